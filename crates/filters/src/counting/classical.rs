@@ -1,0 +1,431 @@
+//! The classical counting filter: one array of m cells, k positions anywhere in it.
+//!
+//! Promises that [`count`](CountingFilter::count) is never below the number of insertions, clipped at the top of a
+//! cell, whatever was inserted or merged in whatever order. Two misuses break it, and say so where they can be made:
+//! removing keys that were never inserted, and refined deltas of a filter that several servers share.
+//! Knows nothing of files, generations or threads.
+//!
+//! An insertion first reads all k cells and then writes each from what was read. Positions that coincide thus write the
+//! same number twice, and the cell moves once: the paper's heuristic H2, in both extensions, without comparing
+//! positions.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{Cells, PackedCells, ShapeError};
+use crate::Mismatch;
+use crate::hash::HashFamily;
+use crate::mismatch::ensure_equal;
+
+/// Most hash functions of a counting filter: the cells of one key are held in an array of this size.
+pub const HASHES_MAX: u32 = 64;
+
+/// Up to this many hash functions, a smaller array does.
+const HASHES_FEW: u32 = 8;
+
+/// How an insertion raises the k cells of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extension {
+    /// Every cell by one, as Fan et al. did. Keys can be removed, and the order of insertions does not matter.
+    Intuitive,
+    /// Only the cells at the minimum: the paper's heuristic H1, also known as conservative update.
+    ///
+    /// No cell is above that of the intuitive extension. The price is that nothing can be removed, and that deltas
+    /// have to be taken with care: see [`CountingFilter::delta_since`].
+    Refined,
+}
+
+impl fmt::Display for Extension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Intuitive => "intuitive",
+            Self::Refined => "refined",
+        })
+    }
+}
+
+/// Counts insertions of keys in m cells, by the hash family `H`.
+///
+/// ```
+/// use bruit_filters::counting::{CountingFilter, Extension};
+/// use bruit_filters::hash::FingerprintHash;
+/// use bruit_filters::FingerprintKey;
+///
+/// let key = FingerprintKey::new([7; 16]);
+/// let hash = FingerprintHash::new(10_000, 4, 48, key.id());
+/// let mut ours = CountingFilter::new(hash, Extension::Refined, 4)?;
+/// let mut theirs = ours.clone();
+///
+/// let pills = key.fingerprint(b"cheap pills");
+/// ours.insert(&pills);
+/// theirs.insert_many(&pills, 5);
+/// ours.merge(&theirs)?;
+/// assert_eq!(ours.count(&pills), 6);
+///
+/// ours.insert_many(&pills, 1000);
+/// assert_eq!(ours.count(&pills), 15, "cells of four bits end at 15");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountingFilter<H, C = PackedCells> {
+    hash: H,
+    extension: Extension,
+    cells: C,
+}
+
+impl<H: HashFamily> CountingFilter<H> {
+    /// An empty filter with packed cells of `cell_bits` bits.
+    ///
+    /// # Errors
+    /// If `cell_bits` is outside `1..=`[`CELL_BITS_MAX`](super::CELL_BITS_MAX), or `hash` has more than
+    /// [`HASHES_MAX`] functions.
+    pub fn new(hash: H, extension: Extension, cell_bits: u32) -> Result<Self, ShapeError> {
+        let cells = PackedCells::new(hash.cells(), cell_bits)?;
+        Self::with_cells(hash, extension, cells)
+    }
+}
+
+impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
+    /// A filter on the given cells, empty if they are all zero.
+    ///
+    /// # Errors
+    /// If `hash` reaches more or fewer cells than there are, or has more than [`HASHES_MAX`] functions.
+    pub fn with_cells(hash: H, extension: Extension, cells: C) -> Result<Self, ShapeError> {
+        if !(1..=HASHES_MAX).contains(&hash.hashes()) {
+            return Err(ShapeError::Hashes { hashes: hash.hashes() });
+        }
+        if hash.cells() != cells.len() {
+            return Err(ShapeError::CellCount { reached: hash.cells(), cells: cells.len() });
+        }
+        Ok(Self { hash, extension, cells })
+    }
+
+    /// The hash family.
+    #[must_use]
+    pub const fn hash(&self) -> &H {
+        &self.hash
+    }
+
+    /// How insertions raise cells.
+    #[must_use]
+    pub const fn extension(&self) -> Extension {
+        self.extension
+    }
+
+    /// The cells, to look at.
+    #[must_use]
+    pub const fn cells(&self) -> &C {
+        &self.cells
+    }
+
+    pub(crate) const fn cells_mut(&mut self) -> &mut C {
+        &mut self.cells
+    }
+
+    /// Counts one insertion of `key`.
+    #[inline]
+    pub fn insert(&mut self, key: &H::Key) {
+        self.insert_many(key, 1);
+    }
+
+    /// Counts `times` insertions of `key` in a row.
+    #[inline]
+    pub fn insert_many(&mut self, key: &H::Key, times: u32) {
+        let top = self.cells.top();
+        let raise = |value: u32| value.saturating_add(times).min(top);
+        match self.extension {
+            Extension::Intuitive => self.change(key, |value, _| raise(value)),
+            Extension::Refined => self.change(key, |value, least| value.max(raise(least))),
+        }
+    }
+
+    /// Counts one insertion of each of `keys`, in their order.
+    pub fn insert_batch<'k>(&mut self, keys: impl IntoIterator<Item = &'k H::Key>)
+    where
+        H::Key: 'k,
+    {
+        keys.into_iter().for_each(|key| self.insert(key));
+    }
+
+    /// How often `key` was inserted, at most: the least of its k cells.
+    ///
+    /// Never less than the truth, except that counts end at the top of a cell. A key that was never inserted has a
+    /// count above 0 if others hit all its cells.
+    #[inline]
+    #[must_use]
+    pub fn count(&self, key: &H::Key) -> u32 {
+        let values = self.hash.positions(key).map(|position| self.cells.get(position));
+        values.min().expect("a filter has at least one hash function")
+    }
+
+    /// The counts of `keys`, in their order.
+    pub fn count_batch<'k>(&self, keys: impl IntoIterator<Item = &'k H::Key>) -> Vec<u32>
+    where
+        H::Key: 'k,
+    {
+        keys.into_iter().map(|key| self.count(key)).collect()
+    }
+
+    /// Undoes one insertion of `key`.
+    ///
+    /// A cell at the top stays there: it may stand for more than it shows, and lowering it could under-count other
+    /// keys. With cells of one bit nothing is ever removed.
+    ///
+    /// Removing a key that was never inserted is refused if any of its cells is 0. If others hit all its cells this
+    /// cannot be seen: those keys are then counted too low by one. So remove only what you know was inserted.
+    ///
+    /// # Errors
+    /// [`RemoveError`]; nothing has changed then.
+    pub fn remove(&mut self, key: &H::Key) -> Result<(), RemoveError> {
+        if self.extension == Extension::Refined {
+            return Err(RemoveError::Refined);
+        }
+        if self.count(key) == 0 {
+            return Err(RemoveError::NeverInserted);
+        }
+        let top = self.cells.top();
+        self.change(key, |value, _| if value == top { top } else { value - 1 });
+        Ok(())
+    }
+
+    /// Adds `other` cell by cell: the result counts what either has counted.
+    ///
+    /// The result is no less than the truth and no more than what the intuitive extension gives for the joined
+    /// insertions. For the refined extension it may be above *or below* what inserting them all in one filter gives.
+    ///
+    /// # Errors
+    /// [`Mismatch`] if hash family, extension or cells differ; nothing has changed then.
+    pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
+        self.merge_all(&[other])
+    }
+
+    /// Adds all `others` cell by cell, in one pass over the receiver.
+    ///
+    /// # Errors
+    /// [`Mismatch`] if hash family, extension or cells differ; nothing has changed then.
+    pub fn merge_all(&mut self, others: &[&Self]) -> Result<(), Mismatch> {
+        others.iter().try_for_each(|other| self.ensure_same(other))?;
+        let cells: Vec<&C> = others.iter().map(|other| &other.cells).collect();
+        self.cells.merge_all(&cells)
+    }
+
+    /// Refuses a filter that cannot be merged with this one, naming the first difference.
+    ///
+    /// # Errors
+    /// [`Mismatch`] if hash family, extension or cells differ.
+    pub fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {
+        self.hash.ensure_same(&other.hash)?;
+        ensure_equal("the extension", &self.extension, &other.extension)?;
+        self.cells.ensure_same(&other.cells)
+    }
+
+    /// How many cells hold each number, for the numbers that occur.
+    #[must_use]
+    pub fn histogram(&self) -> BTreeMap<u32, u64> {
+        let mut histogram = BTreeMap::new();
+        for value in self.cells.values() {
+            *histogram.entry(value).or_default() += 1;
+        }
+        histogram
+    }
+
+    /// Gives each cell of `key` the number that `change` makes of its own and the least one.
+    #[inline]
+    fn change(&mut self, key: &H::Key, change: impl Fn(u32, u32) -> u32) {
+        if self.hash.hashes() <= HASHES_FEW {
+            self.change_within::<{ HASHES_FEW as usize }>(key, change);
+        } else {
+            self.change_within::<{ HASHES_MAX as usize }>(key, change);
+        }
+    }
+
+    #[inline]
+    fn change_within<const N: usize>(&mut self, key: &H::Key, change: impl Fn(u32, u32) -> u32) {
+        let mut read = [(0, 0); N];
+        let (mut hits, mut least) = (0, u32::MAX);
+        for (slot, position) in read.iter_mut().zip(self.hash.positions(key)) {
+            let value = self.cells.get(position);
+            *slot = (position, value);
+            least = least.min(value);
+            hits += 1;
+        }
+        for &(position, value) in &read[..hits] {
+            let changed = change(value, least);
+            if changed != value {
+                self.cells.set(position, changed);
+            }
+        }
+    }
+}
+
+/// Why a key cannot be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoveError {
+    /// The refined extension does not know which cells an insertion raised.
+    #[error("the refined extension cannot remove keys")]
+    Refined,
+    /// A cell of the key is 0.
+    #[error("the key was never inserted")]
+    NeverInserted,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counting::CompactCounters;
+    use crate::hash::{Prime, UniversalHash};
+
+    /// Key x hits cell x of 100, whatever the function: k positions that all coincide.
+    fn coinciding(hashes: usize) -> UniversalHash {
+        UniversalHash::new(100, Prime::Paper, vec![(1, 0); hashes]).unwrap()
+    }
+
+    fn filter(extension: Extension, cell_bits: u32) -> CountingFilter<UniversalHash> {
+        let hash = UniversalHash::new(100, Prime::Paper, vec![(1, 0), (1, 1)]).unwrap();
+        CountingFilter::new(hash, extension, cell_bits).unwrap()
+    }
+
+    #[test]
+    fn a_cell_hit_twice_by_one_key_moves_once() {
+        for extension in [Extension::Intuitive, Extension::Refined] {
+            let mut filter = CountingFilter::new(coinciding(3), extension, 8).unwrap();
+            filter.insert(&5);
+            filter.insert_many(&5, 10);
+            assert_eq!(filter.cells().get(5), 11, "{extension}");
+        }
+        let mut filter = CountingFilter::new(coinciding(3), Extension::Intuitive, 8).unwrap();
+        filter.insert_many(&5, 10);
+        filter.remove(&5).unwrap();
+        assert_eq!(filter.count(&5), 9);
+    }
+
+    #[test]
+    fn the_number_of_hash_functions_is_bounded() {
+        for hashes in [1, 8, 9, 64] {
+            let mut filter = CountingFilter::new(coinciding(hashes), Extension::Intuitive, 4).unwrap();
+            filter.insert(&5);
+            assert_eq!(filter.count(&5), 1);
+        }
+        let refused = CountingFilter::new(coinciding(65), Extension::Intuitive, 4);
+        assert_eq!(refused, Err(ShapeError::Hashes { hashes: 65 }));
+    }
+
+    #[test]
+    fn every_one_of_many_hash_functions_counts() {
+        let pairs = (0..64).map(|d| (1, d)).collect();
+        let hash = UniversalHash::new(100, Prime::Paper, pairs).unwrap();
+        let mut filter = CountingFilter::new(hash, Extension::Intuitive, 4).unwrap();
+        filter.insert(&0);
+        assert_eq!(filter.histogram(), BTreeMap::from([(0, 36), (1, 64)]));
+    }
+
+    #[test]
+    fn hash_family_and_cells_have_to_agree() {
+        let cells = PackedCells::new(99, 4).unwrap();
+        let refused = CountingFilter::with_cells(coinciding(1), Extension::Refined, cells);
+        assert_eq!(refused, Err(ShapeError::CellCount { reached: 100, cells: 99 }));
+    }
+
+    #[test]
+    fn counts_end_at_the_top_and_stay_there() {
+        let mut filter = filter(Extension::Intuitive, 4);
+        filter.insert_many(&7, 14);
+        filter.insert(&7);
+        assert_eq!(filter.count(&7), 15);
+        filter.insert_many(&7, u32::MAX);
+        assert_eq!(filter.count(&7), 15);
+        filter.remove(&7).unwrap();
+        assert_eq!(filter.count(&7), 15, "a cell at the top is never lowered");
+    }
+
+    #[test]
+    fn a_saturated_cell_does_not_keep_the_others_from_being_lowered() {
+        let mut filter = filter(Extension::Intuitive, 4);
+        // Key 6 hits cells 6 and 7, key 7 hits 7 and 8.
+        filter.insert_many(&6, 20);
+        filter.insert_many(&7, 3);
+        filter.remove(&7).unwrap();
+        assert_eq!([6, 7, 8].map(|cell| filter.cells().get(cell)), [15, 15, 2]);
+    }
+
+    #[test]
+    fn the_refined_extension_removes_nothing() {
+        let mut filter = filter(Extension::Refined, 4);
+        filter.insert(&7);
+        assert_eq!(filter.remove(&7), Err(RemoveError::Refined));
+        assert_eq!(filter.count(&7), 1);
+    }
+
+    #[test]
+    fn removing_what_was_never_inserted_is_refused_where_it_can_be_seen() {
+        let mut filter = filter(Extension::Intuitive, 4);
+        filter.insert(&6);
+        let before = filter.clone();
+        // Key 7 hits cell 7, which is 1, and cell 8, which is 0.
+        assert_eq!(filter.remove(&7), Err(RemoveError::NeverInserted));
+        assert_eq!(filter, before);
+    }
+
+    #[test]
+    fn removing_what_was_never_inserted_under_counts_where_it_cannot_be_seen() {
+        let mut filter = filter(Extension::Intuitive, 4);
+        filter.insert_batch(&[6, 8]);
+        // Key 7 hits cells 7 and 8, both raised by others.
+        assert_eq!(filter.remove(&7), Ok(()));
+        assert_eq!(filter.count_batch(&[6, 8]), [0, 0]);
+    }
+
+    #[test]
+    fn unlike_filters_refuse_to_merge_and_name_the_difference() {
+        let mut ours = filter(Extension::Refined, 4);
+        ours.insert(&7);
+        let before = ours.clone();
+        let other_hash = CountingFilter::new(coinciding(2), Extension::Refined, 4).unwrap();
+        let others = [
+            (filter(Extension::Intuitive, 4), "the extension"),
+            (filter(Extension::Refined, 5), "the cell width in bits"),
+            (other_hash, "a summand d"),
+        ];
+        for (theirs, what) in &others {
+            assert_eq!(ours.merge_all(&[&before, theirs]).unwrap_err().what, *what);
+            assert_eq!(ours, before);
+        }
+    }
+
+    #[test]
+    fn many_filters_merge_as_one_after_the_other() {
+        let mut parts = [1, 2, 3].map(|_| filter(Extension::Refined, 4));
+        for (part, keys) in parts.iter_mut().zip([[1, 2], [2, 3], [2, 2]]) {
+            part.insert_batch(&keys);
+        }
+        let [mut at_once, b, c] = parts;
+        let mut in_turn = at_once.clone();
+        at_once.merge_all(&[&b, &c]).unwrap();
+        in_turn.merge(&b).unwrap();
+        in_turn.merge(&c).unwrap();
+        assert_eq!(at_once, in_turn);
+        assert_eq!(at_once.count(&2), 4);
+    }
+
+    #[test]
+    fn a_run_counts_as_so_many_single_insertions() {
+        for extension in [Extension::Intuitive, Extension::Refined] {
+            let (mut run, mut singly) = (filter(extension, 4), filter(extension, 4));
+            for (key, times) in [(5, 3), (6, 2), (7, 9), (6, 4), (5, 0), (7, 20)] {
+                run.insert_many(&key, times);
+                (0..times).for_each(|_| singly.insert(&key));
+            }
+            assert_eq!(run, singly, "{extension}");
+        }
+    }
+
+    #[test]
+    fn the_filter_runs_on_compact_counters() {
+        let hash = coinciding(1);
+        let cells = CompactCounters::new(100, 2, 10, 10).unwrap();
+        let mut filter = CountingFilter::with_cells(hash, Extension::Refined, cells).unwrap();
+        filter.insert_many(&7, 5000);
+        assert_eq!(filter.count(&7), 4095);
+    }
+}
