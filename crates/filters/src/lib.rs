@@ -1,11 +1,54 @@
 //! Bloom filters that merge, count, age and travel.
+//!
+//! A key is hashed once, under a secret [`FingerprintKey`], and everything works on its [`Fingerprint`]:
+//!
+//! | to know | use |
+//! |---|---|
+//! | whether a key was seen | [`bloom::OneLineFilter`]: one cache line per key; [`bloom::ClassicalFilter`]: the fewest bits |
+//! | whether it was taken back since | [`bloom::SpamPair`] |
+//! | how often it was seen | [`counting::OneLineCounts`]; [`counting::CountingFilter`] for study and for deletion |
+//! | when it was seen, and to forget | [`ring::MembershipRing`], [`ring::CountsRing`] |
+//! | how large to make it, how wrong it will be | [`sizing`] |
+//!
+//! Filters with equal parameters merge: membership by OR, counts by addition. Unlike ones refuse and say what differs.
+//! Batches of keys are several times faster than single keys once a filter is larger than the cache. The filters read no
+//! clock and draw no randomness.
+//!
+//! ```
+//! use bruit_filters::FingerprintKey;
+//! use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
+//! use bruit_filters::sizing::{Goal, Layout, MembershipPlan};
+//!
+//! // How large for 100,000 keys at one false positive in a thousand?
+//! let plan = MembershipPlan::new(Layout::OneLine, 100_000, Goal::Rate(0.001))?;
+//! let key = FingerprintKey::new([7; 16]); // 16 random bytes, in earnest
+//! let mut here = OneLineFilter::new((plan.bytes / 64) as usize, plan.hashes, plan.fingerprint_bits, key.id());
+//! let mut there = here.clone();
+//!
+//! here.insert(&key.fingerprint(b"seen here"));
+//! there.insert(&key.fingerprint(b"seen there"));
+//! here.merge(&there)?;
+//! assert!(here.contains(&key.fingerprint(b"seen there")));
+//! assert!(!here.contains(&key.fingerprint(b"never seen")));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+pub mod bloom;
 pub mod counting;
 mod fingerprint;
 pub mod hash;
 mod kernels;
 mod lines;
 mod mismatch;
+pub mod ring;
+pub mod sizing;
 
 pub use fingerprint::{Fingerprint, FingerprintKey, KeyId};
 pub use mismatch::Mismatch;
+
+/// `count` keys for tests, the same for the same `start`.
+#[cfg(test)]
+fn test_keys(start: u64, count: u64) -> Vec<Fingerprint> {
+    let key = FingerprintKey::new([42; 16]);
+    (start..start + count).map(|i| key.fingerprint(&i.to_le_bytes())).collect()
+}

@@ -7,6 +7,7 @@
 //! | type | what it is |
 //! |---|---|
 //! | [`CountingFilter`] | the classical layout: any m, any k, any hash family, [`Extension::Intuitive`] or [`Refined`] |
+//! | [`OneLineCounts`] | the production layout: refined 4-bit cells in one line per key, larger counts in records |
 //! | [`CountingDelta`] | cell differences between two states of a filter |
 //! | [`Cells`] | what a counting filter asks of its cells |
 //! | [`PackedCells`] | cells of 1 to 16 bits, packed without gaps |
@@ -18,10 +19,15 @@ pub(crate) mod cells;
 mod classical;
 mod compact;
 mod delta;
+pub(crate) mod one_line;
+pub(crate) mod row_merge;
+pub(crate) mod rows;
 mod shape;
+pub(crate) mod spill;
 
 pub use cells::{CELL_BITS_MAX, Cells, PackedCells};
 pub use classical::{CountingFilter, Extension, HASHES_MAX, RemoveError};
 pub use compact::{CHUNK_CELLS_MAX, CompactCounters, HIGH_BITS_MAX, LOW_BITS_MAX};
 pub use delta::{CountingDelta, DeltaError};
+pub use one_line::{LINE_CELLS, OneLineCounts};
 pub use shape::ShapeError;

@@ -1,0 +1,93 @@
+//! The classical layout: k positions anywhere in m bits.
+
+use super::{MembershipFilter, count_ones, or_words};
+use crate::Mismatch;
+use crate::hash::HashFamily;
+use crate::lines::Lines;
+
+/// A Bloom filter as Bloom described it, over any hash family.
+///
+/// ```
+/// use bruit_filters::bloom::{ClassicalFilter, MembershipFilter};
+/// use bruit_filters::hash::FingerprintHash;
+/// use bruit_filters::FingerprintKey;
+///
+/// let key = FingerprintKey::new([1; 16]);
+/// let mut filter = ClassicalFilter::new(FingerprintHash::new(10_000, 7, 40, key.id()));
+/// filter.insert(&key.fingerprint(b"known spam"));
+/// assert!(filter.contains(&key.fingerprint(b"known spam")));
+/// assert!(!filter.contains(&key.fingerprint(b"a letter")));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassicalFilter<H> {
+    hash: H,
+    lines: Lines,
+}
+
+impl<H: HashFamily> ClassicalFilter<H> {
+    /// An empty filter of [`hash.cells()`](HashFamily::cells) bits.
+    #[must_use]
+    pub fn new(hash: H) -> Self {
+        let lines = Lines::for_bits(hash.cells());
+        Self { hash, lines }
+    }
+
+    /// The hash functions.
+    pub const fn hash(&self) -> &H {
+        &self.hash
+    }
+
+    pub(crate) const fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    pub(crate) const fn lines_mut(&mut self) -> &mut Lines {
+        &mut self.lines
+    }
+}
+
+impl<H: HashFamily> MembershipFilter for ClassicalFilter<H> {
+    type Key = H::Key;
+
+    fn insert(&mut self, key: &H::Key) {
+        let words = self.lines.words_mut();
+        for position in self.hash.positions(key) {
+            words[(position / 64) as usize] |= 1 << (position % 64);
+        }
+    }
+
+    fn contains(&self, key: &H::Key) -> bool {
+        let words = self.lines.words();
+        self.hash.positions(key).all(|position| words[(position / 64) as usize] >> (position % 64) & 1 == 1)
+    }
+
+    fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {
+        self.hash.ensure_same(&other.hash)
+    }
+
+    fn merge_all(&mut self, others: &[&Self]) -> Result<(), Mismatch> {
+        others.iter().try_for_each(|other| self.ensure_same(other))?;
+        let sources: Vec<_> = others.iter().map(|other| other.lines.words()).collect();
+        or_words(self.lines.words_mut(), &sources);
+        Ok(())
+    }
+
+    fn bits(&self) -> u64 {
+        self.hash.cells()
+    }
+
+    fn ones(&self) -> u64 {
+        count_ones(self.lines.words())
+    }
+
+    /// m/k · ln(1 / share of zeros), and the number of insertions that would leave one zero for a full filter.
+    fn estimated_keys(&self) -> f64 {
+        let bits = self.bits() as f64;
+        let zeros = (bits - self.ones() as f64).max(1.0);
+        bits / f64::from(self.hash.hashes()) * (bits / zeros).ln()
+    }
+
+    fn estimated_false_positive_rate(&self) -> f64 {
+        self.fill().powf(f64::from(self.hash.hashes()))
+    }
+}

@@ -1,0 +1,198 @@
+//! The production layout: all positions of a key in one 64-byte line.
+
+use super::pattern::{HALF_BITS, ONE_LINE_HASHES_MAX, split};
+use super::{MembershipFilter, count_ones, or_words};
+use crate::hash::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
+use crate::kernels::Path;
+use crate::kernels::membership::{self, Shape};
+use crate::lines::{LINE_BITS, LINE_WORDS, Line, Lines};
+use crate::mismatch::ensure_equal;
+use crate::sizing::half_line_rate;
+use crate::{Fingerprint, KeyId, Mismatch};
+
+/// A Bloom filter whose checks and inserts touch one cache line, in AVX2 where the processor has it.
+///
+/// ```
+/// use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
+/// use bruit_filters::FingerprintKey;
+///
+/// let key = FingerprintKey::new([1; 16]);
+/// // 1,000 keys in 20 lines, about 10 bits each.
+/// let mut filter = OneLineFilter::new(20, 6, 40, key.id());
+/// let keys: Vec<_> = (0..1000u32).map(|i| key.fingerprint(&i.to_le_bytes())).collect();
+/// filter.insert_batch(&keys);
+///
+/// let mut found = vec![false; keys.len()];
+/// filter.contains_batch(&keys, &mut found);
+/// assert!(found.iter().all(|&found| found));
+/// assert!(filter.estimated_false_positive_rate() < 0.02);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneLineFilter {
+    lines: Lines,
+    hashes: u32,
+    fingerprint_bits: u32,
+    key_id: KeyId,
+}
+
+impl OneLineFilter {
+    /// An empty filter of `lines` lines with k = `hashes`; [`crate::sizing`] says how many.
+    ///
+    /// # Panics
+    /// If `lines` is 0, `hashes` is not in 1..=[`ONE_LINE_HASHES_MAX`], or `fingerprint_bits` is outside
+    /// [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
+    #[must_use]
+    pub fn new(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Self {
+        assert!(lines > 0, "a filter has at least one line");
+        assert!((1..=ONE_LINE_HASHES_MAX).contains(&hashes), "k is 1 to {ONE_LINE_HASHES_MAX}, not {hashes}");
+        assert!((FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits));
+        Self { lines: Lines::new(lines), hashes, fingerprint_bits, key_id }
+    }
+
+    /// k.
+    #[must_use]
+    pub const fn hashes(&self) -> u32 {
+        self.hashes
+    }
+
+    /// How many leading bits of a fingerprint decide where its key lies.
+    #[must_use]
+    pub const fn fingerprint_bits(&self) -> u32 {
+        self.fingerprint_bits
+    }
+
+    /// The key under which the fingerprints were made.
+    #[must_use]
+    pub const fn key_id(&self) -> KeyId {
+        self.key_id
+    }
+
+    pub(crate) const fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    pub(crate) const fn lines_mut(&mut self) -> &mut Lines {
+        &mut self.lines
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::new(self.hashes, self.fingerprint_bits)
+    }
+}
+
+impl MembershipFilter for OneLineFilter {
+    type Key = Fingerprint;
+
+    fn insert(&mut self, key: &Fingerprint) {
+        self.insert_batch(std::slice::from_ref(key));
+    }
+
+    fn contains(&self, key: &Fingerprint) -> bool {
+        let mut found = [false];
+        self.contains_batch(std::slice::from_ref(key), &mut found);
+        found[0]
+    }
+
+    fn insert_batch(&mut self, keys: &[Fingerprint]) {
+        membership::insert(Path::best(), self.shape(), &mut self.lines, keys);
+    }
+
+    fn contains_batch(&self, keys: &[Fingerprint], found: &mut [bool]) {
+        membership::contains(Path::best(), self.shape(), &self.lines, keys, found);
+    }
+
+    fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {
+        ensure_equal("the number of lines", &self.lines.len(), &other.lines.len())?;
+        ensure_equal("the number of hash functions k", &self.hashes, &other.hashes)?;
+        ensure_equal("the number of fingerprint bits", &self.fingerprint_bits, &other.fingerprint_bits)?;
+        ensure_equal("the key id", &self.key_id, &other.key_id)
+    }
+
+    fn merge_all(&mut self, others: &[&Self]) -> Result<(), Mismatch> {
+        others.iter().try_for_each(|other| self.ensure_same(other))?;
+        let sources: Vec<_> = others.iter().map(|other| other.lines.words()).collect();
+        or_words(self.lines.words_mut(), &sources);
+        Ok(())
+    }
+
+    fn bits(&self) -> u64 {
+        self.lines.len() as u64 * LINE_BITS
+    }
+
+    fn ones(&self) -> u64 {
+        count_ones(self.lines.words())
+    }
+
+    /// The sum over all lines of what each one's ones suggest.
+    fn estimated_keys(&self) -> f64 {
+        let (low, high) = split(self.hashes);
+        let (low, high) = (keys_by_ones(low), keys_by_ones(high));
+        let halves = if self.hashes == 1 { 1.0 } else { 2.0 };
+        self.ones_of_halves().map(|ones| low[ones.0] + high[ones.1]).sum::<f64>() / halves
+    }
+
+    /// The mean over all lines, exact for these bits.
+    fn estimated_false_positive_rate(&self) -> f64 {
+        let (low, high) = split(self.hashes);
+        let (low, high) = (rate_by_ones(low), rate_by_ones(high));
+        self.ones_of_halves().map(|ones| low[ones.0] * high[ones.1]).sum::<f64>() / self.lines.len() as f64
+    }
+}
+
+impl OneLineFilter {
+    /// For each line, the ones in its first and in its second half.
+    fn ones_of_halves(&self) -> impl Iterator<Item = (usize, usize)> {
+        let ones = |words: &[u64]| count_ones(words) as usize;
+        self.lines.iter().map(move |Line(words)| (ones(&words[..LINE_WORDS / 2]), ones(&words[LINE_WORDS / 2..])))
+    }
+}
+
+const HALF: usize = HALF_BITS as usize;
+
+/// For each number of ones in a half: the probability that `count` distinct positions all meet one.
+fn rate_by_ones(count: usize) -> [f64; HALF + 1] {
+    std::array::from_fn(|ones| half_line_rate(ones as u32, count as u32))
+}
+
+/// For each number of ones in a half: the number of keys, of `count` positions each, that leaves as many on average.
+fn keys_by_ones(count: usize) -> [f64; HALF + 1] {
+    if count == 0 {
+        return [0.0; HALF + 1];
+    }
+    let log_kept = (-(count as f64) / HALF as f64).ln_1p();
+    std::array::from_fn(|ones| {
+        // A full half says "many"; half a zero stands for less than one.
+        let zeros = (HALF as f64 - ones as f64).max(0.5);
+        (zeros / HALF as f64).ln() / log_kept
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_keys;
+
+    #[test]
+    fn unlike_filters_refuse_to_merge_and_name_the_difference() {
+        let mut filter = OneLineFilter::new(10, 6, 40, KeyId(1));
+        for (other, what) in [
+            (OneLineFilter::new(11, 6, 40, KeyId(1)), "the number of lines is 10 here and 11 there"),
+            (OneLineFilter::new(10, 7, 40, KeyId(1)), "the number of hash functions k is 6 here and 7 there"),
+            (OneLineFilter::new(10, 6, 41, KeyId(1)), "the number of fingerprint bits is 40 here and 41 there"),
+            (OneLineFilter::new(10, 6, 40, KeyId(2)), "the key id is 0000000000000001 here"),
+        ] {
+            let error = filter.merge(&other).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+
+    #[test]
+    fn estimates_follow_what_was_inserted() {
+        for hashes in [1, 2, 3, 6, 9, 16] {
+            let mut filter = OneLineFilter::new(2000, hashes, 64, KeyId(0));
+            filter.insert_batch(&test_keys(0, 50_000));
+            let keys = filter.estimated_keys();
+            assert!((keys / 50_000.0 - 1.0).abs() < 0.02, "k = {hashes}: {keys} keys");
+        }
+    }
+}

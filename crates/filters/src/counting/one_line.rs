@@ -1,0 +1,153 @@
+//! The production layout of refined counts: 4-bit cells, all of a key's in one line.
+
+use super::rows::{self, CELL_TOP};
+use super::spill::Spill;
+use crate::hash::reduce;
+use crate::kernels::{Path, counts};
+use crate::lines::{LINE_BYTES, Lines};
+use crate::mismatch::ensure_equal;
+use crate::{Fingerprint, KeyId, Mismatch};
+
+/// Cells in a line of counts.
+pub const LINE_CELLS: u64 = 128;
+
+/// What a spilled record takes in memory at the usual load of a hash table.
+const RECORD_BYTES: usize = 24;
+
+/// Most lines a filter may have: a line is named by 32 bits.
+const LINES_MAX: usize = u32::MAX as usize;
+
+/// Refined counts in one cache line per key, to 2^32 − 1.
+///
+/// Eight cells of 4 bits per key, one in each eighth of its line, updated by the paper's H1 and H2 without a branch. A
+/// key that passes 15 gets a record of its own, in the line if there is room and in a bounded spill table if not. Counts
+/// are never too low, whatever is inserted, merged or spilled.
+///
+/// ```
+/// use bruit_filters::counting::OneLineCounts;
+/// use bruit_filters::FingerprintKey;
+///
+/// let key = FingerprintKey::new([1; 16]);
+/// let mut counts = OneLineCounts::new(1000, key.id());
+/// let bulk = key.fingerprint(b"buy now");
+/// counts.insert(&bulk);
+/// counts.insert_many(&bulk, 1_000_000);
+/// assert_eq!(counts.count(&bulk), 1_000_001);
+/// assert_eq!(counts.count(&key.fingerprint(b"a letter")), 0);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneLineCounts {
+    lines: Lines,
+    spill: Spill,
+    key_id: KeyId,
+}
+
+impl OneLineCounts {
+    /// No counts, in `lines` lines; 32 bits per key, one line for 16, are usual.
+    ///
+    /// # Panics
+    /// If `lines` is 0 or does not fit 32 bits.
+    #[must_use]
+    pub fn new(lines: usize, key_id: KeyId) -> Self {
+        assert!((1..=LINES_MAX).contains(&lines), "a filter has 1 to 2^32 - 1 lines, not {lines}");
+        Self { lines: Lines::new(lines), spill: Spill::new(lines), key_id }
+    }
+
+    /// Counts one more arrival of `key`.
+    pub fn insert(&mut self, key: &Fingerprint) {
+        self.insert_batch(std::slice::from_ref(key));
+    }
+
+    /// Counts one more arrival of each of `keys`, in order.
+    pub fn insert_batch(&mut self, keys: &[Fingerprint]) {
+        counts::insert(Path::best(), &mut self.lines, &mut self.spill, keys);
+    }
+
+    /// Counts `amount` arrivals of `key`, as that many [`insert`](Self::insert)s would.
+    pub fn insert_many(&mut self, key: &Fingerprint, amount: u32) {
+        let index = line_of(key, self.lines.len());
+        let line = &mut self.lines[index];
+        let minimum = rows::minimum(line, key.low());
+        let level = (minimum + u64::from(amount)).min(CELL_TOP);
+        rows::raise(line, key.low(), level);
+        let rest = amount - (level - minimum) as u32;
+        if rest > 0 {
+            rows::heavy_add(line, index as u32, &mut self.spill, key.low(), rest);
+        }
+    }
+
+    /// How often `key` arrived: at least as often as it did.
+    #[must_use]
+    pub fn count(&self, key: &Fingerprint) -> u32 {
+        let mut count = [0];
+        self.count_batch(std::slice::from_ref(key), &mut count);
+        count[0]
+    }
+
+    /// Writes the count of `keys[i]` to `found[i]`.
+    ///
+    /// # Panics
+    /// If the two slices differ in length.
+    pub fn count_batch(&self, keys: &[Fingerprint], found: &mut [u32]) {
+        counts::count(Path::best(), &self.lines, &self.spill, keys, found);
+    }
+
+    /// Adds all counts of `other`: each key then has at least the sum of its two counts.
+    ///
+    /// A key past 15 on one side only is credited with its cell in row 0 on the other, which may be another key's.
+    ///
+    /// # Errors
+    /// [`Mismatch`] if the filters were made with different parameters; nothing is changed then.
+    pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
+        ensure_equal("the number of lines", &self.lines.len(), &other.lines.len())?;
+        ensure_equal("the key id", &self.key_id, &other.key_id)?;
+        counts::merge(Path::best(), &mut self.lines, &mut self.spill, &other.lines, &other.spill);
+        Ok(())
+    }
+
+    /// The number of lines.
+    #[must_use]
+    pub fn line_count(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// The key under which the fingerprints were made.
+    #[must_use]
+    pub const fn key_id(&self) -> KeyId {
+        self.key_id
+    }
+
+    /// Bytes of lines and of spilled records.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.lines.len() * LINE_BYTES + self.spill.len() * RECORD_BYTES
+    }
+
+    /// Records that found no room in their line.
+    #[must_use]
+    pub fn spilled(&self) -> usize {
+        self.spill.len()
+    }
+
+    pub(crate) const fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    pub(crate) const fn lines_mut(&mut self) -> &mut Lines {
+        &mut self.lines
+    }
+
+    pub(crate) const fn spill(&self) -> &Spill {
+        &self.spill
+    }
+
+    pub(crate) const fn spill_mut(&mut self) -> &mut Spill {
+        &mut self.spill
+    }
+}
+
+/// The line of a key among `lines`.
+#[inline(always)]
+pub(crate) fn line_of(key: &Fingerprint, lines: usize) -> usize {
+    reduce(key.high(), lines as u64) as usize
+}

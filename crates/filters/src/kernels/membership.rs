@@ -1,0 +1,110 @@
+//! Check and insert of the one-line layout: dispatch, and the portable form that defines the result.
+
+use super::{Path, is_cached, pipelined, prefetch_line};
+use crate::Fingerprint;
+use crate::bloom::pattern::{lead_mask, line_of, mask};
+use crate::lines::Line;
+
+/// What a kernel needs to know of a filter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// k, from 1 to 16.
+    pub(crate) k: u32,
+    /// The bits of a fingerprint's high word that count.
+    pub(crate) lead_mask: u64,
+}
+
+impl Shape {
+    pub(crate) fn new(k: u32, fingerprint_bits: u32) -> Self {
+        Self { k, lead_mask: lead_mask(fingerprint_bits) }
+    }
+
+    /// The bits of a fingerprint that decide where its key lies.
+    #[inline(always)]
+    pub(crate) fn lead(&self, key: &Fingerprint) -> u64 {
+        key.high() & self.lead_mask
+    }
+
+    /// The line of `key`.
+    #[inline(always)]
+    pub(crate) fn locate(&self, lines: &[Line], key: &Fingerprint) -> u32 {
+        line_of(self.lead(key), lines.len()) as u32
+    }
+}
+
+/// Writes to `found[i]` whether `keys[i]` is there.
+#[expect(unsafe_code, reason = "enters code that needs AVX2")]
+pub(crate) fn contains(path: Path, shape: Shape, lines: &[Line], keys: &[Fingerprint], found: &mut [bool]) {
+    assert_eq!(keys.len(), found.len(), "one answer per key");
+    match path {
+        Path::Portable => contains_portable(shape, lines, keys, found),
+        // SAFETY: this path is only chosen on a processor with AVX2.
+        #[cfg(target_arch = "x86_64")]
+        Path::Avx2 => unsafe { super::avx2::membership::contains(shape, lines, keys, found) },
+    }
+}
+
+/// Sets the positions of every key.
+#[expect(unsafe_code, reason = "enters code that needs AVX2")]
+pub(crate) fn insert(path: Path, shape: Shape, lines: &mut [Line], keys: &[Fingerprint]) {
+    match path {
+        Path::Portable => insert_portable(shape, lines, keys),
+        // SAFETY: this path is only chosen on a processor with AVX2.
+        #[cfg(target_arch = "x86_64")]
+        Path::Avx2 => unsafe { super::avx2::membership::insert(shape, lines, keys) },
+    }
+}
+
+fn contains_portable(shape: Shape, lines: &[Line], keys: &[Fingerprint], found: &mut [bool]) {
+    let work = |lines: &mut &[Line], i: usize, key: &Fingerprint, place: u32| {
+        let mask = mask(shape.lead(key), shape.k);
+        found[i] = lines[place as usize].0.iter().zip(mask).all(|(word, mask)| word & mask == mask);
+    };
+    let locate = |lines: &&[Line], key: &Fingerprint| shape.locate(lines, key);
+    pipelined(lines, keys, is_cached(lines), locate, |lines, place| prefetch_line(lines, place as usize), work);
+}
+
+fn insert_portable(shape: Shape, lines: &mut [Line], keys: &[Fingerprint]) {
+    let cached = is_cached(lines);
+    let work = |lines: &mut &mut [Line], _, key: &Fingerprint, place: u32| {
+        for (word, mask) in lines[place as usize].0.iter_mut().zip(mask(shape.lead(key), shape.k)) {
+            *word |= mask;
+        }
+    };
+    let locate = |lines: &&mut [Line], key: &Fingerprint| shape.locate(lines, key);
+    pipelined(lines, keys, cached, locate, |lines, place| prefetch_line(lines, place as usize), work);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bloom::pattern::ONE_LINE_HASHES_MAX;
+    use crate::test_keys;
+
+    #[test]
+    fn every_path_sets_and_finds_the_same_bits() {
+        for k in 1..=ONE_LINE_HASHES_MAX {
+            for fingerprint_bits in [32, 47, 64] {
+                let shape = Shape::new(k, fingerprint_bits);
+                let (stored, absent) = (test_keys(0, 3000), test_keys(1 << 40, 3000));
+                let mut by_path = [Path::Portable, Path::best()].map(|path| {
+                    let mut lines = vec![Line::default(); 97];
+                    insert(path, shape, &mut lines, &stored);
+                    (path, lines)
+                });
+                assert_eq!(by_path[0].1, by_path[1].1, "k = {k}, {fingerprint_bits} bits");
+                for (path, lines) in &mut by_path {
+                    let mut found = vec![false; 3000];
+                    contains(*path, shape, lines, &stored, &mut found);
+                    assert!(found.iter().all(|&found| found));
+                }
+                let found = by_path.map(|(path, lines)| {
+                    let mut found = vec![false; 3000];
+                    contains(path, shape, &lines, &absent, &mut found);
+                    found
+                });
+                assert_eq!(found[0], found[1], "k = {k}");
+            }
+        }
+    }
+}

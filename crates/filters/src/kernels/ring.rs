@@ -1,0 +1,97 @@
+//! Insert and check of the membership ring: dispatch, and the portable form that defines the result.
+
+use super::{Path, is_cached, pipelined, prefetch_line};
+use crate::Fingerprint;
+use crate::bloom::pattern::lead_mask;
+use crate::lines::Line;
+use crate::ring::membership::{lines_of, masks_of};
+
+/// What a kernel needs to know of a ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    lead_mask: u64,
+}
+
+impl Shape {
+    pub(crate) fn new(fingerprint_bits: u32) -> Self {
+        Self { lead_mask: lead_mask(fingerprint_bits) }
+    }
+
+    /// The bits of a fingerprint that decide where its key lies.
+    #[inline(always)]
+    pub(crate) fn lead(&self, key: &Fingerprint) -> u64 {
+        key.high() & self.lead_mask
+    }
+
+    /// The lines of `key`.
+    #[inline(always)]
+    pub(crate) fn locate(&self, lines: &[Line], key: &Fingerprint) -> [usize; 2] {
+        lines_of(self.lead(key), lines.len())
+    }
+}
+
+/// Starts to load both lines of a key.
+#[inline(always)]
+pub(crate) fn fetch(lines: &[Line], places: [usize; 2]) {
+    prefetch_line(lines, places[0]);
+    prefetch_line(lines, places[1]);
+}
+
+/// Sets the bits of every key in one lane.
+pub(crate) fn insert(shape: Shape, lines: &mut [Line], lane: usize, keys: &[Fingerprint]) {
+    let cached = is_cached(lines);
+    let work = |lines: &mut &mut [Line], _, key: &Fingerprint, places: [usize; 2]| {
+        for (place, mask) in places.into_iter().zip(masks_of(shape.lead(key))) {
+            lines[place].0[lane] |= mask;
+        }
+    };
+    let locate = |lines: &&mut [Line], key: &Fingerprint| shape.locate(lines, key);
+    pipelined(lines, keys, cached, locate, |lines, places| fetch(lines, places), work);
+}
+
+/// Calls `found` with the number of each key and the lanes that hold it, a bit each.
+#[expect(unsafe_code, reason = "enters code that needs AVX2")]
+pub(crate) fn check(path: Path, shape: Shape, lines: &[Line], keys: &[Fingerprint], found: impl FnMut(usize, u8)) {
+    match path {
+        Path::Portable => check_portable(shape, lines, keys, found),
+        // SAFETY: this path is only chosen on a processor with AVX2.
+        #[cfg(target_arch = "x86_64")]
+        Path::Avx2 => unsafe { super::avx2::ring::check(shape, lines, keys, found) },
+    }
+}
+
+fn check_portable(shape: Shape, lines: &[Line], keys: &[Fingerprint], mut found: impl FnMut(usize, u8)) {
+    let work = |lines: &mut &[Line], i: usize, key: &Fingerprint, places: [usize; 2]| {
+        let masks = masks_of(shape.lead(key));
+        let lanes = |place: usize, mask: u64| {
+            let words = lines[place].0.iter().enumerate();
+            words.fold(0, |set, (lane, word)| set | u8::from(word & mask == mask) << lane)
+        };
+        found(i, lanes(places[0], masks[0]) & lanes(places[1], masks[1]));
+    };
+    let locate = |lines: &&[Line], key: &Fingerprint| shape.locate(lines, key);
+    pipelined(lines, keys, is_cached(lines), locate, |lines, places| fetch(lines, places), work);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_keys;
+
+    #[test]
+    fn every_path_finds_the_same_lanes() {
+        let shape = Shape::new(45);
+        let keys = test_keys(0, 4000);
+        let mut lines = vec![Line::default(); 300];
+        for (lane, keys) in keys.chunks(500).enumerate() {
+            insert(shape, &mut lines, lane, keys);
+        }
+        let sets = [Path::Portable, Path::best()].map(|path| {
+            let mut sets = vec![0; keys.len()];
+            check(path, shape, &lines, &keys, |i, set| sets[i] = set);
+            sets
+        });
+        assert_eq!(sets[0], sets[1]);
+        assert!(sets[0].iter().enumerate().all(|(i, set)| set >> (i / 500) & 1 == 1));
+    }
+}

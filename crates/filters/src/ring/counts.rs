@@ -1,0 +1,359 @@
+//! A ring of refined counts: how often a key arrived in each live generation.
+//!
+//! A line is sixteen slots of 32 bits, and nibble g of a slot is the cell of generation g. A key has two lines and two
+//! slots in each, one among the first eight and one among the last eight; its cells are updated by H1 and H2 within the
+//! generation. Where a key passes 15 its count is in that generation's spill table, under its first line and sixteen
+//! bits of its fingerprint.
+//!
+//! The error is 1.1 times that of eight separate one-line filters, for a quarter of the lines touched.
+
+use super::lanes::{LANES, Lanes, NotLive};
+use crate::counting::spill::Spill;
+use crate::hash::{MULTIPLIER_A, mix, reduce};
+use crate::kernels::ring::fetch;
+use crate::kernels::{is_cached, pipelined};
+use crate::lines::{LINE_BITS, Line, Lines};
+use crate::mismatch::ensure_equal;
+use crate::{Fingerprint, KeyId, Mismatch};
+
+/// The highest value of a cell.
+const CELL_TOP: u32 = 15;
+
+/// Most lines a ring may have: a line is named by 32 bits.
+const LINES_MAX: usize = u32::MAX as usize;
+
+/// Counts by generation, of which the oldest is forgotten whenever a new one begins. Never too low.
+///
+/// ```
+/// use bruit_filters::ring::CountsRing;
+/// use bruit_filters::FingerprintKey;
+///
+/// let key = FingerprintKey::new([1; 16]);
+/// let bulk = key.fingerprint(b"buy now");
+/// let mut ring = CountsRing::new(100, key.id(), 0);
+/// ring.insert_many(&bulk, 1000);
+/// ring.advance();
+/// ring.insert(&bulk);
+/// assert_eq!(ring.count(&bulk), 1001);
+/// assert_eq!(ring.count_in(&bulk, 1), Ok(1));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountsRing {
+    lines: Lines,
+    lanes: Lanes,
+    spills: [Spill; LANES as usize],
+    key_id: KeyId,
+}
+
+/// Where the cells of a key are.
+struct Place {
+    /// Line and slot of each cell.
+    slots: [(usize, usize); 4],
+    /// What its record is named by in a spill table.
+    record: (u32, u16),
+}
+
+/// The lines of a key among `lines`.
+#[inline(always)]
+fn lines_of(key: &Fingerprint, lines: usize) -> [usize; 2] {
+    [key.high(), mix(key.high(), MULTIPLIER_A)].map(|word| reduce(word, lines as u64) as usize)
+}
+
+impl Place {
+    #[inline(always)]
+    fn of(key: &Fingerprint, lines: usize) -> Self {
+        let [first, second] = lines_of(key, lines);
+        let field = |i: u32| (key.low() >> (3 * i) & 7) as usize;
+        Self {
+            slots: [(first, field(0)), (first, 8 + field(1)), (second, field(2)), (second, 8 + field(3))],
+            record: (first as u32, (key.low() >> 12) as u16),
+        }
+    }
+}
+
+/// A slot: two to a word.
+#[inline(always)]
+fn slot(lines: &[Line], (line, slot): (usize, usize)) -> u32 {
+    (lines[line].0[slot / 2] >> (32 * (slot % 2))) as u32
+}
+
+impl CountsRing {
+    /// No counts, in `lines` lines; 32 bits per key and generation are usual.
+    ///
+    /// # Panics
+    /// If `lines` is 0 or does not fit 32 bits.
+    #[must_use]
+    pub fn new(lines: usize, key_id: KeyId, epoch: u64) -> Self {
+        assert!((1..=LINES_MAX).contains(&lines), "a ring has 1 to 2^32 - 1 lines, not {lines}");
+        let spills = std::array::from_fn(|_| Spill::new(lines));
+        Self { lines: Lines::new(lines), lanes: Lanes::new(epoch), spills, key_id }
+    }
+
+    /// Counts one more arrival of `key` in the current epoch.
+    pub fn insert(&mut self, key: &Fingerprint) {
+        self.add(key, self.lanes.current(), 1);
+    }
+
+    /// Counts one more arrival of each of `keys` in the current epoch.
+    pub fn insert_batch(&mut self, keys: &[Fingerprint]) {
+        let lane = self.lanes.current();
+        let cached = is_cached(&self.lines);
+        let locate = |ring: &&mut Self, key: &Fingerprint| lines_of(key, ring.lines.len());
+        let fetch = |ring: &&mut Self, places| fetch(&ring.lines, places);
+        pipelined(self, keys, cached, locate, fetch, |ring, _, key, _| ring.add(key, lane, 1));
+    }
+
+    /// Counts `amount` arrivals of `key` in the current epoch.
+    pub fn insert_many(&mut self, key: &Fingerprint, amount: u32) {
+        self.add(key, self.lanes.current(), amount);
+    }
+
+    /// Counts `amount` arrivals of `key` in a live epoch.
+    ///
+    /// # Errors
+    /// [`NotLive`] if the epoch is not.
+    pub fn insert_many_at(&mut self, epoch: u64, key: &Fingerprint, amount: u32) -> Result<(), NotLive> {
+        let lane = self.lanes.lane_of(epoch)?;
+        self.add(key, lane, amount);
+        Ok(())
+    }
+
+    /// How often `key` arrived in the live generations together.
+    #[must_use]
+    pub fn count(&self, key: &Fingerprint) -> u32 {
+        self.window_count(key)
+    }
+
+    /// Writes the count of `keys[i]` over the live generations to `found[i]`.
+    ///
+    /// # Panics
+    /// If the two slices differ in length.
+    pub fn count_batch(&self, keys: &[Fingerprint], found: &mut [u32]) {
+        assert_eq!(keys.len(), found.len(), "one answer per key");
+        let locate = |ring: &&Self, key: &Fingerprint| lines_of(key, ring.lines.len());
+        let fetch = |ring: &&Self, places| fetch(&ring.lines, places);
+        let cached = is_cached(&self.lines);
+        pipelined(self, keys, cached, locate, fetch, |ring, i, key, _| found[i] = ring.window_count(key));
+    }
+
+    /// How often `key` arrived in a live epoch.
+    ///
+    /// # Errors
+    /// [`NotLive`] if the epoch is not.
+    pub fn count_in(&self, key: &Fingerprint, epoch: u64) -> Result<u32, NotLive> {
+        let lane = self.lanes.lane_of(epoch)?;
+        let place = Place::of(key, self.lines.len());
+        Ok(self.lane_count(lane, (self.least(&place) >> (8 * lane)) as u32 & CELL_TOP, place.record))
+    }
+
+    /// The current epoch.
+    #[must_use]
+    pub const fn epoch(&self) -> u64 {
+        self.lanes.epoch()
+    }
+
+    /// Begins the next epoch, in the lane of the oldest generation, of which [`expire`](Self::expire) may have cleared
+    /// most already; the rest is cleared here.
+    pub fn advance(&mut self) {
+        self.expire(usize::MAX);
+        self.lanes.advance();
+    }
+
+    /// Clears the oldest generation in at most `lines` more lines; returns whether it is clear in all.
+    pub fn expire(&mut self, lines: usize) -> bool {
+        self.spills[self.lanes.outgoing()] = Spill::new(self.lines.len());
+        let keep = !nibbles_of(1 << self.lanes.outgoing());
+        let count = self.lines.len();
+        for line in &mut self.lines[self.lanes.next_step(lines, count)] {
+            line.0.iter_mut().for_each(|word| *word &= keep);
+        }
+        self.lanes.is_clear(count)
+    }
+
+    /// Adds all counts of `other` to the same generations here.
+    ///
+    /// A key past 15 on one side only, or on neither but past 15 in sum, is counted up to 15 too high.
+    ///
+    /// # Errors
+    /// [`Mismatch`] if the rings were made with different parameters or are not in the same epoch; nothing is changed
+    /// then.
+    pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
+        ensure_equal("the number of lines", &self.lines.len(), &other.lines.len())?;
+        ensure_equal("the key id", &self.key_id, &other.key_id)?;
+        self.lanes.ensure_same(&other.lanes)?;
+        let live = nibbles_of(self.lanes.live() & other.lanes.live());
+        let mut used = 0;
+        for (line, other) in self.lines.iter_mut().zip(other.lines.iter()) {
+            for (word, other) in line.0.iter_mut().zip(other.0) {
+                used |= other & live;
+                *word = crate::counting::row_merge::add_nibbles(*word, other & live).0;
+            }
+        }
+        let used = (used | used >> 32) as u32;
+        for lane in (0..LANES as usize).filter(|&lane| used >> (4 * lane) & CELL_TOP != 0) {
+            self.spills[lane].merge(&other.spills[lane], CELL_TOP);
+        }
+        Ok(())
+    }
+
+    /// The bits of the whole ring, without spilled records.
+    #[must_use]
+    pub fn bits(&self) -> u64 {
+        self.lines.len() as u64 * LINE_BITS
+    }
+
+    /// The key under which the fingerprints were made.
+    #[must_use]
+    pub const fn key_id(&self) -> KeyId {
+        self.key_id
+    }
+
+    /// All ones in the byte of every live lane.
+    #[inline(always)]
+    const fn live_bytes(&self) -> u64 {
+        if self.lanes.live() == u8::MAX { u64::MAX } else { !(0xff << (8 * self.lanes.outgoing())) }
+    }
+
+    /// The least of a key's cells in every generation, a byte each.
+    #[inline(always)]
+    fn least(&self, place: &Place) -> u64 {
+        let [a, b, c, d] = place.slots.map(|at| spread(slot(&self.lines, at)));
+        least_bytes(least_bytes(a, b), least_bytes(c, d))
+    }
+
+    #[inline(always)]
+    fn window_count(&self, key: &Fingerprint) -> u32 {
+        let place = Place::of(key, self.lines.len());
+        let least = self.least(&place) & self.live_bytes();
+        // 15 + 1 carries into the fifth bit of a byte.
+        let heavy = (least + 0x0101_0101_0101_0101) & 0x1010_1010_1010_1010;
+        if heavy != 0 {
+            return self.heavy_count(least, place.record);
+        }
+        // The product gathers the sum of all bytes in the top one.
+        (least.wrapping_mul(0x0101_0101_0101_0101) >> 56) as u32
+    }
+
+    #[inline(never)]
+    fn heavy_count(&self, least: u64, record: (u32, u16)) -> u32 {
+        let cells = least.to_le_bytes().into_iter().enumerate();
+        cells.fold(0, |sum: u32, (lane, cell)| sum.saturating_add(self.lane_count(lane, u32::from(cell), record)))
+    }
+
+    /// The count in one generation of a key whose least cell there is `cell`.
+    fn lane_count(&self, lane: usize, cell: u32, (line, tag): (u32, u16)) -> u32 {
+        if cell < CELL_TOP {
+            return cell;
+        }
+        match self.spills[lane].get(line, tag) {
+            0 => self.spills[lane].without_record(CELL_TOP),
+            count => count,
+        }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, key: &Fingerprint, lane: usize, amount: u32) {
+        let place = Place::of(key, self.lines.len());
+        let shift = 4 * lane;
+        let cells = place.slots.map(|at| slot(&self.lines, at) >> shift & CELL_TOP);
+        let least = cells.into_iter().min().expect("a key has cells");
+        let level = least.saturating_add(amount).min(CELL_TOP);
+        for (line, slot) in place.slots {
+            let word = &mut self.lines[line].0[slot / 2];
+            let shift = shift + 32 * (slot % 2);
+            let cell = (*word >> shift) as u32 & CELL_TOP;
+            *word += u64::from(cell.max(level) - cell) << shift;
+        }
+        let rest = amount - (level - least);
+        if rest > 0 {
+            let (line, tag) = place.record;
+            self.spills[lane].add_or_insert(line, tag, rest, CELL_TOP);
+        }
+    }
+}
+
+/// All ones in the nibbles of `lanes` in both slots of a word.
+const fn nibbles_of(lanes: u8) -> u64 {
+    let mut slot = 0;
+    let mut lane = 0;
+    while lane < LANES {
+        slot |= ((lanes >> lane & 1) as u64 * 15) << (4 * lane);
+        lane += 1;
+    }
+    slot | slot << 32
+}
+
+/// Eight nibbles to eight bytes.
+#[inline(always)]
+const fn spread(nibbles: u32) -> u64 {
+    let pairs = (nibbles as u64 | (nibbles as u64) << 16) & 0x0000_ffff_0000_ffff;
+    let bytes = (pairs | pairs << 8) & 0x00ff_00ff_00ff_00ff;
+    (bytes | bytes << 4) & 0x0f0f_0f0f_0f0f_0f0f
+}
+
+/// The lesser of each pair of bytes, all below 128.
+#[inline(always)]
+const fn least_bytes(a: u64, b: u64) -> u64 {
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let a_is_not_less = (((a | HIGH) - b) & HIGH) >> 7;
+    let choose_b = a_is_not_less * 0xff;
+    a & !choose_b | b & choose_b
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::test_keys;
+
+    #[test]
+    fn counts_are_never_too_low_through_ageing_merging_and_large_counts() {
+        let keys = test_keys(0, 300);
+        let mut rings = [0, 1].map(|_| CountsRing::new(8, KeyId(1), 0));
+        let mut truth: HashMap<(usize, u64), u32> = HashMap::new();
+        for epoch in 0..16u64 {
+            for (i, key) in keys.iter().enumerate() {
+                let amount = [0, 1, 3, 14, 16, 200_000][(i + epoch as usize) % 6];
+                rings[i % 2].insert_many(key, amount);
+                rings[1].insert(key);
+                *truth.entry((i, epoch)).or_default() += amount + 1;
+            }
+            let mut merged = rings[0].clone();
+            merged.merge(&rings[1]).unwrap();
+            for (i, key) in keys.iter().enumerate() {
+                let window = epoch.saturating_sub(7)..=epoch;
+                let expected: u32 = window.clone().map(|epoch| truth[&(i, epoch)]).sum();
+                assert!(merged.count(key) >= expected, "{} of {expected}", merged.count(key));
+                let parts: u32 = window.map(|epoch| merged.count_in(key, epoch).unwrap()).sum();
+                assert_eq!(parts, merged.count(key));
+            }
+            rings.iter_mut().for_each(CountsRing::advance);
+        }
+    }
+
+    #[test]
+    fn counts_are_exact_where_keys_are_few() {
+        let keys = test_keys(0, 100);
+        let mut ring = CountsRing::new(10_000, KeyId(1), 3);
+        for round in 0..40 {
+            ring.insert_batch(&keys);
+            if round % 10 == 9 {
+                ring.advance();
+            }
+        }
+        let mut found = vec![0; keys.len()];
+        ring.count_batch(&keys, &mut found);
+        assert!(found.iter().all(|&count| count == 40), "{found:?}");
+    }
+
+    #[test]
+    fn a_saturated_spill_table_counts_too_high_not_too_low() {
+        let keys = test_keys(0, 5000);
+        let mut ring = CountsRing::new(1, KeyId(1), 0);
+        for key in &keys {
+            ring.insert_many(key, 20);
+        }
+        assert!(keys.iter().all(|key| ring.count(key) >= 20));
+    }
+}

@@ -1,0 +1,164 @@
+//! Which lane holds which epoch, and how far the outgoing one has been cleared.
+
+use crate::Mismatch;
+use crate::mismatch::ensure_equal;
+
+/// Generations of a ring: the current one and seven older.
+pub const GENERATIONS: u32 = 8;
+
+/// Lanes of a line, one per generation.
+pub(crate) const LANES: u64 = GENERATIONS as u64;
+
+/// An epoch that the ring does not hold: already expired, or not yet begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("epoch {epoch} is not live: the ring holds epochs {oldest} to {current}")]
+pub struct NotLive {
+    /// The epoch asked for.
+    pub epoch: u64,
+    /// The oldest live epoch.
+    pub oldest: u64,
+    /// The current epoch.
+    pub current: u64,
+}
+
+/// The state of the ring's lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lanes {
+    epoch: u64,
+    /// Lines in which the oldest generation is cleared already; from the first on it is not live.
+    cleared: usize,
+}
+
+impl Lanes {
+    /// All lanes clear, `epoch` current.
+    pub(crate) const fn new(epoch: u64) -> Self {
+        Self { epoch, cleared: 0 }
+    }
+
+    pub(crate) const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The oldest epoch that can be live.
+    pub(crate) const fn oldest(&self) -> u64 {
+        let expiring = (self.cleared > 0) as u64;
+        self.epoch.saturating_sub(LANES - 1 - expiring)
+    }
+
+    /// The lane of the current epoch.
+    pub(crate) const fn current(&self) -> usize {
+        (self.epoch % LANES) as usize
+    }
+
+    /// The lane of the oldest generation, which the next epoch will take over.
+    pub(crate) const fn outgoing(&self) -> usize {
+        ((self.epoch + 1) % LANES) as usize
+    }
+
+    /// The lane of a live epoch.
+    pub(crate) fn lane_of(&self, epoch: u64) -> Result<usize, NotLive> {
+        if (self.oldest()..=self.epoch).contains(&epoch) {
+            Ok((epoch % LANES) as usize)
+        } else {
+            Err(NotLive { epoch, oldest: self.oldest(), current: self.epoch })
+        }
+    }
+
+    /// One bit per live lane.
+    pub(crate) const fn live(&self) -> u8 {
+        if self.cleared == 0 { u8::MAX } else { !(1 << self.outgoing()) }
+    }
+
+    /// The lines in which to clear the oldest generation next, at most `limit` of them, which count as cleared from now on.
+    pub(crate) fn next_step(&mut self, limit: usize, lines: usize) -> std::ops::Range<usize> {
+        let start = self.cleared;
+        self.cleared = start.saturating_add(limit).min(lines);
+        start..self.cleared
+    }
+
+    /// Whether the oldest generation is cleared.
+    pub(crate) const fn is_clear(&self, lines: usize) -> bool {
+        self.cleared == lines
+    }
+
+    /// Begins the next epoch in the lane that was cleared.
+    pub(crate) fn advance(&mut self) {
+        self.epoch += 1;
+        self.cleared = 0;
+    }
+
+    pub(crate) fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {
+        ensure_equal("the current epoch", &self.epoch, &other.epoch)
+    }
+
+    /// A set of lanes as a set of ages.
+    pub(crate) const fn generations(&self, lanes: u8) -> Generations {
+        // The current lane to the top bit, then age 0 to the bottom.
+        Generations((lanes & self.live()).rotate_left(7 - self.current() as u32).reverse_bits())
+    }
+}
+
+/// A set of live generations, by age: 0 is the current one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Generations(u8);
+
+impl Generations {
+    /// Whether no generation is in the set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the generation `age` epochs before the current one is in the set.
+    #[must_use]
+    pub const fn contains(self, age: u32) -> bool {
+        age < 8 && self.0 >> age & 1 == 1
+    }
+
+    /// The age of the newest generation in the set: when the key was last seen.
+    #[must_use]
+    pub const fn newest(self) -> Option<u32> {
+        if self.is_empty() { None } else { Some(self.0.trailing_zeros()) }
+    }
+
+    /// The age of the oldest generation in the set: when the key was first seen.
+    #[must_use]
+    pub const fn oldest(self) -> Option<u32> {
+        if self.is_empty() { None } else { Some(7 - self.0.leading_zeros()) }
+    }
+
+    /// The ages in the set, newest first.
+    pub fn ages(self) -> impl Iterator<Item = u32> {
+        (0..8).filter(move |&age| self.contains(age))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_become_ages() {
+        for epoch in 0..20 {
+            let mut lanes = Lanes::new(epoch);
+            for age in 0..LANES.min(epoch + 1) {
+                let lane = lanes.lane_of(epoch - age).unwrap();
+                let generations = lanes.generations(1 << lane);
+                assert_eq!(generations.ages().collect::<Vec<_>>(), [age as u32]);
+                assert_eq!((generations.newest(), generations.oldest()), (Some(age as u32), Some(age as u32)));
+            }
+            lanes.next_step(1, 10);
+            assert!(lanes.generations(1 << lanes.outgoing()).is_empty());
+        }
+    }
+
+    #[test]
+    fn epochs_outside_the_window_are_refused() {
+        let mut lanes = Lanes::new(20);
+        assert_eq!(lanes.lane_of(12), Err(NotLive { epoch: 12, oldest: 13, current: 20 }));
+        assert_eq!(lanes.lane_of(21), Err(NotLive { epoch: 21, oldest: 13, current: 20 }));
+        assert!(lanes.lane_of(13).is_ok());
+        lanes.next_step(1, 10);
+        assert_eq!(lanes.lane_of(13), Err(NotLive { epoch: 13, oldest: 14, current: 20 }));
+    }
+}

@@ -1,0 +1,141 @@
+//! What must hold for any keys in any order: no false negatives, merge is union, no under-count.
+
+use std::collections::HashMap;
+
+use bruit_filters::bloom::{ClassicalFilter, LookupOrder, MembershipFilter, OneLineFilter, SpamPair};
+use bruit_filters::counting::OneLineCounts;
+use bruit_filters::hash::FingerprintHash;
+use bruit_filters::ring::{CountsRing, Generations, MembershipRing};
+use bruit_filters::{Fingerprint, KeyId};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const KEY_ID: KeyId = KeyId(7);
+
+fn fingerprints(max: usize) -> impl Strategy<Value = Vec<Fingerprint>> {
+    // Few distinct words, so that keys share lines, halves and tags.
+    let word = prop_oneof![any::<u64>(), (0..4u64).prop_map(|i| i << 62), (0..4u64).prop_map(|i| i << 31)];
+    vec((word.clone(), word).prop_map(|(high, low)| Fingerprint::new(high, low)), 0..max)
+}
+
+/// One suite over every membership filter.
+fn assert_membership<F>(empty: &F, ours: &[Fingerprint], theirs: &[Fingerprint])
+where
+    F: MembershipFilter<Key = Fingerprint> + Clone + PartialEq + std::fmt::Debug,
+{
+    let filled = |keys: &[Fingerprint]| {
+        let mut filter = empty.clone();
+        filter.insert_batch(keys);
+        filter
+    };
+    let (a, b) = (filled(ours), filled(theirs));
+    let mut found = vec![false; ours.len()];
+    a.contains_batch(ours, &mut found);
+    assert!(found.iter().all(|&found| found), "no false negatives");
+    assert!(ours.iter().all(|key| a.contains(key)), "one by one as in batches");
+    let one_by_one = ours.iter().fold(empty.clone(), |mut filter, key| {
+        filter.insert(key);
+        filter
+    });
+    assert_eq!(a, one_by_one);
+
+    let whole = filled(&[ours, theirs].concat());
+    let mut pairwise = a.clone();
+    pairwise.merge(&b).unwrap();
+    let mut at_once = empty.clone();
+    at_once.merge_all(&[&a, &b, &a]).unwrap();
+    assert_eq!(pairwise, whole, "merge is union");
+    assert_eq!(at_once, whole);
+    assert!(whole.ones() >= a.ones().max(b.ones()) && whole.fill() <= 1.0);
+    assert!((0.0..=1.0).contains(&whole.estimated_false_positive_rate()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn membership_filters_find_all_and_merge_to_the_union(
+        ours in fingerprints(300), theirs in fingerprints(300), k in 1..=16u32, bits in 32..=64u32, lines in 1..20usize,
+    ) {
+        assert_membership(&OneLineFilter::new(lines, k, bits, KEY_ID), &ours, &theirs);
+        let hash = FingerprintHash::new(lines as u64 * 100 + 1, k, bits, KEY_ID);
+        assert_membership(&ClassicalFilter::new(hash), &ours, &theirs);
+    }
+
+    #[test]
+    fn a_pair_answers_the_same_in_either_order(
+        reported in fingerprints(100), revoked in fingerprints(100), asked in fingerprints(400),
+    ) {
+        let empty = OneLineFilter::new(50, 6, 64, KEY_ID);
+        let mut asked = asked;
+        asked.extend(reported.iter().chain(&revoked));
+        let answers = [LookupOrder::SpamFirst, LookupOrder::RevokedFirst].map(|order| {
+            let mut pair = SpamPair::new(empty.clone(), empty.clone(), order);
+            reported.iter().for_each(|key| pair.report(key));
+            revoked.iter().for_each(|key| pair.revoke(key));
+            let mut found = vec![true; asked.len()];
+            pair.is_spam_batch(&asked, &mut found);
+            assert!(asked.iter().zip(&found).all(|(key, &found)| pair.is_spam(key) == found));
+            assert!(revoked.iter().all(|key| !pair.is_spam(key)), "what was revoked is not spam");
+            found
+        });
+        prop_assert_eq!(&answers[0], &answers[1]);
+    }
+
+    #[test]
+    fn one_line_counts_never_count_too_low(
+        keys in fingerprints(60), amounts in vec(prop_oneof![0..3u32, 10..20u32, 100..300_000u32], 240), lines in 1..6usize,
+    ) {
+        let mut servers = [(); 3].map(|()| OneLineCounts::new(lines, KEY_ID));
+        let mut truth: HashMap<Fingerprint, u64> = HashMap::new();
+        // Rounds of insertions at three servers, merged into the first after each: counting goes on after a merge.
+        for (round, amounts) in amounts.chunks(60).enumerate() {
+            for (i, (key, &amount)) in keys.iter().zip(amounts).enumerate() {
+                servers[(i + round) % 3].insert_many(key, amount);
+                servers[i % 2].insert(key);
+                *truth.entry(*key).or_default() += u64::from(amount) + 1;
+            }
+            let [first, second, third] = &mut servers;
+            first.merge(second).unwrap();
+            first.merge(third).unwrap();
+            for (key, &count) in &truth {
+                prop_assert!(u64::from(first.count(key)) >= count, "{} of {count}", first.count(key));
+            }
+            (*second, *third) = (OneLineCounts::new(lines, KEY_ID), OneLineCounts::new(lines, KEY_ID));
+        }
+    }
+
+    #[test]
+    fn inserting_many_is_inserting_one_many_times(keys in fingerprints(40), amounts in vec(0..60u32, 40)) {
+        let (mut many, mut single) = (OneLineCounts::new(2, KEY_ID), OneLineCounts::new(2, KEY_ID));
+        for (key, &amount) in keys.iter().zip(&amounts) {
+            many.insert_many(key, amount);
+            single.insert_batch(&vec![*key; amount as usize]);
+        }
+        prop_assert_eq!(many, single);
+    }
+
+    #[test]
+    fn rings_forget_whole_generations_and_nothing_else(batches in vec(fingerprints(40), 1..24), step in 1..9usize) {
+        let mut set = MembershipRing::new(9, 40, KEY_ID, 0);
+        let mut counts = CountsRing::new(9, KEY_ID, 0);
+        for (epoch, batch) in batches.iter().enumerate() {
+            set.insert_batch(batch);
+            counts.insert_batch(batch);
+            for (earlier, keys) in batches[..=epoch].iter().enumerate().rev().take(8) {
+                let mut found = vec![Generations::default(); keys.len()];
+                set.check_batch(keys, &mut found);
+                prop_assert!(found.iter().all(|found| found.contains((epoch - earlier) as u32)));
+            }
+            let live: Vec<_> = batches[..=epoch].iter().rev().take(8).flatten().collect();
+            for key in batch {
+                let truth = live.iter().filter(|other| **other == key).count() as u32;
+                prop_assert!(counts.count(key) >= truth);
+            }
+            set.expire(step);
+            counts.expire(step);
+            set.advance();
+            counts.advance();
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Measured against predicted rates, for each layout at three sizes.
+//!
+//! Tolerance: 4 standard errors of the share of absent keys found, plus 1 % of the prediction. A small filter is one draw
+//! of a random fill and its rate scatters by itself, so small sizes are measured on many filters. Keys are fingerprints of
+//! consecutive numbers under a fixed key: the same in every run.
+
+#![expect(clippy::print_stdout, reason = "a test that fails should show the figures beside it")]
+
+use bruit_filters::bloom::{ClassicalFilter, MembershipFilter, OneLineFilter};
+use bruit_filters::counting::OneLineCounts;
+use bruit_filters::hash::FingerprintHash;
+use bruit_filters::ring::{Generations, MembershipRing};
+use bruit_filters::sizing::{
+    Goal, Layout, MembershipPlan, counting_line_rate, fingerprint_bits, ring_lines_for_rate, ring_rate,
+};
+use bruit_filters::{Fingerprint, FingerprintKey, KeyId};
+
+/// Numbers of keys.
+const SIZES: [u64; 3] = [1_000, 30_000, 1_000_000];
+const ABSENT: u64 = 1_000_000;
+const STANDARD_ERRORS: f64 = 4.0;
+const SLACK: f64 = 0.01;
+
+fn keys(start: u64, count: u64) -> Vec<Fingerprint> {
+    let key = FingerprintKey::new([99; 16]);
+    (start..start + count).map(|i| key.fingerprint(&i.to_le_bytes())).collect()
+}
+
+/// Adds up what `hits` finds of absent keys, [`ABSENT`] in all, over as many filters as the size needs. It gets a number
+/// from which the keys of each filter start.
+fn absent_found(size: u64, mut hits: impl FnMut(u64, &[Fingerprint]) -> usize) -> usize {
+    let filters = (300_000 / size).clamp(1, 250);
+    (0..filters).map(|i| hits(i << 34, &keys(1 << 44 | i << 34, ABSENT / filters))).sum()
+}
+
+fn assert_rate(what: &str, hits: usize, predicted: f64) {
+    let measured = hits as f64 / ABSENT as f64;
+    let standard_error = (predicted * (1.0 - predicted) / ABSENT as f64).sqrt();
+    let off = (measured - predicted) / standard_error;
+    println!("{what}: measured {measured:.4e}, predicted {predicted:.4e}, {off:.1} standard errors");
+    let allowed = STANDARD_ERRORS * standard_error + SLACK * predicted;
+    assert!((measured - predicted).abs() <= allowed, "{what}: measured {measured:e}, predicted {predicted:e}");
+}
+
+/// Absent keys found in a filter of `size` keys, which must know its own state.
+fn fill_and_check<F>(mut filter: F, keys: &[Fingerprint], absent: &[Fingerprint]) -> usize
+where
+    F: MembershipFilter<Key = Fingerprint>,
+{
+    filter.insert_batch(keys);
+    let estimated_keys = filter.estimated_keys() / keys.len() as f64;
+    assert!((estimated_keys - 1.0).abs() < 0.1, "{estimated_keys} of the keys");
+    let mut found = vec![false; absent.len()];
+    filter.contains_batch(absent, &mut found);
+    let hits = found.into_iter().filter(|&found| found).count();
+    let expected = filter.estimated_false_positive_rate() * absent.len() as f64;
+    assert!((hits as f64 - expected).abs() <= 5.5 * expected.sqrt() + 0.03 * expected + 1.0, "{hits} of {expected}");
+    hits
+}
+
+#[test]
+fn classical_filters_keep_the_rate_of_equation_1() {
+    for size in SIZES {
+        for rate in [1e-2, 1e-3] {
+            let plan = MembershipPlan::new(Layout::Classical, size, Goal::Rate(rate)).unwrap();
+            let hash = FingerprintHash::new(plan.cells, plan.hashes, plan.fingerprint_bits, KeyId(0));
+            let found = absent_found(size, |start, absent| {
+                fill_and_check(ClassicalFilter::new(hash.clone()), &keys(start, size), absent)
+            });
+            assert_rate(&format!("classical, {size} keys"), found, plan.false_positive_rate);
+        }
+    }
+}
+
+#[test]
+fn one_line_filters_keep_their_planned_rate() {
+    for size in SIZES {
+        for rate in [1e-2, 1e-3, 1e-4] {
+            let plan = MembershipPlan::new(Layout::OneLine, size, Goal::Rate(rate)).unwrap();
+            let lines = (plan.cells / 512) as usize;
+            let found = absent_found(size, |start, absent| {
+                let filter = OneLineFilter::new(lines, plan.hashes, plan.fingerprint_bits, KeyId(0));
+                fill_and_check(filter, &keys(start, size), absent)
+            });
+            assert_rate(&format!("one line, {size} keys, k = {}", plan.hashes), found, plan.false_positive_rate);
+        }
+    }
+}
+
+#[test]
+fn one_line_counts_say_seen_of_the_unseen_at_the_planned_rate() {
+    for size in SIZES {
+        for keys_per_line in [8, 16] {
+            let lines = size / keys_per_line;
+            let found = absent_found(size, |start, absent| {
+                let mut counts = OneLineCounts::new(lines as usize, KeyId(0));
+                counts.insert_batch(&keys(start, size));
+                let mut found = vec![0; absent.len()];
+                counts.count_batch(absent, &mut found);
+                found.into_iter().filter(|&count| count > 0).count()
+            });
+            assert_rate(&format!("counts, {size} keys"), found, counting_line_rate(size, lines, 1));
+        }
+    }
+}
+
+#[test]
+fn rings_keep_their_planned_rate_over_the_window() {
+    for size in SIZES {
+        let lines = ring_lines_for_rate(size, 1e-2).unwrap();
+        let found = absent_found(size, |start, absent| {
+            let mut ring = MembershipRing::new(lines as usize, fingerprint_bits(8 * size, 1e-2), KeyId(0), 0);
+            for epoch in 0..8 {
+                if epoch > 0 {
+                    ring.advance();
+                }
+                ring.insert_batch(&keys(start + (epoch << 24), size));
+            }
+            let mut found = vec![Generations::default(); absent.len()];
+            ring.check_batch(absent, &mut found);
+            found.into_iter().filter(|found| !found.is_empty()).count()
+        });
+        assert_rate(&format!("ring, {size} keys"), found, ring_rate(size, lines).window);
+    }
+}
