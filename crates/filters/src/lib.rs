@@ -9,6 +9,7 @@
 //! | how often it was seen | [`counting::OneLineCounts`]; [`counting::CountingFilter`] for study and for deletion |
 //! | when it was seen, and to forget | [`ring::MembershipRing`], [`ring::CountsRing`] |
 //! | how large to make it, how wrong it will be | [`sizing`] |
+//! | how to keep and send it | [`file`](mod@file), [`delta`] |
 //!
 //! Filters with equal parameters merge: membership by OR, counts by addition. Unlike ones refuse and say what differs.
 //! Batches of keys are several times faster than single keys once a filter is larger than the cache. The filters read no
@@ -35,6 +36,8 @@
 
 pub mod bloom;
 pub mod counting;
+pub mod delta;
+pub mod file;
 mod fingerprint;
 pub mod hash;
 mod kernels;

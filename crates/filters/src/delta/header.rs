@@ -1,0 +1,143 @@
+//! The header of a delta: what it starts from and where it leads.
+
+use std::io::Read;
+
+use super::ApplyError;
+use crate::file::{FieldReader, FieldWriter, FileError, Header, read_fields, read_start, write_fields};
+
+/// Bytes of a delta's header.
+pub const DELTA_HEADER_BYTES: usize = 96;
+/// A list of more fingerprints than one for so many cells is longer than the filter.
+pub(super) const CELLS_PER_FINGERPRINT_MIN: u64 = 8;
+
+const MAGIC: [u8; 8] = *b"\x89bruitD\n";
+const FILTER_MAGIC: [u8; 8] = *b"\x89bruitF\n";
+
+/// How the body of a delta tells what changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// Block by block: unchanged, whole, or coded gaps.
+    Blocks,
+    /// By the fingerprints of the keys that were added.
+    Fingerprints,
+}
+
+impl Encoding {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Blocks => 1,
+            Self::Fingerprints => 2,
+        }
+    }
+
+    fn from_code(code: u8) -> Result<Self, FileError> {
+        match code {
+            1 => Ok(Self::Blocks),
+            2 => Ok(Self::Fingerprints),
+            _ => Err(FileError::invalid("the encoding", code)),
+        }
+    }
+}
+
+/// What a delta starts from and where it leads, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeltaHeader {
+    /// The header of the target, without a key.
+    pub target: Header,
+    /// The checksum of the base.
+    pub base_checksum: u32,
+    /// What found no room in the spill section of the base.
+    pub base_unlisted: u64,
+    /// Entries of the spill section of the base.
+    pub base_spill_entries: u32,
+    /// How the body is written.
+    pub encoding: Encoding,
+    /// How many fingerprints there are, in that encoding.
+    pub fingerprints: u64,
+}
+
+impl DeltaHeader {
+    /// From two headers that are like each other.
+    pub(super) fn new(base: &Header, target: &Header, encoding: Encoding, fingerprints: u64) -> Self {
+        Self {
+            target: Header { has_key: false, ..target.clone() },
+            base_checksum: base.checksum,
+            base_unlisted: base.unlisted,
+            base_spill_entries: base.spill_entries,
+            encoding,
+            fingerprints,
+        }
+    }
+
+    /// Refuses any base but the one the delta was made from.
+    pub(super) fn ensure_starts_from(&self, base: &Header) -> Result<(), ApplyError> {
+        base.ensure_same(&self.target)?;
+        let ours = (base.checksum, base.unlisted, base.spill_entries);
+        if ours == (self.base_checksum, self.base_unlisted, self.base_spill_entries) {
+            return Ok(());
+        }
+        Err(ApplyError::WrongBase { wanted: self.base_checksum, found: base.checksum })
+    }
+
+    pub(super) fn to_bytes(&self) -> [u8; DELTA_HEADER_BYTES] {
+        let mut bytes = [0; DELTA_HEADER_BYTES];
+        let mut fields = FieldWriter::new(&mut bytes);
+        fields.put(&MAGIC);
+        write_fields(&mut fields, &self.target, self.encoding.code());
+        fields.put(&self.base_checksum.to_le_bytes());
+        fields.put(&self.base_unlisted.to_le_bytes());
+        fields.put(&self.base_spill_entries.to_le_bytes());
+        fields.put(&[0; 4]);
+        fields.put(&self.fingerprints.to_le_bytes());
+        fields.put(&[0; 4]);
+        fields.finish();
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; DELTA_HEADER_BYTES]) -> Result<Self, FileError> {
+        let mut fields = FieldReader::new(bytes);
+        match fields.take() {
+            MAGIC => {}
+            FILTER_MAGIC => return Err(FileError::Filter),
+            _ => return Err(FileError::NotADelta),
+        }
+        let (target, encoding) = read_fields(&mut fields)?;
+        let base_checksum = u32::from_le_bytes(fields.take());
+        let base_unlisted = u64::from_le_bytes(fields.take());
+        let base_spill_entries = u32::from_le_bytes(fields.take());
+        let reserved_1 = u32::from_le_bytes(fields.take());
+        let fingerprints = u64::from_le_bytes(fields.take());
+        let reserved_2 = u32::from_le_bytes(fields.take());
+        if reserved_1 | reserved_2 != 0 {
+            return Err(FileError::invalid("a reserved field", reserved_1 | reserved_2));
+        }
+        let encoding = Encoding::from_code(encoding)?;
+        let header = Self { target, base_checksum, base_unlisted, base_spill_entries, encoding, fingerprints };
+        header.checked()
+    }
+
+    fn checked(self) -> Result<Self, FileError> {
+        let fingerprints_max = match self.encoding {
+            Encoding::Blocks => 0,
+            Encoding::Fingerprints if self.target.kind.counts() => {
+                return Err(FileError::invalid("the encoding", self.encoding.code()));
+            }
+            Encoding::Fingerprints => self.target.cells / CELLS_PER_FINGERPRINT_MIN,
+        };
+        if self.fingerprints > fingerprints_max {
+            return Err(FileError::invalid("the number of fingerprints", self.fingerprints));
+        }
+        Ok(self)
+    }
+}
+
+/// Reads the header of a delta, and leaves the rest.
+///
+/// # Errors
+/// [`FileError`]: not a delta, a later version, cut off, damaged.
+pub fn read_header(input: &mut impl Read) -> Result<DeltaHeader, FileError> {
+    let bytes = read_start(input)?.ok_or(FileError::NotADelta)?;
+    DeltaHeader::from_bytes(&bytes)
+}

@@ -1,0 +1,100 @@
+//! Deltas between files, of which only a few blocks are in memory at a time.
+
+use std::io::{Read, Write};
+
+use super::block::{BlockEncoder, BlockShape};
+use super::header::{DeltaHeader, Encoding};
+use super::spill::encode_spill;
+use super::transform::{Blocks, Opened};
+use super::{ApplyError, DiffError};
+use crate::file::{FilterKind, Header, OutputWords, Source, spill_entries, write_front};
+
+/// Writes the delta from the filter file `base` to the filter file `target`.
+///
+/// # Errors
+/// [`DiffError`]; what was written until then is of no use.
+pub fn diff(base: &mut impl Read, target: &mut impl Read, output: &mut impl Write) -> Result<DeltaHeader, DiffError> {
+    // Sizes need no limit: the memory taken does not depend on them.
+    let mut base = Source::open(base, u64::MAX).map_err(DiffError::Base)?;
+    let mut target = Source::open(target, u64::MAX).map_err(DiffError::Target)?;
+    base.header.ensure_same(&target.header)?;
+    let header = DeltaHeader::new(&base.header, &target.header, Encoding::Blocks, 0);
+    output.write_all(&header.to_bytes())?;
+    let mut output = OutputWords::new(output);
+    let mut body = Vec::new();
+    if header.target.kind == FilterKind::OneLineCounts {
+        encode_spill(&base.spill, &target.spill, &mut body);
+    }
+    write_blocks(&mut base, &mut target, body, &mut output)?;
+    base.finish().map_err(DiffError::Base)?;
+    target.finish().map_err(DiffError::Target)?;
+    let checksum = output.checksum.value();
+    output.output().write_all(&checksum.to_le_bytes())?;
+    Ok(header)
+}
+
+/// Writes `body`, which holds what comes before the blocks, and then the blocks.
+fn write_blocks<B: Read, T: Read, W: Write>(
+    base: &mut Source<B>,
+    target: &mut Source<T>,
+    mut body: Vec<u8>,
+    output: &mut OutputWords<W>,
+) -> Result<(), DiffError> {
+    let shape = BlockShape::new(&target.header);
+    let mut encoder = BlockEncoder::new(shape);
+    let (mut before, mut after) = (vec![0; shape.block_words()], vec![0; shape.block_words()]);
+    let total = target.header.words();
+    let mut start = 0;
+    while start < total {
+        let length = (total - start).min(before.len() as u64) as usize;
+        base.take(&mut before[..length]).map_err(DiffError::Base)?;
+        target.take(&mut after[..length]).map_err(DiffError::Target)?;
+        encoder.encode(&before[..length], &after[..length], &mut body);
+        output.put_bytes(&body)?;
+        body.clear();
+        start += length as u64;
+    }
+    Ok(())
+}
+
+/// Writes the filter file that `delta` makes of the filter file `base`, with the key of the base.
+///
+/// Takes memory for a few blocks only, except that the fingerprint form needs a classical array in full;
+/// `payload_limit` bounds it.
+///
+/// # Errors
+/// [`ApplyError`]; what was written until then is of no use.
+pub fn apply_between(
+    base: &mut impl Read,
+    payload_limit: u64,
+    delta: &mut impl Read,
+    output: &mut impl Write,
+) -> Result<Header, ApplyError> {
+    let source = Source::open(base, payload_limit).map_err(ApplyError::Base)?;
+    let opened = Opened::new(delta, &source.header, &source.spill)?;
+    let header = Header { has_key: source.key.is_some(), ..opened.header.target.clone() };
+    let mut output = OutputWords::new(output);
+    let entries = spill_entries(Some(&opened.spill));
+    write_front(&header, source.key.as_ref(), &entries, &mut output)?;
+    let mut files = Files { source, output };
+    let outcome = opened.transform(&mut files);
+    // A damaged base leads anywhere; then it is not the delta's fault.
+    files.source.finish().map_err(ApplyError::Base)?;
+    outcome.map(|()| header)
+}
+
+/// Blocks from one file to another.
+struct Files<R, W> {
+    source: Source<R>,
+    output: OutputWords<W>,
+}
+
+impl<R: Read, W: Write> Blocks for Files<R, W> {
+    fn read(&mut self, _: u64, words: &mut [u64]) -> Result<(), ApplyError> {
+        self.source.take(words).map_err(ApplyError::Base)
+    }
+
+    fn write(&mut self, _: u64, words: &[u64]) -> Result<(), ApplyError> {
+        Ok(self.output.put(words)?)
+    }
+}

@@ -1,0 +1,119 @@
+//! Applying a delta, wherever base and target are: block after block, with all checks.
+
+use std::io::Read;
+
+use super::ApplyError;
+use super::block::{BlockShape, decode_block};
+use super::fingerprints::Inserter;
+use super::header::{DeltaHeader, Encoding, read_header};
+use super::spill::decode_spill;
+use crate::counting::spill::Spill;
+use crate::file::{Checksum, FileError, FilterKind, Header, InputWords, Part, WordCheck, expect_end, read_exactly};
+use crate::file::{spill_bytes, spill_entries};
+
+/// Where the blocks of a base come from and those of a target go to.
+pub(super) trait Blocks {
+    /// Fills `words` with the base's from word `start` on.
+    fn read(&mut self, start: u64, words: &mut [u64]) -> Result<(), ApplyError>;
+    /// Takes the target's words from word `start` on.
+    fn write(&mut self, start: u64, words: &[u64]) -> Result<(), ApplyError>;
+}
+
+/// A delta that has turned out to fit a base, read up to its body.
+pub(super) struct Opened<R> {
+    pub(super) header: DeltaHeader,
+    /// The spill table of the target.
+    pub(super) spill: Spill,
+    input: InputWords<R>,
+}
+
+impl<R: Read> Opened<R> {
+    /// Reads up to the body, refusing a delta of anything but `base`.
+    pub(super) fn new(mut input: R, base: &Header, base_spill: &Spill) -> Result<Self, ApplyError> {
+        let header = read_header(&mut input).map_err(ApplyError::Delta)?;
+        header.ensure_starts_from(base)?;
+        let mut input = InputWords::new(input);
+        let spill = decode_spill(&header, base_spill, &mut input).map_err(ApplyError::Delta)?;
+        Ok(Self { header, spill, input })
+    }
+
+    /// Turns all blocks into those of the target, and makes sure that they are.
+    pub(super) fn transform(mut self, blocks: &mut impl Blocks) -> Result<(), ApplyError> {
+        let mut body = Body::new(&self.header);
+        let entries = spill_entries(Some(&self.spill));
+        let mut checksum = Checksum::default();
+        checksum.add(&spill_bytes(&entries));
+        let mut check = WordCheck::new(&self.header.target, entries);
+        let total = self.header.target.words();
+        let mut buffer = vec![0; body.block_words(&self.header.target).min(total as usize)];
+        let mut start = 0;
+        while start < total {
+            let length = buffer.len().min((total - start) as usize);
+            let words = &mut buffer[..length];
+            blocks.read(start, words)?;
+            self.change(&mut body, start, words).map_err(ApplyError::Delta)?;
+            check.next(words).map_err(ApplyError::Delta)?;
+            checksum.add_words(words);
+            blocks.write(start, words)?;
+            start += length as u64;
+        }
+        self.finish(&body).map_err(ApplyError::Delta)?;
+        self.ensure_target(checksum.value())
+    }
+
+    fn change(&mut self, body: &mut Body, start: u64, words: &mut [u64]) -> Result<(), FileError> {
+        match body {
+            Body::Blocks(shape) => decode_block(*shape, start, words, &mut self.input),
+            Body::Fingerprints(inserter) => inserter.insert(start, words, &mut self.input),
+        }
+    }
+
+    /// Checks what comes after the body.
+    fn finish(&mut self, body: &Body) -> Result<(), FileError> {
+        body.ensure_done()?;
+        let computed = self.input.checksum.value();
+        let mut stored = [0; 4];
+        read_exactly(self.input.input(), &mut stored)?;
+        if u32::from_le_bytes(stored) != computed {
+            return Err(FileError::Damaged { part: Part::Changes });
+        }
+        expect_end(self.input.input())
+    }
+
+    fn ensure_target(&self, found: u32) -> Result<(), ApplyError> {
+        let wanted = self.header.target.checksum;
+        if found == wanted { Ok(()) } else { Err(ApplyError::WrongTarget { wanted, found }) }
+    }
+}
+
+/// How the blocks are told.
+enum Body {
+    Blocks(BlockShape),
+    Fingerprints(Inserter),
+}
+
+impl Body {
+    fn new(header: &DeltaHeader) -> Self {
+        match header.encoding {
+            Encoding::Blocks => Self::Blocks(BlockShape::new(&header.target)),
+            Encoding::Fingerprints => Self::Fingerprints(Inserter::new(header.target.clone(), header.fingerprints)),
+        }
+    }
+
+    /// How much is worked on at a time. Classical fingerprints go anywhere, so that is all.
+    fn block_words(&self, target: &Header) -> usize {
+        match self {
+            Self::Fingerprints(_) if target.kind == FilterKind::ClassicalMembership => target.words() as usize,
+            _ => BlockShape::new(target).block_words(),
+        }
+    }
+
+    fn ensure_done(&self) -> Result<(), FileError> {
+        match self {
+            Self::Fingerprints(inserter) if !inserter.is_done() => {
+                Err(FileError::invalid("the number of fingerprints", 0u32))
+            }
+            _ => Ok(()),
+        }
+    }
+}

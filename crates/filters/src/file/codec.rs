@@ -1,0 +1,188 @@
+//! Filter to bytes and back.
+
+use std::io::{self, Read, Write};
+
+use super::header::KEY_BYTES;
+use super::spill::{SpillEntry, read_entries, write_entry};
+use super::stored::parts::Parts;
+use super::stored::spill_entries;
+use super::{Checksum, FileError, Header, InputWords, OutputWords, Part, Stored, StoredFilter, WordCheck};
+use super::{expect_end, read_exactly, read_start};
+use crate::FingerprintKey;
+use crate::counting::rows;
+use crate::counting::spill::{Spill, SpillRecords};
+use crate::lines::LINE_WORDS;
+use crate::mismatch::ensure_equal;
+
+/// What a file tells beside the filter itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Label {
+    /// The generation, for filters that age.
+    pub generation: u64,
+    /// The key, to be stored too. The file is then a secret; leave it out of what is sent to others.
+    pub key: Option<FingerprintKey>,
+}
+
+/// All that a filter file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FilterFile {
+    /// The header as it was read.
+    pub header: Header,
+    /// The key, if the file has it.
+    pub key: Option<FingerprintKey>,
+    /// The filter.
+    pub filter: StoredFilter,
+}
+
+impl FilterFile {
+    /// The label to write it with again.
+    #[must_use]
+    pub fn label(&self) -> Label {
+        Label { generation: self.header.generation, key: self.key.clone() }
+    }
+}
+
+/// Writes `filter`, and gives the header that it wrote.
+///
+/// # Errors
+/// If writing fails, or the key of `label` is not the one that `filter` was filled under.
+pub fn encode(filter: &impl Stored, label: &Label, output: &mut impl Write) -> Result<Header, FileError> {
+    let header = header_of(filter, label)?;
+    let mut output = OutputWords::new(output);
+    write_front(&header, label.key.as_ref(), &spill_entries(filter.spill()), &mut output)?;
+    output.put(filter.words())?;
+    Ok(header)
+}
+
+/// The complete header of `filter`.
+pub(crate) fn header_of(filter: &impl Stored, label: &Label) -> Result<Header, FileError> {
+    let shape = filter.shape();
+    if let Some(key) = &label.key {
+        ensure_equal("the key id", &shape.key_id, &key.id())?;
+    }
+    let mut checksum = Checksum::default();
+    checksum.add(&spill_bytes(&spill_entries(filter.spill())));
+    checksum.add_words(filter.words());
+    Ok(Header { generation: label.generation, has_key: label.key.is_some(), checksum: checksum.value(), ..shape })
+}
+
+/// Writes all that comes before the array.
+pub(crate) fn write_front<W: Write>(
+    header: &Header,
+    key: Option<&FingerprintKey>,
+    spill: &[SpillEntry],
+    output: &mut OutputWords<W>,
+) -> io::Result<()> {
+    output.output().write_all(&header.to_bytes())?;
+    if let Some(key) = key {
+        output.output().write_all(key.as_bytes())?;
+    }
+    output.put_bytes(&spill_bytes(spill))
+}
+
+pub(crate) fn spill_bytes(entries: &[SpillEntry]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    entries.iter().for_each(|entry| write_entry(entry, &mut bytes));
+    bytes
+}
+
+/// Reads a filter whose array and spill section take at most `payload_limit` bytes.
+///
+/// # Errors
+/// [`FileError`]: not a filter, a later version, cut off, damaged, too large.
+pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<FilterFile, FileError> {
+    let mut source = Source::open(input, payload_limit)?;
+    let mut filter = StoredFilter::empty(&source.header);
+    source.take(filter.words_mut())?;
+    if let Some(spill) = filter.spill_mut() {
+        *spill = source.spill.clone();
+    }
+    let (header, key) = source.finish()?;
+    Ok(FilterFile { header, key, filter })
+}
+
+/// Reads header and key, and leaves the rest.
+///
+/// # Errors
+/// As [`decode`].
+pub fn read_header(input: &mut impl Read) -> Result<(Header, Option<FingerprintKey>), FileError> {
+    let header = Header::from_bytes(&read_start(input)?.ok_or(FileError::NotAFilter)?)?;
+    if !header.has_key {
+        return Ok((header, None));
+    }
+    let mut key = [0; KEY_BYTES];
+    read_exactly(input, &mut key)?;
+    let key = FingerprintKey::new(key);
+    if key.id() != header.key_id {
+        return Err(FileError::Damaged { part: Part::Key });
+    }
+    Ok((header, Some(key)))
+}
+
+/// A filter file that is read from front to back, in whatever steps the reader likes.
+pub(crate) struct Source<R> {
+    pub(crate) header: Header,
+    pub(crate) key: Option<FingerprintKey>,
+    pub(crate) spill: Spill,
+    input: InputWords<R>,
+    check: WordCheck,
+}
+
+impl<R: Read> Source<R> {
+    /// Reads all that comes before the array.
+    pub(crate) fn open(mut input: R, payload_limit: u64) -> Result<Self, FileError> {
+        let (header, key) = read_header(&mut input)?;
+        let bytes = header.payload_bytes();
+        if bytes > payload_limit || usize::try_from(bytes).is_err() {
+            return Err(FileError::TooLarge { bytes, limit_bytes: payload_limit });
+        }
+        Self::after_header(header, key, input)
+    }
+
+    /// The same, refusing a filter that is unlike `other`.
+    pub(crate) fn open_like(mut input: R, other: &Header) -> Result<Self, FileError> {
+        let (header, key) = read_header(&mut input)?;
+        other.ensure_same(&header)?;
+        Self::after_header(header, key, input)
+    }
+
+    fn after_header(header: Header, key: Option<FingerprintKey>, input: R) -> Result<Self, FileError> {
+        let mut input = InputWords::new(input);
+        let entries = read_entries(&mut input, header.spill_entries, header.lines())?;
+        let spill = restore_spill(&header, &entries)?;
+        let check = WordCheck::new(&header, entries);
+        Ok(Self { header, key, spill, input, check })
+    }
+
+    /// Fills `words` with the next of the array, whole lines of them unless it ends.
+    pub(crate) fn take(&mut self, words: &mut [u64]) -> Result<(), FileError> {
+        self.input.take(words)?;
+        self.check.next(words)
+    }
+
+    /// Reads what is left of the array, and refuses the whole if the checksum is wrong or bytes follow.
+    pub(crate) fn finish(mut self) -> Result<(Header, Option<FingerprintKey>), FileError> {
+        let mut rest = [0; LINE_WORDS];
+        while self.check.words_left() > 0 {
+            let length = self.check.words_left().min(LINE_WORDS as u64) as usize;
+            self.take(&mut rest[..length])?;
+        }
+        expect_end(self.input.input())?;
+        if self.input.checksum.value() != self.header.checksum {
+            return Err(FileError::Damaged { part: Part::Array });
+        }
+        Ok((self.header, self.key))
+    }
+}
+
+/// The table that `entries` are, for the kind that has one.
+pub(crate) fn restore_spill(header: &Header, entries: &[SpillEntry]) -> Result<Spill, FileError> {
+    let unlisted = u32::try_from(header.unlisted).map_err(|_| FileError::invalid("unlisted", header.unlisted))?;
+    if let Some(entry) = entries.iter().find(|entry| !rows::is_sound_record(entry.tag, entry.count)) {
+        return Err(FileError::invalid("the count of a spill entry", entry.count));
+    }
+    let records = entries.iter().map(|entry| (entry.line, entry.tag, entry.count));
+    let records = SpillRecords::new(records, unlisted).expect("entries were read in order");
+    Ok(Spill::restore(header.lines() as usize, &records))
+}

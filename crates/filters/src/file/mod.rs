@@ -1,0 +1,45 @@
+//! Filters as bytes: one documented format, the same for a file, a snapshot in a store and a message to a peer.
+//!
+//! Promises that decode ∘ encode is the identity, that equal contents give equal bytes, and that no input causes a
+//! panic or takes more memory than the caller allows. The bytes are described in `docs/design/filter-files.md`.
+//! Knows nothing of paths, and nothing of what a delta is: see [`crate::delta`].
+//!
+//! ```
+//! use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
+//! use bruit_filters::{FingerprintKey, file};
+//!
+//! let key = FingerprintKey::new([1; 16]);
+//! let mut filter = OneLineFilter::new(20, 6, 40, key.id());
+//! filter.insert(&key.fingerprint(b"known spam"));
+//!
+//! let mut bytes = Vec::new();
+//! file::encode(&filter, &file::Label::default(), &mut bytes)?;
+//! let decoded = file::decode(&mut bytes.as_slice(), 1 << 20)?;
+//! assert_eq!(decoded.header.key_id, key.id());
+//! assert_eq!(OneLineFilter::try_from(decoded.filter)?, filter);
+//! # Ok::<(), file::FileError>(())
+//! ```
+
+mod check;
+mod codec;
+mod error;
+mod estimate;
+mod header;
+mod merge;
+mod spill;
+mod stored;
+mod words;
+
+pub(crate) use check::WordCheck;
+pub use codec::{FilterFile, Label, decode, encode, read_header};
+pub(crate) use codec::{Source, header_of, restore_spill, spill_bytes, write_front};
+pub use error::{FileError, Part};
+pub use estimate::Estimates;
+pub(crate) use header::{FieldReader, FieldWriter, read_fields, write_fields};
+pub use header::{FilterKind, HASHES_MAX, HEADER_BYTES, Header, KEY_BYTES, VERSION};
+pub use merge::merge_from;
+pub use spill::{SPILL_ENTRY_BYTES, SpillEntry};
+pub(crate) use spill::{read_entries, write_entry};
+pub(crate) use stored::spill_entries;
+pub use stored::{Stored, StoredFilter};
+pub(crate) use words::{Checksum, InputWords, OutputWords, expect_end, read_exactly, read_start};

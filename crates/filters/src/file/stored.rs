@@ -1,0 +1,311 @@
+//! The filters that have a file format, and one type for all of them.
+
+use super::spill::SpillEntry;
+use super::{FileError, FilterKind, Header};
+use crate::bloom::{ClassicalFilter, MembershipFilter, OneLineFilter};
+use crate::counting::rows::CELLS_PER_KEY;
+use crate::counting::spill::{Spill, SpillRecords};
+use crate::counting::{Cells, CountingFilter, Extension, LINE_CELLS, OneLineCounts};
+use crate::hash::{FINGERPRINT_BITS_MAX, FingerprintHash, HashFamily};
+use crate::lines::LINE_BITS;
+use crate::mismatch::ensure_equal;
+use crate::{Fingerprint, KeyId, Mismatch};
+use parts::Parts;
+
+/// A filter that files and deltas can hold. Implemented by the filters of this crate, and by nothing else.
+#[expect(private_bounds, reason = "seals the trait")]
+pub trait Stored: Parts {
+    /// What its file's header says, with generation 0 and without the checksum.
+    fn shape(&self) -> Header;
+}
+
+pub(crate) mod parts {
+    use crate::counting::spill::Spill;
+    use crate::file::Header;
+
+    /// How files get at the contents of a filter.
+    pub(crate) trait Parts: Sized {
+        /// An empty filter. `header` has its kind.
+        fn empty(header: &Header) -> Self;
+        /// The words that a file holds, in order.
+        fn words(&self) -> &[u64];
+        /// The same, to change.
+        fn words_mut(&mut self) -> &mut [u64];
+        /// The counts kept beside the words, by kinds that do.
+        fn spill(&self) -> Option<&Spill> {
+            None
+        }
+        /// The same, to change.
+        fn spill_mut(&mut self) -> Option<&mut Spill> {
+            None
+        }
+    }
+}
+
+/// A membership header: what both layouts have in common.
+fn membership(kind: FilterKind, cells: u64, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Header {
+    Header {
+        kind,
+        cells,
+        hashes,
+        cell_bits: 1,
+        fingerprint_bits,
+        extension: None,
+        key_id,
+        generation: 0,
+        spill_entries: 0,
+        unlisted: 0,
+        has_key: false,
+        checksum: 0,
+    }
+}
+
+fn fingerprint_hash(header: &Header) -> FingerprintHash {
+    FingerprintHash::new(header.cells, header.hashes, header.fingerprint_bits, header.key_id)
+}
+
+/// The words of a classical array, without the padding of its last line.
+fn used_words(bits: u64) -> usize {
+    bits.div_ceil(64) as usize
+}
+
+fn line_count(header: &Header) -> usize {
+    usize::try_from(header.words() * 64 / LINE_BITS).expect("a filter fits the address space")
+}
+
+impl Stored for ClassicalFilter<FingerprintHash> {
+    fn shape(&self) -> Header {
+        let hash = self.hash();
+        let (bits, key_id) = (hash.fingerprint_bits(), hash.key_id());
+        membership(FilterKind::ClassicalMembership, hash.cells(), hash.hashes(), bits, key_id)
+    }
+}
+
+impl Parts for ClassicalFilter<FingerprintHash> {
+    fn empty(header: &Header) -> Self {
+        Self::new(fingerprint_hash(header))
+    }
+
+    fn words(&self) -> &[u64] {
+        &self.lines().words()[..used_words(self.hash().cells())]
+    }
+
+    fn words_mut(&mut self) -> &mut [u64] {
+        let used = used_words(self.hash().cells());
+        &mut self.lines_mut().words_mut()[..used]
+    }
+}
+
+impl Stored for OneLineFilter {
+    fn shape(&self) -> Header {
+        let cells = self.lines().len() as u64 * LINE_BITS;
+        let kind = FilterKind::OneLineMembership;
+        membership(kind, cells, self.hashes(), self.fingerprint_bits(), self.key_id())
+    }
+}
+
+impl Parts for OneLineFilter {
+    fn empty(header: &Header) -> Self {
+        Self::new(line_count(header), header.hashes, header.fingerprint_bits, header.key_id)
+    }
+
+    fn words(&self) -> &[u64] {
+        self.lines().words()
+    }
+
+    fn words_mut(&mut self) -> &mut [u64] {
+        self.lines_mut().words_mut()
+    }
+}
+
+impl Stored for CountingFilter<FingerprintHash> {
+    fn shape(&self) -> Header {
+        let hash = self.hash();
+        let (bits, key_id) = (hash.fingerprint_bits(), hash.key_id());
+        Header {
+            cell_bits: self.cells().bits(),
+            extension: Some(self.extension()),
+            ..membership(FilterKind::ClassicalCounts, hash.cells(), hash.hashes(), bits, key_id)
+        }
+    }
+}
+
+impl Parts for CountingFilter<FingerprintHash> {
+    fn empty(header: &Header) -> Self {
+        let extension = header.extension.expect("a checked header of counts has an extension");
+        Self::new(fingerprint_hash(header), extension, header.cell_bits).expect("a checked header has a sound shape")
+    }
+
+    fn words(&self) -> &[u64] {
+        &self.cells().lines().words()[..used_words(self.cells().len() * u64::from(self.cells().bits()))]
+    }
+
+    fn words_mut(&mut self) -> &mut [u64] {
+        let used = used_words(self.cells().len() * u64::from(self.cells().bits()));
+        &mut self.cells_mut().lines_mut().words_mut()[..used]
+    }
+}
+
+impl Stored for OneLineCounts {
+    fn shape(&self) -> Header {
+        let cells = self.line_count() as u64 * LINE_CELLS;
+        Header {
+            cell_bits: 4,
+            extension: Some(Extension::Refined),
+            spill_entries: self.spilled() as u32,
+            unlisted: self.spill().unlisted().into(),
+            ..membership(FilterKind::OneLineCounts, cells, CELLS_PER_KEY, FINGERPRINT_BITS_MAX, self.key_id())
+        }
+    }
+}
+
+impl Parts for OneLineCounts {
+    fn empty(header: &Header) -> Self {
+        Self::new(line_count(header), header.key_id)
+    }
+
+    fn words(&self) -> &[u64] {
+        self.lines().words()
+    }
+
+    fn words_mut(&mut self) -> &mut [u64] {
+        self.lines_mut().words_mut()
+    }
+
+    fn spill(&self) -> Option<&Spill> {
+        Some(self.spill())
+    }
+
+    fn spill_mut(&mut self) -> Option<&mut Spill> {
+        Some(self.spill_mut())
+    }
+}
+
+/// The entries of a spill table, in the order of a file.
+pub(crate) fn spill_entries(spill: Option<&Spill>) -> Vec<SpillEntry> {
+    let records = spill.map(Spill::records);
+    let entries = records.iter().flat_map(SpillRecords::iter);
+    entries.map(|(line, tag, count)| SpillEntry { line, tag, count }).collect()
+}
+
+/// A filter of any kind, as a file holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoredFilter {
+    /// Classical membership.
+    ClassicalMembership(ClassicalFilter<FingerprintHash>),
+    /// One-line membership.
+    OneLineMembership(OneLineFilter),
+    /// Classical counts.
+    ClassicalCounts(CountingFilter<FingerprintHash>),
+    /// One-line counts.
+    OneLineCounts(OneLineCounts),
+}
+
+/// The same expression on whichever filter it is.
+macro_rules! each {
+    ($stored:expr, $filter:ident => $value:expr) => {
+        match $stored {
+            StoredFilter::ClassicalMembership($filter) => $value,
+            StoredFilter::OneLineMembership($filter) => $value,
+            StoredFilter::ClassicalCounts($filter) => $value,
+            StoredFilter::OneLineCounts($filter) => $value,
+        }
+    };
+}
+
+impl StoredFilter {
+    /// An empty filter as `header` describes it.
+    #[must_use]
+    pub fn empty(header: &Header) -> Self {
+        Parts::empty(header)
+    }
+
+    /// Inserts all of `keys`, once each.
+    pub fn insert_batch(&mut self, keys: &[Fingerprint]) {
+        match self {
+            Self::ClassicalMembership(filter) => filter.insert_batch(keys),
+            Self::OneLineMembership(filter) => filter.insert_batch(keys),
+            Self::ClassicalCounts(filter) => filter.insert_batch(keys),
+            Self::OneLineCounts(filter) => filter.insert_batch(keys),
+        }
+    }
+
+    /// Writes the count of `keys[i]` to `counts[i]`; a membership filter counts to 1.
+    ///
+    /// # Panics
+    /// If the two slices differ in length.
+    pub fn count_batch(&self, keys: &[Fingerprint], counts: &mut [u32]) {
+        match self {
+            Self::ClassicalMembership(filter) => membership_counts(filter, keys, counts),
+            Self::OneLineMembership(filter) => membership_counts(filter, keys, counts),
+            Self::ClassicalCounts(filter) => counts.copy_from_slice(&filter.count_batch(keys)),
+            Self::OneLineCounts(filter) => filter.count_batch(keys, counts),
+        }
+    }
+}
+
+fn membership_counts(filter: &impl MembershipFilter<Key = Fingerprint>, keys: &[Fingerprint], counts: &mut [u32]) {
+    let mut found = vec![false; keys.len()];
+    filter.contains_batch(keys, &mut found);
+    assert_eq!(keys.len(), counts.len(), "one answer per key");
+    counts.iter_mut().zip(found).for_each(|(count, found)| *count = found.into());
+}
+
+impl Stored for StoredFilter {
+    fn shape(&self) -> Header {
+        each!(self, filter => filter.shape())
+    }
+}
+
+impl Parts for StoredFilter {
+    fn empty(header: &Header) -> Self {
+        match header.kind {
+            FilterKind::ClassicalMembership => Self::ClassicalMembership(Parts::empty(header)),
+            FilterKind::OneLineMembership => Self::OneLineMembership(Parts::empty(header)),
+            FilterKind::ClassicalCounts => Self::ClassicalCounts(Parts::empty(header)),
+            FilterKind::OneLineCounts => Self::OneLineCounts(Parts::empty(header)),
+        }
+    }
+
+    fn words(&self) -> &[u64] {
+        each!(self, filter => Parts::words(filter))
+    }
+
+    fn words_mut(&mut self) -> &mut [u64] {
+        each!(self, filter => Parts::words_mut(filter))
+    }
+
+    fn spill(&self) -> Option<&Spill> {
+        each!(self, filter => Parts::spill(filter))
+    }
+
+    fn spill_mut(&mut self) -> Option<&mut Spill> {
+        each!(self, filter => Parts::spill_mut(filter))
+    }
+}
+
+macro_rules! try_from_stored {
+    ($kind:ident, $filter:ty) => {
+        impl TryFrom<StoredFilter> for $filter {
+            type Error = FileError;
+
+            /// Refuses another kind, naming both.
+            fn try_from(stored: StoredFilter) -> Result<Self, FileError> {
+                match stored {
+                    StoredFilter::$kind(filter) => Ok(filter),
+                    other => Err(other_kind(FilterKind::$kind, other.shape().kind).into()),
+                }
+            }
+        }
+    };
+}
+
+try_from_stored!(ClassicalMembership, ClassicalFilter<FingerprintHash>);
+try_from_stored!(OneLineMembership, OneLineFilter);
+try_from_stored!(ClassicalCounts, CountingFilter<FingerprintHash>);
+try_from_stored!(OneLineCounts, OneLineCounts);
+
+fn other_kind(wanted: FilterKind, found: FilterKind) -> Mismatch {
+    ensure_equal("the kind", &wanted, &found).expect_err("one kind has one variant")
+}
