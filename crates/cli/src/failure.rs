@@ -1,0 +1,58 @@
+//! What may go wrong in any verb, and the exit code for it.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done; also when the reader of our output went away |
+//! | 1 | something we did not foresee, or the system refused |
+//! | 2 | bad input, told in one line |
+
+use std::io;
+use std::process::ExitCode;
+
+/// Why a verb stopped.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The input is wrong; the text says what to change.
+    BadInput(String),
+    /// Whoever read our output has seen enough.
+    ReaderLeft,
+    /// Anything else.
+    Other(anyhow::Error),
+}
+
+impl Failure {
+    /// The one line for a person, if there is something to say.
+    pub(crate) fn line(&self) -> Option<String> {
+        match self {
+            Self::BadInput(text) => Some(text.clone()),
+            Self::ReaderLeft => None,
+            Self::Other(error) => Some(format!("{error:#}")),
+        }
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::BadInput(_) => ExitCode::from(2),
+            Self::ReaderLeft => ExitCode::SUCCESS,
+            Self::Other(_) => ExitCode::FAILURE,
+        }
+    }
+
+    /// The first paragraph of what clap says, as one line.
+    pub(crate) fn from_clap(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        let paragraph = text.split("\n\n").next().unwrap_or_default();
+        let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+        Self::BadInput(format!("{} (see --help)", line.trim_start_matches("error: ")))
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::ReaderLeft
+        } else {
+            Self::Other(anyhow::Error::new(error).context("failed to write the output"))
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `bruit`, the one program. Each verb is a module with an `Arguments` and a `run`.
+
+mod failure;
+mod plan;
+mod quantity;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+/// A self-hosted clearinghouse for collaborative spam detection on Bloom filters.
+#[derive(Debug, Parser)]
+#[command(name = "bruit", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// How large a filter must be: cells, hash functions, memory and rates, side by side
+    Plan(plan::Arguments),
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(failure) => report(&failure),
+    }
+}
+
+fn run() -> Result<ExitCode, Failure> {
+    let output = &mut std::io::stdout().lock();
+    match parse()?.verb {
+        Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn parse() -> Result<Arguments, Failure> {
+    Arguments::try_parse().map_err(|error| {
+        if error.use_stderr() && error.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            Failure::from_clap(&error)
+        } else {
+            error.exit()
+        }
+    })
+}
+
+fn report(failure: &Failure) -> ExitCode {
+    if let Some(line) = failure.line() {
+        // Nobody is left to tell if this fails too.
+        let _ = writeln!(std::io::stderr().lock(), "bruit: {line}");
+    }
+    failure.exit_code()
+}

@@ -1,0 +1,174 @@
+//! Quantities as people write them (`400_000`, `4e5`, `10M`, `256MiB`), and as they like to read them.
+//!
+//! Counts take decimal suffixes: `10M` signatures are ten million. Sizes follow the usual file tools: `M` and `MiB` are
+//! 2^20 bytes, `MB` is 10^6.
+
+/// Beyond 2^53 an `f64` no longer holds every whole number.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A whole number of things, at least 1.
+pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
+    let (number, unit) = split_unit(text);
+    let factor = match unit {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        _ => return Err(format!("'{unit}' is not a multiplier: write 400000, 400_000, 4e5, 400k, 10M or 1G")),
+    };
+    let count = parse_number(number)? * factor;
+    match count {
+        count if count.is_nan() || count.fract() != 0.0 && count < WHOLE_MAX => Err("it must be a whole number".into()),
+        count if count < 1.0 => Err("it must be at least 1".into()),
+        count if count > WHOLE_MAX => Err("it must be at most 2^53".into()),
+        count => Ok(count as u64),
+    }
+}
+
+/// A size in bytes, at least 1.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = split_unit(text);
+    let factor =
+        unit_bytes(unit).ok_or_else(|| format!("'{unit}' is not a unit of size: write 65536, 64M, 256MiB or 1GB"))?;
+    let bytes = (parse_number(number)? * factor).floor();
+    match bytes {
+        bytes if (1.0..=WHOLE_MAX).contains(&bytes) => Ok(bytes as u64),
+        bytes if bytes > WHOLE_MAX => Err("it must be at most 8 PiB".into()),
+        _ => Err("it must be at least 1 byte".into()),
+    }
+}
+
+/// A rate strictly between 0 and 1.
+pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = parse_number(text)?;
+    if rate > 0.0 && rate < 1.0 { Ok(rate) } else { Err("it must lie strictly between 0 and 1, as 0.001 does".into()) }
+}
+
+/// A threshold for counts, at least 1.
+pub(crate) fn parse_threshold(text: &str) -> Result<u32, String> {
+    u32::try_from(parse_count(text)?).map_err(|_| "it must be at most 4294967295".into())
+}
+
+fn unit_bytes(unit: &str) -> Option<f64> {
+    if unit.is_empty() || unit == "B" {
+        return Some(1.0);
+    }
+    let (base, letter) = match (unit.strip_suffix("iB"), unit.strip_suffix('B')) {
+        (Some(letter), _) => (1024f64, letter),
+        (None, Some(letter)) => (1000f64, letter),
+        (None, None) => (1024f64, unit),
+    };
+    let power = ["k", "m", "g", "t", "p"].iter().position(|known| letter.eq_ignore_ascii_case(known))?;
+    Some(base.powi(power as i32 + 1))
+}
+
+/// Number and unit; the `e` of `4e5` belongs to the number.
+fn split_unit(text: &str) -> (&str, &str) {
+    let number_end = text.rfind(|c: char| c.is_ascii_digit() || c == '.').map_or(0, |index| index + 1);
+    let (number, unit) = text.split_at(number_end);
+    (number.trim(), unit.trim())
+}
+
+fn parse_number(text: &str) -> Result<f64, String> {
+    let digits = text.replace('_', "");
+    digits.parse::<f64>().ok().filter(|number| number.is_finite()).ok_or_else(|| "it is not a number".into())
+}
+
+/// `143,775,936`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `17.1 MiB`.
+pub(crate) fn human_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut size = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    // 1023.95 and more would print as 1024.0.
+    while size >= 1023.95 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    format!("{size:.1} {}", UNITS[unit])
+}
+
+/// `1.000e-3`.
+pub(crate) fn scientific(rate: f64) -> String {
+    format!("{rate:.3e}")
+}
+
+/// e^`ln` in the same form, also where it is far too small for an `f64`.
+pub(crate) fn scientific_of_ln(ln: f64) -> String {
+    if ln == f64::NEG_INFINITY {
+        return scientific(0.0);
+    }
+    let log10 = ln / std::f64::consts::LN_10;
+    let mut exponent = log10.floor();
+    let mut mantissa = format!("{:.3}", 10f64.powf(log10 - exponent));
+    if mantissa == "10.000" {
+        mantissa = "1.000".into();
+        exponent += 1.0;
+    }
+    format!("{mantissa}e{exponent}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_in_every_usual_form() {
+        for (text, count) in [("400000", 400_000), ("400_000", 400_000), ("4e5", 400_000), ("10M", 10_000_000)] {
+            assert_eq!(parse_count(text), Ok(count));
+        }
+        assert_eq!((parse_count("1.5k"), parse_count("2 G"), parse_count("1")), (Ok(1500), Ok(2_000_000_000), Ok(1)));
+        for text in ["0", "-5", "1.5", "1e30", "NaN", "inf", "", "M", "ten", "10X", "1e-3", "10Mi"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        for (text, bytes) in [
+            ("512", 512),
+            ("512B", 512),
+            ("64M", 64 << 20),
+            ("256MiB", 256 << 20),
+            ("1GB", 1_000_000_000),
+            ("1.5K", 1536),
+            ("2 TiB", 2 << 40),
+        ] {
+            assert_eq!(parse_bytes(text).unwrap_or(0), bytes, "{text}");
+        }
+        for text in ["0", "0.4", "-1M", "1XB", "MiB", "9e99G", "1MMB", "1iB", "256mib", ""] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_print_as_people_read_them() {
+        assert_eq!(
+            (grouped(7), grouped(1234), grouped(143_775_936)),
+            ("7".into(), "1,234".into(), "143,775,936".into())
+        );
+        assert_eq!(
+            (human_bytes(1023), human_bytes(1024), human_bytes(17 << 20)),
+            ("1023 B".into(), "1.0 KiB".into(), "17.0 MiB".into())
+        );
+        assert_eq!(human_bytes((1 << 20) - 1), "1.0 MiB");
+        assert_eq!(scientific_of_ln(1e-3f64.ln()), "1.000e-3");
+        assert_eq!(scientific_of_ln(-500.0 * std::f64::consts::LN_10), "1.000e-500");
+        assert_eq!(scientific_of_ln(f64::NEG_INFINITY), "0.000e0");
+    }
+}
