@@ -1,6 +1,7 @@
 //! `bruit`, the one program. Each verb is a module with an `Arguments` and a `run`.
 
 mod failure;
+mod filter;
 mod plan;
 mod quantity;
 
@@ -23,6 +24,8 @@ struct Arguments {
 enum Verb {
     /// How large a filter must be: cells, hash functions, memory and rates, side by side
     Plan(plan::Arguments),
+    /// Filter files: make, fill, ask, join, compare
+    Filter(filter::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +39,7 @@ fn run() -> Result<ExitCode, Failure> {
     let output = &mut std::io::stdout().lock();
     match parse()?.verb {
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
+        Verb::Filter(arguments) => filter::run(&arguments, output),
     }
 }
 

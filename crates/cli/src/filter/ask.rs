@@ -1,0 +1,107 @@
+//! `bruit filter contains` and `bruit filter count`.
+
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::fill::key_of;
+use super::keys::{Batch, KeyFiles};
+use super::storage::{read, wrong};
+use crate::failure::Failure;
+
+/// What `bruit filter contains` is asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct ContainsArguments {
+    /// The filter to ask
+    file: PathBuf,
+
+    #[command(flatten)]
+    keys: KeyFiles,
+
+    /// Print only how many keys were found
+    #[arg(long)]
+    count: bool,
+
+    /// Take the keys that are not in the filter instead
+    #[arg(long)]
+    missing: bool,
+
+    /// Print one JSON object
+    #[arg(long, requires = "count")]
+    json: bool,
+}
+
+/// Prints the keys that are there. Like grep, tells by the exit code whether there were any.
+pub(super) fn contains(arguments: &ContainsArguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    let stored = read(&arguments.file)?;
+    let key = key_of(&stored, &arguments.file)?;
+    let mut output = BufWriter::new(output);
+    let (mut matches, mut counts) = (0u64, Vec::new());
+    let summary = arguments.keys.for_each_batch(&key, !arguments.count, |batch| {
+        counts.resize(batch.fingerprints().len(), 0);
+        stored.filter.count_batch(batch.fingerprints(), &mut counts);
+        let wanted = counts.iter().map(|&count| (count > 0) != arguments.missing);
+        for (key, _) in batch.keys().zip(wanted).filter(|&(_, wanted)| wanted) {
+            matches += 1;
+            if !arguments.count {
+                print_key(&mut output, key)?;
+            }
+        }
+        Ok(())
+    })?;
+    if arguments.json {
+        let (found, missing) =
+            if arguments.missing { (summary.keys - matches, matches) } else { (matches, summary.keys - matches) };
+        let empty_lines = summary.empty_lines;
+        let line = json!({ "keys": summary.keys, "found": found, "missing": missing, "empty_lines": empty_lines });
+        writeln!(output, "{line}")?;
+    } else if arguments.count {
+        writeln!(output, "{matches}")?;
+    }
+    output.flush()?;
+    Ok(if matches > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print_key(output: &mut impl Write, key: &[u8]) -> Result<(), Failure> {
+    output.write_all(key)?;
+    output.write_all(b"\n")?;
+    Ok(())
+}
+
+/// What `bruit filter count` is asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct CountArguments {
+    /// The filter to ask; it was made with --counts
+    file: PathBuf,
+
+    #[command(flatten)]
+    keys: KeyFiles,
+}
+
+/// Prints each key after its count.
+pub(super) fn count(arguments: &CountArguments, output: &mut impl Write) -> Result<(), Failure> {
+    let stored = read(&arguments.file)?;
+    if !stored.header.kind.counts() {
+        return Err(wrong(&arguments.file, "it holds no counts; try contains, or create one with --counts"));
+    }
+    let key = key_of(&stored, &arguments.file)?;
+    let mut output = BufWriter::new(output);
+    let mut counts = Vec::new();
+    arguments.keys.for_each_batch(&key, true, |batch| {
+        counts.resize(batch.fingerprints().len(), 0);
+        stored.filter.count_batch(batch.fingerprints(), &mut counts);
+        print_counts(&mut output, batch, &counts)
+    })?;
+    output.flush()?;
+    Ok(())
+}
+
+fn print_counts(output: &mut impl Write, batch: &Batch, counts: &[u32]) -> Result<(), Failure> {
+    for (key, count) in batch.keys().zip(counts) {
+        write!(output, "{count}\t")?;
+        print_key(output, key)?;
+    }
+    Ok(())
+}

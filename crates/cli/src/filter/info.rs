@@ -1,0 +1,137 @@
+//! `bruit filter info`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use bruit_filters::delta::{self, DeltaHeader, Encoding};
+use bruit_filters::file::{Estimates, FileError, FilterFile, Header};
+use serde_json::{Value, json};
+
+use super::storage::{open, read, wrong};
+use crate::failure::Failure;
+use crate::quantity::{grouped, human_bytes, scientific};
+
+/// What `bruit filter info` is asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A filter, or a delta
+    file: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+    let path = &arguments.file;
+    let (mut input, bytes) = open(path)?;
+    match delta::read_header(&mut input) {
+        Ok(header) => report(arguments, &delta_rows(&header, bytes), delta_json(&header, bytes), output),
+        Err(FileError::Filter) => {
+            let stored = read(path)?;
+            let estimates = stored.filter.estimates();
+            report(arguments, &filter_rows(&stored, &estimates, bytes), filter_json(&stored, &estimates, bytes), output)
+        }
+        Err(FileError::NotADelta) => Err(wrong_kind(path)),
+        Err(error) => Err(wrong(path, error)),
+    }
+}
+
+fn wrong_kind(path: &Path) -> Failure {
+    wrong(path, "neither a filter file nor a delta")
+}
+
+type Row = (&'static str, String);
+
+fn report(arguments: &Arguments, rows: &[Row], json: Value, output: &mut impl Write) -> Result<(), Failure> {
+    if arguments.json {
+        writeln!(output, "{json:#}")?;
+        return Ok(());
+    }
+    for (label, value) in rows {
+        writeln!(output, "{label:<22}{value}")?;
+    }
+    Ok(())
+}
+
+/// What filters and deltas have in common.
+fn shape_rows(header: &Header) -> Vec<Row> {
+    let mut rows = vec![
+        ("kind", header.kind.to_string()),
+        ("cells (m)", grouped(header.cells)),
+        ("bits per cell", header.cell_bits.to_string()),
+        ("hash functions (k)", header.hashes.to_string()),
+        ("fingerprint bits", header.fingerprint_bits.to_string()),
+        ("key id", header.key_id.to_string()),
+        ("generation", header.generation.to_string()),
+        ("checksum", format!("{:08x}", header.checksum)),
+    ];
+    rows.extend(header.extension.map(|extension| ("extension", extension.to_string())));
+    rows
+}
+
+fn filter_rows(stored: &FilterFile, estimates: &Estimates, bytes: u64) -> Vec<Row> {
+    let mut rows = shape_rows(&stored.header);
+    rows.push(("key inside", if stored.key.is_some() { "yes: keep the file secret" } else { "no" }.to_owned()));
+    rows.push(("file", human_bytes(bytes)));
+    rows.push(("fill", format!("{:.2} %", estimates.fill * 100.0)));
+    rows.push(("estimated keys", grouped(estimates.keys.round() as u64)));
+    rows.push(("estimated rate now", scientific(estimates.false_positive_rate)));
+    rows
+}
+
+fn delta_rows(header: &DeltaHeader, bytes: u64) -> Vec<Row> {
+    let mut rows = vec![("delta", encoding_name(header.encoding).to_owned()), ("file", human_bytes(bytes))];
+    rows.push(("base checksum", format!("{:08x}", header.base_checksum)));
+    if header.encoding == Encoding::Fingerprints {
+        rows.push(("new fingerprints", grouped(header.fingerprints)));
+    }
+    rows.push(("target", String::new()));
+    rows.extend(shape_rows(&header.target));
+    rows
+}
+
+const fn encoding_name(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::Fingerprints => "fingerprints",
+        _ => "blocks",
+    }
+}
+
+fn shape_json(header: &Header) -> Value {
+    json!({
+        "kind": header.kind.to_string(),
+        "cells": header.cells,
+        "cell_bits": header.cell_bits,
+        "hashes": header.hashes,
+        "fingerprint_bits": header.fingerprint_bits,
+        "extension": header.extension.map(|extension| extension.to_string()),
+        "key_id": header.key_id.to_string(),
+        "generation": header.generation,
+        "checksum": format!("{:08x}", header.checksum),
+    })
+}
+
+fn filter_json(stored: &FilterFile, estimates: &Estimates, bytes: u64) -> Value {
+    json!({
+        "filter": shape_json(&stored.header),
+        "has_key": stored.key.is_some(),
+        "file_bytes": bytes,
+        "array_bytes": stored.header.payload_bytes(),
+        "fill": estimates.fill,
+        "estimated_keys": estimates.keys,
+        "estimated_false_positive_rate": estimates.false_positive_rate,
+    })
+}
+
+fn delta_json(header: &DeltaHeader, bytes: u64) -> Value {
+    json!({
+        "delta": {
+            "encoding": encoding_name(header.encoding),
+            "file_bytes": bytes,
+            "base_checksum": format!("{:08x}", header.base_checksum),
+            "fingerprints": header.fingerprints,
+        },
+        "target": shape_json(&header.target),
+    })
+}

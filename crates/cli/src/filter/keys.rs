@@ -1,0 +1,217 @@
+//! Keys, one per line, in batches.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use bruit_filters::{Fingerprint, FingerprintKey};
+use indicatif::ProgressBar;
+
+use super::progress;
+use super::storage::wrong;
+use crate::failure::Failure;
+
+/// Longest key, in bytes, without its line ending.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+/// Keys of a batch, at most.
+const BATCH_KEYS_MAX: usize = 4096;
+/// Bytes of a batch from which on it is worked off.
+const BATCH_BYTES: usize = 1 << 20;
+const BUFFER_BYTES: usize = 128 * 1024;
+
+/// Where keys come from.
+#[derive(Debug, clap::Args)]
+pub(super) struct KeyFiles {
+    /// Files of keys, one per line; standard input if there are none, or for -
+    #[arg(value_name = "KEYS")]
+    files: Vec<PathBuf>,
+}
+
+/// Some keys, as text and as fingerprints.
+#[derive(Default)]
+pub(super) struct Batch {
+    text: Vec<u8>,
+    ends: Vec<usize>,
+    fingerprints: Vec<Fingerprint>,
+}
+
+impl Batch {
+    pub(super) fn fingerprints(&self) -> &[Fingerprint] {
+        &self.fingerprints
+    }
+
+    /// The keys as they were read.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.text[start..end])
+    }
+
+    fn push(&mut self, line: &[u8], key: &FingerprintKey) {
+        self.text.extend_from_slice(line);
+        self.ends.push(self.text.len());
+        self.fingerprints.push(key.fingerprint(line));
+    }
+
+    fn is_full(&self) -> bool {
+        self.ends.len() == BATCH_KEYS_MAX || self.text.len() >= BATCH_BYTES
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+        self.fingerprints.clear();
+    }
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Summary {
+    pub(super) keys: u64,
+    pub(super) empty_lines: u64,
+}
+
+impl KeyFiles {
+    /// Calls `work` with all keys, in order, many at a time.
+    pub(super) fn for_each_batch(
+        &self,
+        key: &FingerprintKey,
+        prints_keys: bool,
+        mut work: impl FnMut(&Batch) -> Result<(), Failure>,
+    ) -> Result<Summary, Failure> {
+        let inputs = self.open()?;
+        let total_bytes = inputs.iter().map(|input| input.bytes).sum();
+        let bar = progress::bar(total_bytes, prints_keys);
+        let mut reader = Reader { key, batch: Batch::default(), summary: Summary::default(), bar };
+        for input in inputs {
+            reader.read(input, &mut work)?;
+        }
+        reader.work_off(&mut work)?;
+        reader.bar.finish_and_clear();
+        Ok(reader.summary)
+    }
+
+    fn open(&self) -> Result<Vec<Input>, Failure> {
+        if self.files.is_empty() {
+            return Ok(vec![Input::standard()]);
+        }
+        self.files.iter().map(|path| Input::open(path)).collect()
+    }
+}
+
+/// One source of keys.
+struct Input {
+    name: PathBuf,
+    source: Box<dyn BufRead>,
+    /// How long it is, if that is known.
+    bytes: Option<u64>,
+}
+
+impl Input {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            return Ok(Self::standard());
+        }
+        let file = File::open(path).map_err(|error| wrong(path, error))?;
+        let bytes = file.metadata().ok().and_then(|metadata| metadata.is_file().then_some(metadata.len()));
+        let source = Box::new(BufReader::with_capacity(BUFFER_BYTES, file));
+        Ok(Self { name: path.to_owned(), source, bytes })
+    }
+
+    fn standard() -> Self {
+        Self { name: "standard input".into(), source: Box::new(io::stdin().lock()), bytes: standard_input_bytes() }
+    }
+}
+
+/// The length of standard input, where it is a file.
+#[cfg(unix)]
+fn standard_input_bytes() -> Option<u64> {
+    use std::os::fd::AsFd as _;
+    let metadata = File::from(io::stdin().as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
+    metadata.is_file().then_some(metadata.len())
+}
+
+#[cfg(not(unix))]
+fn standard_input_bytes() -> Option<u64> {
+    None
+}
+
+/// Gathers lines into batches.
+struct Reader<'a> {
+    key: &'a FingerprintKey,
+    batch: Batch,
+    summary: Summary,
+    bar: ProgressBar,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, mut input: Input, work: &mut impl FnMut(&Batch) -> Result<(), Failure>) -> Result<(), Failure> {
+        let mut line = Vec::new();
+        let mut line_number = 0u64;
+        while next_line(&mut input.source, &mut line).map_err(|error| wrong(&input.name, error))? {
+            line_number += 1;
+            self.bar.inc(line.len() as u64);
+            let key = without_ending(&line);
+            if key.len() > LINE_BYTES_MAX {
+                return Err(wrong(&input.name, format!("line {line_number} is longer than {LINE_BYTES_MAX} bytes")));
+            }
+            self.push(key);
+            if self.batch.is_full() {
+                self.work_off(work)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, key: &[u8]) {
+        if key.is_empty() {
+            self.summary.empty_lines += 1;
+            return;
+        }
+        self.summary.keys += 1;
+        self.batch.push(key, self.key);
+    }
+
+    fn work_off(&mut self, work: &mut impl FnMut(&Batch) -> Result<(), Failure>) -> Result<(), Failure> {
+        work(&self.batch)?;
+        self.batch.clear();
+        Ok(())
+    }
+}
+
+/// Reads a line with its ending, or as much as shows that it is too long. Tells whether there was one.
+fn next_line(source: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    source.take(LINE_BYTES_MAX as u64 + 2).read_until(b'\n', line)?;
+    Ok(!line.is_empty())
+}
+
+fn without_ending(line: &[u8]) -> &[u8] {
+    let Some(line) = line.strip_suffix(b"\n") else { return line };
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_endings_are_taken_off() {
+        for (line, key) in
+            [("a\n", "a"), ("a\r\n", "a"), ("a", "a"), ("a\r", "a\r"), ("a\r\r\n", "a\r"), ("\r\n", ""), ("\n", "")]
+        {
+            assert_eq!(without_ending(line.as_bytes()), key.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_line_at_the_limit_is_read_in_full() {
+        let text = [vec![b'a'; LINE_BYTES_MAX], b"\r\n".to_vec(), vec![b'b'; 3]].concat();
+        let mut source = text.as_slice();
+        let mut line = Vec::new();
+        assert!(next_line(&mut source, &mut line).unwrap());
+        assert_eq!(without_ending(&line).len(), LINE_BYTES_MAX);
+        assert!(next_line(&mut source, &mut line).unwrap());
+        assert_eq!(line, b"bbb");
+        assert!(!next_line(&mut source, &mut line).unwrap());
+    }
+}

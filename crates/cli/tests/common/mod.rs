@@ -1,0 +1,87 @@
+//! A temporary folder in which `bruit filter` runs.
+
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A folder that goes when the test ends.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        fs::write(self.path(name), contents).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    pub(crate) fn copy(&self, from: &str, to: &str) {
+        fs::copy(self.path(from), self.path(to)).unwrap();
+    }
+
+    /// The names of all files, hidden ones too, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Runs `bruit filter`, its words separated by spaces, with `input` as standard input.
+    pub(crate) fn run_with(&self, words: &str, input: &[u8]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+        command.arg("filter").args(words.split_whitespace()).current_dir(self.0.path());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        std::thread::scope(|scope| {
+            // A program that has seen enough closes its end, which is no fault here.
+            scope.spawn(move || drop(stdin.write_all(input)));
+            child.wait_with_output().unwrap()
+        })
+    }
+
+    /// Runs `bruit filter`, which has to succeed, and gives what it printed.
+    pub(crate) fn run(&self, words: &str) -> Vec<u8> {
+        self.printed(words, b"")
+    }
+
+    pub(crate) fn printed(&self, words: &str, input: &[u8]) -> Vec<u8> {
+        let output = self.run_with(words, input);
+        assert!(output.status.success() && output.stderr.is_empty(), "{words}: {output:?}");
+        output.stdout
+    }
+
+    /// Asserts exit code 2, nothing printed, one line of complaint and no file changed; gives that line.
+    pub(crate) fn refused(&self, words: &str, input: &[u8]) -> String {
+        let before: Vec<_> = self.names().into_iter().map(|name| (self.read(&name), name)).collect();
+        let output = self.run_with(words, input);
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {line}");
+        assert!(output.stdout.is_empty(), "{words}");
+        assert!(line.starts_with("bruit: ") && line.ends_with('\n') && line.lines().count() == 1, "{words}: {line}");
+        let after: Vec<_> = self.names().into_iter().map(|name| (self.read(&name), name)).collect();
+        assert!(before == after, "{words} changed a file");
+        line
+    }
+}
+
+/// The most memory that a program run by this test has taken, in bytes.
+pub(crate) fn peak_memory_bytes() -> u64 {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let kibibytes = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss();
+    u64::try_from(kibibytes).unwrap() * 1024
+}

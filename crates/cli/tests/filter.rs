@@ -1,0 +1,279 @@
+//! `bruit filter` as people and programs run it.
+
+mod common;
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+
+use common::{Folder, peak_memory_bytes};
+use serde_json::Value;
+
+/// What a verb may take beyond the filter itself.
+const EXTRA_BYTES: u64 = 64 << 20;
+
+fn lines(names: std::ops::Range<u32>) -> Vec<u8> {
+    names.flat_map(|name| format!("signature {name}\n").into_bytes()).collect()
+}
+
+/// Writes a file of keys bit by bit: what this process holds would count as memory of the programs it starts.
+fn write_lines(folder: &Folder, name: &str, names: std::ops::Range<u32>) {
+    let mut file = BufWriter::new(File::create(folder.path(name)).unwrap());
+    names.for_each(|name| writeln!(file, "signature {name}").unwrap());
+    file.flush().unwrap();
+}
+
+/// A folder with a filter `a` for 1000 keys that holds 100, a like one `b` that holds another 100, and their delta `d`.
+fn small() -> Folder {
+    let folder = Folder::new();
+    folder.run("create a --signatures 1000");
+    folder.printed("add a", &lines(0..100));
+    folder.copy("a", "b");
+    folder.printed("add b", &lines(100..200));
+    folder.run("diff a b -o d");
+    folder
+}
+
+#[test]
+fn a_million_keys_from_end_to_end() {
+    let folder = Folder::new();
+    folder.run("create whole --signatures 1000000 --false-positive-rate 0.001");
+    let filter_bytes = folder.read("whole").len() as u64;
+    for half in ["first", "second"] {
+        folder.run(&format!("create {half} --like whole"));
+        assert!(folder.read(half) == folder.read("whole"), "an empty filter with the same key");
+    }
+    write_lines(&folder, "1", 0..500_000);
+    write_lines(&folder, "2", 500_000..1_000_000);
+    write_lines(&folder, "others", 1_000_000..2_000_000);
+
+    folder.run("add whole 1 2");
+    folder.run("add first 1");
+    folder.run("add second 2");
+    assert_eq!(folder.run("contains whole 1 2 --count"), b"1000000\n", "no false negatives");
+    assert_eq!(folder.run_with("contains whole 1 2 --missing", b"").status.code(), Some(1));
+
+    let found: Value = serde_json::from_slice(&folder.run("contains whole others --count --json")).unwrap();
+    let rate = found["found"].as_f64().unwrap() / 1e6;
+    let standard_error = (0.001f64 / 1e6).sqrt();
+    assert!((rate - 0.001).abs() < 5.0 * standard_error, "planned at 0.001, measured {rate}");
+
+    folder.run("merge first second -o merged");
+    assert!(folder.read("merged") == folder.read("whole"), "two halves are the whole");
+    folder.run("diff first whole -o delta");
+    folder.run("apply delta first -o applied");
+    assert!(folder.read("applied") == folder.read("whole"), "base + delta = target");
+    folder.run("apply delta first");
+    assert!(folder.read("first") == folder.read("whole"), "in place as well");
+    folder.run("info whole");
+
+    let peak = peak_memory_bytes();
+    assert!(peak <= filter_bytes + EXTRA_BYTES, "{peak} bytes for a filter of {filter_bytes}");
+}
+
+#[test]
+fn contains_prints_what_is_there_and_tells_it_by_its_exit_code() {
+    let folder = small();
+    assert_eq!(folder.printed("contains a", b"signature 3\nnever seen\nsignature 5\n"), b"signature 3\nsignature 5\n");
+    assert_eq!(folder.printed("contains a --missing", b"signature 3\nnever seen\n"), b"never seen\n");
+    assert_eq!(folder.printed("contains a -", b"signature 3"), b"signature 3\n");
+    let nothing = folder.run_with("contains a", b"never seen\n");
+    assert_eq!((nothing.status.code(), nothing.stdout, nothing.stderr), (Some(1), vec![], vec![]));
+    let nothing = folder.run_with("contains a --count", b"never seen\n");
+    assert_eq!((nothing.status.code(), nothing.stdout), (Some(1), b"0\n".to_vec()));
+    let json: Value =
+        serde_json::from_slice(&folder.printed("contains a --count --json --missing", b"x\n\nsignature 1\n")).unwrap();
+    assert_eq!(json.to_string(), r#"{"empty_lines":1,"found":1,"keys":2,"missing":1}"#);
+}
+
+#[test]
+fn line_endings_are_no_part_of_a_key_and_empty_lines_are_none() {
+    let folder = small();
+    let json = folder.printed("add a --json", b"dos\r\n\r\nunix\n\nlast");
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json.to_string(), r#"{"empty_lines":2,"file":"a","keys":3}"#);
+    assert_eq!(folder.printed("contains a", b"unix\r\ndos\nlast\r\n"), b"unix\ndos\nlast\n");
+    let binary = b"\xff\x00 not text\n";
+    folder.printed("add a", binary);
+    assert_eq!(folder.printed("contains a", binary), binary);
+}
+
+#[test]
+fn a_line_that_is_too_long_is_named() {
+    let folder = small();
+    let longest = vec![b'x'; 65_536];
+    folder.write("keys", [b"short\n", &longest[..], b"\n"].concat());
+    folder.run("add a keys");
+    folder.write("keys", [b"short\n", &longest[..], b"x\n"].concat());
+    assert_eq!(folder.refused("add a keys", b""), "bruit: keys: line 2 is longer than 65536 bytes\n");
+    let line = folder.refused("add a", &[longest, vec![b'x'; 1 << 20]].concat());
+    assert_eq!(line, "bruit: standard input: line 1 is longer than 65536 bytes\n");
+}
+
+#[test]
+fn counts_are_counted_and_added_up() {
+    for layout in ["one-line", "classical"] {
+        let folder = Folder::new();
+        folder.run(&format!("create a --signatures 1000 --counts --layout {layout}"));
+        folder.run("create b --like a");
+        folder.printed("add a", b"once\ntwice\ntwice\n");
+        folder.printed("add b", b"once\nnew\n");
+        assert_eq!(folder.printed("count a", b"once\ntwice\nnever\n"), b"1\tonce\n2\ttwice\n0\tnever\n");
+        folder.run("merge a b a -o sum");
+        assert_eq!(folder.printed("count sum", b"once\ntwice\nnew\n"), b"3\tonce\n4\ttwice\n1\tnew\n");
+        assert_eq!(folder.printed("contains sum", b"twice\nnever\n"), b"twice\n");
+        folder.run("diff a sum -o d");
+        folder.run("apply d a");
+        assert!(folder.read("a") == folder.read("sum"));
+    }
+}
+
+#[test]
+fn heavy_counts_survive_files_merges_and_deltas() {
+    let folder = Folder::new();
+    folder.run("create a --memory 64 --signatures 10 --counts");
+    let keys: Vec<u8> = (0..400u32).flat_map(|i| format!("key {}\n", i % 7).into_bytes()).collect();
+    folder.copy("a", "empty");
+    folder.printed("add a", &keys);
+    folder.run("merge a a -o b");
+    folder.run("diff empty b -o d");
+    folder.run("apply d empty");
+    assert!(folder.read("empty") == folder.read("b"));
+    let counts = String::from_utf8(folder.printed("count b", b"key 0\nkey 6\n")).unwrap();
+    let counts: Vec<u32> = counts.lines().map(|line| line.split('\t').next().unwrap().parse().unwrap()).collect();
+    assert!(counts.iter().all(|&count| count >= 114), "{counts:?}");
+}
+
+#[test]
+fn create_replaces_a_file_only_if_told() {
+    let folder = small();
+    assert_eq!(folder.refused("create a --signatures 5", b""), "bruit: a: it exists already; --force replaces it\n");
+    let before = folder.read("a");
+    folder.run("create a --signatures 1000 --force");
+    assert!(folder.read("a") != before);
+    assert_eq!(folder.names(), ["a", "b", "d"]);
+}
+
+#[test]
+fn every_filter_gets_a_key_of_its_own() {
+    let folder = Folder::new();
+    folder.run("create a --signatures 1000");
+    folder.run("create b --signatures 1000");
+    let line = folder.refused("merge a b -o c", b"");
+    assert!(line.starts_with("bruit: b: unlike filters: the key id is "), "{line}");
+    assert_eq!(folder.names(), ["a", "b"]);
+}
+
+#[test]
+fn unlike_filters_are_refused_with_the_difference() {
+    let folder = small();
+    folder.run("create large --signatures 5000");
+    folder.run("create counts --signatures 1000 --counts");
+    for verb in ["merge a large -o c", "diff a large -o c"] {
+        let line = folder.refused(verb, b"");
+        assert!(line.starts_with("bruit: large: unlike filters: the number of cells m is "), "{line}");
+    }
+    let line = folder.refused("merge a counts -o c", b"");
+    assert_eq!(line, "bruit: counts: unlike filters: the kind is one-line membership here and one-line counts there\n");
+    let line = folder.refused("count a", b"x\n");
+    assert_eq!(line, "bruit: a: it holds no counts; try contains, or create one with --counts\n");
+}
+
+#[test]
+fn foreign_cut_and_damaged_files_are_told_apart() {
+    let folder = small();
+    let sound = folder.read("a");
+    let mut damaged = sound.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    let mut header = sound.clone();
+    header[16] ^= 1;
+    let mut later = sound.clone();
+    later[8] = 9;
+    for (bytes, what) in [
+        (b"Dear Sir,\n".to_vec(), "not a filter file"),
+        (vec![], "not a filter file"),
+        (sound[..sound.len() - 1].to_vec(), "truncated: it ends too early"),
+        (sound[..40].to_vec(), "truncated: it ends too early"),
+        ([&sound[..], b"x"].concat(), "bytes follow its end"),
+        (damaged, "damaged: the checksum of the array does not match"),
+        (header, "damaged: the checksum of the header does not match"),
+        (later, "format version 9 is not supported, only 1"),
+        (folder.read("d"), "a delta, not a filter file"),
+    ] {
+        folder.write("bad", bytes);
+        for verb in ["add bad", "contains bad", "merge bad a -o c", "merge a bad -o c", "merge a bad -o a"] {
+            assert_eq!(folder.refused(verb, b"x\n"), format!("bruit: bad: {what}\n"), "{verb}");
+        }
+        for verb in ["diff bad a -o c", "diff a bad -o b", "apply d bad"] {
+            assert_eq!(folder.refused(verb, b""), format!("bruit: bad: {what}\n"), "{verb}");
+        }
+    }
+    for (verb, what) in [
+        ("info missing", "bruit: missing: No such file or directory"),
+        ("info .", "bruit: .: not a regular file"),
+        ("add a missing", "bruit: missing: No such file or directory"),
+        ("diff a b -o missing/d", "bruit: missing/d: No such file or directory"),
+    ] {
+        assert!(folder.refused(verb, b"").starts_with(what), "{verb}");
+    }
+}
+
+#[test]
+fn a_delta_is_refused_by_every_other_base() {
+    let folder = small();
+    assert!(
+        folder.refused("apply d b", b"").starts_with("bruit: d: the delta starts from another state of this filter")
+    );
+    folder.run("create other --signatures 1000");
+    assert!(folder.refused("apply d other", b"").starts_with("bruit: d: unlike filters: the key id is "));
+    let mut damaged = folder.read("d");
+    damaged[100] ^= 1;
+    folder.write("bad", damaged);
+    folder.refused("apply bad a", b"");
+    folder.write("bad", &folder.read("d")[..folder.read("d").len() - 1]);
+    assert_eq!(folder.refused("apply bad a", b""), "bruit: bad: truncated: it ends too early\n");
+    assert_eq!(folder.refused("apply a b", b""), "bruit: a: a filter file, not a delta\n");
+}
+
+#[test]
+fn info_tells_parameters_and_estimates_and_never_the_key() {
+    let folder = small();
+    let info: Value = serde_json::from_slice(&folder.run("info a --json")).unwrap();
+    assert_eq!(info["filter"]["kind"], "one-line membership");
+    assert_eq!(info["file_bytes"], folder.read("a").len());
+    assert_eq!(info["has_key"], true);
+    let keys = info["estimated_keys"].as_f64().unwrap();
+    assert!((keys - 100.0).abs() < 10.0, "{keys}");
+    assert!(info["estimated_false_positive_rate"].as_f64().unwrap() < 1e-3);
+    let info: Value = serde_json::from_slice(&folder.run("info d --json")).unwrap();
+    assert_eq!(info["delta"]["encoding"], "blocks");
+    assert_eq!(info["target"]["kind"], "one-line membership");
+    let key: String = folder.read("a")[64..80].iter().map(|byte| format!("{byte:02x}")).collect();
+    for words in ["info a", "info d", "info a --json"] {
+        assert!(!String::from_utf8(folder.run(words)).unwrap().contains(&key));
+    }
+    folder.write("letter", "Dear Sir,\n");
+    assert_eq!(folder.refused("info letter", b""), "bruit: letter: neither a filter file nor a delta\n");
+}
+
+#[test]
+fn a_size_that_cannot_be_had_is_refused() {
+    let folder = Folder::new();
+    let line = folder.refused("create a --signatures 1000000 --memory 900TiB", b"");
+    assert!(line.starts_with("bruit: a: there is no memory for a filter of 900"), "{line}");
+    assert!(folder.names().is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_new_filter_is_for_its_owner_and_an_old_one_keeps_its_rights() {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = small();
+    let mode = |name| fs::metadata(folder.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("a"), 0o600, "the key is inside");
+    folder.write("usual", "");
+    assert_eq!(mode("d"), mode("usual"), "a delta holds no key");
+    fs::set_permissions(folder.path("a"), Permissions::from_mode(0o640)).unwrap();
+    folder.printed("add a", b"x\n");
+    assert_eq!(mode("a"), 0o640);
+}
