@@ -1,0 +1,67 @@
+//! Prints the project's figures, each with its target and whether it holds.
+//!
+//! Speeds are ratios to a memory reference or a peer in the same run, so that they compare between machines.
+
+mod counts;
+mod deltas;
+mod keys;
+mod membership;
+mod memory;
+mod merge;
+mod report;
+mod ring;
+mod timing;
+
+use std::io;
+
+use clap::{Parser, ValueEnum};
+use report::Report;
+
+/// Prints the project's figures, each with its target and whether it holds.
+#[derive(Parser)]
+#[command(name = "cargo xtask bench")]
+struct Arguments {
+    /// Only these groups of figures.
+    #[arg(long, value_enum)]
+    only: Vec<Group>,
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Group {
+    Membership,
+    Space,
+    Counts,
+    Accuracy,
+    Ring,
+    Merge,
+    Delta,
+}
+
+type Bench = fn(&mut Report) -> io::Result<()>;
+
+const GROUPS: [(Group, Bench); 7] = [
+    (Group::Membership, membership::speed),
+    (Group::Counts, counts::speed),
+    (Group::Ring, ring::check),
+    (Group::Merge, merge::speed),
+    (Group::Space, membership::space),
+    (Group::Delta, deltas::size),
+    (Group::Accuracy, counts::accuracy),
+];
+
+fn main() -> io::Result<()> {
+    let arguments = Arguments::parse();
+    let mut report = Report::new(arguments.json)?;
+    for (group, bench) in GROUPS {
+        if arguments.only.is_empty() || arguments.only.contains(&group) {
+            bench(&mut report)?;
+        }
+    }
+    if arguments.only.is_empty() {
+        report.open("snapshot or map: bits per key / log2(1/f)", "<= 1.01")?;
+    }
+    report.finish()
+}

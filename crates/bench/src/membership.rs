@@ -1,0 +1,131 @@
+//! Checks, inserts and bits of the live filter, beside published crates.
+
+use std::io;
+
+use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
+use bruit_filters::sizing::{Goal, Layout, MembershipPlan};
+use bruit_filters::{Fingerprint, KeyId};
+use fastbloom::BloomFilter;
+use sbbf_rs_safe::Filter as SplitBlockFilter;
+use xorf::{BinaryFuse8, Filter as _};
+
+use crate::keys::{key, keys};
+use crate::memory::Buffer;
+use crate::report::{Figure, Report, Target};
+use crate::timing::{Pair, compare};
+
+/// Past the last-level cache of any machine this is likely to run on.
+const FILTER_BYTES: usize = 192 << 20;
+/// Operations per timed round.
+const OPERATIONS: usize = 1_000_000;
+/// Keys put into the peers, at about ten bits each.
+const PEER_KEYS: usize = FILTER_BYTES * 8 / 10;
+
+pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
+    let plan = MembershipPlan::new(Layout::OneLine, PEER_KEYS as u64, Goal::Rate(0.01)).expect("a usual size");
+    let mut filter = OneLineFilter::new(FILTER_BYTES / 64, plan.hashes, plan.fingerprint_bits, KeyId(0));
+    for start in (0..PEER_KEYS).step_by(OPERATIONS) {
+        filter.insert_batch(&keys(start as u64, OPERATIONS));
+    }
+    let mut buffer = Buffer::new(FILTER_BYTES);
+    // Half present, half absent, in random order: no branch can be learnt.
+    let asked: Vec<Fingerprint> = (0..OPERATIONS as u64).map(|i| mixed_key(i, PEER_KEYS as u64)).collect();
+    let mut found = vec![false; OPERATIONS];
+
+    let checks = compare(OPERATIONS, || buffer.read_lines(&asked), || filter.contains_batch(&asked, &mut found));
+    report.add(figure("batched checks / random line reads", checks, Target::AtLeast(0.90)))?;
+    let inserts = compare(OPERATIONS, || buffer.change_lines(&asked), || filter.insert_batch(&asked));
+    report.add(figure("batched inserts / random line read-modify-writes", inserts, Target::AtLeast(0.92)))?;
+    peers(report, &mut buffer, &asked)
+}
+
+fn mixed_key(i: u64, stored: u64) -> Fingerprint {
+    let draw = crate::keys::mixed(i ^ 0x5eed << 32);
+    if draw & 1 == 0 { key(draw % stored) } else { key(1 << 60 | i) }
+}
+
+pub(crate) fn figure(name: &str, pair: Pair, target: Target) -> Figure {
+    let note = format!("{:.2} ns, reference {:.2} ns", pair.subject_ns, pair.reference_ns);
+    Figure::new(name, pair.ratio, target, note)
+}
+
+/// The same lines for published crates: one key at a time, for none has a batch form.
+fn peers(report: &mut Report, buffer: &mut Buffer, asked: &[Fingerprint]) -> io::Result<()> {
+    let hashes: Vec<u64> = asked.iter().map(|key| key.high()).collect();
+    let stored = || (0..PEER_KEYS as u64).map(|i| key(i).high());
+    {
+        let mut filter = SplitBlockFilter::new(10, PEER_KEYS);
+        for hash in stored() {
+            filter.insert_hash(hash);
+        }
+        let checks = compare(
+            OPERATIONS,
+            || buffer.read_lines(asked),
+            || hashes.iter().filter(|&&hash| filter.contains_hash(hash)).count(),
+        );
+        report.add(figure("peer: sbbf-rs-safe checks / line reads", checks, Target::None))?;
+        let inserts = compare(
+            OPERATIONS,
+            || buffer.change_lines(asked),
+            || hashes.iter().filter(|&&hash| filter.insert_hash(hash)).count(),
+        );
+        report.add(figure("peer: sbbf-rs-safe inserts / line read-modify-writes", inserts, Target::None))?;
+    }
+    {
+        let mut filter = BloomFilter::with_num_bits(FILTER_BYTES * 8).expected_items(PEER_KEYS);
+        for hash in stored() {
+            filter.insert_hash(hash);
+        }
+        let checks = compare(
+            OPERATIONS,
+            || buffer.read_lines(asked),
+            || hashes.iter().filter(|&&hash| filter.contains_hash(hash)).count(),
+        );
+        report.add(figure("peer: fastbloom checks / line reads", checks, Target::None))?;
+        let inserts = compare(
+            OPERATIONS,
+            || buffer.change_lines(asked),
+            || hashes.iter().filter(|&&hash| filter.insert_hash(hash)).count(),
+        );
+        report.add(figure("peer: fastbloom inserts / line read-modify-writes", inserts, Target::None))?;
+    }
+    // Static, so there is no insert to time; a tenth of the keys, for building takes its time.
+    let fuse_keys: Vec<u64> = stored().take(PEER_KEYS / 10).collect();
+    let filter = BinaryFuse8::try_from(fuse_keys.as_slice()).expect("distinct keys");
+    let small = Buffer::new(filter.len().next_multiple_of(64));
+    let checks =
+        compare(OPERATIONS, || small.read_lines(asked), || hashes.iter().filter(|hash| filter.contains(hash)).count());
+    report.add(figure("peer: xorf BinaryFuse8 checks / line reads (read-only filter)", checks, Target::None))
+}
+
+/// Bits per key of a filter made for a rate, divided by log2 of the rate it then shows.
+pub(crate) fn space(report: &mut Report) -> io::Result<()> {
+    const KEYS: usize = 8_000_000;
+    for (rate, target, absent) in [(1e-2, 1.49, 20_000_000), (1e-3, 1.55, 100_000_000)] {
+        let plan = MembershipPlan::new(Layout::OneLine, KEYS as u64, Goal::Rate(rate)).expect("a usual size");
+        let mut filter = OneLineFilter::new((plan.bytes / 64) as usize, plan.hashes, plan.fingerprint_bits, KeyId(0));
+        filter.insert_batch(&keys(0, KEYS));
+        let measured = false_positives(&filter, absent) as f64 / absent as f64;
+        let note = format!("{:.2} bits, k = {}, measured rate {measured:.3e}", plan.bits_per_key, plan.hashes);
+        let ratio = plan.bits_per_key / (1.0 / measured).log2();
+        report.add(Figure::new(
+            format!("bits per key / log2(1/f), f = {rate}"),
+            ratio,
+            Target::AtMost(target),
+            note,
+        ))?;
+    }
+    Ok(())
+}
+
+fn false_positives(filter: &OneLineFilter, absent: usize) -> usize {
+    const BATCH: usize = 1_000_000;
+    let mut found = vec![false; BATCH];
+    let batches = (0..absent / BATCH).map(|i| keys((1 << 60) + (i * BATCH) as u64, BATCH));
+    batches
+        .map(|batch| {
+            filter.contains_batch(&batch, &mut found);
+            found.iter().filter(|&&found| found).count()
+        })
+        .sum()
+}

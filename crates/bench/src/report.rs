@@ -1,0 +1,111 @@
+//! Figures, their targets, and whether they hold.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+/// On which side of its target a figure should be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    AtLeast(f64),
+    AtMost(f64),
+    /// Printed for comparison only.
+    None,
+}
+
+/// One line of the report.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) value: f64,
+    pub(crate) target: Target,
+    /// What the figure was computed from.
+    pub(crate) note: String,
+}
+
+impl Figure {
+    pub(crate) fn new(name: impl Into<String>, value: f64, target: Target, note: impl Into<String>) -> Self {
+        Self { name: name.into(), value, target, note: note.into() }
+    }
+
+    /// Whether the target holds, at the precision it is stated in: two digits after the point, three below 0.1.
+    fn holds(&self) -> Option<bool> {
+        match self.target {
+            Target::AtLeast(target) => Some(rounded(self.value) >= target),
+            Target::AtMost(target) => Some(rounded(self.value) <= target),
+            Target::None => None,
+        }
+    }
+
+    fn target_text(&self) -> String {
+        match self.target {
+            Target::AtLeast(target) => format!(">= {target}"),
+            Target::AtMost(target) => format!("<= {target}"),
+            Target::None => String::new(),
+        }
+    }
+
+    fn verdict(&self) -> &'static str {
+        match self.holds() {
+            Some(true) => "holds",
+            Some(false) => "MISSED",
+            None => "",
+        }
+    }
+}
+
+fn rounded(value: f64) -> f64 {
+    let scale = if value.abs() < 0.1 { 1000.0 } else { 100.0 };
+    (value * scale).round() / scale
+}
+
+/// Prints figures as they are found.
+pub(crate) struct Report {
+    json: bool,
+    figures: Vec<Figure>,
+}
+
+impl Report {
+    pub(crate) fn new(json: bool) -> io::Result<Self> {
+        if !json {
+            writeln!(io::stdout(), "| figure | value | target | verdict | from |\n|---|---|---|---|---|")?;
+        }
+        Ok(Self { json, figures: Vec::new() })
+    }
+
+    pub(crate) fn add(&mut self, figure: Figure) -> io::Result<()> {
+        if !self.json {
+            let Figure { name, value, note, .. } = &figure;
+            let (target, verdict) = (figure.target_text(), figure.verdict());
+            let digits = if value.abs() < 0.1 { 4 } else { 3 };
+            writeln!(io::stdout(), "| {name} | {value:.digits$} | {target} | {verdict} | {note} |")?;
+        }
+        self.figures.push(figure);
+        Ok(())
+    }
+
+    /// A line that is a goal of the project and is not measured yet.
+    pub(crate) fn open(&mut self, name: &str, target: &str) -> io::Result<()> {
+        if self.json { Ok(()) } else { writeln!(io::stdout(), "| {name} | | {target} | open | not built yet |") }
+    }
+
+    pub(crate) fn finish(self) -> io::Result<()> {
+        if !self.json {
+            let missed = self.figures.iter().filter(|figure| figure.holds() == Some(false)).count();
+            let stated = self.figures.iter().filter(|figure| figure.holds().is_some()).count();
+            return writeln!(io::stdout(), "\n{} of {stated} targets hold.", stated - missed);
+        }
+        let figures: Vec<Value> = self.figures.iter().map(to_json).collect();
+        writeln!(io::stdout(), "{}", json!({ "figures": figures }))
+    }
+}
+
+fn to_json(figure: &Figure) -> Value {
+    json!({
+        "name": figure.name,
+        "value": figure.value,
+        "target": figure.target_text(),
+        "holds": figure.holds(),
+        "note": figure.note,
+    })
+}
