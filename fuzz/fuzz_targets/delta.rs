@@ -1,0 +1,93 @@
+//! Random changes after a good header never do harm, and a delta that was made leads to its target.
+#![no_main]
+
+use bruit_filters::bloom::{ClassicalFilter, OneLineFilter};
+use bruit_filters::counting::{CountingFilter, Extension, OneLineCounts};
+use bruit_filters::delta::{self, ApplyError, DELTA_HEADER_BYTES};
+use bruit_filters::file::StoredFilter;
+use bruit_filters::hash::FingerprintHash;
+use bruit_filters::{Fingerprint, FingerprintKey};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let [shape, count, encoding, rest @ ..] = input else { return };
+    let mut base = empty(shape % 16);
+    base.insert_batch(&fingerprints(&[[*count, 1]].repeat(usize::from(*count))));
+    if shape & 16 == 0 {
+        apply_random(base, *encoding, rest);
+    } else {
+        encode_and_apply(base, rest);
+    }
+});
+
+/// Small filters: all kinds, a width that straddles words, more than one block.
+fn empty(shape: u8) -> StoredFilter {
+    let key_id = key().id();
+    let hash = |cells, hashes| FingerprintHash::new(cells, hashes, 40, key_id);
+    let counting = |cells, bits| CountingFilter::new(hash(cells, 3), Extension::Refined, bits).expect("a sound shape");
+    match shape % 8 {
+        0 => StoredFilter::OneLineMembership(OneLineFilter::new(3, 6, 32, key_id)),
+        1 => StoredFilter::OneLineMembership(OneLineFilter::new(600, 16, 64, key_id)),
+        2 => StoredFilter::ClassicalMembership(ClassicalFilter::new(hash(1003, 5))),
+        3 => StoredFilter::ClassicalMembership(ClassicalFilter::new(hash(300_001, 2))),
+        4 => StoredFilter::ClassicalCounts(counting(500, 4)),
+        5 => StoredFilter::ClassicalCounts(counting(40_001, 11)),
+        6 => StoredFilter::OneLineCounts(OneLineCounts::new(2, key_id)),
+        _ => StoredFilter::OneLineCounts(OneLineCounts::new(600, key_id)),
+    }
+}
+
+fn key() -> FingerprintKey {
+    FingerprintKey::new([1; 16])
+}
+
+fn fingerprints(names: &[[u8; 2]]) -> Vec<Fingerprint> {
+    names.iter().map(|name| key().fingerprint(name)).collect()
+}
+
+/// Puts `body` behind the header of a delta of `base`, with all that can be known beforehand made right.
+fn apply_random(base: StoredFilter, encoding: u8, body: &[u8]) {
+    let header = delta::encode(&base, &base, 0, None).expect("a filter has a delta to itself");
+    let mut bytes = header[..DELTA_HEADER_BYTES].to_vec();
+    bytes[15] = 1 + encoding % 2;
+    if bytes[15] == 2 {
+        bytes[80] = encoding / 2;
+    }
+    bytes.extend_from_slice(body);
+    bytes.extend_from_slice(&crc32fast::hash(body).to_le_bytes());
+    let mut filter = base.clone();
+    match applied(&mut filter, &mut bytes) {
+        // The changes are sound but for the target they name: name the one they lead to.
+        Err(ApplyError::WrongTarget { found, .. }) => {
+            assert!(filter == base, "a refused delta changes nothing");
+            bytes[56..60].copy_from_slice(&found.to_le_bytes());
+            applied(&mut filter, &mut bytes).expect("it now leads to its target");
+            let mut counts = [0; 4];
+            filter.count_batch(&fingerprints(&[[0, 0], [0, 1], [1, 0], [1, 1]]), &mut counts);
+            filter.insert_batch(&fingerprints(&[[0, 0], [0, 1], [1, 0], [1, 1]]));
+        }
+        Err(_) => assert!(filter == base, "a refused delta changes nothing"),
+        Ok(()) => assert!(filter == base, "the delta of a filter to itself changes nothing"),
+    }
+}
+
+fn applied(filter: &mut StoredFilter, bytes: &mut [u8]) -> Result<(), ApplyError> {
+    let checksum = crc32fast::hash(&bytes[..DELTA_HEADER_BYTES - 4]);
+    bytes[DELTA_HEADER_BYTES - 4..DELTA_HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    delta::apply(filter, 0, bytes)
+}
+
+/// Inserts what `names` say, and makes a delta of it both ways.
+fn encode_and_apply(base: StoredFilter, names: &[u8]) {
+    let new = fingerprints(names.as_chunks().0);
+    let mut target = base.clone();
+    target.insert_batch(&new);
+    for listed in [None, Some(&new[..])] {
+        for (from, to) in [(&base, &target), (&target, &base)] {
+            let bytes = delta::encode(from, to, 0, listed).expect("states of one filter have a delta");
+            let mut filter = from.clone();
+            delta::apply(&mut filter, 0, &bytes).expect("a delta fits its base");
+            assert!(filter == *to, "base + delta = target");
+        }
+    }
+}

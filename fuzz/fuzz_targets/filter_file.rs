@@ -1,0 +1,61 @@
+//! Whatever decodes as a filter file encodes to the same bytes, and can be worked with.
+//!
+//! The first byte of the input says which fields of the rest to make right, as random bytes never have a checksum.
+#![no_main]
+
+use bruit_filters::FingerprintKey;
+use bruit_filters::file::{self, FilterFile, HEADER_BYTES, KEY_BYTES, SPILL_ENTRY_BYTES};
+use libfuzzer_sys::fuzz_target;
+
+/// Arrays up to this size are decoded.
+const PAYLOAD_BYTES_MAX: u64 = 1 << 20;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&wishes, bytes)) = input.split_first() else { return };
+    let mut bytes = bytes.to_vec();
+    if bytes.len() >= HEADER_BYTES {
+        make_right(&mut bytes, wishes);
+    }
+    let Ok(decoded) = file::decode(&mut &*bytes, PAYLOAD_BYTES_MAX) else { return };
+    let mut again = Vec::new();
+    file::encode(&decoded.filter, &decoded.label(), &mut again).expect("what was decoded can be encoded");
+    assert_eq!(again, bytes, "equal contents are equal bytes");
+    work_with(decoded, &bytes);
+});
+
+/// Bit 0: the checksums. Bit 1: a size that fits the length. Bit 2: the id of the key inside.
+fn make_right(bytes: &mut [u8], wishes: u8) {
+    let has_key = bytes[15] & 1 == 1 && bytes.len() >= HEADER_BYTES + KEY_BYTES;
+    let front = if has_key { HEADER_BYTES + KEY_BYTES } else { HEADER_BYTES };
+    if wishes & 2 != 0 {
+        let entries = u32::from_le_bytes([bytes[20], bytes[21], bytes[22], bytes[23]]) as usize;
+        let array = (bytes.len() - front).saturating_sub(entries.saturating_mul(SPILL_ENTRY_BYTES));
+        let cells = array as u64 * 8 / u64::from(bytes[13].max(1));
+        bytes[24..32].copy_from_slice(&cells.to_le_bytes());
+    }
+    if wishes & 4 != 0 && has_key {
+        let key = bytes[HEADER_BYTES..front].try_into().expect("a key has 16 bytes");
+        let key_id = FingerprintKey::new(key).id().0;
+        bytes[32..40].copy_from_slice(&key_id.to_le_bytes());
+    }
+    if wishes & 1 != 0 {
+        let array = crc32fast::hash(&bytes[front..]);
+        bytes[56..60].copy_from_slice(&array.to_le_bytes());
+        let header = crc32fast::hash(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&header.to_le_bytes());
+    }
+}
+
+/// Asks, merges and fills: contents from outside must not trip any of it.
+fn work_with(FilterFile { header, mut filter, .. }: FilterFile, bytes: &[u8]) {
+    let key = FingerprintKey::new([1; 16]);
+    let keys: Vec<_> = (0..64u8).map(|i| key.fingerprint(&[i])).collect();
+    let (mut before, mut after) = ([0; 64], [0; 64]);
+    filter.count_batch(&keys, &mut before);
+    file::merge_from(&mut filter, header.generation, &mut &*bytes).expect("a filter merges with itself");
+    filter.insert_batch(&keys);
+    filter.count_batch(&keys, &mut after);
+    assert!(before.iter().zip(&after).all(|(before, after)| before <= after && *after > 0), "no key is lost");
+    let estimates = filter.estimates();
+    assert!((0.0..=1.0).contains(&estimates.fill) && estimates.keys >= 0.0);
+}

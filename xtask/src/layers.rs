@@ -1,0 +1,210 @@
+//! `cargo xtask layers`: crates depend only on those the architecture puts beneath them.
+//!
+//! [`TABLE`] is the architecture as data. Each crate names what it may use; what those crates may use comes with them.
+//! Dev-dependencies are free, so that a test may stand on the whole system, with one exception: nothing depends on the
+//! chores or the benchmarks, in any way.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+
+use crate::command::{entries, metadata, text};
+
+/// Which crate may use which. A new crate gets a row, below everything it uses.
+const TABLE: &[Row] = &[
+    Row { name: "bruit-filters", uses: Uses::Only(&[]) },
+    Row { name: "bruit-simulation", uses: Uses::Only(&["bruit-filters"]) },
+    Row { name: "bruit-signatures", uses: Uses::Only(&[]) },
+    Row { name: "bruit-protocols", uses: Uses::Only(&["bruit-signatures"]) },
+    Row { name: "bruit-engine", uses: Uses::Only(&["bruit-filters", "bruit-signatures"]) },
+    Row { name: "bruit-store", uses: Uses::Only(&["bruit-engine"]) },
+    Row { name: "bruit-federation", uses: Uses::Only(&["bruit-engine", "bruit-store"]) },
+    Row { name: "bruit-server", uses: Uses::Above },
+    Row { name: "bruit-client", uses: Uses::Only(&["bruit-protocols", "bruit-signatures", "bruit-filters"]) },
+    Row { name: "bruit-milter", uses: Uses::Only(&["bruit-client"]) },
+    Row { name: "bruit-forensics", uses: Uses::Only(&["bruit-filters"]) },
+    Row { name: "bruit", uses: Uses::Above },
+    Row { name: "bruit-testing", uses: Uses::Above },
+    Row { name: "bruit-bench", uses: Uses::Above },
+    Row { name: "xtask", uses: Uses::Above },
+];
+
+/// Crates that only tests may use.
+const FOR_TESTS: &[&str] = &["bruit-testing"];
+
+/// Crates that nothing may use, not even tests.
+const FOR_NOBODY: &[&str] = &["bruit-bench", "xtask"];
+
+/// One crate of [`TABLE`].
+struct Row {
+    name: &'static str,
+    uses: Uses,
+}
+
+/// What a crate may use.
+enum Uses {
+    /// These, and what they may use.
+    Only(&'static [&'static str]),
+    /// Every row above.
+    Above,
+}
+
+/// That one crate of the workspace names another in its manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Dependency {
+    from: String,
+    to: String,
+    for_tests: bool,
+}
+
+/// Checks the manifests of the workspace.
+pub(crate) fn run() -> Result<()> {
+    let metadata = metadata(&["--no-deps"])?;
+    let crates = crates(&metadata)?;
+    let dependencies = dependencies(&metadata, &crates)?;
+    let faults = faults(&crates, &dependencies);
+    if !faults.is_empty() {
+        bail!("the layers are broken:\n  {}", faults.join("\n  "));
+    }
+    println!("the layers hold: crates {}, dependencies between them {}", crates.len(), dependencies.len());
+    Ok(())
+}
+
+/// The names of the crates in the workspace.
+fn crates(metadata: &Value) -> Result<BTreeSet<String>> {
+    entries(metadata, "packages").map(|package| Ok(text(package, "name")?.to_owned())).collect()
+}
+
+/// Every dependency of one of `crates` on another, optional and build ones too.
+fn dependencies(metadata: &Value, crates: &BTreeSet<String>) -> Result<Vec<Dependency>> {
+    let mut found = Vec::new();
+    for package in entries(metadata, "packages") {
+        for dependency in entries(package, "dependencies") {
+            found.push(Dependency {
+                from: text(package, "name")?.to_owned(),
+                to: text(dependency, "name")?.to_owned(),
+                for_tests: dependency["kind"] == "dev",
+            });
+        }
+    }
+    found.retain(|dependency| crates.contains(&dependency.to));
+    Ok(found)
+}
+
+/// What is wrong, a line each.
+fn faults(crates: &BTreeSet<String>, dependencies: &[Dependency]) -> Vec<String> {
+    let unknown = crates.iter().filter(|name| position(name).is_none()).map(|name| {
+        format!("{name} has no place: give it a row in TABLE, in xtask/src/layers.rs, and in ARCHITECTURE.md")
+    });
+    unknown.chain(dependencies.iter().filter_map(fault)).collect()
+}
+
+/// What is wrong with one dependency, if anything. Crates without a row are reported by [`faults`].
+fn fault(dependency: &Dependency) -> Option<String> {
+    let Dependency { from, to, for_tests } = dependency;
+    position(from).zip(position(to))?;
+    if FOR_NOBODY.contains(&to.as_str()) {
+        return Some(format!("{from} uses {to}, which nothing may use"));
+    }
+    if *for_tests {
+        return None;
+    }
+    if FOR_TESTS.contains(&to.as_str()) {
+        return Some(format!("{from} uses {to}, which may only be a dev-dependency"));
+    }
+    let allowed = allowed(from);
+    (!allowed.contains(to.as_str())).then(|| format!("{from} uses {to}, but may use {}", listed(&allowed)))
+}
+
+/// Every crate that `name` may use.
+fn allowed(name: &str) -> BTreeSet<&'static str> {
+    let Some(index) = position(name) else { return BTreeSet::new() };
+    match TABLE[index].uses {
+        Uses::Only(direct) => direct.iter().flat_map(|used| allowed(used).into_iter().chain([*used])).collect(),
+        Uses::Above => TABLE[..index].iter().map(|row| row.name).collect(),
+    }
+}
+
+/// Where in the table `name` is.
+fn position(name: &str) -> Option<usize> {
+    TABLE.iter().position(|row| row.name == name)
+}
+
+/// `names` for a sentence.
+fn listed(names: &BTreeSet<&str>) -> String {
+    if names.is_empty() {
+        return "none of ours".to_owned();
+    }
+    let names: Vec<_> = names.iter().copied().collect();
+    format!("only {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The faults of a workspace whose crates are those that `from` and `to` name.
+    fn faults_of(from: &str, to: &str, for_tests: bool) -> Vec<String> {
+        let dependency = Dependency { from: from.to_owned(), to: to.to_owned(), for_tests };
+        faults(&[from.to_owned(), to.to_owned()].into(), &[dependency])
+    }
+
+    #[test]
+    fn a_lower_crate_may_not_use_a_higher_one() {
+        assert_eq!(faults_of("bruit-filters", "bruit", false), ["bruit-filters uses bruit, but may use none of ours"]);
+        assert_eq!(
+            faults_of("bruit-engine", "bruit-store", false),
+            ["bruit-engine uses bruit-store, but may use only bruit-filters, bruit-signatures"]
+        );
+    }
+
+    #[test]
+    fn a_crate_may_not_use_one_beside_it() {
+        assert_eq!(faults_of("bruit-signatures", "bruit-filters", false).len(), 1);
+        assert_eq!(faults_of("bruit-engine", "bruit-protocols", false).len(), 1);
+        assert_eq!(faults_of("bruit-milter", "bruit-server", false).len(), 1);
+    }
+
+    #[test]
+    fn what_a_used_crate_uses_may_be_used_too() {
+        assert!(faults_of("bruit-federation", "bruit-filters", false).is_empty());
+        assert!(faults_of("bruit-milter", "bruit-signatures", false).is_empty());
+        assert!(faults_of("bruit", "bruit-server", false).is_empty());
+    }
+
+    #[test]
+    fn test_helpers_stay_in_tests() {
+        assert!(faults_of("bruit-filters", "bruit-testing", true).is_empty());
+        for user in ["bruit-filters", "bruit", "bruit-bench"] {
+            assert_eq!(faults_of(user, "bruit-testing", false).len(), 1, "{user}");
+        }
+    }
+
+    #[test]
+    fn nothing_uses_chores_or_benchmarks() {
+        for (used, for_tests) in [("xtask", false), ("xtask", true), ("bruit-bench", false), ("bruit-bench", true)] {
+            assert_eq!(faults_of("bruit", used, for_tests), [format!("bruit uses {used}, which nothing may use")]);
+        }
+    }
+
+    #[test]
+    fn an_unknown_crate_is_sent_to_the_table() {
+        let faults = faults_of("bruit-common", "bruit-filters", false);
+        assert_eq!(faults.len(), 1);
+        assert!(faults[0].contains("xtask/src/layers.rs"), "{faults:?}");
+    }
+
+    #[test]
+    fn the_table_itself_only_points_up() {
+        for (index, row) in TABLE.iter().enumerate() {
+            let Uses::Only(direct) = row.uses else { continue };
+            assert!(direct.iter().all(|used| position(used).is_some_and(|above| above < index)), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn the_present_tree_follows_the_layers() {
+        run().unwrap();
+    }
+}

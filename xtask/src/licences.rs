@@ -1,0 +1,178 @@
+//! `cargo xtask licences`: every dependency may be used under a permissive licence.
+//!
+//! A licence expression (SPDX, annex D) passes if some choice of its `OR`s needs only licences of [`PERMISSIVE`]. The
+//! fuzz targets are a workspace of their own and are checked too.
+
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::str::SplitWhitespace;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::command::{entries, metadata, text};
+
+/// The licences that ask for no more than a notice. None of them binds what is linked with it.
+const PERMISSIVE: &[&str] = &[
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "ISC",
+    "MIT",
+    "NCSA",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// The manifests whose dependencies are checked.
+const MANIFESTS: &[&str] = &["Cargo.toml", "fuzz/Cargo.toml"];
+
+/// Checks all dependencies, for every platform.
+pub(crate) fn run() -> Result<()> {
+    let mut packages = BTreeMap::new();
+    for manifest in MANIFESTS {
+        packages.append(&mut licences(&metadata(&["--manifest-path", manifest])?)?);
+    }
+    let faults: Vec<_> = packages.iter().filter_map(|(package, licence)| fault(package, licence)).collect();
+    if !faults.is_empty() {
+        bail!("not permissive, by the list in xtask/src/licences.rs:\n  {}", faults.join("\n  "));
+    }
+    println!("{} packages have permissive licences", packages.len());
+    Ok(())
+}
+
+/// Each package, with its version, and its licence expression; empty if it states none.
+fn licences(metadata: &Value) -> Result<BTreeMap<String, String>> {
+    entries(metadata, "packages")
+        .map(|package| {
+            let name = format!("{} {}", text(package, "name")?, text(package, "version")?);
+            Ok((name, package["license"].as_str().unwrap_or_default().to_owned()))
+        })
+        .collect()
+}
+
+/// What is wrong with a package's licence, if anything.
+fn fault(package: &str, licence: &str) -> Option<String> {
+    if licence.is_empty() {
+        return Some(format!("{package}: states no licence expression"));
+    }
+    match is_permissive(licence) {
+        Ok(true) => None,
+        Ok(false) => Some(format!("{package}: {licence}")),
+        Err(error) => Some(format!("{package}: {licence}: {error:#}")),
+    }
+}
+
+/// Whether `expression` can be satisfied from [`PERMISSIVE`]. The slash of old manifests means `OR`.
+fn is_permissive(expression: &str) -> Result<bool> {
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
+    let mut words = Words(spaced.split_whitespace().peekable());
+    let permissive = words.any_of()?;
+    match words.0.next() {
+        Some(word) => bail!("{word} does not belong there"),
+        None => Ok(permissive),
+    }
+}
+
+/// The words of an expression that are still to be read.
+struct Words<'a>(Peekable<SplitWhitespace<'a>>);
+
+impl Words<'_> {
+    /// Alternatives, of which one must be permissive. `OR` binds weaker than `AND`.
+    fn any_of(&mut self) -> Result<bool> {
+        let mut permissive = self.all_of()?;
+        while self.takes("OR") {
+            permissive |= self.all_of()?;
+        }
+        Ok(permissive)
+    }
+
+    /// Requirements, of which all must be permissive.
+    fn all_of(&mut self) -> Result<bool> {
+        let mut permissive = self.one()?;
+        while self.takes("AND") {
+            permissive &= self.one()?;
+        }
+        Ok(permissive)
+    }
+
+    /// A licence, perhaps with an exception, or an expression in parentheses.
+    fn one(&mut self) -> Result<bool> {
+        if self.takes("(") {
+            let permissive = self.any_of()?;
+            ensure!(self.takes(")"), "a parenthesis stays open");
+            return Ok(permissive);
+        }
+        let licence = self.name()?;
+        if self.takes("WITH") {
+            let exception = self.name()?;
+            return Ok(PERMISSIVE.contains(&format!("{licence} WITH {exception}").as_str()));
+        }
+        Ok(PERMISSIVE.contains(&licence.as_str()))
+    }
+
+    /// The name of a licence or of an exception.
+    fn name(&mut self) -> Result<String> {
+        let word = self.0.next().context("a licence is missing at the end")?;
+        ensure!(!["AND", "OR", "WITH", "(", ")"].contains(&word), "a licence is missing before {word}");
+        Ok(word.to_owned())
+    }
+
+    /// Whether the next word is `word`, which is then read.
+    fn takes(&mut self, word: &str) -> bool {
+        self.0.next_if(|next| *next == word).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_permissive_alternative_is_enough() {
+        for expression in ["MIT", "MIT OR GPL-3.0-only", "GPL-2.0/MIT", "LGPL-3.0 OR (MIT AND ISC)", "Unlicense/MIT"] {
+            assert!(is_permissive(expression).unwrap(), "{expression}");
+        }
+    }
+
+    #[test]
+    fn every_requirement_must_be_permissive() {
+        assert!(is_permissive("(MIT OR Apache-2.0) AND NCSA").unwrap());
+        for expression in ["MPL-2.0", "MIT AND GPL-3.0-only", "(MIT OR ISC) AND MPL-2.0", "GPL-2.0+"] {
+            assert!(!is_permissive(expression).unwrap(), "{expression}");
+        }
+    }
+
+    #[test]
+    fn and_binds_stronger_than_or() {
+        assert!(is_permissive("MIT OR ISC AND MPL-2.0").unwrap());
+        assert!(is_permissive("MPL-2.0 AND ISC OR MIT").unwrap());
+        assert!(!is_permissive("(MIT OR ISC) AND MPL-2.0").unwrap());
+    }
+
+    #[test]
+    fn an_exception_belongs_to_its_licence() {
+        assert!(is_permissive("Apache-2.0 WITH LLVM-exception").unwrap());
+        assert!(!is_permissive("GPL-2.0 WITH Classpath-exception-2.0").unwrap());
+        assert!(!is_permissive("MIT WITH LLVM-exception").unwrap());
+    }
+
+    #[test]
+    fn malformed_expressions_are_refused() {
+        for expression in ["", "MIT OR", "OR MIT", "(MIT", "MIT)", "MIT ISC", "MIT WITH", "()"] {
+            assert!(is_permissive(expression).is_err(), "{expression}");
+        }
+    }
+
+    #[test]
+    fn a_package_without_licence_is_named() {
+        assert_eq!(fault("thing 1.0.0", "").unwrap(), "thing 1.0.0: states no licence expression");
+        assert_eq!(fault("thing 1.0.0", "MPL-2.0").unwrap(), "thing 1.0.0: MPL-2.0");
+        assert_eq!(fault("thing 1.0.0", "MIT"), None);
+    }
+}

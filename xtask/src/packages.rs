@@ -1,0 +1,168 @@
+//! What the stages need from the machine, and getting it.
+//!
+//! [`PACKAGES`] and [`TOOLS`] say which stage needs what, and why. What is missing is installed when that can be done
+//! without asking anyone; otherwise the chore fails and says what to install. No stage is ever left out.
+
+use std::env;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::command;
+use crate::test::Stage;
+
+/// The Debian packages beyond a Rust toolchain and its linker. A stage that needs another program adds a row.
+const PACKAGES: &[Package] = &[Package {
+    name: "g++",
+    program: "c++",
+    stage: Stage::Fuzz,
+    reason: "libFuzzer is C++, compiled with the fuzz targets",
+}];
+
+/// The extensions of cargo that stages call.
+const TOOLS: &[Tool] = &[
+    Tool { subcommand: "fmt", stage: Stage::Fmt, install: &["rustup", "component", "add", "rustfmt"] },
+    Tool { subcommand: "clippy", stage: Stage::Clippy, install: &["rustup", "component", "add", "clippy"] },
+    Tool { subcommand: "clippy", stage: Stage::Fuzz, install: &["rustup", "component", "add", "clippy"] },
+    Tool { subcommand: "nextest", stage: Stage::Nextest, install: &["cargo", "install", "--locked", "cargo-nextest"] },
+];
+
+/// Where Debian puts daemons: not always on the path of those who are not root.
+const DAEMON_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// A Debian package, there if its program is.
+struct Package {
+    name: &'static str,
+    program: &'static str,
+    stage: Stage,
+    reason: &'static str,
+}
+
+/// A subcommand of cargo, there if it can tell its version.
+struct Tool {
+    subcommand: &'static str,
+    stage: Stage,
+    install: &'static [&'static str],
+}
+
+/// Makes sure that everything `stages` need is there.
+pub(crate) fn provide(stages: &[Stage]) -> Result<()> {
+    let missing = missing(PACKAGES, stages, is_on_path);
+    if !missing.is_empty() {
+        install_packages(&missing)?;
+    }
+    TOOLS.iter().filter(|tool| stages.contains(&tool.stage)).try_for_each(provide_tool)
+}
+
+/// Those of `packages` that one of `stages` needs and whose program is not there.
+fn missing<'a>(packages: &'a [Package], stages: &[Stage], is_there: impl Fn(&str) -> bool) -> Vec<&'a Package> {
+    packages.iter().filter(|package| stages.contains(&package.stage) && !is_there(package.program)).collect()
+}
+
+/// Whether a program of that name can be started.
+fn is_on_path(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).chain(DAEMON_FOLDERS.iter().map(Into::into)).any(|folder| folder.join(program).is_file())
+}
+
+/// Installs `missing` without asking, or fails naming all of them.
+fn install_packages(missing: &[&Package]) -> Result<()> {
+    let Some(privilege) = privilege() else { bail!(refusal(missing)) };
+    println!("missing Debian packages:\n{}", reasons(missing));
+    let install = install_words(missing);
+    apt_get(privilege, &["update"]).and_then(|()| apt_get(privilege, &install)).with_context(|| refusal(missing))?;
+    for package in missing {
+        ensure!(is_on_path(package.program), "{} is installed, but brought no {}", package.name, package.program);
+    }
+    Ok(())
+}
+
+/// Runs apt-get so that it never asks.
+fn apt_get(privilege: &[&str], arguments: &[&str]) -> Result<()> {
+    let words = [privilege, &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"], arguments].concat();
+    let (program, arguments) = words.split_first().expect("apt-get is among the words");
+    command::run(&mut command::program(program, arguments))
+}
+
+/// What to put before a command that installs packages; nothing does if there is no way to.
+fn privilege() -> Option<&'static [&'static str]> {
+    if !is_on_path("apt-get") {
+        return None;
+    }
+    if is_root() {
+        return Some(&[]);
+    }
+    command::succeeds(&mut command::program("sudo", &["-n", "true"])).then_some(&["sudo", "-n"])
+}
+
+/// Whether we may do everything.
+fn is_root() -> bool {
+    command::read(&mut command::program("id", &["-u"])).is_ok_and(|user| user.trim_ascii() == b"0")
+}
+
+/// Why the stages cannot run, and what to do about it.
+fn refusal(missing: &[&Package]) -> String {
+    format!(
+        "Debian packages are missing and could not be installed from here:\n{}\ninstall them with: apt-get {}",
+        reasons(missing),
+        install_words(missing).join(" ")
+    )
+}
+
+/// Each package on a line, with what it is for.
+fn reasons(packages: &[&Package]) -> String {
+    let line = |package: &&Package| format!("  {} (for stage {}: {})", package.name, package.stage, package.reason);
+    packages.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// What to tell apt-get.
+fn install_words(packages: &[&Package]) -> Vec<&'static str> {
+    let options = ["install", "--yes", "--no-install-recommends"];
+    options.into_iter().chain(packages.iter().map(|package| package.name)).collect()
+}
+
+/// Installs `tool` unless it is there.
+fn provide_tool(tool: &Tool) -> Result<()> {
+    if command::succeeds(&mut command::cargo(&[tool.subcommand, "--version"])) {
+        return Ok(());
+    }
+    println!("cargo {} is missing (for stage {}); installing it", tool.subcommand, tool.stage);
+    let (program, arguments) = tool.install.split_first().expect("every tool says how to install it");
+    command::run(&mut command::program(program, arguments)).with_context(|| {
+        format!("stage {} needs cargo {}; install it with: {}", tool.stage, tool.subcommand, tool.install.join(" "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAEMON: Package =
+        Package { name: "nats-server", program: "nats-server", stage: Stage::Nextest, reason: "federation over NATS" };
+    const COMPILER: Package = Package { name: "g++", program: "c++", stage: Stage::Fuzz, reason: "libFuzzer is C++" };
+
+    /// The names of what is missing on a machine without any of the programs.
+    fn missing_for(stages: &[Stage]) -> Vec<&'static str> {
+        missing(&[DAEMON, COMPILER], stages, |_| false).iter().map(|package| package.name).collect()
+    }
+
+    #[test]
+    fn only_what_the_stages_need_is_missing() {
+        assert_eq!(missing_for(&[Stage::Fuzz, Stage::Nextest]), ["nats-server", "g++"]);
+        assert_eq!(missing_for(&[Stage::Fuzz]), ["g++"]);
+        assert!(missing_for(&[Stage::Fmt]).is_empty());
+        assert!(missing(&[COMPILER], &[Stage::Fuzz], |program| program == "c++").is_empty());
+    }
+
+    #[test]
+    fn a_refusal_names_every_package_and_the_command() {
+        let refusal = refusal(&[&DAEMON, &COMPILER]);
+        assert!(refusal.contains("nats-server (for stage nextest: federation over NATS)"), "{refusal}");
+        assert!(refusal.ends_with("apt-get install --yes --no-install-recommends nats-server g++"), "{refusal}");
+    }
+
+    #[test]
+    fn programs_are_found_on_the_path() {
+        assert!(is_on_path("env"));
+        assert!(!is_on_path("no-such-program"));
+    }
+}
