@@ -232,7 +232,7 @@ impl<C: Cells> Player<C> {
                 String::new()
             }
         };
-        (answer, self.filter.cells().values().collect(), self.filter.count_batch(&(0..KEYS).collect::<Vec<_>>()))
+        (answer, self.filter.cells().values().collect(), (0..KEYS).map(|key| self.filter.count(&key)).collect())
     }
 
     fn add_growth(&mut self) -> String {

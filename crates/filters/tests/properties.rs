@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bruit_filters::bloom::{ClassicalFilter, LookupOrder, MembershipFilter, OneLineFilter, SpamPair};
-use bruit_filters::counting::OneLineCounts;
+use bruit_filters::counting::{CountingFilter, Extension, OneLineCounts};
 use bruit_filters::hash::FingerprintHash;
 use bruit_filters::ring::{CountsRing, Generations, MembershipRing};
 use bruit_filters::{Fingerprint, KeyId};
@@ -138,4 +138,33 @@ proptest! {
             counts.advance();
         }
     }
+}
+
+/// Large enough not to be cached, so that batches take the path that fetches ahead.
+#[test]
+fn batches_on_large_filters_answer_as_single_keys_do() {
+    let key = bruit_filters::FingerprintKey::new([5; 16]);
+    let keys: Vec<_> = (0..5000u32).map(|i| key.fingerprint(&i.to_le_bytes())).collect();
+    let (stored, asked) = (&keys[..2500], &keys[..]);
+    let lines = 3 << 20 >> 6;
+    fn check<F: MembershipFilter<Key = Fingerprint>>(mut filter: F, stored: &[Fingerprint], asked: &[Fingerprint]) {
+        filter.insert_batch(stored);
+        let mut found = vec![false; asked.len()];
+        filter.contains_batch(asked, &mut found);
+        assert!(found[..stored.len()].iter().all(|&found| found));
+        assert!(asked.iter().zip(found).all(|(key, found)| filter.contains(key) == found));
+    }
+    check(OneLineFilter::new(lines, 6, 64, KEY_ID), stored, asked);
+    check(ClassicalFilter::new(FingerprintHash::new(lines as u64 * 512, 7, 64, KEY_ID)), stored, asked);
+
+    let hash = FingerprintHash::new(lines as u64 * 128, 5, 64, KEY_ID);
+    let mut classical = CountingFilter::new(hash, Extension::Refined, 4).unwrap();
+    let mut one_line = OneLineCounts::new(lines, KEY_ID);
+    classical.insert_batch(stored);
+    one_line.insert_batch(stored);
+    let mut found = vec![0; asked.len()];
+    classical.count_batch(asked, &mut found);
+    assert!(asked.iter().zip(&found).all(|(key, &found)| classical.count(key) == found));
+    one_line.count_batch(asked, &mut found);
+    assert!(asked.iter().zip(&found).all(|(key, &found)| one_line.count(key) == found));
 }

@@ -3,7 +3,8 @@
 use super::{MembershipFilter, count_ones, or_words};
 use crate::Mismatch;
 use crate::hash::HashFamily;
-use crate::lines::Lines;
+use crate::kernels::{Step, is_cached, look_ahead, prefetch_line};
+use crate::lines::{LINE_BITS, Lines};
 
 /// A Bloom filter as Bloom described it, over any hash family.
 ///
@@ -37,6 +38,13 @@ impl<H: HashFamily> ClassicalFilter<H> {
         &self.hash
     }
 
+    /// Starts to load the k lines of `key`.
+    fn fetch(&self, key: &H::Key) {
+        for position in self.hash.positions(key) {
+            prefetch_line(&self.lines, (position / LINE_BITS) as usize);
+        }
+    }
+
     pub(crate) const fn lines(&self) -> &Lines {
         &self.lines
     }
@@ -59,6 +67,23 @@ impl<H: HashFamily> MembershipFilter for ClassicalFilter<H> {
     fn contains(&self, key: &H::Key) -> bool {
         let words = self.lines.words();
         self.hash.positions(key).all(|position| words[(position / 64) as usize] >> (position % 64) & 1 == 1)
+    }
+
+    fn insert_batch(&mut self, keys: &[H::Key]) {
+        let (cached, hashes) = (is_cached(&self.lines), self.hash.hashes() as usize);
+        look_ahead(keys, cached, hashes, |step, _, key| match step {
+            Step::Fetch => self.fetch(key),
+            Step::Work => self.insert(key),
+        });
+    }
+
+    fn contains_batch(&self, keys: &[H::Key], found: &mut [bool]) {
+        assert_eq!(keys.len(), found.len(), "one answer per key");
+        let (cached, hashes) = (is_cached(&self.lines), self.hash.hashes() as usize);
+        look_ahead(keys, cached, hashes, |step, i, key| match step {
+            Step::Fetch => self.fetch(key),
+            Step::Work => found[i] = self.contains(key),
+        });
     }
 
     fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {

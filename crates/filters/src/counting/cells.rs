@@ -8,8 +8,8 @@ use std::fmt;
 
 use super::ShapeError;
 use crate::Mismatch;
-use crate::kernels::merge;
-use crate::lines::{LINE_BYTES, Lines};
+use crate::kernels::{is_cached, merge, prefetch_line};
+use crate::lines::{LINE_BITS, LINE_BYTES, Lines};
 use crate::mismatch::ensure_equal;
 
 /// Widest cell, in bits.
@@ -40,6 +40,14 @@ pub trait Cells: Clone + PartialEq + fmt::Debug {
 
     /// As many cells of the same shape, all zero.
     fn zeroed(&self) -> Self;
+
+    /// Whether the cells are so few that [`fetch`](Self::fetch) gains nothing.
+    fn is_cached(&self) -> bool {
+        true
+    }
+
+    /// Starts to load `cell`, which need not exist.
+    fn fetch(&self, _cell: u64) {}
 
     /// Refuses cells of another shape, naming the first difference.
     ///
@@ -217,6 +225,15 @@ impl Cells for PackedCells {
         assert!(value <= self.top(), "{value} in a cell of {} bits", self.bits);
         self.ensure_cell(cell);
         set_cell_at(self.lines.words_mut(), self.bits, cell, value);
+    }
+
+    fn is_cached(&self) -> bool {
+        is_cached(&self.lines)
+    }
+
+    fn fetch(&self, cell: u64) {
+        let bit = cell.wrapping_mul(u64::from(self.bits));
+        prefetch_line(&self.lines, (bit / LINE_BITS) as usize);
     }
 
     fn zeroed(&self) -> Self {

@@ -15,6 +15,7 @@ use std::fmt;
 use super::{Cells, PackedCells, ShapeError};
 use crate::Mismatch;
 use crate::hash::HashFamily;
+use crate::kernels::{Step, look_ahead};
 use crate::mismatch::ensure_equal;
 
 /// Most hash functions of a counting filter: the cells of one key are held in an array of this size.
@@ -140,11 +141,12 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
     }
 
     /// Counts one insertion of each of `keys`, in their order.
-    pub fn insert_batch<'k>(&mut self, keys: impl IntoIterator<Item = &'k H::Key>)
-    where
-        H::Key: 'k,
-    {
-        keys.into_iter().for_each(|key| self.insert(key));
+    pub fn insert_batch(&mut self, keys: &[H::Key]) {
+        let (cached, hashes) = (self.cells.is_cached(), self.hash.hashes() as usize);
+        look_ahead(keys, cached, hashes, |step, _, key| match step {
+            Step::Fetch => self.fetch(key),
+            Step::Work => self.insert(key),
+        });
     }
 
     /// How often `key` was inserted, at most: the least of its k cells.
@@ -158,12 +160,22 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
         values.min().expect("a filter has at least one hash function")
     }
 
-    /// The counts of `keys`, in their order.
-    pub fn count_batch<'k>(&self, keys: impl IntoIterator<Item = &'k H::Key>) -> Vec<u32>
-    where
-        H::Key: 'k,
-    {
-        keys.into_iter().map(|key| self.count(key)).collect()
+    /// Writes the count of `keys[i]` to `found[i]`.
+    ///
+    /// # Panics
+    /// If the two slices differ in length.
+    pub fn count_batch(&self, keys: &[H::Key], found: &mut [u32]) {
+        assert_eq!(keys.len(), found.len(), "one answer per key");
+        let (cached, hashes) = (self.cells.is_cached(), self.hash.hashes() as usize);
+        look_ahead(keys, cached, hashes, |step, i, key| match step {
+            Step::Fetch => self.fetch(key),
+            Step::Work => found[i] = self.count(key),
+        });
+    }
+
+    /// Starts to load the cells of `key`.
+    fn fetch(&self, key: &H::Key) {
+        self.hash.positions(key).for_each(|position| self.cells.fetch(position));
     }
 
     /// Undoes one insertion of `key`.
@@ -373,7 +385,7 @@ mod tests {
         filter.insert_batch(&[6, 8]);
         // Key 7 hits cells 7 and 8, both raised by others.
         assert_eq!(filter.remove(&7), Ok(()));
-        assert_eq!(filter.count_batch(&[6, 8]), [0, 0]);
+        assert_eq!([6, 8].map(|key| filter.count(&key)), [0, 0]);
     }
 
     #[test]

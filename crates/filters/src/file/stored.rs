@@ -239,7 +239,7 @@ impl StoredFilter {
         match self {
             Self::ClassicalMembership(filter) => membership_counts(filter, keys, counts),
             Self::OneLineMembership(filter) => membership_counts(filter, keys, counts),
-            Self::ClassicalCounts(filter) => counts.copy_from_slice(&filter.count_batch(keys)),
+            Self::ClassicalCounts(filter) => filter.count_batch(keys, counts),
             Self::OneLineCounts(filter) => filter.count_batch(keys, counts),
         }
     }

@@ -80,6 +80,30 @@ pub(crate) fn pipelined<L, T, P: Copy + Default>(
     }
 }
 
+/// Calls `work` for each key in order, and `fetch` for each about [`IN_FLIGHT`] lines earlier, for layouts in which a key
+/// has `lines_per_key` lines; not at all if `cached`.
+pub(crate) fn look_ahead<T>(keys: &[T], cached: bool, lines_per_key: usize, mut step: impl FnMut(Step, usize, &T)) {
+    let ahead = if cached { keys.len() } else { (IN_FLIGHT / lines_per_key.max(1)).max(1).min(keys.len()) };
+    if !cached {
+        (0..ahead).for_each(|i| step(Step::Fetch, i, &keys[i]));
+    }
+    for (i, key) in keys.iter().enumerate() {
+        if let Some(next) = keys.get(i + ahead) {
+            step(Step::Fetch, i + ahead, next);
+        }
+        step(Step::Work, i, key);
+    }
+}
+
+/// What [`look_ahead`] asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Start to load what the key needs.
+    Fetch,
+    /// Do the work of the key.
+    Work,
+}
+
 /// Starts to load line `index` of `lines`.
 #[inline(always)]
 pub(crate) fn prefetch_line(lines: &[Line], index: usize) {
