@@ -151,3 +151,53 @@ impl OneLineCounts {
 pub(crate) fn line_of(key: &Fingerprint, lines: usize) -> usize {
     reduce(key.high(), lines as u64) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_keys;
+
+    #[test]
+    fn counts_are_exact_across_the_places_they_are_kept_in() {
+        // From cells to an entry at 15, and from the entry to the spill table at 2^17.
+        let key = test_keys(0, 1)[0];
+        for boundary in [15, 1 << 17] {
+            let mut counts = OneLineCounts::new(10, KeyId(0));
+            counts.insert_many(&key, boundary - 3);
+            for count in boundary - 2..boundary + 3 {
+                counts.insert(&key);
+                assert_eq!(counts.count(&key), count);
+            }
+            let mut doubled = counts.clone();
+            doubled.merge(&counts).unwrap();
+            assert_eq!(doubled.count(&key), 2 * (boundary + 2));
+        }
+    }
+
+    #[test]
+    fn counts_end_at_the_largest_number_they_can_be() {
+        let key = test_keys(0, 1)[0];
+        let mut counts = OneLineCounts::new(10, KeyId(0));
+        counts.insert_many(&key, u32::MAX);
+        counts.insert_many(&key, 7);
+        counts.insert(&key);
+        let other = counts.clone();
+        counts.merge(&other).unwrap();
+        assert_eq!(counts.count(&key), u32::MAX);
+    }
+
+    #[test]
+    fn a_full_spill_table_counts_too_high_not_too_low() {
+        let keys = test_keys(0, 3000);
+        let mut counts = OneLineCounts::new(1, KeyId(0));
+        for key in &keys {
+            counts.insert_many(key, 20);
+            counts.insert(key);
+        }
+        assert!(counts.spilled() < keys.len(), "{} records", counts.spilled());
+        assert!(keys.iter().all(|key| counts.count(key) >= 21));
+        let other = counts.clone();
+        counts.merge(&other).unwrap();
+        assert!(keys.iter().all(|key| counts.count(key) >= 42));
+    }
+}

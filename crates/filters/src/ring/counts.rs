@@ -348,6 +348,20 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_pass_15_only_in_the_sum_of_two_rings_are_not_counted_too_low() {
+        let keys = test_keys(0, 50);
+        let mut ring = CountsRing::new(1000, KeyId(1), 0);
+        keys.iter().for_each(|key| ring.insert_many(key, 10));
+        ring.insert_many(&keys[0], 90);
+        let other = ring.clone();
+        ring.merge(&other).unwrap();
+        assert_eq!(ring.count(&keys[0]), 200);
+        assert!(keys[1..].iter().all(|key| (20..=30).contains(&ring.count(key))));
+        ring.insert(&keys[1]);
+        assert!(ring.count(&keys[1]) >= 21);
+    }
+
+    #[test]
     fn a_saturated_spill_table_counts_too_high_not_too_low() {
         let keys = test_keys(0, 5000);
         let mut ring = CountsRing::new(1, KeyId(1), 0);
