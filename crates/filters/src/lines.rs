@@ -12,6 +12,9 @@ pub(crate) const LINE_BITS: u64 = 512;
 /// Bytes in a line.
 pub(crate) const LINE_BYTES: usize = 64;
 
+/// Most lines of a filter whose keys each have one: kernels name a line by 32 bits.
+pub(crate) const LINES_MAX: usize = u32::MAX as usize;
+
 /// Arrays from this size on get a mapping of their own, on huge pages: a random access then costs no TLB miss.
 const MAPPED_FROM_BYTES: usize = 4 << 20;
 

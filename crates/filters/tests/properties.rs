@@ -106,7 +106,9 @@ proptest! {
     }
 
     #[test]
-    fn inserting_many_is_inserting_one_many_times(keys in fingerprints(40), amounts in vec(0..60u32, 40)) {
+    fn inserting_many_is_inserting_one_many_times(
+        keys in fingerprints(40), amounts in vec(prop_oneof![9 => 0..60u32, 1 => 131_060..131_080u32], 40),
+    ) {
         let (mut many, mut single) = (OneLineCounts::new(2, KEY_ID), OneLineCounts::new(2, KEY_ID));
         for (key, &amount) in keys.iter().zip(&amounts) {
             many.insert_many(key, amount);
@@ -116,7 +118,37 @@ proptest! {
     }
 
     #[test]
-    fn rings_forget_whole_generations_and_nothing_else(batches in vec(fingerprints(40), 1..24), step in 1..9usize) {
+    fn merged_rings_never_count_too_low_even_while_one_expires(
+        keys in fingerprints(30),
+        events in vec((any::<prop::sample::Index>(), 0..8u64, 0..2usize, prop_oneof![1..4u32, 8..20u32, 100..300_000u32]), 1..80),
+        lines in 1..5usize, step in 0..4usize,
+    ) {
+        prop_assume!(!keys.is_empty());
+        let mut rings = [(); 2].map(|()| CountsRing::new(lines, KEY_ID, 0));
+        rings.iter_mut().for_each(|ring| (0..7).for_each(|_| ring.advance()));
+        let mut truth: HashMap<(Fingerprint, u64), u64> = HashMap::new();
+        for (key, epoch, server, amount) in &events {
+            let key = key.get(&keys);
+            rings[*server].insert_many_at(*epoch, key, *amount).unwrap();
+            *truth.entry((*key, *epoch)).or_default() += u64::from(*amount);
+        }
+        let [first, second] = &mut rings;
+        second.expire(step);
+        first.merge(second).unwrap();
+        for (&(key, epoch), &count) in truth.iter().filter(|((_, epoch), _)| *epoch > 0 || step == 0) {
+            let found = u64::from(first.count_in(&key, epoch).unwrap());
+            prop_assert!(found >= count, "{found} of {count} in epoch {epoch}");
+        }
+        // Counting goes on where the merge left off.
+        for key in &keys {
+            let before = first.count(key);
+            first.insert(key);
+            prop_assert!(first.count(key) > before);
+        }
+    }
+
+    #[test]
+    fn rings_forget_whole_generations_and_nothing_else(batches in vec(fingerprints(40), 1..24), step in 0..9usize) {
         let mut set = MembershipRing::new(9, 40, KEY_ID, 0);
         let mut counts = CountsRing::new(9, KEY_ID, 0);
         for (epoch, batch) in batches.iter().enumerate() {

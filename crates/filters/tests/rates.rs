@@ -61,7 +61,7 @@ where
 #[test]
 fn classical_filters_keep_the_rate_of_equation_1() {
     for size in SIZES {
-        for rate in [1e-2, 1e-3] {
+        for rate in [1e-2, 1e-3, 1e-4, 1e-5] {
             let plan = MembershipPlan::new(Layout::Classical, size, Goal::Rate(rate)).unwrap();
             let hash = FingerprintHash::new(plan.cells, plan.hashes, plan.fingerprint_bits, KeyId(0));
             let found = absent_found(size, |start, absent| {

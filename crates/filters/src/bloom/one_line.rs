@@ -5,7 +5,7 @@ use super::{MembershipFilter, count_ones, or_words};
 use crate::hash::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
 use crate::kernels::Path;
 use crate::kernels::membership::{self, Shape};
-use crate::lines::{LINE_BITS, LINE_WORDS, Line, Lines};
+use crate::lines::{LINE_BITS, LINE_WORDS, LINES_MAX, Line, Lines};
 use crate::mismatch::ensure_equal;
 use crate::sizing::half_line_rate;
 use crate::{Fingerprint, KeyId, Mismatch};
@@ -39,11 +39,11 @@ impl OneLineFilter {
     /// An empty filter of `lines` lines with k = `hashes`; [`crate::sizing`] says how many.
     ///
     /// # Panics
-    /// If `lines` is 0, `hashes` is not in 1..=[`ONE_LINE_HASHES_MAX`], or `fingerprint_bits` is outside
+    /// If `lines` is 0 or does not fit 32 bits, `hashes` is not in 1..=[`ONE_LINE_HASHES_MAX`], or `fingerprint_bits` is outside
     /// [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
     #[must_use]
     pub fn new(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Self {
-        assert!(lines > 0, "a filter has at least one line");
+        assert!((1..=LINES_MAX).contains(&lines), "a filter has 1 to 2^32 - 1 lines, not {lines}");
         assert!((1..=ONE_LINE_HASHES_MAX).contains(&hashes), "k is 1 to {ONE_LINE_HASHES_MAX}, not {hashes}");
         assert!((FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits));
         Self { lines: Lines::new(lines), hashes, fingerprint_bits, key_id }

@@ -4,7 +4,7 @@ use super::rows::{self, CELL_TOP};
 use super::spill::Spill;
 use crate::hash::reduce;
 use crate::kernels::{Path, counts};
-use crate::lines::{LINE_BYTES, Lines};
+use crate::lines::{LINE_BYTES, LINES_MAX, Lines};
 use crate::mismatch::ensure_equal;
 use crate::{Fingerprint, KeyId, Mismatch};
 
@@ -14,12 +14,9 @@ pub const LINE_CELLS: u64 = 128;
 /// What a spilled record takes in memory at the usual load of a hash table.
 const RECORD_BYTES: usize = 24;
 
-/// Most lines a filter may have: a line is named by 32 bits.
-const LINES_MAX: usize = u32::MAX as usize;
-
 /// Refined counts in one cache line per key, to 2^32 − 1.
 ///
-/// Eight cells of 4 bits per key, one in each eighth of its line, updated by the paper's H1 and H2 without a branch. A
+/// Six cells of 4 bits per key, in six of the eight words of its line, updated by the paper's H1 and H2 without a branch. A
 /// key that passes 15 gets a record of its own, in the line if there is room and in a bounded spill table if not. Counts
 /// are never too low, whatever is inserted, merged or spilled.
 ///

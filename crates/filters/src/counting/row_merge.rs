@@ -56,7 +56,8 @@ impl<'a> RowMerge<'a> {
         for &tag in &self.tags {
             self.records.push((self.ours.bound(tag).saturating_add(self.theirs.bound(tag)), tag));
         }
-        // The largest stay in the line, where they are read fastest.
+        // The largest stay in the line, where they are read fastest. The order matters: if a record finds no room, then no
+        // smaller one after it does, and a key is never left with an "any" record below its own lost one.
         self.records.sort_unstable_by(|a, b| b.cmp(a));
         *line = sums;
         extend(line);

@@ -4,7 +4,7 @@
 //! word 0..6   rows 0..6: cell i in bits 4i..4i+3
 //! word 7      row 7: cells 0..14; the control nibble in bits 60..63 is 0
 //!             or, once a key of the line has passed 15, the extension word: two entries, and the control nibble is 15
-//! entry       17 bits count, a mark, 12 bits tag, from bit 0 and from bit 30; all zero = free
+//! entry       17 bits count, 1 bit mark, 12 bits tag, from bit 0 and from bit 30; all zero = free
 //!             the mark says that the count has outgrown the line: it is in the spill table
 //! key         cell of row r: bits 30-4r..33-4r of the fingerprint's low word; in row 7 cell 14 stands in for cell 15
 //!             bits 42..44 choose a pair of rows that the key leaves out, never row 0 or 7: k is 6
@@ -38,6 +38,7 @@ pub(crate) const LAST_ROW: usize = ROWS - 1;
 pub(crate) const CONTROL_SHIFT: u32 = 60;
 
 const ENTRY_BITS: u32 = 30;
+/// Bits of a count and its mark.
 const COUNT_BITS: u32 = 18;
 pub(super) const ENTRIES: u32 = 2;
 /// The mark of an entry whose count is in the spill table: its highest count bit.
@@ -116,7 +117,7 @@ pub(super) struct Entry {
 }
 
 pub(super) fn entry(line: &Line, index: u32) -> Option<Entry> {
-    let bits = line.0[LAST_ROW] >> (ENTRY_BITS * index) & ((1 << ENTRY_BITS) - 1);
+    let bits = entry_bits(line, index);
     let entry = Entry { tag: (bits >> COUNT_BITS) as u16, count: bits & ((1 << COUNT_BITS) - 1) };
     (is_extended(line) && entry.count != 0).then_some(entry)
 }
@@ -137,9 +138,9 @@ pub(crate) const fn is_sound_record(tag: u16, count: u32) -> bool {
     tag < 1 << (ENTRY_BITS - COUNT_BITS) && count as u64 > CELL_TOP
 }
 
-/// Whether `line`, with these tags of spilled records, is one that insertions and merges can leave behind, as far as the
+/// Whether `line`, with these tags and counts of spilled records, is one that insertions and merges can leave behind, as far as the
 /// code here relies on it: lines that come from outside have to be asked.
-pub(crate) fn is_sound(line: &Line, mut spilled_tags: impl Iterator<Item = u16>) -> bool {
+pub(crate) fn is_sound(line: &Line, mut spilled: impl Iterator<Item = (u16, u32)>) -> bool {
     let free = (0..ENTRIES).filter(|&i| entry_bits(line, i) == 0).count();
     let in_use = || (0..ENTRIES).filter_map(|i| entry(line, i));
     let entries_are_sound = || {
@@ -148,12 +149,12 @@ pub(crate) fn is_sound(line: &Line, mut spilled_tags: impl Iterator<Item = u16>)
         sound.count() + free == ENTRIES as usize && (free > 0 || tags(0) != tags(1))
     };
     match line.0[LAST_ROW] >> CONTROL_SHIFT {
-        0 => spilled_tags.next().is_none(),
+        0 => spilled.next().is_none(),
         // A record is spilled if its entry has outgrown the line, or if there was no entry left for it.
         CELL_TOP => {
             entries_are_sound()
-                && spilled_tags.all(|tag| match in_use().find(|entry| entry.tag == tag) {
-                    Some(entry) => entry.count == SPILLED,
+                && spilled.all(|(tag, count)| match in_use().find(|entry| entry.tag == tag) {
+                    Some(entry) => entry.count == SPILLED && u64::from(count) > SPILLED,
                     None => free == 0,
                 })
         }
@@ -169,16 +170,24 @@ const fn entry_bits(line: &Line, index: u32) -> u64 {
 /// Where a record is.
 #[derive(Clone, Copy)]
 enum Found {
-    Entry(u32),
+    /// In the entry with this number, which is that.
+    Entry(u32, Entry),
+    /// In the spill table under this tag.
     Spilled(u16),
 }
 
 /// The record of `tag` alone, without the "any" record.
 fn find_exact(line: &Line, index: u32, spill: &Spill, tag: u16) -> Option<Found> {
-    let in_line = (0..ENTRIES).find(|&i| entry(line, i).is_some_and(|entry| entry.tag == tag));
+    let mut free = false;
+    for i in 0..ENTRIES {
+        match entry(line, i) {
+            Some(entry) if entry.tag == tag => return Some(Found::Entry(i, entry)),
+            Some(_) => {}
+            None => free = true,
+        }
+    }
     // Entries fill up before anything spills.
-    let full = || (0..ENTRIES).all(|i| entry(line, i).is_some());
-    in_line.map(Found::Entry).or_else(|| (full() && spill.get(index, tag) > 0).then_some(Found::Spilled(tag)))
+    (!free && spill.get(index, tag) > 0).then_some(Found::Spilled(tag))
 }
 
 /// The record that a key with `tag` counts in.
@@ -211,24 +220,17 @@ pub(crate) fn entry_count(word: u64, low: u64) -> u32 {
     ((word & first | word >> ENTRY_BITS & second) & (SPILLED - 1)) as u32
 }
 
-/// What a record holds.
-fn record_count(line: &Line, index: u32, spill: &Spill, found: Found) -> u32 {
-    match found {
-        Found::Spilled(tag) => spill.get(index, tag),
-        Found::Entry(i) => entry(line, i).map_or(0, |entry| entry_total(entry, |tag| spill.get(index, tag))),
-    }
-}
-
 /// The count of an entry, wherever it is. One that has just outgrown the line is not in the spill table yet.
 pub(super) fn entry_total(entry: Entry, spilled: impl FnOnce(u16) -> u32) -> u32 {
-    if entry.count & SPILLED == 0 { entry.count as u32 } else { spilled(entry.tag).max(SPILLED as u32) }
+    if entry.count < SPILLED { entry.count as u32 } else { spilled(entry.tag).max(SPILLED as u32) }
 }
 
 /// The count of a key whose cells all read 15.
 #[inline(never)]
 pub(crate) fn heavy_count(line: &Line, index: u32, spill: &Spill, low: u64) -> u32 {
     match find(line, index, spill, tag_of(low)) {
-        Some(found) => record_count(line, index, spill, found),
+        Some(Found::Spilled(tag)) => spill.get(index, tag),
+        Some(Found::Entry(_, entry)) => entry_total(entry, |tag| spill.get(index, tag)),
         None => spill.without_record(CELL_TOP as u32),
     }
 }
@@ -239,27 +241,21 @@ pub(crate) fn heavy_add(line: &mut Line, index: u32, spill: &mut Spill, low: u64
     let tag = tag_of(low);
     match find(line, index, spill, tag) {
         Some(Found::Spilled(tag)) => spill.add(index, tag, 0, amount),
-        Some(Found::Entry(i)) => add_to_entry(line, i, index, spill, amount),
+        Some(Found::Entry(_, entry)) if entry.count == SPILLED => spill.add(index, entry.tag, SPILLED as u32, amount),
+        Some(Found::Entry(i, entry)) => {
+            put_entry(line, i, index, spill, entry.tag, (entry.count as u32).saturating_add(amount));
+        }
         None => create(line, index, spill, tag, spill.without_record(CELL_TOP as u32).saturating_add(amount)),
     }
 }
 
-/// Counts `amount` more arrivals in an existing entry.
-fn add_to_entry(line: &mut Line, i: u32, index: u32, spill: &mut Spill, amount: u32) {
-    match entry(line, i) {
-        Some(entry) if entry.count & SPILLED != 0 => spill.add(index, entry.tag, SPILLED as u32, amount),
-        Some(entry) => put_entry(line, i, index, spill, entry.tag, (entry.count as u32).saturating_add(amount)),
-        None => {}
-    }
-}
-
-/// Makes entry `i` the record of `tag`.
+/// Makes entry `i` the record of `tag`. A mark without a spilled record means 2^17 exactly, as the kernels leave it when
+/// they count one past the largest number that an entry holds.
 fn put_entry(line: &mut Line, i: u32, index: u32, spill: &mut Spill, tag: u16, count: u32) {
-    if u64::from(count) < SPILLED {
-        return set_entry(line, i, Entry { tag, count: u64::from(count) });
+    if u64::from(count) > SPILLED {
+        spill.set(index, tag, count);
     }
-    spill.set(index, tag, count);
-    set_entry(line, i, Entry { tag, count: SPILLED });
+    set_entry(line, i, Entry { tag, count: u64::from(count).min(SPILLED) });
 }
 
 /// Makes a record for `tag`: in the line if it has a free entry or a row to give up, else in the spill table.
@@ -269,6 +265,6 @@ pub(super) fn create(line: &mut Line, index: u32, spill: &mut Spill, tag: u16, c
     }
     match (0..ENTRIES).find(|&i| entry(line, i).is_none()) {
         Some(i) => put_entry(line, i, index, spill, tag, count),
-        None => spill.insert(index, tag, count, CELL_TOP as u32),
+        None => spill.insert_or_unlist(index, tag, count, CELL_TOP as u32),
     }
 }

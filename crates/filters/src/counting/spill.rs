@@ -57,8 +57,8 @@ impl Spill {
         *count = count.saturating_add(amount);
     }
 
-    /// Adds a record for a key past `top`; if there is no room, every key without a record may have as many.
-    pub(crate) fn insert(&mut self, line: u32, tag: u16, count: u32, top: u32) {
+    /// Adds a record for a key past `top` if there is room; if not, every key without a record may have as many.
+    pub(crate) fn insert_or_unlist(&mut self, line: u32, tag: u16, count: u32, top: u32) {
         if self.counts.len() < self.limit {
             self.set(line, tag, count);
         } else {
@@ -66,31 +66,9 @@ impl Spill {
         }
     }
 
-    /// Adds `amount` arrivals past `top` to the record of a key, which is made if need be.
-    pub(crate) fn add_or_insert(&mut self, line: u32, tag: u16, amount: u32, top: u32) {
-        match self.counts.get_mut(&place(line, tag)) {
-            Some(count) => *count = count.saturating_add(amount),
-            None => self.insert(line, tag, self.without_record(top).saturating_add(amount), top),
-        }
-    }
-
     /// The most that a key without a record can have, where cells end at `top`.
     pub(crate) const fn without_record(&self, top: u32) -> u32 {
         top.saturating_add(self.unlisted)
-    }
-
-    /// Adds the records of `other`, where cells end at `top` on both sides.
-    pub(crate) fn merge(&mut self, other: &Self, top: u32) {
-        let (ours, theirs) = (self.without_record(top), other.without_record(top));
-        for (&place, count) in &mut self.counts {
-            *count = count.saturating_add(other.counts.get(&place).copied().unwrap_or(theirs));
-        }
-        self.unlisted = ours.saturating_add(other.unlisted);
-        for (line, tag, count) in other.records().iter() {
-            if self.get(line, tag) == 0 {
-                self.insert(line, tag, count.saturating_add(ours), top);
-            }
-        }
     }
 
     /// What a key without a record may have beyond the top of its cells.
@@ -147,7 +125,8 @@ impl SpillRecords {
     }
 }
 
-/// Places come from keyed fingerprints: one multiplication spreads them well enough, and nobody can choose them.
+/// Places come from keyed fingerprints: one multiplication spreads them well enough. Whoever makes up a file can make
+/// places collide, at great cost to himself, and slow its reader down; the number of records is bounded.
 #[derive(Default)]
 struct PlaceHasher(u64);
 

@@ -49,8 +49,8 @@ impl WordCheck {
 
     fn next_line(&mut self, line: Line) -> Result<(), FileError> {
         let (entries, index) = (&mut self.entries, self.next_line);
-        let tags = std::iter::from_fn(|| entries.pop_if(|entry| entry.line == index)).map(|entry| entry.tag);
-        let is_sound = rows::is_sound(&line, tags);
+        let spilled = std::iter::from_fn(|| entries.pop_if(|entry| entry.line == index));
+        let is_sound = rows::is_sound(&line, spilled.map(|entry| (entry.tag, entry.count)));
         self.next_line = index.wrapping_add(1);
         if is_sound { Ok(()) } else { Err(FileError::invalid("the last word of a line", line.0[LINE_WORDS - 1])) }
     }

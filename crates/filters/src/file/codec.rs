@@ -46,7 +46,8 @@ impl FilterFile {
 /// Writes `filter`, and gives the header that it wrote.
 ///
 /// # Errors
-/// If writing fails, or the key of `label` is not the one that `filter` was filled under.
+/// If writing fails, the key of `label` is not the one that `filter` was filled under, or a parameter is beyond what
+/// files hold (k up to 64).
 pub fn encode(filter: &impl Stored, label: &Label, output: &mut impl Write) -> Result<Header, FileError> {
     let header = header_of(filter, label)?;
     let mut output = OutputWords::new(output);
@@ -64,7 +65,8 @@ pub(crate) fn header_of(filter: &impl Stored, label: &Label) -> Result<Header, F
     let mut checksum = Checksum::default();
     checksum.add(&spill_bytes(&spill_entries(filter.spill())));
     checksum.add_words(filter.words());
-    Ok(Header { generation: label.generation, has_key: label.key.is_some(), checksum: checksum.value(), ..shape })
+    // What no reader would take is not written: a classical filter may have any k, a file has at most 64.
+    Header { generation: label.generation, has_key: label.key.is_some(), checksum: checksum.value(), ..shape }.checked()
 }
 
 /// Writes all that comes before the array.
@@ -96,7 +98,7 @@ pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<FilterFile, F
     let mut filter = StoredFilter::empty(&source.header);
     source.take(filter.words_mut())?;
     if let Some(spill) = filter.spill_mut() {
-        *spill = source.spill.clone();
+        std::mem::swap(spill, &mut source.spill);
     }
     let (header, key) = source.finish()?;
     Ok(FilterFile { header, key, filter })

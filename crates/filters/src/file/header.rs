@@ -9,7 +9,7 @@ use crate::bloom::ONE_LINE_HASHES_MAX;
 use crate::counting::rows::CELLS_PER_KEY;
 use crate::counting::{CELL_BITS_MAX, Extension};
 use crate::hash::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
-use crate::lines::LINE_BITS;
+use crate::lines::{LINE_BITS, LINES_MAX};
 use crate::mismatch::ensure_equal;
 use crate::{KeyId, Mismatch};
 
@@ -196,7 +196,7 @@ impl Header {
     }
 
     /// Refuses what no filter has, so that making one cannot fail.
-    fn checked(self) -> Result<Self, FileError> {
+    pub(crate) fn checked(self) -> Result<Self, FileError> {
         let hashes_max = if self.kind == FilterKind::OneLineMembership { ONE_LINE_HASHES_MAX } else { HASHES_MAX };
         ensure(self.cells > 0, "m", self.cells)?;
         ensure((1..=hashes_max).contains(&self.hashes), "k", self.hashes)?;
@@ -210,7 +210,8 @@ impl Header {
         // Half of what a u64 counts leaves room for every sum made of it.
         let bits = self.cells.checked_mul(u64::from(self.cell_bits)).filter(|&bits| bits <= u64::MAX / 2);
         let bits = bits.ok_or_else(|| FileError::invalid("m", self.cells))?;
-        ensure(!self.kind.is_one_line() || bits.is_multiple_of(LINE_BITS), "m", self.cells)?;
+        let whole_lines = bits.is_multiple_of(LINE_BITS) && bits / LINE_BITS <= LINES_MAX as u64;
+        ensure(!self.kind.is_one_line() || whole_lines, "m", self.cells)?;
         self.check_one_line_counts()?;
         Ok(self)
     }
@@ -222,7 +223,6 @@ impl Header {
         }
         let lines = self.lines();
         let entries_max = lines * SPILL_ENTRIES_PER_LINE_MAX + SPILL_ENTRIES_BASE;
-        ensure(lines <= u32::MAX.into(), "m", self.cells)?;
         ensure(self.fingerprint_bits == FINGERPRINT_BITS_MAX, "the number of fingerprint bits", self.fingerprint_bits)?;
         ensure(u64::from(self.spill_entries) <= entries_max, "the number of spill entries", self.spill_entries)?;
         ensure(self.unlisted <= u32::MAX.into(), "unlisted", self.unlisted)?;

@@ -111,6 +111,9 @@ mod tests {
         for round in 0..2000 {
             stream.extend(keys.iter().take(keys.len() / (round + 1)));
         }
+        // One key comes to 2^17, where its count leaves the line, and one past it.
+        stream.extend(std::iter::repeat_n(keys[1], (1 << 17) - 1000));
+        stream.extend(std::iter::repeat_n(keys[2], 1 << 17));
         stream
     }
 
@@ -121,12 +124,13 @@ mod tests {
             let results = [Path::Portable, Path::best()].map(|path| {
                 let (mut lines, mut spill) = (vec![Line::default(); line_count], Spill::new(line_count));
                 insert(path, &mut lines, &mut spill, &stream(&keys));
-                let (other, other_spill) = (lines.clone(), spill.clone());
+                let before = (lines.clone(), spill.clone());
+                let (other, other_spill) = before.clone();
                 merge(path, &mut lines, &mut spill, &other, &other_spill);
                 insert(path, &mut lines, &mut spill, &stream(&keys));
                 let mut found = vec![0; keys.len()];
                 count(path, &lines, &spill, &keys, &mut found);
-                (lines, spill, found)
+                (before, lines, spill, found)
             });
             assert_eq!(results[0], results[1]);
         }

@@ -18,6 +18,7 @@
 //! Neither reads a clock: an epoch ends when [`advance`](MembershipRing::advance) is called.
 
 mod counts;
+mod counts_merge;
 mod lanes;
 pub(crate) mod membership;
 

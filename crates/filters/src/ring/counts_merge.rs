@@ -1,0 +1,75 @@
+//! The records of two rings of counts added, so that no count gets too low.
+//!
+//! As in one-line counts: a record of the sum is the sum of what each side can say of its key at most, which is the key's
+//! own record there, else the "any" record of its first slot, else the lesser of its two cells in its first line. Keys
+//! that pass 15 only in the sum have a first slot that does; it gets an "any" record.
+
+use super::counts::{CELL_TOP, OWN_TAG, any_of, first_slots, slot};
+use super::lanes::LANES;
+use crate::counting::row_merge::add_nibbles;
+use crate::counting::spill::Spill;
+use crate::lines::Line;
+
+/// One of the two rings: its lines, and the spill tables of its lanes.
+type Side<'a> = (&'a [Line], &'a [Spill; LANES as usize]);
+
+/// A record to be: line, count, tag.
+type Record = (u32, u32, u16);
+
+/// The spill tables of the lanes in `live` after both sides have been added, cell by cell.
+pub(super) fn merged_spills(sides: [Side<'_>; 2], live: u8) -> Vec<(usize, Spill)> {
+    let mut passing = passing_slots(sides, live);
+    let lanes = (0..LANES as usize).filter(|lane| live >> lane & 1 == 1);
+    lanes.map(|lane| (lane, merged_spill(sides, lane, std::mem::take(&mut passing[lane])))).collect()
+}
+
+/// For each lane, line and tag of the "any" records of slots in which keys may pass 15 only now.
+fn passing_slots(sides: [Side<'_>; 2], live: u8) -> [Vec<(u32, u16)>; LANES as usize] {
+    let mut passing: [Vec<(u32, u16)>; LANES as usize] = Default::default();
+    for (index, (ours, theirs)) in sides[0].0.iter().zip(sides[1].0).enumerate() {
+        let mut overflowed = [0; 8];
+        for (overflowed, (&a, &b)) in overflowed.iter_mut().zip(ours.0.iter().zip(&theirs.0)) {
+            *overflowed = add_nibbles(a, b).1;
+        }
+        // A key has one of the first eight slots, in words 0 to 3, and one of the last eight.
+        let either = |words: &[u64]| words.iter().fold(0, |all, word| all | word | word >> 32) as u32;
+        let both = either(&overflowed[..4]) & either(&overflowed[4..]);
+        for lane in (0..LANES as usize).filter(|lane| both >> (4 * lane) & 15 != 0 && live >> lane & 1 == 1) {
+            let slots = (0..8u16).filter(|&s| slot(&[Line(overflowed)], (0, s.into())) >> (4 * lane) & 15 != 0);
+            passing[lane].extend(slots.map(|slot| (index as u32, slot)));
+        }
+    }
+    passing
+}
+
+fn merged_spill(sides: [Side<'_>; 2], lane: usize, passing: Vec<(u32, u16)>) -> Spill {
+    let [ours, theirs] = sides.map(|(_, spills)| &spills[lane]);
+    let mut places = passing;
+    for spill in [ours, theirs] {
+        places.extend(spill.records().iter().map(|(line, tag, _)| (line, tag)));
+    }
+    places.sort_unstable();
+    places.dedup();
+    let sum = |(line, tag)| sides.map(|side| bound(side, lane, line, tag)).into_iter().fold(0, u32::saturating_add);
+    let mut records: Vec<Record> = places.into_iter().map(|place| (place.0, sum(place), place.1)).collect();
+    // The largest of a line first: if a record finds no room, then no smaller one after it does, and a key is never left
+    // with an "any" record below its own lost one.
+    records.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+    let mut spill = Spill::joining(ours, theirs);
+    for (line, count, tag) in records {
+        spill.insert_or_unlist(line, tag, count, CELL_TOP);
+    }
+    spill
+}
+
+/// The highest count that a key with `tag` in `line` can have on one side.
+fn bound((lines, spills): Side<'_>, lane: usize, line: u32, tag: u16) -> u32 {
+    let record = |tag| Some(spills[lane].get(line, tag)).filter(|&count| count > 0);
+    record(tag).or_else(|| record(any_of(tag))).unwrap_or_else(|| {
+        let cell = |slot_index| slot(lines, (line as usize, slot_index)) >> (4 * lane) & CELL_TOP;
+        let (first, second) = first_slots(tag);
+        // An "any" tag knows the first slot only.
+        let least = if tag & OWN_TAG == 0 { cell(first) } else { cell(first).min(cell(second)) };
+        if least == CELL_TOP { spills[lane].without_record(CELL_TOP) } else { least }
+    })
+}
