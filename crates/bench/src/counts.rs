@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use bruit_filters::counting::OneLineCounts;
+use bruit_filters::ring::CountsRing;
 use bruit_filters::{Fingerprint, KeyId};
 use count_min_sketch::CountMinSketch8;
 
@@ -106,21 +107,44 @@ pub(crate) fn accuracy(report: &mut Report) -> io::Result<()> {
         filters.swap_remove(0)
     };
     let single = count_all(1);
-    let (over, under) = errors(&single, &truth);
+    let (over, under) = errors(|key| single.count(key), &truth);
     let largest = truth.values().max().copied().unwrap_or(0);
     let note = format!("{} keys, largest count {largest}, {} records spilled", truth.len(), single.spilled());
     report.add(Figure::new("mean over-count, 32 bits per key, Zipf(1)", over, Target::AtMost(0.010), note))?;
     report.add(Figure::new("keys under-counted", under as f64, Target::AtMost(0.0), "all keys checked"))?;
-    let (over, under) = errors(&count_all(8), &truth);
+    let merged = count_all(8);
+    let (over, under) = errors(|key| merged.count(key), &truth);
     let note = format!("{under} keys under-counted");
-    report.add(Figure::new("mean over-count, eight servers merged", over, Target::None, note))
+    report.add(Figure::new("mean over-count, eight servers merged", over, Target::None, note))?;
+    ring_accuracy(report)
+}
+
+/// The same for a ring of counts, all in one generation: on one server, and on eight that are merged.
+fn ring_accuracy(report: &mut Report) -> io::Result<()> {
+    let events = zipf(1_000_000, 1_000_000, 4);
+    let mut truth: HashMap<u64, u32> = HashMap::new();
+    events.iter().for_each(|&event| *truth.entry(event).or_default() += 1);
+    // 32 bits per key and generation, and eight generations share the lines.
+    let lines = truth.len() * 32 * 8 / 512;
+    for servers in [1, 8] {
+        let mut rings = vec![CountsRing::new(lines, KeyId(0), 0); servers];
+        for (i, &event) in events.iter().enumerate() {
+            rings[mixed(i as u64) as usize % servers].insert(&key(event));
+        }
+        let (first, others) = rings.split_first_mut().expect("at least one server");
+        others.iter().for_each(|other| first.merge(other).expect("equal parameters"));
+        let (over, under) = errors(|key| first.count(key), &truth);
+        let name = format!("mean over-count in a ring of counts, {servers} merged, 32 bits per key and generation");
+        report.add(Figure::new(name, over, Target::None, format!("{} keys, {under} under-counted", truth.len())))?;
+    }
+    Ok(())
 }
 
 /// Mean over-count, and the number of keys counted too low.
-fn errors(counts: &OneLineCounts, truth: &HashMap<u64, u32>) -> (f64, usize) {
+fn errors(counted: impl Fn(&Fingerprint) -> u32, truth: &HashMap<u64, u32>) -> (f64, usize) {
     let (mut over, mut under) = (0u64, 0);
     for (&event, &count) in truth {
-        let found = counts.count(&key(event));
+        let found = counted(&key(event));
         over += u64::from(found.saturating_sub(count));
         under += usize::from(found < count);
     }

@@ -103,7 +103,7 @@ pub(crate) fn space(report: &mut Report) -> io::Result<()> {
     const KEYS: usize = 8_000_000;
     for (rate, target, absent) in [(1e-2, 1.49, 20_000_000), (1e-3, 1.55, 100_000_000)] {
         let plan = MembershipPlan::new(Layout::OneLine, KEYS as u64, Goal::Rate(rate)).expect("a usual size");
-        let mut filter = OneLineFilter::new((plan.bytes / 64) as usize, plan.hashes, plan.fingerprint_bits, KeyId(0));
+        let mut filter = OneLineFilter::from_plan(&plan, KeyId(0));
         filter.insert_batch(&keys(0, KEYS));
         let measured = false_positives(&filter, absent) as f64 / absent as f64;
         let note = format!("{:.2} bits, k = {}, measured rate {measured:.3e}", plan.bits_per_key, plan.hashes);

@@ -28,11 +28,10 @@ impl Figure {
         Self { name: name.into(), value, target, note: note.into() }
     }
 
-    /// Whether the target holds, at the precision it is stated in: two digits after the point, three below 0.1.
     fn holds(&self) -> Option<bool> {
         match self.target {
-            Target::AtLeast(target) => Some(rounded(self.value) >= target),
-            Target::AtMost(target) => Some(rounded(self.value) <= target),
+            Target::AtLeast(target) => Some(self.value >= target),
+            Target::AtMost(target) => Some(self.value <= target),
             Target::None => None,
         }
     }
@@ -54,15 +53,11 @@ impl Figure {
     }
 }
 
-fn rounded(value: f64) -> f64 {
-    let scale = if value.abs() < 0.1 { 1000.0 } else { 100.0 };
-    (value * scale).round() / scale
-}
-
 /// Prints figures as they are found.
 pub(crate) struct Report {
     json: bool,
     figures: Vec<Figure>,
+    open: Vec<(String, String)>,
 }
 
 impl Report {
@@ -70,7 +65,7 @@ impl Report {
         if !json {
             writeln!(io::stdout(), "| figure | value | target | verdict | from |\n|---|---|---|---|---|")?;
         }
-        Ok(Self { json, figures: Vec::new() })
+        Ok(Self { json, figures: Vec::new(), open: Vec::new() })
     }
 
     pub(crate) fn add(&mut self, figure: Figure) -> io::Result<()> {
@@ -86,6 +81,7 @@ impl Report {
 
     /// A line that is a goal of the project and is not measured yet.
     pub(crate) fn open(&mut self, name: &str, target: &str) -> io::Result<()> {
+        self.open.push((name.to_owned(), target.to_owned()));
         if self.json { Ok(()) } else { writeln!(io::stdout(), "| {name} | | {target} | open | not built yet |") }
     }
 
@@ -96,7 +92,9 @@ impl Report {
             return writeln!(io::stdout(), "\n{} of {stated} targets hold.", stated - missed);
         }
         let figures: Vec<Value> = self.figures.iter().map(to_json).collect();
-        writeln!(io::stdout(), "{}", json!({ "figures": figures }))
+        let open: Vec<Value> =
+            self.open.iter().map(|(name, target)| json!({ "name": name, "target": target })).collect();
+        writeln!(io::stdout(), "{}", json!({ "figures": figures, "open": open }))
     }
 }
 

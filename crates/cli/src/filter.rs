@@ -23,7 +23,9 @@ Whoever has the file can find keys that it takes for known: treat it as a secret
 Deltas hold no key.
 
 Keys are lines of bytes, without their line ending. Exit codes: 0 done, 1 nothing found
-(contains), 2 something is wrong, told in one line; no file has been changed then.
+(contains), 2 something is wrong, told in one line. Files are replaced in one step, when
+all is written: a run that is cut off leaves the old file, and perhaps a hidden .bruit-*
+file beside it that can be removed.
 
 Example:
   bruit filter create known --signatures 400000 --false-positive-rate 0.001

@@ -5,8 +5,8 @@
 use std::io::Write;
 
 use bruit_filters::sizing::{
-    CountingPlan, Estimate, Goal, Layout, MembershipPlan, Order, SizingError, counting_line_rate, intuitive_error,
-    ln_bulk_rate, refined_error, table_1,
+    CELL_BITS, CountingPlan, Estimate, Goal, Layout, MembershipPlan, Order, SizingError, counting_line_rate,
+    intuitive_error, ln_bulk_rate, refined_error, table_1,
 };
 use serde_json::{Value, json};
 
@@ -286,7 +286,7 @@ impl Column {
 
 fn print_row(output: &mut impl Write, label: &str, cells: [String; 4]) -> Result<(), Failure> {
     let [a, b, c, d] = cells;
-    writeln!(output, "{}", format!("{label:<20}{a:>16}{b:>16}{c:>16}{d:>16}").trim_end())?;
+    writeln!(output, "{}", format!("{label:<19} {a:>16} {b:>16} {c:>16} {d:>16}").trim_end())?;
     Ok(())
 }
 
@@ -310,6 +310,13 @@ impl Bulk {
         writeln!(output, "  An unknown signature reads {threshold} or more, each signature reported once:")?;
         writeln!(output, "    classical, equation (4)           {}", scientific_of_ln(self.ln_equation_4))?;
         writeln!(output, "    one-line, upper bound             {}", scientific(self.one_line))?;
+        if self.threshold >= 1 << CELL_BITS {
+            let bits = u32::BITS - self.threshold.leading_zeros();
+            writeln!(
+                output,
+                "    Cells of {CELL_BITS} bits end at 15: classically such counts need {bits} bits per cell."
+            )?;
+        }
         writeln!(output, "  A known signature reads more than its count, classical, whatever the counts:")?;
         writeln!(output, "    intuitive                         {}", scientific(self.intuitive))?;
         writeln!(output, "    refined, estimate                 {}", scientific(rate))?;

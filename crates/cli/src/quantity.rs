@@ -16,13 +16,19 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
         "G" => 1e9,
         _ => return Err(format!("'{unit}' is not a multiplier: write 400000, 400_000, 4e5, 400k, 10M or 1G")),
     };
-    let count = parse_number(number)? * factor;
+    let count = nearly_whole(parse_number(number)? * factor);
     match count {
         count if count.is_nan() || count.fract() != 0.0 && count < WHOLE_MAX => Err("it must be a whole number".into()),
         count if count < 1.0 => Err("it must be at least 1".into()),
         count if count > WHOLE_MAX => Err("it must be at most 2^53".into()),
         count => Ok(count as u64),
     }
+}
+
+/// The nearest whole number, if it is as near as rounding errors make it: 4.1 · 10^6 is a little less than 4,100,000.
+fn nearly_whole(number: f64) -> f64 {
+    let whole = number.round();
+    if (number - whole).abs() <= 1e-9 * whole.abs() { whole } else { number }
 }
 
 /// A size in bytes, at least 1.

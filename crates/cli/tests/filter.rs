@@ -203,9 +203,20 @@ fn foreign_cut_and_damaged_files_are_told_apart() {
         for verb in ["add bad", "contains bad", "merge bad a -o c", "merge a bad -o c", "merge a bad -o a"] {
             assert_eq!(folder.refused(verb, b"x\n"), format!("bruit: bad: {what}\n"), "{verb}");
         }
-        for verb in ["diff bad a -o c", "diff a bad -o b", "apply d bad"] {
+        for verb in ["diff bad a -o c", "diff a bad -o d", "apply d bad"] {
             assert_eq!(folder.refused(verb, b""), format!("bruit: bad: {what}\n"), "{verb}");
         }
+    }
+    let delta = folder.read("d");
+    let mut damaged = delta.clone();
+    damaged[100] ^= 1;
+    for (bytes, what) in [
+        (damaged, "damaged: the checksum of the changes does not match"),
+        (delta[..97].to_vec(), "truncated: it ends too early"),
+        (sound[..sound.len() - 1].to_vec(), "truncated: it ends too early"),
+    ] {
+        folder.write("bad", bytes);
+        assert_eq!(folder.refused("info bad", b""), format!("bruit: bad: {what}\n"));
     }
     for (verb, what) in [
         ("info missing", "bruit: missing: No such file or directory"),
@@ -276,4 +287,71 @@ fn a_new_filter_is_for_its_owner_and_an_old_one_keeps_its_rights() {
     fs::set_permissions(folder.path("a"), Permissions::from_mode(0o640)).unwrap();
     folder.printed("add a", b"x\n");
     assert_eq!(mode("a"), 0o640);
+    fs::set_permissions(folder.path("a"), Permissions::from_mode(0o644)).unwrap();
+    folder.run("create a --signatures 10 --force");
+    assert_eq!(mode("a"), 0o600, "a new key is inside");
+}
+
+#[test]
+fn nothing_is_replaced_but_by_what_it_was() {
+    let folder = small();
+    folder.write("letter", "Dear Sir,\n");
+    for (verb, what) in [
+        ("diff a b -o a", "a: it exists and is not a delta; choose another name for the delta"),
+        ("diff a b -o letter", "letter: it exists and is not a delta; choose another name for the delta"),
+        ("merge a b -o letter", "letter: it exists and is not a filter file; choose another name for the filter"),
+        ("apply d a -o d", "d: it exists and is not a filter file; choose another name for the filter"),
+    ] {
+        assert_eq!(folder.refused(verb, b""), format!("bruit: {what}\n"));
+    }
+    folder.run("diff a b -o d");
+    folder.run("merge a b -o b");
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_and_links_that_lead_nowhere_are_refused() {
+    let folder = small();
+    nix::unistd::mkfifo(&folder.path("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    std::os::unix::fs::symlink("nowhere", folder.path("link")).unwrap();
+    let refused = |verb: &str| {
+        let output = folder.run_with(verb, b"");
+        assert_eq!(output.status.code(), Some(2), "{verb}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for verb in ["diff a b -o pipe", "merge a b -o pipe", "create pipe --signatures 10 --force", "info pipe"] {
+        assert_eq!(refused(verb), "bruit: pipe: not a regular file\n", "{verb}");
+    }
+    for verb in ["diff a b -o link", "create link --signatures 10"] {
+        assert!(refused(verb).starts_with("bruit: link: a link that leads nowhere"), "{verb}");
+    }
+}
+
+#[test]
+fn adds_at_the_same_time_all_count() {
+    let folder = small();
+    std::thread::scope(|scope| {
+        for i in 0..4 {
+            let folder = &folder;
+            scope.spawn(move || folder.printed("add a", &lines(1000 * (i + 1)..1000 * (i + 1) + 200)));
+        }
+    });
+    for i in 0..4 {
+        let found = folder.printed("contains a --count", &lines(1000 * (i + 1)..1000 * (i + 1) + 200));
+        assert_eq!(found, b"200\n");
+    }
+}
+
+#[test]
+fn standard_input_is_read_once() {
+    let folder = small();
+    let line = folder.refused("add a - -", b"x\n");
+    assert_eq!(line, "bruit: standard input can be read once only: - is given twice\n");
+}
+
+#[test]
+fn the_smallest_filter_is_a_filter() {
+    let folder = Folder::new();
+    folder.run("create tiny --layout classical --signatures 1");
+    folder.run("info tiny");
 }

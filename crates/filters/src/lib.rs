@@ -23,7 +23,7 @@
 //! // How large for 100,000 keys at one false positive in a thousand?
 //! let plan = MembershipPlan::new(Layout::OneLine, 100_000, Goal::Rate(0.001))?;
 //! let key = FingerprintKey::new([7; 16]); // 16 random bytes, in earnest
-//! let mut here = OneLineFilter::new((plan.bytes / 64) as usize, plan.hashes, plan.fingerprint_bits, key.id());
+//! let mut here = OneLineFilter::from_plan(&plan, key.id());
 //! let mut there = here.clone();
 //!
 //! here.insert(&key.fingerprint(b"seen here"));

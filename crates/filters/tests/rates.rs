@@ -77,9 +77,8 @@ fn one_line_filters_keep_their_planned_rate() {
     for size in SIZES {
         for rate in [1e-2, 1e-3, 1e-4] {
             let plan = MembershipPlan::new(Layout::OneLine, size, Goal::Rate(rate)).unwrap();
-            let lines = (plan.cells / 512) as usize;
             let found = absent_found(size, |start, absent| {
-                let filter = OneLineFilter::new(lines, plan.hashes, plan.fingerprint_bits, KeyId(0));
+                let filter = OneLineFilter::from_plan(&plan, KeyId(0));
                 fill_and_check(filter, &keys(start, size), absent)
             });
             assert_rate(&format!("one line, {size} keys, k = {}", plan.hashes), found, plan.false_positive_rate);

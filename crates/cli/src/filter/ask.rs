@@ -28,7 +28,7 @@ pub(super) struct ContainsArguments {
     #[arg(long)]
     missing: bool,
 
-    /// Print one JSON object
+    /// With --count: print one JSON object
     #[arg(long, requires = "count")]
     json: bool,
 }

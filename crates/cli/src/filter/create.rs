@@ -11,7 +11,7 @@ use bruit_filters::hash::FingerprintHash;
 use bruit_filters::sizing::{CountingPlan, Goal, Layout, MembershipPlan, SizingError};
 use bruit_filters::{FingerprintKey, KeyId};
 
-use super::storage::{Existing, Readers, ensure_memory, open_filter, payload_bytes, write_atomically, wrong};
+use super::storage::{Output, ensure_memory, open_filter, payload_bytes, write_atomically, wrong};
 use crate::failure::Failure;
 use crate::quantity::{grouped, human_bytes, parse_bytes, parse_count, parse_rate, scientific};
 
@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     file: PathBuf,
 
     /// How many keys it will hold: 400000, 400_000, 4e5, 10M
-    #[arg(long, value_name = "N", value_parser = parse_count, required_unless_present = "like")]
+    #[arg(long, value_name = "N", value_parser = parse_count, required_unless_present = "like", allow_hyphen_values = true)]
     signatures: Option<u64>,
 
     /// Highest share of unknown keys that may be taken for known [default: 1e-3]
@@ -35,7 +35,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: Option<u64>,
 
-    /// Count how often each key is added, instead of only whether
+    /// Count how often each key is added, instead of only whether: to 4294967295 in the one-line layout, to 15 in the
+    /// classical one
     #[arg(long)]
     counts: bool,
 
@@ -69,15 +70,11 @@ impl From<LayoutArgument> for Layout {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
-    let existing = if arguments.force { Existing::Replace } else { Existing::Refuse };
-    if existing == Existing::Refuse && arguments.file.exists() {
-        return Err(wrong(&arguments.file, "it exists already; --force replaces it"));
-    }
     let (filter, label, note) = match &arguments.like {
         Some(like) => make_like(like)?,
         None => make(arguments)?,
     };
-    write_atomically(&arguments.file, existing, Readers::Owner, |file| {
+    write_atomically(&arguments.file, Output::NewFilter { force: arguments.force }, |file| {
         file::encode(&filter, &label, file).map_err(|error| wrong(&arguments.file, error))
     })?;
     let size = human_bytes(payload_bytes(&filter));
@@ -125,8 +122,10 @@ fn membership(layout: Layout, signatures: u64, goal: Goal, key_id: KeyId) -> Res
     ensure_memory(plan.bytes)?;
     let filter = match layout {
         Layout::OneLine => {
-            let lines = plan.bytes as usize / 64;
-            StoredFilter::OneLineMembership(OneLineFilter::new(lines, plan.hashes, plan.fingerprint_bits, key_id))
+            if plan.bytes / 64 > u32::MAX.into() {
+                return Err("one-line filters end at 256 GiB; try --layout classical".into());
+            }
+            StoredFilter::OneLineMembership(OneLineFilter::from_plan(&plan, key_id))
         }
         _ => {
             let hash = FingerprintHash::new(plan.cells, plan.hashes, plan.fingerprint_bits, key_id);

@@ -8,7 +8,7 @@ use bruit_filters::file::FilterFile;
 use serde_json::json;
 
 use super::keys::KeyFiles;
-use super::storage::{Existing, read, write_filter, wrong};
+use super::storage::{ChangeLock, read, write_filter, wrong};
 use crate::failure::Failure;
 use crate::quantity::grouped;
 
@@ -27,13 +27,14 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+    let _lock = ChangeLock::take(&arguments.file)?;
     let mut stored = read(&arguments.file)?;
     let key = key_of(&stored, &arguments.file)?;
     let summary = arguments.keys.for_each_batch(&key, false, |batch| {
         stored.filter.insert_batch(batch.fingerprints());
         Ok(())
     })?;
-    write_filter(&arguments.file, Existing::Replace, &stored)?;
+    write_filter(&arguments.file, &stored)?;
     if arguments.json {
         let file = arguments.file.to_string_lossy();
         writeln!(output, "{}", json!({ "file": file, "keys": summary.keys, "empty_lines": summary.empty_lines }))?;

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bruit_filters::delta::{self, DeltaHeader, Encoding};
-use bruit_filters::file::{Estimates, FileError, FilterFile, Header};
+use bruit_filters::file::{DELTA_MAGIC, Estimates, FILTER_MAGIC, FilterFile, Header};
 use serde_json::{Value, json};
 
-use super::storage::{open, read, wrong};
+use super::storage::{open, read, start_of, wrong};
 use crate::failure::Failure;
 use crate::quantity::{grouped, human_bytes, scientific};
 
@@ -25,15 +25,17 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
     let path = &arguments.file;
     let (mut input, bytes) = open(path)?;
-    match delta::read_header(&mut input) {
-        Ok(header) => report(arguments, &delta_rows(&header, bytes), delta_json(&header, bytes), output),
-        Err(FileError::Filter) => {
+    match start_of(path)? {
+        FILTER_MAGIC => {
             let stored = read(path)?;
             let estimates = stored.filter.estimates();
             report(arguments, &filter_rows(&stored, &estimates, bytes), filter_json(&stored, &estimates, bytes), output)
         }
-        Err(FileError::NotADelta) => Err(wrong_kind(path)),
-        Err(error) => Err(wrong(path, error)),
+        DELTA_MAGIC => {
+            let header = delta::verify(&mut input).map_err(|error| wrong(path, error))?;
+            report(arguments, &delta_rows(&header, bytes), delta_json(&header, bytes), output)
+        }
+        _ => Err(wrong_kind(path)),
     }
 }
 
@@ -49,7 +51,7 @@ fn report(arguments: &Arguments, rows: &[Row], json: Value, output: &mut impl Wr
         return Ok(());
     }
     for (label, value) in rows {
-        writeln!(output, "{label:<22}{value}")?;
+        writeln!(output, "{}", format!("{label:<22}{value}").trim_end())?;
     }
     Ok(())
 }

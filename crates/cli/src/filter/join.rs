@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bruit_filters::delta::{self, ApplyError, DiffError};
 use bruit_filters::file;
 
-use super::storage::{Existing, Readers, open, open_filter, read, write_atomically, write_filter, wrong};
+use super::storage::{ChangeLock, Output, open, open_filter, read, write_atomically, write_filter, wrong};
 use crate::failure::Failure;
 
 /// What `bruit filter merge` is asked.
@@ -22,13 +22,14 @@ pub(super) struct MergeArguments {
 
 pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     let Some((first, others)) = arguments.files.split_first() else { return Ok(()) };
+    let _lock = ChangeLock::take(&arguments.output)?;
     let mut merged = read(first)?;
     for path in others {
         let (mut input, _) = open_filter(path)?;
         let generation = merged.header.generation;
         file::merge_from(&mut merged.filter, generation, &mut input).map_err(|error| wrong(path, error))?;
     }
-    write_filter(&arguments.output, Existing::Replace, &merged)
+    write_filter(&arguments.output, &merged)
 }
 
 /// What `bruit filter diff` is asked.
@@ -49,7 +50,7 @@ pub(super) fn diff(arguments: &DiffArguments) -> Result<(), Failure> {
     let DiffArguments { base, target, output } = arguments;
     let (mut base_input, _) = open_filter(base)?;
     let (mut target_input, _) = open_filter(target)?;
-    write_atomically(output, Existing::Replace, Readers::Usual, |file| {
+    write_atomically(output, Output::Delta, |file| {
         delta::diff(&mut base_input, &mut target_input, file).map_err(|error| match error {
             DiffError::Base(error) => wrong(base, error),
             DiffError::Target(error) => wrong(target, error),
@@ -77,9 +78,10 @@ pub(super) struct ApplyArguments {
 pub(super) fn apply(arguments: &ApplyArguments) -> Result<(), Failure> {
     let ApplyArguments { delta, base, output } = arguments;
     let output = output.as_ref().unwrap_or(base);
+    let _lock = ChangeLock::take(output)?;
     let (mut delta_input, _) = open(delta)?;
     let (mut base_input, header) = open_filter(base)?;
-    write_atomically(output, Existing::Replace, Readers::Owner, |file| {
+    write_atomically(output, Output::Filter, |file| {
         delta::apply_between(&mut base_input, header.payload_bytes(), &mut delta_input, file)
             .map_err(|error| name_cause(error, delta, base, output))
     })?;

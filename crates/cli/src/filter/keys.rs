@@ -94,6 +94,9 @@ impl KeyFiles {
         if self.files.is_empty() {
             return Ok(vec![Input::standard()]);
         }
+        if self.files.iter().filter(|path| *path == Path::new("-")).count() > 1 {
+            return Err(Failure::BadInput("standard input can be read once only: - is given twice".into()));
+        }
         self.files.iter().map(|path| Input::open(path)).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Seek, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use bruit_filters::file::{self, FileError, FilterFile, Header, Stored};
@@ -20,11 +20,12 @@ pub(super) fn wrong(path: &Path, what: impl Display) -> Failure {
 
 /// Opens a regular file, and tells how long it is.
 pub(super) fn open(path: &Path) -> Result<(BufReader<File>, u64), Failure> {
-    let file = File::open(path).map_err(|error| wrong(path, error))?;
-    let metadata = file.metadata().map_err(|error| wrong(path, error))?;
+    // Asked before opening: to open a pipe is to wait for its writer.
+    let metadata = fs::metadata(path).map_err(|error| wrong(path, error))?;
     if !metadata.is_file() {
         return Err(wrong(path, "not a regular file"));
     }
+    let file = File::open(path).map_err(|error| wrong(path, error))?;
     Ok((BufReader::with_capacity(BUFFER_BYTES, file), metadata.len()))
 }
 
@@ -53,39 +54,118 @@ pub(super) fn ensure_memory(bytes: u64) -> Result<(), String> {
     room.ok_or_else(|| format!("there is no memory for a filter of {}", human_bytes(bytes)))
 }
 
-/// What to do if the file is there already.
+/// What a file is going to hold, and so what it may replace.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Existing {
-    Replace,
-    Refuse,
+pub(super) enum Output {
+    /// A new filter with a new key: nothing, or any file if that was asked for.
+    NewFilter { force: bool },
+    /// A filter: nothing, or a filter.
+    Filter,
+    /// A delta: nothing, or a delta.
+    Delta,
 }
 
-/// Who may read a new file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Readers {
-    /// Its owner: there may be a key inside.
-    Owner,
-    /// Whoever may read new files here.
-    Usual,
+impl Output {
+    /// Refuses to replace what should not be replaced.
+    fn ensure_may_replace(self, path: &Path) -> Result<(), Failure> {
+        let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
+        if !metadata.is_file() {
+            return Err(wrong(path, "not a regular file"));
+        }
+        let magic = match self {
+            Self::NewFilter { force: true } => return Ok(()),
+            Self::NewFilter { force: false } => return Err(wrong(path, "it exists already; --force replaces it")),
+            Self::Filter => file::FILTER_MAGIC,
+            Self::Delta => file::DELTA_MAGIC,
+        };
+        if start_of(path)? == magic { Ok(()) } else { Err(wrong(path, self.refusal())) }
+    }
+
+    const fn refusal(self) -> &'static str {
+        match self {
+            Self::Delta => "it exists and is not a delta; choose another name for the delta",
+            _ => "it exists and is not a filter file; choose another name for the filter",
+        }
+    }
+}
+
+/// The first bytes of a file, zeros beyond its end.
+pub(super) fn start_of(path: &Path) -> Result<[u8; 8], Failure> {
+    let (mut input, _) = open(path)?;
+    let mut start = [0; 8];
+    let mut filled = 0;
+    while filled < start.len() {
+        match input.read(&mut start[filled..]).map_err(|error| wrong(path, error))? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(start)
+}
+
+/// Held while a file is read, changed and replaced: others who want to change it wait.
+pub(super) struct ChangeLock {
+    _file: Option<File>,
+}
+
+impl ChangeLock {
+    /// Waits until nobody else is changing `path`. There is nothing to wait for if it does not exist.
+    pub(super) fn take(path: &Path) -> Result<Self, Failure> {
+        // What is no regular file will be refused anyway, and to open a pipe is to wait for its writer.
+        while fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+            let file = match File::open(path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self { _file: None }),
+                Err(error) => return Err(wrong(path, error)),
+            };
+            file.lock().map_err(|error| wrong(path, error))?;
+            // Whoever held the lock has put another file in its place by now.
+            if is_at(&file, path) {
+                return Ok(Self { _file: Some(file) });
+            }
+        }
+        Ok(Self { _file: None })
+    }
+}
+
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    file.metadata().map(identity).ok() == fs::metadata(path).map(identity).ok()
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
 }
 
 /// Writes `path` with what `write` gives: all of it, on disk, or nothing.
 pub(super) fn write_atomically<T>(
     path: &Path,
-    existing: Existing,
-    readers: Readers,
+    kind: Output,
     write: impl FnOnce(&mut BufWriter<&File>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    // A link is followed, as writing in place would.
-    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = folder_of(path);
-    let temporary = create_beside(path, &folder, readers).map_err(|error| wrong(path, error))?;
+    let target = &follow(path)?;
+    kind.ensure_may_replace(target)?;
+    let folder = folder_of(target);
+    let temporary = create_beside(target, &folder, kind).map_err(|error| wrong(path, reason(&error)))?;
     let mut output = BufWriter::with_capacity(BUFFER_BYTES, temporary.as_file());
     let value = write(&mut output)?;
     output.flush().map_err(|error| wrong(path, error))?;
     drop(output);
-    commit(temporary, path, &folder, existing).map_err(|error| wrong(path, error))?;
+    commit(temporary, target, &folder, kind).map_err(|error| wrong(path, reason(&error)))?;
     Ok(value)
+}
+
+/// Where a link leads, as writing in place would go; the path itself if it is none.
+fn follow(path: &Path) -> Result<PathBuf, Failure> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_symlink() => {
+            fs::canonicalize(path).map_err(|error| wrong(path, format!("a link that leads nowhere: {error}")))
+        }
+        _ => Ok(path.to_owned()),
+    }
 }
 
 fn folder_of(path: &Path) -> PathBuf {
@@ -95,34 +175,52 @@ fn folder_of(path: &Path) -> PathBuf {
     }
 }
 
-/// A temporary file, with the rights of the one it will replace if there is one.
-fn create_beside(path: &Path, folder: &Path, readers: Readers) -> io::Result<NamedTempFile> {
+/// What the system says, without the name of the temporary file.
+fn reason(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), |code| io::Error::from_raw_os_error(code).to_string())
+}
+
+/// A temporary file with the owner and the rights of the one it replaces. A new filter is for its owner's eyes only,
+/// whatever was there, for there is a key inside.
+fn create_beside(path: &Path, folder: &Path, kind: Output) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".bruit-");
     #[cfg(unix)]
-    if readers == Readers::Usual {
+    if kind == Output::Delta {
         use std::os::unix::fs::PermissionsExt as _;
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     let temporary = builder.tempfile_in(folder)?;
-    if let Ok(metadata) = fs::metadata(path) {
+    if let (Ok(metadata), Output::Filter | Output::Delta) = (fs::metadata(path), kind) {
         temporary.as_file().set_permissions(metadata.permissions())?;
+        keep_owner(temporary.as_file(), &metadata);
     }
     Ok(temporary)
 }
 
-fn commit(temporary: NamedTempFile, path: &Path, folder: &Path, existing: Existing) -> io::Result<()> {
+/// Gives the file to the owner of the one it replaces, where we may.
+#[cfg(unix)]
+fn keep_owner(file: &File, replaced: &fs::Metadata) {
+    use std::os::unix::fs::{MetadataExt as _, fchown};
+    // Without the right to do so the file stays ours, as any file that we write anew.
+    let _ = fchown(file, Some(replaced.uid()), Some(replaced.gid()));
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_: &File, _: &fs::Metadata) {}
+
+fn commit(temporary: NamedTempFile, path: &Path, folder: &Path, kind: Output) -> io::Result<()> {
     temporary.as_file().sync_all()?;
-    match existing {
-        Existing::Replace => temporary.persist(path)?,
-        Existing::Refuse => temporary.persist_noclobber(path)?,
+    match kind {
+        Output::NewFilter { force: false } => temporary.persist_noclobber(path)?,
+        _ => temporary.persist(path)?,
     };
     File::open(folder)?.sync_all()
 }
 
 /// Writes `filter`, which was read from a file or made for one, with its label.
-pub(super) fn write_filter(path: &Path, existing: Existing, filter: &FilterFile) -> Result<(), Failure> {
-    write_atomically(path, existing, Readers::Owner, |output| {
+pub(super) fn write_filter(path: &Path, filter: &FilterFile) -> Result<(), Failure> {
+    write_atomically(path, Output::Filter, |output| {
         file::encode(&filter.filter, &filter.label(), output).map_err(|error| wrong(path, error))
     })?;
     Ok(())

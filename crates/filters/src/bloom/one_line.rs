@@ -7,18 +7,19 @@ use crate::kernels::Path;
 use crate::kernels::membership::{self, Shape};
 use crate::lines::{LINE_BITS, LINE_WORDS, LINES_MAX, Line, Lines};
 use crate::mismatch::ensure_equal;
-use crate::sizing::half_line_rate;
+use crate::sizing::{MembershipPlan, half_line_rate};
 use crate::{Fingerprint, KeyId, Mismatch};
 
 /// A Bloom filter whose checks and inserts touch one cache line, in AVX2 where the processor has it.
 ///
 /// ```
 /// use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
+/// use bruit_filters::sizing::{Goal, Layout, MembershipPlan};
 /// use bruit_filters::FingerprintKey;
 ///
 /// let key = FingerprintKey::new([1; 16]);
-/// // 1,000 keys in 20 lines, about 10 bits each.
-/// let mut filter = OneLineFilter::new(20, 6, 40, key.id());
+/// let plan = MembershipPlan::new(Layout::OneLine, 1000, Goal::Rate(0.01))?;
+/// let mut filter = OneLineFilter::from_plan(&plan, key.id());
 /// let keys: Vec<_> = (0..1000u32).map(|i| key.fingerprint(&i.to_le_bytes())).collect();
 /// filter.insert_batch(&keys);
 ///
@@ -26,6 +27,7 @@ use crate::{Fingerprint, KeyId, Mismatch};
 /// filter.contains_batch(&keys, &mut found);
 /// assert!(found.iter().all(|&found| found));
 /// assert!(filter.estimated_false_positive_rate() < 0.02);
+/// # Ok::<(), bruit_filters::sizing::SizingError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneLineFilter {
@@ -47,6 +49,16 @@ impl OneLineFilter {
         assert!((1..=ONE_LINE_HASHES_MAX).contains(&hashes), "k is 1 to {ONE_LINE_HASHES_MAX}, not {hashes}");
         assert!((FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits));
         Self { lines: Lines::new(lines), hashes, fingerprint_bits, key_id }
+    }
+
+    /// An empty filter as planned.
+    ///
+    /// # Panics
+    /// If the plan is for the classical layout, or for 2^32 lines or more.
+    #[must_use]
+    pub fn from_plan(plan: &MembershipPlan, key_id: KeyId) -> Self {
+        let lines = plan.lines().expect("a plan for the one-line layout");
+        Self::new(lines as usize, plan.hashes, plan.fingerprint_bits, key_id)
     }
 
     /// k.

@@ -1,17 +1,19 @@
 //! The header of a delta: what it starts from and where it leads.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 
 use super::ApplyError;
-use crate::file::{FieldReader, FieldWriter, FileError, Header, read_fields, read_start, write_fields};
+use crate::file::{
+    Checksum, DELTA_MAGIC, FILTER_MAGIC, FieldReader, FieldWriter, FileError, Header, Part, read_fields, read_start,
+    write_fields,
+};
 
 /// Bytes of a delta's header.
 pub const DELTA_HEADER_BYTES: usize = 96;
 /// A list of more fingerprints than one for so many cells is longer than the filter.
 pub(super) const CELLS_PER_FINGERPRINT_MIN: u64 = 8;
-
-const MAGIC: [u8; 8] = *b"\x89bruitD\n";
-const FILTER_MAGIC: [u8; 8] = *b"\x89bruitF\n";
+/// What [`verify`] reads at a time.
+const VERIFY_BYTES: usize = 64 * 1024;
 
 /// How the body of a delta tells what changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +86,7 @@ impl DeltaHeader {
     pub(super) fn to_bytes(&self) -> [u8; DELTA_HEADER_BYTES] {
         let mut bytes = [0; DELTA_HEADER_BYTES];
         let mut fields = FieldWriter::new(&mut bytes);
-        fields.put(&MAGIC);
+        fields.put(&DELTA_MAGIC);
         write_fields(&mut fields, &self.target, self.encoding.code());
         fields.put(&self.base_checksum.to_le_bytes());
         fields.put(&self.base_unlisted.to_le_bytes());
@@ -99,7 +101,7 @@ impl DeltaHeader {
     fn from_bytes(bytes: &[u8; DELTA_HEADER_BYTES]) -> Result<Self, FileError> {
         let mut fields = FieldReader::new(bytes);
         match fields.take() {
-            MAGIC => {}
+            DELTA_MAGIC => {}
             FILTER_MAGIC => return Err(FileError::Filter),
             _ => return Err(FileError::NotADelta),
         }
@@ -140,4 +142,37 @@ impl DeltaHeader {
 pub fn read_header(input: &mut impl Read) -> Result<DeltaHeader, FileError> {
     let bytes = read_start(input)?.ok_or(FileError::NotADelta)?;
     DeltaHeader::from_bytes(&bytes)
+}
+
+/// Reads a delta to its end, and refuses it if its checksum is wrong. Whether it fits a base only applying it tells.
+///
+/// # Errors
+/// As [`read_header`].
+pub fn verify(input: &mut impl Read) -> Result<DeltaHeader, FileError> {
+    let header = read_header(input)?;
+    let mut checksum = Checksum::default();
+    let mut buffer = vec![0; VERIFY_BYTES];
+    // The last four bytes read are kept back: they may be the checksum.
+    let mut kept = 0;
+    loop {
+        let read = read_some(input, &mut buffer[kept..])?;
+        let filled = kept + read;
+        if read == 0 {
+            let stored = buffer.first_chunk().filter(|_| filled == 4).ok_or(FileError::Truncated)?;
+            let sound = u32::from_le_bytes(*stored) == checksum.value();
+            return if sound { Ok(header) } else { Err(FileError::Damaged { part: Part::Changes }) };
+        }
+        kept = filled.min(4);
+        checksum.add(&buffer[..filled - kept]);
+        buffer.copy_within(filled - kept..filled, 0);
+    }
+}
+
+fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> Result<usize, FileError> {
+    loop {
+        match input.read(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            outcome => return Ok(outcome?),
+        }
+    }
 }

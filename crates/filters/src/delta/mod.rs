@@ -47,6 +47,6 @@ mod transform;
 mod zeros;
 
 pub use error::{ApplyError, DiffError};
-pub use header::{DELTA_HEADER_BYTES, DeltaHeader, Encoding, read_header};
+pub use header::{DELTA_HEADER_BYTES, DeltaHeader, Encoding, read_header, verify};
 pub use memory::{apply, encode};
 pub use stream::{apply_between, diff};

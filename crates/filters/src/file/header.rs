@@ -24,8 +24,10 @@ pub const HASHES_MAX: u32 = 64;
 
 /// SipHash-1-3-128, with positions from the leading bits: the only hash that files know.
 const HASH_FINGERPRINT: u8 = 1;
-const MAGIC: [u8; 8] = *b"\x89bruitF\n";
-const DELTA_MAGIC: [u8; 8] = *b"\x89bruitD\n";
+/// The first bytes of a filter file.
+pub const FILTER_MAGIC: [u8; 8] = *b"\x89bruitF\n";
+/// The first bytes of a delta.
+pub const DELTA_MAGIC: [u8; 8] = *b"\x89bruitD\n";
 const FLAG_KEY: u8 = 1;
 /// Cell width of the one-line counting layout.
 const ONE_LINE_CELL_BITS: u32 = 4;
@@ -174,7 +176,7 @@ impl Header {
     pub(crate) fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         let mut fields = FieldWriter::new(&mut bytes);
-        fields.put(&MAGIC);
+        fields.put(&FILTER_MAGIC);
         write_fields(&mut fields, self, if self.has_key { FLAG_KEY } else { 0 });
         fields.finish();
         bytes
@@ -183,7 +185,7 @@ impl Header {
     pub(crate) fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> Result<Self, FileError> {
         let mut fields = FieldReader::new(bytes);
         match fields.take() {
-            MAGIC => {}
+            FILTER_MAGIC => {}
             DELTA_MAGIC => return Err(FileError::Delta),
             _ => return Err(FileError::NotAFilter),
         }

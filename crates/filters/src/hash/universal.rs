@@ -43,6 +43,9 @@ impl UniversalHash {
         if let Some(&(c, d)) = pairs.iter().find(|&&(c, d)| c == 0 || c >= p || d >= p) {
             return Err(UniversalHashError::Pair { c, d, prime });
         }
+        if cells > p {
+            tracing::warn!(cells, utilisable_size = p, "the prime is too small to reach every cell");
+        }
         Ok(Self { cells, prime, pairs })
     }
 

@@ -10,6 +10,14 @@ pub enum SizingError {
         /// What was asked for.
         rate: f64,
     },
+    /// A rate below what fingerprints of 64 bits can tell apart.
+    #[error("a rate of {rate:e} is out of reach: fingerprints alone make unknown keys known at {least:.1e}")]
+    RateOutOfReach {
+        /// What was asked for.
+        rate: f64,
+        /// Below this there is nothing for so many keys.
+        least: f64,
+    },
     /// Bits per key and the best k are undefined for an empty set.
     #[error("a plan needs at least one signature")]
     NoKeys,

@@ -3,9 +3,10 @@
 use super::bloom::{best_hashes, classical_cells_for_rate, classical_rate, compression_rate};
 use super::counting::{counting_line_rate, counting_lines_for_rate};
 use super::error::{SizingError, ensure_keys};
-use super::fingerprint_bits::fingerprint_bits;
+use super::fingerprint_bits::{fingerprint_bits, shared_fingerprint_rate};
 use super::one_line::{LINE_BITS, LINE_BYTES, one_line_best_hashes, one_line_for_rate, one_line_rate};
 use crate::counting::rows::CELLS_PER_KEY;
+use crate::hash::FINGERPRINT_BITS_MAX;
 
 /// Largest filter a plan describes: 1 PiB.
 pub const BYTES_MAX: u64 = 1 << 50;
@@ -70,13 +71,21 @@ impl MembershipPlan {
     /// [`SizingError`] for no keys, a rate outside (0, 1), a budget below one word or line, or more than a PiB.
     pub fn new(layout: Layout, keys: u64, goal: Goal) -> Result<Self, SizingError> {
         ensure_keys(keys)?;
+        let goal = without_shared_fingerprints(keys, goal)?;
         match layout {
             Layout::Classical => classical_membership(keys, goal),
             Layout::OneLine => one_line_membership(keys, goal),
         }
     }
 
+    /// Lines of the one-line layout; `None` for the classical one.
+    #[must_use]
+    pub fn lines(&self) -> Option<u64> {
+        (self.layout == Layout::OneLine).then_some(self.bytes / LINE_BYTES)
+    }
+
     fn from_size(layout: Layout, keys: u64, bytes: u64, hashes: u32, rate: f64) -> Self {
+        let rate = with_shared_fingerprints(keys, rate);
         Self {
             layout,
             cells: bytes * 8,
@@ -87,6 +96,22 @@ impl MembershipPlan {
             compression_rate: compression_rate(keys, bytes * 8),
             fingerprint_bits: fingerprint_bits(keys, rate),
         }
+    }
+}
+
+/// What all 64 bits of a fingerprint leave of a rate: below n / 2^64 keys cannot be told apart. (Where fewer bits are
+/// looked at, they are chosen so that this adds less than a thousandth.)
+fn with_shared_fingerprints(keys: u64, rate: f64) -> f64 {
+    (rate + shared_fingerprint_rate(keys, FINGERPRINT_BITS_MAX)).min(1.0)
+}
+
+/// The goal that is left for the bits of the filter.
+fn without_shared_fingerprints(keys: u64, goal: Goal) -> Result<Goal, SizingError> {
+    let least = shared_fingerprint_rate(keys, FINGERPRINT_BITS_MAX);
+    match goal {
+        Goal::Rate(rate) if rate > 0.0 && rate <= least => Err(SizingError::RateOutOfReach { rate, least }),
+        Goal::Rate(rate) if rate > 0.0 && rate < 1.0 => Ok(Goal::Rate(rate - least)),
+        goal => Ok(goal),
     }
 }
 
@@ -131,7 +156,7 @@ pub struct CountingPlan {
     pub false_positive_rate: f64,
     /// How many times smaller than n signatures of 160 bits, without their counts.
     pub compression_rate: f64,
-    /// Leading bits of a fingerprint to look at.
+    /// Leading bits of a fingerprint to look at; one-line counts look at all of it.
     pub fingerprint_bits: u32,
 }
 
@@ -191,7 +216,8 @@ fn one_line_counting(keys: u64, goal: Goal) -> Result<CountingPlan, SizingError>
         Goal::Memory(bytes) => whole_units(bytes, LINE_BYTES)?,
     };
     let rate = counting_line_rate(keys, lines, 1);
-    Ok(CountingPlan::from_size(Layout::OneLine, keys, lines * LINE_BYTES, CELLS_PER_KEY, rate))
+    let plan = CountingPlan::from_size(Layout::OneLine, keys, lines * LINE_BYTES, CELLS_PER_KEY, rate);
+    Ok(CountingPlan { fingerprint_bits: FINGERPRINT_BITS_MAX, ..plan })
 }
 
 /// Bytes in whole words, and k, for cells of `cell_bits` anywhere.
