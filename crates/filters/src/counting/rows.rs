@@ -195,28 +195,29 @@ fn find(line: &Line, index: u32, spill: &Spill, tag: u16) -> Option<Found> {
     find_exact(line, index, spill, tag).or_else(|| find_exact(line, index, spill, any_of(tag)))
 }
 
-/// Which entries of a last word are the record of a heavy key: its tag fits, its count is in the line.
+/// Which entries of a last word are the record of a heavy key: `mark` is [`SPILLED`] if its count has outgrown the line,
+/// and 0 if not.
 #[inline(always)]
-fn entry_fits(word: u64, low: u64) -> [bool; ENTRIES as usize] {
+fn entry_fits(word: u64, low: u64, mark: u64) -> [bool; ENTRIES as usize] {
     // Cells may look like an entry: the control nibble tells, and one comparison covers it, the tag and the mark.
-    const SAME_FOR_ALL: u64 = CELL_TOP << CONTROL_SHIFT | OWN_TAG << COUNT_BITS | OWN_TAG << (ENTRY_BITS + COUNT_BITS);
+    const IN_BOTH_ENTRIES: u64 = 1 | 1 << ENTRY_BITS;
     const DECISIVE: u64 = SPILLED | ((1 << ENTRY_BITS) - (1 << COUNT_BITS));
-    let in_both_entries = 1 << COUNT_BITS | 1 << (ENTRY_BITS + COUNT_BITS);
-    let unlike = word ^ (tag_bits(low) * in_both_entries) ^ SAME_FOR_ALL;
+    let same_for_all = ((OWN_TAG << COUNT_BITS | mark) * IN_BOTH_ENTRIES) | CELL_TOP << CONTROL_SHIFT;
+    let unlike = word ^ (tag_bits(low) * (IN_BOTH_ENTRIES << COUNT_BITS)) ^ same_for_all;
     [0, ENTRY_BITS].map(|shift| unlike & (DECISIVE << shift | CELL_TOP << CONTROL_SHIFT) == 0)
 }
 
 /// What one arrival of a heavy key adds to its line's last word; 0 if [`heavy_add`] has to look further.
 #[inline(always)]
 pub(crate) fn entry_arrivals(word: u64, low: u64) -> u64 {
-    let [first, second] = entry_fits(word, low);
+    let [first, second] = entry_fits(word, low, 0);
     u64::from(first) | u64::from(second) << ENTRY_BITS
 }
 
 /// The count of a heavy key by its line's last word; 0 if [`heavy_count`] has to look further.
 #[inline(always)]
 pub(crate) fn entry_count(word: u64, low: u64) -> u32 {
-    let [first, second] = entry_fits(word, low).map(|fits| u64::from(fits).wrapping_neg());
+    let [first, second] = entry_fits(word, low, 0).map(|fits| u64::from(fits).wrapping_neg());
     ((word & first | word >> ENTRY_BITS & second) & (SPILLED - 1)) as u32
 }
 
@@ -239,6 +240,10 @@ pub(crate) fn heavy_count(line: &Line, index: u32, spill: &Spill, low: u64) -> u
 #[inline(never)]
 pub(crate) fn heavy_add(line: &mut Line, index: u32, spill: &mut Spill, low: u64, amount: u32) {
     let tag = tag_of(low);
+    // The hottest keys of all: their count has outgrown the line.
+    if entry_fits(line.0[LAST_ROW], low, SPILLED) != [false; ENTRIES as usize] {
+        return spill.add(index, tag, SPILLED as u32, amount);
+    }
     match find(line, index, spill, tag) {
         Some(Found::Spilled(tag)) => spill.add(index, tag, 0, amount),
         Some(Found::Entry(_, entry)) if entry.count == SPILLED => spill.add(index, entry.tag, SPILLED as u32, amount),

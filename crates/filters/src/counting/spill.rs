@@ -53,8 +53,10 @@ impl Spill {
 
     /// Adds `amount` to a record that may be [`set`](Self::set), and starts at `base` if it is not there.
     pub(crate) fn add(&mut self, line: u32, tag: u16, base: u32, amount: u32) {
-        let count = self.counts.entry(place(line, tag)).or_insert(base);
-        *count = count.saturating_add(amount);
+        match self.counts.get_mut(&place(line, tag)) {
+            Some(count) => *count = count.saturating_add(amount),
+            None => self.set(line, tag, base.saturating_add(amount)),
+        }
     }
 
     /// Adds a record for a key past `top` if there is room; if not, every key without a record may have as many.
