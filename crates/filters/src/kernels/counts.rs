@@ -1,6 +1,6 @@
 //! Update, count and merge of one-line counts: dispatch, and the portable form that defines the result.
 
-use super::{Path, is_cached, pipelined, prefetch_line};
+use super::{Path, by_line};
 use crate::Fingerprint;
 use crate::counting::one_line::line_of;
 use crate::counting::row_merge::RowMerge;
@@ -13,9 +13,9 @@ use crate::lines::Line;
 pub(crate) fn insert(path: Path, lines: &mut [Line], spill: &mut Spill, keys: &[Fingerprint]) {
     match path {
         Path::Portable => insert_portable(lines, spill, keys),
-        // SAFETY: this path is only chosen on a processor with AVX2.
+        // SAFETY: the path is proof that the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 => unsafe { super::avx2::counts::insert(lines, spill, keys) },
+        Path::Avx2(_) => unsafe { super::avx2::counts::insert(lines, spill, keys) },
     }
 }
 
@@ -25,9 +25,9 @@ pub(crate) fn count(path: Path, lines: &[Line], spill: &Spill, keys: &[Fingerpri
     assert_eq!(keys.len(), found.len(), "one answer per key");
     match path {
         Path::Portable => count_portable(lines, spill, keys, found),
-        // SAFETY: this path is only chosen on a processor with AVX2.
+        // SAFETY: the path is proof that the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 => unsafe { super::avx2::counts::count(lines, spill, keys, found) },
+        Path::Avx2(_) => unsafe { super::avx2::counts::count(lines, spill, keys, found) },
     }
 }
 
@@ -36,9 +36,9 @@ pub(crate) fn count(path: Path, lines: &[Line], spill: &Spill, keys: &[Fingerpri
 pub(crate) fn merge(path: Path, lines: &mut [Line], spill: &mut Spill, others: &[Line], other_spill: &Spill) {
     match path {
         Path::Portable => merge_portable(lines, spill, others, other_spill),
-        // SAFETY: this path is only chosen on a processor with AVX2.
+        // SAFETY: the path is proof that the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 => unsafe { super::avx2::counts::merge(lines, spill, others, other_spill) },
+        Path::Avx2(_) => unsafe { super::avx2::counts::merge(lines, spill, others, other_spill) },
     }
 }
 
@@ -49,7 +49,6 @@ pub(super) fn locate(lines: &[Line], key: &Fingerprint) -> u32 {
 }
 
 fn insert_portable(lines: &mut [Line], spill: &mut Spill, keys: &[Fingerprint]) {
-    let cached = is_cached(lines);
     let work = |lines: &mut &mut [Line], _, key: &Fingerprint, place: u32| {
         let line = &mut lines[place as usize];
         let minimum = rows::minimum(line, key.low());
@@ -59,14 +58,7 @@ fn insert_portable(lines: &mut [Line], spill: &mut Spill, keys: &[Fingerprint]) 
             rows::heavy_add(line, place, spill, key.low(), 1);
         }
     };
-    pipelined(
-        lines,
-        keys,
-        cached,
-        |lines, key| locate(lines, key),
-        |lines, place| prefetch_line(lines, place as usize),
-        work,
-    );
+    by_line(lines, keys, locate, work);
 }
 
 fn count_portable(lines: &[Line], spill: &Spill, keys: &[Fingerprint], found: &mut [u32]) {
@@ -78,15 +70,7 @@ fn count_portable(lines: &[Line], spill: &Spill, keys: &[Fingerprint], found: &m
             rows::heavy_count(&lines[place as usize], place, spill, key.low())
         };
     };
-    let cached = is_cached(lines);
-    pipelined(
-        lines,
-        keys,
-        cached,
-        |lines, key| locate(lines, key),
-        |lines, place| prefetch_line(lines, place as usize),
-        work,
-    );
+    by_line(lines, keys, locate, work);
 }
 
 /// The merge of every path: written so that the compiler vectorises it for whatever the caller was compiled for.

@@ -1,6 +1,6 @@
 //! Check and insert of the one-line layout: dispatch, and the portable form that defines the result.
 
-use super::{Path, is_cached, pipelined, prefetch_line};
+use super::{Path, by_line};
 use crate::Fingerprint;
 use crate::bloom::pattern::{lead_mask, line_of, mask};
 use crate::lines::Line;
@@ -38,9 +38,9 @@ pub(crate) fn contains(path: Path, shape: Shape, lines: &[Line], keys: &[Fingerp
     assert_eq!(keys.len(), found.len(), "one answer per key");
     match path {
         Path::Portable => contains_portable(shape, lines, keys, found),
-        // SAFETY: this path is only chosen on a processor with AVX2.
+        // SAFETY: the path is proof that the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 => unsafe { super::avx2::membership::contains(shape, lines, keys, found) },
+        Path::Avx2(_) => unsafe { super::avx2::membership::contains(shape, lines, keys, found) },
     }
 }
 
@@ -49,9 +49,9 @@ pub(crate) fn contains(path: Path, shape: Shape, lines: &[Line], keys: &[Fingerp
 pub(crate) fn insert(path: Path, shape: Shape, lines: &mut [Line], keys: &[Fingerprint]) {
     match path {
         Path::Portable => insert_portable(shape, lines, keys),
-        // SAFETY: this path is only chosen on a processor with AVX2.
+        // SAFETY: the path is proof that the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 => unsafe { super::avx2::membership::insert(shape, lines, keys) },
+        Path::Avx2(_) => unsafe { super::avx2::membership::insert(shape, lines, keys) },
     }
 }
 
@@ -60,19 +60,16 @@ fn contains_portable(shape: Shape, lines: &[Line], keys: &[Fingerprint], found: 
         let mask = mask(shape.lead(key), shape.k);
         found[i] = lines[place as usize].0.iter().zip(mask).all(|(word, mask)| word & mask == mask);
     };
-    let locate = |lines: &&[Line], key: &Fingerprint| shape.locate(lines, key);
-    pipelined(lines, keys, is_cached(lines), locate, |lines, place| prefetch_line(lines, place as usize), work);
+    by_line(lines, keys, |lines, key| shape.locate(lines, key), work);
 }
 
 fn insert_portable(shape: Shape, lines: &mut [Line], keys: &[Fingerprint]) {
-    let cached = is_cached(lines);
     let work = |lines: &mut &mut [Line], _, key: &Fingerprint, place: u32| {
         for (word, mask) in lines[place as usize].0.iter_mut().zip(mask(shape.lead(key), shape.k)) {
             *word |= mask;
         }
     };
-    let locate = |lines: &&mut [Line], key: &Fingerprint| shape.locate(lines, key);
-    pipelined(lines, keys, cached, locate, |lines, place| prefetch_line(lines, place as usize), work);
+    by_line(lines, keys, |lines, key| shape.locate(lines, key), work);
 }
 
 #[cfg(test)]

@@ -33,8 +33,13 @@ pub(crate) fn is_cached(lines: &[Line]) -> bool {
 pub(crate) enum Path {
     Portable,
     #[cfg(target_arch = "x86_64")]
-    Avx2,
+    Avx2(HasAvx2),
 }
+
+/// Proof that the processor was asked, and has AVX2. Only [`Path::best`] makes it.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HasAvx2(());
 
 impl Path {
     /// The fastest path of this processor.
@@ -42,7 +47,7 @@ impl Path {
     pub(crate) fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
-            return Self::Avx2;
+            return Self::Avx2(HasAvx2(()));
         }
         Self::Portable
     }
@@ -80,8 +85,22 @@ pub(crate) fn pipelined<L, T, P: Copy + Default>(
     }
 }
 
-/// Calls `work` for each key in order, and `fetch` for each about [`IN_FLIGHT`] lines earlier, for layouts in which a key
-/// has `lines_per_key` lines; not at all if `cached`.
+/// [`pipelined`] for layouts in which a key has one line.
+#[inline(always)]
+fn by_line<L: AsRef<[Line]>, T>(
+    lines: L,
+    keys: &[T],
+    locate: impl Fn(&[Line], &T) -> u32,
+    work: impl FnMut(&mut L, usize, &T, u32),
+) {
+    let cached = is_cached(lines.as_ref());
+    let locate = |lines: &L, key: &T| locate(lines.as_ref(), key);
+    pipelined(lines, keys, cached, locate, |lines, line| prefetch_line(lines.as_ref(), line as usize), work);
+}
+
+/// Asks for the work of each key in order, and for its fetch about [`IN_FLIGHT`] lines earlier, for layouts in which a key
+/// has `lines_per_key` lines; not at all if `cached`. Unlike [`pipelined`] it keeps no places: a key of the classical
+/// layouts has any number of them, and is located again when its turn comes.
 pub(crate) fn look_ahead<T>(keys: &[T], cached: bool, lines_per_key: usize, mut step: impl FnMut(Step, usize, &T)) {
     let ahead = if cached { keys.len() } else { (IN_FLIGHT / lines_per_key.max(1)).max(1).min(keys.len()) };
     if !cached {

@@ -54,9 +54,9 @@ pub(crate) fn insert(shape: Shape, lines: &mut [Line], lane: usize, keys: &[Fing
 pub(crate) fn check(path: Path, shape: Shape, lines: &[Line], keys: &[Fingerprint], found: impl FnMut(usize, u8)) {
     match path {
         Path::Portable => check_portable(shape, lines, keys, found),
-        // SAFETY: this path is only chosen on a processor with AVX2.
+        // SAFETY: the path is proof that the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 => unsafe { super::avx2::ring::check(shape, lines, keys, found) },
+        Path::Avx2(_) => unsafe { super::avx2::ring::check(shape, lines, keys, found) },
     }
 }
 

@@ -13,13 +13,12 @@ use crate::counting::rows::{
     self, CELL_TOP, LAST_ROW, LEFT_OUT_PAIRS, ROWS, entry_arrivals, entry_count, left_out_index,
 };
 use crate::counting::spill::Spill;
+use crate::kernels::by_line;
 use crate::kernels::counts::{locate, merge_portable};
-use crate::kernels::{is_cached, pipelined, prefetch_line};
 use crate::lines::Line;
 
 #[target_feature(enable = "avx2")]
 pub(crate) fn insert(lines: &mut [Line], spill: &mut Spill, keys: &[Fingerprint]) {
-    let cached = is_cached(lines);
     let work = |lines: &mut &mut [Line], _, key: &Fingerprint, place: u32| {
         let line = &mut lines[place as usize];
         let cells = Cells::read(load(line), key.low());
@@ -31,19 +30,11 @@ pub(crate) fn insert(lines: &mut [Line], spill: &mut Spill, keys: &[Fingerprint]
             rows::heavy_add(line, place, spill, key.low(), 1);
         }
     };
-    pipelined(
-        lines,
-        keys,
-        cached,
-        |lines, key| locate(lines, key),
-        |lines, place| prefetch_line(lines, place as usize),
-        work,
-    );
+    by_line(lines, keys, locate, work);
 }
 
 #[target_feature(enable = "avx2")]
 pub(crate) fn count(lines: &[Line], spill: &Spill, keys: &[Fingerprint], found: &mut [u32]) {
-    let cached = is_cached(lines);
     let work = |lines: &mut &[Line], i: usize, key: &Fingerprint, place: u32| {
         let line = &lines[place as usize];
         let least = Cells::read(load(line), key.low()).least();
@@ -54,14 +45,7 @@ pub(crate) fn count(lines: &[Line], spill: &Spill, keys: &[Fingerprint], found: 
             found[i] = rows::heavy_count(line, place, spill, key.low());
         }
     };
-    pipelined(
-        lines,
-        keys,
-        cached,
-        |lines, key| locate(lines, key),
-        |lines, place| prefetch_line(lines, place as usize),
-        work,
-    );
+    by_line(lines, keys, locate, work);
 }
 
 #[target_feature(enable = "avx2")]

@@ -10,8 +10,8 @@ use std::arch::x86_64::*;
 use super::{Halves, bytes, load, store};
 use crate::Fingerprint;
 use crate::bloom::pattern::{DISPLACEMENTS, position_words, split};
+use crate::kernels::by_line;
 use crate::kernels::membership::Shape;
-use crate::kernels::{is_cached, pipelined, prefetch_line};
 use crate::lines::Line;
 
 /// Calls `$function::<K>` with k as a constant: the loops over positions then unroll.
@@ -43,22 +43,19 @@ fn contains_k<const K: u32>(shape: Shape, lines: &[Line], keys: &[Fingerprint], 
     let work = |lines: &mut &[Line], i: usize, key: &Fingerprint, place: u32| {
         found[i] = pattern.all_set(load(&lines[place as usize]), pattern.positions(shape.lead(key)));
     };
-    let locate = |lines: &&[Line], key: &Fingerprint| shape.locate(lines, key);
-    pipelined(lines, keys, is_cached(lines), locate, |lines, place| prefetch_line(lines, place as usize), work);
+    by_line(lines, keys, |lines, key| shape.locate(lines, key), work);
 }
 
 #[target_feature(enable = "avx2")]
 fn insert_k<const K: u32>(shape: Shape, lines: &mut [Line], keys: &[Fingerprint]) {
     let pattern = Pattern::<K>::new();
-    let cached = is_cached(lines);
     let work = |lines: &mut &mut [Line], _, key: &Fingerprint, place: u32| {
         let (low, high) = pattern.mask(pattern.positions(shape.lead(key)));
         let line = &mut lines[place as usize];
         let old = load(line);
         store(line, (_mm256_or_si256(old.0, low), _mm256_or_si256(old.1, high)));
     };
-    let locate = |lines: &&mut [Line], key: &Fingerprint| shape.locate(lines, key);
-    pipelined(lines, keys, cached, locate, |lines, place| prefetch_line(lines, place as usize), work);
+    by_line(lines, keys, |lines, key| shape.locate(lines, key), work);
 }
 
 /// The constants of a loop for one k.
