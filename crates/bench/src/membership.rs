@@ -53,42 +53,16 @@ pub(crate) fn figure(name: &str, pair: Pair, target: Target) -> Figure {
 fn peers(report: &mut Report, buffer: &mut Buffer, asked: &[Fingerprint]) -> io::Result<()> {
     let hashes: Vec<u64> = asked.iter().map(|key| key.high()).collect();
     let stored = || (0..PEER_KEYS as u64).map(|i| key(i).high());
-    {
-        let mut filter = SplitBlockFilter::new(10, PEER_KEYS);
-        for hash in stored() {
-            filter.insert_hash(hash);
-        }
-        let checks = compare(
-            OPERATIONS,
-            || buffer.read_lines(asked),
-            || hashes.iter().filter(|&&hash| filter.contains_hash(hash)).count(),
-        );
-        report.add(figure("peer: sbbf-rs-safe checks / line reads", checks, Target::None))?;
-        let inserts = compare(
-            OPERATIONS,
-            || buffer.change_lines(asked),
-            || hashes.iter().filter(|&&hash| filter.insert_hash(hash)).count(),
-        );
-        report.add(figure("peer: sbbf-rs-safe inserts / line read-modify-writes", inserts, Target::None))?;
-    }
-    {
-        let mut filter = BloomFilter::with_num_bits(FILTER_BYTES * 8).expected_items(PEER_KEYS);
-        for hash in stored() {
-            filter.insert_hash(hash);
-        }
-        let checks = compare(
-            OPERATIONS,
-            || buffer.read_lines(asked),
-            || hashes.iter().filter(|&&hash| filter.contains_hash(hash)).count(),
-        );
-        report.add(figure("peer: fastbloom checks / line reads", checks, Target::None))?;
-        let inserts = compare(
-            OPERATIONS,
-            || buffer.change_lines(asked),
-            || hashes.iter().filter(|&&hash| filter.insert_hash(hash)).count(),
-        );
-        report.add(figure("peer: fastbloom inserts / line read-modify-writes", inserts, Target::None))?;
-    }
+    let mut blocks = SplitBlockFilter::new(10, PEER_KEYS);
+    stored().for_each(|hash| _ = blocks.insert_hash(hash));
+    let contains = |filter: &SplitBlockFilter, hash| filter.contains_hash(hash);
+    peer(report, "sbbf-rs-safe", (buffer, asked), &hashes, blocks, contains, |filter, hash| filter.insert_hash(hash))?;
+
+    let mut classical = BloomFilter::with_num_bits(FILTER_BYTES * 8).expected_items(PEER_KEYS);
+    stored().for_each(|hash| _ = classical.insert_hash(hash));
+    let contains = |filter: &BloomFilter, hash| filter.contains_hash(hash);
+    peer(report, "fastbloom", (buffer, asked), &hashes, classical, contains, |filter, hash| filter.insert_hash(hash))?;
+
     // Static, so there is no insert to time; a tenth of the keys, for building takes its time.
     let fuse_keys: Vec<u64> = stored().take(PEER_KEYS / 10).collect();
     let filter = BinaryFuse8::try_from(fuse_keys.as_slice()).expect("distinct keys");
@@ -96,6 +70,24 @@ fn peers(report: &mut Report, buffer: &mut Buffer, asked: &[Fingerprint]) -> io:
     let checks =
         compare(OPERATIONS, || small.read_lines(asked), || hashes.iter().filter(|hash| filter.contains(hash)).count());
     report.add(figure("peer: xorf BinaryFuse8 checks / line reads (read-only filter)", checks, Target::None))
+}
+
+/// Checks and inserts of one crate, beside the reference of `asked` lines.
+fn peer<F>(
+    report: &mut Report,
+    name: &str,
+    (buffer, asked): (&mut Buffer, &[Fingerprint]),
+    hashes: &[u64],
+    mut filter: F,
+    contains: impl Fn(&F, u64) -> bool,
+    insert: impl Fn(&mut F, u64) -> bool,
+) -> io::Result<()> {
+    let check = || hashes.iter().filter(|&&hash| contains(&filter, hash)).count();
+    let checks = compare(OPERATIONS, || buffer.read_lines(asked), check);
+    report.add(figure(&format!("peer: {name} checks / line reads"), checks, Target::None))?;
+    let add = || hashes.iter().filter(|&&hash| insert(&mut filter, hash)).count();
+    let inserts = compare(OPERATIONS, || buffer.change_lines(asked), add);
+    report.add(figure(&format!("peer: {name} inserts / line read-modify-writes"), inserts, Target::None))
 }
 
 /// Bits per key of a filter made for a rate, divided by log2 of the rate it then shows.
