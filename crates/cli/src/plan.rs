@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), 
         (true, true) => writeln!(output, "{:#}", table_1_json())?,
         (true, false) => print_table_1(output)?,
         (false, json) => {
-            let plan = Plan::new(arguments).map_err(|error| Failure::BadInput(error.to_string()))?;
+            let plan = Plan::new(arguments).map_err(Failure::BadInput)?;
             if json { writeln!(output, "{:#}", plan.json())? } else { plan.print(output)? }
         }
     }
@@ -81,6 +81,12 @@ struct Plan {
     bulk: Option<Bulk>,
 }
 
+/// Says which of the four filters cannot be had: the others might.
+fn for_layout(what: &str, layout: Layout) -> impl Fn(SizingError) -> String {
+    let layout = if layout == Layout::OneLine { "one-line" } else { "classical" };
+    move |error| format!("no plan for {what}, {layout} layout: {error}")
+}
+
 /// What is known about counts at a threshold.
 struct Bulk {
     threshold: u32,
@@ -92,19 +98,18 @@ struct Bulk {
 }
 
 impl Plan {
-    fn new(arguments: &Arguments) -> Result<Self, SizingError> {
+    fn new(arguments: &Arguments) -> Result<Self, String> {
         let signatures = arguments.signatures.unwrap_or(SIGNATURES_DEFAULT);
         let goal = goal(arguments);
-        let classical = CountingPlan::new(Layout::Classical, signatures, goal)?;
-        let one_line = CountingPlan::new(Layout::OneLine, signatures, goal)?;
+        let membership =
+            |layout| MembershipPlan::new(layout, signatures, goal).map_err(for_layout("membership", layout));
+        let counting = |layout| CountingPlan::new(layout, signatures, goal).map_err(for_layout("counting", layout));
+        let (classical, one_line) = (counting(Layout::Classical)?, counting(Layout::OneLine)?);
         Ok(Self {
             signatures,
             goal,
             assumed: assumptions(arguments),
-            membership: [
-                MembershipPlan::new(Layout::Classical, signatures, goal)?,
-                MembershipPlan::new(Layout::OneLine, signatures, goal)?,
-            ],
+            membership: [membership(Layout::Classical)?, membership(Layout::OneLine)?],
             counting: [classical, one_line],
             usual_counting: CountingPlan::usual(signatures).ok(),
             bulk: arguments.threshold.map(|threshold| Bulk::new(signatures, threshold, &classical, &one_line)),
