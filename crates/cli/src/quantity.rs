@@ -139,7 +139,11 @@ mod tests {
             assert_eq!(parse_count(text), Ok(count));
         }
         assert_eq!((parse_count("1.5k"), parse_count("2 G"), parse_count("1")), (Ok(1500), Ok(2_000_000_000), Ok(1)));
-        for text in ["0", "-5", "1.5", "1e30", "NaN", "inf", "", "M", "ten", "10X", "1e-3", "10Mi"] {
+        // Products that fall a little short of a whole number.
+        for (text, count) in [("4.1M", 4_100_000), ("16.1M", 16_100_000), ("1.005k", 1005), ("64.1k", 64_100)] {
+            assert_eq!(parse_count(text), Ok(count));
+        }
+        for text in ["0", "-5", "1.5", "1.0005k", "1e30", "NaN", "inf", "", "M", "ten", "10X", "1e-3", "10Mi"] {
             assert!(parse_count(text).is_err(), "{text}");
         }
     }

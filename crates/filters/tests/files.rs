@@ -245,6 +245,34 @@ fn a_huge_array_is_refused_before_memory_is_taken() {
 }
 
 #[test]
+fn one_line_filters_of_too_many_lines_are_refused() {
+    for shape in shapes() {
+        let mut bytes = encoded(&shape);
+        let line_cells = match shape {
+            StoredFilter::OneLineMembership(_) => 512u64,
+            StoredFilter::OneLineCounts(_) => 128,
+            _ => continue,
+        };
+        for (lines, is_refused) in [((1 << 32) - 1, false), (1 << 32, true)] {
+            bytes[24..32].copy_from_slice(&(lines * line_cells).to_le_bytes());
+            let checksum = crc32fast::hash(&bytes[..60]);
+            bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
+            let error = decoded(&bytes).unwrap_err();
+            assert_eq!(matches!(error, FileError::InvalidField { field: "m", .. }), is_refused, "{lines}: {error}");
+        }
+    }
+}
+
+#[test]
+fn what_no_reader_takes_is_not_written() {
+    for (hashes, is_written) in [(64, true), (65, false)] {
+        let filter = ClassicalFilter::new(FingerprintHash::new(1000, hashes, 40, key().id()));
+        assert_eq!(file::encode(&filter, &Label::default(), &mut Vec::new()).is_ok(), is_written);
+        assert_eq!(delta::encode(&filter, &filter, 0, None).is_ok(), is_written);
+    }
+}
+
+#[test]
 fn bits_beyond_the_last_cell_are_refused() {
     let mut bytes = encoded(&shapes()[1]);
     *bytes.last_mut().unwrap() = 0x80;

@@ -177,6 +177,38 @@ fn one_line_rates_are_dearer_than_the_classical_formula_says() {
     assert!(rate(15.4, 9) > 1.5 * classical_rate(1_000_000, 15_400_000, 9));
 }
 
+/// The rate of k distinct positions anywhere in a line of 512 bits, by inclusion and exclusion over the positions asked
+/// about: what a layout without halves would have.
+fn anywhere_rate(bits_per_key: f64, hashes: u32) -> f64 {
+    let load = 512.0 / bits_per_key;
+    let (mut sum, mut choose) = (0.0, 1.0);
+    for missed in 0..=hashes {
+        let spares = (0..hashes).map(|i| f64::from(512 - missed - i) / f64::from(512 - i)).product::<f64>();
+        let sign = if missed % 2 == 0 { 1.0 } else { -1.0 };
+        sum += sign * choose * (-load * (1.0 - spares)).exp();
+        choose *= f64::from(hashes - missed) / f64::from(missed + 1);
+    }
+    sum
+}
+
+#[test]
+fn positions_anywhere_in_a_line_would_save_less_than_half_a_per_cent() {
+    for (rate, ratio, saving) in [(1e-2, 1.4886, 0.0012), (1e-3, 1.5534, 0.0039)] {
+        let fewest = (1..=16).map(|hashes| {
+            let (mut low, mut high) = (4.0, 60.0);
+            for _ in 0..50 {
+                let middle = (low + high) / 2.0;
+                if anywhere_rate(middle, hashes) > rate { low = middle } else { high = middle }
+            }
+            high
+        });
+        let fewest = fewest.fold(f64::INFINITY, f64::min);
+        assert_close(fewest / -f64::log2(rate), ratio, 1e-4);
+        let ours = MembershipPlan::new(Layout::OneLine, 100_000_000, Goal::Rate(rate)).unwrap().bits_per_key;
+        assert!((1.0 - fewest / ours - saving).abs() < 2e-4, "{}", 1.0 - fewest / ours);
+    }
+}
+
 #[test]
 fn half_a_line_with_t_ones_passes_a_check_as_a_draw_without_replacement() {
     assert_eq!(half_line_rate(256, 8), 1.0);
