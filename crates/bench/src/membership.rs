@@ -36,6 +36,11 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
     report.add(figure("batched checks / random line reads", checks, Target::AtLeast(0.90)))?;
     let inserts = compare(OPERATIONS, || buffer.change_lines(&asked), || filter.insert_batch(&asked));
     report.add(figure("batched inserts / random line read-modify-writes", inserts, Target::AtLeast(0.92)))?;
+    let one_by_one = || asked.iter().map(|key| u64::from(filter.contains(key))).sum::<u64>();
+    let batched = compare(OPERATIONS, one_by_one, || filter.contains_batch(&asked, &mut found));
+    report.add(figure("batched checks / checks one by one", batched, Target::None))?;
+    let levels = compare(OPERATIONS, || buffer.read_lines_through_first_level(&asked), || buffer.read_lines(&asked));
+    report.add(figure("line reads through the second-level cache / through the first", levels, Target::None))?;
     peers(report, &mut buffer, &asked)
 }
 

@@ -1,12 +1,16 @@
 //! The limits that the filters are divided by: random line reads, random line read-modify-writes, and memcpy.
 //!
 //! The loops are the best found on the machine of docs/benchmarks.md: 64 lines in flight, fetched into the second-level
-//! cache, which is 1.6 times faster there than fetching into the first.
+//! cache. Fetching into the first, the usual choice, is there for comparison.
 
 use bruit_filters::Fingerprint;
 use memmap2::MmapMut;
 
 const IN_FLIGHT: usize = 64;
+
+/// Into which cache a prefetch brings a line, as x86-64 numbers its hints: T0 and T1.
+const FIRST_LEVEL: i32 = 3;
+const SECOND_LEVEL: i32 = 2;
 
 type Line = [u64; 8];
 
@@ -37,11 +41,20 @@ impl Buffer {
 
     /// Reads one line for each key.
     pub(crate) fn read_lines(&self, keys: &[Fingerprint]) -> Line {
+        self.read_lines_through::<SECOND_LEVEL>(keys)
+    }
+
+    /// The same, fetching lines into the first-level cache.
+    pub(crate) fn read_lines_through_first_level(&self, keys: &[Fingerprint]) -> Line {
+        self.read_lines_through::<FIRST_LEVEL>(keys)
+    }
+
+    fn read_lines_through<const LEVEL: i32>(&self, keys: &[Fingerprint]) -> Line {
         let lines = self.lines();
         let mut sum = [0; 8];
         in_flight(
             keys,
-            |i| prefetch(line_at(lines, keys[i])),
+            |i| prefetch::<LEVEL>(line_at(lines, keys[i])),
             |i| {
                 for (sum, word) in sum.iter_mut().zip(line_at(lines, keys[i])) {
                     *sum ^= word;
@@ -58,7 +71,7 @@ impl Buffer {
         let count = lines.len();
         for i in 0..keys.len() {
             if let Some(next) = keys.get(i + IN_FLIGHT) {
-                prefetch(line_at(lines, *next));
+                prefetch::<SECOND_LEVEL>(line_at(lines, *next));
             }
             lines[index_of(keys[i], count)].iter_mut().for_each(|word| *word += zero);
         }
@@ -87,12 +100,11 @@ fn line_at(lines: &[Line], key: Fingerprint) -> &Line {
 
 #[inline(always)]
 #[expect(unsafe_code, reason = "prefetching is a hint that only an intrinsic can give")]
-fn prefetch(line: &Line) {
+fn prefetch<const LEVEL: i32>(line: &Line) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing and cannot fault; SSE is part of every x86-64.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(line).cast());
+        std::arch::x86_64::_mm_prefetch::<LEVEL>(std::ptr::from_ref(line).cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;

@@ -42,7 +42,7 @@ impl Lines {
             return Self(Memory::Heap(vec![Line::default(); count]));
         }
         let map = MmapMut::map_anon(bytes).unwrap_or_else(|error| panic!("failed to map {bytes} bytes: {error}"));
-        // Advice only: without huge pages everything works, at two thirds of the speed.
+        // Advice only: without huge pages everything works, more slowly.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         Self(Memory::Mapped(map))

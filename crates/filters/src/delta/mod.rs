@@ -10,7 +10,7 @@
 //!   zeros, Golomb-coded, come within 1 % of the entropy of the change. For counts: gaps between the cells that change, and
 //!   how much they do.
 //! - **Fingerprints.** k positions tell of one key k times. Where the new keys are few, the leading bits of their
-//!   fingerprints, sorted and Golomb-coded, are shorter than any list of positions: down to two thirds of that entropy.
+//!   fingerprints, sorted and Golomb-coded, are shorter than any list of positions: down to three quarters of that entropy.
 //! - **Whole.** The target as it is, where too much has changed.
 //!
 //! Gaps and whole are chosen per block of 32 KiB, so that two files are compared, and a delta is applied to a file, in

@@ -3,9 +3,9 @@
 //! Everything `unsafe` in this crate is here: whole-line loads and stores in [`avx2`], the prefetch hint, and the calls
 //! that enter [`avx2`] after the processor was asked. All of it stands behind functions over slices.
 //!
-//! The loops take batches. At any moment the lines of [`IN_FLIGHT`] keys are on their way from memory, which turns a
-//! latency of some 150 ns into 5 ns a key. They are fetched into the *second* level of the cache: there are twice as
-//! many places to wait in as at the first, and on the machine of docs/benchmarks.md that alone is worth a factor of 1.6.
+//! The loops take batches. At any moment the lines of [`IN_FLIGHT`] keys are on their way from memory, so that a key costs
+//! its share of the memory's throughput and not its latency. They are fetched into the *second* level of the cache, where
+//! more of them can wait than at the first: `cargo xtask bench --only membership` shows both.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -16,7 +16,7 @@ pub(crate) mod ring;
 
 use crate::lines::Line;
 
-/// Keys whose lines are on their way while one is worked on. 32 lose a tenth, 128 gain nothing.
+/// Keys whose lines are on their way while one is worked on. 32 lose a seventh, 128 gain nothing.
 pub(crate) const IN_FLIGHT: usize = 64;
 
 /// Filters up to this many lines (1 MiB) sit in the second-level cache, where prefetching only costs.
