@@ -4,15 +4,18 @@
 //! |---|---|---|
 //! | [`FingerprintHash`] | [`Fingerprint`] | production |
 //! | [`UniversalHash`] | `u64` | the paper's equation (2): reproduction only, it is linear and its modulus is small |
+//! | [`PolynomialHash`] | `u64` | t-wise independent functions, which the paper's footnote 3 asks about: study only |
 //! | [`DigestChunks`] | [`DigestBytes`] | the constructions of §3 whose unreachable cells the paper warns of |
 
 mod digest;
 mod keyed;
+mod polynomial;
 mod universal;
 
 pub use digest::{Digest, DigestBytes, DigestChunks, DigestChunksError};
 pub use keyed::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, FingerprintHash};
 pub(crate) use keyed::{MULTIPLIER_A, MULTIPLIER_B, leading_bits, mix, reduce};
+pub use polynomial::PolynomialHash;
 pub use universal::{Prime, UniversalHash, UniversalHashError};
 
 #[cfg(doc)]

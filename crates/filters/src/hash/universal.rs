@@ -138,7 +138,7 @@ impl Prime {
     }
 
     #[inline]
-    fn reduce(self, x: u64) -> u64 {
+    pub(super) fn reduce(self, x: u64) -> u64 {
         match self {
             Self::Paper => x % PAPER,
             Self::Mersenne61 => fold(u128::from(x)),
@@ -147,7 +147,7 @@ impl Prime {
 
     /// (c·x + d) mod p, for c, x and d below p.
     #[inline]
-    fn multiply_add(self, c: u64, x: u64, d: u64) -> u64 {
+    pub(super) fn multiply_add(self, c: u64, x: u64, d: u64) -> u64 {
         match self {
             // Below 2^62 + 2^31: the 31-bit prime needs no wider word.
             Self::Paper => (c * x + d) % PAPER,
@@ -156,7 +156,7 @@ impl Prime {
     }
 
     /// A uniform number in `least..p`.
-    fn draw_from(self, least: u64, random: &mut impl FnMut() -> u64) -> u64 {
+    pub(super) fn draw_from(self, least: u64, random: &mut impl FnMut() -> u64) -> u64 {
         loop {
             // The leading bits, as weak generators are weakest in the trailing ones.
             let drawn = random() >> self.value().leading_zeros();
@@ -180,7 +180,7 @@ impl fmt::Display for Prime {
     }
 }
 
-/// Why a [`UniversalHash`] cannot be made.
+/// Why a [`UniversalHash`] or a [`PolynomialHash`](super::PolynomialHash) cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UniversalHashError {
@@ -197,6 +197,14 @@ pub enum UniversalHashError {
         c: u64,
         /// The summand.
         d: u64,
+        /// The modulus.
+        prime: Prime,
+    },
+    /// A coefficient is no member of the field.
+    #[error("the coefficient {coefficient} is not below p = {prime}")]
+    Coefficient {
+        /// The coefficient.
+        coefficient: u64,
         /// The modulus.
         prime: Prime,
     },
