@@ -38,7 +38,7 @@ pub enum Extension {
 
 impl fmt::Display for Extension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::Intuitive => "intuitive",
             Self::Refined => "refined",
         })

@@ -1,0 +1,253 @@
+//! How often each key is inserted.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rand::seq::{SliceRandom as _, index};
+use rand::{Rng, RngExt as _};
+use rand_distr::{Distribution as _, Poisson, Zipf};
+
+use crate::PaperDraw;
+
+/// The largest count that can be asked for, and the largest mean.
+pub const COUNT_MAX: u32 = 1_000_000;
+
+/// A distribution of counts. Keys with a count of 0 are not inserted and not asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Counts {
+    /// Each key so often.
+    Constant(u32),
+    /// Any number from `smallest` to `largest`, each as likely.
+    Uniform {
+        /// The smallest count.
+        smallest: u32,
+        /// The largest count.
+        largest: u32,
+    },
+    /// As many as independent arrivals make.
+    Poisson {
+        /// The mean count.
+        mean: f64,
+    },
+    /// Arrivals choose keys, the i-th with a probability in proportion to i^(−exponent): a few come all the time, most
+    /// hardly ever.
+    Zipf {
+        /// How skewed it is; 0 is not at all.
+        exponent: f64,
+        /// The mean count.
+        mean: f64,
+    },
+}
+
+impl Counts {
+    /// Counts for `keys` keys.
+    pub(crate) fn draw(self, keys: usize, random: &mut impl Rng) -> Vec<u32> {
+        match self {
+            Self::Constant(count) => vec![count; keys],
+            Self::Uniform { smallest, largest } => (0..keys).map(|_| random.random_range(smallest..=largest)).collect(),
+            Self::Poisson { mean } => {
+                let poisson = Poisson::new(mean).expect("the mean is positive and bounded");
+                (0..keys).map(|_| poisson.sample(random) as u32).collect()
+            }
+            Self::Zipf { exponent, mean } => draw_zipf(exponent, mean, keys, random),
+        }
+    }
+
+    /// Counts for `keys` keys that agree with what is known of a draw.
+    pub(crate) fn draw_like(self, keys: usize, known: PaperDraw, random: &mut impl Rng) -> Vec<u32> {
+        let mut counts = match known.nonzero {
+            Some(nonzero) => self.draw_nonzero(keys, nonzero, random),
+            None => self.draw(keys, random),
+        };
+        if let Some(insertions) = known.insertions {
+            self.approach(insertions, &mut counts, random);
+        }
+        counts
+    }
+
+    /// Counts for `keys` keys of which exactly `nonzero` are not zero.
+    fn draw_nonzero(self, keys: usize, nonzero: usize, random: &mut impl Rng) -> Vec<u32> {
+        let mut counts = vec![0; keys];
+        for key in index::sample(random, keys, nonzero) {
+            counts[key] = self.draw_positive(random);
+        }
+        counts
+    }
+
+    /// Draws single counts anew where that brings the sum nearer to `sum`, until it is there. Zeros stay.
+    fn approach(self, sum: u64, counts: &mut [u32], random: &mut impl Rng) {
+        let mut excess = counts.iter().map(|&count| i64::from(count)).sum::<i64>() - sum as i64;
+        while excess != 0 {
+            let count = &mut counts[random.random_range(0..counts.len())];
+            let other = if *count == 0 { 0 } else { self.draw_positive(random) };
+            let changed = excess + i64::from(other) - i64::from(*count);
+            if changed.abs() < excess.abs() {
+                (*count, excess) = (other, changed);
+            }
+        }
+    }
+
+    fn draw_positive(self, random: &mut impl Rng) -> u32 {
+        loop {
+            let count = self.draw(1, random)[0];
+            if count > 0 {
+                return count;
+            }
+        }
+    }
+
+    /// The expected count of a key.
+    #[must_use]
+    pub fn mean(self) -> f64 {
+        match self {
+            Self::Constant(count) => f64::from(count),
+            Self::Uniform { smallest, largest } => (f64::from(smallest) + f64::from(largest)) / 2.0,
+            Self::Poisson { mean } | Self::Zipf { mean, .. } => mean,
+        }
+    }
+}
+
+fn draw_zipf(exponent: f64, mean: f64, keys: usize, random: &mut impl Rng) -> Vec<u32> {
+    let zipf = Zipf::new(keys as f64, exponent).expect("there are keys, and the exponent is not negative");
+    let mut counts = vec![0; keys];
+    let arrivals = (mean * keys as f64).round() as u64;
+    for _ in 0..arrivals {
+        counts[zipf.sample(random) as usize - 1] += 1;
+    }
+    // Keys are inserted in their order, and the most frequent ones should not always come first.
+    counts.shuffle(random);
+    counts
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(count) => write!(f, "each key {count} times"),
+            Self::Uniform { smallest, largest } => write!(f, "counts uniform on {smallest}..{largest}"),
+            Self::Poisson { mean } => write!(f, "Poisson counts with mean {mean}"),
+            Self::Zipf { exponent, mean } => write!(f, "Zipf counts with exponent {exponent} and mean {mean}"),
+        }
+    }
+}
+
+/// Why a text describes no [`Counts`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CountsError {
+    /// None of the forms.
+    #[error("write constant:20, uniform:0:20, poisson:10, zipf:1.1 or, with a mean count, zipf:1.1:10")]
+    Form,
+    /// A number that is too large, too small or none.
+    #[error("{0}")]
+    Number(String),
+}
+
+impl FromStr for Counts {
+    type Err = CountsError;
+
+    /// `constant:20`, `uniform:0:20`, `poisson:10`, `zipf:1.1` (10 arrivals per key) or `zipf:1.1:20`.
+    fn from_str(text: &str) -> Result<Self, CountsError> {
+        match text.split(':').collect::<Vec<_>>()[..] {
+            ["constant", count] => Ok(Self::Constant(whole(count, 1)?)),
+            ["uniform", smallest, largest] => {
+                let (smallest, largest) = (whole(smallest, 0)?, whole(largest, 1)?);
+                if smallest > largest {
+                    return Err(CountsError::Number(format!("{smallest} to {largest} is no range")));
+                }
+                Ok(Self::Uniform { smallest, largest })
+            }
+            ["poisson", mean] => Ok(Self::Poisson { mean: real(mean, MEAN_MIN, f64::from(COUNT_MAX))? }),
+            ["zipf", exponent] => Ok(Self::Zipf { exponent: real(exponent, 0.0, EXPONENT_MAX)?, mean: ZIPF_MEAN }),
+            ["zipf", exponent, mean] => Ok(Self::Zipf {
+                exponent: real(exponent, 0.0, EXPONENT_MAX)?,
+                mean: real(mean, MEAN_MIN, f64::from(COUNT_MAX))?,
+            }),
+            _ => Err(CountsError::Form),
+        }
+    }
+}
+
+/// Beyond this exponent nearly all arrivals are of one key.
+const EXPONENT_MAX: f64 = 10.0;
+/// Below this mean a study of any size inserts next to nothing.
+const MEAN_MIN: f64 = 0.001;
+/// The mean count of the paper's experiments 4, 5 and 6.
+const ZIPF_MEAN: f64 = 10.0;
+
+fn whole(text: &str, least: u32) -> Result<u32, CountsError> {
+    match text.parse() {
+        Ok(number) if (least..=COUNT_MAX).contains(&number) => Ok(number),
+        _ => Err(CountsError::Number(format!("'{text}' is not a count from {least} to {COUNT_MAX}"))),
+    }
+}
+
+fn real(text: &str, least: f64, most: f64) -> Result<f64, CountsError> {
+    match text.parse() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(CountsError::Number(format!("'{text}' is not a number from {least} to {most}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng as _;
+    use rand::rngs::ChaCha8Rng;
+
+    use super::*;
+
+    fn draw(text: &str, keys: usize) -> Vec<u32> {
+        text.parse::<Counts>().unwrap().draw(keys, &mut ChaCha8Rng::seed_from_u64(1))
+    }
+
+    fn mean(counts: &[u32]) -> f64 {
+        counts.iter().map(|&count| f64::from(count)).sum::<f64>() / counts.len() as f64
+    }
+
+    #[test]
+    fn counts_follow_their_distribution() {
+        assert_eq!(draw("constant:20", 3), [20; 3]);
+        let uniform = draw("uniform:2:8", 10_000);
+        assert_eq!((uniform.iter().min(), uniform.iter().max()), (Some(&2), Some(&8)));
+        assert!((mean(&uniform) - 5.0).abs() < 0.1);
+        let poisson = draw("poisson:10", 10_000);
+        assert!((mean(&poisson) - 10.0).abs() < 0.15);
+        // e^−10 · 10^10 / 10! = 0.125 of the keys come exactly ten times.
+        assert!((1150..1350).contains(&poisson.iter().filter(|&&count| count == 10).count()));
+    }
+
+    #[test]
+    fn zipf_arrivals_add_up_and_are_skewed() {
+        let mut zipf = draw("zipf:1.1", 10_000);
+        assert_eq!(zipf.iter().sum::<u32>(), 100_000);
+        assert_ne!(zipf.iter().max(), zipf.first());
+        zipf.sort_unstable_by(|a, b| b.cmp(a));
+        // 1 / (1 + 2^−1.1 + … + 10000^−1.1) = 0.151 of the arrivals are of the first key, 0.071 of the second.
+        assert!((14_500..15_800).contains(&zipf[0]) && (6_600..7_600).contains(&zipf[1]), "{:?}", &zipf[..2]);
+        assert_eq!(draw("zipf:0:3", 1000).iter().sum::<u32>(), 3000);
+    }
+
+    #[test]
+    fn what_is_known_of_a_draw_is_kept() {
+        let counts = Counts::Uniform { smallest: 0, largest: 20 };
+        let known = PaperDraw { nonzero: Some(9_463), insertions: Some(99_910) };
+        let drawn = counts.draw_like(10_000, known, &mut ChaCha8Rng::seed_from_u64(1));
+        assert_eq!((drawn.len(), drawn.iter().filter(|&&count| count > 0).count()), (10_000, 9_463));
+        assert_eq!((drawn.iter().sum::<u32>(), drawn.iter().max()), (99_910, Some(&20)));
+        // Still uniform: 473 ± 21 of each, and the sum is within two of its deviations of what was expected.
+        for count in 1..=20 {
+            assert!((390..560).contains(&drawn.iter().filter(|&&drawn| drawn == count).count()), "{count}");
+        }
+    }
+
+    #[test]
+    fn texts_that_describe_no_counts_are_refused() {
+        for text in ["", "constant", "constant:0", "constant:-1", "constant:1000001", "uniform:3", "uniform:5:2"] {
+            assert!(text.parse::<Counts>().is_err(), "{text}");
+        }
+        for text in ["uniform:0:0", "poisson:0", "poisson:NaN", "poisson:inf", "zipf:-1", "zipf:11", "zipf:1:0", "x:1"]
+        {
+            assert!(text.parse::<Counts>().is_err(), "{text}");
+        }
+        assert_eq!("zipf:1.1".parse(), Ok(Counts::Zipf { exponent: 1.1, mean: 10.0 }));
+    }
+}

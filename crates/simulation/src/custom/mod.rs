@@ -1,0 +1,316 @@
+//! One filter of any shape under traffic of any kind: the questions that the paper left open.
+//!
+//! Runs the library's own filters, insertion by insertion. A round draws keys, counts, an order and hash functions, gives
+//! every insertion to one filter that sees all and, if there are several servers, to the filter of one of them; merges
+//! those; and asks for every key and for as many strangers that were never inserted.
+//!
+//! Promises the same results for the same [`CustomOptions`], on any number of threads.
+
+mod counter;
+mod options;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use bruit_filters::FingerprintKey;
+use bruit_filters::counting::{CountingFilter, Extension, OneLineCounts};
+use rand::rngs::ChaCha8Rng;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+
+use self::counter::{Counter, OneLine};
+pub use self::options::{
+    CELLS_MAX, CustomLayout, CustomOptions, KEYS_MAX, MEMORY_BYTES_MAX, OptionsError, SERVERS_MAX,
+};
+use crate::positions::Functions;
+use crate::sequence::Sequence;
+use crate::{Moments, blocks, draw_keys};
+
+/// What a custom run found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CustomResult {
+    /// The rounds that were run.
+    pub rounds: u64,
+    /// Insertions in a round.
+    pub insertions: Moments,
+    /// Keys of a round that came at least as often as the threshold, if there is one.
+    pub bulk_keys: Moments,
+    /// What each way of counting made of them.
+    pub systems: Vec<SystemResult>,
+}
+
+/// One way of counting, over all rounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SystemResult {
+    /// Which cells an insertion raises.
+    pub extension: Extension,
+    /// How many servers shared the insertions before their filters were merged; 1 if one saw everything.
+    pub servers: u32,
+    /// Insertions of keys with a wrong count, divided by all insertions: the paper's rate. A count at the top of a cell is
+    /// right if the truth is there or beyond.
+    pub rate: Moments,
+    /// Keys with a wrong count, divided by the keys that were inserted.
+    pub distinct_rate: Moments,
+    /// How much the count of a key that was inserted is too high, on average over the keys.
+    pub over_count: Moments,
+    /// Keys that came more often than a cell can tell, divided by the keys that were inserted.
+    pub clipped: Moments,
+    /// Strangers with a count above 0, divided by the strangers.
+    pub strangers_seen: Moments,
+    /// Keys that reach the threshold though they came less often, divided by the keys that came less often.
+    pub false_bulk: Moments,
+    /// Strangers that reach the threshold, divided by the strangers: f_dcc.
+    pub strangers_bulk: Moments,
+    /// The memory of one filter.
+    pub bytes: Moments,
+}
+
+/// Runs `options`, which must have passed their check.
+///
+/// `progress` is called after every round, on whatever thread. Once `stop` is true no further rounds are begun, and the
+/// results are those of the rounds done.
+///
+/// # Errors
+/// [`OptionsError`] if the options do not pass their check.
+pub fn run_custom(
+    options: &CustomOptions,
+    progress: &(dyn Fn() + Sync),
+    stop: &AtomicBool,
+) -> Result<CustomResult, OptionsError> {
+    options.check()?;
+    let worker = || {
+        |rounds: Range<u64>| {
+            let mut result = CustomResult::empty(options);
+            for round in rounds {
+                Round::draw(options, round).run(&mut result);
+                progress();
+            }
+            result
+        }
+    };
+    let mut total = CustomResult::empty(options);
+    blocks::run(options.rounds, options.threads, stop, worker, |rounds, result: CustomResult| {
+        total.rounds += rounds;
+        total.merge(&result);
+    });
+    Ok(total)
+}
+
+/// What a random choice is for. Each has a stream of its own.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Keys,
+    Functions,
+    Counts,
+    Order,
+    Servers,
+}
+
+fn random(seed: u64, round: u64, purpose: Purpose) -> ChaCha8Rng {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(round << 3 | purpose as u64);
+    random
+}
+
+/// All choices of a round, made.
+struct Round<'a> {
+    options: &'a CustomOptions,
+    number: u64,
+    /// Those to insert, and as many strangers behind them.
+    keys: Vec<u64>,
+    counts: Vec<u32>,
+    sequence: Sequence,
+}
+
+impl<'a> Round<'a> {
+    fn draw(options: &'a CustomOptions, number: u64) -> Self {
+        let random = |purpose| random(options.seed, number, purpose);
+        let counts = options.counts.draw(options.keys as usize, &mut random(Purpose::Counts));
+        let sequence = Sequence::draw(options.order, &counts, &mut random(Purpose::Order));
+        let keys = draw_keys(2 * options.keys as usize, &mut random(Purpose::Keys));
+        Self { options, number, keys, counts, sequence }
+    }
+
+    fn run(&self, result: &mut CustomResult) {
+        result.insertions.push(self.counts.iter().map(|&count| f64::from(count)).sum());
+        if let Some(threshold) = self.options.threshold {
+            result.bulk_keys.push(self.counts.iter().filter(|&&count| count >= threshold).count() as f64);
+        }
+        let functions = &mut random(self.options.seed, self.number, Purpose::Functions);
+        match self.options.layout {
+            CustomLayout::Classical => {
+                let table = Functions::draw(self.options.family, self.options.hashes, functions)
+                    .table(&self.keys, self.options.cells);
+                for (extension, systems) in [Extension::Intuitive, Extension::Refined]
+                    .into_iter()
+                    .zip(result.systems.chunks_mut(if self.options.servers > 1 { 2 } else { 1 }))
+                {
+                    let filter = CountingFilter::new(table.clone(), extension, self.options.cell_bits);
+                    self.count(filter.expect("the options passed their check"), systems);
+                }
+            }
+            CustomLayout::OneLine => {
+                let mut key = [0; 16];
+                functions.fill_bytes(&mut key);
+                let key = FingerprintKey::new(key);
+                let fingerprints: Arc<[_]> = self.keys.iter().map(|x| key.fingerprint(&x.to_le_bytes())).collect();
+                let counts = OneLineCounts::new(self.options.lines() as usize, key.id());
+                self.count(OneLine { counts, fingerprints }, &mut result.systems);
+            }
+        }
+    }
+
+    /// Runs the round on filters like `empty`: the one that sees everything and, where there is a second place for
+    /// results, those of the servers.
+    fn count<C: Counter>(&self, empty: C, systems: &mut [SystemResult]) {
+        let mut all = empty.clone();
+        self.for_each_insertion(|key, times| all.insert(key, times));
+        self.record(&all, &mut systems[0]);
+        if let Some(result) = systems.get_mut(1) {
+            self.record(&self.merged(&empty), result);
+        }
+    }
+
+    /// The merged filters of servers that share the insertions.
+    fn merged<C: Counter>(&self, empty: &C) -> C {
+        let mut servers = vec![empty.clone(); self.options.servers as usize];
+        let random = &mut random(self.options.seed, self.number, Purpose::Servers);
+        self.for_each_insertion(|key, times| {
+            for _ in 0..times {
+                let server = random.random_range(0..servers.len());
+                servers[server].insert(key, 1);
+            }
+        });
+        let (first, others) = servers.split_first_mut().expect("there is a server");
+        others.iter().for_each(|other| first.merge(other));
+        first.clone()
+    }
+
+    /// Calls `insert` with a key and how often it comes in a row, in the order of the round.
+    fn for_each_insertion(&self, mut insert: impl FnMut(u32, u32)) {
+        let keys = || (0u32..).zip(&self.counts);
+        match &self.sequence {
+            Sequence::Rounds => {
+                for round in 1..=self.counts.iter().copied().max().unwrap_or(0) {
+                    keys().filter(|&(_, &count)| count >= round).for_each(|(key, _)| insert(key, 1));
+                }
+            }
+            Sequence::Runs => keys().filter(|&(_, &count)| count > 0).for_each(|(key, &count)| insert(key, count)),
+            Sequence::Shuffled(sequence) => sequence.iter().for_each(|&key| insert(key, 1)),
+        }
+    }
+
+    fn record<C: Counter>(&self, filter: &C, result: &mut SystemResult) {
+        let mut inserted = InsertedTally::default();
+        for (key, &truth) in (0u32..).zip(&self.counts).filter(|&(_, &truth)| truth > 0) {
+            inserted.add(truth, filter.count(key), filter.top(), self.options.threshold);
+        }
+        let strangers = self.counts.len() as u32..self.keys.len() as u32;
+        let (mut seen, mut bulk) = (0, 0);
+        for count in strangers.map(|key| filter.count(key)) {
+            seen += u64::from(count > 0);
+            bulk += u64::from(self.options.threshold.is_some_and(|threshold| count >= threshold));
+        }
+        inserted.record(result);
+        let strangers = self.counts.len() as u64;
+        result.strangers_seen.push(share(seen, strangers));
+        result.strangers_bulk.push(share(bulk, strangers));
+        result.bytes.push(filter.bytes() as f64);
+    }
+}
+
+/// What became of the keys that were inserted in one round.
+#[derive(Default)]
+struct InsertedTally {
+    keys: u64,
+    insertions: u64,
+    wrong_keys: u64,
+    wrong_insertions: u64,
+    over_count: u64,
+    clipped: u64,
+    below_threshold: u64,
+    false_bulk: u64,
+}
+
+impl InsertedTally {
+    fn add(&mut self, truth: u32, count: u32, top: u32, threshold: Option<u32>) {
+        let right = truth.min(top);
+        self.keys += 1;
+        self.insertions += u64::from(truth);
+        if count != right {
+            self.wrong_keys += 1;
+            self.wrong_insertions += u64::from(truth);
+        }
+        self.over_count += u64::from(count - right);
+        self.clipped += u64::from(truth > top);
+        if let Some(threshold) = threshold.filter(|&threshold| truth < threshold) {
+            self.below_threshold += 1;
+            self.false_bulk += u64::from(count >= threshold);
+        }
+    }
+
+    fn record(&self, result: &mut SystemResult) {
+        result.rate.push(share(self.wrong_insertions, self.insertions));
+        result.distinct_rate.push(share(self.wrong_keys, self.keys));
+        result.over_count.push(share(self.over_count, self.keys));
+        result.clipped.push(share(self.clipped, self.keys));
+        result.false_bulk.push(share(self.false_bulk, self.below_threshold));
+    }
+}
+
+/// The share of `part` in `whole`; nothing of nothing is 0.
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+impl CustomResult {
+    fn empty(options: &CustomOptions) -> Self {
+        let extensions: &[Extension] = match options.layout {
+            CustomLayout::Classical => &[Extension::Intuitive, Extension::Refined],
+            CustomLayout::OneLine => &[Extension::Refined],
+        };
+        let mut systems = Vec::new();
+        for &extension in extensions {
+            systems.push(SystemResult::empty(extension, 1));
+            if options.servers > 1 {
+                systems.push(SystemResult::empty(extension, options.servers));
+            }
+        }
+        Self { rounds: 0, insertions: Moments::default(), bulk_keys: Moments::default(), systems }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.insertions.merge(&other.insertions);
+        self.bulk_keys.merge(&other.bulk_keys);
+        self.systems.iter_mut().zip(&other.systems).for_each(|(total, part)| total.merge(part));
+    }
+}
+
+impl SystemResult {
+    fn empty(extension: Extension, servers: u32) -> Self {
+        let none = Moments::default();
+        Self {
+            extension,
+            servers,
+            rate: none,
+            distinct_rate: none,
+            over_count: none,
+            clipped: none,
+            strangers_seen: none,
+            false_bulk: none,
+            strangers_bulk: none,
+            bytes: none,
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.rate.merge(&other.rate);
+        self.distinct_rate.merge(&other.distinct_rate);
+        self.over_count.merge(&other.over_count);
+        self.clipped.merge(&other.clipped);
+        self.strangers_seen.merge(&other.strangers_seen);
+        self.false_bulk.merge(&other.false_bulk);
+        self.strangers_bulk.merge(&other.strangers_bulk);
+        self.bytes.merge(&other.bytes);
+    }
+}

@@ -1,0 +1,166 @@
+//! What a custom run is asked, and what it refuses before it starts.
+
+use std::fmt;
+
+use bruit_filters::counting::{CELL_BITS_MAX, HASHES_MAX, LINE_CELLS};
+
+use crate::{Counts, Family, Order, ROUNDS_MAX, THREADS_MAX};
+
+/// The most keys of a round.
+pub const KEYS_MAX: u64 = 10_000_000;
+
+/// The most cells of a filter: positions have 32 bits.
+pub const CELLS_MAX: u64 = 1 << 32;
+
+/// The most servers that split the traffic of a round.
+pub const SERVERS_MAX: u32 = 1000;
+
+/// The most memory that all threads together may take.
+pub const MEMORY_BYTES_MAX: u64 = 8 << 30;
+
+/// What a custom run does in each of its rounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CustomOptions {
+    /// How many keys are inserted, less those with a count of 0.
+    pub keys: u64,
+    /// The number of cells m.
+    pub cells: u64,
+    /// The number of hash functions k, in the classical layout.
+    pub hashes: u32,
+    /// The width of a cell, in the classical layout.
+    pub cell_bits: u32,
+    /// How often each key is inserted.
+    pub counts: Counts,
+    /// In which order.
+    pub order: Order,
+    /// How many servers share the insertions, each taken by one of them at random. Their filters are then merged.
+    pub servers: u32,
+    /// How cells are laid out.
+    pub layout: CustomLayout,
+    /// Where positions come from, in the classical layout.
+    pub family: Family,
+    /// From which count on a key passes for bulk, if that is asked.
+    pub threshold: Option<u32>,
+    /// How many rounds.
+    pub rounds: u64,
+    /// What all random choices derive from.
+    pub seed: u64,
+    /// How many threads work.
+    pub threads: usize,
+}
+
+/// How cells are laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CustomLayout {
+    /// k cells anywhere, as in the paper; both extensions.
+    #[default]
+    Classical,
+    /// All cells of a key in one line of 64 bytes, as in production: six of 4 bits, refined, with records for counts
+    /// past 15.
+    OneLine,
+}
+
+impl fmt::Display for CustomLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Classical => "classical",
+            Self::OneLine => "one-line",
+        })
+    }
+}
+
+/// Why a run cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// A number outside its bounds.
+    #[error("{what} must be from {least} to {most}, not {number}")]
+    Outside {
+        /// Of what.
+        what: &'static str,
+        /// The number.
+        number: u64,
+        /// The least that will do.
+        least: u64,
+        /// The most that will do.
+        most: u64,
+    },
+    /// A threshold that no count can reach.
+    #[error("cells of {cell_bits} bits end at {top}: no count reaches the threshold {threshold}")]
+    Threshold {
+        /// The threshold.
+        threshold: u32,
+        /// The width of a cell.
+        cell_bits: u32,
+        /// Where its counts end.
+        top: u32,
+    },
+    /// More memory than a run may take.
+    #[error("this takes about {} MiB of memory and {} are the limit: fewer keys, cells, servers or threads take less",
+        .bytes >> 20, MEMORY_BYTES_MAX >> 20)]
+    Memory {
+        /// What it takes, about.
+        bytes: u64,
+    },
+}
+
+impl CustomOptions {
+    /// Refuses what cannot be run, before anything is.
+    ///
+    /// # Errors
+    /// [`OptionsError`], naming the first fault.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        within("the number of keys", self.keys, KEYS_MAX)?;
+        within("the number of cells m", self.cells, CELLS_MAX)?;
+        within("the number of hash functions k", self.hashes.into(), HASHES_MAX.into())?;
+        within("the width of a cell in bits", self.cell_bits.into(), CELL_BITS_MAX.into())?;
+        within("the number of servers", self.servers.into(), SERVERS_MAX.into())?;
+        within("the number of rounds", self.rounds, ROUNDS_MAX)?;
+        within("the number of threads", self.threads as u64, THREADS_MAX)?;
+        self.check_threshold()?;
+        let bytes = self.memory_bytes();
+        if bytes > MEMORY_BYTES_MAX { Err(OptionsError::Memory { bytes }) } else { Ok(()) }
+    }
+
+    fn check_threshold(&self) -> Result<(), OptionsError> {
+        let Some(threshold) = self.threshold else {
+            return Ok(());
+        };
+        within("the threshold", threshold.into(), u32::MAX.into())?;
+        let (cell_bits, top) = (self.cell_bits, (1 << self.cell_bits) - 1);
+        if self.layout == CustomLayout::Classical && threshold > top {
+            return Err(OptionsError::Threshold { threshold, cell_bits, top });
+        }
+        Ok(())
+    }
+
+    /// The number of lines that hold m cells of 4 bits.
+    pub(super) const fn lines(&self) -> u64 {
+        self.cells.div_ceil(LINE_CELLS)
+    }
+
+    /// How many filters there are of each extension: one that sees everything, and one for each of several servers.
+    const fn filters(&self) -> u64 {
+        if self.servers > 1 { 1 + self.servers as u64 } else { 1 }
+    }
+
+    /// About what all threads need at once, none of it counted too low.
+    fn memory_bytes(&self) -> u64 {
+        // A stranger for every key; each with itself, the set it is drawn from, and its positions or fingerprint.
+        let keys = 2 * self.keys as u128 * (32 + 4 * u128::from(self.hashes).max(4));
+        let filter = match self.layout {
+            CustomLayout::Classical => 2 * u128::from(self.cells) * u128::from(self.cell_bits) / 8,
+            CustomLayout::OneLine => 64 * u128::from(self.lines()) + 24 * u128::from(self.keys),
+        };
+        // Twice the mean leaves room for skewed draws.
+        let insertions = (2.0 * self.counts.mean() * self.keys as f64) as u128;
+        let sequence = if self.order == Order::Shuffled { 4 * insertions } else { 0 };
+        let thread = keys + filter * u128::from(self.filters()) + sequence;
+        u64::try_from(thread * self.threads as u128).unwrap_or(u64::MAX)
+    }
+}
+
+/// Refuses a number that is 0 or above `most`.
+fn within(what: &'static str, number: u64, most: u64) -> Result<(), OptionsError> {
+    if (1..=most).contains(&number) { Ok(()) } else { Err(OptionsError::Outside { what, number, least: 1, most }) }
+}

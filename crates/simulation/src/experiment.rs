@@ -1,0 +1,111 @@
+//! The eight experiments of §5.1: how often each key is inserted, in which order, into filters of which size.
+
+use std::fmt;
+
+use crate::Counts;
+
+/// The hash functions tried, in each experiment.
+pub const HASHES: [u32; 3] = [4, 6, 8];
+
+/// One of the paper's eight experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Experiment(u8);
+
+impl Experiment {
+    /// All eight, in their order.
+    pub const ALL: [Self; 8] = [Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7), Self(8)];
+
+    /// Experiment `number` of the paper, if there is one.
+    #[must_use]
+    pub fn new(number: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|experiment| u64::from(experiment.number()) == number)
+    }
+
+    /// Its number in the paper.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
+    /// How often the keys are inserted.
+    #[must_use]
+    pub const fn counts(self) -> Counts {
+        match self.0 {
+            1..=3 => Counts::Constant(20),
+            4 | 5 => Counts::Uniform { smallest: 0, largest: 20 },
+            6 => Counts::Poisson { mean: 10.0 },
+            7 => Counts::Poisson { mean: 20.0 },
+            _ => Counts::Uniform { smallest: 0, largest: 40 },
+        }
+    }
+
+    /// What is known of the counts that the paper drew, once for all its rounds.
+    #[must_use]
+    pub const fn paper_draw(self) -> PaperDraw {
+        match self.0 {
+            4 | 5 => PaperDraw { nonzero: Some(9_463), insertions: Some(99_910) },
+            6 => PaperDraw { nonzero: None, insertions: Some(99_564) },
+            8 => PaperDraw { nonzero: Some(9_744), insertions: Some(198_054) },
+            _ => PaperDraw { nonzero: None, insertions: None },
+        }
+    }
+
+    /// The order of the insertions.
+    #[must_use]
+    pub const fn order(self) -> Order {
+        match self.0 {
+            1 => Order::Rounds,
+            2 | 5 => Order::Runs,
+            _ => Order::Shuffled,
+        }
+    }
+
+    /// Whether errors are counted on the way too: the paper tells how they grow in these.
+    #[must_use]
+    pub const fn has_growth(self) -> bool {
+        matches!(self.0, 1 | 3)
+    }
+
+    /// The numbers of cells tried.
+    #[must_use]
+    pub const fn sizes(self) -> &'static [u64] {
+        if self.0 == 8 { &[80_000, 160_000, 240_000, 320_000, 640_000] } else { &[80_000, 160_000, 320_000] }
+    }
+}
+
+/// What the paper's figures give away about its counts.
+///
+/// *How many were not zero:* its intuitive rate is (1 − e^(−kn/m))^k, and solving that for n gives 9,463 in experiment 4
+/// for every k at m = 80K, where 9,524 ± 21 would be expected; and 9,744 in experiment 8.
+///
+/// *Their sum:* a rate of few errors is a small whole number divided by 1,000 times the sum, so 1.501E-7 and 2.402E-7 in
+/// experiments 4 and 5 can only be 15 and 24 over 99,9xx. All such rates together leave 99,907 to 99,912; 99,560 to 99,568
+/// in experiment 6; 198,050 to 198,057 in experiment 8; and too many possibilities in experiment 7.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PaperDraw {
+    /// How many of the 10,000 counts were not zero, where that is known.
+    pub nonzero: Option<usize>,
+    /// The sum of the counts, which is the number of insertions, where that is known.
+    pub insertions: Option<u64>,
+}
+
+/// The order in which the keys are inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// All keys once, then all again: x1 x2 … x1 x2 …
+    Rounds,
+    /// A key as often as it comes, then the next: x1 x1 … x2 x2 …
+    Runs,
+    /// Any order of all insertions, each as likely.
+    Shuffled,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rounds => "in rounds",
+            Self::Runs => "in runs",
+            Self::Shuffled => "shuffled",
+        })
+    }
+}

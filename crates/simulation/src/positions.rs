@@ -1,0 +1,197 @@
+//! Where each key of a round lies: drawn from a hash family once, looked up ever after.
+//!
+//! A [`PositionTable`] is itself a [`HashFamily`] whose keys are 0, 1, 2 …, so the library's filters run on it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bruit_filters::hash::{FingerprintHash, HashFamily, PolynomialHash, Prime, UniversalHash};
+use bruit_filters::{FingerprintKey, Mismatch};
+use rand::Rng;
+use rand::seq::index;
+
+/// Where the k positions of a key come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// The paper's: h(x) = ((c·x + d) mod p) mod m with p = 2,100,000,011.
+    #[default]
+    Universal,
+    /// Polynomials of eight coefficients modulo 2^61 − 1, for the paper's footnote 3: any eight keys are independent.
+    Polynomial,
+    /// Keyed fingerprints, as in production.
+    Fingerprint,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Universal, Self::Polynomial, Self::Fingerprint];
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Universal => "universal",
+            Self::Polynomial => "polynomial",
+            Self::Fingerprint => "fingerprint",
+        })
+    }
+}
+
+/// The coefficients of each polynomial: so many keys are independent of each other.
+const COEFFICIENTS: u32 = 8;
+
+/// The bits of a fingerprint that positions depend on: all that a filter can use.
+const FINGERPRINT_BITS: u32 = 64;
+
+/// The universe of the keys is 1..p, p being the prime of the paper's hash functions.
+const PRIME: usize = 2_100_000_011;
+
+/// Distinct keys, drawn from the universe without replacement: one that came twice would be wrong in every filter.
+pub(crate) fn draw_keys(keys: usize, random: &mut impl Rng) -> Vec<u64> {
+    index::sample(random, PRIME - 1, keys).iter().map(|key| key as u64 + 1).collect()
+}
+
+/// A family's random choices, made: every key has its k positions, in filters of any size.
+#[derive(Debug)]
+pub(crate) enum Functions {
+    Universal(UniversalHash),
+    Polynomial(PolynomialHash),
+    Fingerprint(FingerprintKey, u32),
+}
+
+impl Functions {
+    /// `hashes` functions of `family`, at least one.
+    pub(crate) fn draw(family: Family, hashes: u32, random: &mut impl Rng) -> Self {
+        assert!(hashes > 0, "a filter needs at least one hash function");
+        let word = || random.next_u64();
+        match family {
+            Family::Universal => Self::Universal(
+                UniversalHash::draw(1, Prime::Paper, hashes, word).expect("there are cells and functions"),
+            ),
+            Family::Polynomial => Self::Polynomial(
+                PolynomialHash::draw(1, Prime::Mersenne61, hashes, COEFFICIENTS, word)
+                    .expect("there are cells, functions and coefficients"),
+            ),
+            Family::Fingerprint => {
+                let mut key = [0; 16];
+                random.fill_bytes(&mut key);
+                Self::Fingerprint(FingerprintKey::new(key), hashes)
+            }
+        }
+    }
+
+    /// Where `keys` lie in a filter of `cells` cells.
+    pub(crate) fn table(&self, keys: &[u64], cells: u64) -> PositionTable {
+        match self {
+            Self::Universal(functions) => {
+                let hash = UniversalHash::new(cells, functions.prime(), functions.pairs().to_vec());
+                PositionTable::new(&hash.expect("the pairs were accepted before"), keys)
+            }
+            Self::Polynomial(functions) => {
+                let hash = PolynomialHash::new(cells, functions.prime(), functions.polynomials().to_vec());
+                PositionTable::new(&hash.expect("the polynomials were accepted before"), keys)
+            }
+            Self::Fingerprint(key, hashes) => {
+                let hash = FingerprintHash::new(cells, *hashes, FINGERPRINT_BITS, key.id());
+                let keys: Vec<_> = keys.iter().map(|x| key.fingerprint(&x.to_le_bytes())).collect();
+                PositionTable::new(&hash, &keys)
+            }
+        }
+    }
+}
+
+/// The positions of some keys, which are called 0, 1, 2 … from here on.
+#[derive(Clone, Debug)]
+pub(crate) struct PositionTable {
+    cells: u64,
+    hashes: usize,
+    /// `hashes` positions for each key.
+    rows: Arc<[u32]>,
+}
+
+impl PositionTable {
+    /// The positions that `hash` gives to `keys`.
+    ///
+    /// # Panics
+    /// If there are more than 2^32 cells.
+    pub(crate) fn new<H: HashFamily>(hash: &H, keys: &[H::Key]) -> Self {
+        assert!(hash.cells() <= 1 << 32, "positions have 32 bits");
+        let hashes = hash.hashes() as usize;
+        let rows = keys.iter().flat_map(|key| hash.positions(key).map(|position| position as u32)).collect();
+        Self { cells: hash.cells(), hashes, rows }
+    }
+
+    /// The positions of each key, in the order of the keys.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &[u32]> {
+        self.rows.chunks_exact(self.hashes)
+    }
+}
+
+impl HashFamily for PositionTable {
+    type Key = u32;
+
+    fn cells(&self) -> u64 {
+        self.cells
+    }
+
+    fn hashes(&self) -> u32 {
+        self.hashes as u32
+    }
+
+    #[inline]
+    fn positions(&self, key: &u32) -> impl Iterator<Item = u64> {
+        let start = *key as usize * self.hashes;
+        self.rows[start..start + self.hashes].iter().map(|&position| u64::from(position))
+    }
+
+    fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {
+        let same = (self.cells, self.hashes) == (other.cells, other.hashes) && Arc::ptr_eq(&self.rows, &other.rows);
+        assert!(same, "the filters of a round share one table");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng as _;
+    use rand::rngs::ChaCha8Rng;
+
+    use super::*;
+
+    #[test]
+    fn the_table_has_the_positions_of_the_family() {
+        let hash = UniversalHash::new(50, Prime::Paper, vec![(3, 1), (70_001, 5), (2, 0)]).unwrap();
+        let keys = [7, 1_999_999_999, 12];
+        let table = PositionTable::new(&hash, &keys);
+        assert_eq!((table.cells(), table.hashes(), table.rows().count()), (50, 3, 3));
+        for (i, key) in (0u32..).zip(&keys) {
+            assert!(table.positions(&i).eq(hash.positions(key)));
+        }
+    }
+
+    #[test]
+    fn every_family_spreads_keys_over_all_cells() {
+        for family in Family::ALL {
+            let random = &mut ChaCha8Rng::seed_from_u64(5);
+            let table = Functions::draw(family, 8, random).table(&(1..=1000).collect::<Vec<_>>(), 20);
+            let mut hits = [0; 20];
+            table.rows().flatten().for_each(|&position| hits[position as usize] += 1);
+            // 400 ± 20 are expected of each.
+            assert!(hits.iter().all(|hits| (300..500).contains(hits)), "{family}: {hits:?}");
+            assert_eq!(table.rows().count(), 1000);
+        }
+    }
+
+    #[test]
+    fn a_small_filter_and_a_large_one_see_the_same_functions() {
+        for family in Family::ALL {
+            let functions = Functions::draw(family, 2, &mut ChaCha8Rng::seed_from_u64(5));
+            let [small, large] = [1000, 2000].map(|cells| functions.table(&[5, 6], cells));
+            let related = |(&small, &large): (&u32, &u32)| match family {
+                Family::Fingerprint => large / 2 == small,
+                _ => large % 1000 == small,
+            };
+            assert!(small.rows().flatten().zip(large.rows().flatten()).all(related), "{family}");
+        }
+    }
+}

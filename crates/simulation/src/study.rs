@@ -1,0 +1,235 @@
+//! The eight experiments, over as many rounds as asked for.
+//!
+//! A round draws keys once, and counts and hash functions once for all experiments with the same counts: those differ in
+//! nothing but the order. So does the paper, whose figures for experiments 1 and 2 at m = 320K are equal to the last
+//! digit.
+//!
+//! Promises the same results for the same [`StudyOptions`], on any number of threads, and whatever other experiments
+//! run: every choice comes from a stream of its own, named by the seed, the round and the purpose. Reads no clock and
+//! no other source of randomness.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+
+use rand::SeedableRng as _;
+use rand::rngs::ChaCha8Rng;
+
+use crate::contested::ContestedCells;
+use crate::experiment::{Experiment, HASHES, PaperDraw};
+use crate::positions::{Family, Functions};
+use crate::results::{ConfigurationResult, ExperimentResult, ExtensionResult, Study};
+use crate::sequence::Sequence;
+use crate::{Counts, blocks, draw_keys};
+
+/// The paper's keys in each round.
+pub const KEYS: usize = 10_000;
+
+/// How often errors are counted on the way, in experiments 1 and 3.
+const CHECKPOINTS: usize = 20;
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StudyOptions {
+    /// Which experiments, without repetition.
+    pub experiments: Vec<Experiment>,
+    /// How many rounds, each with keys, counts and hash functions of its own.
+    pub rounds: u64,
+    /// What all choices derive from.
+    pub seed: u64,
+    /// How often the keys are inserted.
+    pub counts: CountDraws,
+    /// Where positions come from.
+    pub family: Family,
+    /// How many threads work, at least one.
+    pub threads: usize,
+}
+
+/// How a round comes to the counts of its keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CountDraws {
+    /// Anew in every round, but agreeing with what is known of the paper's draw.
+    #[default]
+    AsPaper,
+    /// Anew in every round, as chance has it.
+    Free,
+    /// As chance has it, but once for all rounds, as the paper did.
+    Once,
+}
+
+/// Runs the study.
+///
+/// `progress` is called after every round, on whatever thread. Once `stop` is true no further rounds are begun, and the
+/// results are those of the rounds done.
+pub fn run(options: &StudyOptions, progress: &(dyn Fn() + Sync), stop: &AtomicBool) -> Study {
+    let groups = groups(options);
+    let worker = || {
+        let (mut contested, groups) = (ContestedCells::default(), &groups);
+        move |rounds: Range<u64>| {
+            let mut results = empty_results(&options.experiments);
+            for round in rounds {
+                run_round(options, groups, round, &mut contested, &mut results);
+                progress();
+            }
+            results
+        }
+    };
+    let mut study = Study { rounds: 0, seed: options.seed, experiments: empty_results(&options.experiments) };
+    blocks::run(options.rounds, options.threads, stop, worker, |rounds, results: Vec<ExperimentResult>| {
+        study.rounds += rounds;
+        study.experiments.iter_mut().zip(&results).for_each(|(total, part)| total.merge(part));
+    });
+    study
+}
+
+/// Every size with every number of hash functions.
+fn configurations(sizes: &[u64]) -> impl Iterator<Item = (u64, u32)> {
+    sizes.iter().flat_map(|&cells| HASHES.map(|hashes| (cells, hashes)))
+}
+
+fn empty_results(experiments: &[Experiment]) -> Vec<ExperimentResult> {
+    let empty = |experiment: &Experiment| {
+        let checkpoints = if experiment.has_growth() { CHECKPOINTS } else { 0 };
+        let extension = || ExtensionResult::empty(checkpoints);
+        let configurations = configurations(experiment.sizes());
+        let empty = |(m, k)| ConfigurationResult { m, k, intuitive: extension(), refined: extension() };
+        ExperimentResult { experiment: *experiment, configurations: configurations.map(empty).collect() }
+    };
+    experiments.iter().map(empty).collect()
+}
+
+/// Experiments with the same counts: all that differs between them is the order.
+struct Group {
+    counts: Counts,
+    paper_draw: PaperDraw,
+    sizes: &'static [u64],
+    /// With their places in the results.
+    experiments: Vec<(usize, Experiment)>,
+}
+
+impl Group {
+    fn draw_counts(&self, options: &StudyOptions, round: u64) -> Vec<u32> {
+        let round = if options.counts == CountDraws::Once { 0 } else { round };
+        let random = &mut random(options.seed, round, Purpose::Counts(self.counts));
+        match options.counts {
+            CountDraws::AsPaper => self.counts.draw_like(KEYS, self.paper_draw, random),
+            CountDraws::Free | CountDraws::Once => self.counts.draw(KEYS, random),
+        }
+    }
+
+    /// One sequence for each experiment.
+    fn draw_sequences(&self, seed: u64, round: u64, counts: &[u32]) -> Vec<Sequence> {
+        let draw = |&(_, experiment): &(usize, Experiment)| {
+            let random = &mut random(seed, round, Purpose::Order(experiment));
+            Sequence::draw(experiment.order(), counts, random)
+        };
+        self.experiments.iter().map(draw).collect()
+    }
+}
+
+fn groups(options: &StudyOptions) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for member @ (_, experiment) in options.experiments.iter().copied().enumerate() {
+        let counts = experiment.counts();
+        if let Some(group) = groups.iter_mut().find(|group| group.counts == counts) {
+            group.experiments.push(member);
+        } else {
+            let paper_draw = experiment.paper_draw();
+            groups.push(Group { counts, paper_draw, sizes: experiment.sizes(), experiments: vec![member] });
+        }
+    }
+    groups
+}
+
+/// What a random choice is for. Each has a stream of its own.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Keys,
+    Counts(Counts),
+    Functions(Counts),
+    Order(Experiment),
+}
+
+fn random(seed: u64, round: u64, purpose: Purpose) -> ChaCha8Rng {
+    // The first experiment with these counts stands for them: experiment 5 has those of 4, whether that is run or not.
+    let first = |counts| {
+        let first = Experiment::ALL.into_iter().find(|experiment| experiment.counts() == counts);
+        first.expect("only the paper's counts are drawn here").number()
+    };
+    let purpose = match purpose {
+        Purpose::Keys => 0,
+        Purpose::Counts(counts) => first(counts),
+        Purpose::Functions(counts) => 8 + first(counts),
+        Purpose::Order(experiment) => 16 + experiment.number(),
+    };
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(round << 5 | u64::from(purpose));
+    random
+}
+
+fn run_round(
+    options: &StudyOptions,
+    groups: &[Group],
+    round: u64,
+    contested: &mut ContestedCells,
+    results: &mut [ExperimentResult],
+) {
+    let keys = draw_keys(KEYS, &mut random(options.seed, round, Purpose::Keys));
+    for group in groups {
+        let counts = group.draw_counts(options, round);
+        let sequences = group.draw_sequences(options.seed, round, &counts);
+        let random = &mut random(options.seed, round, Purpose::Functions(group.counts));
+        for (place, (cells, hashes)) in configurations(group.sizes).enumerate() {
+            let functions = Functions::draw(options.family, hashes, random);
+            contested.rebuild(&functions.table(&keys, cells), &counts);
+            for ((experiment, _), sequence) in group.experiments.iter().zip(&sequences) {
+                let result = &mut results[*experiment].configurations[place];
+                insert_all(contested, sequence, &counts, result);
+                record(contested, &counts, result);
+            }
+        }
+    }
+}
+
+/// Runs all insertions, counting the errors so far where `result` has room for them.
+fn insert_all(contested: &mut ContestedCells, sequence: &Sequence, counts: &[u32], result: &mut ConfigurationResult) {
+    contested.clear();
+    match sequence {
+        Sequence::Rounds => {
+            for round in 1..=counts.iter().copied().max().unwrap_or(0) {
+                contested.insert_all(|key| u32::from(counts[key] >= round));
+                record_growth(contested, round as usize - 1, result);
+            }
+        }
+        Sequence::Runs => contested.insert_all(|key| counts[key]),
+        Sequence::Shuffled(keys) => {
+            for (chunk, keys) in keys.chunks(keys.len().div_ceil(CHECKPOINTS).max(1)).enumerate() {
+                contested.insert_sequence(keys);
+                record_growth(contested, chunk, result);
+            }
+        }
+    }
+}
+
+fn record_growth(contested: &ContestedCells, checkpoint: usize, result: &mut ConfigurationResult) {
+    for (extension, result) in [&mut result.intuitive, &mut result.refined].into_iter().enumerate() {
+        if let Some(growth) = result.growth.get_mut(checkpoint) {
+            growth.push(contested.wrong(extension).count() as f64 / KEYS as f64);
+        }
+    }
+}
+
+fn record(contested: &ContestedCells, counts: &[u32], result: &mut ConfigurationResult) {
+    let insertions: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+    let keys = counts.iter().filter(|&&count| count > 0).count();
+    for (extension, result) in [&mut result.intuitive, &mut result.refined].into_iter().enumerate() {
+        let (mut wrong_keys, mut wrong_insertions) = (0, 0);
+        for (_, inserted) in contested.wrong(extension) {
+            wrong_keys += 1;
+            wrong_insertions += u64::from(inserted);
+        }
+        result.rate.push(wrong_insertions as f64 / insertions as f64);
+        result.distinct_rate.push(wrong_keys as f64 / keys as f64);
+        result.push_wrong_keys(wrong_keys);
+        contested.add_histogram(extension, &mut result.cells);
+    }
+}
