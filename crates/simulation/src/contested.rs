@@ -174,6 +174,9 @@ impl ContestedCells {
 
     /// Inserts each of `keys` once, in their order.
     pub(crate) fn insert_sequence(&mut self, keys: &[u32]) {
+        if self.slots.is_empty() {
+            return;
+        }
         for &key in keys {
             let slot = self.slot_of_key[key as usize];
             if slot != NO_SLOT {

@@ -41,7 +41,8 @@ pub enum Counts {
 
 impl Counts {
     /// Counts for `keys` keys.
-    pub(crate) fn draw(self, keys: usize, random: &mut impl Rng) -> Vec<u32> {
+    #[must_use]
+    pub fn draw(self, keys: usize, random: &mut impl Rng) -> Vec<u32> {
         match self {
             Self::Constant(count) => vec![count; keys],
             Self::Uniform { smallest, largest } => (0..keys).map(|_| random.random_range(smallest..=largest)).collect(),

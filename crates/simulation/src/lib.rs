@@ -14,6 +14,7 @@ mod custom;
 mod experiment;
 mod moments;
 pub mod paper;
+pub mod plots;
 mod positions;
 mod results;
 mod sequence;

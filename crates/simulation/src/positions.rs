@@ -106,7 +106,7 @@ pub(crate) struct PositionTable {
     cells: u64,
     hashes: usize,
     /// `hashes` positions for each key.
-    rows: Arc<[u32]>,
+    rows: Arc<Vec<u32>>,
 }
 
 impl PositionTable {
@@ -117,8 +117,9 @@ impl PositionTable {
     pub(crate) fn new<H: HashFamily>(hash: &H, keys: &[H::Key]) -> Self {
         assert!(hash.cells() <= 1 << 32, "positions have 32 bits");
         let hashes = hash.hashes() as usize;
-        let rows = keys.iter().flat_map(|key| hash.positions(key).map(|position| position as u32)).collect();
-        Self { cells: hash.cells(), hashes, rows }
+        let mut rows = Vec::with_capacity(keys.len() * hashes);
+        keys.iter().for_each(|key| rows.extend(hash.positions(key).map(|position| position as u32)));
+        Self { cells: hash.cells(), hashes, rows: rows.into() }
     }
 
     /// The positions of each key, in the order of the keys.

@@ -136,38 +136,40 @@ impl<'a> Round<'a> {
         if let Some(threshold) = self.options.threshold {
             result.bulk_keys.push(self.counts.iter().filter(|&&count| count >= threshold).count() as f64);
         }
-        let functions = &mut random(self.options.seed, self.number, Purpose::Functions);
         match self.options.layout {
-            CustomLayout::Classical => {
-                let table = Functions::draw(self.options.family, self.options.hashes, functions)
-                    .table(&self.keys, self.options.cells);
-                for (extension, systems) in [Extension::Intuitive, Extension::Refined]
-                    .into_iter()
-                    .zip(result.systems.chunks_mut(if self.options.servers > 1 { 2 } else { 1 }))
-                {
-                    let filter = CountingFilter::new(table.clone(), extension, self.options.cell_bits);
-                    self.count(filter.expect("the options passed their check"), systems);
-                }
-            }
-            CustomLayout::OneLine => {
-                let mut key = [0; 16];
-                functions.fill_bytes(&mut key);
-                let key = FingerprintKey::new(key);
-                let fingerprints: Arc<[_]> = self.keys.iter().map(|x| key.fingerprint(&x.to_le_bytes())).collect();
-                let counts = OneLineCounts::new(self.options.lines() as usize, key.id());
-                self.count(OneLine { counts, fingerprints }, &mut result.systems);
-            }
+            CustomLayout::Classical => self.run_classical(&mut result.systems),
+            CustomLayout::OneLine => self.run_one_line(&mut result.systems),
         }
+    }
+
+    fn run_classical(&self, systems: &mut [SystemResult]) {
+        let random = &mut random(self.options.seed, self.number, Purpose::Functions);
+        let functions = Functions::draw(self.options.family, self.options.hashes, random);
+        let table = functions.table(&self.keys, self.options.cells);
+        // One place for the filter that sees everything, and one for the merged ones if there are several servers.
+        for systems in systems.chunk_by_mut(|one, next| one.extension == next.extension) {
+            let filter = CountingFilter::new(table.clone(), systems[0].extension, self.options.cell_bits);
+            self.count(&filter.expect("the options passed their check"), systems);
+        }
+    }
+
+    fn run_one_line(&self, systems: &mut [SystemResult]) {
+        let mut key = [0; 16];
+        random(self.options.seed, self.number, Purpose::Functions).fill_bytes(&mut key);
+        let key = FingerprintKey::new(key);
+        let fingerprints: Arc<[_]> = self.keys.iter().map(|x| key.fingerprint(&x.to_le_bytes())).collect();
+        let counts = OneLineCounts::new(self.options.lines() as usize, key.id());
+        self.count(&OneLine { counts, fingerprints }, systems);
     }
 
     /// Runs the round on filters like `empty`: the one that sees everything and, where there is a second place for
     /// results, those of the servers.
-    fn count<C: Counter>(&self, empty: C, systems: &mut [SystemResult]) {
+    fn count<C: Counter>(&self, empty: &C, systems: &mut [SystemResult]) {
         let mut all = empty.clone();
         self.for_each_insertion(|key, times| all.insert(key, times));
         self.record(&all, &mut systems[0]);
         if let Some(result) = systems.get_mut(1) {
-            self.record(&self.merged(&empty), result);
+            self.record(&self.merged(empty), result);
         }
     }
 

@@ -1,0 +1,228 @@
+//! Plots of made-up studies: which files there are, what is in them, and that no study is too odd.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use bruit_simulation::plots::{PlotError, draw};
+use bruit_simulation::{
+    CELL_TOP, ConfigurationResult, Counts, Experiment, ExperimentResult, ExtensionResult, HASHES, Moments, Study,
+};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+const KEYS: f64 = 10_000.0;
+
+/// A study with results like those of the paper.
+fn study(numbers: &[u64], rounds: u64) -> Study {
+    let experiments = numbers.iter().map(|&number| experiment(Experiment::new(number).unwrap(), rounds));
+    Study { rounds, seed: 1, experiments: experiments.collect() }
+}
+
+fn experiment(experiment: Experiment, rounds: u64) -> ExperimentResult {
+    let configurations = experiment.sizes().iter().flat_map(|&m| {
+        HASHES.map(|k| {
+            let load = KEYS * f64::from(k) / m as f64;
+            let rate = (1.0 - (-load).exp()).powf(f64::from(k));
+            let intuitive = extension(experiment, m, load, rate, rounds);
+            let refined = extension(experiment, m, load, rate / f64::from(k), rounds);
+            ConfigurationResult { m, k, intuitive, refined }
+        })
+    });
+    ExperimentResult { experiment, configurations: configurations.collect() }
+}
+
+fn extension(experiment: Experiment, m: u64, load: f64, rate: f64, rounds: u64) -> ExtensionResult {
+    let mut result = ExtensionResult::default();
+    for round in 0..rounds {
+        // So many that the mean over rounds comes out.
+        let wrong = (rate * KEYS * (round + 1) as f64).floor() - (rate * KEYS * round as f64).floor();
+        result.rate.push(wrong / KEYS);
+        result.distinct_rate.push(wrong / KEYS);
+        result.wrong_keys.resize(result.wrong_keys.len().max(wrong as usize + 1), 0);
+        result.wrong_keys[wrong as usize] += 1;
+    }
+    let step = if matches!(experiment.counts(), Counts::Constant(_)) { 20 } else { 1 };
+    result.cells = vec![0; usize::from(CELL_TOP) + 1];
+    for (value, cells) in result.cells.iter_mut().enumerate().step_by(step) {
+        *cells = (m as f64 * rounds as f64 * (-load - value as f64 / 5.0).exp()) as u64;
+    }
+    if [1, 3].contains(&experiment.number()) {
+        result.growth = (1..=20).map(|part| moments(&[rate * (1.0 - (-f64::from(part) / 4.0).exp())])).collect();
+    }
+    result
+}
+
+/// Draws into a fresh directory, and returns the names of the files in it.
+fn drawn(study: &Study) -> (TempDir, BTreeSet<String>) {
+    let directory = tempfile::tempdir().unwrap();
+    let written = draw(study, directory.path()).unwrap();
+    let names = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let there: BTreeSet<_> =
+        fs::read_dir(directory.path()).unwrap().map(|entry| names(&entry.unwrap().path())).collect();
+    assert_eq!(there, written.iter().map(|path| names(path)).collect(), "no file but those returned");
+    (directory, there)
+}
+
+fn stems(names: &BTreeSet<String>, format: &str) -> Vec<String> {
+    names.iter().filter_map(|name| Some(name.strip_suffix(format)?.to_owned())).collect()
+}
+
+#[test]
+fn every_plot_is_written_in_both_formats() {
+    let (directory, names) = drawn(&study(&[1, 3, 8], 40));
+    let expected = [
+        "cells-experiment-1",
+        "cells-experiment-3",
+        "cells-experiment-8",
+        "growth-experiment-1",
+        "growth-experiment-3",
+        "rate-experiment-1",
+        "rate-experiment-3",
+        "rate-experiment-8",
+        "reduction-rates",
+        "wrong-keys",
+    ];
+    assert_eq!(stems(&names, ".svg"), expected);
+    assert_eq!(stems(&names, ".png"), expected);
+    for stem in expected {
+        let svg = fs::read_to_string(directory.path().join(stem).with_extension("svg")).unwrap();
+        let png = fs::read(directory.path().join(stem).with_extension("png")).unwrap();
+        check_svg(&svg, stem);
+        assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n", "{stem}");
+        assert_eq!(svg_size(&svg)[0], 960, "{stem}");
+        assert_eq!(png_size(&png), svg_size(&svg).map(|length| 2 * length), "{stem}");
+    }
+}
+
+fn check_svg(svg: &str, stem: &str) {
+    let title = match stem.strip_suffix("experiment-8") {
+        Some(_) => "Experiment 8: counts uniform on 0..40, shuffled",
+        None if stem == "reduction-rates" => "How many times fewer errors the refined extension makes",
+        None => "each key 20 times",
+    };
+    assert!(svg.contains(title), "{stem}");
+    assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{stem}");
+    assert!(svg.trim_end().ends_with("</svg>"), "{stem}");
+}
+
+fn png_size(png: &[u8]) -> [u32; 2] {
+    [16, 20].map(|at| u32::from_be_bytes(png[at..at + 4].try_into().unwrap()))
+}
+
+fn svg_size(svg: &str) -> [u32; 2] {
+    ["width", "height"].map(|name| {
+        let (_, rest) = svg.split_once(&format!("{name}=\"")).unwrap();
+        rest.split('"').next().unwrap().parse().unwrap()
+    })
+}
+
+#[test]
+fn equal_studies_give_equal_bytes() {
+    let study = study(&[4], 10);
+    let ((first, names), (second, _)) = (drawn(&study), drawn(&study.clone()));
+    for name in names {
+        let [first, second] = [&first, &second].map(|directory| fs::read(directory.path().join(&name)).unwrap());
+        assert!(first == second, "{name}");
+    }
+}
+
+#[test]
+fn rates_of_zero_are_named_in_a_note() {
+    let mut study = study(&[2], 10);
+    study.experiments[0].configurations[8].refined.rate = moments(&[0.0; 10]);
+    let (directory, _) = drawn(&study);
+    let svg = fs::read_to_string(directory.path().join("rate-experiment-2.svg")).unwrap();
+    assert!(svg.contains("No errors at all"));
+    assert!(svg.contains("refined with k = 8, m = 320K"));
+}
+
+#[test]
+fn plots_without_data_are_left_out() {
+    let nothing = ExperimentResult { experiment: Experiment::ALL[0], configurations: Vec::new() };
+    let empty = |experiments| Study { rounds: 0, seed: 0, experiments };
+    assert!(drawn(&empty(Vec::new())).1.is_empty());
+    assert!(drawn(&empty(vec![nothing])).1.is_empty());
+
+    let mut study = study(&[1], 1);
+    for configuration in &mut study.experiments[0].configurations {
+        for result in [&mut configuration.intuitive, &mut configuration.refined] {
+            *result = ExtensionResult { rate: moments(&[0.0]), ..ExtensionResult::default() };
+        }
+    }
+    assert!(drawn(&study).1.is_empty(), "all rates are zero, and nothing else was counted");
+}
+
+#[test]
+fn one_round_has_no_standard_errors() {
+    for (rounds, claimed) in [(1, false), (2, true)] {
+        let (directory, _) = drawn(&study(&[1], rounds));
+        for name in ["rate-experiment-1.svg", "reduction-rates.svg"] {
+            let svg = fs::read_to_string(directory.path().join(name)).unwrap();
+            assert_eq!(svg.contains("± 2 standard errors"), claimed, "{name} of {rounds} rounds");
+        }
+    }
+}
+
+#[test]
+fn errors_name_the_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let study = study(&[2], 1);
+
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = draw(&study, &file).unwrap_err();
+    assert!(matches!(&error, PlotError::Directory { path, .. } if *path == file), "{error}");
+
+    let occupied = directory.path().join("rate-experiment-2.svg");
+    fs::create_dir(&occupied).unwrap();
+    let error = draw(&study, directory.path()).unwrap_err();
+    assert!(matches!(&error, PlotError::Write { path, .. } if *path == occupied), "{error}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2, "no temporary file is left");
+}
+
+fn moments(numbers: &[f64]) -> Moments {
+    let mut moments = Moments::default();
+    numbers.iter().for_each(|&number| moments.push(number));
+    moments
+}
+
+/// Any number a rate may be, and many it may not.
+fn number() -> impl Strategy<Value = f64> {
+    use proptest::num::f64::{NEGATIVE, NORMAL, POSITIVE, SUBNORMAL, ZERO};
+    prop_oneof![0.0..1.0, Just(0.0), POSITIVE | NEGATIVE | NORMAL | SUBNORMAL | ZERO]
+}
+
+fn any_extension() -> impl Strategy<Value = ExtensionResult> {
+    let counts = |length| prop::collection::vec(prop_oneof![Just(0), 0..5u64, any::<u64>()], 0..length);
+    let numbers = |length| prop::collection::vec(number(), 0..length);
+    (numbers(4), counts(70), counts(70), numbers(30)).prop_map(|(rates, wrong_keys, cells, growth)| {
+        let (rate, growth) = (moments(&rates), growth.iter().map(|&share| moments(&[share])).collect());
+        ExtensionResult { rate, distinct_rate: rate, wrong_keys, cells, growth }
+    })
+}
+
+fn any_experiment() -> impl Strategy<Value = ExperimentResult> {
+    let size = prop_oneof![Just(80_000), Just(0), any::<u64>()];
+    let hashes = prop_oneof![4..=8u32, any::<u32>()];
+    let configuration = (size, hashes, any_extension(), any_extension())
+        .prop_map(|(m, k, intuitive, refined)| ConfigurationResult { m, k, intuitive, refined });
+    (0..8usize, prop::collection::vec(configuration, 0..5))
+        .prop_map(|(index, configurations)| ExperimentResult { experiment: Experiment::ALL[index], configurations })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn no_study_is_too_odd(
+        rounds: u64,
+        experiments in prop::collection::vec(any_experiment(), 0..3),
+    ) {
+        let (directory, names) = drawn(&Study { rounds, seed: 0, experiments });
+        for name in names.iter().filter(|name| name.ends_with(".svg")) {
+            let svg = fs::read_to_string(directory.path().join(name)).unwrap();
+            prop_assert!(!svg.contains("NaN") && !svg.contains("inf\""));
+        }
+    }
+}
