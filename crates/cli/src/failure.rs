@@ -5,6 +5,7 @@
 //! | 0 | done; also when the reader of our output went away |
 //! | 1 | something we did not foresee, or the system refused |
 //! | 2 | bad input, told in one line |
+//! | 130 | ended by Ctrl-C, told in one line |
 
 use std::io;
 use std::process::ExitCode;

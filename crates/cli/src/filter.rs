@@ -9,7 +9,6 @@ mod fill;
 mod info;
 mod join;
 mod keys;
-mod progress;
 mod storage;
 
 use std::io::Write;

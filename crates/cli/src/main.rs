@@ -3,7 +3,9 @@
 mod failure;
 mod filter;
 mod plan;
+mod progress;
 mod quantity;
+mod simulate;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -26,6 +28,8 @@ enum Verb {
     Plan(plan::Arguments),
     /// Filter files: make, fill, ask, join, compare
     Filter(filter::Arguments),
+    /// The simulation study of Yan and Cho (2006), and filters of your own under traffic of your own
+    Simulate(simulate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +44,7 @@ fn run() -> Result<ExitCode, Failure> {
     match parse()?.verb {
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),
+        Verb::Simulate(arguments) => simulate::run(&arguments, output),
     }
 }
 

@@ -1,32 +1,11 @@
 //! `bruit plan` as people and programs run it.
 
-use std::process::{Command, Output, Stdio};
+mod common;
 
+use std::process::{Command, Stdio};
+
+use common::{bruit, json, printed, refused};
 use serde_json::Value;
-
-fn bruit(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_bruit")).args(arguments).output().unwrap()
-}
-
-fn printed(arguments: &[&str]) -> String {
-    let output = bruit(arguments);
-    assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn json(arguments: &[&str]) -> Value {
-    serde_json::from_str(&printed(arguments)).unwrap()
-}
-
-/// Asserts exit code 2, nothing on stdout and one line on stderr, and gives that line.
-fn refused(arguments: &[&str]) -> String {
-    let output = bruit(arguments);
-    let line = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
-    assert!(output.stdout.is_empty(), "{arguments:?}");
-    assert!(line.starts_with("bruit: ") && line.ends_with('\n') && line.lines().count() == 1, "{arguments:?}: {line}");
-    line
-}
 
 #[test]
 fn table_1_is_printed_as_in_the_paper() {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use bruit_filters::{Fingerprint, FingerprintKey};
 use indicatif::ProgressBar;
 
-use super::progress;
 use super::storage::wrong;
 use crate::failure::Failure;
+use crate::progress;
 
 /// Longest key, in bytes, without its line ending.
 const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -80,7 +80,7 @@ impl KeyFiles {
     ) -> Result<Summary, Failure> {
         let inputs = self.open()?;
         let total_bytes = inputs.iter().map(|input| input.bytes).sum();
-        let bar = progress::bar(total_bytes, prints_keys);
+        let bar = progress::of_bytes(total_bytes, prints_keys);
         let mut reader = Reader { key, batch: Batch::default(), summary: Summary::default(), bar };
         for input in inputs {
             reader.read(input, &mut work)?;

@@ -1,4 +1,4 @@
-//! A temporary folder in which `bruit filter` runs.
+//! `bruit` as people and programs run it, and a temporary folder for its files.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -7,7 +7,35 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+use serde_json::Value;
 use tempfile::TempDir;
+
+/// Runs `bruit`.
+pub(crate) fn bruit(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bruit")).args(arguments).output().unwrap()
+}
+
+/// Runs `bruit`, which has to succeed and complain of nothing, and gives what it printed.
+pub(crate) fn printed(arguments: &[&str]) -> String {
+    let output = bruit(arguments);
+    assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What it printed, as JSON.
+pub(crate) fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&printed(arguments)).unwrap()
+}
+
+/// Asserts exit code 2, nothing on stdout and one line on stderr, and gives that line.
+pub(crate) fn refused(arguments: &[&str]) -> String {
+    let output = bruit(arguments);
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    assert!(line.starts_with("bruit: ") && line.ends_with('\n') && line.lines().count() == 1, "{arguments:?}: {line}");
+    line
+}
 
 /// A folder that goes when the test ends.
 pub(crate) struct Folder(TempDir);

@@ -1,0 +1,30 @@
+//! A study as comma-separated values, two lines for each size and number of hash functions.
+
+use std::fmt::Write as _;
+
+use bruit_filters::counting::Extension;
+use bruit_simulation::Study;
+
+/// The names of the columns.
+const COLUMNS: &str = "experiment,extension,m,k,rounds,mean,std_dev,distinct_mean,distinct_std_dev,reduction_rate";
+
+/// The whole file. Numbers have all their digits; a reduction rate is empty where the refined extension made no error.
+pub(super) fn text(study: &Study) -> String {
+    let mut text = format!("{COLUMNS}\n");
+    for experiment in &study.experiments {
+        let number = experiment.experiment.number();
+        for configuration in &experiment.configurations {
+            let reduction = configuration.reduction_rate().map_or_else(String::new, |rate| rate.to_string());
+            let (m, k) = (configuration.m, configuration.k);
+            for extension in [Extension::Intuitive, Extension::Refined] {
+                let result = configuration.extension(extension);
+                let [rate, distinct] = [&result.rate, &result.distinct_rate]
+                    .map(|moments| format!("{:e},{:e}", moments.mean(), moments.standard_deviation()));
+                let rounds = study.rounds;
+                writeln!(text, "{number},{extension},{m},{k},{rounds},{rate},{distinct},{reduction}")
+                    .expect("a string takes every line");
+            }
+        }
+    }
+    text
+}

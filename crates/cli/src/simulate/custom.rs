@@ -1,0 +1,274 @@
+//! `bruit simulate custom`: one filter of any shape under traffic of any kind.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use bruit_filters::counting::LINE_CELLS;
+use bruit_filters::sizing::{classical_rate, ln_bulk_rate};
+use bruit_simulation::{Counts, CustomLayout, CustomOptions, CustomResult, Moments, Order, SystemResult, run_custom};
+use clap::ValueEnum;
+
+use super::study::parse_rounds;
+use super::{Common, Hash, interrupt, json};
+use crate::failure::Failure;
+use crate::progress;
+use crate::quantity::{grouped, human_bytes, parse_count, parse_threshold, scientific, scientific_of_ln};
+
+const HASHES_DEFAULT: u32 = 6;
+const CELL_BITS_DEFAULT: u32 = 6;
+
+const NOTES: &str = "\
+Counts:
+  constant:20     every key 20 times
+  uniform:0:20    0 to 20 times, each as likely
+  poisson:10      10 times on average, as independent arrivals make it
+  zipf:1.1        arrivals choose keys, the i-th in proportion to i^-1.1, 10 for each key; zipf:1.1:25 has 25
+
+Keys with a count of 0 are not inserted. As many strangers, never inserted, are asked for in every round.";
+
+/// What a custom run is asked.
+#[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
+pub(super) struct Arguments {
+    /// How many keys there are
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "10000", allow_negative_numbers = true)]
+    keys: u64,
+
+    /// Cells of the filter; the one-line layout has 128 of 4 bits in a line
+    #[arg(long, value_name = "M", value_parser = parse_count, default_value = "160000", allow_negative_numbers = true)]
+    m: u64,
+
+    /// Hash functions of the classical layout [default: 6]
+    #[arg(long, value_name = "K", value_parser = parse_threshold, allow_negative_numbers = true)]
+    k: Option<u32>,
+
+    /// Bits of a cell in the classical layout [default: 6]
+    #[arg(long, value_name = "BITS", value_parser = parse_threshold, allow_negative_numbers = true)]
+    cell_bits: Option<u32>,
+
+    /// How often each key is inserted
+    #[arg(long, value_name = "COUNTS", default_value = "uniform:0:20")]
+    counts: Counts,
+
+    /// The order of the insertions
+    #[arg(long, value_enum, default_value_t = OrderName::Shuffled)]
+    order: OrderName,
+
+    /// Servers that share the insertions at random and merge their filters afterwards
+    #[arg(long, value_name = "N", value_parser = parse_threshold, default_value = "1", allow_negative_numbers = true)]
+    servers: u32,
+
+    /// How cells are laid out
+    #[arg(long, value_enum, default_value_t = LayoutName::Classical)]
+    layout: LayoutName,
+
+    /// Also tell how often a key reaches a count of T though it came less often
+    #[arg(long, value_name = "T", value_parser = parse_threshold, allow_negative_numbers = true)]
+    threshold: Option<u32>,
+
+    /// Where positions come from, in the classical layout [default: universal]
+    #[arg(long, value_enum)]
+    hash: Option<Hash>,
+
+    /// How often it is repeated, with new keys, counts and hash functions
+    #[arg(long, value_name = "N", value_parser = parse_rounds, default_value = "100", allow_negative_numbers = true)]
+    rounds: u64,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OrderName {
+    /// All keys once, then all again
+    Rounds,
+    /// A key as often as it comes, then the next
+    Runs,
+    /// Any order of all insertions
+    Shuffled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LayoutName {
+    /// Cells anywhere in the filter, both extensions
+    Classical,
+    /// Six cells of 4 bits in one line of 64 bytes, refined, as in production
+    OneLine,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    let options = arguments.options()?;
+    options.check().map_err(|error| Failure::BadInput(error.to_string()))?;
+    let stop = interrupt::watch()?;
+    let bar = progress::of_rounds(options.rounds);
+    let result = run_custom(&options, &|| bar.inc(1), stop).map_err(|error| Failure::BadInput(error.to_string()))?;
+    bar.finish_and_clear();
+
+    let predictions = Predictions::new(&result, &options);
+    match (arguments.common.json, result.rounds) {
+        (true, _) => writeln!(output, "{:#}", json::custom(&result, &options, predictions.as_ref()))?,
+        (false, 0) => {}
+        (false, _) => print(&result, &options, predictions.as_ref(), output)?,
+    }
+    output.flush()?;
+    if result.rounds < options.rounds {
+        let (done, asked) = (grouped(result.rounds), grouped(options.rounds));
+        interrupt::report(&format!("after {done} of {asked} rounds; what is printed is of those"));
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Arguments {
+    fn options(&self) -> Result<CustomOptions, Failure> {
+        if self.layout == LayoutName::OneLine && (self.k.is_some() || self.cell_bits.is_some() || self.hash.is_some()) {
+            let what =
+                "the one-line layout has six cells of 4 bits for each key: --k, --cell-bits and --hash do not apply";
+            return Err(Failure::BadInput(what.into()));
+        }
+        Ok(CustomOptions {
+            keys: self.keys,
+            cells: self.m,
+            hashes: self.k.unwrap_or(HASHES_DEFAULT),
+            cell_bits: self.cell_bits.unwrap_or(CELL_BITS_DEFAULT),
+            counts: self.counts,
+            order: match self.order {
+                OrderName::Rounds => Order::Rounds,
+                OrderName::Runs => Order::Runs,
+                OrderName::Shuffled => Order::Shuffled,
+            },
+            servers: self.servers,
+            layout: match self.layout {
+                LayoutName::Classical => CustomLayout::Classical,
+                LayoutName::OneLine => CustomLayout::OneLine,
+            },
+            family: self.hash.map_or_else(Default::default, Into::into),
+            threshold: self.threshold,
+            rounds: self.rounds,
+            seed: self.common.seed,
+            threads: self.common.threads(),
+        })
+    }
+}
+
+/// What equations say about strangers that reach the threshold.
+pub(super) struct Predictions {
+    pub(super) threshold: u32,
+    /// ln of the paper's equation (4), for as many insertions as there were.
+    pub(super) ln_equation_4: f64,
+    /// Keys that came at least as often as the threshold.
+    pub(super) bulk_keys: u64,
+    /// The rate of a plain filter of those keys alone.
+    pub(super) bulk_keys_alone: f64,
+}
+
+impl Predictions {
+    /// Where there is a threshold, and a k.
+    fn new(result: &CustomResult, options: &CustomOptions) -> Option<Self> {
+        let threshold = options.threshold.filter(|_| options.layout == CustomLayout::Classical)?;
+        let insertions = result.insertions.mean().round() as u64;
+        let bulk_keys = result.bulk_keys.mean().round() as u64;
+        Some(Self {
+            threshold,
+            ln_equation_4: ln_bulk_rate(insertions, options.cells, options.hashes, threshold, None),
+            bulk_keys,
+            bulk_keys_alone: classical_rate(bulk_keys, options.cells, options.hashes),
+        })
+    }
+
+    fn print(&self, output: &mut impl Write) -> Result<(), Failure> {
+        let Self { threshold, ln_equation_4, bulk_keys, bulk_keys_alone } = self;
+        let lines = [
+            (
+                scientific_of_ln(*ln_equation_4),
+                "equation (4), which takes every insertion for one of another key".into(),
+            ),
+            (
+                scientific(*bulk_keys_alone),
+                format!("a filter of only the {} keys that came {threshold} times or more", grouped(*bulk_keys)),
+            ),
+        ];
+        writeln!(output, "\nPredicted for strangers that reach {threshold}:")?;
+        lines.iter().try_for_each(|(rate, what)| writeln!(output, "  {rate:<9}  {what}"))?;
+        Ok(())
+    }
+}
+
+fn print(
+    result: &CustomResult,
+    options: &CustomOptions,
+    predictions: Option<&Predictions>,
+    output: &mut impl Write,
+) -> Result<(), Failure> {
+    writeln!(
+        output,
+        "{} keys, {}, {}: {} insertions a round",
+        grouped(options.keys),
+        options.counts,
+        options.order,
+        grouped(result.insertions.mean().round() as u64)
+    )?;
+    writeln!(output, "{}", filter_line(options))?;
+    writeln!(output, "{} rounds, seed {}; means ± standard errors\n", grouped(result.rounds), options.seed)?;
+    print_systems(result, options, output)?;
+    predictions.map_or(Ok(()), |predictions| predictions.print(output))
+}
+
+fn filter_line(options: &CustomOptions) -> String {
+    let cells = grouped(options.cells);
+    match options.layout {
+        CustomLayout::Classical => {
+            let (bits, hashes, family) = (options.cell_bits, options.hashes, options.family);
+            format!("{cells} cells of {bits} bits, {hashes} hash functions, {family} hashing")
+        }
+        CustomLayout::OneLine => {
+            let lines = grouped(options.cells.div_ceil(LINE_CELLS));
+            format!("{cells} cells of 4 bits in {lines} lines, 6 for each key, counts past 15 in records")
+        }
+    }
+}
+
+/// What to call a row, and where its numbers are.
+type Row = (String, fn(&SystemResult) -> &Moments);
+
+fn print_systems(result: &CustomResult, options: &CustomOptions, output: &mut impl Write) -> Result<(), Failure> {
+    let mut rows: Vec<Row> = vec![
+        ("wrong counts, share of insertions".into(), |system| &system.rate),
+        ("wrong counts, share of keys".into(), |system| &system.distinct_rate),
+        ("over-count of a key".into(), |system| &system.over_count),
+        ("keys past the top of a cell".into(), |system| &system.clipped),
+        ("strangers with a count above 0".into(), |system| &system.strangers_seen),
+    ];
+    if let Some(threshold) = options.threshold {
+        rows.push((format!("keys below {threshold} that reach it"), |system| &system.false_bulk));
+        rows.push((format!("strangers that reach {threshold}"), |system| &system.strangers_bulk));
+    }
+    print_row("", result.systems.iter().map(system_name), output)?;
+    for (label, moments) in rows {
+        let cells = result.systems.iter().map(|system| with_error(moments(system)));
+        print_row(&label, cells, output)?;
+    }
+    print_row("memory", result.systems.iter().map(|system| human_bytes(system.bytes.mean() as u64)), output)
+}
+
+/// `1.046e-4 ± 1e-5`.
+fn with_error(moments: &Moments) -> String {
+    match moments.mean() {
+        0.0 => "0".into(),
+        mean => format!("{} ± {:.0e}", scientific(mean), moments.standard_error()),
+    }
+}
+
+fn system_name(system: &SystemResult) -> String {
+    if system.servers > 1 {
+        format!("{}, {} merged", system.extension, system.servers)
+    } else {
+        system.extension.to_string()
+    }
+}
+
+fn print_row(label: &str, cells: impl Iterator<Item = String>, output: &mut impl Write) -> Result<(), Failure> {
+    let cells: String = cells.map(|cell| format!("  {cell:<20}")).collect();
+    writeln!(output, "{label:<34}{}", cells.trim_end())?;
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! Ctrl-C: once to end after the rounds in hand, twice to end at once.
+
+use std::io::{self, Write as _};
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+
+use crate::failure::Failure;
+
+/// What shells expect of a program ended by Ctrl-C: 128 and the number of the signal.
+pub(super) const EXIT_CODE: u8 = 130;
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// True from the first Ctrl-C on.
+pub(super) fn watch() -> Result<&'static AtomicBool, Failure> {
+    let stop_or_leave = || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            process::exit(EXIT_CODE.into());
+        }
+    };
+    ctrlc::set_handler(stop_or_leave).context("failed to watch for Ctrl-C").map_err(Failure::Other)?;
+    Ok(&STOP)
+}
+
+/// Says on standard error what was done, as `main` says what went wrong.
+pub(super) fn report(what: &str) {
+    // Nobody is left to tell if this fails.
+    let _ = writeln!(io::stderr().lock(), "bruit: interrupted {what}");
+}

@@ -1,0 +1,97 @@
+//! Results as JSON, for programs.
+
+use bruit_filters::counting::Extension;
+use bruit_simulation::{
+    ConfigurationResult, CustomOptions, CustomResult, Experiment, ExtensionResult, Moments, Study, StudyOptions,
+    SystemResult, paper,
+};
+use serde_json::{Value, json};
+
+use super::custom::Predictions;
+
+pub(super) fn study(study: &Study, options: &StudyOptions) -> Value {
+    let experiments = study.experiments.iter().map(|result| {
+        let experiment = result.experiment;
+        let configurations = result.configurations.iter().map(|result| configuration(experiment, result));
+        json!({
+            "experiment": experiment.number(),
+            "counts": experiment.counts().to_string(),
+            "order": experiment.order().to_string(),
+            "configurations": configurations.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "rounds": study.rounds,
+        "rounds_asked": options.rounds,
+        "seed": study.seed,
+        "hash": options.family.to_string(),
+        "experiments": experiments.collect::<Vec<_>>(),
+    })
+}
+
+fn configuration(experiment: Experiment, result: &ConfigurationResult) -> Value {
+    json!({
+        "m": result.m,
+        "k": result.k,
+        "reduction_rate": result.reduction_rate(),
+        "intuitive": extension(experiment, Extension::Intuitive, result),
+        "refined": extension(experiment, Extension::Refined, result),
+    })
+}
+
+fn extension(experiment: Experiment, extension: Extension, result: &ConfigurationResult) -> Value {
+    let (m, k) = (result.m, result.k);
+    let ExtensionResult { rate, distinct_rate, wrong_keys, cells, growth, .. } = result.extension(extension);
+    let paper = paper::find(experiment, extension, m, k).map(|figure| {
+        json!({
+            "mean": figure.mean,
+            "std_dev": figure.standard_deviation,
+            "difference_in_standard_errors": figure.distance(rate),
+        })
+    });
+    json!({
+        "mean": rate.mean(),
+        "std_dev": rate.standard_deviation(),
+        "distinct_mean": distinct_rate.mean(),
+        "distinct_std_dev": distinct_rate.standard_deviation(),
+        "rounds_by_wrong_keys": wrong_keys,
+        "cells_by_value": cells,
+        "growth": growth.iter().map(Moments::mean).collect::<Vec<_>>(),
+        "paper": paper,
+    })
+}
+
+pub(super) fn custom(result: &CustomResult, options: &CustomOptions, predictions: Option<&Predictions>) -> Value {
+    json!({
+        "rounds": result.rounds,
+        "rounds_asked": options.rounds,
+        "seed": options.seed,
+        "keys": options.keys,
+        "m": options.cells,
+        "layout": options.layout.to_string(),
+        "counts": options.counts.to_string(),
+        "order": options.order.to_string(),
+        "threshold": options.threshold,
+        "insertions": result.insertions.mean(),
+        "ln_equation_4": predictions.map(|predictions| predictions.ln_equation_4),
+        "bulk_keys": predictions.map(|predictions| predictions.bulk_keys),
+        "bulk_keys_alone": predictions.map(|predictions| predictions.bulk_keys_alone),
+        "systems": result.systems.iter().map(|result| system(result, options.threshold)).collect::<Vec<_>>(),
+    })
+}
+
+fn system(result: &SystemResult, threshold: Option<u32>) -> Value {
+    let moments = |moments: &Moments| json!({ "mean": moments.mean(), "std_dev": moments.standard_deviation() });
+    json!({
+        "extension": result.extension.to_string(),
+        "servers": result.servers,
+        "wrong_insertions": moments(&result.rate),
+        "wrong_keys": moments(&result.distinct_rate),
+        "over_count": moments(&result.over_count),
+        "clipped_keys": moments(&result.clipped),
+        "strangers_seen": moments(&result.strangers_seen),
+        "false_bulk_keys": threshold.map(|_| moments(&result.false_bulk)),
+        "false_bulk_strangers": threshold.map(|_| moments(&result.strangers_bulk)),
+        "bytes": result.bytes.mean(),
+    })
+}

@@ -1,0 +1,142 @@
+//! A study as text: tables as the paper prints them, or line by line beside the paper's figures.
+
+use std::io::Write;
+
+use bruit_filters::counting::Extension;
+use bruit_simulation::{ConfigurationResult, ExperimentResult, HASHES, Moments, Study, paper};
+
+use crate::failure::Failure;
+use crate::quantity::{grouped, scientific};
+
+/// Differences up to here are what chance does all the time.
+const NEAR: f64 = 2.0;
+
+/// Differences beyond are not left to chance.
+const FAR: f64 = 4.5;
+
+/// Every experiment as in the paper: both extensions, and how much the refined one is better.
+pub(super) fn print(study: &Study, output: &mut impl Write) -> Result<(), Failure> {
+    for result in &study.experiments {
+        print_title(study, result, output)?;
+        print_rates(result, "False-positive rate (wrong insertions)", |result| &result.rate, output)?;
+        if result.experiment.number() > 3 {
+            print_rates(result, "Share of distinct keys with a wrong count", |result| &result.distinct_rate, output)?;
+        }
+        print_reductions(result, output)?;
+    }
+    writeln!(output, "Try next: bruit simulate --compare, --plots DIR, or bruit simulate custom --help")?;
+    Ok(())
+}
+
+fn print_title(study: &Study, result: &ExperimentResult, output: &mut impl Write) -> Result<(), Failure> {
+    let (number, counts, order) = (result.experiment.number(), result.experiment.counts(), result.experiment.order());
+    let rounds = grouped(study.rounds);
+    writeln!(output, "Experiment {number}: {counts}, {order}; {rounds} rounds\n")?;
+    Ok(())
+}
+
+/// One table for each extension.
+fn print_rates(
+    result: &ExperimentResult,
+    title: &str,
+    rate: impl Fn(&bruit_simulation::ExtensionResult) -> &Moments,
+    output: &mut impl Write,
+) -> Result<(), Failure> {
+    for extension in [Extension::Intuitive, Extension::Refined] {
+        writeln!(output, "  {title}, {extension} extension")?;
+        print_heads(output, 22)?;
+        writeln!(output, "    size m{}", "    mean       std. dev.".repeat(HASHES.len()))?;
+        print_rows(result, output, |configuration| {
+            let moments = rate(configuration.extension(extension));
+            format!("    {:<9}  {:<9}", scientific(moments.mean()), scientific(moments.standard_deviation()))
+        })?;
+    }
+    Ok(())
+}
+
+fn print_reductions(result: &ExperimentResult, output: &mut impl Write) -> Result<(), Failure> {
+    writeln!(output, "  Reduction rate (intuitive / refined)")?;
+    print_heads(output, 8)?;
+    print_rows(result, output, |configuration| {
+        let rate = configuration.reduction_rate().map_or_else(|| "-".into(), |rate| format!("{rate:.3}"));
+        format!("    {rate:<6}")
+    })
+}
+
+/// The line that names the columns, each `width` wide.
+fn print_heads(output: &mut impl Write, width: usize) -> Result<(), Failure> {
+    let heads: String = HASHES.iter().map(|k| format!("    k = {k:<width$}", width = width - 6)).collect();
+    writeln!(output, "          {}", heads.trim_end())?;
+    Ok(())
+}
+
+/// A line for each size, with a cell for each number of hash functions.
+fn print_rows(
+    result: &ExperimentResult,
+    output: &mut impl Write,
+    cell: impl Fn(&ConfigurationResult) -> String,
+) -> Result<(), Failure> {
+    for row in result.configurations.chunks(HASHES.len()) {
+        let cells: String = row.iter().map(&cell).collect();
+        writeln!(output, "    {:<6}{}", size(row[0].m), cells.trim_end())?;
+    }
+    writeln!(output)?;
+    Ok(())
+}
+
+/// `80K`, as the paper has it.
+fn size(m: u64) -> String {
+    format!("{}K", m / 1000)
+}
+
+/// Every mean that the paper prints, with its own beside it, and a verdict at the end.
+pub(super) fn print_comparison(study: &Study, output: &mut impl Write) -> Result<(), Failure> {
+    let mut distances = Vec::new();
+    for result in &study.experiments {
+        print_title(study, result, output)?;
+        writeln!(output, "  extension  size m  k   ours       std. dev.  paper      std. dev.  difference")?;
+        for extension in [Extension::Intuitive, Extension::Refined] {
+            for configuration in &result.configurations {
+                let (m, k) = (configuration.m, configuration.k);
+                let rate = &configuration.extension(extension).rate;
+                let Some(figure) = paper::find(result.experiment, extension, m, k) else { continue };
+                let distance = figure.distance(rate);
+                let [ours, deviation, theirs, their_deviation] =
+                    [rate.mean(), rate.standard_deviation(), figure.mean, figure.standard_deviation].map(scientific);
+                let size = size(m);
+                let row = format!("{extension:<9}  {size:<6}  {k}   {ours:<9}  {deviation:<9}");
+                writeln!(output, "  {row}  {theirs:<9}  {their_deviation:<9}  {distance:+6.2} s.e.{}", mark(distance))?;
+                distances.push((
+                    distance,
+                    format!("experiment {}, {extension}, m = {size}, k = {k}", result.experiment.number()),
+                ));
+            }
+        }
+        writeln!(output)?;
+    }
+    print_verdict(&distances, output)
+}
+
+/// Draws the eye to the larger differences.
+fn mark(distance: f64) -> &'static str {
+    match distance.abs() {
+        distance if distance > FAR => "  <<",
+        distance if distance > NEAR => "  <",
+        _ => "",
+    }
+}
+
+fn print_verdict(distances: &[(f64, String)], output: &mut impl Write) -> Result<(), Failure> {
+    let within = |limit: f64| distances.iter().filter(|(distance, _)| distance.abs() <= limit).count();
+    let all = distances.len();
+    writeln!(
+        output,
+        "{} of {all} means are within {NEAR} standard errors of the difference from the paper's,",
+        within(NEAR)
+    )?;
+    writeln!(output, "{} of {all} within {FAR}.", within(FAR))?;
+    if let Some((distance, where_)) = distances.iter().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs())) {
+        writeln!(output, "The largest difference is {distance:+.2}: {where_}.")?;
+    }
+    Ok(())
+}
