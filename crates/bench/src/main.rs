@@ -10,6 +10,7 @@ mod memory;
 mod merge;
 mod report;
 mod ring;
+mod simulation;
 mod timing;
 
 use std::io;
@@ -38,11 +39,12 @@ enum Group {
     Ring,
     Merge,
     Delta,
+    Simulation,
 }
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 7] = [
+const GROUPS: [(Group, Bench); 8] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
@@ -50,6 +52,7 @@ const GROUPS: [(Group, Bench); 7] = [
     (Group::Space, membership::space),
     (Group::Delta, deltas::size),
     (Group::Accuracy, counts::accuracy),
+    (Group::Simulation, simulation::speed),
 ];
 
 fn main() -> io::Result<()> {

@@ -7,17 +7,24 @@ use rustix::time::{ClockId, clock_gettime};
 /// Rounds of which the median counts.
 pub(crate) const ROUNDS: usize = 15;
 
-/// CPU time of this thread in nanoseconds: time that other processes took is left out.
-fn cpu_ns() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+/// CPU nanoseconds that `work` takes on this thread: time that other processes took is left out.
+pub(crate) fn time<T>(work: impl FnOnce() -> T) -> f64 {
+    measure(ClockId::ThreadCPUTime, work)
 }
 
-/// CPU nanoseconds that `work` takes.
-pub(crate) fn time<T>(work: impl FnOnce() -> T) -> f64 {
-    let start = cpu_ns();
+/// CPU nanoseconds that `work` takes on all the threads it starts.
+pub(crate) fn process_time<T>(work: impl FnOnce() -> T) -> f64 {
+    measure(ClockId::ProcessCPUTime, work)
+}
+
+fn measure<T>(clock: ClockId, work: impl FnOnce() -> T) -> f64 {
+    let now = || {
+        let time = clock_gettime(clock);
+        time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+    };
+    let start = now();
     black_box(work());
-    cpu_ns() - start
+    now() - start
 }
 
 /// A reference and a subject, timed in turns.

@@ -1,0 +1,88 @@
+//! The paper's simulation study, against a plain loop over the library's filters.
+
+use std::hint::black_box;
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Instant;
+
+use bruit_filters::counting::{CountingFilter, Extension};
+use bruit_filters::hash::{Prime, UniversalHash};
+use bruit_simulation::{CountDraws, Experiment, Family, HASHES, KEYS, Order, StudyOptions, run};
+use rand::rngs::ChaCha8Rng;
+use rand::seq::SliceRandom as _;
+use rand::{Rng as _, SeedableRng as _};
+
+use crate::report::{Figure, Report, Target};
+use crate::timing::process_time;
+
+const SEED: u64 = 2006;
+
+/// The width of the paper's cells.
+const CELL_BITS: u32 = 6;
+
+/// Rounds of the study that are timed against one round of the plain loop.
+const ROUNDS: u64 = 20;
+
+/// Rounds of the full study.
+const FULL_ROUNDS: u64 = 1000;
+
+pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
+    let plain_ms = process_time(plain_round) / 1e6;
+    let study_ms = process_time(|| study(ROUNDS, 1)) / 1e6 / ROUNDS as f64;
+    let note = format!("{study_ms:.1} ms of CPU a round, plain loop {plain_ms:.0} ms");
+    let name = "simulation study, in plain loops over classical filters";
+    report.add(Figure::new(name, plain_ms / study_ms, Target::AtLeast(10.0), note))?;
+
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(2);
+    let start = Instant::now();
+    black_box(study(FULL_ROUNDS, threads));
+    let note = format!("8 experiments, {FULL_ROUNDS} rounds, {threads} threads");
+    let seconds = start.elapsed().as_secs_f64();
+    report.add(Figure::new("full simulation study, seconds", seconds, Target::AtMost(60.0), note))
+}
+
+fn study(rounds: u64, threads: usize) -> bruit_simulation::Study {
+    let experiments = Experiment::ALL.to_vec();
+    let (counts, family) = (CountDraws::AsPaper, Family::Universal);
+    let options = StudyOptions { experiments, rounds, seed: SEED, counts, family, threads };
+    run(&options, &|| (), &AtomicBool::new(false))
+}
+
+/// One round of everything, insertion by insertion; returns how many counts were wrong.
+fn plain_round() -> usize {
+    let random = &mut ChaCha8Rng::seed_from_u64(SEED);
+    let keys: Vec<u64> = (0..KEYS).map(|_| random.next_u64() % Prime::Paper.value()).collect();
+    let mut wrong = 0;
+    for experiment in Experiment::ALL {
+        let counts = experiment.counts().draw(KEYS, random);
+        let sequence = sequence(experiment.order(), &keys, &counts, random);
+        for &cells in experiment.sizes() {
+            for hashes in HASHES {
+                let hash = UniversalHash::draw(cells, Prime::Paper, hashes, || random.next_u64());
+                let hash = hash.expect("there are cells and functions");
+                for extension in [Extension::Intuitive, Extension::Refined] {
+                    let filter = CountingFilter::new(hash.clone(), extension, CELL_BITS);
+                    let mut filter = filter.expect("cells of 6 bits are usual");
+                    sequence.iter().for_each(|key| filter.insert(key));
+                    wrong += keys.iter().zip(&counts).filter(|&(key, &count)| filter.count(key) != count).count();
+                }
+            }
+        }
+    }
+    wrong
+}
+
+/// Every insertion of a round, in its order.
+fn sequence(order: Order, keys: &[u64], counts: &[u32], random: &mut ChaCha8Rng) -> Vec<u64> {
+    let pairs = || keys.iter().zip(counts);
+    if order == Order::Rounds {
+        let most = counts.iter().copied().max().unwrap_or(0);
+        return (1..=most).flat_map(|round| pairs().filter(move |pair| *pair.1 >= round)).map(|pair| *pair.0).collect();
+    }
+    let mut sequence: Vec<u64> = pairs().flat_map(|(&key, &count)| std::iter::repeat_n(key, count as usize)).collect();
+    if order == Order::Shuffled {
+        sequence.shuffle(random);
+    }
+    sequence
+}
