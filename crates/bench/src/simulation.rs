@@ -31,7 +31,7 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
     let plain_ms = process_time(plain_round) / 1e6;
     let study_ms = process_time(|| study(ROUNDS, 1)) / 1e6 / ROUNDS as f64;
     let note = format!("{study_ms:.1} ms of CPU a round, plain loop {plain_ms:.0} ms");
-    let name = "simulation study, in plain loops over classical filters";
+    let name = "simulation study, times faster than a plain loop over classical filters";
     report.add(Figure::new(name, plain_ms / study_ms, Target::AtLeast(10.0), note))?;
 
     let threads = thread::available_parallelism().map_or(1, usize::from).min(2);
@@ -46,7 +46,7 @@ fn study(rounds: u64, threads: usize) -> bruit_simulation::Study {
     let experiments = Experiment::ALL.to_vec();
     let (counts, family) = (CountDraws::AsPaper, Family::Universal);
     let options = StudyOptions { experiments, rounds, seed: SEED, counts, family, threads };
-    run(&options, &|| (), &AtomicBool::new(false))
+    run(&options, &|| (), &AtomicBool::new(false)).expect("the options are usual")
 }
 
 /// One round of everything, insertion by insertion; returns how many counts were wrong.

@@ -17,7 +17,10 @@ pub(crate) fn of_bytes(total_bytes: Option<u64>, prints_keys: bool) -> ProgressB
 
 /// A bar over the rounds of a simulation.
 pub(crate) fn of_rounds(rounds: u64) -> ProgressBar {
-    bar(Some(rounds), true, "{bar:30} {percent:>3} %  {human_pos} of {human_len} rounds, {eta} left")
+    let bar = bar(Some(rounds), true, "{bar:30} {percent:>3} %  {human_pos} of {human_len} rounds, {eta} left");
+    // The first round may take a while.
+    bar.tick();
+    bar
 }
 
 /// On standard error if that is a terminal.

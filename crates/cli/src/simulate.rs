@@ -73,7 +73,8 @@ struct Common {
 
 impl Common {
     fn threads(&self) -> usize {
-        self.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+        let processors = || thread::available_parallelism().map_or(1, usize::from);
+        self.threads.unwrap_or_else(|| processors().min(THREADS_MAX as usize))
     }
 }
 

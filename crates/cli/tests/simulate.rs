@@ -79,7 +79,7 @@ fn json_has_what_the_plots_show() {
     assert_eq!((&first["m"], &first["k"]), (&80_000.into(), &4.into()));
     let refined = &first["refined"];
     assert_eq!(
-        (refined["growth"].as_array().unwrap().len(), refined["cells_by_value"].as_array().unwrap().len()),
+        (refined["growth_mean"].as_array().unwrap().len(), refined["cells_by_value"].as_array().unwrap().len()),
         (20, 64)
     );
     assert_eq!(refined["paper"]["mean"], 5.84e-3);
@@ -138,6 +138,7 @@ fn bad_input_is_refused_before_any_work() {
         (&["--plots", inside], "file/x"),
         (&["--plots", file.to_str().unwrap()], "file"),
         (&["--free-counts", "--one-draw"], "cannot be used with"),
+        (&["--rounds", "1", "--compare"], "two rounds"),
         (&["--hash", "md5"], "md5"),
     ];
     for (arguments, what) in cases {
@@ -177,6 +178,9 @@ fn a_custom_run_answers_for_both_extensions_and_the_merged_servers() {
     let result = json(&[&arguments as &[_], &["--json"]].concat());
     assert_eq!((result["systems"].as_array().unwrap().len(), &result["rounds"]), (4, &5.into()));
     assert_eq!(result["systems"][3]["servers"], 3);
+    let run = ["counts", "order", "hash", "layout"].map(|name| result[name].as_str().unwrap().to_owned());
+    assert_eq!(run, ["zipf:1.1:10", "shuffled", "universal", "classical"]);
+    assert_eq!((&result["k"], &result["cell_bits"], &result["m"]), (&6.into(), &6.into(), &40_000.into()));
     assert!(result["ln_equation_4"].as_f64().unwrap() < 0.0);
     let refined = &result["systems"][2];
     assert!(refined["wrong_insertions"]["mean"].as_f64().unwrap() > 0.0 && !refined["false_bulk_keys"].is_null());
@@ -203,7 +207,9 @@ fn a_custom_run_refuses_what_it_cannot_do() {
         (&["--counts", "uniform:5:2"], "no range"),
         (&["--threshold", "64"], "cells of 6 bits end at 63"),
         (&["--m", "4G", "--servers", "100"], "memory"),
-        (&["--keys", "10M", "--counts", "constant:1000000"], "memory"),
+        (&["--keys", "10M", "--threads", "100"], "memory"),
+        (&["--keys", "10M", "--counts", "constant:1000000", "--order", "runs"], "insertions"),
+        (&["--counts", "zipf:10:1000000", "--order", "runs"], "insertions"),
         (&["--layout", "one-line", "--k", "4"], "do not apply"),
         (&["--order", "sorted"], "sorted"),
     ];
@@ -247,6 +253,29 @@ fn ctrl_c_ends_a_run_and_says_what_was_done() {
     assert!(line.starts_with("bruit: interrupted after ") && line.contains(" of 1,000,000 rounds; "), "{line}");
     assert_eq!(line.lines().count(), 1);
     assert!(folder.names().is_empty(), "neither results nor a part of them");
+}
+
+#[test]
+fn a_second_ctrl_c_leaves_at_once_and_leaves_nothing_behind() {
+    let folder = Folder::new();
+    let csv = folder.path("never.csv");
+    let child = start(&["--rounds", "1000000", "--csv", csv.to_str().unwrap()], Stdio::piped());
+    interrupt(&child);
+    interrupt(&child);
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    assert!(folder.names().is_empty());
+}
+
+#[test]
+fn files_are_written_though_nobody_reads_the_tables() {
+    let folder = Folder::new();
+    let csv = folder.path("results.csv");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    command.args(["simulate", "--rounds", "2", "--csv", csv.to_str().unwrap()]).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+    assert_eq!(folder.names(), ["results.csv"]);
 }
 
 #[test]

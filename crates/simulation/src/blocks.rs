@@ -1,62 +1,102 @@
 //! Rounds on many threads, results in one order.
 //!
 //! Sums of fractions depend on the order of their terms. So rounds go in blocks of a fixed size, whatever the number of
-//! threads, each block is one result, and results are taken in the order of the rounds.
+//! threads, each block is one result, and results are taken in the order of the rounds: a thread that is done with its
+//! block waits until it is its turn. So no thread is ever more than a block ahead, and no results pile up.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Rounds in a block: small enough to stop soon, large enough for joining results not to matter.
+/// Rounds in a block: few enough for threads not to wait long at the end, many enough for joining results not to matter.
 const BLOCK_ROUNDS: u64 = 4;
 
 /// Runs `rounds` rounds on `threads` threads, at least one.
 ///
-/// Each thread has a worker of its own, which makes a result of a range of rounds. `take` gets every result, with the
-/// number of rounds behind it, in their order. Once `stop` is true no block is begun; those begun are finished, so that
-/// what was taken is always a whole number of blocks from round 0 on.
-pub(crate) fn run<T: Send, W: FnMut(Range<u64>) -> T>(
+/// Each thread has a worker of its own, which adds a round to a result that starts `empty`. `take` gets every result,
+/// with the number of rounds behind it, in their order. Once `stop` is true no round is begun; those begun are finished,
+/// and what was taken is all rounds from 0 up to some number.
+pub(crate) fn run<T, W: FnMut(u64, &mut T)>(
     rounds: u64,
     threads: usize,
     stop: &AtomicBool,
     worker: impl Fn() -> W + Sync,
-    take: impl FnMut(u64, T),
+    empty: impl Fn() -> T + Sync,
+    take: impl FnMut(u64, T) + Send,
 ) {
+    let queue = Queue { turn: Mutex::new(Turn { block: 0, is_over: false, take }), turned: Condvar::new() };
     let next = AtomicU64::new(0);
-    let (results, received) = sync_channel(threads);
+    let work = || {
+        let _leaving = Leaving(&queue);
+        let mut worker = worker();
+        while !stop.load(Ordering::Relaxed) {
+            // Whoever has a number must take its turn, were it with no round: others wait for it.
+            let block = next.fetch_add(1, Ordering::Relaxed);
+            let start = block.saturating_mul(BLOCK_ROUNDS);
+            if start >= rounds {
+                break;
+            }
+            let mut result = empty();
+            let wanted = start..rounds.min(start + BLOCK_ROUNDS);
+            let begun = wanted.clone().take_while(|_| !stop.load(Ordering::Relaxed));
+            let done = begun.map(|round| worker(round, &mut result)).count() as u64;
+            if !queue.take(block, done, done < wanted.end - wanted.start, result) {
+                break;
+            }
+        }
+    };
     thread::scope(|scope| {
         for _ in 0..threads.max(1) {
-            let (results, next, worker) = (results.clone(), &next, &worker);
-            scope.spawn(move || {
-                let mut worker = worker();
-                while !stop.load(Ordering::Relaxed) {
-                    let block = next.fetch_add(1, Ordering::Relaxed);
-                    let start = block.saturating_mul(BLOCK_ROUNDS);
-                    if start >= rounds {
-                        break;
-                    }
-                    let range = start..rounds.min(start + BLOCK_ROUNDS);
-                    let length = range.end - range.start;
-                    results.send((block, (length, worker(range)))).expect("the receiver outlives its senders");
-                }
-            });
+            scope.spawn(work);
         }
-        drop(results);
-        take_in_order(&received, take);
     });
 }
 
-/// Hands results on in the order of their blocks, keeping those that come early.
-fn take_in_order<T>(received: &Receiver<(u64, (u64, T))>, mut take: impl FnMut(u64, T)) {
-    let mut early = BTreeMap::new();
-    let mut next = 0;
-    for (block, result) in received {
-        early.insert(block, result);
-        while let Some((rounds, result)) = early.remove(&next) {
-            take(rounds, result);
-            next += 1;
+/// Where results wait to be taken.
+struct Queue<F> {
+    turn: Mutex<Turn<F>>,
+    turned: Condvar,
+}
+
+struct Turn<F> {
+    /// Whose turn it is.
+    block: u64,
+    /// A block was left unfinished, so what follows it is not taken.
+    is_over: bool,
+    take: F,
+}
+
+impl<F> Queue<F> {
+    fn lock(&self) -> MutexGuard<'_, Turn<F>> {
+        // A panic of another thread is passed on when all have left; until then nothing here is half done.
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the turn of `block` and takes its result, the last one if it `is_short`. Tells whether to go on.
+    fn take<T>(&self, block: u64, rounds: u64, is_short: bool, result: T) -> bool
+    where
+        F: FnMut(u64, T),
+    {
+        let waiting = self.turned.wait_while(self.lock(), |turn| turn.block < block && !turn.is_over);
+        let mut turn = waiting.unwrap_or_else(PoisonError::into_inner);
+        if !turn.is_over {
+            (turn.take)(rounds, result);
+            turn.is_over = is_short;
+            turn.block += 1;
+        }
+        self.turned.notify_all();
+        !turn.is_over
+    }
+}
+
+/// Ends the queue when a thread panics, whose turn would never come.
+struct Leaving<'a, F>(&'a Queue<F>);
+
+impl<F> Drop for Leaving<'_, F> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.lock().is_over = true;
+            self.0.turned.notify_all();
         }
     }
 }
@@ -65,49 +105,60 @@ fn take_in_order<T>(received: &Receiver<(u64, (u64, T))>, mut take: impl FnMut(u
 mod tests {
     use super::*;
 
-    fn ranges(rounds: u64, threads: usize, stop: &AtomicBool) -> Vec<Range<u64>> {
+    /// The rounds of each result, as taken.
+    fn taken(rounds: u64, threads: usize, stop: &AtomicBool, work: impl Fn(u64) + Sync) -> Vec<Vec<u64>> {
         let worker = || {
-            |range: Range<u64>| {
-                // Some blocks take longer, so that results come out of order.
-                (0..if range.start.is_multiple_of(3) { 10_000 } else { 0 }).for_each(|_| thread::yield_now());
-                range
+            |round, seen: &mut Vec<u64>| {
+                work(round);
+                seen.push(round);
             }
         };
         let mut taken = Vec::new();
-        run(rounds, threads, stop, worker, |length, range: Range<u64>| {
-            assert_eq!(length, range.end - range.start);
-            taken.push(range);
+        run(rounds, threads, stop, worker, Vec::new, |length, seen: Vec<u64>| {
+            assert_eq!(length, seen.len() as u64);
+            taken.push(seen);
         });
         taken
     }
 
     #[test]
     fn results_come_in_the_order_of_the_rounds() {
-        let alone = ranges(42, 1, &AtomicBool::new(false));
-        assert_eq!((alone.len(), alone[0].clone(), alone[10].clone()), (11, 0..4, 40..42));
-        assert!(alone.windows(2).all(|pair| pair[0].end == pair[1].start));
+        let never = AtomicBool::new(false);
+        // Some rounds take longer, so that blocks are done out of order.
+        let uneven = |round: u64| {
+            (0..if round.is_multiple_of(3) { 10_000 } else { 0 }).for_each(|_| thread::yield_now());
+        };
+        let alone = taken(42, 1, &never, uneven);
+        assert_eq!((alone.len(), alone[0].as_slice(), alone[10].as_slice()), (11, &[0, 1, 2, 3][..], &[40, 41][..]));
+        assert!(alone.concat().into_iter().eq(0..42));
         for threads in [2, 5] {
-            assert_eq!(ranges(42, threads, &AtomicBool::new(false)), alone);
+            assert_eq!(taken(42, threads, &never, uneven), alone);
         }
-        assert!(ranges(0, 2, &AtomicBool::new(false)).is_empty());
+        assert!(taken(0, 2, &never, uneven).is_empty());
     }
 
     #[test]
-    fn a_stopped_run_has_done_the_first_blocks() {
-        let stop = AtomicBool::new(false);
-        let worker = || {
-            |range: Range<u64>| {
-                if range.start >= 20 {
-                    stop.store(true, Ordering::Relaxed);
-                }
-                range
-            }
-        };
-        let mut done = 0;
-        run(u64::MAX, 3, &stop, worker, |_, range: Range<u64>| {
-            assert_eq!(range.start, done);
-            done = range.end;
-        });
-        assert!(done >= 24);
+    fn a_stopped_run_begins_no_round_and_has_all_rounds_up_to_one() {
+        // Threads see the stop at different points, so that it takes many runs to meet them all.
+        for threads in [1, 3].into_iter().cycle().take(200) {
+            let stop = AtomicBool::new(false);
+            let stop_at_21 = |round| {
+                stop.fetch_or(round == 21, Ordering::Relaxed);
+            };
+            let rounds = taken(u64::MAX, threads, &stop, stop_at_21).concat();
+            assert!(rounds.iter().copied().eq(0..rounds.len() as u64), "{rounds:?}");
+            assert!(threads > 1 || rounds.len() == 22, "{rounds:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_run_if_it_is_stopped_before() {
+        assert!(taken(10, 2, &AtomicBool::new(true), |_| ()).is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
+    fn a_panic_on_one_thread_ends_all() {
+        taken(u64::MAX, 3, &AtomicBool::new(false), |round| assert_ne!(round, 50));
     }
 }

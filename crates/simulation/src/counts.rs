@@ -40,6 +40,26 @@ pub enum Counts {
 }
 
 impl Counts {
+    /// Refuses counts that no key can have, or only none.
+    ///
+    /// # Errors
+    /// [`CountsError::Number`].
+    pub fn check(self) -> Result<(), CountsError> {
+        let most = f64::from(COUNT_MAX);
+        match self {
+            Self::Constant(count) => within("a constant count", count.into(), 1.0, most),
+            Self::Uniform { smallest, largest } if smallest > largest => {
+                Err(CountsError::Number(format!("{smallest} to {largest} is no range of counts")))
+            }
+            Self::Uniform { largest, .. } => within("the largest count", largest.into(), 1.0, most),
+            Self::Poisson { mean } => within("the mean count", mean, MEAN_MIN, most),
+            Self::Zipf { exponent, mean } => {
+                within("the exponent", exponent, 0.0, EXPONENT_MAX)?;
+                within("the mean count", mean, MEAN_MIN, most)
+            }
+        }
+    }
+
     /// Counts for `keys` keys.
     #[must_use]
     pub fn draw(self, keys: usize, random: &mut impl Rng) -> Vec<u32> {
@@ -75,7 +95,8 @@ impl Counts {
         counts
     }
 
-    /// Draws single counts anew where that brings the sum nearer to `sum`, until it is there. Zeros stay.
+    /// Draws single counts anew where that brings the sum nearer to `sum`, until it is there. Zeros stay, so `sum` has to
+    /// lie between what the others can come to at least and at most.
     fn approach(self, sum: u64, counts: &mut [u32], random: &mut impl Rng) {
         let mut excess = counts.iter().map(|&count| i64::from(count)).sum::<i64>() - sum as i64;
         while excess != 0 {
@@ -120,6 +141,19 @@ fn draw_zipf(exponent: f64, mean: f64, keys: usize, random: &mut impl Rng) -> Ve
     counts
 }
 
+impl Counts {
+    /// The text that [`FromStr`] makes these counts of.
+    #[must_use]
+    pub fn notation(self) -> String {
+        match self {
+            Self::Constant(count) => format!("constant:{count}"),
+            Self::Uniform { smallest, largest } => format!("uniform:{smallest}:{largest}"),
+            Self::Poisson { mean } => format!("poisson:{mean}"),
+            Self::Zipf { exponent, mean } => format!("zipf:{exponent}:{mean}"),
+        }
+    }
+}
+
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -148,24 +182,29 @@ impl FromStr for Counts {
 
     /// `constant:20`, `uniform:0:20`, `poisson:10`, `zipf:1.1` (10 arrivals per key) or `zipf:1.1:20`.
     fn from_str(text: &str) -> Result<Self, CountsError> {
-        match text.split(':').collect::<Vec<_>>()[..] {
-            ["constant", count] => Ok(Self::Constant(whole(count, 1)?)),
-            ["uniform", smallest, largest] => {
-                let (smallest, largest) = (whole(smallest, 0)?, whole(largest, 1)?);
-                if smallest > largest {
-                    return Err(CountsError::Number(format!("{smallest} to {largest} is no range")));
-                }
-                Ok(Self::Uniform { smallest, largest })
-            }
-            ["poisson", mean] => Ok(Self::Poisson { mean: real(mean, MEAN_MIN, f64::from(COUNT_MAX))? }),
-            ["zipf", exponent] => Ok(Self::Zipf { exponent: real(exponent, 0.0, EXPONENT_MAX)?, mean: ZIPF_MEAN }),
-            ["zipf", exponent, mean] => Ok(Self::Zipf {
-                exponent: real(exponent, 0.0, EXPONENT_MAX)?,
-                mean: real(mean, MEAN_MIN, f64::from(COUNT_MAX))?,
-            }),
-            _ => Err(CountsError::Form),
-        }
+        let counts = match text.split(':').collect::<Vec<_>>()[..] {
+            ["constant", count] => Self::Constant(number(count)?),
+            ["uniform", smallest, largest] => Self::Uniform { smallest: number(smallest)?, largest: number(largest)? },
+            ["poisson", mean] => Self::Poisson { mean: number(mean)? },
+            ["zipf", exponent] => Self::Zipf { exponent: number(exponent)?, mean: ZIPF_MEAN },
+            ["zipf", exponent, mean] => Self::Zipf { exponent: number(exponent)?, mean: number(mean)? },
+            _ => return Err(CountsError::Form),
+        };
+        counts.check()?;
+        Ok(counts)
     }
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, CountsError> {
+    text.parse().map_err(|_| CountsError::Number(format!("'{text}' is not a number that counts can have")))
+}
+
+/// Refuses what is outside, and what is no number.
+fn within(what: &str, number: f64, least: f64, most: f64) -> Result<(), CountsError> {
+    if (least..=most).contains(&number) {
+        return Ok(());
+    }
+    Err(CountsError::Number(format!("{what} must be from {least} to {most}, not {number}")))
 }
 
 /// Beyond this exponent nearly all arrivals are of one key.
@@ -174,20 +213,6 @@ const EXPONENT_MAX: f64 = 10.0;
 const MEAN_MIN: f64 = 0.001;
 /// The mean count of the paper's experiments 4, 5 and 6.
 const ZIPF_MEAN: f64 = 10.0;
-
-fn whole(text: &str, least: u32) -> Result<u32, CountsError> {
-    match text.parse() {
-        Ok(number) if (least..=COUNT_MAX).contains(&number) => Ok(number),
-        _ => Err(CountsError::Number(format!("'{text}' is not a count from {least} to {COUNT_MAX}"))),
-    }
-}
-
-fn real(text: &str, least: f64, most: f64) -> Result<f64, CountsError> {
-    match text.parse() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(CountsError::Number(format!("'{text}' is not a number from {least} to {most}"))),
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -250,5 +275,8 @@ mod tests {
             assert!(text.parse::<Counts>().is_err(), "{text}");
         }
         assert_eq!("zipf:1.1".parse(), Ok(Counts::Zipf { exponent: 1.1, mean: 10.0 }));
+        for text in ["constant:20", "uniform:0:20", "poisson:0.5", "zipf:1.1:10"] {
+            assert_eq!(text.parse::<Counts>().unwrap().notation(), text);
+        }
     }
 }

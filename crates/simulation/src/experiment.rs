@@ -100,6 +100,18 @@ pub enum Order {
     Shuffled,
 }
 
+impl Order {
+    /// One word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rounds => "rounds",
+            Self::Runs => "runs",
+            Self::Shuffled => "shuffled",
+        }
+    }
+}
+
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

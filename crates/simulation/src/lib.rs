@@ -13,6 +13,7 @@ mod counts;
 mod custom;
 mod experiment;
 mod moments;
+mod options;
 pub mod paper;
 pub mod plots;
 mod positions;
@@ -23,18 +24,12 @@ mod study;
 pub use contested::CELL_TOP;
 pub use counts::{COUNT_MAX, Counts, CountsError};
 pub use custom::{
-    CELLS_MAX, CustomLayout, CustomOptions, CustomResult, KEYS_MAX, MEMORY_BYTES_MAX, OptionsError, SERVERS_MAX,
+    CELLS_MAX, CustomLayout, CustomOptions, CustomResult, INSERTIONS_MAX, KEYS_MAX, MEMORY_BYTES_MAX, SERVERS_MAX,
     SystemResult, run_custom,
 };
 pub use experiment::{Experiment, HASHES, Order, PaperDraw};
 pub use moments::Moments;
+pub use options::{OptionsError, ROUNDS_MAX, THREADS_MAX};
 pub use positions::Family;
-pub(crate) use positions::draw_keys;
 pub use results::{ConfigurationResult, ExperimentResult, ExtensionResult, Study};
 pub use study::{CountDraws, KEYS, StudyOptions, run};
-
-/// The most rounds of a run. Memory does not grow with them, but time does: the study would take a month.
-pub const ROUNDS_MAX: u64 = 100_000_000;
-
-/// The most threads of a run.
-pub const THREADS_MAX: u64 = 1024;

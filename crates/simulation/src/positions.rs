@@ -51,55 +51,6 @@ pub(crate) fn draw_keys(keys: usize, random: &mut impl Rng) -> Vec<u64> {
     index::sample(random, PRIME - 1, keys).iter().map(|key| key as u64 + 1).collect()
 }
 
-/// A family's random choices, made: every key has its k positions, in filters of any size.
-#[derive(Debug)]
-pub(crate) enum Functions {
-    Universal(UniversalHash),
-    Polynomial(PolynomialHash),
-    Fingerprint(FingerprintKey, u32),
-}
-
-impl Functions {
-    /// `hashes` functions of `family`, at least one.
-    pub(crate) fn draw(family: Family, hashes: u32, random: &mut impl Rng) -> Self {
-        assert!(hashes > 0, "a filter needs at least one hash function");
-        let word = || random.next_u64();
-        match family {
-            Family::Universal => Self::Universal(
-                UniversalHash::draw(1, Prime::Paper, hashes, word).expect("there are cells and functions"),
-            ),
-            Family::Polynomial => Self::Polynomial(
-                PolynomialHash::draw(1, Prime::Mersenne61, hashes, COEFFICIENTS, word)
-                    .expect("there are cells, functions and coefficients"),
-            ),
-            Family::Fingerprint => {
-                let mut key = [0; 16];
-                random.fill_bytes(&mut key);
-                Self::Fingerprint(FingerprintKey::new(key), hashes)
-            }
-        }
-    }
-
-    /// Where `keys` lie in a filter of `cells` cells.
-    pub(crate) fn table(&self, keys: &[u64], cells: u64) -> PositionTable {
-        match self {
-            Self::Universal(functions) => {
-                let hash = UniversalHash::new(cells, functions.prime(), functions.pairs().to_vec());
-                PositionTable::new(&hash.expect("the pairs were accepted before"), keys)
-            }
-            Self::Polynomial(functions) => {
-                let hash = PolynomialHash::new(cells, functions.prime(), functions.polynomials().to_vec());
-                PositionTable::new(&hash.expect("the polynomials were accepted before"), keys)
-            }
-            Self::Fingerprint(key, hashes) => {
-                let hash = FingerprintHash::new(cells, *hashes, FINGERPRINT_BITS, key.id());
-                let keys: Vec<_> = keys.iter().map(|x| key.fingerprint(&x.to_le_bytes())).collect();
-                PositionTable::new(&hash, &keys)
-            }
-        }
-    }
-}
-
 /// The positions of some keys, which are called 0, 1, 2 … from here on.
 #[derive(Clone, Debug)]
 pub(crate) struct PositionTable {
@@ -110,6 +61,28 @@ pub(crate) struct PositionTable {
 }
 
 impl PositionTable {
+    /// The positions of `keys` in `cells` cells, under `hashes` functions drawn from `family`; at least one of each.
+    pub(crate) fn draw(family: Family, hashes: u32, cells: u64, keys: &[u64], random: &mut impl Rng) -> Self {
+        let word = || random.next_u64();
+        match family {
+            Family::Universal => {
+                let hash = UniversalHash::draw(cells, Prime::Paper, hashes, word);
+                Self::new(&hash.expect("there are cells and functions"), keys)
+            }
+            Family::Polynomial => {
+                let hash = PolynomialHash::draw(cells, Prime::Mersenne61, hashes, COEFFICIENTS, word);
+                Self::new(&hash.expect("there are cells, functions and coefficients"), keys)
+            }
+            Family::Fingerprint => {
+                let mut key = [0; 16];
+                random.fill_bytes(&mut key);
+                let key = FingerprintKey::new(key);
+                let fingerprints: Vec<_> = keys.iter().map(|x| key.fingerprint(&x.to_le_bytes())).collect();
+                Self::new(&FingerprintHash::new(cells, hashes, FINGERPRINT_BITS, key.id()), &fingerprints)
+            }
+        }
+    }
+
     /// The positions that `hash` gives to `keys`.
     ///
     /// # Panics
@@ -146,9 +119,11 @@ impl HashFamily for PositionTable {
     }
 
     fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {
-        let same = (self.cells, self.hashes) == (other.cells, other.hashes) && Arc::ptr_eq(&self.rows, &other.rows);
-        assert!(same, "the filters of a round share one table");
-        Ok(())
+        if (self.cells, self.hashes) == (other.cells, other.hashes) && Arc::ptr_eq(&self.rows, &other.rows) {
+            return Ok(());
+        }
+        let name = |table: &Self| format!("one of {} positions in {} cells", table.rows.len(), table.cells);
+        Err(Mismatch { what: "the table of positions", ours: name(self), theirs: name(other) })
     }
 }
 
@@ -174,25 +149,12 @@ mod tests {
     fn every_family_spreads_keys_over_all_cells() {
         for family in Family::ALL {
             let random = &mut ChaCha8Rng::seed_from_u64(5);
-            let table = Functions::draw(family, 8, random).table(&(1..=1000).collect::<Vec<_>>(), 20);
+            let table = PositionTable::draw(family, 8, 20, &(1..=1000).collect::<Vec<_>>(), random);
             let mut hits = [0; 20];
             table.rows().flatten().for_each(|&position| hits[position as usize] += 1);
             // 400 ± 20 are expected of each.
             assert!(hits.iter().all(|hits| (300..500).contains(hits)), "{family}: {hits:?}");
             assert_eq!(table.rows().count(), 1000);
-        }
-    }
-
-    #[test]
-    fn a_small_filter_and_a_large_one_see_the_same_functions() {
-        for family in Family::ALL {
-            let functions = Functions::draw(family, 2, &mut ChaCha8Rng::seed_from_u64(5));
-            let [small, large] = [1000, 2000].map(|cells| functions.table(&[5, 6], cells));
-            let related = |(&small, &large): (&u32, &u32)| match family {
-                Family::Fingerprint => large / 2 == small,
-                _ => large % 1000 == small,
-            };
-            assert!(small.rows().flatten().zip(large.rows().flatten()).all(related), "{family}");
         }
     }
 }

@@ -76,8 +76,8 @@ pub struct ExtensionResult {
     pub wrong_keys: Vec<u64>,
     /// How many cells ended at each number, 0 to [`CELL_TOP`], in all rounds together.
     pub cells: Vec<u64>,
-    /// Keys with a wrong count, divided by all keys, after each twentieth of the insertions. Empty but for experiments 1
-    /// and 3.
+    /// Keys with a wrong count, divided by all keys, after each twentieth of the insertions; keys that have not come yet are
+    /// not wrong. Empty but for experiments 1 and 3.
     pub growth: Vec<Moments>,
 }
 

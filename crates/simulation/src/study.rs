@@ -8,7 +8,7 @@
 //! run: every choice comes from a stream of its own, named by the seed, the round and the purpose. Reads no clock and
 //! no other source of randomness.
 
-use std::ops::Range;
+use std::fmt;
 use std::sync::atomic::AtomicBool;
 
 use rand::SeedableRng as _;
@@ -16,10 +16,11 @@ use rand::rngs::ChaCha8Rng;
 
 use crate::contested::ContestedCells;
 use crate::experiment::{Experiment, HASHES, PaperDraw};
-use crate::positions::{Family, Functions};
+use crate::options::{OptionsError, check_rounds_and_threads};
+use crate::positions::{Family, PositionTable, draw_keys};
 use crate::results::{ConfigurationResult, ExperimentResult, ExtensionResult, Study};
 use crate::sequence::Sequence;
-use crate::{Counts, blocks, draw_keys};
+use crate::{Counts, blocks};
 
 /// The paper's keys in each round.
 pub const KEYS: usize = 10_000;
@@ -56,29 +57,55 @@ pub enum CountDraws {
     Once,
 }
 
+impl StudyOptions {
+    /// Refuses what cannot be run, before anything is.
+    ///
+    /// # Errors
+    /// [`OptionsError`], naming the first fault.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        check_rounds_and_threads(self.rounds, self.threads)?;
+        let repeated = |(place, experiment)| self.experiments[..place].contains(experiment);
+        match self.experiments.iter().enumerate().find(|&member| repeated(member)) {
+            Some((_, experiment)) => Err(OptionsError::Repeated { number: experiment.number() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for CountDraws {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AsPaper => "as-paper",
+            Self::Free => "free",
+            Self::Once => "once",
+        })
+    }
+}
+
 /// Runs the study.
 ///
-/// `progress` is called after every round, on whatever thread. Once `stop` is true no further rounds are begun, and the
+/// `progress` is called after every round, on whatever thread. Once `stop` is true no further round is begun, and the
 /// results are those of the rounds done.
-pub fn run(options: &StudyOptions, progress: &(dyn Fn() + Sync), stop: &AtomicBool) -> Study {
+///
+/// # Errors
+/// [`OptionsError`] if the options do not pass their check; nothing has been run then.
+pub fn run(options: &StudyOptions, progress: &(dyn Fn() + Sync), stop: &AtomicBool) -> Result<Study, OptionsError> {
+    options.check()?;
     let groups = groups(options);
     let worker = || {
         let (mut contested, groups) = (ContestedCells::default(), &groups);
-        move |rounds: Range<u64>| {
-            let mut results = empty_results(&options.experiments);
-            for round in rounds {
-                run_round(options, groups, round, &mut contested, &mut results);
-                progress();
-            }
-            results
+        move |round, results: &mut Vec<ExperimentResult>| {
+            run_round(options, groups, round, &mut contested, results);
+            progress();
         }
     };
-    let mut study = Study { rounds: 0, seed: options.seed, experiments: empty_results(&options.experiments) };
-    blocks::run(options.rounds, options.threads, stop, worker, |rounds, results: Vec<ExperimentResult>| {
+    let empty = || empty_results(&options.experiments);
+    let mut study = Study { rounds: 0, seed: options.seed, experiments: empty() };
+    blocks::run(options.rounds, options.threads, stop, worker, empty, |rounds, results: Vec<ExperimentResult>| {
         study.rounds += rounds;
         study.experiments.iter_mut().zip(&results).for_each(|(total, part)| total.merge(part));
     });
-    study
+    Ok(study)
 }
 
 /// Every size with every number of hash functions.
@@ -179,8 +206,8 @@ fn run_round(
         let sequences = group.draw_sequences(options.seed, round, &counts);
         let random = &mut random(options.seed, round, Purpose::Functions(group.counts));
         for (place, (cells, hashes)) in configurations(group.sizes).enumerate() {
-            let functions = Functions::draw(options.family, hashes, random);
-            contested.rebuild(&functions.table(&keys, cells), &counts);
+            let positions = PositionTable::draw(options.family, hashes, cells, &keys, random);
+            contested.rebuild(&positions, &counts);
             for ((experiment, _), sequence) in group.experiments.iter().zip(&sequences) {
                 let result = &mut results[*experiment].configurations[place];
                 insert_all(contested, sequence, &counts, result);

@@ -150,11 +150,37 @@ fn what_cannot_be_run_is_refused_before_it_starts() {
     assert_eq!(CustomOptions { layout: CustomLayout::OneLine, ..threshold }.check(), Ok(()));
     let huge = [
         CustomOptions { cells: 1 << 32, servers: 100, ..options() },
-        CustomOptions { keys: 10_000_000, counts: Counts::Constant(1_000_000), ..options() },
+        CustomOptions { cells: 1 << 32, layout: CustomLayout::OneLine, servers: 4, ..options() },
         CustomOptions { keys: 10_000_000, threads: 1024, ..options() },
     ];
     huge.into_iter().for_each(|options| assert!(matches!(refused(options), OptionsError::Memory { .. })));
+    let insertions = CustomOptions { keys: 10_000_000, counts: Counts::Constant(21), order: Order::Runs, ..options() };
+    assert!(outside(insertions));
+    for counts in [
+        Counts::Constant(0),
+        Counts::Uniform { smallest: 5, largest: 2 },
+        Counts::Poisson { mean: f64::NAN },
+        Counts::Zipf { exponent: -1.0, mean: 1.0 },
+    ] {
+        assert!(matches!(refused(CustomOptions { counts, ..options() }), OptionsError::Counts(_)), "{counts}");
+    }
     // The limits themselves will do.
     assert_eq!(CustomOptions { keys: 10_000_000, threads: 1, ..options() }.check(), Ok(()));
     assert_eq!(CustomOptions { cells: 1 << 32, threads: 1, ..options() }.check(), Ok(()));
+}
+
+/// With a threshold at the only count there is, no key came less often.
+#[test]
+fn what_is_a_share_of_nothing_has_no_mean() {
+    let [_, refined] = extensions(&CustomOptions { threshold: Some(20), ..options() });
+    assert_eq!((refined.false_bulk.count(), refined.strangers_bulk.count()), (0, 20));
+}
+
+/// A round can take a minute, and whoever stops a run does not want to wait for several.
+#[test]
+fn a_run_stops_between_rounds() {
+    let stop = AtomicBool::new(false);
+    let stop_now = || stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let result = run_custom(&CustomOptions { threads: 1, ..options() }, &stop_now, &stop).unwrap();
+    assert_eq!((result.rounds, result.insertions.count()), (1, 1));
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use bruit_filters::counting::Extension;
 use bruit_simulation::{
-    CountDraws, Experiment, ExperimentResult, ExtensionResult, Family, Moments, Study, StudyOptions, paper, run,
+    CountDraws, Experiment, ExperimentResult, ExtensionResult, Family, Moments, OptionsError, Study, StudyOptions,
+    paper, run,
 };
 
 const SEED: u64 = 2006;
@@ -22,7 +23,7 @@ fn options(experiments: &[u64], rounds: u64) -> StudyOptions {
 }
 
 fn study(options: &StudyOptions) -> Study {
-    run(options, &|| (), &AtomicBool::new(false))
+    run(options, &|| (), &AtomicBool::new(false)).unwrap()
 }
 
 /// One study of all experiments for several tests.
@@ -53,7 +54,7 @@ fn forty_rounds_agree_with_every_table() {
         assert!(distance.abs() < 4.5, "{figure:?}: {distance}");
         far += u32::from(distance.abs() > 2.0);
     }
-    // Of 90, some four are expected.
+    // Of 98, some four or five are expected, and many of them see the same rounds.
     assert!(far <= 12, "{far}");
 }
 
@@ -153,12 +154,12 @@ fn the_intuitive_extension_has_hundreds_of_times_as_many_cells_above_20() {
 }
 
 #[test]
-fn the_paper_drew_fewer_zeros_than_chance_would() {
+fn the_paper_drew_more_zeros_than_chance_would() {
     let rate = |counts| {
         let study = study(&StudyOptions { counts, ..options(&[4], 60) });
         results(&study, 4, Extension::Intuitive)[&(80_000, 4)].rate.mean()
     };
-    // 9,463 keys instead of 9,524 make 2 % fewer errors at k = 4.
+    // 9,463 keys instead of 9,524 make 2 % fewer errors at k = 4; the standard error of the difference is 1.4 %.
     let (paper, free) = (rate(CountDraws::AsPaper), rate(CountDraws::Free));
     assert!(paper < free && free < 1.06 * paper, "{paper} {free}");
 }
@@ -214,6 +215,17 @@ fn counts_drawn_once_are_the_same_in_every_round() {
 
 #[test]
 fn a_stopped_study_has_done_nothing() {
-    let stopped = run(&options(&[1], 1_000_000), &|| (), &AtomicBool::new(true));
+    let stopped = run(&options(&[1], 1_000_000), &|| (), &AtomicBool::new(true)).unwrap();
     assert_eq!((stopped.rounds, stopped.experiments[0].configurations[0].refined.rate.count()), (0, 0));
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_before_it_starts() {
+    let refused = |options: &StudyOptions| run(options, &|| (), &AtomicBool::new(false)).unwrap_err();
+    let outside = |options: &StudyOptions| matches!(refused(options), OptionsError::Outside { .. });
+    assert!(outside(&options(&[1], 0)) && outside(&options(&[1], 100_000_001)));
+    assert!(outside(&StudyOptions { threads: 0, ..options(&[1], 1) }));
+    assert!(outside(&StudyOptions { threads: 1025, ..options(&[1], 1) }));
+    assert_eq!(refused(&options(&[3, 1, 3], 1)), OptionsError::Repeated { number: 3 });
+    assert_eq!(StudyOptions { threads: 1024, ..options(&[3, 1], 100_000_000) }.check(), Ok(()));
 }

@@ -1,15 +1,12 @@
 //! Plots of made-up studies: which files there are, what is in them, and that no study is too odd.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
+use std::collections::BTreeMap;
 
-use bruit_simulation::plots::{PlotError, draw};
+use bruit_simulation::plots::draw;
 use bruit_simulation::{
     CELL_TOP, ConfigurationResult, Counts, Experiment, ExperimentResult, ExtensionResult, HASHES, Moments, Study,
 };
 use proptest::prelude::*;
-use tempfile::TempDir;
 
 const KEYS: f64 = 10_000.0;
 
@@ -53,24 +50,22 @@ fn extension(experiment: Experiment, m: u64, load: f64, rate: f64, rounds: u64) 
     result
 }
 
-/// Draws into a fresh directory, and returns the names of the files in it.
-fn drawn(study: &Study) -> (TempDir, BTreeSet<String>) {
-    let directory = tempfile::tempdir().unwrap();
-    let written = draw(study, directory.path()).unwrap();
-    let names = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-    let there: BTreeSet<_> =
-        fs::read_dir(directory.path()).unwrap().map(|entry| names(&entry.unwrap().path())).collect();
-    assert_eq!(there, written.iter().map(|path| names(path)).collect(), "no file but those returned");
-    (directory, there)
+/// The files by their names.
+fn drawn(study: &Study) -> BTreeMap<String, Vec<u8>> {
+    draw(study).into_iter().map(|plot| (plot.name, plot.bytes)).collect()
 }
 
-fn stems(names: &BTreeSet<String>, format: &str) -> Vec<String> {
-    names.iter().filter_map(|name| Some(name.strip_suffix(format)?.to_owned())).collect()
+fn svg<'a>(files: &'a BTreeMap<String, Vec<u8>>, stem: &str) -> &'a str {
+    std::str::from_utf8(&files[&format!("{stem}.svg")]).unwrap()
+}
+
+fn stems(files: &BTreeMap<String, Vec<u8>>, format: &str) -> Vec<String> {
+    files.keys().filter_map(|name| Some(name.strip_suffix(format)?.to_owned())).collect()
 }
 
 #[test]
 fn every_plot_is_written_in_both_formats() {
-    let (directory, names) = drawn(&study(&[1, 3, 8], 40));
+    let files = drawn(&study(&[1, 3, 8], 40));
     let expected = [
         "cells-experiment-1",
         "cells-experiment-3",
@@ -83,15 +78,14 @@ fn every_plot_is_written_in_both_formats() {
         "reduction-rates",
         "wrong-keys",
     ];
-    assert_eq!(stems(&names, ".svg"), expected);
-    assert_eq!(stems(&names, ".png"), expected);
+    assert_eq!(stems(&files, ".svg"), expected);
+    assert_eq!(stems(&files, ".png"), expected);
     for stem in expected {
-        let svg = fs::read_to_string(directory.path().join(stem).with_extension("svg")).unwrap();
-        let png = fs::read(directory.path().join(stem).with_extension("png")).unwrap();
-        check_svg(&svg, stem);
+        let (svg, png) = (svg(&files, stem), &files[&format!("{stem}.png")]);
+        check_svg(svg, stem);
         assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n", "{stem}");
-        assert_eq!(svg_size(&svg)[0], 960, "{stem}");
-        assert_eq!(png_size(&png), svg_size(&svg).map(|length| 2 * length), "{stem}");
+        assert_eq!(svg_size(svg)[0], 960, "{stem}");
+        assert_eq!(png_size(png), svg_size(svg).map(|length| 2 * length), "{stem}");
     }
 }
 
@@ -120,19 +114,15 @@ fn svg_size(svg: &str) -> [u32; 2] {
 #[test]
 fn equal_studies_give_equal_bytes() {
     let study = study(&[4], 10);
-    let ((first, names), (second, _)) = (drawn(&study), drawn(&study.clone()));
-    for name in names {
-        let [first, second] = [&first, &second].map(|directory| fs::read(directory.path().join(&name)).unwrap());
-        assert!(first == second, "{name}");
-    }
+    assert!(draw(&study) == draw(&study.clone()));
 }
 
 #[test]
 fn rates_of_zero_are_named_in_a_note() {
     let mut study = study(&[2], 10);
     study.experiments[0].configurations[8].refined.rate = moments(&[0.0; 10]);
-    let (directory, _) = drawn(&study);
-    let svg = fs::read_to_string(directory.path().join("rate-experiment-2.svg")).unwrap();
+    let files = drawn(&study);
+    let svg = svg(&files, "rate-experiment-2");
     assert!(svg.contains("No errors at all"));
     assert!(svg.contains("refined with k = 8, m = 320K"));
 }
@@ -141,8 +131,8 @@ fn rates_of_zero_are_named_in_a_note() {
 fn plots_without_data_are_left_out() {
     let nothing = ExperimentResult { experiment: Experiment::ALL[0], configurations: Vec::new() };
     let empty = |experiments| Study { rounds: 0, seed: 0, experiments };
-    assert!(drawn(&empty(Vec::new())).1.is_empty());
-    assert!(drawn(&empty(vec![nothing])).1.is_empty());
+    assert!(drawn(&empty(Vec::new())).is_empty());
+    assert!(drawn(&empty(vec![nothing])).is_empty());
 
     let mut study = study(&[1], 1);
     for configuration in &mut study.experiments[0].configurations {
@@ -150,35 +140,18 @@ fn plots_without_data_are_left_out() {
             *result = ExtensionResult { rate: moments(&[0.0]), ..ExtensionResult::default() };
         }
     }
-    assert!(drawn(&study).1.is_empty(), "all rates are zero, and nothing else was counted");
+    assert!(drawn(&study).is_empty(), "all rates are zero, and nothing else was counted");
 }
 
 #[test]
 fn one_round_has_no_standard_errors() {
     for (rounds, claimed) in [(1, false), (2, true)] {
-        let (directory, _) = drawn(&study(&[1], rounds));
-        for name in ["rate-experiment-1.svg", "reduction-rates.svg"] {
-            let svg = fs::read_to_string(directory.path().join(name)).unwrap();
-            assert_eq!(svg.contains("± 2 standard errors"), claimed, "{name} of {rounds} rounds");
+        let files = drawn(&study(&[1], rounds));
+        for stem in ["rate-experiment-1", "reduction-rates"] {
+            let svg = svg(&files, stem);
+            assert_eq!(svg.contains("± 2 standard errors"), claimed, "{stem} of {rounds} rounds");
         }
     }
-}
-
-#[test]
-fn errors_name_the_path() {
-    let directory = tempfile::tempdir().unwrap();
-    let study = study(&[2], 1);
-
-    let file = directory.path().join("file");
-    fs::write(&file, "").unwrap();
-    let error = draw(&study, &file).unwrap_err();
-    assert!(matches!(&error, PlotError::Directory { path, .. } if *path == file), "{error}");
-
-    let occupied = directory.path().join("rate-experiment-2.svg");
-    fs::create_dir(&occupied).unwrap();
-    let error = draw(&study, directory.path()).unwrap_err();
-    assert!(matches!(&error, PlotError::Write { path, .. } if *path == occupied), "{error}");
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2, "no temporary file is left");
 }
 
 fn moments(numbers: &[f64]) -> Moments {
@@ -219,9 +192,9 @@ proptest! {
         rounds: u64,
         experiments in prop::collection::vec(any_experiment(), 0..3),
     ) {
-        let (directory, names) = drawn(&Study { rounds, seed: 0, experiments });
-        for name in names.iter().filter(|name| name.ends_with(".svg")) {
-            let svg = fs::read_to_string(directory.path().join(name)).unwrap();
+        let files = drawn(&Study { rounds, seed: 0, experiments });
+        for stem in stems(&files, ".svg") {
+            let svg = svg(&files, &stem);
             prop_assert!(!svg.contains("NaN") && !svg.contains("inf\""));
         }
     }

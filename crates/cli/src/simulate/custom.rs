@@ -103,7 +103,6 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     let bar = progress::of_rounds(options.rounds);
     let result = run_custom(&options, &|| bar.inc(1), stop).map_err(|error| Failure::BadInput(error.to_string()))?;
     bar.finish_and_clear();
-
     let predictions = Predictions::new(&result, &options);
     match (arguments.common.json, result.rounds) {
         (true, _) => writeln!(output, "{:#}", json::custom(&result, &options, predictions.as_ref()))?,
@@ -251,9 +250,10 @@ fn print_systems(result: &CustomResult, options: &CustomOptions, output: &mut im
     print_row("memory", result.systems.iter().map(|system| human_bytes(system.bytes.mean() as u64)), output)
 }
 
-/// `1.046e-4 ± 1e-5`.
+/// `1.046e-4 ± 1e-5`, and `-` for what never could be.
 fn with_error(moments: &Moments) -> String {
     match moments.mean() {
+        _ if moments.count() == 0 => "-".into(),
         0.0 => "0".into(),
         mean => format!("{} ± {:.0e}", scientific(mean), moments.standard_error()),
     }

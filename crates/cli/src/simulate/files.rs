@@ -13,50 +13,67 @@ use crate::failure::Failure;
 
 /// Where results go, apart from the terminal.
 pub(super) struct Destinations {
-    /// A file beside its final name, which it gets when it is whole.
-    csv: Option<(PathBuf, NamedTempFile)>,
+    csv: Option<PathBuf>,
     plots: Option<PathBuf>,
 }
 
 impl Destinations {
-    /// Makes the folder for plots, and a first file in every place.
+    /// Makes the folder for plots, and tries all places with a file that goes again.
     pub(super) fn prepare(csv: Option<&Path>, plots: Option<&Path>) -> Result<Self, Failure> {
-        let csv = csv.map(|path| beside(path).map(|file| (path.to_owned(), file))).transpose()?;
-        let plots = plots.map(prepare_folder).transpose()?;
-        Ok(Self { csv, plots })
+        if let Some(path) = csv {
+            ensure_replaceable(path)?;
+            new_file_in(folder_of(path)).map_err(|error| refused(path, error))?;
+        }
+        if let Some(folder) = plots {
+            fs::create_dir_all(folder).and_then(|()| new_file_in(folder)).map_err(|error| refused(folder, error))?;
+        }
+        Ok(Self { csv: csv.map(Path::to_owned), plots: plots.map(Path::to_owned) })
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.csv.is_none() && self.plots.is_none()
     }
 
     /// Writes everything and returns what was written.
-    pub(super) fn write(self, study: &Study) -> Result<Vec<PathBuf>, Failure> {
+    pub(super) fn write(&self, study: &Study) -> Result<Vec<PathBuf>, Failure> {
         let mut written = Vec::new();
-        if let Some((path, mut file)) = self.csv {
-            file.write_all(csv::text(study).as_bytes()).map_err(|error| failed(&path, error))?;
-            file.persist(&path).map_err(|error| failed(&path, error.error))?;
-            written.push(path);
+        if let Some(path) = &self.csv {
+            write_whole(path, csv::text(study).as_bytes())?;
+            written.push(path.clone());
         }
-        if let Some(folder) = self.plots {
-            let plots = plots::draw(study, &folder);
-            written.extend(plots.map_err(|error| Failure::Other(anyhow::Error::new(error)))?);
+        if let Some(folder) = &self.plots {
+            for plot in plots::draw(study) {
+                let path = folder.join(plot.name);
+                write_whole(&path, &plot.bytes)?;
+                written.push(path);
+            }
         }
         Ok(written)
     }
 }
 
-/// A new file in the folder of `path`, which may name a regular file but nothing else.
-fn beside(path: &Path) -> Result<NamedTempFile, Failure> {
+/// Refuses to put a file where something else is.
+fn ensure_replaceable(path: &Path) -> Result<(), Failure> {
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Err(refused(path, "not a regular file"));
     }
-    if path.file_name().is_none() {
-        return Err(refused(path, "not the name of a file"));
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    new_file_in(folder).map_err(|error| refused(path, error))
+    if path.file_name().is_none() { Err(refused(path, "not the name of a file")) } else { Ok(()) }
 }
 
-fn prepare_folder(folder: &Path) -> Result<PathBuf, Failure> {
-    fs::create_dir_all(folder).and_then(|()| new_file_in(folder)).map_err(|error| refused(folder, error))?;
-    Ok(folder.to_owned())
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+}
+
+/// Puts a file in its place once it is whole.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let write = || {
+        let mut file = new_file_in(folder_of(path))?;
+        file.write_all(bytes)?;
+        file.persist(path).map_err(|error| error.error)
+    };
+    write().map(drop).map_err(|error| {
+        Failure::Other(anyhow::Error::new(error).context(format!("failed to write {}", path.display())))
+    })
 }
 
 /// A file that goes again unless it is kept, as readable as other new files.
@@ -68,8 +85,4 @@ fn new_file_in(folder: &Path) -> std::io::Result<NamedTempFile> {
 
 fn refused(path: &Path, why: impl Display) -> Failure {
     Failure::BadInput(format!("{}: {why}", path.display()))
-}
-
-fn failed(path: &Path, error: std::io::Error) -> Failure {
-    Failure::Other(anyhow::Error::new(error).context(format!("failed to write {}", path.display())))
 }

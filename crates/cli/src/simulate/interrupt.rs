@@ -1,6 +1,6 @@
 //! Ctrl-C: once to end after the rounds in hand, twice to end at once.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,6 +19,9 @@ pub(super) fn watch() -> Result<&'static AtomicBool, Failure> {
         if STOP.swap(true, Ordering::Relaxed) {
             process::exit(EXIT_CODE.into());
         }
+        if io::stderr().is_terminal() {
+            say("finishing the rounds in hand; Ctrl-C again leaves at once");
+        }
     };
     ctrlc::set_handler(stop_or_leave).context("failed to watch for Ctrl-C").map_err(Failure::Other)?;
     Ok(&STOP)
@@ -26,6 +29,10 @@ pub(super) fn watch() -> Result<&'static AtomicBool, Failure> {
 
 /// Says on standard error what was done, as `main` says what went wrong.
 pub(super) fn report(what: &str) {
+    say(&format!("interrupted {what}"));
+}
+
+fn say(what: &str) {
     // Nobody is left to tell if this fails.
-    let _ = writeln!(io::stderr().lock(), "bruit: interrupted {what}");
+    let _ = writeln!(io::stderr().lock(), "bruit: {what}");
 }

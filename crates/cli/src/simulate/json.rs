@@ -2,8 +2,8 @@
 
 use bruit_filters::counting::Extension;
 use bruit_simulation::{
-    ConfigurationResult, CustomOptions, CustomResult, Experiment, ExtensionResult, Moments, Study, StudyOptions,
-    SystemResult, paper,
+    ConfigurationResult, CustomLayout, CustomOptions, CustomResult, Experiment, ExtensionResult, Moments, Study,
+    StudyOptions, SystemResult, paper,
 };
 use serde_json::{Value, json};
 
@@ -15,8 +15,8 @@ pub(super) fn study(study: &Study, options: &StudyOptions) -> Value {
         let configurations = result.configurations.iter().map(|result| configuration(experiment, result));
         json!({
             "experiment": experiment.number(),
-            "counts": experiment.counts().to_string(),
-            "order": experiment.order().to_string(),
+            "counts": experiment.counts().notation(),
+            "order": experiment.order().name(),
             "configurations": configurations.collect::<Vec<_>>(),
         })
     });
@@ -25,6 +25,7 @@ pub(super) fn study(study: &Study, options: &StudyOptions) -> Value {
         "rounds_asked": options.rounds,
         "seed": study.seed,
         "hash": options.family.to_string(),
+        "count_draws": options.counts.to_string(),
         "experiments": experiments.collect::<Vec<_>>(),
     })
 }
@@ -41,7 +42,7 @@ fn configuration(experiment: Experiment, result: &ConfigurationResult) -> Value 
 
 fn extension(experiment: Experiment, extension: Extension, result: &ConfigurationResult) -> Value {
     let (m, k) = (result.m, result.k);
-    let ExtensionResult { rate, distinct_rate, wrong_keys, cells, growth, .. } = result.extension(extension);
+    let ExtensionResult { rate, distinct_rate, wrong_keys, cells, growth } = result.extension(extension);
     let paper = paper::find(experiment, extension, m, k).map(|figure| {
         json!({
             "mean": figure.mean,
@@ -56,21 +57,27 @@ fn extension(experiment: Experiment, extension: Extension, result: &Configuratio
         "distinct_std_dev": distinct_rate.standard_deviation(),
         "rounds_by_wrong_keys": wrong_keys,
         "cells_by_value": cells,
-        "growth": growth.iter().map(Moments::mean).collect::<Vec<_>>(),
+        "growth_mean": growth.iter().map(Moments::mean).collect::<Vec<_>>(),
+        "growth_std_dev": growth.iter().map(Moments::standard_deviation).collect::<Vec<_>>(),
         "paper": paper,
     })
 }
 
 pub(super) fn custom(result: &CustomResult, options: &CustomOptions, predictions: Option<&Predictions>) -> Value {
+    let is_classical = options.layout == CustomLayout::Classical;
     json!({
         "rounds": result.rounds,
         "rounds_asked": options.rounds,
         "seed": options.seed,
         "keys": options.keys,
         "m": options.cells,
+        "k": is_classical.then_some(options.hashes),
+        "cell_bits": is_classical.then_some(options.cell_bits),
+        "hash": is_classical.then(|| options.family.to_string()),
         "layout": options.layout.to_string(),
-        "counts": options.counts.to_string(),
-        "order": options.order.to_string(),
+        "servers": options.servers,
+        "counts": options.counts.notation(),
+        "order": options.order.name(),
         "threshold": options.threshold,
         "insertions": result.insertions.mean(),
         "ln_equation_4": predictions.map(|predictions| predictions.ln_equation_4),
@@ -81,7 +88,10 @@ pub(super) fn custom(result: &CustomResult, options: &CustomOptions, predictions
 }
 
 fn system(result: &SystemResult, threshold: Option<u32>) -> Value {
-    let moments = |moments: &Moments| json!({ "mean": moments.mean(), "std_dev": moments.standard_deviation() });
+    // A share of nothing is no number.
+    let moments = |moments: &Moments| {
+        (moments.count() > 0).then(|| json!({ "mean": moments.mean(), "std_dev": moments.standard_deviation() }))
+    };
     json!({
         "extension": result.extension.to_string(),
         "servers": result.servers,
@@ -90,8 +100,8 @@ fn system(result: &SystemResult, threshold: Option<u32>) -> Value {
         "over_count": moments(&result.over_count),
         "clipped_keys": moments(&result.clipped),
         "strangers_seen": moments(&result.strangers_seen),
-        "false_bulk_keys": threshold.map(|_| moments(&result.false_bulk)),
-        "false_bulk_strangers": threshold.map(|_| moments(&result.strangers_bulk)),
+        "false_bulk_keys": threshold.and_then(|_| moments(&result.false_bulk)),
+        "false_bulk_strangers": threshold.and_then(|_| moments(&result.strangers_bulk)),
         "bytes": result.bytes.mean(),
     })
 }

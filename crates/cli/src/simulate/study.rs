@@ -54,24 +54,31 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let options = arguments.options();
+    if arguments.compare && options.rounds < 2 {
+        return Err(Failure::BadInput("--compare needs two rounds or more: one has no standard error".into()));
+    }
     let destinations = Destinations::prepare(arguments.csv.as_deref(), arguments.plots.as_deref())?;
     let stop = interrupt::watch()?;
     let bar = progress::of_rounds(options.rounds);
     let study = bruit_simulation::run(&options, &|| bar.inc(1), stop);
+    let study = study.map_err(|error| Failure::BadInput(error.to_string()))?;
     bar.finish_and_clear();
 
+    // Files come first: whoever reads the tables may leave before their end.
+    let is_whole = study.rounds == options.rounds;
+    let written = if is_whole { destinations.write(&study)? } else { Vec::new() };
     arguments.print(&study, &options, output)?;
-    output.flush()?;
-    if study.rounds < options.rounds {
-        let (done, asked) = (grouped(study.rounds), grouped(options.rounds));
-        interrupt::report(&format!("after {done} of {asked} rounds; what is printed is of those, no file was written"));
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
-    }
-    let written = destinations.write(&study)?;
     if !arguments.common.json {
         written.iter().try_for_each(|path| writeln!(output, "Written: {}", path.display()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    output.flush()?;
+    if is_whole {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (done, asked) = (grouped(study.rounds), grouped(options.rounds));
+    let files = if destinations.is_empty() { "" } else { ", and no file was written" };
+    interrupt::report(&format!("after {done} of {asked} rounds; what is printed is of those{files}"));
+    Ok(ExitCode::from(interrupt::EXIT_CODE))
 }
 
 impl Arguments {

@@ -135,8 +135,8 @@ fn print_verdict(distances: &[(f64, String)], output: &mut impl Write) -> Result
         within(NEAR)
     )?;
     writeln!(output, "{} of {all} within {FAR}.", within(FAR))?;
-    if let Some((distance, where_)) = distances.iter().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs())) {
-        writeln!(output, "The largest difference is {distance:+.2}: {where_}.")?;
+    if let Some((distance, place)) = distances.iter().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs())) {
+        writeln!(output, "The largest difference is {distance:+.2}: {place}.")?;
     }
     Ok(())
 }

@@ -9,7 +9,6 @@
 mod counter;
 mod options;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -20,11 +19,11 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 
 use self::counter::{Counter, OneLine};
 pub use self::options::{
-    CELLS_MAX, CustomLayout, CustomOptions, KEYS_MAX, MEMORY_BYTES_MAX, OptionsError, SERVERS_MAX,
+    CELLS_MAX, CustomLayout, CustomOptions, INSERTIONS_MAX, KEYS_MAX, MEMORY_BYTES_MAX, SERVERS_MAX,
 };
-use crate::positions::Functions;
+use crate::positions::{PositionTable, draw_keys};
 use crate::sequence::Sequence;
-use crate::{Moments, blocks, draw_keys};
+use crate::{Moments, OptionsError, blocks};
 
 /// What a custom run found.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,21 +56,22 @@ pub struct SystemResult {
     pub clipped: Moments,
     /// Strangers with a count above 0, divided by the strangers.
     pub strangers_seen: Moments,
-    /// Keys that reach the threshold though they came less often, divided by the keys that came less often.
+    /// f_dcc of keys that came: those that reach the threshold though they came less often, divided by all that came less
+    /// often, but at least once. Of the rounds that had any.
     pub false_bulk: Moments,
-    /// Strangers that reach the threshold, divided by the strangers: f_dcc.
+    /// f_dcc of keys that never came, as in equation (4): strangers that reach the threshold, divided by the strangers.
     pub strangers_bulk: Moments,
     /// The memory of one filter.
     pub bytes: Moments,
 }
 
-/// Runs `options`, which must have passed their check.
+/// Runs `options`.
 ///
-/// `progress` is called after every round, on whatever thread. Once `stop` is true no further rounds are begun, and the
+/// `progress` is called after every round, on whatever thread. Once `stop` is true no further round is begun, and the
 /// results are those of the rounds done.
 ///
 /// # Errors
-/// [`OptionsError`] if the options do not pass their check.
+/// [`OptionsError`] if the options do not pass their check; nothing has been run then.
 pub fn run_custom(
     options: &CustomOptions,
     progress: &(dyn Fn() + Sync),
@@ -79,17 +79,14 @@ pub fn run_custom(
 ) -> Result<CustomResult, OptionsError> {
     options.check()?;
     let worker = || {
-        |rounds: Range<u64>| {
-            let mut result = CustomResult::empty(options);
-            for round in rounds {
-                Round::draw(options, round).run(&mut result);
-                progress();
-            }
-            result
+        |round, result: &mut CustomResult| {
+            Round::draw(options, round).run(result);
+            progress();
         }
     };
-    let mut total = CustomResult::empty(options);
-    blocks::run(options.rounds, options.threads, stop, worker, |rounds, result: CustomResult| {
+    let empty = || CustomResult::empty(options);
+    let mut total = empty();
+    blocks::run(options.rounds, options.threads, stop, worker, empty, |rounds, result: CustomResult| {
         total.rounds += rounds;
         total.merge(&result);
     });
@@ -144,8 +141,8 @@ impl<'a> Round<'a> {
 
     fn run_classical(&self, systems: &mut [SystemResult]) {
         let random = &mut random(self.options.seed, self.number, Purpose::Functions);
-        let functions = Functions::draw(self.options.family, self.options.hashes, random);
-        let table = functions.table(&self.keys, self.options.cells);
+        let table =
+            PositionTable::draw(self.options.family, self.options.hashes, self.options.cells, &self.keys, random);
         // One place for the filter that sees everything, and one for the merged ones if there are several servers.
         for systems in systems.chunk_by_mut(|one, next| one.extension == next.extension) {
             let filter = CountingFilter::new(table.clone(), systems[0].extension, self.options.cell_bits);
@@ -162,15 +159,20 @@ impl<'a> Round<'a> {
         self.count(&OneLine { counts, fingerprints }, systems);
     }
 
-    /// Runs the round on filters like `empty`: the one that sees everything and, where there is a second place for
-    /// results, those of the servers.
+    /// Runs the round on filters like `empty`: one that sees everything and, where there is a second place for results,
+    /// those of the servers.
     fn count<C: Counter>(&self, empty: &C, systems: &mut [SystemResult]) {
-        let mut all = empty.clone();
-        self.for_each_insertion(|key, times| all.insert(key, times));
-        self.record(&all, &mut systems[0]);
+        self.record(&self.filled(empty), &mut systems[0]);
         if let Some(result) = systems.get_mut(1) {
             self.record(&self.merged(empty), result);
         }
+    }
+
+    /// The filter that sees everything.
+    fn filled<C: Counter>(&self, empty: &C) -> C {
+        let mut filter = empty.clone();
+        self.for_each_insertion(|key, times| filter.insert(key, times));
+        filter
     }
 
     /// The merged filters of servers that share the insertions.
@@ -183,9 +185,9 @@ impl<'a> Round<'a> {
                 servers[server].insert(key, 1);
             }
         });
-        let (first, others) = servers.split_first_mut().expect("there is a server");
-        others.iter().for_each(|other| first.merge(other));
-        first.clone()
+        let mut merged = servers.pop().expect("there is a server");
+        servers.iter().for_each(|other| merged.merge(other));
+        merged
     }
 
     /// Calls `insert` with a key and how often it comes in a row, in the order of the round.
@@ -215,8 +217,8 @@ impl<'a> Round<'a> {
         }
         inserted.record(result);
         let strangers = self.counts.len() as u64;
-        result.strangers_seen.push(share(seen, strangers));
-        result.strangers_bulk.push(share(bulk, strangers));
+        push_share(&mut result.strangers_seen, seen, strangers);
+        push_share(&mut result.strangers_bulk, bulk, strangers);
         result.bytes.push(filter.bytes() as f64);
     }
 }
@@ -252,17 +254,19 @@ impl InsertedTally {
     }
 
     fn record(&self, result: &mut SystemResult) {
-        result.rate.push(share(self.wrong_insertions, self.insertions));
-        result.distinct_rate.push(share(self.wrong_keys, self.keys));
-        result.over_count.push(share(self.over_count, self.keys));
-        result.clipped.push(share(self.clipped, self.keys));
-        result.false_bulk.push(share(self.false_bulk, self.below_threshold));
+        push_share(&mut result.rate, self.wrong_insertions, self.insertions);
+        push_share(&mut result.distinct_rate, self.wrong_keys, self.keys);
+        push_share(&mut result.over_count, self.over_count, self.keys);
+        push_share(&mut result.clipped, self.clipped, self.keys);
+        push_share(&mut result.false_bulk, self.false_bulk, self.below_threshold);
     }
 }
 
-/// The share of `part` in `whole`; nothing of nothing is 0.
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+/// Takes in the share of `part` in `whole`, unless there is no whole.
+fn push_share(moments: &mut Moments, part: u64, whole: u64) {
+    if whole > 0 {
+        moments.push(part as f64 / whole as f64);
+    }
 }
 
 impl CustomResult {

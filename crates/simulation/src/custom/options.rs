@@ -4,7 +4,8 @@ use std::fmt;
 
 use bruit_filters::counting::{CELL_BITS_MAX, HASHES_MAX, LINE_CELLS};
 
-use crate::{Counts, Family, Order, ROUNDS_MAX, THREADS_MAX};
+use crate::options::{OptionsError, check_rounds_and_threads, within};
+use crate::{Counts, Family, Order};
 
 /// The most keys of a round.
 pub const KEYS_MAX: u64 = 10_000_000;
@@ -14,6 +15,9 @@ pub const CELLS_MAX: u64 = 1 << 32;
 
 /// The most servers that split the traffic of a round.
 pub const SERVERS_MAX: u32 = 1000;
+
+/// The most insertions of a round, on average: a round of so many takes about a minute.
+pub const INSERTIONS_MAX: u64 = 200_000_000;
 
 /// The most memory that all threads together may take.
 pub const MEMORY_BYTES_MAX: u64 = 8 << 30;
@@ -69,41 +73,6 @@ impl fmt::Display for CustomLayout {
     }
 }
 
-/// Why a run cannot be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OptionsError {
-    /// A number outside its bounds.
-    #[error("{what} must be from {least} to {most}, not {number}")]
-    Outside {
-        /// Of what.
-        what: &'static str,
-        /// The number.
-        number: u64,
-        /// The least that will do.
-        least: u64,
-        /// The most that will do.
-        most: u64,
-    },
-    /// A threshold that no count can reach.
-    #[error("cells of {cell_bits} bits end at {top}: no count reaches the threshold {threshold}")]
-    Threshold {
-        /// The threshold.
-        threshold: u32,
-        /// The width of a cell.
-        cell_bits: u32,
-        /// Where its counts end.
-        top: u32,
-    },
-    /// More memory than a run may take.
-    #[error("this takes about {} MiB of memory and {} are the limit: fewer keys, cells, servers or threads take less",
-        .bytes >> 20, MEMORY_BYTES_MAX >> 20)]
-    Memory {
-        /// What it takes, about.
-        bytes: u64,
-    },
-}
-
 impl CustomOptions {
     /// Refuses what cannot be run, before anything is.
     ///
@@ -115,11 +84,12 @@ impl CustomOptions {
         within("the number of hash functions k", self.hashes.into(), HASHES_MAX.into())?;
         within("the width of a cell in bits", self.cell_bits.into(), CELL_BITS_MAX.into())?;
         within("the number of servers", self.servers.into(), SERVERS_MAX.into())?;
-        within("the number of rounds", self.rounds, ROUNDS_MAX)?;
-        within("the number of threads", self.threads as u64, THREADS_MAX)?;
+        check_rounds_and_threads(self.rounds, self.threads)?;
+        self.counts.check()?;
+        within("the number of insertions in a round", self.insertions().max(1), INSERTIONS_MAX)?;
         self.check_threshold()?;
-        let bytes = self.memory_bytes();
-        if bytes > MEMORY_BYTES_MAX { Err(OptionsError::Memory { bytes }) } else { Ok(()) }
+        let (bytes, most) = (self.memory_bytes(), MEMORY_BYTES_MAX);
+        if bytes > most { Err(OptionsError::Memory { bytes, most }) } else { Ok(()) }
     }
 
     fn check_threshold(&self) -> Result<(), OptionsError> {
@@ -139,28 +109,29 @@ impl CustomOptions {
         self.cells.div_ceil(LINE_CELLS)
     }
 
-    /// How many filters there are of each extension: one that sees everything, and one for each of several servers.
-    const fn filters(&self) -> u64 {
-        if self.servers > 1 { 1 + self.servers as u64 } else { 1 }
+    /// About how many insertions there are in a round.
+    fn insertions(&self) -> u64 {
+        (self.counts.mean() * self.keys as f64) as u64
+    }
+
+    /// How many filters there are at once: an empty one to copy, and one that sees everything or one for each server.
+    fn filters(&self) -> u128 {
+        1 + u128::from(self.servers)
     }
 
     /// About what all threads need at once, none of it counted too low.
-    fn memory_bytes(&self) -> u64 {
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let keys = u128::from(self.keys);
         // A stranger for every key; each with itself, the set it is drawn from, and its positions or fingerprint.
-        let keys = 2 * self.keys as u128 * (32 + 4 * u128::from(self.hashes).max(4));
+        let places = 2 * keys * (32 + 4 * u128::from(self.hashes).max(4));
         let filter = match self.layout {
-            CustomLayout::Classical => 2 * u128::from(self.cells) * u128::from(self.cell_bits) / 8,
-            CustomLayout::OneLine => 64 * u128::from(self.lines()) + 24 * u128::from(self.keys),
+            CustomLayout::Classical => u128::from(self.cells) * u128::from(self.cell_bits) / 8,
+            // A record for every key, in a table that may be half empty.
+            CustomLayout::OneLine => 64 * u128::from(self.lines()) + 48 * keys,
         };
         // Twice the mean leaves room for skewed draws.
-        let insertions = (2.0 * self.counts.mean() * self.keys as f64) as u128;
-        let sequence = if self.order == Order::Shuffled { 4 * insertions } else { 0 };
-        let thread = keys + filter * u128::from(self.filters()) + sequence;
+        let insertions = if self.order == Order::Shuffled { 2 * u128::from(self.insertions()) } else { 0 };
+        let thread = places + filter * self.filters() + 4 * (insertions + keys);
         u64::try_from(thread * self.threads as u128).unwrap_or(u64::MAX)
     }
-}
-
-/// Refuses a number that is 0 or above `most`.
-fn within(what: &'static str, number: u64, most: u64) -> Result<(), OptionsError> {
-    if (1..=most).contains(&number) { Ok(()) } else { Err(OptionsError::Outside { what, number, least: 1, most }) }
 }

@@ -18,4 +18,4 @@ mod rates;
 mod reduction;
 mod wrong_keys;
 
-pub use gallery::{PlotError, draw};
+pub use gallery::{Plot, draw};
