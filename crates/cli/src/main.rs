@@ -60,8 +60,8 @@ fn parse() -> Result<Arguments, Failure> {
 
 fn report(failure: &Failure) -> ExitCode {
     if let Some(line) = failure.line() {
-        // Nobody is left to tell if this fails too.
-        let _ = writeln!(std::io::stderr().lock(), "bruit: {line}");
+        // One line, whatever the name of a file has in it. Nobody is left to tell if this fails too.
+        let _ = writeln!(std::io::stderr().lock(), "bruit: {}", line.replace('\n', " "));
     }
     failure.exit_code()
 }

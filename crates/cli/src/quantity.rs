@@ -93,6 +93,11 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// `1 round`, `1,000 rounds`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
 /// `17.1 MiB`.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -177,6 +182,7 @@ mod tests {
             ("1023 B".into(), "1.0 KiB".into(), "17.0 MiB".into())
         );
         assert_eq!(human_bytes((1 << 20) - 1), "1.0 MiB");
+        assert_eq!((counted(1, "round"), counted(1000, "round")), ("1 round".into(), "1,000 rounds".into()));
         assert_eq!(scientific_of_ln(1e-3f64.ln()), "1.000e-3");
         assert_eq!(scientific_of_ln(-500.0 * std::f64::consts::LN_10), "1.000e-500");
         assert_eq!(scientific_of_ln(f64::NEG_INFINITY), "0.000e0");

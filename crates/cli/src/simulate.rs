@@ -29,7 +29,8 @@ Examples:
                                                     how often is bulk mail seen where there is none?
   bruit simulate custom --servers 10                what merging ten servers costs in accuracy
 
-Ctrl-C ends a run after the rounds in hand and prints what they gave.";
+Ctrl-C ends a run after the rounds in hand, prints what they gave, writes no file and exits with code 130;
+a second Ctrl-C leaves at once.";
 
 /// What `bruit simulate` is asked.
 #[derive(Debug, clap::Args)]
@@ -59,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
 #[derive(Debug, clap::Args)]
 struct Common {
     /// What all random choices derive from: the same seed gives the same output
-    #[arg(long, value_name = "S", default_value_t = 2006)]
+    #[arg(long, value_name = "S", value_parser = parse_seed, default_value = "2006", allow_negative_numbers = true)]
     seed: u64,
 
     /// How many threads work; the output does not depend on it [default: one for each processor]
@@ -76,6 +77,10 @@ impl Common {
         let processors = || thread::available_parallelism().map_or(1, usize::from);
         self.threads.unwrap_or_else(|| processors().min(THREADS_MAX as usize))
     }
+}
+
+fn parse_seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "it must be a whole number from 0 to 18446744073709551615".into())
 }
 
 fn parse_threads(text: &str) -> Result<usize, String> {

@@ -4,6 +4,7 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::os::unix::fs::symlink;
 use std::process::{Child, Command, Stdio};
 
 use common::{Folder, json, printed, refused};
@@ -14,7 +15,8 @@ use nix::unistd::Pid;
 #[test]
 fn tables_look_as_in_the_paper() {
     let text = printed(&["simulate", "--experiment", "1", "--rounds", "4"]);
-    assert!(text.starts_with("Experiment 1: each key 20 times, in rounds; 4 rounds\n"));
+    assert!(text.starts_with("Seed 2006, universal hash functions, counts drawn like the paper's in each round\n"));
+    assert!(text.contains("\nExperiment 1: each key 20 times, in rounds; 4 rounds\n"));
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let rows: Vec<_> = text.lines().map(words).filter(|words| words.first().is_some_and(|w| w == "80K")).collect();
     // Mean and deviation for each k, in both extensions, and three reduction rates.
@@ -121,6 +123,11 @@ fn bad_input_is_refused_before_any_work() {
     let inside = folder.path("file/x");
     let (inside, file) = (inside.to_str().unwrap(), folder.path("file"));
     let dir = folder.path("");
+    let long = "a".repeat(300);
+    let [slash, broken, to_dir] = ["x.csv/", "broken", "to-dir"].map(|name| folder.path(name));
+    symlink("nowhere", &broken).unwrap();
+    symlink(folder.path(""), &to_dir).unwrap();
+    let [slash, broken, to_dir] = [&slash, &broken, &to_dir].map(|path| path.to_str().unwrap());
     let cases: &[(&[&str], &str)] = &[
         (&["--experiment", "9"], "1 to 8"),
         (&["--experiment", "0"], "1 to 8"),
@@ -132,7 +139,14 @@ fn bad_input_is_refused_before_any_work() {
         (&["--rounds", "99999999999999999999"], "at most"),
         (&["--threads", "0"], "at least 1"),
         (&["--threads", "1025"], "at most 1024"),
-        (&["--seed", "x"], "seed"),
+        (&["--seed", "x"], "whole number"),
+        (&["--seed", "-1"], "whole number"),
+        (&["--csv", "missing/x.csv"], "missing/x.csv: No such file"),
+        (&["--csv", "name\nof two lines/x.csv"], "of two lines"),
+        (&["--csv", &long], "name too long"),
+        (&["--csv", slash], "x.csv/"),
+        (&["--csv", broken], "broken"),
+        (&["--csv", to_dir], "not a regular file"),
         (&["--csv", inside], "file/x"),
         (&["--csv", dir.to_str().unwrap()], "not a regular file"),
         (&["--plots", inside], "file/x"),
@@ -147,7 +161,22 @@ fn bad_input_is_refused_before_any_work() {
         let line = refused(&[&["simulate"], *arguments, rounds].concat());
         assert!(line.contains(what), "{arguments:?}: {line}");
     }
-    assert_eq!(folder.names(), ["file"]);
+    assert_eq!(folder.names(), ["broken", "file", "to-dir"]);
+}
+
+#[test]
+fn a_link_stays_and_what_it_leads_to_is_replaced() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new();
+    folder.write("results.csv", "old");
+    fs::set_permissions(folder.path("results.csv"), fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("results.csv", folder.path("link")).unwrap();
+    let link = folder.path("link");
+    printed(&["simulate", "--experiment", "2", "--rounds", "1", "--csv", link.to_str().unwrap()]);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(folder.read("results.csv").starts_with(b"experiment,"));
+    let mode = fs::metadata(folder.path("results.csv")).unwrap().permissions().mode();
+    assert_eq!((mode & 0o777, folder.names()), (0o640, vec!["link".to_owned(), "results.csv".to_owned()]));
 }
 
 #[test]
@@ -250,7 +279,12 @@ fn ctrl_c_ends_a_run_and_says_what_was_done() {
     let output = child.wait_with_output().unwrap();
     let line = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{line}");
-    assert!(line.starts_with("bruit: interrupted after ") && line.contains(" of 1,000,000 rounds; "), "{line}");
+    assert!(
+        line.starts_with("bruit: interrupted after ")
+            && line.contains(" of 1,000,000 rounds")
+            && line.ends_with("no file was written\n"),
+        "{line}"
+    );
     assert_eq!(line.lines().count(), 1);
     assert!(folder.names().is_empty(), "neither results nor a part of them");
 }

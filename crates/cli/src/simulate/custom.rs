@@ -12,7 +12,7 @@ use super::study::parse_rounds;
 use super::{Common, Hash, interrupt, json};
 use crate::failure::Failure;
 use crate::progress;
-use crate::quantity::{grouped, human_bytes, parse_count, parse_threshold, scientific, scientific_of_ln};
+use crate::quantity::{counted, grouped, human_bytes, parse_count, parse_threshold, scientific, scientific_of_ln};
 
 const HASHES_DEFAULT: u32 = 6;
 const CELL_BITS_DEFAULT: u32 = 6;
@@ -24,29 +24,30 @@ Counts:
   poisson:10      10 times on average, as independent arrivals make it
   zipf:1.1        arrivals choose keys, the i-th in proportion to i^-1.1, 10 for each key; zipf:1.1:25 has 25
 
-Keys with a count of 0 are not inserted. As many strangers, never inserted, are asked for in every round.";
+Keys with a count of 0 are not inserted. As many strangers, never inserted, are asked for in every round.
+A round may have 200 million insertions, and a run 8 GiB of memory.";
 
 /// What a custom run is asked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub(super) struct Arguments {
-    /// How many keys there are
+    /// How many keys there are: 10000, 10K or 1e4, at most 10M
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "10000", allow_negative_numbers = true)]
     keys: u64,
 
-    /// Cells of the filter; the one-line layout has 128 of 4 bits in a line
+    /// Cells of the filter, at most 2^32; the one-line layout has 128 of 4 bits in a line and rounds up
     #[arg(long, value_name = "M", value_parser = parse_count, default_value = "160000", allow_negative_numbers = true)]
     m: u64,
 
-    /// Hash functions of the classical layout [default: 6]
+    /// Hash functions of the classical layout, at most 64 [default: 6]
     #[arg(long, value_name = "K", value_parser = parse_threshold, allow_negative_numbers = true)]
     k: Option<u32>,
 
-    /// Bits of a cell in the classical layout [default: 6]
+    /// Bits of a cell in the classical layout, at most 16 [default: 6]
     #[arg(long, value_name = "BITS", value_parser = parse_threshold, allow_negative_numbers = true)]
     cell_bits: Option<u32>,
 
-    /// How often each key is inserted
+    /// How often each key is inserted, in one of the forms below
     #[arg(long, value_name = "COUNTS", default_value = "uniform:0:20")]
     counts: Counts,
 
@@ -54,7 +55,7 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t = OrderName::Shuffled)]
     order: OrderName,
 
-    /// Servers that share the insertions at random and merge their filters afterwards
+    /// Servers that share the insertions at random and merge their filters afterwards, at most 1000
     #[arg(long, value_name = "N", value_parser = parse_threshold, default_value = "1", allow_negative_numbers = true)]
     servers: u32,
 
@@ -110,12 +111,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
         (false, _) => print(&result, &options, predictions.as_ref(), output)?,
     }
     output.flush()?;
-    if result.rounds < options.rounds {
-        let (done, asked) = (grouped(result.rounds), grouped(options.rounds));
-        interrupt::report(&format!("after {done} of {asked} rounds; what is printed is of those"));
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
-    }
-    Ok(ExitCode::SUCCESS)
+    let is_whole = result.rounds == options.rounds;
+    Ok(if is_whole { ExitCode::SUCCESS } else { interrupt::report(result.rounds, options.rounds, "") })
 }
 
 impl Arguments {
@@ -208,7 +205,7 @@ fn print(
         grouped(result.insertions.mean().round() as u64)
     )?;
     writeln!(output, "{}", filter_line(options))?;
-    writeln!(output, "{} rounds, seed {}; means ± standard errors\n", grouped(result.rounds), options.seed)?;
+    writeln!(output, "{}, seed {}; means ± standard errors\n", counted(result.rounds, "round"), options.seed)?;
     print_systems(result, options, output)?;
     predictions.map_or(Ok(()), |predictions| predictions.print(output))
 }
@@ -255,6 +252,7 @@ fn with_error(moments: &Moments) -> String {
     match moments.mean() {
         _ if moments.count() == 0 => "-".into(),
         0.0 => "0".into(),
+        mean if moments.count() == 1 => scientific(mean),
         mean => format!("{} ± {:.0e}", scientific(mean), moments.standard_error()),
     }
 }

@@ -1,9 +1,10 @@
 //! The files of a study: whether they can be written is known before the work begins.
 
 use std::fmt::Display;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process;
 
 use bruit_simulation::{Study, plots};
 use tempfile::NamedTempFile;
@@ -20,14 +21,11 @@ pub(super) struct Destinations {
 impl Destinations {
     /// Makes the folder for plots, and tries all places with a file that goes again.
     pub(super) fn prepare(csv: Option<&Path>, plots: Option<&Path>) -> Result<Self, Failure> {
-        if let Some(path) = csv {
-            ensure_replaceable(path)?;
-            new_file_in(folder_of(path)).map_err(|error| refused(path, error))?;
-        }
         if let Some(folder) = plots {
-            fs::create_dir_all(folder).and_then(|()| new_file_in(folder)).map_err(|error| refused(folder, error))?;
+            let made = fs::create_dir_all(folder).and_then(|()| try_out(&trial_in(folder)));
+            made.map_err(|error| refused(folder, error))?;
         }
-        Ok(Self { csv: csv.map(Path::to_owned), plots: plots.map(Path::to_owned) })
+        Ok(Self { csv: csv.map(file_to_write).transpose()?, plots: plots.map(Path::to_owned) })
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -52,12 +50,30 @@ impl Destinations {
     }
 }
 
-/// Refuses to put a file where something else is.
-fn ensure_replaceable(path: &Path) -> Result<(), Failure> {
-    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+/// The file that `path` names, or leads to as a link, if it can be written.
+fn file_to_write(path: &Path) -> Result<PathBuf, Failure> {
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return try_out(path).map(|()| path.to_owned()).map_err(|error| refused(path, error));
+    };
+    // Replacing a link would leave what it leads to as it was.
+    let target = if metadata.is_symlink() { fs::canonicalize(path) } else { Ok(path.to_owned()) };
+    let target = target.map_err(|error| refused(path, error))?;
+    if !target.is_file() {
         return Err(refused(path, "not a regular file"));
     }
-    if path.file_name().is_none() { Err(refused(path, "not the name of a file")) } else { Ok(()) }
+    try_out(&trial_in(folder_of(&target))).map_err(|error| refused(path, error))?;
+    Ok(target)
+}
+
+/// A file in `folder` that is of no other run.
+fn trial_in(folder: &Path) -> PathBuf {
+    folder.join(format!(".bruit-trial-{}", process::id()))
+}
+
+/// Makes a file and takes it away again, to see whether it can be.
+fn try_out(path: &Path) -> std::io::Result<()> {
+    File::create_new(path)?;
+    fs::remove_file(path)
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -69,6 +85,9 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || {
         let mut file = new_file_in(folder_of(path))?;
         file.write_all(bytes)?;
+        if let Ok(replaced) = fs::metadata(path) {
+            fs::set_permissions(file.path(), replaced.permissions())?;
+        }
         file.persist(path).map_err(|error| error.error)
     };
     write().map(drop).map_err(|error| {

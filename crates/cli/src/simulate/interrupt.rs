@@ -1,15 +1,16 @@
 //! Ctrl-C: once to end after the rounds in hand, twice to end at once.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::process;
+use std::process::{self, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 
 use crate::failure::Failure;
+use crate::quantity::grouped;
 
 /// What shells expect of a program ended by Ctrl-C: 128 and the number of the signal.
-pub(super) const EXIT_CODE: u8 = 130;
+const EXIT_CODE: u8 = 130;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -28,8 +29,10 @@ pub(super) fn watch() -> Result<&'static AtomicBool, Failure> {
 }
 
 /// Says on standard error what was done, as `main` says what went wrong.
-pub(super) fn report(what: &str) {
-    say(&format!("interrupted {what}"));
+pub(super) fn report(done: u64, asked: u64, files: &str) -> ExitCode {
+    let printed = if done == 0 { "" } else { "; what is printed is of those" };
+    say(&format!("interrupted after {} of {} rounds{printed}{files}", grouped(done), grouped(asked)));
+    ExitCode::from(EXIT_CODE)
 }
 
 fn say(what: &str) {

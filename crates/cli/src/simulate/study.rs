@@ -20,22 +20,22 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = parse_experiments, default_value = "all")]
     experiment: Experiments,
 
-    /// How often each is repeated, with new hash functions
+    /// How often each is repeated, with new hash functions; at most 100M
     #[arg(long, value_name = "N", value_parser = parse_rounds, default_value = "1000", allow_negative_numbers = true)]
     rounds: u64,
 
     #[command(flatten)]
     common: Common,
 
-    /// Write the results to FILE, as comma-separated values
+    /// Write the results to FILE, as comma-separated values; replaces a file that is there
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 
-    /// Draw the results into files in DIR, as SVG and as PNG
+    /// Draw the results into files in DIR, as SVG and as PNG; replaces those that are there
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
 
-    /// Print the paper's figures beside ours, and the difference in standard errors
+    /// Print the paper's figures beside ours, and the difference in standard errors (in JSON they always are)
     #[arg(long)]
     compare: bool,
 
@@ -75,10 +75,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     if is_whole {
         return Ok(ExitCode::SUCCESS);
     }
-    let (done, asked) = (grouped(study.rounds), grouped(options.rounds));
     let files = if destinations.is_empty() { "" } else { ", and no file was written" };
-    interrupt::report(&format!("after {done} of {asked} rounds; what is printed is of those{files}"));
-    Ok(ExitCode::from(interrupt::EXIT_CODE))
+    Ok(interrupt::report(study.rounds, options.rounds, files))
 }
 
 impl Arguments {
@@ -102,8 +100,8 @@ impl Arguments {
         match (self.common.json, study.rounds) {
             (true, _) => writeln!(output, "{:#}", json::study(study, options))?,
             (false, 0) => {}
-            (false, _) if self.compare => tables::print_comparison(study, output)?,
-            (false, _) => tables::print(study, output)?,
+            (false, _) if self.compare => tables::print_comparison(study, options, output)?,
+            (false, _) => tables::print(study, options, output)?,
         }
         Ok(())
     }

@@ -3,10 +3,12 @@
 use std::io::Write;
 
 use bruit_filters::counting::Extension;
-use bruit_simulation::{ConfigurationResult, ExperimentResult, HASHES, Moments, Study, paper};
+use bruit_simulation::{
+    ConfigurationResult, CountDraws, ExperimentResult, HASHES, Moments, Study, StudyOptions, paper,
+};
 
 use crate::failure::Failure;
-use crate::quantity::{grouped, scientific};
+use crate::quantity::{counted, scientific};
 
 /// Differences up to here are what chance does all the time.
 const NEAR: f64 = 2.0;
@@ -15,7 +17,8 @@ const NEAR: f64 = 2.0;
 const FAR: f64 = 4.5;
 
 /// Every experiment as in the paper: both extensions, and how much the refined one is better.
-pub(super) fn print(study: &Study, output: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn print(study: &Study, options: &StudyOptions, output: &mut impl Write) -> Result<(), Failure> {
+    print_options(options, output)?;
     for result in &study.experiments {
         print_title(study, result, output)?;
         print_rates(result, "False-positive rate (wrong insertions)", |result| &result.rate, output)?;
@@ -28,10 +31,21 @@ pub(super) fn print(study: &Study, output: &mut impl Write) -> Result<(), Failur
     Ok(())
 }
 
+/// What the figures depend on besides the experiment.
+fn print_options(options: &StudyOptions, output: &mut impl Write) -> Result<(), Failure> {
+    let counts = match options.counts {
+        CountDraws::AsPaper => "like the paper's in each round",
+        CountDraws::Free => "freely in each round",
+        CountDraws::Once => "freely, once for all rounds",
+    };
+    writeln!(output, "Seed {}, {} hash functions, counts drawn {counts}\n", options.seed, options.family)?;
+    Ok(())
+}
+
 fn print_title(study: &Study, result: &ExperimentResult, output: &mut impl Write) -> Result<(), Failure> {
     let (number, counts, order) = (result.experiment.number(), result.experiment.counts(), result.experiment.order());
-    let rounds = grouped(study.rounds);
-    writeln!(output, "Experiment {number}: {counts}, {order}; {rounds} rounds\n")?;
+    let rounds = counted(study.rounds, "round");
+    writeln!(output, "Experiment {number}: {counts}, {order}; {rounds}\n")?;
     Ok(())
 }
 
@@ -90,7 +104,8 @@ fn size(m: u64) -> String {
 }
 
 /// Every mean that the paper prints, with its own beside it, and a verdict at the end.
-pub(super) fn print_comparison(study: &Study, output: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn print_comparison(study: &Study, options: &StudyOptions, output: &mut impl Write) -> Result<(), Failure> {
+    print_options(options, output)?;
     let mut distances = Vec::new();
     for result in &study.experiments {
         print_title(study, result, output)?;
@@ -114,7 +129,11 @@ pub(super) fn print_comparison(study: &Study, output: &mut impl Write) -> Result
         }
         writeln!(output)?;
     }
-    print_verdict(&distances, output)
+    print_verdict(&distances, output)?;
+    if study.rounds < paper::ROUNDS {
+        writeln!(output, "In few rounds the rarest errors do not occur, and standard errors say little about them.")?;
+    }
+    Ok(())
 }
 
 /// Draws the eye to the larger differences.
