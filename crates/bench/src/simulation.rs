@@ -1,6 +1,5 @@
-//! The paper's simulation study, against a plain loop over the library's filters.
+//! The paper's simulation study: its speed against a plain loop over the library's filters, and its agreement.
 
-use std::hint::black_box;
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -8,7 +7,7 @@ use std::time::Instant;
 
 use bruit_filters::counting::{CountingFilter, Extension};
 use bruit_filters::hash::{Prime, UniversalHash};
-use bruit_simulation::{CountDraws, Experiment, Family, HASHES, KEYS, Order, StudyOptions, run};
+use bruit_simulation::{CountDraws, Experiment, Family, HASHES, KEYS, Order, Study, StudyOptions, paper, run};
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom as _;
 use rand::{Rng as _, SeedableRng as _};
@@ -36,13 +35,31 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
 
     let threads = thread::available_parallelism().map_or(1, usize::from).min(2);
     let start = Instant::now();
-    black_box(study(FULL_ROUNDS, threads));
+    let full = study(FULL_ROUNDS, threads);
     let note = format!("8 experiments, {FULL_ROUNDS} rounds, {threads} threads");
     let seconds = start.elapsed().as_secs_f64();
-    report.add(Figure::new("full simulation study, seconds", seconds, Target::AtMost(60.0), note))
+    report.add(Figure::new("full simulation study, seconds", seconds, Target::AtMost(60.0), note))?;
+    agreement(&full, report)
 }
 
-fn study(rounds: u64, threads: usize) -> bruit_simulation::Study {
+/// How far the means are from the paper's, in standard errors of the difference.
+fn agreement(study: &Study, report: &mut Report) -> io::Result<()> {
+    let distance = |figure: &paper::Figure| {
+        let result = study.experiments.iter().find(|result| result.experiment == figure.experiment);
+        let mut configurations = result.expect("all experiments were run").configurations.iter();
+        let configuration = configurations.find(|found| (found.m, found.k) == (figure.m, figure.k));
+        figure.distance(&configuration.expect("the paper's sizes were run").extension(figure.extension).rate).abs()
+    };
+    let distances: Vec<f64> = paper::figures().iter().map(distance).collect();
+    let near = distances.iter().filter(|&&distance| distance <= 2.0).count();
+    let largest = distances.iter().copied().fold(0.0, f64::max);
+    let share = near as f64 / distances.len() as f64;
+    let note = format!("{near} of {}, seed {SEED}", distances.len());
+    report.add(Figure::new("means within 2 standard errors of the paper's", share, Target::AtLeast(0.9), note))?;
+    report.add(Figure::new("largest difference, in standard errors", largest, Target::AtMost(4.5), ""))
+}
+
+fn study(rounds: u64, threads: usize) -> Study {
     let experiments = Experiment::ALL.to_vec();
     let (counts, family) = (CountDraws::AsPaper, Family::Universal);
     let options = StudyOptions { experiments, rounds, seed: SEED, counts, family, threads };
