@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::os::unix::fs::symlink;
 use std::process::{Child, Command, Stdio};
 
-use common::{Folder, json, printed, refused};
+use common::{Folder, bruit, json, printed, refused};
 use nix::pty::openpty;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -128,6 +128,8 @@ fn bad_input_is_refused_before_any_work() {
     symlink("nowhere", &broken).unwrap();
     symlink(folder.path(""), &to_dir).unwrap();
     let [slash, broken, to_dir] = [&slash, &broken, &to_dir].map(|path| path.to_str().unwrap());
+    let (both, plot) = (folder.path("both"), folder.path("both/rate-experiment-1.svg"));
+    let (both, plot) = (both.to_str().unwrap(), plot.to_str().unwrap());
     let cases: &[(&[&str], &str)] = &[
         (&["--experiment", "9"], "1 to 8"),
         (&["--experiment", "0"], "1 to 8"),
@@ -143,12 +145,15 @@ fn bad_input_is_refused_before_any_work() {
         (&["--seed", "-1"], "whole number"),
         (&["--csv", "missing/x.csv"], "missing/x.csv: No such file"),
         (&["--csv", "name\nof two lines/x.csv"], "of two lines"),
-        (&["--csv", &long], "name too long"),
+        (&["--csv", &long], "too long"),
         (&["--csv", slash], "x.csv/"),
         (&["--csv", broken], "broken"),
         (&["--csv", to_dir], "not a regular file"),
+        (&["--csv", "/dev/stdout"], "not a place for files"),
+        (&["--csv", both, "--plots", both], "plots are to be written there"),
+        (&["--csv", plot, "--plots", both], "plots are to be written there"),
         (&["--csv", inside], "file/x"),
-        (&["--csv", dir.to_str().unwrap()], "not a regular file"),
+        (&["--csv", dir.to_str().unwrap()], "not the name of a file"),
         (&["--plots", inside], "file/x"),
         (&["--plots", file.to_str().unwrap()], "file"),
         (&["--free-counts", "--one-draw"], "cannot be used with"),
@@ -310,6 +315,18 @@ fn files_are_written_though_nobody_reads_the_tables() {
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
     assert_eq!(folder.names(), ["results.csv"]);
+}
+
+#[test]
+fn tables_are_printed_though_a_file_cannot_be_written() {
+    let folder = Folder::new();
+    let plots = folder.path("plots");
+    fs::create_dir_all(plots.join("rate-experiment-2.svg")).unwrap();
+    let output = bruit(&["simulate", "--experiment", "2", "--rounds", "1", "--plots", plots.to_str().unwrap()]);
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{line}");
+    assert!(line.starts_with("bruit: failed to write ") && line.lines().count() == 1, "{line}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("Reduction rate"));
 }
 
 #[test]

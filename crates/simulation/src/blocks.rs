@@ -8,16 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Rounds in a block: few enough for threads not to wait long at the end, many enough for joining results not to matter.
-const BLOCK_ROUNDS: u64 = 4;
-
-/// Runs `rounds` rounds on `threads` threads, at least one.
+/// Runs `rounds` rounds in blocks of `block_rounds` on `threads` threads, or fewer if there is no work for so many or the
+/// system does not give them.
 ///
 /// Each thread has a worker of its own, which adds a round to a result that starts `empty`. `take` gets every result,
 /// with the number of rounds behind it, in their order. Once `stop` is true no round is begun; those begun are finished,
 /// and what was taken is all rounds from 0 up to some number.
 pub(crate) fn run<T, W: FnMut(u64, &mut T)>(
     rounds: u64,
+    block_rounds: u64,
     threads: usize,
     stop: &AtomicBool,
     worker: impl Fn() -> W + Sync,
@@ -32,12 +31,12 @@ pub(crate) fn run<T, W: FnMut(u64, &mut T)>(
         while !stop.load(Ordering::Relaxed) {
             // Whoever has a number must take its turn, were it with no round: others wait for it.
             let block = next.fetch_add(1, Ordering::Relaxed);
-            let start = block.saturating_mul(BLOCK_ROUNDS);
+            let start = block.saturating_mul(block_rounds);
             if start >= rounds {
                 break;
             }
             let mut result = empty();
-            let wanted = start..rounds.min(start + BLOCK_ROUNDS);
+            let wanted = start..rounds.min(start.saturating_add(block_rounds));
             let begun = wanted.clone().take_while(|_| !stop.load(Ordering::Relaxed));
             let done = begun.map(|round| worker(round, &mut result)).count() as u64;
             if !queue.take(block, done, done < wanted.end - wanted.start, result) {
@@ -46,10 +45,18 @@ pub(crate) fn run<T, W: FnMut(u64, &mut T)>(
         }
     };
     thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(work);
+        for _ in 1..useful_threads(rounds, block_rounds, threads) {
+            // Without it the others do its work.
+            let _ = thread::Builder::new().spawn_scoped(scope, work);
         }
+        work();
     });
+}
+
+/// How many threads have a block to work on, at least one.
+pub(crate) fn useful_threads(rounds: u64, block_rounds: u64, threads: usize) -> usize {
+    let blocks = usize::try_from(rounds.div_ceil(block_rounds)).unwrap_or(usize::MAX);
+    threads.min(blocks).max(1)
 }
 
 /// Where results wait to be taken.
@@ -68,7 +75,7 @@ struct Turn<F> {
 
 impl<F> Queue<F> {
     fn lock(&self) -> MutexGuard<'_, Turn<F>> {
-        // A panic of another thread is passed on when all have left; until then nothing here is half done.
+        // A panic of another thread is passed on when all have left, which this lets them do.
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -80,6 +87,8 @@ impl<F> Queue<F> {
         let waiting = self.turned.wait_while(self.lock(), |turn| turn.block < block && !turn.is_over);
         let mut turn = waiting.unwrap_or_else(PoisonError::into_inner);
         if !turn.is_over {
+            // Should it panic, nothing is taken after it.
+            turn.is_over = true;
             (turn.take)(rounds, result);
             turn.is_over = is_short;
             turn.block += 1;
@@ -114,7 +123,7 @@ mod tests {
             }
         };
         let mut taken = Vec::new();
-        run(rounds, threads, stop, worker, Vec::new, |length, seen: Vec<u64>| {
+        run(rounds, 4, threads, stop, worker, Vec::new, |length, seen: Vec<u64>| {
             assert_eq!(length, seen.len() as u64);
             taken.push(seen);
         });
@@ -152,12 +161,18 @@ mod tests {
     }
 
     #[test]
+    fn no_more_threads_start_than_have_work() {
+        assert_eq!([0, 1, 4, 5, 400].map(|rounds| useful_threads(rounds, 4, 8)), [1, 1, 1, 2, 8]);
+        assert_eq!((useful_threads(u64::MAX, 1, 8), useful_threads(9, 1, 0)), (8, 1));
+    }
+
+    #[test]
     fn nothing_is_run_if_it_is_stopped_before() {
         assert!(taken(10, 2, &AtomicBool::new(true), |_| ()).is_empty());
     }
 
     #[test]
-    #[should_panic(expected = "a scoped thread panicked")]
+    #[should_panic]
     fn a_panic_on_one_thread_ends_all() {
         taken(u64::MAX, 3, &AtomicBool::new(false), |round| assert_ne!(round, 50));
     }

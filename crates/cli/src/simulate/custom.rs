@@ -105,17 +105,31 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     let result = run_custom(&options, &|| bar.inc(1), stop).map_err(|error| Failure::BadInput(error.to_string()))?;
     bar.finish_and_clear();
     let predictions = Predictions::new(&result, &options);
-    match (arguments.common.json, result.rounds) {
-        (true, _) => writeln!(output, "{:#}", json::custom(&result, &options, predictions.as_ref()))?,
-        (false, 0) => {}
-        (false, _) => print(&result, &options, predictions.as_ref(), output)?,
+    let printed = arguments.print(&result, &options, predictions.as_ref(), output);
+    if result.rounds < options.rounds {
+        // Whether or not somebody reads it to the end, the run was interrupted.
+        return Ok(interrupt::report(result.rounds, options.rounds, ""));
     }
-    output.flush()?;
-    let is_whole = result.rounds == options.rounds;
-    Ok(if is_whole { ExitCode::SUCCESS } else { interrupt::report(result.rounds, options.rounds, "") })
+    printed.map(|()| ExitCode::SUCCESS)
 }
 
 impl Arguments {
+    fn print(
+        &self,
+        result: &CustomResult,
+        options: &CustomOptions,
+        predictions: Option<&Predictions>,
+        output: &mut impl Write,
+    ) -> Result<(), Failure> {
+        match (self.common.json, result.rounds) {
+            (true, _) => writeln!(output, "{:#}", json::custom(result, options, predictions))?,
+            (false, 0) => {}
+            (false, _) => print(result, options, predictions, output)?,
+        }
+        output.flush()?;
+        Ok(())
+    }
+
     fn options(&self) -> Result<CustomOptions, Failure> {
         if self.layout == LayoutName::OneLine && (self.k.is_some() || self.cell_bits.is_some() || self.hash.is_some()) {
             let what =

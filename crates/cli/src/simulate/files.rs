@@ -1,10 +1,9 @@
-//! The files of a study: whether they can be written is known before the work begins.
+//! The files of a study: what can be known about whether they can be written is known before the work begins.
 
 use std::fmt::Display;
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process;
 
 use bruit_simulation::{Study, plots};
 use tempfile::NamedTempFile;
@@ -21,11 +20,16 @@ pub(super) struct Destinations {
 impl Destinations {
     /// Makes the folder for plots, and tries all places with a file that goes again.
     pub(super) fn prepare(csv: Option<&Path>, plots: Option<&Path>) -> Result<Self, Failure> {
-        if let Some(folder) = plots {
-            let made = fs::create_dir_all(folder).and_then(|()| try_out(&trial_in(folder)));
-            made.map_err(|error| refused(folder, error))?;
+        if let Some(path) = csv {
+            if plots.is_some_and(|folder| path == folder || folder_of(path) == folder && is_picture(path)) {
+                return Err(refused(path, "plots are to be written there"));
+            }
+            ensure_writable(path)?;
         }
-        Ok(Self { csv: csv.map(file_to_write).transpose()?, plots: plots.map(Path::to_owned) })
+        if let Some(folder) = plots {
+            fs::create_dir_all(folder).and_then(|()| try_out(folder)).map_err(|error| refused(folder, error))?;
+        }
+        Ok(Self { csv: csv.map(Path::to_owned), plots: plots.map(Path::to_owned) })
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -50,30 +54,41 @@ impl Destinations {
     }
 }
 
-/// The file that `path` names, or leads to as a link, if it can be written.
-fn file_to_write(path: &Path) -> Result<PathBuf, Failure> {
-    let Ok(metadata) = fs::symlink_metadata(path) else {
-        return try_out(path).map(|()| path.to_owned()).map_err(|error| refused(path, error));
-    };
-    // Replacing a link would leave what it leads to as it was.
-    let target = if metadata.is_symlink() { fs::canonicalize(path) } else { Ok(path.to_owned()) };
-    let target = target.map_err(|error| refused(path, error))?;
-    if !target.is_file() {
+/// Refuses what is no file, and a place for one that cannot be written.
+fn ensure_writable(path: &Path) -> Result<(), Failure> {
+    // Links like /dev/stdout may lead to the file that our own output goes to.
+    if path.is_symlink() && (path.starts_with("/dev") || path.starts_with("/proc")) {
+        return Err(refused(path, "not a place for files"));
+    }
+    let target = resolved(path).map_err(|error| refused(path, error))?;
+    if target.exists() && !target.is_file() {
         return Err(refused(path, "not a regular file"));
     }
-    try_out(&trial_in(folder_of(&target))).map_err(|error| refused(path, error))?;
-    Ok(target)
+    if target.exists() {
+        OpenOptions::new().write(true).open(&target).map_err(|error| refused(path, error))?;
+    }
+    try_out(folder_of(&target)).map_err(|error| refused(path, error))
 }
 
-/// A file in `folder` that is of no other run.
-fn trial_in(folder: &Path) -> PathBuf {
-    folder.join(format!(".bruit-trial-{}", process::id()))
+/// What `path` names, or leads to as a link: replacing a link would leave that as it was.
+fn resolved(path: &Path) -> io::Result<PathBuf> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_symlink() => fs::canonicalize(path),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ if path.as_os_str().as_encoded_bytes().ends_with(b"/") => Err(io::Error::other("not the name of a file")),
+        _ => Ok(path.to_owned()),
+    }
 }
 
-/// Makes a file and takes it away again, to see whether it can be.
-fn try_out(path: &Path) -> std::io::Result<()> {
-    File::create_new(path)?;
-    fs::remove_file(path)
+/// Makes a file in `folder` and takes it away again.
+fn try_out(folder: &Path) -> io::Result<()> {
+    fs::metadata(folder)?;
+    // What went wrong, without the name of that file.
+    new_file_in(folder).map(drop).map_err(|error| error.kind().into())
+}
+
+fn is_picture(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "svg" || extension == "png")
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -83,12 +98,13 @@ fn folder_of(path: &Path) -> &Path {
 /// Puts a file in its place once it is whole.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || {
-        let mut file = new_file_in(folder_of(path))?;
+        let target = resolved(path)?;
+        let mut file = new_file_in(folder_of(&target))?;
         file.write_all(bytes)?;
-        if let Ok(replaced) = fs::metadata(path) {
+        if let Ok(replaced) = fs::metadata(&target) {
             fs::set_permissions(file.path(), replaced.permissions())?;
         }
-        file.persist(path).map_err(|error| error.error)
+        file.persist(target).map_err(|error| error.error)
     };
     write().map(drop).map_err(|error| {
         Failure::Other(anyhow::Error::new(error).context(format!("failed to write {}", path.display())))
@@ -96,7 +112,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// A file that goes again unless it is kept, as readable as other new files.
-fn new_file_in(folder: &Path) -> std::io::Result<NamedTempFile> {
+fn new_file_in(folder: &Path) -> io::Result<NamedTempFile> {
     use std::os::unix::fs::PermissionsExt as _;
     let permissions = fs::Permissions::from_mode(0o666);
     tempfile::Builder::new().prefix(".bruit-").permissions(permissions).tempfile_in(folder)

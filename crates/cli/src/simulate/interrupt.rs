@@ -13,19 +13,30 @@ use crate::quantity::grouped;
 const EXIT_CODE: u8 = 130;
 
 static STOP: AtomicBool = AtomicBool::new(false);
+static IGNORED: AtomicBool = AtomicBool::new(false);
 
 /// True from the first Ctrl-C on.
 pub(super) fn watch() -> Result<&'static AtomicBool, Failure> {
     let stop_or_leave = || {
+        if IGNORED.load(Ordering::Relaxed) {
+            return;
+        }
         if STOP.swap(true, Ordering::Relaxed) {
             process::exit(EXIT_CODE.into());
         }
         if io::stderr().is_terminal() {
+            // In place of the progress bar.
+            let _ = write!(io::stderr().lock(), "\r\x1b[2K");
             say("finishing the rounds in hand; Ctrl-C again leaves at once");
         }
     };
     ctrlc::set_handler(stop_or_leave).context("failed to watch for Ctrl-C").map_err(Failure::Other)?;
     Ok(&STOP)
+}
+
+/// From here on Ctrl-C does nothing: what is left is short, and half of it would be of no use.
+pub(super) fn ignore() {
+    IGNORED.store(true, Ordering::Relaxed);
 }
 
 /// Says on standard error what was done, as `main` says what went wrong.

@@ -64,19 +64,21 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     let study = study.map_err(|error| Failure::BadInput(error.to_string()))?;
     bar.finish_and_clear();
 
-    // Files come first: whoever reads the tables may leave before their end.
-    let is_whole = study.rounds == options.rounds;
-    let written = if is_whole { destinations.write(&study)? } else { Vec::new() };
+    if study.rounds < options.rounds {
+        // Whether or not somebody reads it to the end, the run was interrupted.
+        let _ = arguments.print(&study, &options, output);
+        let files = if destinations.is_empty() { "" } else { ", and no file was written" };
+        return Ok(interrupt::report(study.rounds, options.rounds, files));
+    }
+    interrupt::ignore();
+    // Files come first, as whoever reads the tables may leave before their end; but the tables come in any case.
+    let written = destinations.write(&study);
     arguments.print(&study, &options, output)?;
-    if !arguments.common.json {
-        written.iter().try_for_each(|path| writeln!(output, "Written: {}", path.display()))?;
+    for path in written?.iter().filter(|_| !arguments.common.json) {
+        writeln!(output, "Written: {}", path.display())?;
     }
     output.flush()?;
-    if is_whole {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let files = if destinations.is_empty() { "" } else { ", and no file was written" };
-    Ok(interrupt::report(study.rounds, options.rounds, files))
+    Ok(ExitCode::SUCCESS)
 }
 
 impl Arguments {
@@ -100,9 +102,10 @@ impl Arguments {
         match (self.common.json, study.rounds) {
             (true, _) => writeln!(output, "{:#}", json::study(study, options))?,
             (false, 0) => {}
-            (false, _) if self.compare => tables::print_comparison(study, options, output)?,
+            (false, 2..) if self.compare => tables::print_comparison(study, options, output)?,
             (false, _) => tables::print(study, options, output)?,
         }
+        output.flush()?;
         Ok(())
     }
 }

@@ -25,6 +25,10 @@ use crate::positions::{PositionTable, draw_keys};
 use crate::sequence::Sequence;
 use crate::{Moments, OptionsError, blocks};
 
+/// Every round is handed on by itself: it may take a minute, and a run that is stopped drops what comes after the first
+/// block that is not whole.
+const BLOCK_ROUNDS: u64 = 1;
+
 /// What a custom run found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CustomResult {
@@ -86,10 +90,11 @@ pub fn run_custom(
     };
     let empty = || CustomResult::empty(options);
     let mut total = empty();
-    blocks::run(options.rounds, options.threads, stop, worker, empty, |rounds, result: CustomResult| {
+    let take = |rounds, result: CustomResult| {
         total.rounds += rounds;
         total.merge(&result);
-    });
+    };
+    blocks::run(options.rounds, BLOCK_ROUNDS, options.threads, stop, worker, empty, take);
     Ok(total)
 }
 

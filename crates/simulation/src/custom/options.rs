@@ -4,6 +4,8 @@ use std::fmt;
 
 use bruit_filters::counting::{CELL_BITS_MAX, HASHES_MAX, LINE_CELLS};
 
+use super::BLOCK_ROUNDS;
+use crate::blocks::useful_threads;
 use crate::options::{OptionsError, check_rounds_and_threads, within};
 use crate::{Counts, Family, Order};
 
@@ -132,6 +134,7 @@ impl CustomOptions {
         // Twice the mean leaves room for skewed draws.
         let insertions = if self.order == Order::Shuffled { 2 * u128::from(self.insertions()) } else { 0 };
         let thread = places + filter * self.filters() + 4 * (insertions + keys);
-        u64::try_from(thread * self.threads as u128).unwrap_or(u64::MAX)
+        let threads = useful_threads(self.rounds, BLOCK_ROUNDS, self.threads) as u128;
+        u64::try_from(thread * threads).unwrap_or(u64::MAX)
     }
 }
