@@ -330,6 +330,18 @@ fn tables_are_printed_though_a_file_cannot_be_written() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_told_though_nobody_reads_the_tables() {
+    let folder = Folder::new();
+    let plots = folder.path("plots");
+    fs::create_dir_all(plots.join("rate-experiment-2.svg")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    command.args(["simulate", "--experiment", "2", "--rounds", "1", "--plots", plots.to_str().unwrap()]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(1));
+}
+
+#[test]
 fn ctrl_c_ends_a_custom_run_too() {
     let child = start(&["custom", "--rounds", "1000000", "--json"], Stdio::piped());
     interrupt(&child);

@@ -72,9 +72,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     }
     interrupt::ignore();
     // Files come first, as whoever reads the tables may leave before their end; but the tables come in any case.
-    let written = destinations.write(&study);
-    arguments.print(&study, &options, output)?;
-    for path in written?.iter().filter(|_| !arguments.common.json) {
+    let (written, printed) = (destinations.write(&study), arguments.print(&study, &options, output));
+    let written = written?;
+    printed?;
+    for path in written.iter().filter(|_| !arguments.common.json) {
         writeln!(output, "Written: {}", path.display())?;
     }
     output.flush()?;
