@@ -75,8 +75,8 @@ impl Experiment {
 
 /// What the paper's figures give away about its counts.
 ///
-/// *How many were not zero:* its intuitive rate is (1 − e^(−kn/m))^k, and solving that for n gives 9,463 in experiment 4
-/// for every k at m = 80K, where 9,524 ± 21 would be expected; and 9,744 in experiment 8.
+/// *How many were not zero:* its intuitive rate is (1 − e^(−kn/m))^k, and solving that for n gives 9,463 ± 7 in experiment 4
+/// at m = 80K, where 9,524 ± 21 would be expected; and about 9,744 in experiment 8.
 ///
 /// *Their sum:* a rate of few errors is a small whole number divided by 1,000 times the sum, so 1.501E-7 and 2.402E-7 in
 /// experiments 4 and 5 can only be 15 and 24 over 99,9xx. All such rates together leave 99,907 to 99,912; 99,560 to 99,568

@@ -176,7 +176,7 @@ fn what_is_a_share_of_nothing_has_no_mean() {
     assert_eq!((refined.false_bulk.count(), refined.strangers_bulk.count()), (0, 20));
 }
 
-/// A round can take a minute, and whoever stops a run does not want to wait for several.
+/// A round can take minutes, and whoever stops a run does not want to wait for several.
 #[test]
 fn a_run_stops_between_rounds() {
     let stop = AtomicBool::new(false);

@@ -25,7 +25,7 @@ use crate::positions::{PositionTable, draw_keys};
 use crate::sequence::Sequence;
 use crate::{Moments, OptionsError, blocks};
 
-/// Every round is handed on by itself: it may take a minute, and a run that is stopped drops what comes after the first
+/// Every round is handed on by itself: it may take minutes, and a run that is stopped drops what comes after the first
 /// block that is not whole.
 const BLOCK_ROUNDS: u64 = 1;
 

@@ -18,7 +18,7 @@ pub const CELLS_MAX: u64 = 1 << 32;
 /// The most servers that split the traffic of a round.
 pub const SERVERS_MAX: u32 = 1000;
 
-/// The most insertions of a round, on average: a round of so many takes about a minute.
+/// The most insertions of a round, on average: a round of so many takes three minutes.
 pub const INSERTIONS_MAX: u64 = 200_000_000;
 
 /// The most memory that all threads together may take.
