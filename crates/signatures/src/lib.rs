@@ -1,0 +1,6 @@
+//! From raw mail to what the network compares: signatures, one module per scheme.
+//!
+//! A message is bytes as received. Every scheme takes those bytes and gives its signatures; none reads a file, a clock or
+//! the network, and no byte of a message can make one panic, or take more than bounded time and memory.
+#![deny(clippy::unwrap_used, clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
