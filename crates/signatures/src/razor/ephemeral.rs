@@ -1,0 +1,197 @@
+//! Engine 4: SHA-1 of two sections of a text, whose places are drawn from the server's seed.
+//!
+//! All arithmetic is in doubles and in the client's order, as a rounded last bit may move a section by a byte.
+
+use memchr::memmem;
+use sha1::{Digest, Sha1};
+
+use super::ep4::Ep4;
+use super::signature::E4Signature;
+use super::text::{head, is_blank, is_false, tail};
+
+/// How many line numbers are drawn; sections go from the second to the third and from the fourth to the fifth.
+const PLACES: u8 = 6;
+
+/// Sections that are not longer than this together are too little: the whole text is signed instead.
+const SECTIONS_BYTES_MIN: usize = 128;
+
+/// The e4 signature of `text`.
+pub(super) fn sign(text: &[u8], ep4: &Ep4) -> E4Signature {
+    let lines = Lines::new(text, ep4.separator());
+    let mut random = Drand48::new(ep4.seed());
+    let [_, first, second, third, fourth, _] = line_numbers(&mut random, lines.0.len());
+    let offsets = [percentages(&mut random), percentages(&mut random)];
+    let [one, two] = [(first, second, offsets[0]), (third, fourth, offsets[1])]
+        .map(|(start, end, offsets)| lines.section(start, end, offsets));
+    let is_enough = one.len() + two.len() > SECTIONS_BYTES_MIN;
+    let is_nothing = [&one, &two].iter().all(|section| !section.is_empty() && is_blank(section));
+    E4Signature(match (is_enough, is_nothing) {
+        (true, true) => sha1(&[]),
+        (true, false) => sha1(&[&one, &two]),
+        (false, _) => sha1(&[text]),
+    })
+}
+
+fn sha1(pieces: &[&[u8]]) -> [u8; 20] {
+    let hash = pieces.iter().fold(Sha1::new(), |hash, piece| hash.chain_update(piece));
+    hash.finalize().into()
+}
+
+/// Six line numbers of a text of `count` lines, one in each sixth of it.
+fn line_numbers(random: &mut Drand48, count: usize) -> [usize; PLACES as usize] {
+    let width = 100.0 / f64::from(PLACES);
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0].map(|place| {
+        let percentage = random.below(width) + place * width;
+        portion(percentage, count)
+    })
+}
+
+/// Where in a range of lines a section starts and ends: one place in each half.
+fn percentages(random: &mut Drand48) -> [f64; 2] {
+    [0.0, 1.0].map(|half| random.below(50.0) + half * 50.0)
+}
+
+/// So many per cent of `whole`, without the fraction.
+fn portion(percentage: f64, whole: usize) -> usize {
+    (percentage * whole as f64 / 100.0) as usize
+}
+
+/// A text cut at its separator, without empty lines at the end.
+struct Lines<'a>(Vec<&'a [u8]>);
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a [u8], separator: &[u8]) -> Self {
+        let mut lines = Vec::new();
+        let mut start = 0;
+        for end in memmem::find_iter(text, separator) {
+            lines.push(tail(head(text, end), start));
+            start = end + separator.len();
+        }
+        lines.push(tail(text, start));
+        let count = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+        lines.truncate(count);
+        Self(lines)
+    }
+
+    /// A line; empty if it is missing.
+    fn line(&self, number: usize) -> &'a [u8] {
+        self.0.get(number).copied().unwrap_or_default()
+    }
+
+    /// The numbers and lengths of the lines from `start` to `end` that Perl takes for something.
+    fn lengths(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, usize)> {
+        (start..=end)
+            .map(|number| (number, self.line(number)))
+            .filter(|(_, line)| !is_false(line))
+            .map(|(number, line)| (number, line.len()))
+    }
+
+    /// What lies between two percentages of the lines from `start` to `end`, whose separators do not count.
+    fn section(&self, start: usize, end: usize, percentages: [f64; 2]) -> Vec<u8> {
+        let length = self.lengths(start, end).map(|(_, length)| length).sum();
+        let [from, to] = percentages.map(|percentage| portion(percentage, length));
+        let [from, to] = self.places(start, end, from, to);
+        if from.line != to.line {
+            self.between(from, to)
+        } else if is_false(self.line(from.line)) {
+            Vec::new()
+        } else {
+            substring(self.line(from.line), from.column, to.column as i64 - from.column as i64 + 1).to_vec()
+        }
+    }
+
+    /// Where the section from offset `from` to offset `to` starts and ends.
+    ///
+    /// An offset at the very end of a line is column 0 of that line to the client, which then looks at the next line
+    /// once more: it finds a negative column there, and settles on the start of that line.
+    fn places(&self, start: usize, end: usize, from: usize, to: usize) -> [Place; 2] {
+        let mut places = [Place::default(), Place::default()];
+        let (mut found_from, mut found_to) = (false, false);
+        let mut passed = 0;
+        for (line, length) in self.lengths(start, end) {
+            let [place_from, place_to] = &mut places;
+            if passed + length > from && !found_from {
+                *place_from = Place { line, column: from.saturating_sub(passed) };
+                found_from = from != passed;
+            }
+            if passed + length > to {
+                *place_to = Place { line, column: to.saturating_sub(passed) };
+                found_to = to != passed;
+            }
+            if found_to {
+                break;
+            }
+            passed += length;
+        }
+        places
+    }
+
+    /// The text from one place to another on a later line. If the end was never found, only the first line counts.
+    fn between(&self, from: Place, to: Place) -> Vec<u8> {
+        let mut text = tail(self.line(from.line), from.column).to_vec();
+        for number in from.line + 1..to.line {
+            text.extend_from_slice(self.line(number));
+        }
+        text.extend_from_slice(head(self.line(to.line), to.column));
+        text
+    }
+}
+
+/// A byte of a line.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+/// Perl's `substr`: a negative count leaves that many bytes off the end.
+fn substring(text: &[u8], start: usize, count: i64) -> &[u8] {
+    let text = tail(text, start);
+    let length = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    head(text, if count < 0 { text.len().saturating_sub(length) } else { length })
+}
+
+/// The generator of POSIX drand48: 48 bits, linear congruential.
+pub(super) struct Drand48(u64);
+
+impl Drand48 {
+    const MASK: u64 = (1 << 48) - 1;
+
+    pub(super) fn new(seed: u32) -> Self {
+        Self((u64::from(seed) << 16) + 0x330E)
+    }
+
+    /// The next number from 0 to `limit`.
+    pub(super) fn below(&mut self, limit: f64) -> f64 {
+        self.0 = self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & Self::MASK;
+        limit * (self.0 as f64 / (1u64 << 48) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_with_the_last_that_is_not_empty() {
+        let lines = |text: &'static str| Lines::new(text.as_bytes(), b"\n").0.len();
+        assert_eq!([lines(""), lines("\n\n"), lines("a"), lines("\na\n\n"), lines("a\n\nb")], [0, 0, 1, 2, 3]);
+        assert_eq!(Lines::new(b"a\r\nb\rc", b"\r\n").0, [&b"a"[..], b"b\rc"]);
+    }
+
+    #[test]
+    fn a_negative_count_leaves_bytes_off_the_end() {
+        assert_eq!(substring(b"abcdef", 2, 3), b"cde");
+        assert_eq!(substring(b"abcdef", 2, 30), b"cdef");
+        assert_eq!(substring(b"abcdef", 2, 0), b"");
+        assert_eq!(substring(b"abcdef", 2, -1), b"cde");
+        assert_eq!(substring(b"abcdef", 2, -9), b"");
+    }
+
+    #[test]
+    fn a_short_text_is_signed_whole() {
+        let seeds = ["7542-10", "9911-10"].map(|ep4| sign(b"short\ntext", &ep4.parse().unwrap()));
+        assert_eq!(seeds, [E4Signature(sha1(&[b"short\ntext"])); 2]);
+        assert_eq!(sign(b"", &Ep4::default()), E4Signature(sha1(&[])));
+    }
+}

@@ -1,0 +1,163 @@
+//! HTML undone the client's way: a guess whether a part is HTML, and a small machine that strips it.
+//!
+//! Both see the whole part, header included, as a C string: it ends at the first NUL.
+
+use memchr::memchr;
+
+use super::entities;
+use super::text::{head, is_space, tail};
+
+/// The tags by which a part is taken for HTML. Names end at the first character that is no letter.
+const TAGS: &[&str] = &[
+    "html", "body", "a", "font", "table", "head", "base", "meta", "td", "tr", "style", "img", "object", "br", "b", "i",
+    "span", "div", "form", "input", "button", "frame", "iframe", "tbody", "col", "th", "hr", "xml", "script", "pre",
+    "param", "applet", "center", "area", "map", "em", "embed", "xmp", "sub", "sup",
+];
+
+/// Whether `part` has one of the [`TAGS`].
+pub(super) fn is_html(part: &[u8]) -> bool {
+    let mut rest = c_string(part);
+    while let Some(start) = memchr(b'<', rest) {
+        rest = tail(rest, start + 1);
+        let name = tag_name(rest);
+        if name.is_empty() {
+            continue;
+        }
+        // If this tag has no end, then neither has any that follows.
+        let Some(end) = memchr(b'>', rest) else { return false };
+        if TAGS.iter().any(|tag| name.eq_ignore_ascii_case(tag.as_bytes())) {
+            return true;
+        }
+        rest = tail(rest, end + 1);
+    }
+    false
+}
+
+/// The letters behind a `<`, one `!` or `/`, and white space.
+fn tag_name(text: &[u8]) -> &[u8] {
+    let text = text.strip_prefix(b"!").or_else(|| text.strip_prefix(b"/")).unwrap_or(text);
+    let text = tail(text, text.iter().take_while(|&&byte| is_space(byte)).count());
+    head(text, text.iter().take_while(|byte| byte.is_ascii_alphabetic()).count())
+}
+
+/// `part` without tags and comments, with named characters in their place. Its last byte is lost.
+pub(super) fn strip(part: &[u8]) -> Vec<u8> {
+    let mut stripper = Stripper::default();
+    let mut rest = c_string(head(part, part.len().saturating_sub(1)));
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = tail(behind, stripper.take(byte, behind));
+    }
+    stripper.text
+}
+
+/// What C makes of it.
+fn c_string(text: &[u8]) -> &[u8] {
+    head(text, memchr(0, text).unwrap_or(text.len()))
+}
+
+/// Where in the markup we are.
+#[derive(Default)]
+struct Stripper {
+    /// What was outside.
+    text: Vec<u8>,
+    in_tag: bool,
+    /// In a tag that begins with `<!`.
+    in_declaration: bool,
+    /// What ends the present quotation; a comment is one by `-`.
+    quote: Option<u8>,
+    last: u8,
+}
+
+impl Stripper {
+    /// Takes one byte, and tells how many of the `behind` ones went with it.
+    fn take(&mut self, byte: u8, behind: &[u8]) -> usize {
+        let taken = match (self.quote, byte) {
+            (Some(quote), _) => self.take_quoted(byte, quote),
+            (None, b'<') => self.open_tag(behind),
+            (None, b'>') => self.close_tag(),
+            (None, b'-') if self.in_declaration && self.last == b'-' => self.open_quote(byte),
+            (None, b'"' | b'\'') if self.in_tag => self.open_quote(byte),
+            // Even in a tag.
+            (None, b'&') => self.put_entity(behind),
+            _ => self.put(byte),
+        };
+        self.last = byte;
+        taken
+    }
+
+    fn take_quoted(&mut self, byte: u8, quote: u8) -> usize {
+        if byte == quote && (byte != b'-' || self.last == b'-') {
+            self.quote = None;
+        }
+        0
+    }
+
+    /// Takes the byte behind the `<` too, whatever it is.
+    fn open_tag(&mut self, behind: &[u8]) -> usize {
+        self.in_tag = true;
+        if behind.starts_with(b"!") {
+            self.in_declaration = true;
+        }
+        1
+    }
+
+    fn close_tag(&mut self) -> usize {
+        self.in_tag = false;
+        self.in_declaration = false;
+        0
+    }
+
+    fn open_quote(&mut self, byte: u8) -> usize {
+        self.quote = Some(byte);
+        0
+    }
+
+    fn put(&mut self, byte: u8) -> usize {
+        if !self.in_tag {
+            self.text.push(byte);
+        }
+        0
+    }
+
+    fn put_entity(&mut self, behind: &[u8]) -> usize {
+        let Some((byte, length)) = entities::at_start(behind) else {
+            self.text.push(b'&');
+            return 0;
+        };
+        self.text.push(byte);
+        length + usize::from(behind.get(length) == Some(&b';'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_some_tags_make_html() {
+        for html in ["<b>", "x < \t\x0bBODY y>", "</ a>", "<!b1>", "<p><i>", "<b <b>"] {
+            assert!(is_html(html.as_bytes()), "{html}");
+        }
+        for text in ["", "<", "<p>", "<b", "<1b>", "<bb>", "<! /b>", "<p <b>", "\0<b>", "<b\0>"] {
+            assert!(!is_html(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_million_open_tags_take_no_time() {
+        assert!(!is_html(&b"<p".repeat(1_000_000)));
+        assert!(!is_html(&b"<p>".repeat(1_000_000)));
+    }
+
+    #[test]
+    fn the_last_byte_is_lost() {
+        assert_eq!(strip(b"<b>x</b>yz"), b"xy");
+        assert_eq!(strip(b""), b"");
+        assert_eq!(strip(b"<b>x\0yz"), b"x");
+    }
+
+    #[test]
+    fn named_characters_need_no_semicolon_and_no_text() {
+        assert_eq!(strip(b"&lt;&copyx&bogus;<a &gt>&.."), b"<\xa9x&bogus;>&.");
+    }
+}

@@ -1,0 +1,82 @@
+//! Small questions about bytes, answered as Perl's regular expressions answer them for a byte string.
+
+use memchr::memchr_iter;
+
+/// Cuts at the first blank line: LF, any number of CR, LF. Before it is the header, without its last LF; behind it the
+/// body. Without a blank line all is header.
+pub(super) fn split_at_blank_line(text: &[u8]) -> (&[u8], Option<&[u8]>) {
+    for newline in memchr_iter(b'\n', text) {
+        let rest = tail(text, newline + 1);
+        if let Some(body) = after_line_end(rest) {
+            return (head(text, newline), Some(body));
+        }
+    }
+    (text, None)
+}
+
+/// What follows any number of CR and an LF, if `text` begins so.
+pub(super) fn after_line_end(text: &[u8]) -> Option<&[u8]> {
+    let returns = text.iter().take_while(|&&byte| byte == b'\r').count();
+    tail(text, returns).strip_prefix(b"\n")
+}
+
+/// Whether Perl takes `text` for false: it is empty, or the digit zero.
+pub(super) fn is_false(text: &[u8]) -> bool {
+    matches!(text, b"" | b"0")
+}
+
+/// What `\s` matches.
+pub(super) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+/// Whether there is nothing but white space.
+pub(super) fn is_blank(text: &[u8]) -> bool {
+    text.iter().all(|&byte| is_space(byte))
+}
+
+/// Whether `text` begins with `prefix` in any case.
+pub(super) fn starts_with_ignoring_case(text: &[u8], prefix: &[u8]) -> bool {
+    text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
+/// Where `needle` first occurs in any case. Needles are short words: what each place costs is bounded by their length.
+pub(super) fn find_ignoring_case(text: &[u8], needle: &[u8]) -> Option<usize> {
+    text.windows(needle.len()).position(|window| window.eq_ignore_ascii_case(needle))
+}
+
+/// Whether a line of `text` begins with `prefix` in any case.
+pub(super) fn has_line_ignoring_case(text: &[u8], prefix: &[u8]) -> bool {
+    text.split(|&byte| byte == b'\n').any(|line| starts_with_ignoring_case(line, prefix))
+}
+
+/// `text` up to `end`, all of it if there is less.
+pub(super) fn head(text: &[u8], end: usize) -> &[u8] {
+    text.get(..end).unwrap_or(text)
+}
+
+/// `text` from `start` on, nothing if there is less.
+pub(super) fn tail(text: &[u8], start: usize) -> &[u8] {
+    text.get(start..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blank_line_may_hold_carriage_returns() {
+        assert_eq!(split_at_blank_line(b"a\nb\n\r\r\nc\n\nd"), (&b"a\nb"[..], Some(&b"c\n\nd"[..])));
+        assert_eq!(split_at_blank_line(b"a\r\n\r\n"), (&b"a\r"[..], Some(&b""[..])));
+        assert_eq!(split_at_blank_line(b"\n\nc"), (&b""[..], Some(&b"c"[..])));
+        assert_eq!(split_at_blank_line(b"a\n \nb"), (&b"a\n \nb"[..], None));
+    }
+
+    #[test]
+    fn prefixes_of_lines_are_found_in_any_case() {
+        assert!(has_line_ignoring_case(b"x\nCONTENT-y", b"content-"));
+        assert!(!has_line_ignoring_case(b"x content-y", b"content-"));
+        assert_eq!(find_ignoring_case(b"x Content-y", b"content-"), Some(2));
+        assert_eq!(find_ignoring_case(b"cont", b"content-"), None);
+    }
+}
