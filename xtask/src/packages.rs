@@ -11,12 +11,20 @@ use crate::command;
 use crate::test::Stage;
 
 /// The Debian packages beyond a Rust toolchain and its linker. A stage that needs another program adds a row.
-const PACKAGES: &[Package] = &[Package {
-    name: "g++",
-    program: "c++",
-    stage: Stage::Fuzz,
-    reason: "libFuzzer is C++, compiled with the fuzz targets",
-}];
+const PACKAGES: &[Package] = &[
+    Package {
+        name: "g++",
+        program: "c++",
+        stage: Stage::Fuzz,
+        reason: "libFuzzer is C++, compiled with the fuzz targets",
+    },
+    Package {
+        name: "razor",
+        program: "razor-check",
+        stage: Stage::Nextest,
+        reason: "our Razor signatures are compared with those of the original client",
+    },
+];
 
 /// The extensions of cargo that stages call.
 const TOOLS: &[Tool] = &[
