@@ -1,0 +1,96 @@
+//! What Fuz1 keeps of a link: its scheme and the last two labels of its host. Paths and names differ from copy to copy.
+
+use super::punycode;
+
+const SCHEMES: [&[u8]; 2] = [b"http://", b"https://"];
+
+/// How many labels of a host count, from its end.
+const LABELS: usize = 2;
+
+/// The letters of the link at the start of `text`, and what follows the link.
+pub(super) fn at_start(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let scheme = SCHEMES
+        .iter()
+        .find(|scheme| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))?;
+    let rest = text.get(scheme.len()..)?;
+    let length = rest.iter().position(|&byte| ends_link(byte)).unwrap_or(rest.len());
+    let (link, behind) = rest.split_at_checked(length)?;
+    let kept = [scheme, host_labels(link).as_bytes()].concat();
+    Some((kept.into_iter().filter(u8::is_ascii_lowercase).collect(), behind))
+}
+
+fn ends_link(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>')
+}
+
+/// The last labels of the host of a link without its scheme, in small letters and ASCII.
+fn host_labels(link: &[u8]) -> String {
+    let link = resolve_references(&characters(link));
+    let authority = link.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let host = host.split(':').next().unwrap_or_default();
+    let labels: Vec<_> = host.rsplit('.').filter(|label| !label.is_empty()).take(LABELS).collect();
+    labels.iter().rev().map(|label| punycode::to_ascii(&label.to_lowercase())).collect()
+}
+
+/// UTF-8, or else Latin-1.
+fn characters(bytes: &[u8]) -> String {
+    str::from_utf8(bytes).map_or_else(|_| bytes.iter().copied().map(char::from).collect(), str::to_owned)
+}
+
+/// Puts characters in the place of `&#65;` and `&#x41;`.
+fn resolve_references(text: &str) -> String {
+    let mut resolved = String::with_capacity(text.len());
+    let mut pieces = text.split("&#");
+    resolved.push_str(pieces.next().unwrap_or_default());
+    for piece in pieces {
+        if let Some((character, behind)) = reference(piece) {
+            resolved.push(character);
+            resolved.push_str(behind);
+        } else {
+            resolved.push_str("&#");
+            resolved.push_str(piece);
+        }
+    }
+    resolved
+}
+
+/// The character that the number at the start of `text` stands for, and what follows it and its semicolon.
+fn reference(text: &str) -> Option<(char, &str)> {
+    let (digits, radix) = text.strip_prefix(['x', 'X']).map_or((text, 10), |digits| (digits, 16));
+    let length = digits.find(|character: char| !character.is_digit(radix)).unwrap_or(digits.len());
+    let (number, behind) = digits.split_at_checked(length)?;
+    let character = char::from_u32(u32::from_str_radix(number, radix).ok()?)?;
+    Some((character, behind.strip_prefix(';').unwrap_or(behind)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(text: &str) -> Option<(String, &str)> {
+        at_start(text.as_bytes())
+            .map(|(letters, behind)| (String::from_utf8(letters).unwrap(), str::from_utf8(behind).unwrap()))
+    }
+
+    #[test]
+    fn scheme_and_two_labels_are_kept() {
+        for link in [
+            "http://www.Example.com/path?q#f",
+            "HTTP://example.com",
+            "http://user:pw@a.b.example.com.:80/",
+            "http://www.ex&#97;mple&#x2E;com?x",
+        ] {
+            assert_eq!(kept(&format!("{link} rest")), Some(("httpexamplecom".into(), " rest")), "{link}");
+        }
+        assert_eq!(kept("https://x1.org\">"), Some(("httpsxorg".into(), "\">")));
+        assert_eq!(kept("http://127.0.0.1/a"), Some(("http".into(), "")));
+        assert_eq!(kept("http:/x"), None);
+    }
+
+    #[test]
+    fn international_labels_are_those_of_the_domain_system() {
+        assert_eq!(kept("http://www.B\u{fc}cher.de/"), Some(("httpxnbcherkvade".into(), "")));
+        assert_eq!(at_start(b"http://b\xfccher.de/").unwrap().0, b"httpxnbcherkvade");
+    }
+}
