@@ -5,5 +5,11 @@
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+pub mod attachment;
 pub mod dcc;
+pub mod exact;
+mod hex;
+pub mod message;
 pub mod razor;
+pub mod reading;
+pub mod url;

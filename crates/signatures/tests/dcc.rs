@@ -115,7 +115,7 @@ fn hostile_messages_take_no_time() {
         ("\nhttp://", "\u{e9}."),
         ("\n", "dear\n"),
     ] {
-        let message = start.to_owned() + &unit.repeat(4_000_000 / unit.len());
+        let message = [start, &unit.repeat(4_000_000 / unit.len())].concat();
         let _ = sign(message.as_bytes(), &Envelope::default());
     }
 }

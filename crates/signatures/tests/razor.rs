@@ -116,7 +116,7 @@ fn hostile_messages_take_no_time() {
         ("\n\nhttp://a.com", " www.a"),
         ("\n\nhttp://a.com", " "),
     ] {
-        let message = start.to_owned() + &unit.repeat(4_000_000 / unit.len());
+        let message = [start, &unit.repeat(4_000_000 / unit.len())].concat();
         let _ = sign(message.as_bytes(), &Ep4::default());
         let _ = sign_part(message.as_bytes(), &Ep4::default());
     }

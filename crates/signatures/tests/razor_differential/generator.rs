@@ -192,8 +192,7 @@ impl Generator {
 
     /// A header that names a boundary, and a body that keeps to it, more or less.
     fn multipart(&mut self, depth: usize) -> Vec<u8> {
-        let boundary =
-            self.one_of(BOUNDARIES).to_owned() + ["", "1", "22"].choose(&mut self.random).expect("there are choices");
+        let boundary = [self.one_of(BOUNDARIES), self.one_of(&["", "1", "22"])].concat();
         let name = self.one_of(&[
             "boundary=",
             "boundary=",

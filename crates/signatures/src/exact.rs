@@ -1,0 +1,70 @@
+//! The exact scheme: one signature for all that a reader sees, in one spelling.
+//!
+//! Letters are kept as they are, case and accents too; only white space is folded, so that re-encoding, re-wrapping and the
+//! way from plain text to HTML change nothing. A message without text has no signature: it would be that of too many.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+use crate::hex;
+use crate::reading::Reading;
+
+/// The SHA-256 of a text, words joined by single blanks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExactSignature(pub [u8; 32]);
+
+/// Signs what a reader sees.
+pub fn sign(reading: &Reading) -> Option<ExactSignature> {
+    let mut hasher = Sha256::new();
+    let mut words = reading.text.split_whitespace();
+    hasher.update(words.next()?);
+    for word in words {
+        hasher.update(b" ");
+        hasher.update(word);
+    }
+    Some(ExactSignature(hasher.finalize().into()))
+}
+
+impl fmt::Display for ExactSignature {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        hex::write(out, &self.0)
+    }
+}
+
+impl fmt::Debug for ExactSignature {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "ExactSignature({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Message;
+
+    fn signed(message: &str) -> Option<String> {
+        sign(&Reading::of(&Message::read(message.as_bytes()))).map(|signature| signature.to_string())
+    }
+
+    #[test]
+    fn ways_to_send_one_text() {
+        // As sha256sum prints it of "Buy now, friend".
+        let expected = Some("85cd93129cb24fc82fa26a655ace2772471c0086a8244849b849feb6f160d408".to_owned());
+        for message in [
+            "Subject: x\n\nBuy now,\nfriend\n",
+            "Content-Type: text/html\n\n<p>Buy  now,<br>friend</p>",
+            "Content-Transfer-Encoding: base64\n\nQnV5IG5vdywgZnJpZW5k\n",
+            "Content-Transfer-Encoding: quoted-printable\n\nBuy=20now, fri=\nend",
+            "Content-Type: multipart/mixed; boundary=x\n\n--x\n\nBuy now,\n--x\n\nfriend\n--x--\n",
+        ] {
+            assert_eq!(signed(message), expected, "{message}");
+        }
+        assert_ne!(signed("\nBuy now, Friend"), expected);
+    }
+
+    #[test]
+    fn no_text_no_signature() {
+        assert_eq!(signed("Subject: x\n\n \n\t\n"), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! Transfer encodings and character sets, undone as far as they can be.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use mail_parser::decoders::base64::base64_decode;
+use mail_parser::decoders::charsets::map::charset_decoder;
+
+use super::fields::Encoding;
+
+/// A text with this many letters of base64 in a row, line ends aside, holds base64.
+const BASE64_RUN_MIN: usize = 180;
+
+/// The content behind the transfer encoding.
+pub(super) fn transfer(raw: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
+    match encoding {
+        Encoding::None => Cow::Borrowed(raw),
+        Encoding::Base64 => Cow::Owned(base64(raw)),
+        Encoding::QuotedPrintable => Cow::Owned(quoted_printable(raw)),
+    }
+}
+
+/// Text that holds base64 although it does not say so, or was encoded twice: mailing lists and relays that rewrite messages
+/// leave such. Only the first run is decoded, and only if there is text in it.
+pub(super) fn without_stray_base64<'m>(text: Cow<'m, str>, charset: Option<&str>) -> Cow<'m, str> {
+    let Some(run) = base64_run(text.as_bytes()) else { return text };
+    let decoded = base64(text.as_bytes().get(run.clone()).unwrap_or_default());
+    if decoded.iter().any(|&byte| byte < b'\t') {
+        return text;
+    }
+    let decoded =
+        self::text(Cow::Owned(decoded), charset.filter(|name| !name.to_ascii_lowercase().starts_with("utf-16")));
+    let around = |range: Range<usize>| text.get(range).unwrap_or_default();
+    Cow::Owned([around(0..run.start), &decoded, around(run.end..text.len())].concat())
+}
+
+/// Where base64 stands among other text. Such a run has no blank, so only the places without one are looked at.
+fn base64_run(bytes: &[u8]) -> Option<Range<usize>> {
+    let ends = memchr::memchr_iter(b' ', bytes).chain([bytes.len()]);
+    let mut start = 0;
+    for end in ends {
+        let gap = start..end;
+        start = end + 1;
+        if gap.len() >= BASE64_RUN_MIN
+            && let Some(run) = base64_run_in(bytes, gap)
+        {
+            return Some(run);
+        }
+    }
+    None
+}
+
+fn base64_run_in(bytes: &[u8], gap: Range<usize>) -> Option<Range<usize>> {
+    let mut start = gap.start;
+    let mut letters = 0;
+    for (at, byte) in bytes.iter().enumerate().take(gap.end).skip(gap.start) {
+        match byte {
+            b'\r' | b'\n' => {}
+            byte if is_base64_letter(byte) => letters += 1,
+            _ if letters >= BASE64_RUN_MIN => return Some(start..at),
+            _ => (start, letters) = (at + 1, 0),
+        }
+    }
+    (letters >= BASE64_RUN_MIN).then_some(start..gap.end)
+}
+
+/// Base64, whatever else is between its letters. It ends at its padding, and at a line that is something else: mailing
+/// lists put their footers there.
+fn base64(raw: &[u8]) -> Vec<u8> {
+    base64_decode(raw).unwrap_or_else(|| {
+        let mut letters: Vec<u8> = Vec::with_capacity(raw.len());
+        for line in raw.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii) {
+            let found = line.iter().copied().filter(is_base64_letter).count();
+            let is_encoded = found * 10 >= line.len() * 9 && !line.contains(&b' ');
+            if !is_encoded && !letters.is_empty() {
+                break;
+            }
+            let data = line.split(|&byte| byte == b'=').next().unwrap_or_default();
+            letters.extend(data.iter().copied().filter(|byte| is_encoded && is_base64_letter(byte)));
+            if data.len() < line.len() && is_encoded {
+                break;
+            }
+        }
+        // A single letter left over holds no whole byte.
+        letters.truncate(letters.len() - usize::from(letters.len() % 4 == 1));
+        base64_decode(&letters).unwrap_or_default()
+    })
+}
+
+fn is_base64_letter(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
+}
+
+/// Quoted-printable; an `=` that means nothing stays. mail-parser gives such a text up as a whole.
+fn quoted_printable(raw: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = memchr::memchr(b'=', rest) {
+        let (before, sign) = rest.split_at(at);
+        out.extend_from_slice(before);
+        let (byte, length) = quoted_byte(sign);
+        out.extend(byte);
+        rest = sign.get(length..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// What the `=` at the start stands for, and how many bytes say so.
+fn quoted_byte(sign: &[u8]) -> (Option<u8>, usize) {
+    match *sign {
+        [_, b'\n', ..] => (None, 2),
+        [_, b'\r', b'\n', ..] => (None, 3),
+        [_, high, low, ..] => match (hex(high), hex(low)) {
+            (Some(high), Some(low)) => (Some(high << 4 | low), 3),
+            _ => (Some(b'='), 1),
+        },
+        _ => (Some(b'='), 1),
+    }
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+/// The text behind the character set. What is UTF-8 although nothing, or a Western set, was named is read as UTF-8.
+pub(super) fn text<'m>(bytes: Cow<'m, [u8]>, charset: Option<&str>) -> Cow<'m, str> {
+    let charset =
+        if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") { Some("utf-16") } else { charset };
+    // Text in UTF-16 without a mark is full of zero bytes, and valid UTF-8.
+    if charset.is_none_or(is_western) && memchr::memchr(0, &bytes).is_none() && str::from_utf8(&bytes).is_ok() {
+        return match bytes {
+            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+            Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).unwrap_or_default()),
+        };
+    }
+    let decoder =
+        charset.and_then(|name| charset_decoder(name.as_bytes())).or_else(|| charset_decoder(b"windows-1252"));
+    match decoder {
+        Some(decode) => Cow::Owned(decode(&bytes)),
+        None => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
+    }
+}
+
+/// Whether the name is often given to text that is UTF-8.
+fn is_western(charset: &str) -> bool {
+    const NAMES: [&str; 8] =
+        ["us-ascii", "ascii", "utf-8", "utf8", "iso-8859-1", "latin1", "windows-1252", "unknown-8bit"];
+    NAMES.iter().any(|name| charset.eq_ignore_ascii_case(name))
+}

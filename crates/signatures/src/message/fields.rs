@@ -1,0 +1,172 @@
+//! Header fields, and what the ones about content say.
+
+use std::borrow::Cow;
+
+use mail_parser::HeaderValue;
+use mail_parser::parsers::MessageStream;
+
+/// How much of a field is read. Real ones are shorter; a parameter list without end costs nothing.
+const FIELD_BYTES_MAX: usize = 4096;
+
+/// The header of a message or part, as received.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'m> {
+    raw: &'m [u8],
+}
+
+/// How content was made fit for the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// As it is.
+    None,
+    /// RFC 2045, section 6.8.
+    Base64,
+    /// RFC 2045, section 6.7.
+    QuotedPrintable,
+}
+
+/// What a part says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MediaType {
+    /// Such as `text`, in lower case.
+    pub kind: String,
+    /// Such as `plain`, in lower case.
+    pub subtype: String,
+    /// The character set, if one is named.
+    pub charset: Option<String>,
+    /// The delimiter of a multipart.
+    pub boundary: Option<String>,
+    /// Whether a reader shows it as a file.
+    pub is_attachment: bool,
+    /// Its transfer encoding.
+    pub encoding: Encoding,
+}
+
+/// Splits at the end of the header: an empty line, which belongs to neither side, or a line that is no field.
+pub(super) fn split(raw: &[u8]) -> (Fields<'_>, &[u8]) {
+    let mut at = 0;
+    loop {
+        let rest = raw.get(at..).unwrap_or_default();
+        let length = line_length(rest);
+        let line = rest.get(..length).unwrap_or_default();
+        if matches!(line, b"" | b"\n" | b"\r\n") || !is_field_line(line) {
+            let body_at = if is_field_line(line) || matches!(line, b"\n" | b"\r\n") { at + length } else { at };
+            return (Fields { raw: raw.get(..at).unwrap_or_default() }, raw.get(body_at..).unwrap_or_default());
+        }
+        at += length;
+    }
+}
+
+/// Whether the line begins a field or goes on with one.
+fn is_field_line(line: &[u8]) -> bool {
+    match line.first() {
+        Some(b' ' | b'\t') => true,
+        _ => name_length(line).is_some(),
+    }
+}
+
+/// The length of the field name that the line begins with.
+fn name_length(line: &[u8]) -> Option<usize> {
+    let end = line.iter().position(|byte| !matches!(byte, b'!'..=b'9' | b';'..=b'~'))?;
+    let colon = end + line.get(end..)?.iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
+    (end > 0 && line.get(colon) == Some(&b':')).then_some(end)
+}
+
+/// The length of the first line, with its end.
+fn line_length(raw: &[u8]) -> usize {
+    memchr::memchr(b'\n', raw).map_or(raw.len(), |end| end + 1)
+}
+
+impl<'m> Fields<'m> {
+    /// The first field of that name, without the name; folding is left in.
+    pub fn get(&self, name: &str) -> Option<&'m [u8]> {
+        self.iter().find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
+    }
+
+    /// All fields, names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&'m [u8], &'m [u8])> {
+        let mut rest = self.raw;
+        std::iter::from_fn(move || {
+            loop {
+                if rest.is_empty() {
+                    return None;
+                }
+                let mut length = line_length(rest);
+                while matches!(rest.get(length), Some(b' ' | b'\t')) {
+                    length += line_length(rest.get(length..)?);
+                }
+                let (field, behind) = rest.split_at_checked(length)?;
+                rest = behind;
+                if let Some(name) = name_length(field) {
+                    let colon = memchr::memchr(b':', field)?;
+                    return Some((field.get(..name)?, field.get(colon + 1..)?));
+                }
+            }
+        })
+    }
+
+    /// What the fields about content say; text without a field, as RFC 2045 has it.
+    pub fn media_type(&self) -> MediaType {
+        let mut media = MediaType::default();
+        for (name, value) in self.iter() {
+            let value = value.get(..FIELD_BYTES_MAX).unwrap_or(value);
+            if name.eq_ignore_ascii_case(b"content-type") {
+                media.read_type(value);
+            } else if name.eq_ignore_ascii_case(b"content-disposition") {
+                media.is_attachment = value.trim_ascii_start().to_ascii_lowercase().starts_with(b"attachment");
+            } else if name.eq_ignore_ascii_case(b"content-transfer-encoding") {
+                media.encoding = encoding(value);
+            }
+        }
+        media
+    }
+}
+
+impl Default for MediaType {
+    fn default() -> Self {
+        Self {
+            kind: "text".to_owned(),
+            subtype: "plain".to_owned(),
+            charset: None,
+            boundary: None,
+            is_attachment: false,
+            encoding: Encoding::None,
+        }
+    }
+}
+
+impl MediaType {
+    /// Whether it is of that kind, and subtype if one is given.
+    pub fn is(&self, kind: &str, subtype: Option<&str>) -> bool {
+        self.kind == kind && subtype.is_none_or(|subtype| self.subtype == subtype)
+    }
+
+    /// Whether it is a message of its own that can be read in place.
+    pub(super) fn is_message(&self) -> bool {
+        self.kind == "message"
+            && matches!(self.subtype.as_str(), "rfc822" | "global")
+            && self.encoding == Encoding::None
+    }
+
+    fn read_type(&mut self, value: &[u8]) {
+        // The parser stops at the end of the field, so it has to have one.
+        let line = [value.trim_ascii_end(), b"\n"].concat();
+        let HeaderValue::ContentType(found) = MessageStream::new(&line).parse_content_type() else { return };
+        let owned = |value: &Cow<'_, str>| value.clone().into_owned();
+        self.kind = found.c_type.to_ascii_lowercase();
+        self.subtype = found.c_subtype.as_ref().map(owned).unwrap_or_default().to_ascii_lowercase();
+        self.charset = found.attribute("charset").map(str::to_owned);
+        self.boundary = found.attribute("boundary").map(str::to_owned);
+    }
+}
+
+fn encoding(value: &[u8]) -> Encoding {
+    let value = value.trim_ascii();
+    if value.eq_ignore_ascii_case(b"base64") {
+        Encoding::Base64
+    } else if value.eq_ignore_ascii_case(b"quoted-printable") {
+        Encoding::QuotedPrintable
+    } else {
+        Encoding::None
+    }
+}

@@ -1,0 +1,471 @@
+//! The text of an HTML page as a reader sees it: lines where blocks begin, nothing that does not show.
+//!
+//! html5gum finds the tags, by the rules browsers share. Elements are kept on a stack just long enough to know whether
+//! their text shows and whether it is quoted; a page nested deeper than [`STACK_MAX`] shows the rest as its last level.
+
+use std::convert::Infallible;
+
+use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
+use html5gum::{Span, Tokenizer};
+
+use super::visibility::{Look, Sheet, Style};
+use super::{LINK_BYTES_MAX, LINKS_MAX, Reading};
+
+/// Most elements open at once.
+const STACK_MAX: usize = 256;
+
+/// Most bytes of an attribute, or of a style sheet, that are looked at.
+const ATTRIBUTE_BYTES_MAX: usize = 1024;
+const SHEET_BYTES_MAX: usize = 256 * 1024;
+
+/// Most comments without an end that are looked into.
+const UNCLOSED_COMMENTS_MAX: usize = 4;
+
+/// Fewer words than this left by hiding: then our reading of the page is wrong, and all of it counts.
+const VISIBLE_WORDS_MIN: usize = 3;
+
+/// Renders a page, up to `limit` bytes of text.
+pub(super) fn render(html: &str, limit: usize) -> Reading {
+    let mut page = Page::new(limit);
+    page.read(html);
+    for _ in 0..UNCLOSED_COMMENTS_MAX {
+        // Readers that predate the standard end an unclosed comment at the first `>`, and senders know.
+        let Some(rest) = page.unclosed.take() else { break };
+        page.read(rest.split_once('>').map_or("", |(_, rest)| rest));
+    }
+    page.finish()
+}
+
+/// An element that is open.
+struct Open {
+    name: Name,
+    look: Look,
+    is_quote: bool,
+}
+
+/// The part of an element's name that matters, lower case.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Name {
+    letters: [u8; 12],
+}
+
+/// The attributes that matter, as far as they were read.
+#[derive(Default)]
+struct Attributes {
+    style: String,
+    class: String,
+    id: String,
+    colour: String,
+    background: String,
+    kind: String,
+    has_picture: bool,
+    is_hidden: bool,
+}
+
+struct Page {
+    limit: usize,
+    out: Reading,
+    stack: Vec<Open>,
+    sheet: Sheet,
+    sheet_bytes: usize,
+    tag: Name,
+    attribute: Name,
+    attributes: Attributes,
+    quotes: usize,
+    /// What follows the opening of a comment that has no end.
+    unclosed: Option<String>,
+    is_unclosed: bool,
+}
+
+impl Page {
+    fn new(limit: usize) -> Self {
+        let body = Open { name: Name::default(), look: Look::page(), is_quote: false };
+        Self {
+            limit,
+            out: Reading::default(),
+            stack: vec![body],
+            sheet: Sheet::default(),
+            sheet_bytes: 0,
+            tag: Name::default(),
+            attribute: Name::default(),
+            attributes: Attributes::default(),
+            quotes: 0,
+            unclosed: None,
+            is_unclosed: false,
+        }
+    }
+
+    fn read(&mut self, html: &str) {
+        let emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| -> Option<Infallible> {
+            self.event(event);
+            None
+        });
+        // The callback yields nothing, so this runs through the page.
+        let _ = Tokenizer::new_with_emitter(html, emitter).next();
+    }
+
+    fn finish(self) -> Reading {
+        let mut out = self.out;
+        if !out.hidden.is_empty() && out.text.split_whitespace().take(VISIBLE_WORDS_MIN).count() < VISIBLE_WORDS_MIN {
+            out.text.push_str(&std::mem::take(&mut out.hidden));
+        }
+        out
+    }
+
+    fn event(&mut self, event: CallbackEvent<'_>) {
+        match event {
+            CallbackEvent::OpenStartTag { name } => {
+                self.tag = Name::of(name);
+                self.attributes.clear();
+            }
+            CallbackEvent::AttributeName { name } => {
+                self.attribute = Name::of(name);
+                self.attributes.name(self.attribute);
+            }
+            CallbackEvent::AttributeValue { value } if self.attribute.is_link() => self.link(value),
+            CallbackEvent::AttributeValue { value } => self.attributes.value(self.attribute, value),
+            CallbackEvent::CloseStartTag { .. } => self.open(),
+            CallbackEvent::EndTag { name } => self.close(Name::of(name)),
+            CallbackEvent::String { value } => self.text(value),
+            CallbackEvent::Error(html5gum::Error::EofInComment) => self.is_unclosed = true,
+            CallbackEvent::Comment { value } if std::mem::take(&mut self.is_unclosed) => {
+                self.unclosed = Some(String::from_utf8_lossy(value).into_owned());
+            }
+            CallbackEvent::Comment { .. } | CallbackEvent::Doctype { .. } | CallbackEvent::Error(_) => {}
+        }
+    }
+
+    fn open(&mut self) {
+        if self.tag.begins_line() {
+            self.line();
+        } else if self.tag.is("img") {
+            self.out.text.push(' ');
+        }
+        if self.tag.is_empty_element() || self.stack.len() >= STACK_MAX {
+            return;
+        }
+        self.close_implied();
+        let style = self.style();
+        // Whoever quotes says whom: without that, the block is only set in.
+        let is_introduced = self.quotes > 0 || self.out.text.trim_ascii_end().ends_with(':');
+        let is_quote = self.tag.is("blockquote") && self.attributes.is_citation() && is_introduced;
+        self.quotes += usize::from(is_quote);
+        let look = self.stack.last().map_or_else(Look::page, |parent| parent.look).with(&style);
+        self.stack.push(Open { name: self.tag, look, is_quote });
+        if is_quote {
+            self.line();
+        }
+    }
+
+    fn style(&self) -> Style {
+        let attributes = &self.attributes;
+        let mut style = if self.tag.is("a") { Style::read("color:#0000ee") } else { Style::default() };
+        style.add(&self.sheet.style(self.tag.as_str(), &attributes.class, &attributes.id));
+        if !attributes.style.is_empty() {
+            style.add(&Style::read(&attributes.style));
+        }
+        if !attributes.colour.is_empty() {
+            style.set_colour(&attributes.colour);
+        }
+        if !attributes.background.is_empty() {
+            style.set_background(&attributes.background);
+        }
+        if attributes.has_picture {
+            style.set_picture();
+        }
+        if attributes.is_hidden {
+            style.hide();
+        }
+        style
+    }
+
+    /// Closes what the new element ends without saying so: a cell the cell before it, an item the item before it.
+    fn close_implied(&mut self) {
+        let (ends, within): (&[&str], &[&str]) = match self.tag.as_str() {
+            "td" | "th" => (&["td", "th"], &["tr", "table"]),
+            "tr" => (&["tr", "td", "th"], &["table"]),
+            "li" => (&["li"], &["ul", "ol"]),
+            "p" => (&["p"], &["td", "div", "table", "li"]),
+            _ => return,
+        };
+        let is_in = |name: Name, names: &[&str]| names.iter().any(|other| name.is(other));
+        let nearest = self.stack.iter().rposition(|open| is_in(open.name, ends) || is_in(open.name, within));
+        if let Some(at) = nearest.filter(|&at| self.stack.get(at).is_some_and(|open| is_in(open.name, ends))) {
+            self.truncate(at);
+        }
+    }
+
+    fn close(&mut self, name: Name) {
+        if name.begins_line() {
+            self.line();
+        }
+        // A cell is not left by the end tag of something outside it.
+        let leaves_cells = ["td", "th", "tr", "table", "tbody", "body", "html"].iter().any(|other| name.is(other));
+        let is_wall = |open: &Open| ["td", "th", "table"].iter().any(|other| open.name.is(other));
+        for at in (1..self.stack.len()).rev() {
+            let Some(open) = self.stack.get(at) else { break };
+            if open.name == name {
+                self.truncate(at);
+                break;
+            }
+            if !leaves_cells && is_wall(open) {
+                break;
+            }
+        }
+    }
+
+    fn truncate(&mut self, length: usize) {
+        let closed = self.stack.drain(length.max(1)..).filter(|open| open.is_quote).count();
+        self.quotes -= closed;
+        if closed > 0 {
+            self.line();
+        }
+    }
+
+    fn text(&mut self, value: &[u8]) {
+        let text = String::from_utf8_lossy(value);
+        if self.tag.is("style") {
+            let room = SHEET_BYTES_MAX.saturating_sub(self.sheet_bytes);
+            self.sheet_bytes += text.len().min(room);
+            self.sheet.read(prefix(&text, room));
+            return;
+        }
+        if ["script", "title", "noframes", "noembed"].iter().any(|name| self.tag.is(name)) && self.is_raw() {
+            return;
+        }
+        let room = self.limit.saturating_sub(self.out.text.len() + self.out.hidden.len());
+        let text = prefix(&text, room);
+        if self.stack.last().is_none_or(|open| open.look.is_visible()) {
+            self.show(text);
+        } else {
+            self.out.hidden.push_str(text);
+            self.out.hidden.push('\n');
+        }
+    }
+
+    /// Whether the text belongs to the element just opened, as raw text does.
+    fn is_raw(&self) -> bool {
+        self.stack.last().is_some_and(|open| open.name == self.tag)
+    }
+
+    fn show(&mut self, text: &str) {
+        if self.quotes == 0 {
+            self.out.text.push_str(text);
+            return;
+        }
+        for (at, line) in text.split('\n').enumerate() {
+            if at > 0 {
+                self.line();
+            }
+            self.out.text.push_str(line);
+        }
+    }
+
+    fn link(&mut self, value: &[u8]) {
+        if self.out.links.len() < LINKS_MAX && value.len() <= LINK_BYTES_MAX {
+            self.out.links.push(String::from_utf8_lossy(value).into_owned());
+        }
+    }
+
+    /// Begins a line; in a quotation, as quotations are marked in plain text.
+    fn line(&mut self) {
+        if self.out.text.len() < self.limit {
+            self.out.text.push('\n');
+            if self.quotes > 0 {
+                self.out.text.push_str("> ");
+            }
+        }
+    }
+}
+
+impl Name {
+    fn of(name: &[u8]) -> Self {
+        let mut letters = [0; 12];
+        for (letter, byte) in letters.iter_mut().zip(name) {
+            *letter = byte.to_ascii_lowercase();
+        }
+        Self { letters }
+    }
+
+    fn as_str(&self) -> &str {
+        let end = self.letters.iter().position(|&letter| letter == 0).unwrap_or(self.letters.len());
+        self.letters.get(..end).and_then(|name| str::from_utf8(name).ok()).unwrap_or_default()
+    }
+
+    fn is(&self, name: &str) -> bool {
+        self.as_str() == name
+    }
+
+    fn is_link(&self) -> bool {
+        matches!(self.as_str(), "href" | "src" | "action" | "background")
+    }
+
+    fn begins_line(&self) -> bool {
+        matches!(
+            self.as_str(),
+            "br" | "p"
+                | "div"
+                | "tr"
+                | "td"
+                | "th"
+                | "li"
+                | "h1"
+                | "h2"
+                | "h3"
+                | "h4"
+                | "h5"
+                | "h6"
+                | "table"
+                | "ul"
+                | "ol"
+                | "blockquote"
+                | "hr"
+                | "center"
+                | "body"
+                | "html"
+                | "pre"
+                | "dl"
+                | "dt"
+                | "dd"
+                | "form"
+                | "section"
+                | "article"
+                | "header"
+                | "footer"
+        )
+    }
+
+    fn is_empty_element(&self) -> bool {
+        matches!(
+            self.as_str(),
+            "br" | "hr"
+                | "img"
+                | "input"
+                | "meta"
+                | "link"
+                | "area"
+                | "base"
+                | "col"
+                | "frame"
+                | "spacer"
+                | "wbr"
+                | "param"
+                | "embed"
+        )
+    }
+}
+
+impl Attributes {
+    fn clear(&mut self) {
+        for value in
+            [&mut self.style, &mut self.class, &mut self.id, &mut self.colour, &mut self.background, &mut self.kind]
+        {
+            value.clear();
+        }
+        self.has_picture = false;
+        self.is_hidden = false;
+    }
+
+    fn name(&mut self, name: Name) {
+        match name.as_str() {
+            "background" => self.has_picture = true,
+            "hidden" => self.is_hidden = true,
+            _ => {}
+        }
+    }
+
+    fn value(&mut self, name: Name, value: &[u8]) {
+        let field = match name.as_str() {
+            "style" => &mut self.style,
+            "class" => &mut self.class,
+            "id" => &mut self.id,
+            "color" | "text" => &mut self.colour,
+            "bgcolor" => &mut self.background,
+            "type" => &mut self.kind,
+            _ => return,
+        };
+        // The first of several counts.
+        if field.is_empty() {
+            let value = value.get(..ATTRIBUTE_BYTES_MAX).unwrap_or(value);
+            field.push_str(&String::from_utf8_lossy(value));
+            field.make_ascii_lowercase();
+        }
+    }
+
+    /// Whether a mail program made this block to quote a message.
+    fn is_citation(&self) -> bool {
+        self.kind == "cite" || self.class.contains("quote")
+    }
+}
+
+/// The longest start of `text` of at most `length` bytes.
+fn prefix(text: &str, length: usize) -> &str {
+    text.get(..text.floor_char_boundary(length.min(text.len()))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(html: &str) -> String {
+        render(html, 1000).text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn text_without_tags_and_comments() {
+        assert_eq!(rendered("<p>Buy v<!-- x -->ia<b>gr</b>a &amp; more<br>now"), "Buy viagra & more now");
+    }
+
+    #[test]
+    fn scripts_styles_and_titles_do_not_show() {
+        assert_eq!(rendered("<title>a</title><style>b{}</style><script>c</script>one two three"), "one two three");
+    }
+
+    #[test]
+    fn hidden_text_is_kept_apart() {
+        let page =
+            render("<p>one two three<span style='display:none'>four</span><font color=white>five</font></p>six", 1000);
+        assert_eq!(page.text.split_whitespace().collect::<Vec<_>>(), ["one", "two", "three", "six"]);
+        assert_eq!(page.hidden.split_whitespace().collect::<Vec<_>>(), ["four", "five"]);
+    }
+
+    #[test]
+    fn a_page_of_hidden_text_shows() {
+        assert_eq!(rendered("<body bgcolor=black><font color=black>one two three four</font>"), "one two three four");
+    }
+
+    #[test]
+    fn citations_are_marked() {
+        assert_eq!(
+            render("he wrote:<blockquote type=cite>he said<br>this</blockquote>end", 1000)
+                .text
+                .lines()
+                .collect::<Vec<_>>(),
+            ["he wrote:", "", "> he said", "> this", "> ", "end"]
+        );
+    }
+
+    #[test]
+    fn an_unclosed_comment_ends_at_its_first_bracket() {
+        assert_eq!(rendered("one <!--#x>two<b>three</b> <!-- four >five"), "one twothree five");
+    }
+
+    #[test]
+    fn links_are_found() {
+        assert_eq!(
+            render("<a href='http://a.example/'>a</a><img src=b.png>", 1000).links,
+            ["http://a.example/", "b.png"]
+        );
+    }
+
+    #[test]
+    fn text_ends_at_the_limit() {
+        assert_eq!(render(&"ab ".repeat(1000), 100).text.len(), 100);
+    }
+
+    #[test]
+    fn a_page_nested_too_deep_goes_on_flat() {
+        let html = ["<div>".repeat(5000), "one two three".to_owned(), "</div>".repeat(5000)].concat();
+        assert!(render(&html, 100_000).text.contains("one two three"));
+    }
+}

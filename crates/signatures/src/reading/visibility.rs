@@ -1,0 +1,385 @@
+//! Whether a reader sees the text of an element: the few rules of CSS and HTML that senders hide text with.
+//!
+//! Not a style engine. Selectors are a name, a class, an id or a name with a class; what needs more is not applied, so
+//! that text is rather kept than dropped.
+
+use std::collections::HashMap;
+
+/// Most rules kept of all style sheets of a message, and most declarations read of one.
+const RULES_MAX: usize = 1_000;
+const DECLARATIONS_MAX: usize = 64;
+
+/// Text smaller than this many pixels is not read by anyone.
+const FONT_PIXELS_MIN: f32 = 2.5;
+
+/// Colours are told apart when they differ by more than this, summed over red, green and blue.
+const COLOUR_DISTANCE_MIN: u32 = 24;
+
+/// Red, green, blue.
+type Rgb = [u8; 3];
+
+/// The colours that pages have by name: those of HTML 4, and what is nearly white.
+const NAMED: [(&str, Rgb); 24] = [
+    ("white", [255, 255, 255]),
+    ("black", [0, 0, 0]),
+    ("red", [255, 0, 0]),
+    ("green", [0, 128, 0]),
+    ("blue", [0, 0, 255]),
+    ("yellow", [255, 255, 0]),
+    ("gray", [128, 128, 128]),
+    ("grey", [128, 128, 128]),
+    ("silver", [192, 192, 192]),
+    ("maroon", [128, 0, 0]),
+    ("purple", [128, 0, 128]),
+    ("fuchsia", [255, 0, 255]),
+    ("lime", [0, 255, 0]),
+    ("olive", [128, 128, 0]),
+    ("navy", [0, 0, 128]),
+    ("teal", [0, 128, 128]),
+    ("aqua", [0, 255, 255]),
+    ("cyan", [0, 255, 255]),
+    ("orange", [255, 165, 0]),
+    ("snow", [255, 250, 250]),
+    ("ivory", [255, 255, 240]),
+    ("whitesmoke", [245, 245, 245]),
+    ("ghostwhite", [248, 248, 255]),
+    ("floralwhite", [255, 250, 240]),
+];
+
+/// How text is shown where we are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    is_hidden: bool,
+    colour: Rgb,
+    /// `None` behind a picture, which may be of any colour.
+    background: Option<Rgb>,
+}
+
+/// What one rule or attribute changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Style {
+    hides: Option<bool>,
+    colour: Option<Rgb>,
+    background: Option<Option<Rgb>>,
+    /// Content beyond the box is cut off, and the box has no room.
+    is_clipped: bool,
+    has_no_room: bool,
+    is_out_of_flow: bool,
+    is_far_away: bool,
+}
+
+/// The rules of the style sheets, by selector.
+#[derive(Debug, Default)]
+pub(super) struct Sheet {
+    rules: HashMap<Box<str>, Style>,
+}
+
+impl Look {
+    /// Black on white.
+    pub(super) fn page() -> Self {
+        Self { is_hidden: false, colour: [0; 3], background: Some([255; 3]) }
+    }
+
+    /// Whether text can be seen.
+    pub(super) fn is_visible(&self) -> bool {
+        let is_lost =
+            self.background.is_some_and(|background| distance(self.colour, background) <= COLOUR_DISTANCE_MIN);
+        !self.is_hidden && !is_lost
+    }
+
+    /// The look of an element within this one.
+    pub(super) fn with(self, style: &Style) -> Self {
+        Self {
+            is_hidden: self.is_hidden || style.is_hidden(),
+            colour: style.colour.unwrap_or(self.colour),
+            background: style.background.unwrap_or(self.background),
+        }
+    }
+}
+
+impl Style {
+    /// Reads declarations, as in a `style` attribute.
+    pub(super) fn read(declarations: &str) -> Self {
+        let mut style = Self::default();
+        for declaration in declarations.split(';').take(DECLARATIONS_MAX) {
+            if let Some((property, value)) = declaration.split_once(':') {
+                let value = value.trim();
+                style.declare(property.trim(), value.strip_suffix("!important").unwrap_or(value).trim_end());
+            }
+        }
+        style
+    }
+
+    /// Adds another, which comes later and wins.
+    pub(super) fn add(&mut self, later: &Self) {
+        self.hides = later.hides.or(self.hides);
+        self.colour = later.colour.or(self.colour);
+        self.background = later.background.or(self.background);
+        self.is_clipped |= later.is_clipped;
+        self.has_no_room |= later.has_no_room;
+        self.is_out_of_flow |= later.is_out_of_flow;
+        self.is_far_away |= later.is_far_away;
+    }
+
+    /// The `color` attribute of `font`, `text` of `body`.
+    pub(super) fn set_colour(&mut self, value: &str) {
+        self.colour = self.colour.or_else(|| colour(value));
+    }
+
+    /// The `bgcolor` attribute.
+    pub(super) fn set_background(&mut self, value: &str) {
+        if let (None, Some(colour)) = (self.background, colour(value)) {
+            self.background = Some(Some(colour));
+        }
+    }
+
+    /// The `background` attribute: a picture.
+    pub(super) fn set_picture(&mut self) {
+        self.background = self.background.or(Some(None));
+    }
+
+    /// The `hidden` attribute.
+    pub(super) fn hide(&mut self) {
+        self.hides = self.hides.or(Some(true));
+    }
+
+    fn is_hidden(&self) -> bool {
+        self.hides == Some(true) || (self.is_clipped && self.has_no_room) || (self.is_out_of_flow && self.is_far_away)
+    }
+
+    fn declare(&mut self, property: &str, value: &str) {
+        let is = |name: &str| property.eq_ignore_ascii_case(name);
+        let says = |word: &str| value.eq_ignore_ascii_case(word);
+        if is("display") {
+            self.hides = Some(says("none"));
+        } else if (is("visibility") && (says("hidden") || says("collapse"))) || (is("mso-hide") && says("all")) {
+            self.hides = Some(true);
+        } else if is("font-size") || is("font") {
+            if font_pixels(value).is_some_and(|pixels| pixels < FONT_PIXELS_MIN) {
+                self.hides = Some(true);
+            }
+        } else if is("opacity") {
+            if number(value).is_some_and(|(share, _)| share <= 0.05) {
+                self.hides = Some(true);
+            }
+        } else if is("color") {
+            if says("transparent") {
+                self.hides = Some(true);
+            }
+            self.colour = colour(value).or(self.colour);
+        } else if is("background-color") || is("background") {
+            self.declare_background(value);
+        } else {
+            self.declare_box(property, value);
+        }
+    }
+
+    fn declare_background(&mut self, value: &str) {
+        if value.contains("url(") || value.contains("gradient") {
+            self.background = Some(None);
+        } else if let Some(colour) = colour(value).or_else(|| value.split_ascii_whitespace().find_map(colour)) {
+            self.background = Some(Some(colour));
+        }
+    }
+
+    fn declare_box(&mut self, property: &str, value: &str) {
+        let is = |name: &str| property.eq_ignore_ascii_case(name);
+        let pixels = || pixels(value);
+        if is("overflow") || is("overflow-x") || is("overflow-y") {
+            self.is_clipped |= value.eq_ignore_ascii_case("hidden");
+        } else if is("height") || is("max-height") || is("width") || is("max-width") {
+            self.has_no_room |= pixels().is_some_and(|pixels| pixels <= 1.0);
+        } else if is("line-height") {
+            if number(value).is_some_and(|(lines, _)| lines == 0.0) {
+                self.hides = Some(true);
+            }
+        } else if is("text-indent") {
+            if pixels().is_some_and(|pixels| pixels <= -500.0) {
+                self.hides = Some(true);
+            }
+        } else if is("position") {
+            self.is_out_of_flow |= value.eq_ignore_ascii_case("absolute") || value.eq_ignore_ascii_case("fixed");
+        } else if is("left") || is("top") || is("right") || is("margin-left") {
+            self.is_far_away |= pixels().is_some_and(|pixels| pixels <= -500.0);
+        } else if (is("clip") && value.contains("rect(0")) || (is("clip-path") && is_full_inset(value)) {
+            self.hides = Some(true);
+        }
+    }
+}
+
+impl Sheet {
+    /// Adds the rules of a style sheet.
+    pub(super) fn read(&mut self, sheet: &str) {
+        let sheet = without_comments(&sheet.to_ascii_lowercase());
+        for block in sheet.split('}') {
+            let Some((before, declarations)) = block.rsplit_once('{') else { continue };
+            // What is left of an enclosing block, such as `@media print {`, is not ours to judge: rules apply.
+            let selectors = before.rsplit_once('{').map_or(before, |(_, inner)| inner);
+            let style = Style::read(declarations);
+            for selector in selectors.split(',').map(str::trim).filter(|selector| is_simple(selector)) {
+                if self.rules.len() < RULES_MAX {
+                    self.rules.entry(selector.into()).or_default().add(&style);
+                }
+            }
+        }
+    }
+
+    /// What the rules say of an element. Everything is in lower case.
+    pub(super) fn style(&self, name: &str, class: &str, id: &str) -> Style {
+        let mut style = Style::default();
+        if self.rules.is_empty() {
+            return style;
+        }
+        let mut selector = String::new();
+        let mut apply = |parts: [&str; 3]| {
+            selector.clear();
+            selector.extend(parts);
+            if let Some(rule) = self.rules.get(selector.as_str()) {
+                style.add(rule);
+            }
+        };
+        apply([name, "", ""]);
+        for class in class.split_ascii_whitespace().take(DECLARATIONS_MAX) {
+            apply(["", ".", class]);
+            apply([name, ".", class]);
+        }
+        if !id.is_empty() {
+            apply(["", "#", id]);
+        }
+        style
+    }
+}
+
+fn without_comments(sheet: &str) -> String {
+    let mut out = String::with_capacity(sheet.len());
+    let mut rest = sheet;
+    while let Some((before, comment)) = rest.split_once("/*") {
+        out.push_str(before);
+        rest = comment.split_once("*/").map_or("", |(_, behind)| behind);
+    }
+    out.push_str(rest);
+    out
+}
+
+fn is_simple(selector: &str) -> bool {
+    let is_word = |part: &str| part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    let (name, rest) = selector.split_at(selector.find(['.', '#']).unwrap_or(selector.len()));
+    !selector.is_empty() && is_word(name) && is_word(rest.get(1..).unwrap_or_default())
+}
+
+fn distance(one: Rgb, other: Rgb) -> u32 {
+    one.iter().zip(other).map(|(&one, other)| u32::from(one.abs_diff(other))).sum()
+}
+
+fn colour(value: &str) -> Option<Rgb> {
+    // Longer than any colour is written.
+    if value.is_empty() || value.len() > 48 {
+        return None;
+    }
+    if let Some((_, colour)) = NAMED.iter().find(|(name, _)| value.eq_ignore_ascii_case(name)) {
+        return Some(*colour);
+    }
+    let [red, green, blue, opacity] = csscolorparser::parse(value).ok()?.to_rgba8();
+    (opacity > 12).then_some([red, green, blue])
+}
+
+/// A number and its unit.
+fn number(value: &str) -> Option<(f32, &str)> {
+    let end =
+        value.bytes().take(16).take_while(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+')).count();
+    let (digits, unit) = value.split_at_checked(end)?;
+    Some((digits.parse().ok()?, unit.trim()))
+}
+
+fn pixels(value: &str) -> Option<f32> {
+    let (size, unit) = number(value)?;
+    let scale = match unit.to_ascii_lowercase().as_str() {
+        "em" | "rem" => 16.0,
+        "%" => 0.16,
+        "ex" => 8.0,
+        "pt" => 1.33,
+        _ => 1.0,
+    };
+    Some(size * scale)
+}
+
+/// The size in a `font-size`, or in a `font` of several words.
+fn font_pixels(value: &str) -> Option<f32> {
+    let has_size = |word: &&str| {
+        word.starts_with(|char: char| char.is_ascii_digit() || char == '.')
+            && number(word).is_some_and(|(size, unit)| !unit.is_empty() || size == 0.0)
+    };
+    value.split(|char: char| char.is_ascii_whitespace() || char == '/').find(has_size).and_then(pixels)
+}
+
+fn is_full_inset(value: &str) -> bool {
+    value.contains("inset(50%") || value.contains("inset(100%")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shows(declarations: &str) -> bool {
+        Look::page().with(&Style::read(declarations)).is_visible()
+    }
+
+    #[test]
+    fn what_hides_text() {
+        for declarations in [
+            "display:none",
+            "DISPLAY: None !important",
+            "visibility:hidden",
+            "font-size:0",
+            "font-size:1px",
+            "font: 1px arial",
+            "opacity:0",
+            "color:#fff",
+            "color:white",
+            "color:rgb(250,250,250)",
+            "color:transparent",
+            "max-height:0;overflow:hidden",
+            "position:absolute;left:-9999px",
+            "text-indent:-9999px",
+            "line-height:0",
+            "mso-hide:all",
+            "clip-path: inset(100%)",
+            "background:#000",
+        ] {
+            assert!(!shows(declarations), "{declarations}");
+        }
+    }
+
+    #[test]
+    fn what_does_not() {
+        for declarations in [
+            "",
+            "display:block",
+            "font-size:12px",
+            "font: bold 10pt/1.2 arial",
+            "color:#888",
+            "background:#fff url(x.png)",
+            "background:black;color:white",
+            "height:0",
+            "overflow:hidden",
+            "position:absolute;left:10px",
+            "width:100%;overflow:hidden",
+            "line-height:1",
+        ] {
+            assert!(shows(declarations), "{declarations}");
+        }
+    }
+
+    #[test]
+    fn rules_of_a_sheet_reach_their_elements() {
+        let mut sheet = Sheet::default();
+        sheet.read("/* .a{} */ .pre, #x { display:none } @media all { span.y { font-size:0 } } p > b { display:none }");
+        let hides = |name, class, id| sheet.style(name, class, id).is_hidden();
+        assert!(hides("div", "other pre", ""));
+        assert!(hides("div", "", "x"));
+        assert!(hides("span", "y", ""));
+        assert!(!hides("div", "y", ""));
+        assert!(!hides("b", "", ""));
+        assert!(!hides("a", "a", ""));
+    }
+}

@@ -1,0 +1,125 @@
+//! Links: where a message wants its reader to go.
+//!
+//! A link is known by its host and path, in one spelling: lower case host without port, user, trailing dot or `www.`; path
+//! without query, fragment and percent signs that need not be there. Which part of a host its owner registered is told by
+//! the Public Suffix List.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+use crate::reading::{LINK_BYTES_MAX, LINKS_MAX, Reading};
+
+/// A link of a message.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Link {
+    /// The host, in lower case.
+    pub host: String,
+    /// The path, with its leading slash.
+    pub path: String,
+}
+
+/// What is compared of a link: the SHA-256 of host and path.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UrlSignature(pub [u8; 32]);
+
+impl Link {
+    /// Reads an address as it stands in a text or page; `None` unless it leads to a host by HTTP or FTP.
+    pub fn read(address: &str) -> Option<Self> {
+        let (scheme, rest) = address.trim_ascii().split_once(':')?;
+        if !["http", "https", "ftp"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+            return None;
+        }
+        // Browsers take any number of slashes, and either kind.
+        let rest = rest.trim_start_matches(['/', '\\']);
+        let (authority, behind) = rest.split_at(rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len()));
+        let host = host(authority)?;
+        let path = behind.split_at(behind.find(['?', '#']).unwrap_or(behind.len())).0;
+        Some(Self { host, path: path_of(path) })
+    }
+
+    /// The links of a message, each once, in the order they are read. Addresses in the text count as links.
+    pub fn all(reading: &Reading) -> Vec<Self> {
+        let mut links: Vec<Self> = Vec::new();
+        let written = reading.links.iter().map(String::as_str).chain(addresses(&reading.text));
+        for link in written.filter_map(Self::read).take(LINKS_MAX) {
+            if !links.contains(&link) {
+                links.push(link);
+            }
+        }
+        links
+    }
+
+    /// The links that stand in a text.
+    pub(crate) fn in_text(text: &str) -> impl Iterator<Item = Self> {
+        addresses(text).filter_map(Self::read)
+    }
+
+    /// The part of the host that its owner registered; all of it, if that cannot be told, as for an IP address.
+    pub fn registered(&self) -> &str {
+        psl::domain_str(&self.host).unwrap_or(&self.host)
+    }
+
+    /// What is compared.
+    pub fn signature(&self) -> UrlSignature {
+        let mut hasher = Sha256::new();
+        hasher.update(self.host.as_bytes());
+        hasher.update(self.path.as_bytes());
+        UrlSignature(hasher.finalize().into())
+    }
+}
+
+/// The addresses that stand in a text: from `http` to the next blank or bracket.
+fn addresses(text: &str) -> impl Iterator<Item = &str> {
+    memchr::memmem::find_iter(text.as_bytes(), b"://").filter_map(|at| {
+        let scheme = text.get(..at)?;
+        let start = scheme.len() - scheme.bytes().rev().take(5).take_while(u8::is_ascii_alphabetic).count();
+        let rest = text.get(start..)?;
+        let window = rest.get(..rest.floor_char_boundary(LINK_BYTES_MAX))?;
+        let end =
+            window.find(|char: char| char.is_whitespace() || matches!(char, '<' | '>' | '"')).unwrap_or(window.len());
+        Some(window.get(..end)?.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '\'']))
+    })
+}
+
+fn host(authority: &str) -> Option<String> {
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host = if host.starts_with('[') { host.split_inclusive(']').next()? } else { host.split(':').next()? };
+    let host = host.trim_end_matches('.').to_lowercase();
+    let host = host.strip_prefix("www.").filter(|rest| rest.contains('.')).unwrap_or(&host).to_owned();
+    let is_known = |char: char| char.is_alphanumeric() || matches!(char, '-' | '.' | '_' | '[' | ']' | ':');
+    (!host.is_empty() && host.len() <= 255 && host.chars().all(is_known)).then_some(host)
+}
+
+/// The path in one spelling.
+fn path_of(written: &str) -> String {
+    let mut path = String::with_capacity(written.len() + 1);
+    path.push('/');
+    let mut rest = written.trim_matches(['/', '\\']).as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        match byte {
+            b'%' if let Some(plain) = escaped(behind) => {
+                path.push(plain);
+                rest = behind.get(2..).unwrap_or_default();
+            }
+            b'\\' => path.push('/'),
+            byte if byte.is_ascii() => path.push(char::from(byte)),
+            byte => path.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    path
+}
+
+/// The character behind a percent sign, if it need not have been escaped.
+fn escaped(digits: &[u8]) -> Option<char> {
+    let digit = |at: usize| digits.get(at).and_then(|&byte| char::from(byte).to_digit(16));
+    let plain = char::from(u8::try_from(digit(0)? << 4 | digit(1)?).ok()?);
+    (plain.is_ascii_alphanumeric() || matches!(plain, '-' | '.' | '_' | '~')).then_some(plain)
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}{}", self.host, self.path)
+    }
+}
