@@ -6,10 +6,14 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 pub mod attachment;
+pub mod bruit;
 pub mod dcc;
 pub mod exact;
 mod hex;
 pub mod message;
 pub mod razor;
 pub mod reading;
+mod scheme;
 pub mod url;
+
+pub use scheme::{Context, Scheme, Signature, Signed, Wanted, sign};

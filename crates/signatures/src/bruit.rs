@@ -1,0 +1,198 @@
+//! Near replicas: features of what a reader sees, of which enough survive additions and substitutions.
+//!
+//! The text is folded ([`fold`]: case, accents, look-alikes), cut into words ([`words`]: digits and signs that stand for
+//! letters, spelt-out words) and stripped of what is quoted or the same in every mail ([`lines`]). Content words in pairs,
+//! at a distance of at most [`PAIR_DISTANCE_MAX`] and in either order, are the features. A report keeps
+//! [`STORED_MAX`] of them; a check looks all of its own up and [`Stored`] decides.
+//!
+//! Features have no key, like any signature: whoever compares them hashes them again under the key of the realm, and
+//! chooses which to keep in that order, so that nobody outside can tell which those are.
+
+mod fold;
+mod lines;
+mod roles;
+mod rule;
+mod words;
+
+use std::collections::HashSet;
+
+use crate::reading::Reading;
+use crate::url::Link;
+use lines::Line;
+use words::Words;
+
+pub use lines::Kind;
+pub use rule::{QUARTERS, STORED_MAX, STORED_MIN, Stored};
+
+/// Two words make a feature at most this far apart, counting content words.
+pub const PAIR_DISTANCE_MAX: usize = 3;
+
+/// A message with fewer pairs of words is also known by where its links lead.
+pub const PAIRS_ENOUGH: usize = 12;
+
+/// Quoted lines count if they are this share of a message that does not say whom it quotes.
+const QUOTED_PERCENT_MIN: usize = 90;
+
+/// A text of fewer words, all of them counted, is too common to be known by its whole.
+const WHOLE_WORDS_MIN: usize = 8;
+
+/// What near replicas of a message share with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Pairs of words, each once, in the order they are read.
+    pub pairs: Vec<u64>,
+    /// The registered domains and file names of links.
+    pub links: Vec<u64>,
+    /// All words in their order, footers and quotations too, and the links; for messages with hardly any text of their own.
+    pub whole: Option<u64>,
+}
+
+/// A text in the form it is compared in, and what was dropped; for people who want to know why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explanation {
+    /// The lines that have words.
+    pub lines: Vec<ExplainedLine>,
+    /// Whether quoted lines count, because they are all there is.
+    pub counts_quoted: bool,
+}
+
+/// A line of an [`Explanation`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainedLine {
+    /// What the line is.
+    pub kind: Kind,
+    /// The words that make features.
+    pub words: Vec<String>,
+    /// The words that do not: function words.
+    pub dropped: Vec<String>,
+}
+
+impl Features {
+    /// The features of a message.
+    pub fn of(reading: &Reading) -> Self {
+        let folded = fold::folded(&reading.text);
+        let mut words = Words::default();
+        let lines = lines::lines(&folded, &mut words);
+        let counts_quoted = counts_quoted(&lines);
+        let mut content = Vec::with_capacity(words.len());
+        for line in lines.iter().filter(|line| counts(line.kind, counts_quoted)) {
+            let own = words.list().get(line.words.clone()).unwrap_or_default();
+            content.extend(own.iter().filter(|word| word.role.counts()).map(|word| word.hash));
+        }
+        let links = own_links(reading, &lines);
+        Self { pairs: pairs(&content), whole: whole(&words, &links), links: link_features(&links) }
+    }
+
+    /// What a report of the message may keep, in the order of the text: its pairs, and its links if those are few.
+    pub fn own(&self) -> impl ExactSizeIterator<Item = u64> + Clone {
+        let links = if self.pairs.len() < PAIRS_ENOUGH { self.links.as_slice() } else { &[] };
+        let length = self.pairs.len() + links.len();
+        (0..length).map(move |at| self.pairs.get(at).or_else(|| links.get(at - self.pairs.len())).copied().unwrap_or(0))
+    }
+
+    /// What a check of the message looks up: everything but the whole.
+    pub fn all(&self) -> impl Iterator<Item = u64> {
+        self.pairs.iter().chain(&self.links).copied()
+    }
+}
+
+impl Explanation {
+    /// Explains the features of a message.
+    pub fn of(reading: &Reading) -> Self {
+        let folded = fold::folded(&reading.text);
+        let mut words = Words::default();
+        let lines = lines::lines(&folded, &mut words);
+        let counts_quoted = counts_quoted(&lines);
+        let explained = |line: &Line<'_>| {
+            let own =
+                line.words.clone().filter_map(|at| Some((words.list().get(at)?.role, words.letters(at).to_owned())));
+            let own = own.filter(|(_, letters)| !letters.is_empty());
+            let (kept, dropped): (Vec<_>, Vec<_>) = own.partition(|(role, _)| role.counts());
+            let letters = |words: Vec<(_, String)>| words.into_iter().map(|(_, letters)| letters).collect();
+            ExplainedLine { kind: line.kind, words: letters(kept), dropped: letters(dropped) }
+        };
+        Self { lines: lines.iter().filter(|line| !line.words.is_empty()).map(explained).collect(), counts_quoted }
+    }
+
+    /// Whether the words of a line make features.
+    pub fn counts(&self, line: &ExplainedLine) -> bool {
+        counts(line.kind, self.counts_quoted)
+    }
+}
+
+fn counts(kind: Kind, counts_quoted: bool) -> bool {
+    kind == Kind::Body || (counts_quoted && kind == Kind::Quoted)
+}
+
+/// Whether quoted lines are all there is, without anyone being quoted.
+fn counts_quoted(lines: &[Line<'_>]) -> bool {
+    let count = |kind: Kind| lines.iter().filter(|line| line.kind == kind).map(|line| line.words.len()).sum::<usize>();
+    let (body, quoted) = (count(Kind::Body), count(Kind::Quoted));
+    let is_attributed = lines.iter().any(|line| line.kind == Kind::Attribution);
+    quoted > 0 && quoted * 100 >= (body + quoted) * QUOTED_PERCENT_MIN && !is_attributed
+}
+
+fn pairs(words: &[u64]) -> Vec<u64> {
+    let mut seen = HashSet::with_capacity(words.len() * PAIR_DISTANCE_MAX);
+    let mut pairs = Vec::with_capacity(words.len() * PAIR_DISTANCE_MAX);
+    for (at, &one) in words.iter().enumerate() {
+        for &other in words.iter().skip(at + 1).take(PAIR_DISTANCE_MAX).filter(|&&other| other != one) {
+            let pair = pair(one, other);
+            if seen.insert(pair) {
+                pairs.push(pair);
+            }
+        }
+    }
+    pairs
+}
+
+/// The links of a message, but for those in lines that do not count.
+fn own_links(reading: &Reading, lines: &[Line<'_>]) -> Vec<Link> {
+    let mut links = Link::all(reading);
+    if !links.is_empty() {
+        let others: Vec<Link> =
+            lines.iter().filter(|line| line.kind != Kind::Body).flat_map(|line| Link::in_text(line.text)).collect();
+        // Lines are folded to lower case, addresses are not.
+        let is_same =
+            |link: &Link, other: &Link| link.host == other.host && link.path.eq_ignore_ascii_case(&other.path);
+        links.retain(|link| !others.iter().any(|other| is_same(link, other)));
+    }
+    links
+}
+
+/// Where links lead, without what changes from copy to copy.
+fn link_features(links: &[Link]) -> Vec<u64> {
+    let mut features = Vec::new();
+    for link in links {
+        let file = link.path.rsplit('/').find(|name| !name.is_empty()).unwrap_or_default();
+        for name in [link.registered(), file].into_iter().filter(|name| !name.is_empty()) {
+            let feature = mix(words::hash(name));
+            if !features.contains(&feature) {
+                features.push(feature);
+            }
+        }
+    }
+    features
+}
+
+/// One number for all words and the links.
+fn whole(words: &Words, links: &[Link]) -> Option<u64> {
+    let chain = |chained: u64, hash: u64| mix(hash.wrapping_add(mix(chained)));
+    let text = words.list().iter().map(|word| word.hash).fold(0, chain);
+    let links = links.iter().map(|link| words::hash(&link.to_string()));
+    (words.len() >= WHOLE_WORDS_MIN).then(|| links.fold(text, chain))
+}
+
+/// One number for two words in either order.
+fn pair(one: u64, other: u64) -> u64 {
+    mix(one.min(other).wrapping_mul(3).wrapping_add(mix(one.max(other))))
+}
+
+/// Spreads every bit over all (the finaliser of MurmurHash3).
+fn mix(mut value: u64) -> u64 {
+    value ^= value >> 33;
+    value = value.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    value ^= value >> 33;
+    value = value.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    value ^ (value >> 33)
+}

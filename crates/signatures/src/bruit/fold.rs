@@ -1,0 +1,101 @@
+//! Letters as a reader takes them: look-alikes, accents, styles and case folded away.
+//!
+//! The table of look-alikes is decancer's, made from Unicode's own data and wider than it. What stays is ASCII where
+//! something in ASCII looks like it, and the letter itself in scripts where nothing does.
+
+use decancer::Translation;
+
+/// The folded form of a text.
+pub(super) fn folded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    fold(text, &mut out);
+    out
+}
+
+/// Appends the folded form of `text` to `out`: lower case, without marks, controls and characters of no width. Lines
+/// stay lines.
+fn fold(text: &str, out: &mut String) {
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(|byte| !byte.is_ascii()) {
+        let (plain, other) = rest.split_at(at);
+        fold_ascii(plain, out);
+        let mut chars = other.chars();
+        if let Some(char) = chars.next() {
+            fold_char(char, out);
+        }
+        rest = chars.as_str();
+    }
+    fold_ascii(rest, out);
+}
+
+fn fold_ascii(text: &str, out: &mut String) {
+    let from = out.len();
+    if text.bytes().any(|byte| byte.is_ascii_control() && !matches!(byte, b'\n' | b'\t')) {
+        out.extend(text.chars().filter(|&char| !char.is_ascii_control() || matches!(char, '\n' | '\t')));
+    } else {
+        out.push_str(text);
+    }
+    if let Some(added) = out.get_mut(from..) {
+        added.make_ascii_lowercase();
+    }
+}
+
+fn fold_char(char: char, out: &mut String) {
+    match char {
+        // Typographic marks, of which the words make nothing but which must not become letters.
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => out.push('-'),
+        '\u{2018}' | '\u{2019}' | '\u{201b}' | '\u{2032}' => out.push('\''),
+        '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
+        // By custom of those who write so, not by likeness alone.
+        '£' => out.push('l'),
+        char if is_invisible(char) => {}
+        char if char.is_whitespace() => out.push(' '),
+        char => match decancer::cure_char!(char) {
+            Translation::Character(folded) => out.extend(folded.to_lowercase()),
+            Translation::String(folded) => out.push_str(&folded),
+            Translation::None => {}
+        },
+    }
+}
+
+/// Characters of no width: controls, and Unicode's property Default_Ignorable_Code_Point.
+fn is_invisible(char: char) -> bool {
+    matches!(char,
+        '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_that_look_alike_become_one() {
+        for written in [
+            "viagra",
+            "VIAGRA",
+            "víàgrä",
+            "vіаgrа",
+            "ｖｉａｇｒａ",
+            "𝓿𝓲𝓪𝓰𝓻𝓪",
+            "ⓥⓘⓐⓖⓡⓐ",
+            "ᴠɪᴀɢʀᴀ",
+            "v\u{200b}ia\u{ad}gra",
+            "vi\u{301}agra",
+        ] {
+            assert_eq!(folded(written), "viagra", "{written}");
+        }
+    }
+
+    #[test]
+    fn lines_and_blanks_stay() {
+        assert_eq!(folded("a\r\nb\u{a0}c\u{2003}d\u{2028}e\tf"), "a\nb c d\ne\tf");
+    }
+
+    #[test]
+    fn other_scripts_stay_themselves() {
+        assert_eq!(folded("免费"), "免费");
+    }
+}

@@ -1,0 +1,266 @@
+//! Which lines are what the sender has to say, and which are quoted, or the same in every mail of a list or a firm.
+//!
+//! Lines that do not count cause no false matches; a line is only left out on good evidence, because a sender who could
+//! have text left out at will would hide in it.
+
+use std::ops::Range;
+
+use super::roles::Role;
+use super::words::{Word, Words};
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// What the sender has to say.
+    Body,
+    /// What someone else said before.
+    Quoted,
+    /// The line that says who said it.
+    Attribution,
+    /// A signature, list footer or disclaimer.
+    Boilerplate,
+    /// A greeting, which is personal.
+    Greeting,
+}
+
+/// A line of folded text.
+#[derive(Clone, Debug)]
+pub(super) struct Line<'t> {
+    pub text: &'t str,
+    pub kind: Kind,
+    /// Which of the words are its own.
+    pub words: Range<usize>,
+}
+
+/// A signature may be this many words long, below at least this many; the sponsor above a footer this many.
+const SIGNATURE_WORDS_MAX: usize = 120;
+const SIGNED_WORDS_MIN: usize = 8;
+const SPONSOR_WORDS_MAX: usize = 40;
+
+/// A footer ends at this many blank lines.
+const FOOTER_GAP_LINES: usize = 2;
+
+/// A footer has this many different signs of a list, and one in so many words.
+const LIST_CUES_MIN: usize = 2;
+const LIST_WORDS_PER_CUE: usize = 12;
+
+/// A disclaimer is a paragraph with this many different words of disclaimers, one in so many words.
+const DISCLAIMER_CUES_MIN: usize = 3;
+const DISCLAIMER_WORDS_PER_CUE: usize = 12;
+const PARAGRAPH_LINES_MAX: usize = 40;
+
+/// An attribution or greeting is short.
+const ATTRIBUTION_BYTES_MAX: usize = 120;
+const GREETING_WORDS_MAX: usize = 5;
+
+/// Splits folded text into lines and says what each is. The words of all lines go to `words`.
+pub(super) fn lines<'t>(text: &'t str, words: &mut Words) -> Vec<Line<'t>> {
+    let mut lines = Vec::new();
+    for text in text.split('\n') {
+        let from = words.len();
+        words.add_line(text);
+        lines.push(Line { text, kind: Kind::Body, words: from..words.len() });
+    }
+    mark_quotes(&mut lines);
+    mark_footers(&mut lines, words);
+    mark_disclaimers(&mut lines, words);
+    mark_greeting(&mut lines, words);
+    lines
+}
+
+fn mark_quotes(lines: &mut [Line<'_>]) {
+    let original = (0..lines.len()).find(|&at| lines.get(at..).is_some_and(begins_original)).unwrap_or(lines.len());
+    for (at, line) in lines.iter_mut().enumerate() {
+        if at >= original || is_quoted(line.text) {
+            line.kind = Kind::Quoted;
+        } else if is_attribution(line.text) {
+            line.kind = Kind::Attribution;
+        }
+    }
+}
+
+/// Whether the line begins with a mark of quotation: `>`, initials and `>`, or a bar.
+fn is_quoted(line: &str) -> bool {
+    let line = line.trim_ascii_start();
+    let mark = line.bytes().take(4).take_while(u8::is_ascii_alphanumeric).count();
+    match line.as_bytes() {
+        [b'|' | b':', behind, ..] => behind.is_ascii_whitespace() || *behind == b'>',
+        [b'|' | b':'] => true,
+        bytes => bytes.get(mark) == Some(&b'>'),
+    }
+}
+
+/// `On a day, someone wrote:`
+fn is_attribution(line: &str) -> bool {
+    const ENDS: [&str; 14] = [
+        "wrote",
+        "writes",
+        "said",
+        "says",
+        "schrieb",
+        "ecrit",
+        "escribio",
+        "ha scritto",
+        "scrive",
+        "escreveu",
+        "skrev",
+        "schreef",
+        "napisal",
+        "kirjoitti",
+    ];
+    let line = line.trim_ascii();
+    let is_short = line.len() < ATTRIBUTION_BYTES_MAX;
+    is_short && line.strip_suffix(':').is_some_and(|line| ENDS.iter().any(|end| line.trim_ascii_end().ends_with(end)))
+}
+
+/// Whether everything from here on is a message passed on: the mark that mail programs set, or the header they copy.
+fn begins_original(lines: &[Line<'_>]) -> bool {
+    const MARKS: [&str; 6] = [
+        "original message",
+        "forwarded message",
+        "forwarded by",
+        "begin forwarded message",
+        "reply separator",
+        "ursprungliche nachricht",
+    ];
+    let Some(first) = lines.first().map(|line| line.text.trim_ascii()) else { return false };
+    if first.starts_with("--") || first.starts_with("__") {
+        let inner = first.trim_start_matches(['-', '_', ' ']);
+        return MARKS.iter().any(|mark| inner.starts_with(mark));
+    }
+    let is_field =
+        |line: &Line<'_>, names: &[&str]| names.iter().any(|name| line.text.trim_ascii_start().starts_with(name));
+    let has = |names: &[&str]| lines.iter().take(6).any(|line| is_field(line, names));
+    first.starts_with("from:") && has(&["sent:", "date:"]) && has(&["to:"]) && has(&["subject:"])
+}
+
+fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
+    let total = words.len();
+    for at in 0..lines.len() {
+        let Some(line) = lines.get(at) else { break };
+        let is_signature = matches!(line.text, "-- " | "--");
+        if line.kind != Kind::Body || !(is_signature || is_rule(line.text)) {
+            continue;
+        }
+        let rest = total - line.words.end;
+        if is_signature && rest <= SIGNATURE_WORDS_MAX && line.words.start >= rest.max(SIGNED_WORDS_MIN) {
+            mark(lines, at..lines.len());
+            continue;
+        }
+        let block = footer_block(lines, at);
+        let own = words_of(lines, block.clone());
+        // The sponsor of a list stands above its footer, between rules of its own.
+        let is_sponsor = || {
+            let next = footer_block(lines, block.end);
+            cues(words, own.clone(), Role::Sponsor) > 0
+                && own.len() <= SPONSOR_WORDS_MAX
+                && is_list_footer(lines, next, words)
+        };
+        if is_list_footer(lines, block.clone(), words) || is_sponsor() {
+            mark(lines, block);
+        }
+    }
+}
+
+/// A line of signs, or nearly.
+fn is_rule(line: &str) -> bool {
+    let signs = line.bytes().filter(|byte| b"-_=*~#+.".contains(byte)).count();
+    let others = line.bytes().filter(|byte| !b"-_=*~#+. \t".contains(byte)).count();
+    signs >= 8 && others <= 3
+}
+
+/// The lines from a rule to the next one, or to a gap of several blank lines.
+fn footer_block(lines: &[Line<'_>], at: usize) -> Range<usize> {
+    let behind = lines.get(at + 1..).unwrap_or_default();
+    // Two rules may stand one below the other.
+    let doubled = behind.iter().take_while(|line| is_rule(line.text)).count();
+    let mut end = doubled;
+    for (at, line) in behind.iter().enumerate().skip(doubled) {
+        let is_gap = end > doubled && at - end >= FOOTER_GAP_LINES;
+        if line.kind != Kind::Body || is_rule(line.text) || is_gap {
+            break;
+        }
+        if !line.text.trim_ascii().is_empty() {
+            end = at + 1;
+        }
+    }
+    at..at + 1 + end
+}
+
+fn is_list_footer(lines: &[Line<'_>], block: Range<usize>, words: &Words) -> bool {
+    let own = words_of(lines, block);
+    let is_sign = |word: &&Word| matches!(word.role, Role::List | Role::ListName | Role::ListAddress);
+    let signs = words.list().get(own.clone()).unwrap_or_default().iter().filter(is_sign).count();
+    own.len() <= signs * LIST_WORDS_PER_CUE && list_cues(words, own) >= LIST_CUES_MIN
+}
+
+fn mark_disclaimers(lines: &mut [Line<'_>], words: &Words) {
+    let mut at = 0;
+    while let Some(line) = lines.get(at) {
+        if line.text.trim_ascii().is_empty() {
+            at += 1;
+            continue;
+        }
+        let is_text = |line: &&Line<'_>| !line.text.trim_ascii().is_empty();
+        let length = lines.get(at..).unwrap_or_default().iter().take(PARAGRAPH_LINES_MAX).take_while(is_text).count();
+        if let Some(range) = disclaimer(lines, at..at + length, words) {
+            mark(lines, range);
+        }
+        at += length;
+    }
+}
+
+/// The lines of a paragraph from its first word of disclaimers to its last, if there are enough of them.
+fn disclaimer(lines: &[Line<'_>], paragraph: Range<usize>, words: &Words) -> Option<Range<usize>> {
+    let has_cue = |&at: &usize| cues(words, words_of(lines, at..at + 1), Role::Disclaimer) > 0;
+    let first = paragraph.clone().find(has_cue)?;
+    let last = paragraph.rev().find(has_cue)?;
+    let own = words_of(lines, first..last + 1);
+    let found = cues(words, own.clone(), Role::Disclaimer);
+    (found >= DISCLAIMER_CUES_MIN && found * DISCLAIMER_WORDS_PER_CUE >= own.len()).then_some(first..last + 1)
+}
+
+/// The first line with words, if it is a greeting.
+fn mark_greeting(lines: &mut [Line<'_>], words: &Words) {
+    let Some(line) = lines.iter_mut().find(|line| !line.words.is_empty()) else { return };
+    let first = words.list().get(line.words.start);
+    if line.kind == Kind::Body
+        && line.words.len() <= GREETING_WORDS_MAX
+        && first.is_some_and(|word| word.role == Role::Greeting)
+    {
+        line.kind = Kind::Greeting;
+    }
+}
+
+/// Marks what is left of the body in a range of lines.
+fn mark(lines: &mut [Line<'_>], range: Range<usize>) {
+    for line in lines.iter_mut().take(range.end).skip(range.start).filter(|line| line.kind == Kind::Body) {
+        line.kind = Kind::Boilerplate;
+    }
+}
+
+/// The words of a range of lines.
+fn words_of(lines: &[Line<'_>], range: Range<usize>) -> Range<usize> {
+    let lines = lines.get(range).unwrap_or_default();
+    match (lines.first(), lines.last()) {
+        (Some(first), Some(last)) => first.words.start..last.words.end,
+        _ => 0..0,
+    }
+}
+
+/// How many different signs of a mailing list there are.
+fn list_cues(words: &Words, range: Range<usize>) -> usize {
+    let any = |role: Role| usize::from(cues(words, range.clone(), role) > 0);
+    cues(words, range.clone(), Role::List) + any(Role::ListName) + any(Role::ListAddress)
+}
+
+/// How many different words of a role there are.
+fn cues(words: &Words, range: Range<usize>, role: Role) -> usize {
+    let mut found: Vec<u64> = Vec::new();
+    for word in words.list().get(range).unwrap_or_default() {
+        if word.role == role && !found.contains(&word.hash) {
+            found.push(word.hash);
+        }
+    }
+    found.len()
+}

@@ -1,0 +1,131 @@
+//! What single words say about the text around them, looked up by hash.
+//!
+//! Function words come from a crate, for the languages most mail is written in. The cues of list footers, disclaimers
+//! and greetings are words that such texts cannot do without; each is kept folded, as [`super::words`] leaves it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::LazyLock;
+
+use super::words::{hash, matching_form};
+
+/// What a word is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It carries meaning.
+    Content,
+    /// It holds sentences together, in any text.
+    Function,
+    /// It is typical of the footers of mailing lists.
+    List,
+    /// It says who pays for a mailing list.
+    Sponsor,
+    /// It names a mailing list.
+    ListName,
+    /// It is the address of one. Not a word: addresses are personal.
+    ListAddress,
+    /// It is typical of legal disclaimers.
+    Disclaimer,
+    /// It begins a greeting.
+    Greeting,
+}
+
+/// The languages whose function words are left out.
+const LANGUAGES: [&str; 14] = ["en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "no", "ru", "ro", "hu", "tr"];
+
+/// Fragments of addresses and contractions, and words that lists of function words leave out.
+const MORE_FUNCTION_WORDS: &str =
+    "also may could would should shall might must upon im ive dont cant wont www com http https html";
+
+const LIST_NAMES: &str = "list lists mailing mailinglist";
+
+const SPONSOR_WORDS: &str = "sponsor sponsors sponsored";
+
+const LIST_WORDS: &str = "unsubscribe unsubscribed subscribe subscription subscribed listinfo mailman \
+    majordomo listserv yahoogroups sourceforge archive archives digest moderator";
+
+const DISCLAIMER_WORDS: &str = "confidential confidentiality intended recipient recipients addressee addressees addressed \
+    entity notify delete destroy disclose disclosure disclosing disclosed disseminate dissemination unauthorised unauthorized \
+    prohibited views opinions necessarily represent reflect virus viruses liability liable privileged privilege environment \
+    printing copying sender unlawful error \
+    vertraulich vertrauliche vertraulichen empfaenger empfanger irrtumlich irrtumlicherweise unbefugte vernichten weitergabe \
+    absender haftung confidentiel confidentielle confidentiels destinataire destinataires erreur divulgation expediteur \
+    detruire confidencial confidenciales destinatario destinatarios prohibida notifique remitente riservato riservate \
+    vertrouwelijk geadresseerde afzender";
+
+const GREETING_WORDS: &str = "dear hello hi hey greetings hallo bonjour cher chere hola estimado estimada querido ciao gentile \
+    salve liebe lieber sehr beste geachte hej ola caro prezado";
+
+impl Role {
+    /// Whether words of the role make features.
+    pub(super) fn counts(self) -> bool {
+        !matches!(self, Self::Function | Self::ListAddress)
+    }
+}
+
+/// The role of the word with that hash.
+pub(super) fn role(word: u64) -> Role {
+    static ROLES: LazyLock<Roles> = LazyLock::new(table);
+    ROLES.get(&word).copied().unwrap_or(Role::Content)
+}
+
+type Roles = HashMap<u64, Role, BuildHasherDefault<Hashed>>;
+
+fn table() -> Roles {
+    let mut roles = Roles::default();
+    let mut add = |word: &str, role: Role| {
+        roles.insert(hash(&matching_form(word)), role);
+    };
+    for language in LANGUAGES {
+        stop_words::lookup(language).into_iter().flatten().for_each(|word| add(word, Role::Function));
+    }
+    let lists = [
+        (MORE_FUNCTION_WORDS, Role::Function),
+        (LIST_NAMES, Role::ListName),
+        (SPONSOR_WORDS, Role::Sponsor),
+        (LIST_WORDS, Role::List),
+        (DISCLAIMER_WORDS, Role::Disclaimer),
+        (GREETING_WORDS, Role::Greeting),
+    ];
+    for (words, role) in lists {
+        words.split_ascii_whitespace().for_each(|word| add(word, role));
+    }
+    roles
+}
+
+/// Keys are hashes already.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // Not reached: keys are u64.
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_known_in_the_form_they_are_matched_in() {
+        let role_of = |word: &str| role(hash(&matching_form(word)));
+        assert_eq!(role_of("this"), Role::Function);
+        assert_eq!(role_of("für"), Role::Function);
+        assert_eq!(role_of("unsubscribe"), Role::List);
+        assert_eq!(role_of("confidential"), Role::Disclaimer);
+        assert_eq!(role_of("hello"), Role::Greeting);
+        assert_eq!(role_of("viagra"), Role::Content);
+    }
+}

@@ -1,0 +1,349 @@
+//! Words as they are matched: letters only, digits and signs that stand for letters read as such, obstacles between
+//! letters taken out.
+//!
+//! Nothing here has to be right about a word, only to give the same for all ways of writing it.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
+use super::fold;
+use super::roles::{Role, role};
+
+/// Longer words are codes that change from copy to copy.
+const WORD_CHARS_MAX: usize = 20;
+
+/// Fewer single letters in a row than this are no word spelt out.
+const SPELT_LETTERS_MIN: usize = 3;
+
+/// The top-level domains by which a bare host name is told from a missing blank after a full stop.
+const HOST_ENDS: [&str; 8] = [".com", ".net", ".org", ".info", ".biz", ".edu", ".gov", ".html"];
+
+/// What the addresses of mailing lists contain.
+const LIST_ADDRESSES: [&str; 5] = ["lists.", "list@", "listinfo", "majordomo", "groups."];
+
+/// A word of the text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word {
+    /// What it is matched by.
+    pub hash: u64,
+    /// What it says about the text around it.
+    pub role: Role,
+    /// Where its letters end in [`Words::letters`]; they begin where those of the word before end.
+    end: usize,
+}
+
+/// The words of a text, in order.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    list: Vec<Word>,
+    letters: String,
+    runs: Vec<(usize, usize)>,
+}
+
+impl Words {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// All words.
+    pub(super) fn list(&self) -> &[Word] {
+        &self.list
+    }
+
+    /// The letters of the word at an index.
+    pub(super) fn letters(&self, index: usize) -> &str {
+        let end = |index: usize| self.list.get(index).map_or(0, |word| word.end);
+        self.letters.get(index.checked_sub(1).map_or(0, end)..end(index)).unwrap_or_default()
+    }
+
+    /// Adds the words of one line of folded text.
+    pub(super) fn add_line(&mut self, line: &str) {
+        let mut spelt = Spelt::default();
+        let mut rest = line;
+        loop {
+            let blanks = rest.len() - rest.trim_ascii_start().len();
+            let text = rest.trim_ascii_start();
+            if text.is_empty() {
+                break;
+            }
+            let (token, behind) = text.split_at(text.find([' ', '\t']).unwrap_or(text.len()));
+            rest = behind;
+            if blanks > 1 || !spelt.take(token) {
+                self.add_spelt(&mut spelt);
+                if !spelt.take(token) {
+                    self.add_token(token);
+                }
+            }
+            if spelt.is_over {
+                self.add_spelt(&mut spelt);
+            }
+        }
+        self.add_spelt(&mut spelt);
+    }
+
+    /// Adds the word that single letters spell, if there are enough of them. Fewer are dropped, as single letters are.
+    fn add_spelt(&mut self, spelt: &mut Spelt) {
+        if spelt.count >= SPELT_LETTERS_MIN {
+            self.add_word(&spelt.letters);
+        }
+        spelt.clear();
+    }
+
+    fn add_token(&mut self, token: &str) {
+        if is_address(token) {
+            if LIST_ADDRESSES.iter().any(|part| token.contains(part)) {
+                self.list.push(Word { hash: 0, role: Role::ListAddress, end: self.letters.len() });
+            }
+            return;
+        }
+        self.runs.clear();
+        self.runs.extend(letter_runs(token));
+        if is_broken_up(&self.runs) {
+            let joined: String = token.chars().filter(|&char| is_letter(char)).collect();
+            self.add_word(&joined);
+            return;
+        }
+        let mut from = None;
+        for at in 0..self.runs.len() {
+            let Some(&(start, end)) = self.runs.get(at) else { break };
+            let start = *from.get_or_insert(start);
+            let next = self.runs.get(at + 1).and_then(|&(next, _)| token.get(end..next));
+            if !next.is_some_and(is_joint) {
+                self.add_word(token.get(start..end).unwrap_or_default());
+                from = None;
+            }
+        }
+    }
+
+    /// Adds letters, with digits, signs and joints among them, as one word or, in scripts without blanks, as several.
+    fn add_word(&mut self, written: &str) {
+        let written = written.trim_end_matches(is_end_sign).trim_start_matches(is_start_sign);
+        if !written.contains(char::is_alphabetic) {
+            return;
+        }
+        let from = self.letters.len();
+        self.letters.extend(written.chars().filter_map(matching_letter));
+        let letters = self.letters.get(from..).unwrap_or_default();
+        let count = letters.chars().count();
+        if letters.contains(is_unspaced) || (count > WORD_CHARS_MAX && !letters.is_ascii()) {
+            let letters = letters.to_owned();
+            self.letters.truncate(from);
+            self.add_pairs_of_characters(&letters);
+        } else if (2..=WORD_CHARS_MAX).contains(&count) {
+            self.push(hash(letters));
+        } else {
+            self.letters.truncate(from);
+        }
+    }
+
+    fn add_pairs_of_characters(&mut self, letters: &str) {
+        let starts: Vec<usize> = letters.char_indices().map(|(at, _)| at).chain([letters.len()]).collect();
+        for window in starts.windows(3) {
+            if let [start, _, end] = *window {
+                let pair = letters.get(start..end).unwrap_or_default();
+                self.letters.push_str(pair);
+                self.push(hash(pair));
+            }
+        }
+    }
+
+    fn push(&mut self, hash: u64) {
+        self.list.push(Word { hash, role: role(hash), end: self.letters.len() });
+    }
+}
+
+/// Letters written one by one, with a blank between: `v i a g r a`.
+#[derive(Default)]
+struct Spelt {
+    letters: String,
+    count: usize,
+    is_over: bool,
+}
+
+impl Spelt {
+    /// Takes a token of one letter; a mark behind it ends the word.
+    fn take(&mut self, token: &str) -> bool {
+        let trimmed = token.trim_end_matches(['.', ',', ';', ':', '?', ')', '"', '\'']);
+        let mut chars = trimmed.chars();
+        let (Some(letter), None) = (chars.next(), chars.next()) else { return false };
+        if self.is_over || !is_letter(letter) {
+            return false;
+        }
+        self.letters.push(letter);
+        self.count += 1;
+        self.is_over = trimmed.len() < token.len();
+        true
+    }
+
+    fn clear(&mut self) {
+        self.letters.clear();
+        self.count = 0;
+        self.is_over = false;
+    }
+}
+
+/// The form in which a single word is matched.
+pub(super) fn matching_form(word: &str) -> String {
+    fold::folded(word).chars().filter_map(matching_letter).collect()
+}
+
+/// What a word, in the form it is matched in, is known by.
+pub(super) fn hash(letters: &str) -> u64 {
+    // Without a key: what is compared between sites is hashed again under theirs.
+    let mut hasher = SipHasher13::new();
+    hasher.write(letters.as_bytes());
+    hasher.finish()
+}
+
+/// The letter that a character of a word stands for; joints stand for none.
+fn matching_letter(char: char) -> Option<char> {
+    let letter = match char {
+        '0' => 'o',
+        '1' | '!' | '|' | 'i' | 'j' => 'l',
+        '2' => 'z',
+        '3' => 'e',
+        '4' | '@' => 'a',
+        '5' | '$' => 's',
+        '6' | '9' => 'g',
+        '7' | '+' => 't',
+        '8' => 'b',
+        '(' | '[' | '{' => 'c',
+        '#' => 'h',
+        char => char,
+    };
+    letter.is_alphabetic().then_some(letter)
+}
+
+/// Whether the character can be part of a word.
+fn is_letter(char: char) -> bool {
+    char.is_alphanumeric() || matches!(char, '@' | '$' | '!' | '|' | '+' | '(' | '[' | '{' | '#')
+}
+
+/// Signs that are more often marks than letters at the end of a word, and at its start.
+fn is_end_sign(char: char) -> bool {
+    matches!(char, '!' | '(' | '[' | '{' | '#')
+}
+
+fn is_start_sign(char: char) -> bool {
+    matches!(char, '(' | '[' | '{' | '#')
+}
+
+/// Scripts written without blanks between words.
+fn is_unspaced(char: char) -> bool {
+    matches!(char, '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+/// Whether what lies between two runs of letters is a joint within a word rather than an end.
+fn is_joint(between: &str) -> bool {
+    matches!(between, "-" | "*" | "_" | "^" | "~" | "'" | "`")
+}
+
+/// The runs of characters that can be part of a word.
+fn letter_runs(token: &str) -> impl Iterator<Item = (usize, usize)> {
+    let mut chars = token.char_indices().peekable();
+    std::iter::from_fn(move || {
+        let (start, _) = chars.find(|&(_, char)| is_letter(char))?;
+        while chars.next_if(|&(_, char)| is_letter(char)).is_some() {}
+        let end = chars.peek().map_or(token.len(), |&(at, _)| at);
+        Some((start, end))
+    })
+}
+
+/// Whether the runs are the letters of one word with something between each: `v*i*a*g*r*a`.
+fn is_broken_up(runs: &[(usize, usize)]) -> bool {
+    let singles = runs.iter().filter(|(start, end)| end - start == 1).count();
+    let is_close = runs.windows(2).all(|pair| matches!(pair, [(_, end), (next, _)] if next - end <= 2));
+    runs.len() >= SPELT_LETTERS_MIN && 3 * singles >= 2 * runs.len() && is_close
+}
+
+/// Whether a token is the address of a page or of a person. Those are personal, and have schemes of their own.
+fn is_address(token: &str) -> bool {
+    let token = token.trim_matches(['<', '>', '(', ')', '[', ']', '"', '\'', ',', ';', '.', ':', '!', '?']);
+    token.contains("://")
+        || token.starts_with("www.")
+        || token.starts_with("mailto:")
+        || token.split_once('@').is_some_and(|(name, host)| !name.is_empty() && is_host(host))
+        || (token.contains('.')
+            && is_host(token.split_once('/').map_or(token, |(host, _)| host))
+            && has_host_end(token))
+}
+
+fn is_host(text: &str) -> bool {
+    let is_label = |label: &str| {
+        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    text.contains('.') && text.split('.').all(is_label)
+}
+
+fn has_host_end(token: &str) -> bool {
+    let host = token.split_once('/').map_or(token, |(host, _)| host);
+    HOST_ENDS.iter().any(|end| host.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        let mut words = Words::default();
+        words.add_line(&fold::folded(line));
+        (0..words.len()).map(|index| words.letters(index).to_owned()).collect()
+    }
+
+    #[test]
+    fn ways_to_write_a_word() {
+        for written in [
+            "viagra",
+            "V1AGRA",
+            "v!agr@",
+            "v|4gra",
+            "V i a g r a",
+            "v.i.a.g.r.a",
+            "v-i-a-g-r-a",
+            "v*i*a*g*r*a",
+            "V_i_a_g_r_a,",
+            "vi-agra",
+            "via*gra",
+            "v i a g r a.",
+            "(viagra)",
+            "\"viagra!\"",
+            "vіаgrа",
+            "v1@gr4!!!",
+        ] {
+            assert_eq!(words(written), ["vlagra"], "{written}");
+        }
+    }
+
+    #[test]
+    fn numbers_addresses_and_codes_are_no_words() {
+        for line in [
+            "100 $99.95 #1 12:30 +44",
+            "http://x.example/a www.example.org a.b@c.example <mailto:x@y.z>",
+            "example.com/buy",
+            "x a",
+            "abcdefghijklmnopqrstuvwxyz",
+        ] {
+            assert_eq!(words(line), [""; 0], "{line}");
+        }
+    }
+
+    #[test]
+    fn sentences_come_apart() {
+        assert_eq!(
+            words("Click here.Now -- or later, and/or never"),
+            ["cllck", "here", "now", "or", "later", "and", "or", "never"]
+        );
+    }
+
+    #[test]
+    fn spelt_words_end_at_two_blanks_or_a_mark() {
+        assert_eq!(words("f r e e  c a s h, n o w"), ["free", "cash", "now"]);
+    }
+
+    #[test]
+    fn scripts_without_blanks_give_pairs() {
+        assert_eq!(words("免费发票"), ["免费", "费发", "发票"]);
+    }
+}

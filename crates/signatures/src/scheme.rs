@@ -1,0 +1,223 @@
+//! All schemes under one roof: what to compute of a message, and what came out.
+
+use std::fmt;
+
+use crate::bruit::Features;
+use crate::message::Message;
+use crate::reading::Reading;
+use crate::url::Link;
+use crate::{attachment, dcc, exact, hex, razor};
+
+/// A way to derive signatures. Numbers are for files and wires, and never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Scheme {
+    /// [`exact`].
+    Exact = 1,
+    /// [`attachment`].
+    Attachment = 2,
+    /// [`url`](crate::url).
+    Url = 3,
+    /// [`razor`], engine 4.
+    RazorE4 = 5,
+    /// [`razor`], engine 8.
+    RazorE8 = 6,
+    /// [`dcc`], the client's address.
+    DccIp = 7,
+    /// [`dcc`], the envelope's sender.
+    DccEnvFrom = 8,
+    /// [`dcc`], the field `From`.
+    DccFrom = 9,
+    /// [`dcc`], the field `Message-ID`.
+    DccMessageId = 10,
+    /// [`dcc`], the last field `Received`.
+    DccReceived = 11,
+    /// [`dcc`], the body.
+    DccBody = 12,
+    /// [`dcc`], the letters of the text.
+    DccFuz1 = 13,
+}
+
+/// One scheme's signature of a message or part.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Signature {
+    scheme: Scheme,
+    part: Option<u32>,
+    length: u8,
+    bytes: [u8; Self::BYTES_MAX],
+}
+
+/// What to compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// One signature of the text.
+    pub exact: bool,
+    /// One of each attachment.
+    pub attachment: bool,
+    /// One of each link.
+    pub url: bool,
+    /// Razor's signatures of each part.
+    pub razor: bool,
+    /// DCC's checksums.
+    pub dcc: bool,
+    /// The features of near replicas.
+    pub bruit: bool,
+}
+
+/// What the schemes need to know besides the message.
+#[derive(Clone, Debug, Default)]
+pub struct Context<'c> {
+    /// Razor's parameters of the day.
+    pub ep4: razor::Ep4,
+    /// How the message came.
+    pub envelope: dcc::Envelope<'c>,
+}
+
+/// What was computed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signed {
+    /// In the order of [`Scheme`], and of the message within.
+    pub signatures: Vec<Signature>,
+    /// The features of near replicas, if wanted.
+    pub features: Option<Features>,
+}
+
+/// Computes what is wanted of a message.
+pub fn sign(message: &[u8], wanted: &Wanted, context: &Context<'_>) -> Signed {
+    let mut signed = Signed::default();
+    if wanted.reads() {
+        let message = Message::read(message);
+        let reading =
+            if wanted.exact || wanted.url || wanted.bruit { Reading::of(&message) } else { Reading::default() };
+        signed.add_own(&message, &reading, wanted);
+    }
+    let signatures = &mut signed.signatures;
+    if wanted.razor {
+        for part in razor::sign(message, &context.ep4) {
+            let at = Some(part.index);
+            signatures.push(Signature::new(Scheme::RazorE4, at, &part.signatures.e4.0));
+            signatures.extend(part.signatures.e8.iter().map(|e8| Signature::new(Scheme::RazorE8, at, &e8.0)));
+        }
+    }
+    if wanted.dcc {
+        let sums = dcc::sign(message, &context.envelope);
+        signatures.extend(sums.iter().map(|sum| Signature::new(Scheme::of_checksum(sum.kind), None, &sum.sum)));
+    }
+    signed
+}
+
+impl Signed {
+    fn add_own(&mut self, message: &Message<'_>, reading: &Reading, wanted: &Wanted) {
+        if wanted.exact {
+            self.signatures.extend(exact::sign(reading).map(|found| Signature::new(Scheme::Exact, None, &found.0)));
+        }
+        if wanted.attachment {
+            let found = attachment::sign(message).into_iter();
+            self.signatures.extend(
+                found.map(|(part, found)| Signature::new(Scheme::Attachment, u32::try_from(part).ok(), &found.0)),
+            );
+        }
+        if wanted.url {
+            let links = Link::all(reading);
+            self.signatures.extend(links.iter().map(|link| Signature::new(Scheme::Url, None, &link.signature().0)));
+        }
+        if wanted.bruit {
+            self.features = Some(Features::of(reading));
+        }
+    }
+}
+
+impl Wanted {
+    /// Everything.
+    pub const ALL: Self = Self { exact: true, attachment: true, url: true, razor: true, dcc: true, bruit: true };
+
+    /// Nothing.
+    pub const NONE: Self = Self { exact: false, attachment: false, url: false, razor: false, dcc: false, bruit: false };
+
+    /// Whether the message has to be read as mail programs read it.
+    fn reads(&self) -> bool {
+        self.exact || self.attachment || self.url || self.bruit
+    }
+}
+
+impl Scheme {
+    /// The name, as in configuration and output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Attachment => "attachment",
+            Self::Url => "url",
+            Self::RazorE4 => "razor_e4",
+            Self::RazorE8 => "razor_e8",
+            Self::DccIp => "dcc_ip",
+            Self::DccEnvFrom => "dcc_env_from",
+            Self::DccFrom => "dcc_from",
+            Self::DccMessageId => "dcc_message_id",
+            Self::DccReceived => "dcc_received",
+            Self::DccBody => "dcc_body",
+            Self::DccFuz1 => "dcc_fuz1",
+        }
+    }
+
+    fn of_checksum(kind: dcc::Kind) -> Self {
+        match kind {
+            dcc::Kind::Ip => Self::DccIp,
+            dcc::Kind::EnvFrom => Self::DccEnvFrom,
+            dcc::Kind::From => Self::DccFrom,
+            dcc::Kind::MessageId => Self::DccMessageId,
+            dcc::Kind::Received => Self::DccReceived,
+            dcc::Kind::Body => Self::DccBody,
+            dcc::Kind::Fuz1 => Self::DccFuz1,
+        }
+    }
+}
+
+impl Signature {
+    /// The longest signature.
+    pub const BYTES_MAX: usize = 32;
+
+    fn new(scheme: Scheme, part: Option<u32>, value: &[u8]) -> Self {
+        let mut bytes = [0; Self::BYTES_MAX];
+        let length = value.len().min(Self::BYTES_MAX);
+        bytes.iter_mut().zip(value).for_each(|(byte, value)| *byte = *value);
+        Self { scheme, part, length: length as u8, bytes }
+    }
+
+    /// How it was derived.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Which part it is of, if not of the message as a whole. Razor and the other schemes count parts in ways of their own.
+    pub fn part(&self) -> Option<u32> {
+        self.part
+    }
+
+    /// What is compared.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+/// In the spelling of the scheme's own programs: razor64 for Razor, hexadecimal digits for the others.
+impl fmt::Display for Signature {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.scheme, self.bytes()) {
+            (Scheme::RazorE4, bytes) if let Ok(e4) = bytes.try_into() => razor::E4Signature(e4).fmt(out),
+            (Scheme::RazorE8, bytes) if let Ok(e8) = bytes.try_into() => razor::E8Signature(e8).fmt(out),
+            (_, bytes) => hex::write(out, bytes),
+        }
+    }
+}
+
+impl fmt::Debug for Signature {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {self}", self.scheme)
+    }
+}
