@@ -4,3 +4,5 @@
 //! the network, and no byte of a message can make one panic, or take more than bounded time and memory.
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+pub mod pyzor;
