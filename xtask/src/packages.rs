@@ -1,9 +1,10 @@
 //! What the stages need from the machine, and getting it.
 //!
-//! [`PACKAGES`] and [`TOOLS`] say which stage needs what, and why. What is missing is installed when that can be done
+//! [`PACKAGES`], [`TOOLS`] and [`MODULES`] say which stage needs what, and why. What is missing is installed when that can be done
 //! without asking anyone; otherwise the chore fails and says what to install. No stage is ever left out.
 
 use std::env;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -24,6 +25,18 @@ const PACKAGES: &[Package] = &[
         stage: Stage::Nextest,
         reason: "our Razor signatures are compared with those of the original client",
     },
+    Package {
+        name: "pyzor",
+        program: "pyzor",
+        stage: Stage::Nextest,
+        reason: "digests are compared with those of Pyzor's own client",
+    },
+    Package {
+        name: "python3-pip",
+        program: "pip3",
+        stage: Stage::Nextest,
+        reason: "digests are compared with those of Pyzor 1.1, too, which Debian does not have",
+    },
 ];
 
 /// The extensions of cargo that stages call.
@@ -33,6 +46,9 @@ const TOOLS: &[Tool] = &[
     Tool { subcommand: "clippy", stage: Stage::Fuzz, install: &["rustup", "component", "add", "clippy"] },
     Tool { subcommand: "nextest", stage: Stage::Nextest, install: &["cargo", "install", "--locked", "cargo-nextest"] },
 ];
+
+/// The Python modules that stages load, each from a folder of its own in the target directory.
+const MODULES: &[Module] = &[Module { name: "pyzor", version: "1.1.2", stage: Stage::Nextest }];
 
 /// Where Debian puts daemons: not always on the path of those who are not root.
 const DAEMON_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -52,13 +68,21 @@ struct Tool {
     install: &'static [&'static str],
 }
 
+/// A version of a Python module, there if its folder is.
+struct Module {
+    name: &'static str,
+    version: &'static str,
+    stage: Stage,
+}
+
 /// Makes sure that everything `stages` need is there.
 pub(crate) fn provide(stages: &[Stage]) -> Result<()> {
     let missing = missing(PACKAGES, stages, is_on_path);
     if !missing.is_empty() {
         install_packages(&missing)?;
     }
-    TOOLS.iter().filter(|tool| stages.contains(&tool.stage)).try_for_each(provide_tool)
+    TOOLS.iter().filter(|tool| stages.contains(&tool.stage)).try_for_each(provide_tool)?;
+    MODULES.iter().filter(|module| stages.contains(&module.stage)).try_for_each(provide_module)
 }
 
 /// Those of `packages` that one of `stages` needs and whose program is not there.
@@ -138,6 +162,21 @@ fn provide_tool(tool: &Tool) -> Result<()> {
     command::run(&mut command::program(program, arguments)).with_context(|| {
         format!("stage {} needs cargo {}; install it with: {}", tool.stage, tool.subcommand, tool.install.join(" "))
     })
+}
+
+/// Installs `module` unless it is there. It goes to a folder that no Python looks into by itself.
+fn provide_module(module: &Module) -> Result<()> {
+    let Module { name, version, stage } = module;
+    let metadata = command::metadata(&["--no-deps"])?;
+    let folder = Path::new(command::text(&metadata, "target_directory")?).join(format!("python/{name}-{version}"));
+    if folder.join(name).is_dir() {
+        return Ok(());
+    }
+    println!("the Python module {name} {version} is missing (for stage {stage}); installing it");
+    let mut install = command::program("pip3", &["install", "--quiet", "--no-deps", "--target"]);
+    install.arg(&folder).arg(format!("{name}=={version}"));
+    command::run(&mut install)
+        .with_context(|| format!("stage {stage} needs the Python module {name} {version} in {}", folder.display()))
 }
 
 #[cfg(test)]

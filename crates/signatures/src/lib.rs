@@ -11,6 +11,7 @@ pub mod dcc;
 pub mod exact;
 mod hex;
 pub mod message;
+pub mod pyzor;
 pub mod razor;
 pub mod reading;
 mod scheme;

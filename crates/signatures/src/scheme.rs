@@ -6,7 +6,7 @@ use crate::bruit::Features;
 use crate::message::Message;
 use crate::reading::Reading;
 use crate::url::Link;
-use crate::{attachment, dcc, exact, hex, razor};
+use crate::{attachment, dcc, exact, hex, pyzor, razor};
 
 /// A way to derive signatures. Numbers are for files and wires, and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +18,10 @@ pub enum Scheme {
     Attachment = 2,
     /// [`url`](crate::url).
     Url = 3,
+    /// [`pyzor`], the digest of release 1.0.
+    Pyzor = 4,
+    /// [`pyzor`], the digest of release 1.1, where it is another.
+    Pyzor11 = 14,
     /// [`razor`], engine 4.
     RazorE4 = 5,
     /// [`razor`], engine 8.
@@ -56,6 +60,8 @@ pub struct Wanted {
     pub attachment: bool,
     /// One of each link.
     pub url: bool,
+    /// Pyzor's digest.
+    pub pyzor: bool,
     /// Razor's signatures of each part.
     pub razor: bool,
     /// DCC's checksums.
@@ -92,6 +98,11 @@ pub fn sign(message: &[u8], wanted: &Wanted, context: &Context<'_>) -> Signed {
         signed.add_own(&message, &reading, wanted);
     }
     let signatures = &mut signed.signatures;
+    if wanted.pyzor {
+        let [older, newer] = pyzor::digests(message);
+        signatures.push(Signature::new(Scheme::Pyzor, None, &older.0));
+        signatures.extend((newer != older).then(|| Signature::new(Scheme::Pyzor11, None, &newer.0)));
+    }
     if wanted.razor {
         for part in razor::sign(message, &context.ep4) {
             let at = Some(part.index);
@@ -129,10 +140,12 @@ impl Signed {
 
 impl Wanted {
     /// Everything.
-    pub const ALL: Self = Self { exact: true, attachment: true, url: true, razor: true, dcc: true, bruit: true };
+    pub const ALL: Self =
+        Self { exact: true, attachment: true, url: true, pyzor: true, razor: true, dcc: true, bruit: true };
 
     /// Nothing.
-    pub const NONE: Self = Self { exact: false, attachment: false, url: false, razor: false, dcc: false, bruit: false };
+    pub const NONE: Self =
+        Self { exact: false, attachment: false, url: false, pyzor: false, razor: false, dcc: false, bruit: false };
 
     /// Whether the message has to be read as mail programs read it.
     fn reads(&self) -> bool {
@@ -147,6 +160,8 @@ impl Scheme {
             Self::Exact => "exact",
             Self::Attachment => "attachment",
             Self::Url => "url",
+            Self::Pyzor => "pyzor",
+            Self::Pyzor11 => "pyzor_1_1",
             Self::RazorE4 => "razor_e4",
             Self::RazorE8 => "razor_e8",
             Self::DccIp => "dcc_ip",

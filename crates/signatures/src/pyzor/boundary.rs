@@ -1,0 +1,66 @@
+//! The lines between the parts of a multipart.
+
+/// What separates the parts of a multipart.
+#[derive(Clone)]
+pub(super) struct Boundary {
+    delimiter: Vec<u8>,
+}
+
+/// A line with a boundary.
+pub(super) enum Delimiter {
+    Between,
+    Last,
+}
+
+impl Boundary {
+    /// The boundary of that name.
+    pub(super) fn new(name: &str) -> Self {
+        // Python compares characters, and has none beyond ASCII in its lines: a line end stands for what no line has.
+        let name = if name.is_ascii() { name } else { "\n" };
+        Self { delimiter: [b"--", name.as_bytes()].concat() }
+    }
+
+    /// What `line` is to this boundary: it may end in two hyphens, blanks and tabs.
+    pub(super) fn find(&self, line: &[u8]) -> Option<Delimiter> {
+        let line = without_line_end(line);
+        let rest = line.strip_prefix(self.delimiter.as_slice())?;
+        let length = rest.iter().rposition(|byte| !matches!(byte, b' ' | b'\t')).map_or(0, |last| last + 1);
+        match rest.get(..length)? {
+            b"" => Some(Delimiter::Between),
+            b"--" => Some(Delimiter::Last),
+            _ => None,
+        }
+    }
+}
+
+/// Without one line end at the end.
+pub(super) fn without_line_end(bytes: &[u8]) -> &[u8] {
+    match bytes {
+        [before @ .., b'\r', b'\n'] | [before @ .., b'\r' | b'\n'] => before,
+        _ => bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_boundary_may_have_hyphens_and_blanks_after_it() {
+        let boundary = Boundary::new("b");
+        for line in ["--b", "--b\n", "--b \t\r\n", "--b\r"] {
+            assert!(matches!(boundary.find(line.as_bytes()), Some(Delimiter::Between)), "{line:?}");
+        }
+        for line in ["--b--", "--b-- \t\n"] {
+            assert!(matches!(boundary.find(line.as_bytes()), Some(Delimiter::Last)), "{line:?}");
+        }
+        for line in ["--bc", "--b -", "--b --", "--b----", " --b", "-b", "--b\x0c"] {
+            assert!(boundary.find(line.as_bytes()).is_none(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_boundary_beyond_ascii_is_never_found() {
+        assert!(Boundary::new("\u{fffd}").find("--\u{fffd}\n".as_bytes()).is_none());
+    }
+}

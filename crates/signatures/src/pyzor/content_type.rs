@@ -1,0 +1,317 @@
+//! The field `Content-Type`, read with the tolerance of Python's `email.message`.
+//!
+//! Types are compared without regard to case. A value that has not exactly one slash is plain text. Parameters follow
+//! after semicolons outside of quotes; RFC 2231 may cut them into numbered sections and write characters as `%` and two
+//! digits.
+
+use std::borrow::Cow;
+
+use super::charset::{self, Errors};
+use super::space::{is_space, strip};
+
+/// A value of the field, or its absence.
+pub(super) struct ContentType<'a> {
+    value: Option<Cow<'a, str>>,
+    message_by_default: bool,
+}
+
+/// What a part does with its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Multipart,
+    Message,
+    DeliveryStatus,
+    Other,
+}
+
+impl<'a> ContentType<'a> {
+    /// Of a field's value; bytes beyond ASCII are replaced.
+    pub(super) fn new(value: Option<&'a [u8]>, message_by_default: bool) -> Self {
+        Self { value: value.map(replaced), message_by_default }
+    }
+
+    /// See [`Kind`].
+    pub(super) fn kind(&self) -> Kind {
+        let (main, sub) = self.types();
+        if main.eq_ignore_ascii_case("text") {
+            Kind::Text
+        } else if main.eq_ignore_ascii_case("multipart") {
+            Kind::Multipart
+        } else if !main.eq_ignore_ascii_case("message") {
+            Kind::Other
+        } else if sub.eq_ignore_ascii_case("delivery-status") {
+            Kind::DeliveryStatus
+        } else {
+            Kind::Message
+        }
+    }
+
+    pub(super) fn is_text(&self) -> bool {
+        self.kind() == Kind::Text
+    }
+
+    pub(super) fn is_html(&self) -> bool {
+        self.is_text() && self.types().1.eq_ignore_ascii_case("html")
+    }
+
+    /// Whether this is a multipart whose parts are messages unless they say otherwise.
+    pub(super) fn is_digest(&self) -> bool {
+        self.kind() == Kind::Multipart && self.types().1.eq_ignore_ascii_case("digest")
+    }
+
+    /// What separates the parts of a multipart.
+    pub(super) fn boundary(&self) -> Option<String> {
+        let boundary = match self.parameter("boundary")? {
+            // Python takes the quotes off twice.
+            Parameter::Plain(value) => unquoted(&value).into_owned(),
+            Parameter::Extended { charset, value } => {
+                let bytes = raw_unicode_escape(&value);
+                let charset = charset.as_deref().unwrap_or("us-ascii");
+                charset::try_decode(bytes.into(), charset, Errors::Replace)
+                    .map_or_else(|| unquoted(&value).into_owned(), Cow::into_owned)
+            }
+        };
+        Some(boundary.trim_end_matches(is_space).to_owned())
+    }
+
+    /// The character set of a text, if it names one.
+    pub(super) fn charset(&self) -> Option<String> {
+        let charset = match self.parameter("charset")? {
+            Parameter::Plain(value) => value,
+            Parameter::Extended { charset, value } => {
+                let bytes = raw_unicode_escape(&value);
+                let charset = charset.as_deref().filter(|charset| !charset.is_empty()).unwrap_or("us-ascii");
+                charset::try_decode(bytes.into(), charset, Errors::Refuse).map_or(value, Cow::into_owned)
+            }
+        };
+        (charset.is_ascii() && !charset.is_empty()).then_some(charset)
+    }
+
+    /// The character set of something else than a text, if it names one.
+    pub(super) fn raw_charset(&self) -> Option<String> {
+        self.parameter("charset").map(|(Parameter::Plain(value) | Parameter::Extended { value, .. })| value)
+    }
+
+    /// Main type and subtype.
+    fn types(&self) -> (&str, &str) {
+        const PLAIN: (&str, &str) = ("text", "plain");
+        let Some(value) = &self.value else {
+            return if self.message_by_default { ("message", "rfc822") } else { PLAIN };
+        };
+        let types = strip(value.split(';').next().unwrap_or_default());
+        types.split_once('/').filter(|(_, sub)| !sub.contains('/')).unwrap_or(PLAIN)
+    }
+
+    /// The value of a parameter. One in sections counts only if there is none in one piece.
+    fn parameter(&self, name: &str) -> Option<Parameter> {
+        let mut sections = Sections::default();
+        for (index, (found, value)) in parameters(self.value.as_deref()?).enumerate() {
+            match (index > 0).then(|| Section::new(found, value)).flatten() {
+                Some(section) => sections.push(name, found, section),
+                None if found.eq_ignore_ascii_case(name) => {
+                    return Some(Parameter::Plain(unquoted(value).into_owned()));
+                }
+                None => {}
+            }
+        }
+        sections.joined()
+    }
+}
+
+/// What a parameter says.
+enum Parameter {
+    Plain(String),
+    /// By RFC 2231: with the character set it is written in, if it told one.
+    Extended {
+        charset: Option<String>,
+        value: String,
+    },
+}
+
+/// The sections of the parameter that is looked for. Python tells names by case here.
+#[derive(Default)]
+struct Sections<'a> {
+    name: Option<&'a str>,
+    sections: Vec<Section<'a>>,
+}
+
+impl<'a> Sections<'a> {
+    fn push(&mut self, wanted: &str, found: &'a str, section: Section<'a>) {
+        let name = found.split('*').next().unwrap_or_default();
+        if name.eq_ignore_ascii_case(wanted) && *self.name.get_or_insert(name) == name {
+            self.sections.push(section);
+        }
+    }
+
+    /// All in the order of their numbers, decoded.
+    fn joined(mut self) -> Option<Parameter> {
+        self.name?;
+        self.sections.sort();
+        let is_extended = self.sections.iter().any(|section| section.is_encoded);
+        let joined: String = self.sections.iter().map(Section::decoded).collect();
+        if !is_extended {
+            return Some(Parameter::Plain(joined));
+        }
+        let mut pieces = joined.splitn(3, '\'');
+        Some(match (pieces.next(), pieces.next(), pieces.next()) {
+            (Some(charset), Some(_), Some(value)) => {
+                Parameter::Extended { charset: Some(quoted(charset)), value: value.to_owned() }
+            }
+            _ => Parameter::Extended { charset: None, value: joined },
+        })
+    }
+}
+
+/// One section of a parameter: `name*`, `name*1` or `name*1*`. The order of the fields is that of sorting.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Section<'a> {
+    number: Option<u64>,
+    value: Cow<'a, str>,
+    is_encoded: bool,
+}
+
+impl<'a> Section<'a> {
+    /// The section of that name and value, if the name is one of a section.
+    fn new(name: &str, value: &'a str) -> Option<Self> {
+        let (base, suffix) = name.split_once('*')?;
+        let is_word = !base.is_empty() && base.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let digits = suffix.strip_suffix('*').unwrap_or(suffix);
+        let is_number = digits.bytes().all(|byte| byte.is_ascii_digit()) && (!digits.is_empty() || suffix.is_empty());
+        let number = (!digits.is_empty()).then(|| digits.parse().unwrap_or(u64::MAX));
+        (is_word && is_number).then(|| Self { number, value: unquoted(value), is_encoded: name.ends_with('*') })
+    }
+
+    /// Its value without `%` escapes, each of which is one character up to U+00FF.
+    fn decoded(&self) -> Cow<'_, str> {
+        if !self.is_encoded || !self.value.contains('%') {
+            return Cow::Borrowed(&self.value);
+        }
+        let mut decoded = String::with_capacity(self.value.len());
+        let mut pieces = self.value.split('%');
+        decoded.push_str(pieces.next().unwrap_or_default());
+        for piece in pieces {
+            let escaped = piece.get(..2).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+            match escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+                Some(byte) => {
+                    decoded.push(char::from(byte));
+                    decoded.push_str(piece.get(2..).unwrap_or_default());
+                }
+                None => decoded.extend(["%", piece]),
+            }
+        }
+        Cow::Owned(decoded)
+    }
+}
+
+/// Names and values between semicolons, the type itself being the first. White space around them is gone, quotes are not.
+fn parameters(value: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = Some(value);
+    std::iter::from_fn(move || {
+        let (parameter, after) = split_parameter(rest?);
+        rest = after;
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        Some((strip(name), strip(value)))
+    })
+}
+
+/// Cuts at the first semicolon that has an even number of quotes before it; a quote after a backslash does not count.
+fn split_parameter(value: &str) -> (&str, Option<&str>) {
+    let mut is_quoted = false;
+    let mut before = 0;
+    for (at, byte) in value.bytes().enumerate() {
+        match byte {
+            b'"' if before != b'\\' => is_quoted = !is_quoted,
+            b';' if !is_quoted => return (value.get(..at).unwrap_or_default(), value.get(at + 1..)),
+            _ => {}
+        }
+        before = byte;
+    }
+    (value, None)
+}
+
+/// `value` without its quotes, or without angle brackets around it.
+fn unquoted(value: &str) -> Cow<'_, str> {
+    if let Some(inner) = inside(value, '"', '"') {
+        if !inner.contains('\\') {
+            return Cow::Borrowed(inner);
+        }
+        return Cow::Owned(inner.replace("\\\\", "\\").replace("\\\"", "\""));
+    }
+    Cow::Borrowed(inside(value, '<', '>').unwrap_or(value))
+}
+
+/// What lies between `first` and `last`, if they are first and last.
+fn inside(value: &str, first: char, last: char) -> Option<&str> {
+    value.strip_prefix(first)?.strip_suffix(last)
+}
+
+/// `value` with backslashes before quotes and backslashes, as it would stand in quotes.
+fn quoted(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// One byte for each character up to U+00FF, a written-out escape for any other.
+fn raw_unicode_escape(value: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(value.len());
+    for character in value.chars() {
+        match u8::try_from(character) {
+            Ok(byte) => bytes.push(byte),
+            Err(_) if u32::from(character) > 0xffff => bytes.extend(format!("\\U{:08x}", u32::from(character)).bytes()),
+            Err(_) => bytes.extend(format!("\\u{:04x}", u32::from(character)).bytes()),
+        }
+    }
+    bytes
+}
+
+/// The value as text, with U+FFFD for every byte beyond ASCII.
+fn replaced(value: &[u8]) -> Cow<'_, str> {
+    let to_character = |&byte: &u8| if byte.is_ascii() { char::from(byte) } else { char::REPLACEMENT_CHARACTER };
+    match std::str::from_utf8(value) {
+        Ok(text) if text.is_ascii() => Cow::Borrowed(text),
+        _ => Cow::Owned(value.iter().map(to_character).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(value: &str) -> ContentType<'_> {
+        ContentType::new(Some(value.as_bytes()), false)
+    }
+
+    #[test]
+    fn types_are_read_with_tolerance() {
+        assert_eq!(of(" TEXT/HTML ; x").kind(), Kind::Text);
+        assert!(of("Text/Html").is_html());
+        assert!(!of("text/html charset=x").is_html());
+        assert_eq!(of("image").kind(), Kind::Text);
+        assert_eq!(of("message/a/b").kind(), Kind::Text);
+        assert_eq!(of("text /html").kind(), Kind::Other);
+        assert_eq!(ContentType::new(None, true).kind(), Kind::Message);
+    }
+
+    #[test]
+    fn parameters_lose_their_quotes() {
+        for (value, boundary) in [
+            ("a/b; boundary=c", "c"),
+            ("a/b; x=\"; boundary=d\"; Boundary = \"c \" ", "c"),
+            ("a/b; boundary=\"<c>\"", "c"),
+            ("a/b; boundary=\"a\\\"b\\\\c\"", "a\"b\\c"),
+            ("a/b; boundary*1=d; boundary*0=\"c\"", "cd"),
+            ("a/b; boundary*=us-ascii'en'c%64e%", "cde%"),
+            ("boundary=c", "c"),
+        ] {
+            assert_eq!(of(value).boundary().as_deref(), Some(boundary), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_character_set_is_ascii_or_none() {
+        assert_eq!(of("a/b; charset=\"UTF-8\"").charset().as_deref(), Some("UTF-8"));
+        assert_eq!(of("a/b; charset*=''utf-8").charset().as_deref(), Some("utf-8"));
+        assert_eq!(of("a/b; charset=\"\"").charset(), None);
+        assert_eq!(of("a/b; charset=ä").charset(), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! The two header fields that matter, and where a header ends.
+
+use super::content_type::ContentType;
+use super::reader::Reader;
+
+/// What of a part's header says how to read its body.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Header<'a> {
+    content_type: Option<&'a [u8]>,
+    transfer_encoding: Option<&'a [u8]>,
+    /// Whether a part that does not say is a message, as in a digest of them, instead of plain text.
+    message_by_default: bool,
+}
+
+impl<'a> Header<'a> {
+    /// Reads lines as long as they can belong to a header, and the empty line after them.
+    ///
+    /// A line `From ` is the envelope of an mbox if it is the first. If it is the last, it was the start of the body and
+    /// goes back, though the empty line after it stays lost. Anywhere else it is ignored.
+    pub(super) fn read(reader: &mut Reader<'a>, message_by_default: bool) -> Self {
+        let mut header = Self { message_by_default, ..Self::default() };
+        let mut field = Field::Ignored;
+        let mut last_envelope = None;
+        let mut is_first = true;
+        while let Some(line) = reader.peek() {
+            if !is_header_line(line) {
+                if is_blank(line) {
+                    reader.advance(line);
+                }
+                break;
+            }
+            let start = reader.position();
+            reader.advance(line);
+            let is_envelope = line.starts_with(b"From ");
+            last_envelope = (is_envelope && !is_first).then_some(line);
+            if is_envelope {
+                field = Field::Ignored;
+            } else if line.starts_with(b" ") || line.starts_with(b"\t") {
+                header.extend(&field, reader, reader.position());
+            } else {
+                field = header.start(reader, line, start);
+            }
+            is_first = false;
+        }
+        if let Some(line) = last_envelope {
+            reader.put_back(line);
+        }
+        header
+    }
+
+    /// The content type, whatever it is worth.
+    pub(super) fn content_type(&self) -> ContentType<'a> {
+        ContentType::new(self.content_type.map(without_line_ends), self.message_by_default)
+    }
+
+    /// The transfer encoding as it was written.
+    pub(super) fn transfer_encoding(&self) -> &'a [u8] {
+        self.transfer_encoding.map_or(&[], without_line_ends)
+    }
+
+    /// Begins the field of `line`. The first of several fields of one name is the one that counts.
+    fn start(&mut self, reader: &Reader<'a>, line: &'a [u8], start: usize) -> Field {
+        let name_length = line.iter().position(|&byte| byte == b':').unwrap_or(0);
+        let (name, value) = line.split_at_checked(name_length).unwrap_or_default();
+        let blanks = value.iter().skip(1).take_while(|&&byte| byte == b' ' || byte == b'\t').count();
+        let value_start = start + name_length + 1 + blanks;
+        let field = if name.eq_ignore_ascii_case(b"content-type") && self.content_type.is_none() {
+            Field::ContentType { value_start }
+        } else if name.eq_ignore_ascii_case(b"content-transfer-encoding") && self.transfer_encoding.is_none() {
+            Field::TransferEncoding { value_start }
+        } else {
+            Field::Ignored
+        };
+        self.extend(&field, reader, reader.position());
+        field
+    }
+
+    /// Sets the value of `field` to all up to `end`.
+    fn extend(&mut self, field: &Field, reader: &Reader<'a>, end: usize) {
+        match *field {
+            Field::ContentType { value_start } => self.content_type = Some(reader.between(value_start, end)),
+            Field::TransferEncoding { value_start } => self.transfer_encoding = Some(reader.between(value_start, end)),
+            Field::Ignored => {}
+        }
+    }
+}
+
+/// The field that a continuation line would continue.
+enum Field {
+    ContentType { value_start: usize },
+    TransferEncoding { value_start: usize },
+    Ignored,
+}
+
+/// Whether a header goes on with `line`: an envelope, a continuation, or a name (perhaps none) and a colon.
+fn is_header_line(line: &[u8]) -> bool {
+    if line.starts_with(b"From ") || line.starts_with(b" ") || line.starts_with(b"\t") {
+        return true;
+    }
+    line.iter().find(|&&byte| byte == b':' || !byte.is_ascii_graphic()) == Some(&b':')
+}
+
+/// Whether `line` has nothing but its end.
+pub(super) fn is_blank(line: &[u8]) -> bool {
+    line.starts_with(b"\n") || line.starts_with(b"\r")
+}
+
+/// `value` without the ends of lines at its end.
+fn without_line_ends(value: &[u8]) -> &[u8] {
+    let mut rest = value;
+    while let [before @ .., b'\r' | b'\n'] = rest {
+        rest = before;
+    }
+    rest
+}

@@ -1,0 +1,44 @@
+//! What Python calls white space and the end of a line.
+
+/// Whether Python's `str.isspace`, `str.strip` and the `\s` of its patterns take `character` for white space: Unicode's,
+/// and four separators of ASCII.
+pub(super) fn is_space(character: char) -> bool {
+    character.is_whitespace() || matches!(character, '\x1c'..='\x1f')
+}
+
+/// Whether Python's `str.splitlines` ends a line at `character`.
+pub(super) fn is_line_end(character: char) -> bool {
+    matches!(character, '\n'..='\r' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// `text` without white space at its ends, as `str.strip` leaves it.
+pub(super) fn strip(text: &str) -> &str {
+    text.trim_matches(is_space)
+}
+
+/// How many bytes the white space at the start of `text` takes; none if it starts otherwise.
+pub(super) fn leading(text: &str) -> usize {
+    text.len() - text.trim_start_matches(is_space).len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_is_that_of_python() {
+        let expected = [
+            0x9, 0xa, 0xb, 0xc, 0xd, 0x1c, 0x1d, 0x1e, 0x1f, 0x20, 0x85, 0xa0, 0x1680, 0x2000, 0x2001, 0x2002, 0x2003,
+            0x2004, 0x2005, 0x2006, 0x2007, 0x2008, 0x2009, 0x200a, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000,
+        ];
+        let found: Vec<u32> = ('\0'..=char::MAX).filter(|&c| is_space(c)).map(u32::from).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn line_ends_are_those_of_python() {
+        let expected = [0xa, 0xb, 0xc, 0xd, 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029];
+        let found: Vec<u32> = ('\0'..=char::MAX).filter(|&c| is_line_end(c)).map(u32::from).collect();
+        assert_eq!(found, expected);
+    }
+}
