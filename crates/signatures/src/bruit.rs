@@ -15,10 +15,12 @@ mod rule;
 mod words;
 
 use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
 
 use crate::reading::Reading;
 use crate::url::Link;
 use lines::Line;
+use roles::Hashed;
 use words::Words;
 
 pub use lines::Kind;
@@ -43,7 +45,8 @@ pub struct Features {
     pub pairs: Vec<u64>,
     /// The registered domains and file names of links.
     pub links: Vec<u64>,
-    /// All words in their order, footers and quotations too, and the links; for messages with hardly any text of their own.
+    /// All words in their order, footers and quotations too, and the links: for messages with fewer than [`STORED_MIN`]
+    /// features that a report may keep.
     pub whole: Option<u64>,
 }
 
@@ -80,7 +83,11 @@ impl Features {
             content.extend(own.iter().filter(|word| word.role.counts()).map(|word| word.hash));
         }
         let links = own_links(reading, &lines);
-        Self { pairs: pairs(&content), whole: whole(&words, &links), links: link_features(&links) }
+        let mut features = Self { pairs: pairs(&content), links: link_features(&links), whole: None };
+        if features.own().len() < STORED_MIN {
+            features.whole = whole(&words, &links);
+        }
+        features
     }
 
     /// What a report of the message may keep, in the order of the text: its pairs, and its links if those are few.
@@ -133,7 +140,8 @@ fn counts_quoted(lines: &[Line<'_>]) -> bool {
 }
 
 fn pairs(words: &[u64]) -> Vec<u64> {
-    let mut seen = HashSet::with_capacity(words.len() * PAIR_DISTANCE_MAX);
+    let mut seen =
+        HashSet::with_capacity_and_hasher(words.len() * PAIR_DISTANCE_MAX, BuildHasherDefault::<Hashed>::new());
     let mut pairs = Vec::with_capacity(words.len() * PAIR_DISTANCE_MAX);
     for (at, &one) in words.iter().enumerate() {
         for &other in words.iter().skip(at + 1).take(PAIR_DISTANCE_MAX).filter(|&&other| other != one) {

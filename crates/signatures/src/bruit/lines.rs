@@ -49,6 +49,10 @@ const DISCLAIMER_CUES_MIN: usize = 3;
 const DISCLAIMER_WORDS_PER_CUE: usize = 12;
 const PARAGRAPH_LINES_MAX: usize = 40;
 
+/// A rule has so many signs, and hardly anything else.
+const RULE_SIGNS_MIN: usize = 8;
+const RULE_OTHERS_MAX: usize = 3;
+
 /// An attribution or greeting is short.
 const ATTRIBUTION_BYTES_MAX: usize = 120;
 const GREETING_WORDS_MAX: usize = 5;
@@ -164,9 +168,17 @@ fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
 
 /// A line of signs, or nearly.
 fn is_rule(line: &str) -> bool {
-    let signs = line.bytes().filter(|byte| b"-_=*~#+.".contains(byte)).count();
-    let others = line.bytes().filter(|byte| !b"-_=*~#+. \t".contains(byte)).count();
-    signs >= 8 && others <= 3
+    let mut others = 0;
+    let mut signs = 0;
+    for byte in line.bytes() {
+        match byte {
+            b'-' | b'_' | b'=' | b'*' | b'~' | b'#' | b'+' | b'.' => signs += 1,
+            b' ' | b'\t' => {}
+            _ if others == RULE_OTHERS_MAX => return false,
+            _ => others += 1,
+        }
+    }
+    signs >= RULE_SIGNS_MIN
 }
 
 /// The lines from a rule to the next one, or to a gap of several blank lines.

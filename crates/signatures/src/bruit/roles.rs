@@ -93,9 +93,9 @@ fn table() -> Roles {
     roles
 }
 
-/// Keys are hashes already.
+/// The hasher for keys that are hashes already.
 #[derive(Default)]
-struct Hashed(u64);
+pub(super) struct Hashed(u64);
 
 impl Hasher for Hashed {
     fn finish(&self) -> u64 {

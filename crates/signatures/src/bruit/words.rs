@@ -3,9 +3,7 @@
 //!
 //! Nothing here has to be right about a word, only to give the same for all ways of writing it.
 
-use std::hash::Hasher;
-
-use siphasher::sip::SipHasher13;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::fold;
 use super::roles::{Role, role};
@@ -68,7 +66,7 @@ impl Words {
             if text.is_empty() {
                 break;
             }
-            let (token, behind) = text.split_at(text.find([' ', '\t']).unwrap_or(text.len()));
+            let (token, behind) = text.split_at(memchr::memchr2(b' ', b'\t', text.as_bytes()).unwrap_or(text.len()));
             rest = behind;
             if blanks > 1 || !spelt.take(token) {
                 self.add_spelt(&mut spelt);
@@ -92,6 +90,11 @@ impl Words {
     }
 
     fn add_token(&mut self, token: &str) {
+        let plain = token.trim_matches(is_mark);
+        if plain.bytes().all(|byte| byte.is_ascii_lowercase()) {
+            self.add_plain_word(plain);
+            return;
+        }
         if is_address(token) {
             if LIST_ADDRESSES.iter().any(|part| token.contains(part)) {
                 self.list.push(Word { hash: 0, role: Role::ListAddress, end: self.letters.len() });
@@ -114,6 +117,16 @@ impl Words {
                 self.add_word(token.get(start..end).unwrap_or_default());
                 from = None;
             }
+        }
+    }
+
+    /// Adds a word of nothing but letters, as most are.
+    fn add_plain_word(&mut self, word: &str) {
+        if (2..=WORD_CHARS_MAX).contains(&word.len()) {
+            let from = self.letters.len();
+            self.letters
+                .extend(word.bytes().map(|byte| if matches!(byte, b'i' | b'j') { 'l' } else { char::from(byte) }));
+            self.push(hash(self.letters.get(from..).unwrap_or_default()));
         }
     }
 
@@ -191,10 +204,8 @@ pub(super) fn matching_form(word: &str) -> String {
 
 /// What a word, in the form it is matched in, is known by.
 pub(super) fn hash(letters: &str) -> u64 {
-    // Without a key: what is compared between sites is hashed again under theirs.
-    let mut hasher = SipHasher13::new();
-    hasher.write(letters.as_bytes());
-    hasher.finish()
+    // Without a key, and fast: what is compared between sites is hashed again under theirs.
+    xxh3_64(letters.as_bytes())
 }
 
 /// The letter that a character of a word stands for; joints stand for none.
@@ -256,6 +267,11 @@ fn is_broken_up(runs: &[(usize, usize)]) -> bool {
     let singles = runs.iter().filter(|(start, end)| end - start == 1).count();
     let is_close = runs.windows(2).all(|pair| matches!(pair, [(_, end), (next, _)] if next - end <= 2));
     runs.len() >= SPELT_LETTERS_MIN && 3 * singles >= 2 * runs.len() && is_close
+}
+
+/// Marks around words that never stand for letters there.
+fn is_mark(char: char) -> bool {
+    matches!(char, '.' | ',' | ';' | ':' | '?' | '"' | ')' | '\'')
 }
 
 /// Whether a token is the address of a page or of a person. Those are personal, and have schemes of their own.

@@ -43,10 +43,11 @@ struct Open {
     is_quote: bool,
 }
 
-/// The part of an element's name that matters, lower case.
+/// The name of an element or attribute, lower case, as far as any name that matters goes.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Name {
     letters: [u8; 12],
+    length: u8,
 }
 
 /// The attributes that matter, as far as they were read.
@@ -160,7 +161,11 @@ impl Page {
     fn style(&self) -> Style {
         let attributes = &self.attributes;
         let mut style = if self.tag.is("a") { Style::read("color:#0000ee") } else { Style::default() };
-        style.add(&self.sheet.style(self.tag.as_str(), &attributes.class, &attributes.id));
+        style.add(&self.sheet.style(
+            str::from_utf8(self.tag.bytes()).unwrap_or_default(),
+            &attributes.class,
+            &attributes.id,
+        ));
         if !attributes.style.is_empty() {
             style.add(&Style::read(&attributes.style));
         }
@@ -181,11 +186,11 @@ impl Page {
 
     /// Closes what the new element ends without saying so: a cell the cell before it, an item the item before it.
     fn close_implied(&mut self) {
-        let (ends, within): (&[&str], &[&str]) = match self.tag.as_str() {
-            "td" | "th" => (&["td", "th"], &["tr", "table"]),
-            "tr" => (&["tr", "td", "th"], &["table"]),
-            "li" => (&["li"], &["ul", "ol"]),
-            "p" => (&["p"], &["td", "div", "table", "li"]),
+        let (ends, within): (&[&str], &[&str]) = match self.tag.bytes() {
+            b"td" | b"th" => (&["td", "th"], &["tr", "table"]),
+            b"tr" => (&["tr", "td", "th"], &["table"]),
+            b"li" => (&["li"], &["ul", "ol"]),
+            b"p" => (&["p"], &["td", "div", "table", "li"]),
             _ => return,
         };
         let is_in = |name: Name, names: &[&str]| names.iter().any(|other| name.is(other));
@@ -284,73 +289,74 @@ impl Name {
         for (letter, byte) in letters.iter_mut().zip(name) {
             *letter = byte.to_ascii_lowercase();
         }
-        Self { letters }
+        Self { letters, length: name.len().min(letters.len()) as u8 }
     }
 
-    fn as_str(&self) -> &str {
-        let end = self.letters.iter().position(|&letter| letter == 0).unwrap_or(self.letters.len());
-        self.letters.get(..end).and_then(|name| str::from_utf8(name).ok()).unwrap_or_default()
+    fn bytes(&self) -> &[u8] {
+        self.letters.get(..usize::from(self.length)).unwrap_or_default()
     }
 
     fn is(&self, name: &str) -> bool {
-        self.as_str() == name
+        self.bytes() == name.as_bytes()
     }
 
     fn is_link(&self) -> bool {
-        matches!(self.as_str(), "href" | "src" | "action" | "background")
+        matches!(self.bytes(), b"href" | b"src" | b"action" | b"background")
     }
 
     fn begins_line(&self) -> bool {
         matches!(
-            self.as_str(),
-            "br" | "p"
-                | "div"
-                | "tr"
-                | "td"
-                | "th"
-                | "li"
-                | "h1"
-                | "h2"
-                | "h3"
-                | "h4"
-                | "h5"
-                | "h6"
-                | "table"
-                | "ul"
-                | "ol"
-                | "blockquote"
-                | "hr"
-                | "center"
-                | "body"
-                | "html"
-                | "pre"
-                | "dl"
-                | "dt"
-                | "dd"
-                | "form"
-                | "section"
-                | "article"
-                | "header"
-                | "footer"
+            self.bytes(),
+            b"br"
+                | b"p"
+                | b"div"
+                | b"tr"
+                | b"td"
+                | b"th"
+                | b"li"
+                | b"h1"
+                | b"h2"
+                | b"h3"
+                | b"h4"
+                | b"h5"
+                | b"h6"
+                | b"table"
+                | b"ul"
+                | b"ol"
+                | b"blockquote"
+                | b"hr"
+                | b"center"
+                | b"body"
+                | b"html"
+                | b"pre"
+                | b"dl"
+                | b"dt"
+                | b"dd"
+                | b"form"
+                | b"section"
+                | b"article"
+                | b"header"
+                | b"footer"
         )
     }
 
     fn is_empty_element(&self) -> bool {
         matches!(
-            self.as_str(),
-            "br" | "hr"
-                | "img"
-                | "input"
-                | "meta"
-                | "link"
-                | "area"
-                | "base"
-                | "col"
-                | "frame"
-                | "spacer"
-                | "wbr"
-                | "param"
-                | "embed"
+            self.bytes(),
+            b"br"
+                | b"hr"
+                | b"img"
+                | b"input"
+                | b"meta"
+                | b"link"
+                | b"area"
+                | b"base"
+                | b"col"
+                | b"frame"
+                | b"spacer"
+                | b"wbr"
+                | b"param"
+                | b"embed"
         )
     }
 }
@@ -367,21 +373,21 @@ impl Attributes {
     }
 
     fn name(&mut self, name: Name) {
-        match name.as_str() {
-            "background" => self.has_picture = true,
-            "hidden" => self.is_hidden = true,
+        match name.bytes() {
+            b"background" => self.has_picture = true,
+            b"hidden" => self.is_hidden = true,
             _ => {}
         }
     }
 
     fn value(&mut self, name: Name, value: &[u8]) {
-        let field = match name.as_str() {
-            "style" => &mut self.style,
-            "class" => &mut self.class,
-            "id" => &mut self.id,
-            "color" | "text" => &mut self.colour,
-            "bgcolor" => &mut self.background,
-            "type" => &mut self.kind,
+        let field = match name.bytes() {
+            b"style" => &mut self.style,
+            b"class" => &mut self.class,
+            b"id" => &mut self.id,
+            b"color" | b"text" => &mut self.colour,
+            b"bgcolor" => &mut self.background,
+            b"type" => &mut self.kind,
             _ => return,
         };
         // The first of several counts.
