@@ -3,7 +3,7 @@
 use std::io;
 
 use bruit_filters::Fingerprint;
-use bruit_filters::owners::{Owner, OwnerTable, Votes};
+use bruit_filters::owners::{Feature, Owner, OwnerTable, Part, Votes};
 use bruit_filters::sizing::{OWNER_LOAD, false_votes};
 
 use crate::keys::{keys, mixed};
@@ -33,9 +33,9 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
 /// Fills a table to its capacity; returns it and how many features that were.
 fn space(report: &mut Report, bytes: usize, features: usize, target: f64) -> io::Result<(OwnerTable, u64)> {
     let mut table = OwnerTable::with_bytes(bytes);
-    let all = keys(0, table.capacity() as usize);
+    let all = texts(0, table.capacity() as usize, features);
     let mut stored = 0;
-    let ns = time(|| all.chunks(features).for_each(|owner| stored += table.add(owner, features).stored as u64));
+    let ns = time(|| all.chunks(features).for_each(|owner| stored += table.add(owner, features).stored_total() as u64));
     let per_feature = table.bytes() as f64 / stored as f64;
     let note = format!(
         "{per_feature:.3} per feature at load {:.3}, {} lost, {} of {} not taken; filled at {:.0} ns and {:.3} moves each",
@@ -49,6 +49,12 @@ fn space(report: &mut Report, bytes: usize, features: usize, target: f64) -> io:
     let name = format!("owner table, bytes per owner of {features} features");
     report.add(Figure::new(name, per_feature * features as f64, Target::AtMost(target), note))?;
     Ok((table, stored))
+}
+
+/// The features of texts that have `length` each.
+fn texts(start: u64, count: usize, length: usize) -> Vec<Feature> {
+    let placed = keys(start, count).into_iter().enumerate();
+    placed.map(|(i, fingerprint)| Feature { fingerprint, part: Part::of(i % length, length) }).collect()
 }
 
 fn look_ups(report: &mut Report, table: &OwnerTable, stored: u64) -> io::Result<()> {
@@ -76,7 +82,7 @@ fn vote(table: &OwnerTable, asked: &[Fingerprint]) -> u64 {
     messages
         .map(|message| {
             table.votes(message, &mut votes);
-            votes.iter().map(|(_, votes)| u64::from(votes)).sum::<u64>()
+            votes.iter().map(|(_, votes)| u64::from(votes.iter().sum::<u32>())).sum::<u64>()
         })
         .sum()
 }
@@ -86,15 +92,15 @@ fn inserts(report: &mut Report, mut table: OwnerTable, stored: u64) -> io::Resul
     let live = table.live();
     let expired = (live.end.number() - live.start.number()) / 10;
     table.expire_before(Owner::from_number(live.start.number() + expired));
-    let new = keys(1 << 61, stored as usize / 10);
+    let new = texts(1 << 61, stored as usize / 10, FEATURES);
     report.add(insert(&mut table, &new, "inserts over expired features, ns each"))?;
-    let beyond = keys(1 << 62, stored as usize / 5);
+    let beyond = texts(1 << 62, stored as usize / 5, FEATURES);
     let (fill, measured) = beyond.split_at(beyond.len() / 2);
     insert(&mut table, fill, "");
     report.add(insert(&mut table, measured, "inserts into an over-full table, ns each"))
 }
 
-fn insert(table: &mut OwnerTable, features: &[Fingerprint], name: &str) -> Figure {
+fn insert(table: &mut OwnerTable, features: &[Feature], name: &str) -> Figure {
     let (kicks, evictions) = (table.kicks(), table.evictions());
     let ns = time(|| features.chunks(FEATURES).for_each(|owner| _ = table.add(owner, FEATURES)));
     let each = |total: u64| total as f64 / features.len() as f64;

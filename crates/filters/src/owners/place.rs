@@ -1,6 +1,6 @@
 //! Where the slots of a feature lie.
 
-use super::line::SlotLine;
+use super::line::{Slot, SlotLine};
 use crate::Fingerprint;
 use crate::hash::{MULTIPLIER_A, mix, reduce};
 use crate::lines::Line;
@@ -33,13 +33,13 @@ pub(super) fn other_line(line: usize, check: u8, lines: usize) -> usize {
     if line <= sum { sum - line } else { sum + lines - line }
 }
 
-/// The tags of all slots that have the feature's check, in either of its lines.
+/// All slots that have the feature's check, in either of its lines.
 #[inline(always)]
-pub(super) fn tags_with_check(lines: &[Line], place: Place) -> impl Iterator<Item = u32> {
+pub(super) fn slots_with_check(lines: &[Line], place: Place) -> impl Iterator<Item = Slot> {
     let pair = place.lines.map(|line| SlotLine::of(&lines[line]));
     let [first, second] = pair.map(|line| line.with_check(place.check));
     // One loop over both lines: in which of them a slot lies is no branch that could be learnt.
-    first.then(second).map(move |(second, i)| pair[usize::from(second)].tag(i))
+    first.then(second).map(move |(second, i)| pair[usize::from(second)].slot(i))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The table: lines of slots, and how slots find their place.
 
+use super::feature::{Feature, PARTS, Part};
 use super::line::{EMPTY_TAG, SLOTS, Slot, SlotLine, SlotSet};
 use super::numbering::{Numbering, Owner, SWEEP_OWNERS};
-use super::place::{Place, other_line, tags_with_check};
+use super::place::{Place, other_line, slots_with_check};
 use super::votes::Votes;
 use crate::Fingerprint;
 use crate::kernels::ring::fetch;
@@ -13,28 +14,34 @@ use crate::sizing::{OWNER_LOAD, owner_table_bytes};
 /// Most owners of a feature; it is refused to the next.
 ///
 /// Slots of other features with the same check are counted in, as nothing tells them apart. At a load of 0.95 they take
-/// one place of the four for 12 % of features, and all of them for one in 80,000.
+/// one place of the four for 12 % of features, and all of them for one in 100,000.
 pub const OWNERS_PER_FEATURE_MAX: usize = 4;
 
-/// Slots that may move before one is lost. In nine million slots the first loss then comes at a load of 0.972, with 64 at
-/// 0.982; but in a table that is over-full, where no move helps, every insert makes them all.
+/// Slots that may move before one is lost. In nine million slots the first loss then comes at a load of 0.971, with 64 at
+/// 0.983; but in a table that is over-full, where no move helps, every insert makes them all.
 const KICKS_MAX: usize = 32;
 
 /// Features and the owners that stored them.
 ///
 /// ```
 /// use bruit_filters::FingerprintKey;
-/// use bruit_filters::owners::{OwnerTable, Votes};
+/// use bruit_filters::owners::{Feature, OwnerTable, Part, Votes};
 ///
 /// let key = FingerprintKey::new([1; 16]);
-/// let features = |words: &str| -> Vec<_> { words.split(' ').map(|word| key.fingerprint(word.as_bytes())).collect() };
+/// let words = |text: &str| -> Vec<_> { text.split(' ').map(|word| key.fingerprint(word.as_bytes())).collect() };
+/// let spam = words("cheap pills without any prescription for all of you");
+/// let features: Vec<_> = spam
+///     .iter()
+///     .enumerate()
+///     .map(|(i, &fingerprint)| Feature { fingerprint, part: Part::of(i, spam.len()) })
+///     .collect();
 /// let mut table = OwnerTable::with_capacity(1000);
-/// let report = table.add(&features("cheap pills without any prescription"), 48);
-/// assert_eq!(report.stored, 5);
+/// let report = table.add(&features, 48);
+/// assert_eq!((report.stored, report.stored_total()), ([3, 2, 2, 2], 9));
 ///
 /// let mut votes = Votes::new();
-/// table.votes(&features("very cheap pills sold without our prescription"), &mut votes);
-/// assert_eq!(votes.of(report.owner), 4);
+/// table.votes(&words("very cheap pills sold without our prescription to you"), &mut votes);
+/// assert_eq!(votes.of(report.owner), [3, 1, 0, 1]);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerTable {
@@ -54,18 +61,27 @@ pub struct OwnerTable {
 pub struct Added {
     /// The owner.
     pub owner: Owner,
-    /// How many of its features this call stored: the n to compare votes with.
-    pub stored: usize,
+    /// How many of its features this call stored, for every part of its text: the n to compare votes with.
+    pub stored: [u32; PARTS],
     /// How many were refused because they have [`OWNERS_PER_FEATURE_MAX`] owners.
     pub refused: usize,
-    /// Slots of live owners lost to make room.
+    /// Slots of live owners lost to make room, but for the owner's own: these are taken off `stored`, as far as this call
+    /// stored any of their part.
     pub evicted: usize,
+}
+
+impl Added {
+    /// How many features this call stored.
+    #[must_use]
+    pub fn stored_total(&self) -> usize {
+        self.stored.iter().sum::<u32>() as usize
+    }
 }
 
 impl OwnerTable {
     /// An empty table for `features` features of live owners, at a load of [`OWNER_LOAD`].
     ///
-    /// Memory for more than [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners, 165 MB if they have 48 features each, would
+    /// Memory for more than [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners, 175 MB if they have 48 features each, would
     /// lie idle.
     ///
     /// # Panics
@@ -88,9 +104,10 @@ impl OwnerTable {
 
     /// Stores the first `wanted` features of `candidates` that are not refused, under a new owner.
     ///
-    /// A feature that occurs twice is stored once. If [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners are live, the
-    /// oldest expires. It never fails: an owner of which nothing could be stored is an owner without features.
-    pub fn add(&mut self, candidates: &[Fingerprint], wanted: usize) -> Added {
+    /// A feature that occurs twice is stored once, with the part it has first. If
+    /// [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners are live, the oldest expires. It never fails: an owner of which
+    /// nothing could be stored is an owner without features.
+    pub fn add(&mut self, candidates: &[Feature], wanted: usize) -> Added {
         self.numbering.make_room();
         // Before the number is handed out: what has the same tag now is of an owner long expired.
         self.sweep();
@@ -100,30 +117,32 @@ impl OwnerTable {
 
     /// Stores up to `wanted` more features for an owner, from `candidates` as [`add`](Self::add) does: the second choice
     /// when the first gave too few. Nothing is stored if the owner has expired.
-    pub fn extend(&mut self, owner: Owner, candidates: &[Fingerprint], wanted: usize) -> Added {
-        let mut added = Added { owner, stored: 0, refused: 0, evicted: 0 };
+    pub fn extend(&mut self, owner: Owner, candidates: &[Feature], wanted: usize) -> Added {
+        let mut added = Added { owner, stored: [0; PARTS], refused: 0, evicted: 0 };
         let mut rest = if self.numbering.is_live(owner) { candidates } else { &[] };
-        while added.stored < wanted && !rest.is_empty() {
-            let ready = rest.len().min(IN_FLIGHT).min(wanted - added.stored);
+        loop {
+            let ready = rest.len().min(IN_FLIGHT).min(wanted - added.stored_total());
+            if ready == 0 {
+                return added;
+            }
             let (now, later) = rest.split_at(ready);
             self.add_ready(now, &mut added);
             rest = later;
         }
-        added
     }
 
     /// Stores features whose lines can all be on their way together.
-    fn add_ready(&mut self, features: &[Fingerprint], added: &mut Added) {
+    fn add_ready(&mut self, features: &[Feature], added: &mut Added) {
         let lines = self.lines.len();
         if !is_cached(&self.lines) {
-            features.iter().for_each(|feature| fetch(&self.lines, Place::of(feature, lines).lines));
+            features.iter().for_each(|feature| fetch(&self.lines, Place::of(&feature.fingerprint, lines).lines));
         }
         for feature in features {
-            self.add_one(Place::of(feature, lines), added);
+            self.add_one(Place::of(&feature.fingerprint, lines), feature.part, added);
         }
     }
 
-    fn add_one(&mut self, place: Place, added: &mut Added) {
+    fn add_one(&mut self, place: Place, part: Part, added: &mut Added) {
         let tag = added.owner.tag();
         if self.live_tags(place).any(|other| other == tag) {
             return;
@@ -132,12 +151,13 @@ impl OwnerTable {
             added.refused += 1;
             return;
         }
-        added.stored += 1;
-        let Some(lost) = self.insert(place, Slot { tag, check: place.check }) else { return };
+        added.stored[part.index()] += 1;
+        let Some(lost) = self.insert(place, Slot { tag, check: place.check, part }) else { return };
         self.evictions += 1;
-        // In a table too small for it, an owner may push out itself.
-        if lost.tag == tag {
-            added.stored -= 1;
+        // In a table too small for it, an owner may push out itself: what this call stored, or what an earlier one did.
+        let own = &mut added.stored[lost.part.index()];
+        if lost.tag == tag && *own > 0 {
+            *own -= 1;
         } else {
             added.evicted += 1;
         }
@@ -147,7 +167,7 @@ impl OwnerTable {
     #[inline(always)]
     fn live_tags(&self, place: Place) -> impl Iterator<Item = u32> {
         let numbering = self.numbering;
-        tags_with_check(&self.lines, place).filter(move |&tag| numbering.is_live_tag(tag))
+        slots_with_check(&self.lines, place).map(|slot| slot.tag).filter(move |&tag| numbering.is_live_tag(tag))
     }
 
     /// Puts `slot` into one of its lines; returns the live slot that was lost for it, if any.
@@ -217,13 +237,18 @@ impl OwnerTable {
         }
     }
 
-    /// Counts, for every live owner, how many of `features` may be its. A feature given twice votes twice.
+    /// Counts, for every live owner and part of its text, how many of `features` may be its. A feature given twice votes
+    /// twice.
     pub fn votes(&self, features: &[Fingerprint], votes: &mut Votes) {
         votes.clear();
         let numbering = self.numbering;
         let locate = |lines: &&[Line], feature: &Fingerprint| Place::of(feature, lines.len());
         let work = |lines: &mut &[Line], _, _: &Fingerprint, place: Place| {
-            tags_with_check(lines, place).filter_map(|tag| numbering.place_of(tag)).for_each(|place| votes.cast(place));
+            for slot in slots_with_check(lines, place) {
+                if let Some(place) = numbering.place_of(slot.tag) {
+                    votes.cast(place, slot.part);
+                }
+            }
         };
         let lines: &[Line] = &self.lines;
         pipelined(lines, features, is_cached(lines), locate, |lines, place| fetch(lines, place.lines), work);
