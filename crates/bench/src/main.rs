@@ -8,6 +8,7 @@ mod keys;
 mod membership;
 mod memory;
 mod merge;
+mod owners;
 mod report;
 mod ring;
 mod simulation;
@@ -37,6 +38,7 @@ enum Group {
     Counts,
     Accuracy,
     Ring,
+    Owners,
     Merge,
     Delta,
     Simulation,
@@ -44,10 +46,11 @@ enum Group {
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 8] = [
+const GROUPS: [(Group, Bench); 9] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
+    (Group::Owners, owners::figures),
     (Group::Merge, merge::speed),
     (Group::Space, membership::space),
     (Group::Delta, deltas::size),

@@ -8,6 +8,7 @@
 //! | whether it was taken back since | [`bloom::SpamPair`] |
 //! | how often it was seen | [`counting::OneLineCounts`]; [`counting::CountingFilter`] for study and for deletion |
 //! | when it was seen, and to forget | [`ring::MembershipRing`], [`ring::CountsRing`] |
+//! | which reports share features with a message | [`owners::OwnerTable`] |
 //! | how large to make it, how wrong it will be | [`sizing`] |
 //! | how to keep and send it | [`file`](mod@file), [`delta`] |
 //!
@@ -43,6 +44,7 @@ pub mod hash;
 mod kernels;
 mod lines;
 mod mismatch;
+pub mod owners;
 pub mod ring;
 pub mod sizing;
 

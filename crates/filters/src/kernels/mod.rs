@@ -1,7 +1,8 @@
 //! The inner loops: one definition in portable Rust, one in AVX2 chosen at run time, with the same bits on both.
 //!
-//! Everything `unsafe` in this crate is here: whole-line loads and stores in [`avx2`], the prefetch hint, and the calls
-//! that enter [`avx2`] after the processor was asked. All of it stands behind functions over slices.
+//! Everything `unsafe` in this crate is here: whole-line loads and stores in [`avx2`], the calls that enter it after the
+//! processor was asked, the prefetch hint and the comparison of [`bytes`]. All of it stands behind functions over slices
+//! and arrays.
 //!
 //! The loops take batches. At any moment the lines of [`IN_FLIGHT`] keys are on their way from memory, so that a key costs
 //! its share of the memory's throughput and not its latency. They are fetched into the *second* level of the cache, where
@@ -9,6 +10,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+pub(crate) mod bytes;
 pub(crate) mod counts;
 pub(crate) mod membership;
 pub(crate) mod merge;

@@ -18,6 +18,12 @@ pub enum SizingError {
         /// Below this there is nothing for so many keys.
         least: f64,
     },
+    /// A table cannot hold more than it has slots for, nor be empty and sized by it.
+    #[error("the load must be more than 0 and at most 1, not {load}")]
+    LoadOutOfRange {
+        /// What was asked for.
+        load: f64,
+    },
     /// Bits per key and the best k are undefined for an empty set.
     #[error("a plan needs at least one signature")]
     NoKeys,

@@ -13,6 +13,7 @@
 //! | equations (3) and (4), and their like for the one-line counting layout | [`ln_cell_probability`], [`bulk_rate`], [`counting_line_rate`] |
 //! | how often a refined count is wrong | [`refined_error`], an estimate with its band |
 //! | a ring of eight generations | [`ring_rate`], [`ring_lines_for_rate`] |
+//! | a table of owners, and how many of its votes are false | [`owner_table_bytes`], [`false_votes`] |
 //! | the inverse: n and a rate, or n and a memory budget | [`MembershipPlan`], [`CountingPlan`] |
 //! | how many leading bits of a fingerprint to look at | [`fingerprint_bits`] |
 //!
@@ -33,6 +34,7 @@ mod counting;
 mod error;
 mod fingerprint_bits;
 mod one_line;
+mod owners;
 mod plan;
 mod probability;
 mod refined;
@@ -50,6 +52,7 @@ pub use fingerprint_bits::{fingerprint_bits, shared_fingerprint_rate};
 pub use one_line::{
     LINE_BITS, LINE_BYTES, LineSize, half_line_rate, one_line_best_hashes, one_line_for_rate, one_line_rate,
 };
+pub use owners::{OWNER_LOAD, false_votes, owner_table_bytes};
 pub use plan::{BYTES_MAX, CELL_BITS, COUNTING_BITS_PER_KEY, CountingPlan, Goal, Layout, MembershipPlan};
 pub use probability::ln_binomial;
 pub use refined::{Counts, Estimate, Order, intuitive_error, refined_error};

@@ -1,0 +1,332 @@
+//! The table: lines of slots, and how slots find their place.
+
+use super::feature::{Feature, PARTS, Part};
+use super::line::{EMPTY_TAG, SLOTS, Slot, SlotLine, SlotSet};
+use super::numbering::{Numbering, Owner, SWEEP_OWNERS};
+use super::place::{Place, other_line, slots_with_check};
+use super::votes::Votes;
+use crate::Fingerprint;
+use crate::kernels::ring::fetch;
+use crate::kernels::{IN_FLIGHT, is_cached, pipelined};
+use crate::lines::{LINE_BYTES, Line, Lines};
+use crate::sizing::{OWNER_LOAD, owner_table_bytes};
+
+/// Most owners of a feature; it is refused to the next.
+///
+/// Slots of other features with the same check are counted in, as nothing tells them apart. At a load of 0.95 they take
+/// one place of the four for 12 % of features, and all of them for one in 100,000.
+pub const OWNERS_PER_FEATURE_MAX: usize = 4;
+
+/// Slots that may move before one is lost. In nine million slots the first loss then comes at a load of 0.971, with 64 at
+/// 0.983; but in a table that is over-full, where no move helps, every insert makes them all.
+const KICKS_MAX: usize = 32;
+
+/// Features and the owners that stored them.
+///
+/// ```
+/// use bruit_filters::FingerprintKey;
+/// use bruit_filters::owners::{Feature, OwnerTable, Part, Votes};
+///
+/// let key = FingerprintKey::new([1; 16]);
+/// let words = |text: &str| -> Vec<_> { text.split(' ').map(|word| key.fingerprint(word.as_bytes())).collect() };
+/// let spam = words("cheap pills without any prescription for all of you");
+/// let features: Vec<_> = spam
+///     .iter()
+///     .enumerate()
+///     .map(|(i, &fingerprint)| Feature { fingerprint, part: Part::of(i, spam.len()) })
+///     .collect();
+/// let mut table = OwnerTable::with_capacity(1000);
+/// let report = table.add(&features, 48);
+/// assert_eq!((report.stored, report.stored_total()), ([3, 2, 2, 2], 9));
+///
+/// let mut votes = Votes::new();
+/// table.votes(&words("very cheap pills sold without our prescription to you"), &mut votes);
+/// assert_eq!(votes.of(report.owner), [3, 1, 0, 1]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerTable {
+    /// An even number of them, so that a feature's lines always differ.
+    pub(super) lines: Lines,
+    pub(super) numbering: Numbering,
+    /// The line to sweep next.
+    sweep_at: usize,
+    /// Slots moved so far; its remainder chooses which one moves next.
+    kicks: u64,
+    /// Live slots lost so far.
+    evictions: u64,
+}
+
+/// What became of an owner's features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Added {
+    /// The owner.
+    pub owner: Owner,
+    /// How many of its features this call stored, for every part of its text: the n to compare votes with.
+    pub stored: [u32; PARTS],
+    /// How many were refused because they have [`OWNERS_PER_FEATURE_MAX`] owners.
+    pub refused: usize,
+    /// Slots of live owners lost to make room, but for the owner's own: these are taken off `stored`, as far as this call
+    /// stored any of their part.
+    pub evicted: usize,
+}
+
+impl Added {
+    /// How many features this call stored.
+    #[must_use]
+    pub fn stored_total(&self) -> usize {
+        self.stored.iter().sum::<u32>() as usize
+    }
+}
+
+impl OwnerTable {
+    /// An empty table for `features` features of live owners, at a load of [`OWNER_LOAD`].
+    ///
+    /// Memory for more than [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners, 175 MB if they have 48 features each, would
+    /// lie idle.
+    ///
+    /// # Panics
+    /// If that is more than a PiB, or the memory cannot be had.
+    #[must_use]
+    pub fn with_capacity(features: u64) -> Self {
+        let bytes = owner_table_bytes(1, features.max(1), OWNER_LOAD).expect("a table takes less than a PiB");
+        Self::with_bytes(bytes as usize)
+    }
+
+    /// An empty table in at most `bytes` bytes, but never less than two lines.
+    ///
+    /// # Panics
+    /// If the memory cannot be had, as `Vec` does.
+    #[must_use]
+    pub fn with_bytes(bytes: usize) -> Self {
+        let lines = (bytes / LINE_BYTES / 2 * 2).max(2);
+        Self { lines: Lines::new(lines), numbering: Numbering::new(), sweep_at: 0, kicks: 0, evictions: 0 }
+    }
+
+    /// Stores the first `wanted` features of `candidates` that are not refused, under a new owner.
+    ///
+    /// A feature that occurs twice is stored once, with the part it has first. If
+    /// [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners are live, the oldest expires. It never fails: an owner of which
+    /// nothing could be stored is an owner without features.
+    pub fn add(&mut self, candidates: &[Feature], wanted: usize) -> Added {
+        self.numbering.make_room();
+        // Before the number is handed out: what has the same tag now is of an owner long expired.
+        self.sweep();
+        let owner = self.numbering.hand_out();
+        self.extend(owner, candidates, wanted)
+    }
+
+    /// Stores up to `wanted` more features for an owner, from `candidates` as [`add`](Self::add) does: the second choice
+    /// when the first gave too few. Nothing is stored if the owner has expired.
+    pub fn extend(&mut self, owner: Owner, candidates: &[Feature], wanted: usize) -> Added {
+        let mut added = Added { owner, stored: [0; PARTS], refused: 0, evicted: 0 };
+        let mut rest = if self.numbering.is_live(owner) { candidates } else { &[] };
+        loop {
+            let ready = rest.len().min(IN_FLIGHT).min(wanted - added.stored_total());
+            if ready == 0 {
+                return added;
+            }
+            let (now, later) = rest.split_at(ready);
+            self.add_ready(now, &mut added);
+            rest = later;
+        }
+    }
+
+    /// Stores features whose lines can all be on their way together.
+    fn add_ready(&mut self, features: &[Feature], added: &mut Added) {
+        let lines = self.lines.len();
+        if !is_cached(&self.lines) {
+            features.iter().for_each(|feature| fetch(&self.lines, Place::of(&feature.fingerprint, lines).lines));
+        }
+        for feature in features {
+            self.add_one(Place::of(&feature.fingerprint, lines), feature.part, added);
+        }
+    }
+
+    fn add_one(&mut self, place: Place, part: Part, added: &mut Added) {
+        let tag = added.owner.tag();
+        if self.live_tags(place).any(|other| other == tag) {
+            return;
+        }
+        if self.live_tags(place).count() >= OWNERS_PER_FEATURE_MAX {
+            added.refused += 1;
+            return;
+        }
+        added.stored[part.index()] += 1;
+        let Some(lost) = self.insert(place, Slot { tag, check: place.check, part }) else { return };
+        self.evictions += 1;
+        // In a table too small for it, an owner may push out itself: what this call stored, or what an earlier one did.
+        let own = &mut added.stored[lost.part.index()];
+        if lost.tag == tag && *own > 0 {
+            *own -= 1;
+        } else {
+            added.evicted += 1;
+        }
+    }
+
+    /// The tags of the live slots that could be this feature's.
+    #[inline(always)]
+    fn live_tags(&self, place: Place) -> impl Iterator<Item = u32> {
+        let numbering = self.numbering;
+        slots_with_check(&self.lines, place).map(|slot| slot.tag).filter(move |&tag| numbering.is_live_tag(tag))
+    }
+
+    /// Puts `slot` into one of its lines; returns the live slot that was lost for it, if any.
+    fn insert(&mut self, place: Place, slot: Slot) -> Option<Slot> {
+        let free = place.lines.map(|line| self.free_slots(line));
+        let emptier = usize::from(free[1].len() > free[0].len());
+        let line = place.lines[emptier];
+        match free[emptier].first() {
+            Some(i) => self.line_mut(line).set(i, slot),
+            None => return self.insert_by_kicks(line, slot),
+        }
+        None
+    }
+
+    /// Puts `slot` into a full line, a slot of which moves to its other line, and so on until one finds room.
+    ///
+    /// Which one moves only depends on how many have moved before: equal histories give equal tables.
+    fn insert_by_kicks(&mut self, mut line: usize, slot: Slot) -> Option<Slot> {
+        let mut homeless = slot;
+        for _ in 0..KICKS_MAX {
+            let victim = (self.kicks % SLOTS as u64) as usize;
+            self.kicks += 1;
+            homeless = self.line_mut(line).replace(victim, homeless);
+            line = other_line(line, homeless.check, self.lines.len());
+            if let Some(i) = self.free_slots(line).first() {
+                self.line_mut(line).set(i, homeless);
+                return None;
+            }
+        }
+        Some(self.displace_oldest(line, homeless))
+    }
+
+    /// Of the slots of a full line and `homeless`, gives up the oldest: the newest knowledge wins.
+    fn displace_oldest(&mut self, line: usize, homeless: Slot) -> Slot {
+        let numbering = self.numbering;
+        let age_order = |slot: Slot| numbering.place_of(slot.tag);
+        let slots = SlotLine::of(&self.lines[line]);
+        let oldest = (0..SLOTS).min_by_key(|&i| age_order(slots.slot(i))).unwrap_or_default();
+        if age_order(homeless) < age_order(slots.slot(oldest)) {
+            return homeless;
+        }
+        self.line_mut(line).replace(oldest, homeless)
+    }
+
+    /// The slots of a line that may be written: empty ones and those of expired owners.
+    fn free_slots(&self, line: usize) -> SlotSet {
+        let numbering = self.numbering;
+        SlotLine::of(&self.lines[line]).with_tag(|tag| !numbering.is_live_tag(tag))
+    }
+
+    fn line_mut(&mut self, line: usize) -> &mut SlotLine {
+        SlotLine::of_mut(&mut self.lines[line])
+    }
+
+    /// Empties the slots of expired owners in the next few lines, as many as it takes for all lines to have their turn
+    /// while [`SWEEP_OWNERS`] owners are added.
+    fn sweep(&mut self) {
+        let count = self.lines.len();
+        for _ in 0..(count as u64).div_ceil(SWEEP_OWNERS) {
+            let line = self.sweep_at;
+            self.sweep_at = (line + 1) % count;
+            let numbering = self.numbering;
+            let slots = self.line_mut(line);
+            for i in slots.with_tag(|tag| tag != EMPTY_TAG && !numbering.is_live_tag(tag)) {
+                slots.set(i, Slot::default());
+            }
+        }
+    }
+
+    /// Counts, for every live owner and part of its text, how many of `features` may be its. A feature given twice votes
+    /// twice.
+    pub fn votes(&self, features: &[Fingerprint], votes: &mut Votes) {
+        votes.clear();
+        let numbering = self.numbering;
+        let locate = |lines: &&[Line], feature: &Fingerprint| Place::of(feature, lines.len());
+        let work = |lines: &mut &[Line], _, _: &Fingerprint, place: Place| {
+            for slot in slots_with_check(lines, place) {
+                if let Some(place) = numbering.place_of(slot.tag) {
+                    votes.cast(place, slot.part);
+                }
+            }
+        };
+        let lines: &[Line] = &self.lines;
+        pipelined(lines, features, is_cached(lines), locate, |lines, place| fetch(lines, place.lines), work);
+        votes.count(&self.numbering);
+    }
+
+    /// How many live slots could be this feature's: from [`OWNERS_PER_FEATURE_MAX`] on, [`add`](Self::add) refuses it.
+    #[must_use]
+    pub fn owners_of(&self, feature: &Fingerprint) -> usize {
+        self.live_tags(Place::of(feature, self.lines.len())).count()
+    }
+
+    /// Erases the features of a revoked owner; returns how many slots that were. Give all it may have stored.
+    pub fn remove(&mut self, features: &[Fingerprint], owner: Owner) -> usize {
+        if !self.numbering.is_live(owner) {
+            return 0;
+        }
+        let lines = self.lines.len();
+        features.iter().map(|feature| self.remove_one(Place::of(feature, lines), owner.tag())).sum()
+    }
+
+    fn remove_one(&mut self, place: Place, tag: u32) -> usize {
+        let mut removed = 0;
+        for line in place.lines {
+            let line = self.line_mut(line);
+            for i in line.with_check(place.check) {
+                if line.tag(i) == tag {
+                    line.set(i, Slot::default());
+                    removed += 1;
+                }
+            }
+        }
+        removed
+    }
+
+    /// Forgets all owners before `oldest_live`, at once: their slots are free from now on. What has expired stays so.
+    pub fn expire_before(&mut self, oldest_live: Owner) {
+        self.numbering.expire_before(oldest_live.number());
+    }
+
+    /// The live owners: from the first to before the second, which will be the next.
+    #[must_use]
+    pub const fn live(&self) -> std::ops::Range<Owner> {
+        self.numbering.oldest()..self.numbering.next()
+    }
+
+    /// Features of live owners that the table is made for. Up to there nothing is lost; beyond, the oldest slots go.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        (OWNER_LOAD * self.slots() as f64) as u64
+    }
+
+    /// The share of slots that belong to live owners. Reads the whole table.
+    #[must_use]
+    pub fn load(&self) -> f64 {
+        let free: u64 = (0..self.lines.len()).map(|line| u64::from(self.free_slots(line).len())).sum();
+        1.0 - free as f64 / self.slots() as f64
+    }
+
+    /// Slots of live owners that were lost because the table was too full.
+    #[must_use]
+    pub const fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
+    /// Slots moved to make room so far.
+    #[must_use]
+    pub const fn kicks(&self) -> u64 {
+        self.kicks
+    }
+
+    /// The memory of the slots.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        (self.lines.len() * LINE_BYTES) as u64
+    }
+
+    fn slots(&self) -> u64 {
+        (self.lines.len() * SLOTS) as u64
+    }
+}
