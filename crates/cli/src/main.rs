@@ -2,6 +2,7 @@
 
 mod failure;
 mod filter;
+mod matching;
 mod plan;
 mod progress;
 mod quantity;
@@ -28,6 +29,8 @@ enum Verb {
     Plan(plan::Arguments),
     /// Filter files: make, fill, ask, join, compare
     Filter(filter::Arguments),
+    /// Which reports is a message a near replica of? Jobs in, answers out
+    Match(matching::Arguments),
     /// The simulation study of Yan and Cho (2006), and filters of your own under traffic of your own
     Simulate(simulate::Arguments),
 }
@@ -44,6 +47,7 @@ fn run() -> Result<ExitCode, Failure> {
     match parse()?.verb {
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),
+        Verb::Match(arguments) => matching::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Simulate(arguments) => simulate::run(&arguments, output),
     }
 }

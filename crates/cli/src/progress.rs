@@ -23,6 +23,12 @@ pub(crate) fn of_rounds(rounds: u64) -> ProgressBar {
     bar
 }
 
+/// A bar over messages, unless answers appear on the same terminal.
+pub(crate) fn of_messages(messages: u64) -> ProgressBar {
+    let shown = !stdout().is_terminal();
+    bar(Some(messages), shown, "{bar:30} {percent:>3} %  {human_pos} of {human_len} messages, {eta} left")
+}
+
 /// On standard error if that is a terminal.
 fn bar(total: Option<u64>, shown: bool, template: &str) -> ProgressBar {
     let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };

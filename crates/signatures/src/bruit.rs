@@ -35,6 +35,10 @@ pub const PAIRS_ENOUGH: usize = 12;
 /// Quoted lines count if they are this share of a message that does not say whom it quotes.
 const QUOTED_PERCENT_MIN: usize = 90;
 
+/// A message with fewer features that a report may keep gets a number for its whole: some, or all, of them may be too
+/// common to be kept.
+const WHOLE_FEATURES_MAX: usize = 24;
+
 /// A text of fewer words, all of them counted, is too common to be known by its whole.
 const WHOLE_WORDS_MIN: usize = 8;
 
@@ -45,8 +49,8 @@ pub struct Features {
     pub pairs: Vec<u64>,
     /// The registered domains and file names of links.
     pub links: Vec<u64>,
-    /// All words in their order, footers and quotations too, and the links: for messages with fewer than [`STORED_MIN`]
-    /// features that a report may keep.
+    /// All words in their order, footers and quotations too, and the links: for messages with few features. A report that
+    /// can keep fewer than [`STORED_MIN`] is known by this.
     pub whole: Option<u64>,
 }
 
@@ -84,7 +88,7 @@ impl Features {
         }
         let links = own_links(reading, &lines);
         let mut features = Self { pairs: pairs(&content), links: link_features(&links), whole: None };
-        if features.own().len() < STORED_MIN {
+        if features.own().len() < WHOLE_FEATURES_MAX {
             features.whole = whole(&words, &links);
         }
         features

@@ -14,8 +14,8 @@ pub const STORED_MAX: usize = 48;
 pub const STORED_MIN: usize = 6;
 
 /// Of n features stored, this many must be found in any case: a few, and a share of n. All in per cent.
-const FLOOR: u64 = 400;
-const FLOOR_SHARE: u64 = 29;
+const FLOOR: u64 = 300;
+const FLOOR_SHARE: u64 = 31;
 
 /// Nearly all of the report: the message contains it, whatever else it contains.
 const MOST_SHARE: u64 = 70;
@@ -85,7 +85,7 @@ mod tests {
     fn small_reports_must_be_found_nearly_whole() {
         let report = Stored { by_quarter: [2, 2, 1, 1], features: 6 };
         assert!(report.is_matched_by([2, 2, 1, 1], 1000));
-        assert!(!report.is_matched_by([2, 1, 1, 1], 6));
+        assert!(!report.is_matched_by([1, 1, 1, 1], 6));
         let report = Stored { by_quarter: [2, 1, 1, 1], features: 5 };
         assert!(!report.is_matched_by([2, 1, 1, 1], 5));
     }

@@ -1,0 +1,360 @@
+//! Reports found again by their near replicas.
+//!
+//! A report leaves at most [`STORED_MAX`] features in an [`OwnerTable`], as slots of 30 bits under its number, and a record
+//! of 8 bytes. A check looks up every feature of its message and counts per report; [`Stored`] says how many it takes.
+//! Neither text nor whole fingerprints are kept.
+//!
+//! The paper's two filters, at the level of features: what good mail says twice, or a revoked message once, does not
+//! count. Such features are not stored, and those stored before no longer vote.
+//!
+//! ```
+//! use bruit_engine::replicas::{Replicas, Scratch};
+//! use bruit_filters::FingerprintKey;
+//! use bruit_signatures::bruit::Features;
+//! use bruit_signatures::message::Message;
+//! use bruit_signatures::reading::Reading;
+//!
+//! let features = |mail: &str| Features::of(&Reading::of(&Message::read(mail.as_bytes())));
+//! let mut replicas = Replicas::new(FingerprintKey::new([7; 16]), 1000, 0);
+//! let report = replicas.report(&features("\nBuy cheap pills without any prescription from our certified pharmacy"));
+//!
+//! let replica = features("\nDear John, buy CHEAP p1lls with0ut any prescriptiоn from our certified pharmacy. Bye!");
+//! assert_eq!(replicas.check(&replica, &mut Scratch::default()), [report]);
+//! ```
+
+use std::collections::{HashMap, VecDeque};
+
+use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
+use bruit_filters::owners::{Feature, Owner, OwnerTable, PARTS, Part, Votes};
+use bruit_filters::sizing::{Goal, Layout, MembershipPlan};
+use bruit_filters::{Fingerprint, FingerprintKey};
+use bruit_signatures::bruit::{Features, QUARTERS, STORED_MAX, STORED_MIN, Stored};
+
+/// A check looks up at most this many features, those with the lowest fingerprints. A message must be some hundred and fifty
+/// times as long as a report before that hides it.
+pub const CHECKED_MAX: usize = 8_192;
+
+/// An index has room for at least this many reports. A feature that nobody reported still finds slots by chance, 0.13 of
+/// them when the table is full, and they vote for whoever is there: with this much room, the longest message casts one such
+/// vote per report on average, an ordinary one (300 features) 0.04.
+pub const REPORTS_MIN: u64 = 1_024;
+
+/// Good messages are taken to have this many features each, and the filters of their features this false positive rate: a
+/// feature wrongly taken for theirs is one of many.
+const GOOD_FEATURES: u64 = 512;
+const GOOD_RATE: f64 = 0.01;
+
+const _: () = assert!(PARTS == QUARTERS, "a slot says in which quarter its feature lies");
+
+/// The reports of a realm, to be found by their replicas.
+#[derive(Debug)]
+pub struct Replicas {
+    key: FingerprintKey,
+    table: OwnerTable,
+    /// One for each number from the oldest live report on.
+    records: VecDeque<Stored>,
+    /// The features that live reports have in the table.
+    stored: u64,
+    /// Reports with too few features for a vote, by the fingerprint of their whole.
+    wholes: HashMap<Fingerprint, Owner>,
+    /// Features that do not count.
+    good: OneLineFilter,
+    /// Features of good mail that were seen once.
+    seen: OneLineFilter,
+}
+
+/// The memory of a check, kept from one to the next.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    fingerprints: Vec<Fingerprint>,
+    is_good: Vec<bool>,
+    votes: Votes,
+}
+
+impl Replicas {
+    /// An index for `reports` reports at a time (at least [`REPORTS_MIN`]), that can learn the features of `good` good or revoked messages.
+    ///
+    /// # Panics
+    /// If that takes more memory than can be had.
+    #[must_use]
+    pub fn new(key: FingerprintKey, reports: u64, good: u64) -> Self {
+        let features = good.saturating_mul(GOOD_FEATURES).max(1);
+        let plan =
+            MembershipPlan::new(Layout::OneLine, features, Goal::Rate(GOOD_RATE)).expect("a rate one line can have");
+        let filter = OneLineFilter::from_plan(&plan, key.id());
+        Self {
+            key,
+            table: OwnerTable::with_capacity(reports.max(REPORTS_MIN).saturating_mul(STORED_MAX as u64)),
+            records: VecDeque::new(),
+            stored: 0,
+            wholes: HashMap::new(),
+            good: filter.clone(),
+            seen: filter,
+        }
+    }
+
+    /// Keeps a report. When there is no more room, the oldest ones go.
+    pub fn report(&mut self, features: &Features) -> Owner {
+        while self.stored + STORED_MAX as u64 > self.table.capacity() && !self.records.is_empty() {
+            self.expire_oldest();
+        }
+        let candidates = self.candidates(features);
+        let own = candidates.iter().map(Vec::len).sum::<usize>();
+        let owner = self.table.add(&[], 0).owner;
+        let by_quarter = self.store(owner, candidates);
+        let kept = by_quarter.iter().map(|&count| u64::from(count)).sum::<u64>();
+        self.stored += kept;
+        self.record(owner, Stored { by_quarter, features: u32::try_from(own).unwrap_or(u32::MAX) });
+        if kept < STORED_MIN as u64
+            && let Some(whole) = features.whole
+        {
+            self.wholes.insert(self.fingerprint(whole), owner);
+        }
+        owner
+    }
+
+    /// The reports that a message is a near replica of, the oldest first.
+    pub fn check(&self, features: &Features, scratch: &mut Scratch) -> Vec<Owner> {
+        self.look_up(features.all(), scratch);
+        let own = self.count_own(features, scratch);
+        self.table.votes(&scratch.fingerprints, &mut scratch.votes);
+        let is_match = |&(owner, found): &(Owner, [u32; PARTS])| {
+            self.record_of(owner).is_some_and(|stored| stored.is_matched_by(found, own))
+        };
+        let mut matched: Vec<Owner> = scratch.votes.iter().filter(is_match).map(|(owner, _)| owner).collect();
+        let whole = features.whole.and_then(|whole| self.wholes.get(&self.fingerprint(whole)).copied());
+        matched.extend(whole.filter(|owner| self.record_of(*owner).is_some() && !matched.contains(owner)));
+        matched
+    }
+
+    /// Learns a good message: what two of them say does not count any more.
+    pub fn learn_good(&mut self, features: &Features) {
+        for feature in features.all() {
+            let fingerprint = self.fingerprint(feature);
+            if self.seen.contains(&fingerprint) {
+                self.good.insert(&fingerprint);
+            } else {
+                self.seen.insert(&fingerprint);
+            }
+        }
+    }
+
+    /// Takes a message back: nothing that it says counts any more, in this report or any other.
+    pub fn revoke(&mut self, features: &Features) {
+        for feature in features.all() {
+            let fingerprint = self.fingerprint(feature);
+            self.good.insert(&fingerprint);
+        }
+        if let Some(whole) = features.whole {
+            self.wholes.remove(&self.fingerprint(whole));
+        }
+    }
+
+    /// The features kept of a report, and how many it had.
+    #[must_use]
+    pub fn record_of(&self, owner: Owner) -> Option<Stored> {
+        let oldest = self.table.live().start;
+        self.records.get(usize::try_from(owner.number().checked_sub(oldest.number())?).ok()?).copied()
+    }
+
+    /// The memory of the reports: slots, records, and wholes with the room a hash map leaves.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let records = self.records.len() * size_of::<Stored>();
+        let wholes = self.wholes.capacity() * size_of::<(Fingerprint, Owner)>();
+        self.table.bytes() + (records + wholes) as u64
+    }
+
+    /// The share of slots in use.
+    #[must_use]
+    pub fn load(&self) -> f64 {
+        self.table.load()
+    }
+
+    fn fingerprint(&self, feature: u64) -> Fingerprint {
+        self.key.fingerprint(&feature.to_le_bytes())
+    }
+
+    /// What a report may keep, by quarters, in the order in which it is kept.
+    fn candidates(&self, features: &Features) -> [Vec<Feature>; QUARTERS] {
+        let own = features.own();
+        let length = own.len();
+        let mut quarters: [Vec<Feature>; QUARTERS] = Default::default();
+        for (at, feature) in own.enumerate() {
+            let (fingerprint, part) = (self.fingerprint(feature), Part::of(at, length));
+            if !self.good.contains(&fingerprint) {
+                quarters[part.index()].push(Feature { fingerprint, part });
+            }
+        }
+        quarters.iter_mut().for_each(|quarter| quarter.sort_unstable_by_key(|feature| feature.fingerprint));
+        quarters
+    }
+
+    /// Stores as many of each quarter, and then whatever there is.
+    fn store(&mut self, owner: Owner, quarters: [Vec<Feature>; QUARTERS]) -> [u8; QUARTERS] {
+        let mut stored = [0_usize; QUARTERS];
+        let mut rest = Vec::new();
+        for (quarter, candidates) in quarters.into_iter().enumerate() {
+            let added = self.table.extend(owner, &candidates, STORED_MAX / QUARTERS);
+            stored[quarter] = added.stored_total();
+            // Refused ones come again and are refused again; those already stored are found to be there.
+            rest.extend(candidates.into_iter().skip(added.stored_total() + added.refused));
+        }
+        rest.sort_unstable_by_key(|feature| feature.fingerprint);
+        let left = STORED_MAX - stored.iter().sum::<usize>();
+        let added = self.table.extend(owner, &rest, left);
+        std::array::from_fn(|quarter| u8::try_from(stored[quarter] + added.stored[quarter] as usize).unwrap_or(u8::MAX))
+    }
+
+    fn record(&mut self, owner: Owner, stored: Stored) {
+        let oldest = self.table.live().start;
+        // A number that was never handed out has a record of nothing.
+        while oldest.number() + (self.records.len() as u64) < owner.number() {
+            self.records.push_back(Stored::default());
+        }
+        self.records.push_back(stored);
+    }
+
+    fn expire_oldest(&mut self) {
+        let Some(expired) = self.records.pop_front() else { return };
+        self.stored -= expired.by_quarter.iter().map(|&count| u64::from(count)).sum::<u64>();
+        self.table.expire_before(Owner::from_number(self.table.live().start.number() + 1));
+        if self.wholes.len() > 2 * self.records.len() {
+            let live = self.table.live();
+            self.wholes.retain(|_, owner| live.contains(owner));
+        }
+    }
+
+    /// The fingerprints of the features that count, at most [`CHECKED_MAX`].
+    fn look_up(&self, features: impl Iterator<Item = u64>, scratch: &mut Scratch) {
+        let fingerprints = &mut scratch.fingerprints;
+        fingerprints.clear();
+        fingerprints.extend(features.map(|feature| self.fingerprint(feature)));
+        if fingerprints.len() > CHECKED_MAX {
+            fingerprints.select_nth_unstable(CHECKED_MAX);
+            fingerprints.truncate(CHECKED_MAX);
+        }
+        scratch.is_good.clear();
+        scratch.is_good.resize(fingerprints.len(), false);
+        self.good.contains_batch(fingerprints, &mut scratch.is_good);
+        let mut is_good = scratch.is_good.iter();
+        fingerprints.retain(|_| !is_good.next().is_some_and(|&is_good| is_good));
+    }
+
+    /// How many features the message would have as a report.
+    fn count_own(&self, features: &Features, scratch: &Scratch) -> u32 {
+        let all = features.pairs.len() + features.links.len();
+        let good = all.min(CHECKED_MAX) - scratch.fingerprints.len();
+        u32::try_from(features.own().len().saturating_sub(good)).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: FingerprintKey = FingerprintKey::new([3; 16]);
+
+    /// A message of `length` features from `start` on.
+    fn message(start: u64, length: u64) -> Features {
+        Features { pairs: (start..start + length).collect(), ..Features::default() }
+    }
+
+    fn matched(replicas: &Replicas, features: &Features) -> Vec<Owner> {
+        replicas.check(features, &mut Scratch::default())
+    }
+
+    #[test]
+    fn a_report_keeps_as_much_of_every_quarter() {
+        let mut replicas = Replicas::new(KEY, 10, 0);
+        let report = replicas.report(&message(0, 400));
+        assert_eq!(replicas.record_of(report), Some(Stored { by_quarter: [12; 4], features: 400 }));
+        let report = replicas.report(&message(1000, 30));
+        assert_eq!(replicas.record_of(report), Some(Stored { by_quarter: [8, 7, 8, 7], features: 30 }));
+    }
+
+    #[test]
+    fn replicas_are_found_among_many_reports() {
+        let mut replicas = Replicas::new(KEY, 1000, 0);
+        let reports: Vec<Owner> = (0..1000).map(|at| replicas.report(&message(at * 1000, 200))).collect();
+        for (at, report) in (0..).zip(&reports) {
+            assert_eq!(matched(&replicas, &message(at * 1000, 1000)), [*report]);
+        }
+        assert_eq!(matched(&replicas, &message(5_000_000, 8_000)), []);
+    }
+
+    #[test]
+    fn a_lone_report_is_not_drowned_in_chance() {
+        let mut replicas = Replicas::new(KEY, 0, 0);
+        let report = replicas.report(&message(0, 6));
+        for start in 1..100 {
+            assert_eq!(matched(&replicas, &message(start * 10_000, 8_192)), []);
+        }
+        assert_eq!(matched(&replicas, &message(0, 8_000)), [report]);
+    }
+
+    #[test]
+    fn what_everybody_says_is_not_kept() {
+        let mut replicas = Replicas::new(KEY, 100, 0);
+        let owners: Vec<Owner> = (0..5).map(|_| replicas.report(&message(0, 24))).collect();
+        assert_eq!(replicas.record_of(owners[4]).map(|stored| stored.by_quarter), Some([0; 4]));
+        assert_eq!(matched(&replicas, &message(0, 24)), &owners[..4]);
+    }
+
+    #[test]
+    fn features_of_good_mail_neither_count_nor_are_kept() {
+        let mut replicas = Replicas::new(KEY, 10, 100);
+        let report = replicas.report(&message(0, 40));
+        replicas.learn_good(&message(0, 40));
+        assert_eq!(matched(&replicas, &message(0, 40)), [report], "once is not enough");
+        replicas.learn_good(&message(0, 40));
+        assert_eq!(matched(&replicas, &message(0, 40)), []);
+        let mixed = replicas.report(&message(20, 60));
+        assert_eq!(replicas.record_of(mixed).map(|stored| stored.features), Some(40));
+    }
+
+    #[test]
+    fn what_was_revoked_is_gone_at_once() {
+        let mut replicas = Replicas::new(KEY, 10, 100);
+        let short = Features { whole: Some(77), ..message(0, 4) };
+        let report = replicas.report(&message(100, 40));
+        assert_eq!(matched(&replicas, &short), []);
+        let thin = replicas.report(&short);
+        assert_eq!(matched(&replicas, &short), [thin]);
+        replicas.revoke(&short);
+        replicas.revoke(&message(100, 40));
+        assert_eq!((matched(&replicas, &short), matched(&replicas, &message(100, 40))), (vec![], vec![]));
+        assert!(replicas.record_of(report).is_some());
+    }
+
+    #[test]
+    fn the_oldest_reports_make_room() {
+        let mut replicas = Replicas::new(KEY, 0, 0);
+        let bytes = replicas.table.bytes();
+        let reports: Vec<Owner> = (0..5000).map(|at| replicas.report(&message(at * 1000, 100))).collect();
+        assert_eq!(matched(&replicas, &message(4_999_000, 100)), [reports[4999]]);
+        assert_eq!(matched(&replicas, &message(0, 100)), []);
+        assert_eq!(replicas.record_of(reports[0]), None);
+        assert!(replicas.records.len() as u64 >= REPORTS_MIN, "{}", replicas.records.len());
+        assert_eq!(replicas.table.bytes(), bytes);
+    }
+
+    #[test]
+    fn wholes_do_not_outgrow_the_reports() {
+        let mut replicas = Replicas::new(KEY, 0, 0);
+        for at in 0..5000 {
+            replicas.report(&message(at * 1000, 100));
+            replicas.report(&Features { whole: Some(at), ..Features::default() });
+        }
+        assert!(replicas.wholes.len() <= 2 * replicas.records.len() + 1, "{}", replicas.wholes.len());
+    }
+
+    #[test]
+    fn a_check_looks_up_no_more_than_it_may() {
+        let mut replicas = Replicas::new(KEY, 10, 0);
+        replicas.report(&message(0, 100));
+        let mut scratch = Scratch::default();
+        replicas.check(&message(0, 100_000), &mut scratch);
+        assert_eq!(scratch.fingerprints.len(), CHECKED_MAX);
+    }
+}
