@@ -14,13 +14,9 @@ mod roles;
 mod rule;
 mod words;
 
-use std::collections::HashSet;
-use std::hash::BuildHasherDefault;
-
 use crate::reading::Reading;
 use crate::url::Link;
 use lines::Line;
-use roles::Hashed;
 use words::Words;
 
 pub use lines::Kind;
@@ -144,11 +140,11 @@ fn counts_quoted(lines: &[Line<'_>]) -> bool {
 }
 
 fn pairs(words: &[u64]) -> Vec<u64> {
-    let mut seen =
-        HashSet::with_capacity_and_hasher(words.len() * PAIR_DISTANCE_MAX, BuildHasherDefault::<Hashed>::new());
+    let mut seen = Seen::with_capacity(words.len() * PAIR_DISTANCE_MAX);
     let mut pairs = Vec::with_capacity(words.len() * PAIR_DISTANCE_MAX);
     for (at, &one) in words.iter().enumerate() {
-        for &other in words.iter().skip(at + 1).take(PAIR_DISTANCE_MAX).filter(|&&other| other != one) {
+        let following = words.get(at + 1..words.len().min(at + 1 + PAIR_DISTANCE_MAX)).unwrap_or_default();
+        for &other in following.iter().filter(|&&other| other != one) {
             let pair = pair(one, other);
             if seen.insert(pair) {
                 pairs.push(pair);
@@ -156,6 +152,35 @@ fn pairs(words: &[u64]) -> Vec<u64> {
         }
     }
     pairs
+}
+
+/// A set of numbers that are spread evenly already; a third of the price of a `HashSet` of them.
+struct Seen {
+    slots: Vec<u64>,
+    mask: usize,
+}
+
+impl Seen {
+    fn with_capacity(numbers: usize) -> Self {
+        let slots = (numbers * 2).next_power_of_two().max(16);
+        Self { slots: vec![0; slots], mask: slots - 1 }
+    }
+
+    /// Adds a number; whether it is new. Zero marks an empty slot, and is never new.
+    fn insert(&mut self, number: u64) -> bool {
+        let mut at = number as usize & self.mask;
+        while let Some(slot) = self.slots.get_mut(at) {
+            if *slot == number {
+                return false;
+            }
+            if *slot == 0 {
+                *slot = number;
+                return true;
+            }
+            at = (at + 1) & self.mask;
+        }
+        false
+    }
 }
 
 /// The links of a message, but for those in lines that do not count.

@@ -16,14 +16,14 @@ pub struct ExactSignature(pub [u8; 32]);
 
 /// Signs what a reader sees.
 pub fn sign(reading: &Reading) -> Option<ExactSignature> {
-    let mut hasher = Sha256::new();
     let mut words = reading.text.split_whitespace();
-    hasher.update(words.next()?);
+    let mut text = String::with_capacity(reading.text.len());
+    text.push_str(words.next()?);
     for word in words {
-        hasher.update(b" ");
-        hasher.update(word);
+        text.push(' ');
+        text.push_str(word);
     }
-    Some(ExactSignature(hasher.finalize().into()))
+    Some(ExactSignature(Sha256::digest(text).into()))
 }
 
 impl fmt::Display for ExactSignature {

@@ -184,3 +184,75 @@ fn without_envelope_line(raw: &[u8]) -> &[u8] {
         _ => raw,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(message: &str) -> Vec<String> {
+        Message::read(message.as_bytes()).parts().iter().map(|part| part.text().into_owned()).collect()
+    }
+
+    #[test]
+    fn parts_lie_between_delimiters() {
+        let message = "Content-Type: multipart/mixed; boundary=\"a b\"\n\nbefore\n--a b\n\none\n\n--a b  \r\n\r\ntwo\r\n--a bc\n--a b--\nafter\n";
+        assert_eq!(texts(message), ["one\n", "two\r\n--a bc"]);
+    }
+
+    #[test]
+    fn a_last_part_need_not_be_closed() {
+        assert_eq!(texts("Content-Type: multipart/x; boundary=b\n\n--b\n\none\n--b\n\ntwo\n"), ["one", "two\n"]);
+    }
+
+    #[test]
+    fn a_multipart_without_its_delimiter_is_one_part() {
+        assert_eq!(texts("Content-Type: multipart/mixed; boundary=b\n\nno such thing"), ["no such thing"]);
+        assert_eq!(texts("Content-Type: multipart/mixed\n\nnor here"), ["nor here"]);
+        assert_eq!(texts("Content-Type: multipart/mixed; boundary=\"\"\n\n--\n\nnor here"), ["--\n\nnor here"]);
+    }
+
+    #[test]
+    fn messages_within_messages_are_read() {
+        assert_eq!(texts("Content-Type: message/rfc822\n\nSubject: x\n\ninner"), ["inner"]);
+        let forwarded = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nouter\n--b\nContent-Type: message/rfc822\n\n\
+            Content-Type: multipart/mixed; boundary=c\n\n--c\n\ninner\n--c--\n--b--\n";
+        assert_eq!(texts(forwarded), ["outer", "inner"]);
+    }
+
+    #[test]
+    fn the_envelope_line_of_an_mbox_is_no_field() {
+        let message = Message::read(b"From someone Mon Jan  1 00:00:00 2001\nSubject: x\n\ntext");
+        assert_eq!(message.fields.get("subject").map(<[u8]>::trim_ascii), Some(&b"x"[..]));
+    }
+
+    #[test]
+    fn the_tree_ends_at_its_depth() {
+        let nested = |levels: usize| ["Content-Type: message/rfc822\n\n".repeat(levels), "\ntext".to_owned()].concat();
+        let at = nested(NESTING_MAX);
+        let beyond = nested(NESTING_MAX + 1);
+        assert!(!Message::read(at.as_bytes()).is_cut);
+        assert!(Message::read(beyond.as_bytes()).is_cut);
+        assert_eq!(Message::read(nested(1_000_000).as_bytes()).parts().len(), 1);
+    }
+
+    #[test]
+    fn parts_end_at_their_number() {
+        let wide = |parts: usize| {
+            ["Content-Type: multipart/x; boundary=b\n\n".to_owned(), "--b\n\nx\n".repeat(parts)].concat()
+        };
+        let at = wide(PARTS_MAX);
+        let beyond = wide(PARTS_MAX + 1);
+        assert_eq!((texts(&at).len(), Message::read(at.as_bytes()).is_cut), (PARTS_MAX, false));
+        assert_eq!((texts(&beyond).len(), Message::read(beyond.as_bytes()).is_cut), (PARTS_MAX, true));
+        assert_eq!(texts(&wide(100_000)).len(), PARTS_MAX);
+    }
+
+    #[test]
+    fn multiparts_without_end_take_no_time_to_speak_of() {
+        // Each declares a delimiter that never comes, and is searched once for it: 2 MB take mail-parser half a minute.
+        let part = |at: usize| format!("--a\nContent-Type: multipart/mixed; boundary=b{at}\n\nx\n");
+        let message: String = (0..40_000).map(part).collect();
+        let message = ["Content-Type: multipart/mixed; boundary=a\n\n", &message].concat();
+        assert_eq!(Message::read(message.as_bytes()).parts().len(), PARTS_MAX);
+    }
+}

@@ -5,9 +5,11 @@
 //! the Public Suffix List.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use sha2::{Digest, Sha256};
 
+use crate::hex;
 use crate::reading::{LINK_BYTES_MAX, LINKS_MAX, Reading};
 
 /// A link of a message.
@@ -57,7 +59,9 @@ impl Link {
 
     /// The part of the host that its owner registered; all of it, if that cannot be told, as for an IP address.
     pub fn registered(&self) -> &str {
-        psl::domain_str(&self.host).unwrap_or(&self.host)
+        let is_address = self.host.parse::<Ipv4Addr>().is_ok() || self.host.starts_with('[');
+        let domain = if is_address { None } else { psl::domain_str(&self.host) };
+        domain.unwrap_or(&self.host)
     }
 
     /// What is compared.
@@ -121,5 +125,77 @@ fn escaped(digits: &[u8]) -> Option<char> {
 impl fmt::Display for Link {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}{}", self.host, self.path)
+    }
+}
+
+impl fmt::Display for UrlSignature {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        hex::write(out, &self.0)
+    }
+}
+
+impl fmt::Debug for UrlSignature {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "UrlSignature({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_to_write_a_link() {
+        for address in [
+            "http://example.com/a/b",
+            "HTTPS://WWW.Example.COM:8080/a/b/?q=1#x",
+            "http://user:pw@example.com./a/b",
+            "http:\\\\example.com\\a\\b",
+            "http:///example.com/%61/%62",
+            " ftp://example.com/a/b ",
+        ] {
+            assert_eq!(
+                Link::read(address).map(|link| link.to_string()).as_deref(),
+                Some("example.com/a/b"),
+                "{address}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_link() {
+        for address in
+            ["mailto:a@b.example", "javascript:x", "/a/b", "", "http://", "http:// /", "cid:1@x", "a picture.png"]
+        {
+            assert_eq!(Link::read(address), None, "{address}");
+        }
+    }
+
+    #[test]
+    fn what_the_owner_of_a_host_registered() {
+        let registered = |address: &str| Link::read(address).unwrap().registered().to_owned();
+        assert_eq!(registered("http://a.b.example.co.uk/"), "example.co.uk");
+        assert_eq!(registered("http://shop.example.com/"), "example.com");
+        assert_eq!(registered("http://192.0.2.7/x"), "192.0.2.7");
+        assert_eq!(registered("http://[2001:db8::1]:80/x"), "[2001:db8::1]");
+    }
+
+    #[test]
+    fn links_of_pages_and_texts_are_each_found_once() {
+        let reading = Reading {
+            text: "See http://a.example/x, (https://b.example/) and http://a.example/x again.".to_owned(),
+            links: vec!["http://c.example/y".to_owned(), "logo.png".to_owned(), "http://b.example".to_owned()],
+            ..Reading::default()
+        };
+        let links: Vec<String> = Link::all(&reading).iter().map(Link::to_string).collect();
+        assert_eq!(links, ["c.example/y", "b.example/", "a.example/x"]);
+    }
+
+    #[test]
+    fn a_signature_is_of_host_and_path() {
+        // As sha256sum prints it of "example.com/a".
+        let expected = "036cbe16b0015b0a30d733ca981c8ebb80535abe46b862bbb67d0affb9331be7";
+        let signature = Link::read("http://example.com/a?x").unwrap().signature().to_string();
+        assert_eq!(signature, expected);
     }
 }

@@ -60,7 +60,11 @@ const GREETING_WORDS_MAX: usize = 5;
 /// Splits folded text into lines and says what each is. The words of all lines go to `words`.
 pub(super) fn lines<'t>(text: &'t str, words: &mut Words) -> Vec<Line<'t>> {
     let mut lines = Vec::new();
-    for text in text.split('\n') {
+    let ends = memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]);
+    let mut start = 0;
+    for end in ends {
+        let text = text.get(start..end).unwrap_or_default();
+        start = end + 1;
         let from = words.len();
         words.add_line(text);
         lines.push(Line { text, kind: Kind::Body, words: from..words.len() });
@@ -275,4 +279,76 @@ fn cues(words: &Words, range: Range<usize>, role: Role) -> usize {
         }
     }
     found.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fold;
+    use super::*;
+
+    /// The kinds of the lines that have words, as letters.
+    fn kinds(text: &str) -> String {
+        let folded = fold::folded(text);
+        let mut words = Words::default();
+        let lines = lines(&folded, &mut words);
+        let letter = |kind: Kind| match kind {
+            Kind::Body => 'B',
+            Kind::Quoted => 'Q',
+            Kind::Attribution => 'A',
+            Kind::Boilerplate => '-',
+            Kind::Greeting => 'G',
+        };
+        lines.iter().filter(|line| !line.words.is_empty()).map(|line| letter(line.kind)).collect()
+    }
+
+    #[test]
+    fn quotations_and_who_is_quoted() {
+        assert_eq!(kinds("I agree.\nOn Monday John Smith wrote:\n> Let us meet\nJS> again\n| and again"), "BAQQQ");
+        assert_eq!(kinds("See below\n-----Original Message-----\nFrom: John Smith\nthe message"), "BQQQ");
+        assert_eq!(
+            kinds("See below\nFrom: John Smith\nSent: Monday\nTo: Jane Smith\nSubject: words\nthe message"),
+            "BQQQQQ"
+        );
+        assert_eq!(kinds("From: the heart of our firm\nwords"), "BB");
+    }
+
+    #[test]
+    fn signatures_end_a_message_that_is_longer() {
+        let text = "one two three four five six seven eight nine ten";
+        assert_eq!(kinds(&format!("{text}\n-- \nJohn Smith\nSome Firm")), "B--");
+        assert_eq!(kinds(&format!("-- \n{text}")), "B", "nothing is signed");
+        assert_eq!(kinds(&format!("two words\n-- \n{text}")), "BB", "more below than above");
+    }
+
+    #[test]
+    fn footers_of_lists() {
+        let footer = "_______________________________\nSome mailing list\nsome@lists.example\nhttp://lists.example/listinfo/some";
+        assert_eq!(kinds(&format!("What I say\n{footer}")), "B---");
+        assert_eq!(kinds(&format!("What I say\n{footer}\n\n\nWhat follows it")), "B---B");
+        let sponsored = format!("What I say\n-------------------\nThis list is sponsored by Some Firm\n{footer}");
+        assert_eq!(kinds(&sponsored), "B----");
+        assert_eq!(kinds("What I say\n==========\nTo be removed from our list\nclick here"), "BBB");
+        let offer = "What I say\n==========\nmailing lists of a million addresses\nunsubscribe from poverty\nand so on"
+            .to_owned();
+        assert_eq!(kinds(&[offer, " with many more words".repeat(10)].concat()), "BBBB");
+    }
+
+    #[test]
+    fn disclaimers_from_their_first_cue_to_their_last() {
+        let disclaimer = "This message is confidential and intended solely for the addressee.\n\
+            If you received it in error please notify the sender\nand delete it";
+        assert_eq!(kinds(&format!("What I say\n\n{disclaimer}")), "B---");
+        assert_eq!(kinds(&format!("What I say\n{disclaimer}\nmore words")), "B---B");
+        assert_eq!(
+            kinds("Ce message est confidentiel et réservé à son destinataire.\nEn cas d'erreur, prière de détruire"),
+            "--"
+        );
+        assert_eq!(kinds("This offer is strictly confidential, dear friend"), "B");
+    }
+
+    #[test]
+    fn only_the_first_line_greets() {
+        assert_eq!(kinds("\nDear Mr. Smith,\nDear customers are what we like"), "GB");
+        assert_eq!(kinds("Dear reader of our magazine for all who like to read"), "B");
+    }
 }

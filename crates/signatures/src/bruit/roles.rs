@@ -95,7 +95,7 @@ fn table() -> Roles {
 
 /// The hasher for keys that are hashes already.
 #[derive(Default)]
-pub(super) struct Hashed(u64);
+struct Hashed(u64);
 
 impl Hasher for Hashed {
     fn finish(&self) -> u64 {

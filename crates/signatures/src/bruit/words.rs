@@ -61,10 +61,17 @@ impl Words {
         let mut spelt = Spelt::default();
         let mut rest = line;
         loop {
-            let blanks = rest.len() - rest.trim_ascii_start().len();
             let text = rest.trim_ascii_start();
             if text.is_empty() {
                 break;
+            }
+            let blanks = rest.len() - text.len();
+            if let Some(length) = plain_word(text.as_bytes()) {
+                self.add_spelt(&mut spelt);
+                let (word, behind) = text.split_at(length);
+                self.add_plain_word(word);
+                rest = behind.trim_start_matches(is_mark);
+                continue;
             }
             let (token, behind) = text.split_at(memchr::memchr2(b' ', b'\t', text.as_bytes()).unwrap_or(text.len()));
             rest = behind;
@@ -83,6 +90,9 @@ impl Words {
 
     /// Adds the word that single letters spell, if there are enough of them. Fewer are dropped, as single letters are.
     fn add_spelt(&mut self, spelt: &mut Spelt) {
+        if spelt.count == 0 {
+            return;
+        }
         if spelt.count >= SPELT_LETTERS_MIN {
             self.add_word(&spelt.letters);
         }
@@ -90,11 +100,6 @@ impl Words {
     }
 
     fn add_token(&mut self, token: &str) {
-        let plain = token.trim_matches(is_mark);
-        if plain.bytes().all(|byte| byte.is_ascii_lowercase()) {
-            self.add_plain_word(plain);
-            return;
-        }
         if is_address(token) {
             if LIST_ADDRESSES.iter().any(|part| token.contains(part)) {
                 self.list.push(Word { hash: 0, role: Role::ListAddress, end: self.letters.len() });
@@ -178,6 +183,10 @@ struct Spelt {
 impl Spelt {
     /// Takes a token of one letter; a mark behind it ends the word.
     fn take(&mut self, token: &str) -> bool {
+        // Most tokens are told apart by their second byte.
+        if token.as_bytes().get(1).is_some_and(u8::is_ascii_alphanumeric) {
+            return false;
+        }
         let trimmed = token.trim_end_matches(['.', ',', ';', ':', '?', ')', '"', '\'']);
         let mut chars = trimmed.chars();
         let (Some(letter), None) = (chars.next(), chars.next()) else { return false };
@@ -195,6 +204,15 @@ impl Spelt {
         self.count = 0;
         self.is_over = false;
     }
+}
+
+/// The length of the word that a text begins with, if it is nothing but letters up to a blank, but for a mark before that.
+/// Most words are so, and need no second look.
+fn plain_word(text: &[u8]) -> Option<usize> {
+    let length = text.iter().position(|byte| !byte.is_ascii_lowercase()).unwrap_or(text.len());
+    let is_blank = |at: usize| text.get(at).is_none_or(|byte| matches!(byte, b' ' | b'\t'));
+    let is_marked = || text.get(length).is_some_and(|&byte| is_mark(char::from(byte))) && is_blank(length + 1);
+    (length > 1 && (is_blank(length) || is_marked())).then_some(length)
 }
 
 /// The form in which a single word is matched.

@@ -56,9 +56,12 @@ fn base64_run_in(bytes: &[u8], gap: Range<usize>) -> Option<Range<usize>> {
     for (at, byte) in bytes.iter().enumerate().take(gap.end).skip(gap.start) {
         match byte {
             b'\r' | b'\n' => {}
-            byte if is_base64_letter(byte) => letters += 1,
+            byte if is_base64_letter(byte) => {
+                start = if letters == 0 { at } else { start };
+                letters += 1;
+            }
             _ if letters >= BASE64_RUN_MIN => return Some(start..at),
-            _ => (start, letters) = (at + 1, 0),
+            _ => letters = 0,
         }
     }
     (letters >= BASE64_RUN_MIN).then_some(start..gap.end)
@@ -128,12 +131,14 @@ pub(super) fn text<'m>(bytes: Cow<'m, [u8]>, charset: Option<&str>) -> Cow<'m, s
     let charset =
         if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") { Some("utf-16") } else { charset };
     // Text in UTF-16 without a mark is full of zero bytes, and valid UTF-8.
-    if charset.is_none_or(is_western) && memchr::memchr(0, &bytes).is_none() && str::from_utf8(&bytes).is_ok() {
-        return match bytes {
-            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
-            Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).unwrap_or_default()),
-        };
-    }
+    let bytes = if charset.is_none_or(is_western) && memchr::memchr(0, &bytes).is_none() {
+        match utf8(bytes) {
+            Ok(text) => return text,
+            Err(bytes) => bytes,
+        }
+    } else {
+        bytes
+    };
     let decoder =
         charset.and_then(|name| charset_decoder(name.as_bytes())).or_else(|| charset_decoder(b"windows-1252"));
     match decoder {
@@ -142,9 +147,73 @@ pub(super) fn text<'m>(bytes: Cow<'m, [u8]>, charset: Option<&str>) -> Cow<'m, s
     }
 }
 
+/// The bytes as text, if they are UTF-8.
+fn utf8(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>, Cow<'_, [u8]>> {
+    match bytes {
+        Cow::Borrowed(bytes) => str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| Cow::Borrowed(bytes)),
+        Cow::Owned(bytes) => String::from_utf8(bytes).map(Cow::Owned).map_err(|error| Cow::Owned(error.into_bytes())),
+    }
+}
+
 /// Whether the name is often given to text that is UTF-8.
 fn is_western(charset: &str) -> bool {
     const NAMES: [&str; 8] =
         ["us-ascii", "ascii", "utf-8", "utf8", "iso-8859-1", "latin1", "windows-1252", "unknown-8bit"];
     NAMES.iter().any(|name| charset.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base64_text(raw: &str) -> String {
+        String::from_utf8(transfer(raw.as_bytes(), Encoding::Base64).into_owned()).unwrap()
+    }
+
+    #[test]
+    fn base64_with_something_between_or_behind() {
+        assert_eq!(base64_text("SGVsbG8sIHdvcmxk"), "Hello, world");
+        assert_eq!(base64_text("SGVs\nbG8s\r\nIHdvcmxk"), "Hello, world");
+        assert_eq!(base64_text("SGVsbG8sIHdvcmxkIQ==\n\n-----\nA list and its footer\n"), "Hello, world!");
+        assert_eq!(
+            base64_text("SGVsbG8sIHdvcmxkSGVsbG8sIHdv!cmxk\nSGVsbG8sIHdvcmxk"),
+            "Hello, worldHello, worldHello, world"
+        );
+        assert_eq!(base64_text("SGVsbG8sIHdvcmxkS"), "Hello, world");
+        assert_eq!(base64_text("???"), "");
+    }
+
+    #[test]
+    fn quoted_printable_with_signs_that_mean_nothing() {
+        let decoded = |raw: &str| String::from_utf8(quoted_printable(raw.as_bytes())).unwrap();
+        assert_eq!(decoded("a=3Db=\nc=\r\nd"), "a=bcd");
+        assert_eq!(decoded("a=zb =\u{e9}= =3"), "a=zb =\u{e9}= =3");
+        assert_eq!(decoded("=e2=82=AC"), "€");
+    }
+
+    #[test]
+    fn character_sets_as_named_or_as_they_are() {
+        let read = |bytes: &'static [u8], charset| text(Cow::Borrowed(bytes), charset).into_owned();
+        assert_eq!(read("grün".as_bytes(), None), "grün");
+        assert_eq!(read("grün".as_bytes(), Some("iso-8859-1")), "grün");
+        assert_eq!(read(b"gr\xfcn", Some("iso-8859-1")), "grün");
+        assert_eq!(read(b"gr\xfcn", None), "grün");
+        assert_eq!(read(b"gr\xfcn", Some("no-such-set")), "grün");
+        assert_eq!(read(b"\xd0\xf3\xf1\xf1\xea\xe8\xe9", Some("windows-1251")), "Русский");
+        assert_eq!(read(b"\xff\xfeh\0i\0", None), "hi");
+        assert_eq!(read(b"\0h\0i", Some("utf-16be")), "hi");
+    }
+
+    #[test]
+    fn base64_that_nobody_declared() {
+        let encoded = "VGhpcyB0ZXh0IHdhcyBlbmNvZGVkIHR3aWNlIGJ5IGEgbGlzdC4g".repeat(4);
+        let plain = "This text was encoded twice by a list. ".repeat(4);
+        let read = |text: String| without_stray_base64(Cow::Owned(text), None).into_owned();
+        assert_eq!(read(encoded.clone()), plain);
+        assert_eq!(read(format!("Dear John,\n{encoded}\n-- footer")), format!("Dear John,\n{plain}-- footer"));
+        let short = encoded.get(..104).unwrap().to_owned();
+        assert_eq!(read(short.clone()), short);
+        let picture = format!("iVBORw0KGgoAAAANSUhEUg{}", "AAAA".repeat(50));
+        assert_eq!(read(picture.clone()), picture);
+    }
 }

@@ -170,3 +170,46 @@ fn encoding(value: &[u8]) -> Encoding {
         Encoding::None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn media(header: &str) -> MediaType {
+        split(header.as_bytes()).0.media_type()
+    }
+
+    #[test]
+    fn a_header_ends_at_an_empty_line_or_at_what_is_no_field() {
+        assert_eq!(split(b"A: b\n c\n\nbody").1, b"body");
+        assert_eq!(split(b"A: b\r\n\r\nbody").1, b"body");
+        assert_eq!(split(b"A: b\nno field\n\nbody").1, b"no field\n\nbody");
+        assert_eq!(split(b"\nbody").1, b"body");
+        assert_eq!(split(b"just text").1, b"just text");
+        assert_eq!(split(b"A: b").1, b"");
+        assert_eq!(split(b"").1, b"");
+    }
+
+    #[test]
+    fn fields_are_found_by_name_whatever_its_case() {
+        let (fields, _) = split(b"Subject : one\n two\nsubject: three\n\n");
+        assert_eq!(fields.get("SUBJECT"), Some(&b" one\n two\n"[..]));
+        assert_eq!(fields.iter().count(), 2);
+    }
+
+    #[test]
+    fn what_a_part_says_it_is() {
+        let found =
+            media("Content-Type: Text/HTML; charset=\"UTF-8\";\n boundary=x\nContent-Transfer-Encoding: BASE64\n\n");
+        assert!(found.is("text", Some("html")) && found.encoding == Encoding::Base64);
+        assert_eq!((found.charset.as_deref(), found.boundary.as_deref()), (Some("UTF-8"), Some("x")));
+        assert!(media("Content-Disposition: Attachment; filename=x\n\n").is_attachment);
+        assert_eq!(media("\n"), MediaType::default());
+    }
+
+    #[test]
+    fn a_field_without_end_is_read_as_far_as_any_real_one() {
+        let header = ["Content-Type: text/html", &"; a=b".repeat(1_000_000), "\n\n"].concat();
+        assert!(media(&header).is("text", Some("html")));
+    }
+}

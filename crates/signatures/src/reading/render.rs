@@ -228,18 +228,19 @@ impl Page {
     }
 
     fn text(&mut self, value: &[u8]) {
-        let text = String::from_utf8_lossy(value);
+        // The page was a string; what is cut from it at tags is one, too.
+        let text = str::from_utf8(value).unwrap_or_default();
         if self.tag.is("style") {
             let room = SHEET_BYTES_MAX.saturating_sub(self.sheet_bytes);
             self.sheet_bytes += text.len().min(room);
-            self.sheet.read(prefix(&text, room));
+            self.sheet.read(prefix(text, room));
             return;
         }
         if ["script", "title", "noframes", "noembed"].iter().any(|name| self.tag.is(name)) && self.is_raw() {
             return;
         }
         let room = self.limit.saturating_sub(self.out.text.len() + self.out.hidden.len());
-        let text = prefix(&text, room);
+        let text = prefix(text, room);
         if self.stack.last().is_none_or(|open| open.look.is_visible()) {
             self.show(text);
         } else {
