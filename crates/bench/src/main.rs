@@ -5,12 +5,15 @@
 mod counts;
 mod deltas;
 mod keys;
+mod mail;
 mod membership;
 mod memory;
 mod merge;
 mod owners;
+mod replicas;
 mod report;
 mod ring;
+mod signatures;
 mod simulation;
 mod timing;
 
@@ -39,6 +42,8 @@ enum Group {
     Accuracy,
     Ring,
     Owners,
+    Replicas,
+    Signatures,
     Merge,
     Delta,
     Simulation,
@@ -46,11 +51,13 @@ enum Group {
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 9] = [
+const GROUPS: [(Group, Bench); 11] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
     (Group::Owners, owners::figures),
+    (Group::Signatures, signatures::speed),
+    (Group::Replicas, replicas::figures),
     (Group::Merge, merge::speed),
     (Group::Space, membership::space),
     (Group::Delta, deltas::size),

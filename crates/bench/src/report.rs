@@ -85,6 +85,12 @@ impl Report {
         if self.json { Ok(()) } else { writeln!(io::stdout(), "| {name} | | {target} | open | not built yet |") }
     }
 
+    /// A line that cannot be measured here, and what is missing.
+    pub(crate) fn missing(&mut self, name: &str, target: &str, needs: &str) -> io::Result<()> {
+        self.open.push((name.to_owned(), target.to_owned()));
+        if self.json { Ok(()) } else { writeln!(io::stdout(), "| {name} | | {target} | not measured | {needs} |") }
+    }
+
     pub(crate) fn finish(self) -> io::Result<()> {
         if !self.json {
             let missed = self.figures.iter().filter(|figure| figure.holds() == Some(false)).count();

@@ -1,0 +1,43 @@
+//! Mail to measure with: a corpus at hand, or the messages of the tests.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// The folder of real mail, if one is named.
+const CORPUS: &str = "BRUIT_CORPUS";
+
+/// Messages, and where they are from.
+pub(crate) struct Mail {
+    pub(crate) messages: Vec<Vec<u8>>,
+    pub(crate) origin: String,
+}
+
+/// All messages below the folder that `BRUIT_CORPUS` names, or those of the tests.
+pub(crate) fn read() -> io::Result<Mail> {
+    let corpus = corpus();
+    let folder = corpus.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata"));
+    let mut paths = Vec::new();
+    collect(&folder, corpus.is_some(), &mut paths)?;
+    paths.sort();
+    let messages: Vec<Vec<u8>> = paths.iter().map(fs::read).collect::<io::Result<_>>()?;
+    let whose = if corpus.is_some() { "of BRUIT_CORPUS" } else { "of testdata; set BRUIT_CORPUS for real mail" };
+    Ok(Mail { origin: format!("{} messages {whose}", messages.len()), messages })
+}
+
+/// The folder that `BRUIT_CORPUS` names.
+pub(crate) fn corpus() -> Option<PathBuf> {
+    env::var_os(CORPUS).map(PathBuf::from)
+}
+
+fn collect(folder: &Path, takes_all: bool, paths: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            collect(&path, takes_all, paths)?;
+        } else if takes_all || path.extension().is_some_and(|extension| extension == "eml") {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
