@@ -104,6 +104,14 @@ mod tests {
     }
 
     #[test]
+    fn a_line_at_the_bound_is_read_as_far_as_tells_a_greeting() {
+        let before = "a".repeat(LETTERS_MAX - 4);
+        let longest = format!("dear{}", "x".repeat(GREETING_LETTERS_MAX - 4));
+        assert_eq!(letters_of(&format!("{before}\n{longest}\nabcd")), Some(format!("{before}abcd")));
+        assert_eq!(letters_of(&format!("{before}\n{longest}y\nabcd")), Some(format!("{before}dear")));
+    }
+
+    #[test]
     fn letters_have_bounds() {
         assert_eq!(letters_of(&"a".repeat(LETTERS_MIN - 1)), None);
         assert!(letters_of(&"a".repeat(LETTERS_MIN)).is_some());

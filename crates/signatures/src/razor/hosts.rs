@@ -357,5 +357,6 @@ mod tests {
         assert_eq!(hosts(&b"http://".repeat(100_000)), [""; 0]);
         assert_eq!(hosts(&b"href =".repeat(100_000)), [""; 0]);
         assert_eq!(hosts(&b"&#%41 www".repeat(100_000)), [""; 0]);
+        assert_eq!(hosts(&[&b"http://a.com/\nx"[..], &[b'w'; 1_000_000]].concat()), ["a.com"]);
     }
 }
