@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 pub mod attachment;
+mod base64;
 pub mod bruit;
 pub mod dcc;
 pub mod exact;

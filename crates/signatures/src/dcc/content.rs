@@ -2,11 +2,16 @@
 
 use std::borrow::Cow;
 
-use super::fields::{fields, is_blank_line, split_header};
+use memchr::memmem;
+
+use super::fields::{is_blank_line, last_values, lines};
 use super::transfer::Encoding;
 
 /// How many multiparts may lie inside each other. The boundaries of deeper ones are content.
 pub const NESTING_MAX: usize = 20;
+
+/// The header fields that say how to read a part.
+pub(super) const FIELDS: [&str; 2] = ["Content-Type", "Content-Transfer-Encoding"];
 
 /// A piece of the body.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,31 +31,14 @@ impl Segment<'_> {
     }
 }
 
-/// The segments of the body of `message`, in order.
-pub(super) fn segments(message: &[u8]) -> Vec<Segment<'_>> {
-    let (header, mut rest) = split_header(message);
-    let mut walker = Walker::default();
-    walker.open(header, 0);
-    while !rest.is_empty() {
-        let (content, mark) = walker.find_mark(rest);
-        walker.push_content(head(rest, content));
-        rest = tail(rest, content);
-        let Some(mark) = mark else { break };
-        let structure = head(rest, walker.structure_length(rest, &mark));
-        walker.push_structure(structure, &mark);
-        rest = tail(rest, structure.len());
-    }
-    walker.segments
-}
-
-/// Where in the nesting we are.
-#[derive(Default)]
-struct Walker<'a> {
+/// The segments of the body of a message, in order.
+pub(super) struct Segments<'a> {
+    /// What was not looked at yet.
+    rest: &'a [u8],
     /// Of the multiparts around us, outermost first.
     boundaries: Vec<Vec<u8>>,
     /// Of the part we are in.
     encoding: Encoding,
-    segments: Vec<Segment<'a>>,
 }
 
 /// A boundary line of the multipart that lies in `depth` others.
@@ -59,36 +47,36 @@ struct Mark {
     is_closing: bool,
 }
 
-impl<'a> Walker<'a> {
-    /// Goes on below the header of a part that lies in `depth` multiparts.
-    fn open(&mut self, header: &[u8], depth: usize) {
+impl<'a> Segments<'a> {
+    /// Those of the `body` of a message with these values of [`FIELDS`].
+    pub(super) fn new(fields: [Option<&[u8]>; 2], body: &'a [u8]) -> Self {
+        let mut segments = Self { rest: body, boundaries: Vec::new(), encoding: Encoding::default() };
+        segments.open(fields, 0);
+        segments
+    }
+
+    /// Goes on below the header, with these values of [`FIELDS`], of a part that lies in `depth` multiparts.
+    fn open(&mut self, [content_type, encoding]: [Option<&[u8]>; 2], depth: usize) {
         self.boundaries.truncate(depth);
-        self.encoding = Encoding::default();
-        for field in fields(header) {
-            if field.is("Content-Transfer-Encoding") {
-                self.encoding = Encoding::named(field.value);
-            } else if field.is("Content-Type") && depth < NESTING_MAX {
-                self.boundaries.truncate(depth);
-                self.boundaries.extend(boundary(field.value));
-            }
-        }
+        self.boundaries.extend(content_type.filter(|_| depth < NESTING_MAX).and_then(boundary));
         // What is around parts is never encoded.
-        if self.boundaries.len() > depth {
-            self.encoding = Encoding::default();
-        }
+        let encoding = encoding.filter(|_| self.boundaries.len() <= depth);
+        self.encoding = encoding.map_or_else(Encoding::default, Encoding::named);
     }
 
     /// How much lies before the next boundary line, and what that is.
     fn find_mark(&self, text: &[u8]) -> (usize, Option<Mark>) {
-        let mut length = 0;
-        for line in text.split_inclusive(|&byte| byte == b'\n') {
-            let mark = self.mark(line);
-            if mark.is_some() {
-                return (length, mark);
-            }
-            length += line.len();
+        if self.boundaries.is_empty() {
+            return (text.len(), None);
         }
-        (length, None)
+        let starts = memmem::find_iter(text, b"\n--").map(|newline| newline + 1);
+        for start in [0].into_iter().chain(starts) {
+            let mark = lines(tail(text, start)).next().and_then(|line| self.mark(line));
+            if mark.is_some() {
+                return (start, mark);
+            }
+        }
+        (text.len(), None)
     }
 
     /// What boundary `line` is, if any; inner ones before outer ones.
@@ -104,7 +92,7 @@ impl<'a> Walker<'a> {
     /// lack that and end at the next boundary.
     fn structure_length(&self, text: &[u8], mark: &Mark) -> usize {
         let mut length = 0;
-        for (index, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        for (index, line) in lines(text).enumerate() {
             if index > 0 && (mark.is_closing || self.mark(line).is_some()) {
                 return length;
             }
@@ -116,21 +104,40 @@ impl<'a> Walker<'a> {
         length
     }
 
-    fn push_content(&mut self, content: &'a [u8]) {
-        if !content.is_empty() {
-            self.segments.push(Segment::Content(self.encoding.decode(content)));
-        }
-    }
-
-    fn push_structure(&mut self, structure: &'a [u8], mark: &Mark) {
-        self.segments.push(Segment::Structure(structure));
+    /// Goes on below a boundary line and its header.
+    fn enter(&mut self, structure: &[u8], mark: &Mark) {
         if mark.is_closing {
             self.boundaries.truncate(mark.depth);
             self.encoding = Encoding::default();
         } else {
-            let line_length =
-                structure.iter().position(|&byte| byte == b'\n').map_or(structure.len(), |newline| newline + 1);
-            self.open(tail(structure, line_length), mark.depth + 1);
+            let line_length = lines(structure).next().map_or(0, <[u8]>::len);
+            self.open(last_values(tail(structure, line_length), FIELDS), mark.depth + 1);
+        }
+    }
+
+    /// Takes so much of what was not looked at yet.
+    fn take(&mut self, length: usize) -> &'a [u8] {
+        let (taken, rest) = self.rest.split_at_checked(length).unwrap_or((self.rest, &[]));
+        self.rest = rest;
+        taken
+    }
+}
+
+impl<'a> Iterator for Segments<'a> {
+    type Item = Segment<'a>;
+
+    fn next(&mut self) -> Option<Segment<'a>> {
+        match self.find_mark(self.rest) {
+            (0, None) => None,
+            (0, Some(mark)) => {
+                let structure = self.take(self.structure_length(self.rest, &mark));
+                self.enter(structure, &mark);
+                Some(Segment::Structure(structure))
+            }
+            (length, _) => {
+                let content = self.take(length);
+                Some(Segment::Content(self.encoding.decode(content)))
+            }
         }
     }
 }
@@ -151,17 +158,19 @@ fn boundary(content_type: &[u8]) -> Option<Vec<u8>> {
 const MULTIPART: &[u8] = b"multipart/";
 const BOUNDARY: &[u8] = b"boundary=";
 
-fn head(text: &[u8], end: usize) -> &[u8] {
-    text.get(..end).unwrap_or(text)
-}
-
 fn tail(text: &[u8], start: usize) -> &[u8] {
     text.get(start..).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::fields::split_header;
     use super::*;
+
+    fn segments(message: &[u8]) -> Vec<Segment<'_>> {
+        let (header, body) = split_header(message);
+        Segments::new(last_values(header, FIELDS), body).collect()
+    }
 
     fn structure(text: &str) -> Segment<'_> {
         Segment::Structure(text.as_bytes())

@@ -21,7 +21,7 @@ impl Field<'_> {
 /// The header of `message`, and what follows its first blank line.
 pub(super) fn split_header(message: &[u8]) -> (&[u8], &[u8]) {
     let mut length = 0;
-    for line in message.split_inclusive(|&byte| byte == b'\n') {
+    for line in lines(message) {
         let end = length + line.len();
         if is_blank_line(line) {
             return (message.get(..length).unwrap_or(message), message.get(end..).unwrap_or_default());
@@ -29,6 +29,17 @@ pub(super) fn split_header(message: &[u8]) -> (&[u8], &[u8]) {
         length = end;
     }
     (message, &[])
+}
+
+/// The lines of `text`, with their ends.
+pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let length = memchr(b'\n', rest).map_or(rest.len(), |newline| newline + 1);
+        let (line, behind) = rest.split_at_checked(length)?;
+        rest = behind;
+        (!line.is_empty()).then_some(line)
+    })
 }
 
 pub(super) fn is_blank_line(line: &[u8]) -> bool {
@@ -49,6 +60,17 @@ pub(super) fn fields(header: &[u8]) -> impl Iterator<Item = Field<'_>> {
         }
         None
     })
+}
+
+/// Of each name, the value of the last field in `header` that has it.
+pub(super) fn last_values<'a, const NAMES: usize>(header: &'a [u8], names: [&str; NAMES]) -> [Option<&'a [u8]>; NAMES] {
+    let mut values = [None; NAMES];
+    for field in fields(header) {
+        for (value, _) in values.iter_mut().zip(names).filter(|(_, name)| field.is(name)) {
+            *value = Some(field.value);
+        }
+    }
+    values
 }
 
 /// The length of the line at the start of `text`, with the lines that continue it.

@@ -1,7 +1,8 @@
 //! Fuz1: the letters of a text, without what changes from one copy to the next.
 
-use super::content::Segment;
+use super::fields::lines;
 use super::links;
+use super::sift::sift;
 
 /// So many letters are enough; the rest of a message does not count.
 const LETTERS_MAX: usize = 4096;
@@ -13,41 +14,63 @@ const LETTERS_MIN: usize = 30;
 const GREETINGS: [&[u8]; 4] = [b"dear", b"hello", b"greeting", b"date"];
 const GREETING_LETTERS_MAX: usize = 78;
 
-/// The letters that Fuz1 is the MD5 of, unless there are too few.
-pub(super) fn letters(segments: &[Segment<'_>]) -> Option<Vec<u8>> {
-    let mut letters = Vec::new();
-    let contents = segments.iter().filter(|segment| matches!(segment, Segment::Content(_)));
-    for line in contents.flat_map(|content| content.bytes().split(|&byte| byte == b'\n')) {
-        if letters.len() >= LETTERS_MAX {
-            break;
-        }
-        let line = letters_of_line(line);
-        if !is_greeting(&line) {
-            letters.extend(line);
+/// The letters that Fuz1 is the MD5 of, as far as read.
+#[derive(Default)]
+pub(super) struct Letters(Vec<u8>);
+
+impl Letters {
+    /// Adds those of the content of one part.
+    pub(super) fn add(&mut self, content: &[u8]) {
+        for line in lines(content) {
+            if self.0.len() >= LETTERS_MAX {
+                return;
+            }
+            self.add_line(line);
         }
     }
-    letters.truncate(LETTERS_MAX);
-    (letters.len() >= LETTERS_MIN).then_some(letters)
+
+    /// All that count, unless they are too few.
+    pub(super) fn finish(&self) -> Option<&[u8]> {
+        let letters = self.0.get(..LETTERS_MAX).unwrap_or(&self.0);
+        (letters.len() >= LETTERS_MIN).then_some(letters)
+    }
+
+    /// Adds the letters of a line, unless it is a greeting; of links only what [`links`] keeps.
+    fn add_line(&mut self, line: &[u8]) {
+        let start = self.0.len();
+        let mut rest = line;
+        while let Some((before, letters, behind)) = links::cut(rest).filter(|_| self.needs_more(start)) {
+            self.add_plain(before, start);
+            self.0.extend(letters);
+            rest = behind;
+        }
+        self.add_plain(rest, start);
+        if self.0.get(start..).is_some_and(is_greeting) {
+            self.0.truncate(start);
+        }
+    }
+
+    /// Adds the letters of a text without links, on a line whose letters begin at `start`.
+    fn add_plain(&mut self, text: &[u8], start: usize) {
+        for chunk in text.chunks(LETTERS_MAX) {
+            if self.needs_more(start) {
+                let end = self.0.len();
+                self.0.resize(end + chunk.len(), 0);
+                let length = self.0.get_mut(end..).map_or(0, |room| sift(chunk, room, u8::is_ascii_alphabetic));
+                self.0.truncate(end + length);
+                self.0.get_mut(end..).unwrap_or_default().make_ascii_lowercase();
+            }
+        }
+    }
+
+    /// Whether more letters could make a difference on a line whose letters begin at `start`.
+    fn needs_more(&self, start: usize) -> bool {
+        self.0.len() < LETTERS_MAX || self.0.len() - start <= GREETING_LETTERS_MAX
+    }
 }
 
 fn is_greeting(letters: &[u8]) -> bool {
     letters.len() <= GREETING_LETTERS_MAX && GREETINGS.iter().any(|greeting| letters.starts_with(greeting))
-}
-
-/// The letters of a line in small, of links only what [`links`] keeps. Letters beyond those that can count may be missing.
-fn letters_of_line(line: &[u8]) -> Vec<u8> {
-    let mut letters = Vec::new();
-    let mut rest = line;
-    while let Some((&byte, behind)) = rest.split_first().filter(|_| letters.len() < LETTERS_MAX) {
-        if let Some((link, behind)) = links::at_start(rest) {
-            letters.extend(link);
-            rest = behind;
-        } else {
-            letters.extend(Some(byte.to_ascii_lowercase()).filter(u8::is_ascii_lowercase));
-            rest = behind;
-        }
-    }
-    letters
 }
 
 #[cfg(test)]
@@ -55,7 +78,9 @@ mod tests {
     use super::*;
 
     fn letters_of(text: &str) -> Option<String> {
-        letters(&[Segment::Content(text.as_bytes().into())]).map(|letters| String::from_utf8(letters).unwrap())
+        let mut letters = Letters::default();
+        letters.add(text.as_bytes());
+        letters.finish().map(|letters| String::from_utf8(letters.to_vec()).unwrap())
     }
 
     #[test]
@@ -76,6 +101,14 @@ mod tests {
         let longest = format!("dear{}", "x".repeat(GREETING_LETTERS_MAX - 4));
         assert_eq!(letters_of(&longest), None);
         assert_eq!(letters_of(&format!("{longest}y")), Some(format!("{longest}y")));
+    }
+
+    #[test]
+    fn a_line_at_the_bound_is_read_as_far_as_tells_a_greeting() {
+        let before = "a".repeat(LETTERS_MAX - 4);
+        let longest = format!("dear{}", "x".repeat(GREETING_LETTERS_MAX - 4));
+        assert_eq!(letters_of(&format!("{before}\n{longest}\nabcd")), Some(format!("{before}abcd")));
+        assert_eq!(letters_of(&format!("{before}\n{longest}y\nabcd")), Some(format!("{before}dear")));
     }
 
     #[test]

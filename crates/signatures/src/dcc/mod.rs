@@ -28,11 +28,13 @@
 //!   parts only, of any type.
 //! - A link ends at white space, quotes or angle brackets.
 
+mod body;
 mod content;
 mod fields;
 mod fuzzy;
 mod links;
 mod punycode;
+mod sift;
 mod sign;
 mod transfer;
 

@@ -5,12 +5,10 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use md5::{Digest, Md5};
 
-use super::content::{self, Segment};
-use super::fields::{fields, normalised, split_header};
-use super::fuzzy;
-
-/// A body with fewer bytes than this, not counting blanks, has no checksum.
-const BODY_BYTES_MIN: usize = 30;
+use super::body::Body;
+use super::content::{self, Segment, Segments};
+use super::fields::{last_values, normalised, split_header};
+use super::fuzzy::Letters;
 
 /// What a checksum is of. The numbers are those on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,17 +87,25 @@ pub struct Envelope<'a> {
 /// ```
 #[must_use]
 pub fn sign(message: &[u8], envelope: &Envelope<'_>) -> Vec<Checksum> {
-    let header = split_header(message).0;
-    let field = |name: &str| fields(header).filter(|field| field.is(name)).last().map(|field| field_sum(field.value));
-    let segments = content::segments(message);
+    let (header, text) = split_header(message);
+    let [content_type, encoding] = content::FIELDS;
+    let names = ["From", "Message-ID", "Received", content_type, encoding];
+    let [from, message_id, received, content_type, encoding] = last_values(header, names);
+    let (mut body, mut letters) = (Body::default(), Letters::default());
+    for segment in Segments::new([content_type, encoding], text) {
+        body.add(segment.bytes());
+        if let Segment::Content(content) = segment {
+            letters.add(&content);
+        }
+    }
     let sums = [
         (Kind::Ip, envelope.client.map(address_sum)),
         (Kind::EnvFrom, envelope.sender.map(field_sum)),
-        (Kind::From, field("From")),
-        (Kind::MessageId, field("Message-ID")),
-        (Kind::Received, field("Received")),
-        (Kind::Body, body_sum(&segments)),
-        (Kind::Fuz1, fuzzy::letters(&segments).map(|letters| md5(&letters))),
+        (Kind::From, from.map(field_sum)),
+        (Kind::MessageId, message_id.map(field_sum)),
+        (Kind::Received, received.map(field_sum)),
+        (Kind::Body, body.finish()),
+        (Kind::Fuz1, letters.finish().map(md5)),
     ];
     sums.into_iter().filter_map(|(kind, sum)| Some(Checksum { kind, sum: sum? })).collect()
 }
@@ -121,23 +127,9 @@ fn field_sum(value: &[u8]) -> [u8; 16] {
     md5(&normalised(value))
 }
 
-/// Of everything in the body but blanks, tabs, line ends and `=`, with the `>` gone that mailboxes put before `From`.
-fn body_sum(segments: &[Segment<'_>]) -> Option<[u8; 16]> {
-    let mut bytes = Vec::new();
-    let mut is_line_start = false;
-    for segment in segments {
-        for line in segment.bytes().split_inclusive(|&byte| byte == b'\n') {
-            let line =
-                line.strip_prefix(b">").filter(|rest| is_line_start && rest.starts_with(b"From")).unwrap_or(line);
-            is_line_start = line.ends_with(b"\n");
-            bytes.extend(line.iter().filter(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'=')));
-        }
-    }
-    (bytes.len() >= BODY_BYTES_MIN).then(|| md5(&bytes))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::body::BODY_BYTES_MIN;
     use super::*;
 
     fn sum_of(message: &str, kind: Kind) -> Option<[u8; 16]> {

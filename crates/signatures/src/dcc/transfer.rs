@@ -2,6 +2,10 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
+
+use crate::base64;
+
 /// How a part travels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Encoding {
@@ -33,47 +37,31 @@ impl Encoding {
     }
 }
 
-/// Up to the first `=`; characters outside the alphabet do not count.
 fn base64(text: &[u8]) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut waiting, mut waiting_bits) = (0u32, 0);
-    for value in text.iter().take_while(|&&byte| byte != b'=').filter_map(|&byte| base64_value(byte)) {
-        waiting = waiting << 6 | u32::from(value);
-        waiting_bits += 6;
-        if waiting_bits >= 8 {
-            waiting_bits -= 8;
-            decoded.push((waiting >> waiting_bits) as u8);
-        }
-    }
+    let mut decoded = Vec::new();
+    base64::decode_into(text, &mut decoded);
     decoded
-}
-
-fn base64_value(character: u8) -> Option<u8> {
-    match character {
-        b'A'..=b'Z' => Some(character - b'A'),
-        b'a'..=b'z' => Some(character - b'a' + 26),
-        b'0'..=b'9' => Some(character - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    }
 }
 
 /// Escapes and soft line ends; an `=` that is neither stays.
 fn quoted_printable(text: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text;
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = behind;
-        match (byte, behind) {
-            (b'=', [b'\n', behind @ ..] | [b'\r', b'\n', behind @ ..]) => rest = behind,
-            (b'=', [high, low, behind @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+    while let Some((plain, [_, escape @ ..])) = memchr(b'=', rest).and_then(|mark| rest.split_at_checked(mark)) {
+        decoded.extend_from_slice(plain);
+        rest = match escape {
+            [b'\n', behind @ ..] | [b'\r', b'\n', behind @ ..] => behind,
+            [high, low, behind @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
                 decoded.push(hex_value(*high) << 4 | hex_value(*low));
-                rest = behind;
+                behind
             }
-            _ => decoded.push(byte),
-        }
+            _ => {
+                decoded.push(b'=');
+                escape
+            }
+        };
     }
+    decoded.extend_from_slice(rest);
     decoded
 }
 

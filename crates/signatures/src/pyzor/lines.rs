@@ -69,6 +69,7 @@ impl Lines {
     /// Cuts `text` at its white space and takes what lies between.
     fn add_runs(&mut self, text: &str) {
         let mut run = Run { start: 0, characters: 0 };
+        let mut marks = Marks::new(text);
         let mut at = 0;
         loop {
             let rest = text.get(at..).unwrap_or_default();
@@ -78,7 +79,7 @@ impl Lines {
             let Some(character) = text.get(at..).and_then(|rest| rest.chars().next()) else { break };
             let next = at + character.len_utf8();
             if is_space(character) {
-                self.end_run(text, &run, at);
+                self.end_run(text, &run, at, &mut marks);
                 if is_line_end(character) {
                     self.end_line();
                 }
@@ -88,18 +89,17 @@ impl Lines {
             }
             at = next;
         }
-        self.end_run(text, &run, at);
+        self.end_run(text, &run, at, &mut marks);
     }
 
     /// Takes what a run keeps.
-    fn end_run(&mut self, text: &str, run: &Run, end: usize) {
+    fn end_run(&mut self, text: &str, run: &Run, end: usize, marks: &mut Marks<'_>) {
         if run.characters == 0 || run.characters >= RUN_CHARACTERS_MAX {
             return;
         }
         let Some(whole) = text.get(run.start..end) else { return };
-        // Most runs are neither address nor link, and a look without branches at each byte tells.
-        let has_mark = whole.bytes().fold(false, |has_mark, byte| has_mark | (byte == b'@') | (byte == b':'));
-        let kept = if has_mark { kept(whole) } else { whole };
+        // Most runs are neither address nor link.
+        let kept = if marks.next_after(run.start) < end { kept(whole) } else { whole };
         self.text.push_str(kept);
         self.characters += if kept.len() == whole.len() { run.characters } else { kept.chars().count() };
     }
@@ -119,6 +119,34 @@ impl Lines {
 struct Run {
     start: usize,
     characters: usize,
+}
+
+/// The characters of a text that make addresses and links.
+struct Marks<'a> {
+    text: &'a [u8],
+    /// Where the next of them is, from where we last asked.
+    next: usize,
+}
+
+impl<'a> Marks<'a> {
+    fn new(text: &'a str) -> Self {
+        let mut marks = Self { text: text.as_bytes(), next: 0 };
+        marks.find(0);
+        marks
+    }
+
+    /// Where the first of them from `start` on is, or the end; `start` may only grow.
+    fn next_after(&mut self, start: usize) -> usize {
+        if self.next < start {
+            self.find(start);
+        }
+        self.next
+    }
+
+    fn find(&mut self, start: usize) {
+        let rest = self.text.get(start..).unwrap_or_default();
+        self.next = start + memchr::memchr2(b'@', b':', rest).unwrap_or(rest.len());
+    }
 }
 
 /// How many bytes from the start on are ASCII and neither white space nor control characters. Eight are looked at in one

@@ -6,10 +6,14 @@
 //! The client works on characters, not bytes. Once a reference such as `&#300;` brings in one above 255, Perl judges all
 //! of the text by Unicode: two more characters are white space, and accented capitals have small letters.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::iter;
+
+use memchr::{memchr2, memmem};
 
 use super::domains;
-use super::preprocess::unescape;
+use super::preprocess::{replace, unescape};
 
 const HTTP: &str = "http://";
 
@@ -18,23 +22,50 @@ const HREF: &str = "a href";
 
 /// The hosts of `text`, in the client's order.
 pub(super) fn hosts(text: &[u8]) -> Vec<String> {
-    let text = Text::new(text);
-    let Some((behind, in_href)) = text.first_link() else { return Vec::new() };
-    let mut list = List::new(text.words());
-    let mut next = list.add(text.host(behind, in_href)).then(|| second_link(behind)).flatten();
+    let text = unescape(text, b'%');
+    match resolve_references(&text) {
+        Resolved::Bytes(text) => hosts_of(&text),
+        Resolved::Unicode(text) => hosts_of(&text),
+    }
+}
+
+fn hosts_of<C: Character>(text: &[C]) -> Vec<String> {
+    let Some((behind, in_href)) = first_link(text) else { return Vec::new() };
+    let mut list = List::new(words(text));
+    let mut next = list.add(host(behind, in_href)).then(|| second_link(behind)).flatten();
     while let Some(link) = next {
-        next = list.add(text.host_of_later_link(link)).then(|| after(link, HTTP)).flatten();
+        next = list.add(host_of_later_link(link)).then(|| after_http(link)).flatten();
     }
     list.hosts
 }
 
-/// The text behind the next link in the last line. In a text of one line that is the first link once more, because the
-/// client has written the scheme before it again.
-fn second_link(behind: &[char]) -> Option<&[char]> {
-    let lines = behind.strip_suffix(&['\n']).unwrap_or(behind);
-    match lines.iter().rposition(|&character| character == '\n') {
-        Some(newline) => after(tail(lines, newline + 1), HTTP),
-        None => Some(lines),
+/// What a text consists of: bytes, each a character of Latin-1, or any characters once there is one that is no byte.
+trait Character: Copy + Into<char> {
+    /// Whether Perl judges such a text by Unicode.
+    const IS_UNICODE: bool;
+
+    /// Where the first of two characters is.
+    fn find(text: &[Self], characters: [u8; 2]) -> Option<usize>;
+
+    fn is_space(self) -> bool {
+        let character = self.into();
+        matches!(character, ' ' | '\t'..='\r') || Self::IS_UNICODE && matches!(character, '\u{85}' | '\u{a0}')
+    }
+}
+
+impl Character for u8 {
+    const IS_UNICODE: bool = false;
+
+    fn find(text: &[Self], [one, other]: [u8; 2]) -> Option<usize> {
+        memchr2(one, other, text)
+    }
+}
+
+impl Character for char {
+    const IS_UNICODE: bool = true;
+
+    fn find(text: &[Self], characters: [u8; 2]) -> Option<usize> {
+        text.iter().position(|&character| characters.map(Self::from).contains(&character))
     }
 }
 
@@ -63,176 +94,207 @@ impl List {
     }
 }
 
-/// A text with its escapes undone.
-struct Text {
-    characters: Vec<char>,
-    /// Whether Perl judges it by Unicode.
-    is_unicode: bool,
-}
-
-impl Text {
-    fn new(text: &[u8]) -> Self {
-        let characters = resolve_references(&unescape(text, b'%'));
-        let is_unicode = characters.iter().any(|&character| character > '\u{ff}');
-        Self { characters, is_unicode }
-    }
-
-    fn is_space(&self, character: char) -> bool {
-        matches!(character, ' ' | '\t'..='\r') || self.is_unicode && matches!(character, '\u{85}' | '\u{a0}')
-    }
-
-    fn spaces(&self, text: &[char]) -> usize {
-        text.iter().take_while(|&&character| self.is_space(character)).count()
-    }
-
-    /// Words behind white space that begin with `www`, any character (a blank, too), and something. They are taken as
-    /// they are.
-    fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        let mut rest = &self.characters[..];
-        while let Some(start) = rest.iter().position(|&character| self.is_space(character)) {
-            rest = tail(rest, start);
-            rest = tail(rest, self.spaces(rest));
-            let length = word_length(rest);
-            if length > 0 {
-                words.push(head(rest, length).iter().collect());
-            }
-            rest = tail(rest, length);
-        }
-        words
-    }
-
-    /// What follows the first `href=` with a link, else the first link, and whether it was an `href`.
-    fn first_link(&self) -> Option<(&[char], bool)> {
-        let text = &self.characters[..];
-        let places = || (0..text.len()).map(|start| tail(text, start));
-        let href = places().find_map(|text| self.strip_href(text));
-        let link = || places().find_map(|text| self.strip_scheme(text));
-        href.map(|behind| (behind, true)).or_else(|| link().map(|behind| (behind, false)))
-    }
-
-    fn strip_href<'a>(&self, text: &'a [char]) -> Option<&'a [char]> {
-        let text = strip(text, "href")?;
-        let text = strip(tail(text, self.spaces(text)), "=")?;
-        let text = tail(text, self.spaces(text));
-        self.strip_scheme(strip(text, "\"").unwrap_or(text))
-    }
-
-    /// `http` or `https`, and `:/` or `://`.
-    fn strip_scheme<'a>(&self, text: &'a [char]) -> Option<&'a [char]> {
-        let text = strip(text, "http")?;
-        // In Unicode the long s is an s as well.
-        let text = strip(text, "s").or_else(|| strip(text, "\u{17f}")).unwrap_or(text);
-        let text = strip(text, ":/")?;
-        Some(strip(text, "/").unwrap_or(text))
-    }
-
-    /// The host of a link that is not the first. It is in an `href` only if the client finds there what it wrote before
-    /// the first one.
-    fn host_of_later_link(&self, link: &[char]) -> String {
-        let in_href = link.iter().copied().take(HREF.len()).eq(HREF.chars());
-        let link = self.strip_written_href(link).filter(|_| in_href).unwrap_or(link);
-        self.host(strip(link, HTTP).unwrap_or(link), in_href)
-    }
-
-    fn strip_written_href<'a>(&self, link: &'a [char]) -> Option<&'a [char]> {
-        let behind = tail(link, HREF.len());
-        let behind = strip(tail(behind, self.spaces(behind)), "=")?;
-        Some(tail(behind, self.spaces(behind)))
-    }
-
-    /// The host at the start of `link`, in small letters; may be empty.
-    fn host(&self, link: &[char], in_href: bool) -> String {
-        let ends = |&character: &char| match character {
-            '>' | '"' | '/' | '?' | '<' => true,
-            '\r' | '\n' => !in_href,
-            _ => false,
-        };
-        let link = head(link, link.iter().position(ends).unwrap_or(link.len()));
-        let link = tail(link, link.iter().position(|&character| character == '@').map_or(0, |at| at + 1));
-        let host = self.small_letters(&self.without_assignment(link));
-        let host = host.replace('=', "");
-        let host = host.split(':').next().unwrap_or_default();
-        host.strip_suffix('.').unwrap_or(host).to_owned()
-    }
-
-    /// `link` up to its first white space, after the first run of other characters that ends in `=`, two at least, is
-    /// deleted from it.
-    fn without_assignment(&self, link: &[char]) -> Vec<char> {
-        let mut start = 0;
-        let mut kept = link.to_vec();
-        for word in link.split(|&character| self.is_space(character)) {
-            let end = word.iter().rposition(|&character| character == '=');
-            if let Some(end) = end.filter(|&end| end > 0) {
-                kept.drain(start..=start + end);
-                break;
-            }
-            start += word.len() + 1;
-        }
-        let length = kept.iter().position(|&character| self.is_space(character)).unwrap_or(kept.len());
-        kept.truncate(length);
-        kept
-    }
-
-    fn small_letters(&self, host: &[char]) -> String {
-        if self.is_unicode {
-            host.iter().flat_map(|character| character.to_lowercase()).collect()
-        } else {
-            host.iter().map(char::to_ascii_lowercase).collect()
+/// Words behind white space that begin with `www`, any character (a blank, too), and something. They are taken as they are.
+fn words<C: Character>(text: &[C]) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut rest = text;
+    let mut searched = 0;
+    while let Some(place) = C::find(tail(rest, searched), [b'w', b'W']).map(|place| searched + place) {
+        let is_behind_space = head(rest, place).last().is_some_and(|character| character.is_space());
+        let word = tail(rest, place);
+        let length = if is_behind_space { word_length(word) } else { 0 };
+        searched = place + 1;
+        if length > 0 {
+            words.push(head(word, length).iter().map(|&character| character.into()).collect());
+            (rest, searched) = (tail(word, length), 0);
         }
     }
+    words
 }
 
 /// The length of the word at the start of `text`: `www`, any character but LF, and at least one that ends no word.
-fn word_length(text: &[char]) -> usize {
+fn word_length<C: Character>(text: &[C]) -> usize {
     let Some([any, rest @ ..]) = strip(text, "www") else { return 0 };
-    let ends = |character: &char| matches!(character, ' ' | '/' | '>' | '<' | '"' | '\r' | '\n');
+    let ends = |&character: &C| matches!(character.into(), ' ' | '/' | '>' | '<' | '"' | '\r' | '\n');
     let length = rest.iter().take_while(|character| !ends(character)).count();
-    if *any == '\n' || length == 0 { 0 } else { "www.".len() + length }
+    if (*any).into() == '\n' || length == 0 { 0 } else { "www.".len() + length }
 }
 
-/// Characters for bytes, where `&#N;` with two or three digits stands for the character of that number.
-fn resolve_references(text: &[u8]) -> Vec<char> {
+/// What follows the first `href=` with a link, else the first link, and whether it was an `href`.
+fn first_link<C: Character>(text: &[C]) -> Option<(&[C], bool)> {
+    let mut first = None;
+    for (before, behind) in colons(text) {
+        let Some((before, behind)) = strip_scheme_end(before).zip(strip(behind, ":/")) else { continue };
+        let behind = strip(behind, "/").unwrap_or(behind);
+        if is_href(before) {
+            return Some((behind, true));
+        }
+        first = first.or(Some((behind, false)));
+    }
+    first
+}
+
+/// What lies before each colon, and from it on. Of all that makes a link it is the rarest, and so the quickest to find.
+fn colons<C: Character>(text: &[C]) -> impl Iterator<Item = (&[C], &[C])> {
+    let mut searched = 0;
+    iter::from_fn(move || {
+        let place = searched + C::find(tail(text, searched), [b':'; 2])?;
+        searched = place + 1;
+        text.split_at_checked(place)
+    })
+}
+
+/// What is before `http` or `https` at the end of `text`.
+fn strip_scheme_end<C: Character>(text: &[C]) -> Option<&[C]> {
+    // In Unicode the long s is an s as well.
+    let secure = || strip_end(text, "s").or_else(|| strip_end(text, "\u{17f}"));
+    strip_end(text, "http").or_else(|| strip_end(secure()?, "http"))
+}
+
+/// Whether `text` ends in `href`, `=` and perhaps a quote.
+fn is_href<C: Character>(text: &[C]) -> bool {
+    let text = trim_end(strip_end(text, "\"").unwrap_or(text));
+    strip_end(text, "=").is_some_and(|text| strip_end(trim_end(text), "href").is_some())
+}
+
+/// The text behind the next link in the last line. In a text of one line that is the first link once more, because the
+/// client has written the scheme before it again.
+fn second_link<C: Character>(behind: &[C]) -> Option<&[C]> {
+    let lines = strip_end(behind, "\n").unwrap_or(behind);
+    match lines.iter().rposition(|&character| character.into() == '\n') {
+        Some(newline) => after_http(tail(lines, newline + 1)),
+        None => Some(lines),
+    }
+}
+
+/// What follows the first [`HTTP`], in this case only.
+fn after_http<C: Character>(text: &[C]) -> Option<&[C]> {
+    let start = |(before, _): (&[C], _)| before.len().checked_sub("http".len()).map(|start| tail(text, start));
+    colons(text).filter_map(start).find(|link| starts_with(link, HTTP)).map(|link| tail(link, HTTP.len()))
+}
+
+/// The host of a link that is not the first. It is in an `href` only if the client finds there what it wrote before the
+/// first one.
+fn host_of_later_link<C: Character>(link: &[C]) -> String {
+    let in_href = starts_with(link, HREF);
+    let link = strip_written_href(link).filter(|_| in_href).unwrap_or(link);
+    host(strip(link, HTTP).unwrap_or(link), in_href)
+}
+
+fn strip_written_href<C: Character>(link: &[C]) -> Option<&[C]> {
+    strip(trim_start(tail(link, HREF.len())), "=").map(trim_start)
+}
+
+/// The host at the start of `link`, in small letters; may be empty.
+fn host<C: Character>(link: &[C], in_href: bool) -> String {
+    let ends = |&character: &C| match character.into() {
+        '>' | '"' | '/' | '?' | '<' => true,
+        '\r' | '\n' => !in_href,
+        _ => false,
+    };
+    let link = head(link, link.iter().position(ends).unwrap_or(link.len()));
+    let link = tail(link, link.iter().position(|&character| character.into() == '@').map_or(0, |at| at + 1));
+    let host = small_letters(&without_assignment(link)).replace('=', "");
+    let host = host.split(':').next().unwrap_or_default();
+    host.strip_suffix('.').unwrap_or(host).to_owned()
+}
+
+/// `link` up to its first white space, after the first run of other characters that ends in `=`, two at least, is deleted
+/// from it.
+fn without_assignment<C: Character>(link: &[C]) -> Vec<C> {
+    let mut start = 0;
+    let mut kept = link.to_vec();
+    for word in link.split(|character| character.is_space()) {
+        let end = word.iter().rposition(|&character| character.into() == '=');
+        if let Some(end) = end.filter(|&end| end > 0) {
+            kept.drain(start..=start + end);
+            break;
+        }
+        start += word.len() + 1;
+    }
+    let length = kept.iter().position(|character| character.is_space()).unwrap_or(kept.len());
+    kept.truncate(length);
+    kept
+}
+
+fn small_letters<C: Character>(host: &[C]) -> String {
+    let characters = host.iter().map(|&character| character.into());
+    if C::IS_UNICODE {
+        characters.flat_map(char::to_lowercase).collect()
+    } else {
+        characters.map(|character| character.to_ascii_lowercase()).collect()
+    }
+}
+
+/// A text with its references undone.
+enum Resolved<'a> {
+    Bytes(Cow<'a, [u8]>),
+    Unicode(Vec<char>),
+}
+
+/// Puts characters in the place of `&#N;`, where N has two or three digits.
+fn resolve_references(text: &[u8]) -> Resolved<'_> {
+    let is_large = |place| reference(tail(text, place + 1)).is_some_and(|(character, _)| character > '\u{ff}');
+    if !memmem::find_iter(text, b"&#").any(is_large) {
+        return Resolved::Bytes(replace(text, b'&', |behind| {
+            let (character, behind) = reference(behind)?;
+            Some((u8::try_from(character).ok(), behind))
+        }));
+    }
     let mut characters = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&byte, behind)) = rest.split_first() {
-        let (character, behind) = reference(rest).unwrap_or_else(|| (char::from(byte), behind));
+        let reference = Some(behind).filter(|_| byte == b'&').and_then(reference);
+        let (character, behind) = reference.unwrap_or_else(|| (char::from(byte), behind));
         characters.push(character);
         rest = behind;
     }
-    characters
+    Resolved::Unicode(characters)
 }
 
-/// The character that a reference at the start of `text` names, and what follows.
+/// The character that a reference names whose `&` is before `text`, and what follows it.
 fn reference(text: &[u8]) -> Option<(char, &[u8])> {
-    let text = text.strip_prefix(b"&#")?;
+    let text = text.strip_prefix(b"#")?;
     let digits = text.iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, behind) = text.split_at_checked(digits).filter(|(digits, _)| matches!(digits.len(), 2 | 3))?;
     let number = digits.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0'));
     Some((char::from_u32(number)?, behind.strip_prefix(b";")?))
 }
 
+/// Whether `text` begins with `prefix`, in this case only.
+fn starts_with<C: Character>(text: &[C], prefix: &str) -> bool {
+    text.iter().take(prefix.len()).map(|&character| character.into()).eq(prefix.chars())
+}
+
 /// What follows `prefix`, in any case, at the start of `text`.
-fn strip<'a>(text: &'a [char], prefix: &str) -> Option<&'a [char]> {
-    let start = text.get(..prefix.chars().count())?;
-    start
-        .iter()
-        .zip(prefix.chars())
-        .all(|(one, other)| one.eq_ignore_ascii_case(&other))
-        .then(|| tail(text, start.len()))
+fn strip<'a, C: Character>(text: &'a [C], prefix: &str) -> Option<&'a [C]> {
+    let (start, behind) = text.split_at_checked(prefix.chars().count())?;
+    is_ignoring_case(start, prefix).then_some(behind)
 }
 
-/// What follows the first `mark`, in this case only.
-fn after<'a>(text: &'a [char], mark: &str) -> Option<&'a [char]> {
-    let place = text.windows(mark.len()).position(|window| window.iter().copied().eq(mark.chars()))?;
-    Some(tail(text, place + mark.len()))
+/// What is before `suffix`, in any case, at the end of `text`.
+fn strip_end<'a, C: Character>(text: &'a [C], suffix: &str) -> Option<&'a [C]> {
+    let (before, end) = text.split_at_checked(text.len().checked_sub(suffix.chars().count())?)?;
+    is_ignoring_case(end, suffix).then_some(before)
 }
 
-fn head(text: &[char], end: usize) -> &[char] {
+fn is_ignoring_case<C: Character>(text: &[C], other: &str) -> bool {
+    text.iter().zip(other.chars()).all(|(&one, other)| one.into().eq_ignore_ascii_case(&other))
+}
+
+fn trim_start<C: Character>(text: &[C]) -> &[C] {
+    tail(text, text.iter().take_while(|character| character.is_space()).count())
+}
+
+fn trim_end<C: Character>(text: &[C]) -> &[C] {
+    head(text, text.len() - text.iter().rev().take_while(|character| character.is_space()).count())
+}
+
+fn head<C>(text: &[C], end: usize) -> &[C] {
     text.get(..end).unwrap_or(text)
 }
 
-fn tail(text: &[char], start: usize) -> &[char] {
+fn tail<C>(text: &[C], start: usize) -> &[C] {
     text.get(start..).unwrap_or_default()
 }
 
@@ -295,5 +357,6 @@ mod tests {
         assert_eq!(hosts(&b"http://".repeat(100_000)), [""; 0]);
         assert_eq!(hosts(&b"href =".repeat(100_000)), [""; 0]);
         assert_eq!(hosts(&b"&#%41 www".repeat(100_000)), [""; 0]);
+        assert_eq!(hosts(&[&b"http://a.com/\nx"[..], &[b'w'; 1_000_000]].concat()), ["a.com"]);
     }
 }

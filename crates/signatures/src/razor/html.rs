@@ -2,7 +2,7 @@
 //!
 //! Both see the whole part, header included, as a C string: it ends at the first NUL.
 
-use memchr::memchr;
+use memchr::{memchr, memchr3};
 
 use super::entities;
 use super::text::{head, is_space, tail};
@@ -44,10 +44,12 @@ fn tag_name(text: &[u8]) -> &[u8] {
 pub(super) fn strip(part: &[u8]) -> Vec<u8> {
     let mut stripper = Stripper::default();
     let mut rest = c_string(head(part, part.len().saturating_sub(1)));
-    while let Some((&byte, behind)) = rest.split_first() {
+    loop {
+        let run = stripper.run_length(rest);
+        stripper.take_run(head(rest, run));
+        let Some((&byte, behind)) = tail(rest, run).split_first() else { return stripper.text };
         rest = tail(behind, stripper.take(byte, behind));
     }
-    stripper.text
 }
 
 /// What C makes of it.
@@ -69,6 +71,25 @@ struct Stripper {
 }
 
 impl Stripper {
+    /// How many bytes at the start of `text` leave us where we are.
+    fn run_length(&self, text: &[u8]) -> usize {
+        let is_mark = |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | b'"' | b'\'' | b'-');
+        let place = match self.quote {
+            Some(quote) => memchr(quote, text),
+            None if self.in_tag => text.iter().position(is_mark),
+            None => memchr3(b'<', b'>', b'&', text),
+        };
+        place.unwrap_or(text.len())
+    }
+
+    /// Takes such bytes.
+    fn take_run(&mut self, run: &[u8]) {
+        if self.quote.is_none() && !self.in_tag {
+            self.text.extend_from_slice(run);
+        }
+        self.last = run.last().copied().unwrap_or(self.last);
+    }
+
     /// Takes one byte, and tells how many of the `behind` ones went with it.
     fn take(&mut self, byte: u8, behind: &[u8]) -> usize {
         let taken = match (self.quote, byte) {

@@ -26,15 +26,23 @@ const AGENT_LINE: &[u8] = b"X-Razor2-Agent: Razor-Agents v2.84\n";
 const MULTIPART: &[u8] = b"Content-Type: multipart";
 const BOUNDARY: &[u8] = b"boundary=";
 
-/// The leaves of `message` in order, each a header, a blank line and a body.
-pub(super) fn leaves(message: &[u8]) -> Vec<Vec<u8>> {
+/// A part of a message that has no parts.
+pub(super) struct Leaf<'a> {
+    /// Header lines, each with its LF.
+    pub(super) header: Vec<u8>,
+    /// What follows the blank line behind the header.
+    pub(super) body: &'a [u8],
+}
+
+/// The leaves of `message` in order.
+pub(super) fn leaves(message: &[u8]) -> Vec<Leaf<'_>> {
     let mut leaves = Vec::new();
     split(message, 0, &mut leaves);
     leaves
 }
 
 /// Appends the leaves of `text`, which lies inside `depth` multiparts.
-fn split(text: &[u8], depth: usize, leaves: &mut Vec<Vec<u8>>) {
+fn split<'a>(text: &'a [u8], depth: usize, leaves: &mut Vec<Leaf<'a>>) {
     if leaves.len() >= PARTS_MAX {
         return;
     }
@@ -44,45 +52,51 @@ fn split(text: &[u8], depth: usize, leaves: &mut Vec<Vec<u8>>) {
         leaves.push(without_header(text));
         return;
     };
-    let kept = kept_lines(&unfold(header));
+    let kept = kept_lines(header);
     match boundary(&kept) {
         Some(boundary) if depth < NESTING_MAX => {
             for piece in pieces(body, &boundary).filter(|piece| !is_blank(piece)) {
                 split(piece, depth + 1, leaves);
             }
         }
-        _ => leaves.push([AGENT_LINE, &kept, b"\n", body].concat()),
+        _ => leaves.push(Leaf { header: [AGENT_LINE, &kept].concat(), body }),
     }
 }
 
-/// A leaf from text that has no header of its own.
-fn without_header(text: &[u8]) -> Vec<u8> {
-    let blank_line: &[u8] = if text.starts_with(b"\n") { b"" } else { b"\n" };
-    [AGENT_LINE, blank_line, text].concat()
+/// A leaf from text that has no header of its own. An LF that it begins with is its blank line.
+fn without_header(text: &[u8]) -> Leaf<'_> {
+    Leaf { header: AGENT_LINE.to_vec(), body: text.strip_prefix(b"\n").unwrap_or(text) }
 }
 
-/// Deletes every LF before white space, together with that white space.
-fn unfold(header: &[u8]) -> Vec<u8> {
-    let mut unfolded = Vec::with_capacity(header.len());
-    let mut rest = header;
-    while let Some(newline) = memchr(b'\n', rest) {
-        unfolded.extend_from_slice(head(rest, newline));
-        rest = tail(rest, newline + 1);
-        let spaces = rest.iter().take_while(|&&byte| is_space(byte)).count();
-        if spaces == 0 {
-            unfolded.push(b'\n');
-        }
-        rest = tail(rest, spaces);
-    }
-    unfolded.extend_from_slice(rest);
-    unfolded
-}
-
-/// The lines of an unfolded header that a part keeps.
+/// The lines of a header that a part keeps, after every LF before white space is deleted, together with that white space.
 fn kept_lines(header: &[u8]) -> Vec<u8> {
-    let is_kept =
-        |line: &&[u8]| starts_with_ignoring_case(line, b"Content-") || starts_with_ignoring_case(line, b"X-Razor2");
-    header.split(|&byte| byte == b'\n').filter(is_kept).flat_map(|line| [line, b"\n"]).collect::<Vec<_>>().concat()
+    let mut kept = Vec::new();
+    let mut line_start = 0;
+    let mut rest = header;
+    loop {
+        let line = head(rest, memchr(b'\n', rest).unwrap_or(rest.len()));
+        kept.extend_from_slice(line);
+        let is_last = line.len() == rest.len();
+        rest = tail(rest, line.len() + 1);
+        let spaces = rest.iter().take_while(|&&byte| is_space(byte)).count();
+        rest = tail(rest, spaces);
+        if spaces > 0 {
+            continue;
+        }
+        if is_kept(tail(&kept, line_start)) {
+            kept.push(b'\n');
+            line_start = kept.len();
+        } else {
+            kept.truncate(line_start);
+        }
+        if is_last {
+            return kept;
+        }
+    }
+}
+
+fn is_kept(line: &[u8]) -> bool {
+    starts_with_ignoring_case(line, b"Content-") || starts_with_ignoring_case(line, b"X-Razor2")
 }
 
 /// What separates the pieces of a multipart, if the `kept` header lines say that this is one.
@@ -169,7 +183,10 @@ mod tests {
 
     /// The leaves without their agent line, as text.
     fn leaf_texts(message: &str) -> Vec<String> {
-        let text = |leaf: Vec<u8>| String::from_utf8(tail(&leaf, AGENT_LINE.len()).to_vec()).unwrap();
+        let text = |leaf: Leaf<'_>| {
+            let kept = leaf.header.strip_prefix(AGENT_LINE).unwrap();
+            String::from_utf8([kept, b"\n", leaf.body].concat()).unwrap()
+        };
         leaves(message.as_bytes()).into_iter().map(text).collect()
     }
 

@@ -1,7 +1,11 @@
 //! Parts as the client signs and reports them: leaves of the MIME split, in LF line ends, cut to size.
 
-use super::mime;
-use super::text::{head, is_false, split_at_blank_line};
+use std::{iter, mem};
+
+use memchr::memchr;
+
+use super::mime::{self, Leaf};
+use super::text::{head, is_false, tail};
 
 /// How much of a body is looked at.
 pub const BODY_BYTES_MAX: usize = 60 * 1024;
@@ -24,38 +28,49 @@ impl Part {
 /// The parts of `message`, numbered from 0 by the client in this order. Parts without a body are not among them.
 #[must_use]
 pub fn parts(message: &[u8]) -> Vec<Part> {
-    mime::leaves(message).iter().filter_map(|leaf| prepare(leaf)).collect()
+    mime::leaves(message).iter().filter_map(prepare).collect()
 }
 
 /// Makes a part of a leaf, unless it has no body (or only a zero, which Perl takes for none).
-fn prepare(leaf: &[u8]) -> Option<Part> {
-    let (header, body) = split_at_blank_line(leaf);
-    let body = body.filter(|body| !is_false(body))?;
-    let mut header = unify_line_ends(&[header, b"\n"].concat());
-    let body = unify_line_ends(body);
-    if body.len() > BODY_BYTES_MAX {
-        header = [format!("X-Razor2-Origlen-Body: {}\n", body.len()).as_bytes(), &header].concat();
+fn prepare(leaf: &Leaf<'_>) -> Option<Part> {
+    if is_false(leaf.body) {
+        return None;
+    }
+    let mut header = unify_line_ends(&leaf.header).collect::<Vec<_>>().concat();
+    let body_length = unify_line_ends(leaf.body).map(<[u8]>::len).sum::<usize>();
+    if body_length > BODY_BYTES_MAX {
+        header = [format!("X-Razor2-Origlen-Body: {body_length}\n").as_bytes(), &header].concat();
     }
     if header.len() > HEADER_BYTES_MAX {
         header = cut_header(&header);
     }
-    Some(Part([&header, &b"\n"[..], head(&body, BODY_BYTES_MAX)].concat()))
+    let part_length = header.len() + 1 + body_length.min(BODY_BYTES_MAX);
+    let mut part = Vec::with_capacity(part_length);
+    part.extend_from_slice(&header);
+    part.push(b'\n');
+    for piece in unify_line_ends(leaf.body) {
+        part.extend_from_slice(head(piece, part_length - part.len()));
+    }
+    Some(Part(part))
 }
 
-/// Drops all CR directly before an LF.
-fn unify_line_ends(text: &[u8]) -> Vec<u8> {
-    let mut unified = Vec::with_capacity(text.len());
-    for line in text.split_inclusive(|&byte| byte == b'\n') {
-        match line.strip_suffix(b"\n") {
-            Some(line) => {
-                let returns = line.iter().rev().take_while(|&&byte| byte == b'\r').count();
-                unified.extend_from_slice(head(line, line.len() - returns));
-                unified.push(b'\n');
+/// `text` in the pieces that remain of it without all CR directly before an LF.
+fn unify_line_ends(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = text;
+    iter::from_fn(move || {
+        let mut end = 0;
+        while let Some(place) = memchr(b'\r', tail(rest, end)) {
+            let start = end + place;
+            end = start + tail(rest, start).iter().take_while(|&&byte| byte == b'\r').count();
+            if rest.get(end) == Some(&b'\n') {
+                let piece = head(rest, start);
+                rest = tail(rest, end);
+                return Some(piece);
             }
-            None => unified.extend_from_slice(line),
         }
-    }
-    unified
+        let piece = mem::take(&mut rest);
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// Notes the length of a header that is too long, and cuts it.
@@ -72,6 +87,7 @@ fn cut_header(header: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text::split_at_blank_line;
     use super::*;
 
     fn part_of(message: &[u8]) -> Vec<u8> {
@@ -80,7 +96,9 @@ mod tests {
 
     #[test]
     fn line_ends_become_line_feeds() {
-        assert_eq!(unify_line_ends(b"a\r\nb\r\r\nc\rd\n\r\ne\r"), b"a\nb\nc\rd\n\ne\r");
+        let unified = |text: &[u8]| unify_line_ends(text).collect::<Vec<_>>().concat();
+        assert_eq!(unified(b"a\r\nb\r\r\nc\rd\n\r\ne\r"), b"a\nb\nc\rd\n\ne\r");
+        assert_eq!(unified(b"\r\r\n\r"), b"\n\r");
     }
 
     #[test]

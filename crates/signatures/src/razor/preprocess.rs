@@ -1,42 +1,40 @@
-//! From a part to the two texts that are signed: transfer encodings undone, for e4 also HTML, header and last LFs gone.
+//! From a part to the text that is signed: transfer encodings undone, header and last LFs gone.
 
-use super::html;
-use super::text::{find_ignoring_case, has_line_ignoring_case, head, is_blank, is_space, split_at_blank_line, tail};
+use std::borrow::Cow;
+
+use memchr::{memchr, memmem};
+
+use super::text::{
+    has_line_ignoring_case, head, is_blank, is_space, split_at_blank_line, starts_with_ignoring_case, tail,
+};
+use crate::base64;
 
 const BASE64: &[u8] = b"Content-Transfer-Encoding: base64";
 const QUOTED_PRINTABLE: &[u8] = b"Content-Transfer-Encoding: quoted-printable";
 
-/// The client decodes base64 in runs of so many characters, each on its own.
-const BASE64_RUN: usize = 60;
+/// The client decodes base64 in runs of 60 characters, each on its own. So many bytes are in a full one.
+const BASE64_RUN_BYTES: usize = 45;
 
 /// Below this length, a text of `Content-…:` lines is taken for a stray header.
 const STRAY_HEADER_BYTES: usize = 128;
 
-/// What the two schemes sign of one part.
-#[derive(Debug)]
-pub(super) struct Texts {
-    /// For e4.
-    pub(super) ephemeral: Vec<u8>,
-    /// For e8: HTML is still in it.
-    pub(super) whiplash: Vec<u8>,
+/// `part` with its transfer encodings undone.
+pub(super) fn decode(part: &[u8]) -> Cow<'_, [u8]> {
+    let part = decode_base64(part).map_or(Cow::Borrowed(part), Cow::Owned);
+    decode_quoted_printable(&part).map_or(part, Cow::Owned)
 }
 
-/// The texts of `part`, unless the client finds nothing in it to sign.
-pub(super) fn texts(part: &[u8]) -> Option<Texts> {
-    let decoded = decode_quoted_printable(decode_base64(part.to_vec()));
-    let whiplash = signed_text(&decoded);
-    if is_blank(&whiplash) || is_stray_header(&whiplash) {
-        return None;
-    }
-    let ephemeral = if html::is_html(&decoded) { signed_text(&html::strip(&decoded)) } else { whiplash.clone() };
-    Some(Texts { ephemeral, whiplash })
+/// The text of a decoded part, unless the client finds nothing in it to sign.
+pub(super) fn signed_text(part: &[u8]) -> Option<&[u8]> {
+    let text = body_text(part);
+    (!is_blank(text) && !is_stray_header(text)).then_some(text)
 }
 
 /// The body without the LFs at its end. Undone HTML may have lost its blank line, and is empty then.
-fn signed_text(part: &[u8]) -> Vec<u8> {
+pub(super) fn body_text(part: &[u8]) -> &[u8] {
     let body = split_at_blank_line(part).1.unwrap_or_default();
     let newlines = body.iter().rev().take_while(|&&byte| byte == b'\n').count();
-    head(body, body.len() - newlines).to_vec()
+    head(body, body.len() - newlines)
 }
 
 /// Whether `text` is short, begins with a `Content…:` line, and has another, or nothing but white space, behind it.
@@ -55,41 +53,51 @@ fn after_content_name(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Undoes base64 if any line of the part, in its body too, says that it is used.
-fn decode_base64(part: Vec<u8>) -> Vec<u8> {
-    if !has_line_ignoring_case(&part, BASE64) {
-        return part;
+fn decode_base64(part: &[u8]) -> Option<Vec<u8>> {
+    let mut places = base64_names(part);
+    let place = places.next()?;
+    let starts_line = |place: usize| place.checked_sub(1).is_none_or(|before| part.get(before) == Some(&b'\n'));
+    if !starts_line(place) && !places.any(starts_line) {
+        return None;
     }
-    let Some(place) = find_ignoring_case(&part, BASE64) else { return part };
-    let characters = base64_characters(tail(&part, place + BASE64.len()));
-    let mut decoded = [split_at_blank_line(&part).0, b"\n\n"].concat();
-    for run in characters.chunks(BASE64_RUN) {
-        decode_run(run, &mut decoded);
+    let header = [split_at_blank_line(part).0, b"\n\n"].concat();
+    let characters = base64_characters(tail(part, place + BASE64.len()));
+    let mut decoded = Vec::new();
+    let left_over = base64::decode_into(&characters, &mut decoded);
+    // The client takes a single character left over for the length of another run, and gives as many NULs as it says,
+    // unless the character is a run of its own.
+    if let Some(value) = left_over.filter(|_| decoded.len() % BASE64_RUN_BYTES != 0) {
+        decoded.resize(decoded.len() + usize::from(value), 0);
     }
-    decoded
+    Some([header, decoded].concat())
 }
 
-/// The values of the base64 characters in `text`: those behind its first blank line and before the first `=`. If there is
-/// no blank line, all of them, where `=` has a value too, save at the end.
-fn base64_characters(text: &[u8]) -> Vec<u8> {
-    match after_base64_header(text) {
-        Some(body) => body.iter().take_while(|&&byte| byte != b'=').filter_map(|&byte| base64_value(byte)).collect(),
-        None => {
-            let is_kept = |byte: &&u8| **byte == b'=' || base64_value(**byte).is_some();
-            let kept: Vec<u8> = text.iter().filter(is_kept).copied().collect();
-            let padding = kept.iter().rev().take_while(|&&byte| byte == b'=').count();
-            let value = |&byte: &u8| base64_value(byte).unwrap_or(EQUALS_SIGN_VALUE);
-            head(&kept, kept.len() - padding).iter().map(value).collect()
-        }
-    }
+/// Where [`BASE64`] occurs in `part`, in any case. Digits have none, so that its end can be searched for.
+fn base64_names(part: &[u8]) -> impl Iterator<Item = usize> {
+    let digits = b"64";
+    memmem::find_iter(part, digits)
+        .filter_map(|place| (place + digits.len()).checked_sub(BASE64.len()))
+        .filter(|&place| starts_with_ignoring_case(tail(part, place), BASE64))
 }
 
-/// What an `=` counts as where the client forgets to remove it: its place in the alphabet of uuencode.
-const EQUALS_SIGN_VALUE: u8 = b'=' - b' ';
+/// The base64 in `text`: what is behind its first blank line, up to the first `=`. If there is no blank line, all, where `=`
+/// has a value too, save at the end.
+fn base64_characters(text: &[u8]) -> Cow<'_, [u8]> {
+    if let Some(body) = after_base64_header(text) {
+        return body.into();
+    }
+    let length = text.iter().rposition(|&byte| base64::is_character(byte)).map_or(0, |last| last + 1);
+    let value = |&byte: &u8| if byte == b'=' { EQUALS_SIGN_EQUIVALENT } else { byte };
+    head(text, length).iter().map(value).collect()
+}
+
+/// What an `=` counts as where the client forgets to remove it: the character with the value that `=` has in uuencode.
+const EQUALS_SIGN_EQUIVALENT: u8 = b'd';
 
 /// What follows the first blank line, whose line ends may have one CR each.
 fn after_base64_header(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text;
-    while let Some(newline) = memchr::memchr(b'\n', rest) {
+    while let Some(newline) = memchr(b'\n', rest) {
         rest = tail(rest, newline + 1);
         let second = rest.strip_prefix(b"\r").unwrap_or(rest);
         if let Some(body) = second.strip_prefix(b"\n") {
@@ -99,70 +107,49 @@ fn after_base64_header(text: &[u8]) -> Option<&[u8]> {
     None
 }
 
-fn base64_value(character: u8) -> Option<u8> {
-    match character {
-        b'A'..=b'Z' => Some(character - b'A'),
-        b'a'..=b'z' => Some(character - b'a' + 26),
-        b'0'..=b'9' => Some(character - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    }
-}
-
-/// Appends what a run of values stands for. A single value left over gives as many NULs as it says, because the client
-/// takes it for the length of another run; a run that is nothing else gives nothing.
-fn decode_run(run: &[u8], decoded: &mut Vec<u8>) {
-    for group in run.chunks(4) {
-        let mut values = group.iter().map(|&value| u32::from(value)).chain([0; 3]);
-        let bits = values.by_ref().take(4).fold(0, |bits, value| bits << 6 | value);
-        let [_, bytes @ ..] = bits.to_be_bytes();
-        match group {
-            [left_over] if run.len() > 1 => decoded.resize(decoded.len() + usize::from(*left_over), 0),
-            _ => decoded.extend_from_slice(head(&bytes, group.len() * 3 / 4)),
-        }
-    }
-}
-
 /// Undoes quoted-printable if a header line says that it is used: first the soft line ends, then the escapes, so that one
 /// may arise from pieces. White space at the ends of lines stays.
-fn decode_quoted_printable(part: Vec<u8>) -> Vec<u8> {
-    let (header, body) = split_at_blank_line(&part);
+fn decode_quoted_printable(part: &[u8]) -> Option<Vec<u8>> {
+    let (header, body) = split_at_blank_line(part);
     if !has_line_ignoring_case(header, QUOTED_PRINTABLE) {
-        return part;
+        return None;
     }
     let joined = join_soft_lines(body.unwrap_or_default());
-    [header, b"\n\n", &unescape(&joined, b'=')].concat()
+    Some([header, b"\n\n", &unescape(&joined, b'=')].concat())
 }
 
-fn join_soft_lines(body: &[u8]) -> Vec<u8> {
-    let mut joined = Vec::with_capacity(body.len());
-    let mut rest = body;
-    while let Some((&byte, behind)) = rest.split_first() {
-        let line_end =
-            (byte == b'=').then(|| behind.strip_prefix(b"\r").unwrap_or(behind).strip_prefix(b"\n")).flatten();
-        if line_end.is_none() {
-            joined.push(byte);
-        }
-        rest = line_end.unwrap_or(behind);
-    }
-    joined
+fn join_soft_lines(body: &[u8]) -> Cow<'_, [u8]> {
+    replace(body, b'=', |behind| Some((None, behind.strip_prefix(b"\r").unwrap_or(behind).strip_prefix(b"\n")?)))
 }
 
 /// Replaces `mark` and two hexadecimal digits by the byte they name.
-pub(super) fn unescape(text: &[u8], mark: u8) -> Vec<u8> {
-    let mut unescaped = Vec::with_capacity(text.len());
+pub(super) fn unescape(text: &[u8], mark: u8) -> Cow<'_, [u8]> {
+    replace(text, mark, |behind| {
+        let (digits, behind) = behind.split_first_chunk()?;
+        Some((Some(hex_byte(*digits)?), behind))
+    })
+}
+
+/// Replaces every `mark` where what is behind it has a meaning: by the byte that stands for both, if any.
+pub(super) fn replace(text: &[u8], mark: u8, meaning: impl Fn(&[u8]) -> Option<(Option<u8>, &[u8])>) -> Cow<'_, [u8]> {
+    let mut replaced = Vec::new();
     let mut rest = text;
-    while let Some((&byte, behind)) = rest.split_first() {
-        let escape = behind
-            .split_first_chunk()
-            .filter(|_| byte == mark)
-            .and_then(|(digits, behind)| Some((hex_byte(*digits)?, behind)));
-        let (byte, behind) = escape.unwrap_or((byte, behind));
-        unescaped.push(byte);
-        rest = behind;
+    // What is not copied yet begins at `rest`, and has been searched up to `searched`.
+    let mut searched = 0;
+    while let Some(place) = memchr(mark, tail(rest, searched)).map(|place| searched + place) {
+        searched = place + 1;
+        if let Some((byte, behind)) = meaning(tail(rest, searched)) {
+            replaced.reserve(rest.len());
+            replaced.extend_from_slice(head(rest, place));
+            replaced.extend(byte);
+            (rest, searched) = (behind, 0);
+        }
     }
-    unescaped
+    if rest.len() == text.len() {
+        return text.into();
+    }
+    replaced.extend_from_slice(rest);
+    replaced.into()
 }
 
 fn hex_byte(digits: [u8; 2]) -> Option<u8> {
@@ -175,12 +162,12 @@ mod tests {
     use super::*;
 
     fn e8_text(part: &[u8]) -> Option<Vec<u8>> {
-        texts(part).map(|texts| texts.whiplash)
+        signed_text(part).map(<[u8]>::to_vec)
     }
 
     fn base64_text(body: &str) -> Vec<u8> {
         let part = format!("content-transfer-encoding: BASE64\n\n{body}").into_bytes();
-        split_at_blank_line(&decode_base64(part)).1.unwrap().to_vec()
+        split_at_blank_line(&decode_base64(&part).unwrap()).1.unwrap().to_vec()
     }
 
     #[test]
@@ -201,19 +188,19 @@ mod tests {
     #[test]
     fn base64_without_a_blank_line_counts_equals_signs() {
         let part = b"a\n\nContent-Transfer-Encoding: base64\nQUJD=AAA".to_vec();
-        assert_eq!(decode_base64(part), b"a\n\nABC\x74\0\0");
+        assert_eq!(decode_base64(&part).unwrap(), b"a\n\nABC\x74\0\0");
     }
 
     #[test]
     fn quoted_printable_escapes_may_arise_from_soft_line_ends() {
         let part = b"content-transfer-encoding: quoted-printable\n\na=4=\n1 =3D41 =\r\nb =4G = \n=".to_vec();
-        assert_eq!(signed_text(&decode_quoted_printable(part)), b"aA =41 b =4G = \n=");
+        assert_eq!(body_text(&decode_quoted_printable(&part).unwrap()), b"aA =41 b =4G = \n=");
     }
 
     #[test]
     fn quoted_printable_is_a_matter_of_the_header() {
         let part = b"a: b\n\ncontent-transfer-encoding: quoted-printable\n=41".to_vec();
-        assert_eq!(decode_quoted_printable(part.clone()), part);
+        assert_eq!(decode_quoted_printable(&part), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::ep4::Ep4;
 use super::parts::parts;
 use super::signature::{E4Signature, E8Signature};
-use super::{ephemeral, preprocess, whiplash};
+use super::{ephemeral, html, preprocess, whiplash};
 
 /// What one part is known by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,10 @@ pub fn sign(message: &[u8], ep4: &Ep4) -> Vec<SignedPart> {
 /// The client has cut its parts to size; this takes any length.
 #[must_use]
 pub fn sign_part(part: &[u8], ep4: &Ep4) -> Option<PartSignatures> {
-    let texts = preprocess::texts(part)?;
-    Some(PartSignatures { e4: ephemeral::sign(&texts.ephemeral, ep4), e8: whiplash::sign(&texts.whiplash) })
+    let decoded = preprocess::decode(part);
+    let text = preprocess::signed_text(&decoded)?;
+    // For e8, HTML stays.
+    let stripped = html::is_html(&decoded).then(|| html::strip(&decoded));
+    let ephemeral_text = stripped.as_deref().map_or(text, preprocess::body_text);
+    Some(PartSignatures { e4: ephemeral::sign(ephemeral_text, ep4), e8: whiplash::sign(text) })
 }

@@ -1,6 +1,6 @@
 //! Small questions about bytes, answered as Perl's regular expressions answer them for a byte string.
 
-use memchr::memchr_iter;
+use memchr::{memchr_iter, memchr2_iter};
 
 /// Cuts at the first blank line: LF, any number of CR, LF. Before it is the header, without its last LF; behind it the
 /// body. Without a blank line all is header.
@@ -42,12 +42,15 @@ pub(super) fn starts_with_ignoring_case(text: &[u8], prefix: &[u8]) -> bool {
 
 /// Where `needle` first occurs in any case. Needles are short words: what each place costs is bounded by their length.
 pub(super) fn find_ignoring_case(text: &[u8], needle: &[u8]) -> Option<usize> {
-    text.windows(needle.len()).position(|window| window.eq_ignore_ascii_case(needle))
+    let &first = needle.first()?;
+    memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), text)
+        .find(|&place| starts_with_ignoring_case(tail(text, place), needle))
 }
 
 /// Whether a line of `text` begins with `prefix` in any case.
 pub(super) fn has_line_ignoring_case(text: &[u8], prefix: &[u8]) -> bool {
-    text.split(|&byte| byte == b'\n').any(|line| starts_with_ignoring_case(line, prefix))
+    let starts = memchr_iter(b'\n', text).map(|newline| newline + 1);
+    [0].into_iter().chain(starts).any(|start| starts_with_ignoring_case(tail(text, start), prefix))
 }
 
 /// `text` up to `end`, all of it if there is less.

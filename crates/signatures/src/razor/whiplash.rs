@@ -11,13 +11,17 @@ const LENGTH_STEP: usize = 100;
 /// The e8 signatures of `text`, in the client's order; the same one may occur twice. A host with a character above 255, on
 /// which the client dies, has none.
 pub(super) fn sign(text: &[u8]) -> Vec<E8Signature> {
+    let hosts = hosts(text);
+    if hosts.is_empty() {
+        return Vec::new();
+    }
     let length = (text.len() - text.len() % LENGTH_STEP).to_string();
     let [high, low, ..] = sha1(length.as_bytes());
     let signature = |host: Vec<u8>| {
         let [a, b, c, d, e, f, ..] = sha1(&host);
         E8Signature([a, b, c, d, e, f, high, low])
     };
-    hosts(text).iter().filter_map(|host| bytes(host)).map(signature).collect()
+    hosts.iter().filter_map(|host| bytes(host)).map(signature).collect()
 }
 
 /// The bytes of a host, if it has only characters that are bytes.

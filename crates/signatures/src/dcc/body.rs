@@ -1,0 +1,73 @@
+//! Body: everything behind the header but white space.
+
+use md5::{Digest, Md5};
+use memchr::memmem;
+
+use super::sift::sift;
+
+/// A body with fewer bytes than this, not counting blanks, has no checksum.
+pub(super) const BODY_BYTES_MIN: usize = 30;
+
+/// How many bytes are hashed at once.
+const CHUNK_BYTES: usize = 1024;
+
+/// Whether each byte counts: a table, as comparisons would become branches.
+const COUNTS: [bool; 256] = counts();
+
+#[expect(clippy::indexing_slicing, reason = "at compile time, and by bytes into all bytes")]
+const fn counts() -> [bool; 256] {
+    let mut counts = [true; 256];
+    let mut rest: &[u8] = b" \t\r\n=";
+    while let [byte, behind @ ..] = rest {
+        counts[*byte as usize] = false;
+        rest = behind;
+    }
+    counts
+}
+
+/// What mailboxes make of `From` at the start of a line. Their `>` does not count.
+const QUOTED_FROM: &[u8] = b">From";
+const QUOTED_FROM_LINE: &[u8] = b"\n>From";
+
+/// The checksum of everything in the body but blanks, tabs, line ends and `=`, as far as read.
+pub(super) struct Body {
+    hash: Md5,
+    /// How many bytes were hashed.
+    length: usize,
+    /// Whether what was read ends in a line end.
+    is_line_start: bool,
+    chunk: [u8; CHUNK_BYTES],
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self { hash: Md5::new(), length: 0, is_line_start: false, chunk: [0; CHUNK_BYTES] }
+    }
+}
+
+impl Body {
+    /// Adds a segment.
+    pub(super) fn add(&mut self, segment: &[u8]) {
+        let mut start = usize::from(self.is_line_start && segment.starts_with(QUOTED_FROM));
+        for newline in memmem::find_iter(segment, QUOTED_FROM_LINE) {
+            self.hash(segment.get(start..newline).unwrap_or_default());
+            start = newline + 2;
+        }
+        self.hash(segment.get(start..).unwrap_or_default());
+        self.is_line_start = segment.last().map_or(self.is_line_start, |&last| last == b'\n');
+    }
+
+    /// The checksum, unless there is too little.
+    pub(super) fn finish(self) -> Option<[u8; 16]> {
+        (self.length >= BODY_BYTES_MIN).then(|| self.hash.finalize().into())
+    }
+
+    fn hash(&mut self, bytes: &[u8]) {
+        for bytes in bytes.chunks(CHUNK_BYTES) {
+            let length =
+                sift(bytes, &mut self.chunk, |&byte| COUNTS.get(usize::from(byte)).is_some_and(|&counts| counts));
+            self.hash.update(self.chunk.get(..length).unwrap_or_default());
+            self.length += length;
+        }
+    }
+}
