@@ -74,7 +74,7 @@ impl Features {
     /// The features of a message.
     pub fn of(reading: &Reading) -> Self {
         let folded = fold::folded(&reading.text);
-        let mut words = Words::default();
+        let mut words = Words::without_letters();
         let lines = lines::lines(&folded, &mut words);
         let counts_quoted = counts_quoted(&lines);
         let mut content = Vec::with_capacity(words.len());
@@ -220,9 +220,9 @@ fn whole(words: &Words, links: &[Link]) -> Option<u64> {
     (words.len() >= WHOLE_WORDS_MIN).then(|| links.fold(text, chain))
 }
 
-/// One number for two words in either order.
+/// One number for two words in either order: hashes are spread evenly, and so are their sums.
 fn pair(one: u64, other: u64) -> u64 {
-    mix(one.min(other).wrapping_mul(3).wrapping_add(mix(one.max(other))))
+    one.wrapping_add(other)
 }
 
 /// Spreads every bit over all (the finaliser of MurmurHash3).

@@ -35,11 +35,20 @@ pub(super) struct Word {
 #[derive(Debug, Default)]
 pub(super) struct Words {
     list: Vec<Word>,
+    /// The letters of all words, unless nobody asks for them.
     letters: String,
+    forgets_letters: bool,
+    /// The letters of the word at hand.
+    word: String,
     runs: Vec<(usize, usize)>,
 }
 
 impl Words {
+    /// Words that are matched, and not shown to anyone.
+    pub(super) fn without_letters() -> Self {
+        Self { forgets_letters: true, ..Self::default() }
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.list.len()
@@ -127,11 +136,12 @@ impl Words {
 
     /// Adds a word of nothing but letters, as most are.
     fn add_plain_word(&mut self, word: &str) {
-        if (2..=WORD_CHARS_MAX).contains(&word.len()) {
-            let from = self.letters.len();
-            self.letters
-                .extend(word.bytes().map(|byte| if matches!(byte, b'i' | b'j') { 'l' } else { char::from(byte) }));
-            self.push(hash(self.letters.get(from..).unwrap_or_default()));
+        if word.len() <= WORD_CHARS_MAX {
+            let mut letters = [0; WORD_CHARS_MAX];
+            for (letter, byte) in letters.iter_mut().zip(word.bytes()) {
+                *letter = if matches!(byte, b'i' | b'j') { b'l' } else { byte };
+            }
+            self.push(letters.get(..word.len()).and_then(|letters| str::from_utf8(letters).ok()).unwrap_or_default());
         }
     }
 
@@ -141,33 +151,32 @@ impl Words {
         if !written.contains(char::is_alphabetic) {
             return;
         }
-        let from = self.letters.len();
-        self.letters.extend(written.chars().filter_map(matching_letter));
-        let letters = self.letters.get(from..).unwrap_or_default();
-        let count = letters.chars().count();
-        if letters.contains(is_unspaced) || (count > WORD_CHARS_MAX && !letters.is_ascii()) {
-            let letters = letters.to_owned();
-            self.letters.truncate(from);
-            self.add_pairs_of_characters(&letters);
+        let mut word = std::mem::take(&mut self.word);
+        word.clear();
+        word.extend(written.chars().filter_map(matching_letter));
+        let count = word.chars().count();
+        if word.contains(is_unspaced) || (count > WORD_CHARS_MAX && !word.is_ascii()) {
+            self.add_pairs_of_characters(&word);
         } else if (2..=WORD_CHARS_MAX).contains(&count) {
-            self.push(hash(letters));
-        } else {
-            self.letters.truncate(from);
+            self.push(&word);
         }
+        self.word = word;
     }
 
     fn add_pairs_of_characters(&mut self, letters: &str) {
         let starts: Vec<usize> = letters.char_indices().map(|(at, _)| at).chain([letters.len()]).collect();
         for window in starts.windows(3) {
             if let [start, _, end] = *window {
-                let pair = letters.get(start..end).unwrap_or_default();
-                self.letters.push_str(pair);
-                self.push(hash(pair));
+                self.push(letters.get(start..end).unwrap_or_default());
             }
         }
     }
 
-    fn push(&mut self, hash: u64) {
+    fn push(&mut self, letters: &str) {
+        if !self.forgets_letters {
+            self.letters.push_str(letters);
+        }
+        let hash = hash(letters);
         self.list.push(Word { hash, role: role(hash), end: self.letters.len() });
     }
 }
