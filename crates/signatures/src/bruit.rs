@@ -149,13 +149,13 @@ fn pairs(words: &[u64]) -> Vec<u64> {
 /// The links of a message, but for those in lines that do not count.
 fn own_links(reading: &Reading, lines: &[Line<'_>]) -> Vec<Link> {
     let mut links = Link::all(reading);
-    if !links.is_empty() {
-        let others: Vec<Link> =
-            lines.iter().filter(|line| line.kind != Kind::Body).flat_map(|line| Link::in_text(line.text)).collect();
-        // Lines are folded to lower case, addresses are not.
-        let is_same =
-            |link: &Link, other: &Link| link.host == other.host && link.path.eq_ignore_ascii_case(&other.path);
-        links.retain(|link| !others.iter().any(|other| is_same(link, other)));
+    // Lines are folded to lower case, addresses are not.
+    let is_same = |link: &Link, other: &Link| link.host == other.host && link.path.eq_ignore_ascii_case(&other.path);
+    for line in lines.iter().filter(|line| line.kind != Kind::Body) {
+        if links.is_empty() {
+            break;
+        }
+        Link::in_text(line.text).for_each(|other| links.retain(|link| !is_same(link, &other)));
     }
     links
 }
