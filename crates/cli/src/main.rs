@@ -2,9 +2,11 @@
 
 mod failure;
 mod filter;
+mod mailbox;
 mod plan;
 mod progress;
 mod quantity;
+mod sign;
 mod simulate;
 
 use std::io::Write as _;
@@ -28,6 +30,8 @@ enum Verb {
     Plan(plan::Arguments),
     /// Filter files: make, fill, ask, join, compare
     Filter(filter::Arguments),
+    /// The signatures of messages, by every scheme
+    Sign(sign::Arguments),
     /// The simulation study of Yan and Cho (2006), and filters of your own under traffic of your own
     Simulate(simulate::Arguments),
 }
@@ -44,6 +48,7 @@ fn run() -> Result<ExitCode, Failure> {
     match parse()?.verb {
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),
+        Verb::Sign(arguments) => sign::run(&arguments, output),
         Verb::Simulate(arguments) => simulate::run(&arguments, output),
     }
 }
