@@ -1,7 +1,7 @@
 //! Near replicas: features of what a reader sees, of which enough survive additions and substitutions.
 //!
-//! The text is folded ([`fold`]: case, accents, look-alikes), cut into words ([`words`]: digits and signs that stand for
-//! letters, spelt-out words) and stripped of what is quoted or the same in every mail ([`lines`]). Content words in pairs,
+//! The text is folded (`fold`: case, accents, look-alikes), cut into words (`words`: digits and signs that stand for
+//! letters, spelt-out words) and stripped of what is quoted or the same in every mail (`lines`). Content words in pairs,
 //! at a distance of at most [`PAIR_DISTANCE_MAX`] and in either order, are the features. A report keeps
 //! [`STORED_MAX`] of them; a check looks all of its own up and [`Stored`] decides.
 //!
