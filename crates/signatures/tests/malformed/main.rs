@@ -1,6 +1,7 @@
 //! Messages that break the rules: no scheme panics, none takes long, and none changes its mind unnoticed.
 
 mod hostile;
+mod pieces;
 
 use std::fmt::Write as _;
 use std::fs;
