@@ -272,3 +272,25 @@ fn cues(words: &Words, range: Range<usize>, role: Role) -> usize {
     }
     found.len()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many lines below a rule are taken for a footer.
+    fn footer_lines(footer: &str) -> usize {
+        let text = ["what the sender has to say\n__________\n", footer].concat();
+        let lines = lines(&text, &mut Words::default());
+        lines.iter().skip(2).filter(|line| line.kind == Kind::Boilerplate).count()
+    }
+
+    #[test]
+    fn a_footer_ends_at_its_bounds() {
+        let of_lines = |count: usize| vec!["unsubscribe archives"; count].join("\n");
+        assert_eq!(footer_lines(&of_lines(FOOTER_LINES_MAX)), FOOTER_LINES_MAX);
+        assert_eq!(footer_lines(&of_lines(FOOTER_LINES_MAX + 1)), FOOTER_LINES_MAX);
+        let of_words = |count: usize| ["unsubscribe", &" archives".repeat(count - 1)].concat();
+        assert_eq!(footer_lines(&of_words(FOOTER_WORDS_MAX)), 1);
+        assert_eq!(footer_lines(&of_words(FOOTER_WORDS_MAX + 1)), 0);
+    }
+}
