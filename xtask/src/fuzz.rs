@@ -5,7 +5,7 @@
 //! and debug assertions still turn wrong arithmetic into a crash. For a target `decode`:
 //!
 //! - `fuzz/seeds/decode/` holds committed inputs, all of which are tried on every run: good files to start from, and
-//!   the reproducers of bugs since fixed;
+//!   the reproducers of bugs since fixed; some targets also start from test data ([`TEST_DATA`]);
 //! - `fuzz/corpus/decode/` gathers what reached new code, on this machine;
 //! - `fuzz/artifacts/decode/` gets the input that broke it.
 
@@ -36,6 +36,9 @@ const INPUT_SECONDS_MAX: u64 = 20;
 
 /// How much of a broken target's log is shown.
 const LOG_LINES_SHOWN: usize = 60;
+
+/// Targets that start from test data as well, and the folders of it.
+const TEST_DATA: &[(&str, &[&str])] = &[("message", &["testdata/malformed", "testdata/pyzor", "testdata/razor"])];
 
 /// The counters and comparison hooks that libFuzzer reads, as placed by LLVM's SanitizerCoverage.
 ///
@@ -181,7 +184,7 @@ fn host() -> Result<String> {
 struct Folders {
     corpus: String,
     artifacts: String,
-    seeds: Option<String>,
+    seeds: Vec<String>,
 }
 
 impl Folders {
@@ -191,9 +194,15 @@ impl Folders {
         for folder in [&corpus, &artifacts] {
             fs::create_dir_all(root().join(folder)).with_context(|| format!("failed to create {folder}"))?;
         }
-        let seeds = root().join(&seeds).is_dir().then_some(seeds);
-        Ok(Self { corpus, artifacts, seeds })
+        let own = root().join(&seeds).is_dir().then_some(seeds);
+        Ok(Self { corpus, artifacts, seeds: own.into_iter().chain(test_data(target)).collect() })
     }
+}
+
+/// The folders of test data that `target` starts from.
+fn test_data(target: &str) -> impl Iterator<Item = String> {
+    let rows = TEST_DATA.iter().filter(move |(name, _)| *name == target);
+    rows.flat_map(|(_, folders)| folders.iter().map(|&folder| folder.to_owned()))
 }
 
 /// What went wrong and how to see it again.
@@ -261,6 +270,15 @@ mod tests {
     #[test]
     fn the_present_targets_are_found() {
         assert!(!discover().unwrap().is_empty());
+    }
+
+    #[test]
+    fn test_data_belongs_to_targets_and_is_there() {
+        let known = discover().unwrap();
+        for (target, _) in TEST_DATA {
+            assert!(known.iter().any(|name| name == target), "{target}");
+            assert!(test_data(target).all(|folder| root().join(folder).is_dir()), "{target}");
+        }
     }
 
     #[test]

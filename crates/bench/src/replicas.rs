@@ -61,6 +61,15 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     for (kind, target) in PAIRS {
         add(report, &format!("pairs that match: {kind}"), &runs, Target::AtMost(target), |run| run.pairs.share(kind))?;
     }
+    let known: Vec<Run> = (0..KEYS).map(|key| bench.run_knowing_ham(FingerprintKey::new([key; 16]))).collect();
+    for (class, name, _) in CLASSES {
+        add(report, &format!("the same, knowing other good mail: {name}"), &known, Target::None, |run| {
+            run.found.share(class)
+        })?;
+    }
+    add(report, "the same, knowing other good mail: newsletter", &known, Target::AtMost(0.005), |run| {
+        run.pairs.share("newsletter")
+    })?;
     add(report, "bytes per report in the index", &runs, Target::AtMost(200.0), |run| run.bytes)?;
     add(report, "features kept per report", &runs, Target::None, |run| run.features)
 }
@@ -149,6 +158,38 @@ impl Bench {
             found.add("ham", !replicas.check(&self.features[name], &mut scratch).is_empty());
         }
         Run { found, pairs: self.run_pairs(&key), bytes: replicas.bytes() as f64 / owners.len() as f64, features }
+    }
+
+    /// The same when features that two good messages have do not count. For a pair, those are two others; a report and its
+    /// replicas are spam, and good mail is not asked.
+    fn run_knowing_ham(&self, key: FingerprintKey) -> Run {
+        let mut seen: HashMap<u64, u32> = HashMap::new();
+        for feature in self.ham.iter().flat_map(|name| self.features[name].all()) {
+            *seen.entry(feature).or_default() += 1;
+        }
+        let without = |name: &String, own: &[&String]| {
+            let own = |feature: u64| {
+                own.iter().filter(|name| self.features[**name].all().any(|other| other == feature)).count()
+            };
+            let is_good = |feature: u64| {
+                seen.get(&feature).is_some_and(|&count| count >= 2 && count as usize >= 2 + own(feature))
+            };
+            let mut features = self.features[name].clone();
+            features.pairs.retain(|&feature| !is_good(feature));
+            features.links.retain(|&feature| !is_good(feature));
+            features
+        };
+        let spam = self.reports.iter().chain(self.replicas.iter().map(|(file, _, _)| file));
+        let mut features: HashMap<String, Features> = spam.map(|name| (name.clone(), without(name, &[]))).collect();
+        let mut pairs = Vec::new();
+        for (at, (report, query, kind)) in self.pairs.iter().filter(|pair| pair.2 == "newsletter").enumerate() {
+            let names = [format!("{at} report"), format!("{at} query")];
+            features.insert(names[0].clone(), without(report, &[report, query]));
+            features.insert(names[1].clone(), without(query, &[report, query]));
+            pairs.push((names[0].clone(), names[1].clone(), kind.clone()));
+        }
+        let (reports, replicas) = (self.reports.clone(), self.replicas.clone());
+        Self { features, reports, ham: Vec::new(), replicas, pairs }.run(key)
     }
 
     fn run_pairs(&self, key: &FingerprintKey) -> Counts {

@@ -2,10 +2,12 @@
 
 mod failure;
 mod filter;
+mod mailbox;
 mod matching;
 mod plan;
 mod progress;
 mod quantity;
+mod sign;
 mod simulate;
 
 use std::io::Write as _;
@@ -31,6 +33,8 @@ enum Verb {
     Filter(filter::Arguments),
     /// Which reports is a message a near replica of? Jobs in, answers out
     Match(matching::Arguments),
+    /// The signatures of messages, by every scheme
+    Sign(sign::Arguments),
     /// The simulation study of Yan and Cho (2006), and filters of your own under traffic of your own
     Simulate(simulate::Arguments),
 }
@@ -48,6 +52,7 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),
         Verb::Match(arguments) => matching::run(&arguments, output).map(|()| ExitCode::SUCCESS),
+        Verb::Sign(arguments) => sign::run(&arguments, output),
         Verb::Simulate(arguments) => simulate::run(&arguments, output),
     }
 }

@@ -16,11 +16,11 @@ use bruit_signatures::reading::Reading;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::mailbox::MESSAGE_BYTES_MAX;
 use crate::progress;
 
-/// The longest job file, and the longest message.
+/// The longest job file.
 const JOBS_BYTES_MAX: u64 = 256 << 20;
-const MESSAGE_BYTES_MAX: u64 = 64 << 20;
 
 const EXAMPLES: &str = "\
 JOBS has a line for each message, an action and a path with a tab between, done in that order:
@@ -177,9 +177,9 @@ fn answer_pairs(
 
 fn read_features(path: &Path) -> Result<Features, Failure> {
     let mut raw = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(MESSAGE_BYTES_MAX + 1).read_to_end(&mut raw));
+    let read = fs::File::open(path).and_then(|file| file.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut raw));
     read.with_context(|| format!("failed to read the message {}", path.display())).map_err(Failure::Other)?;
-    if raw.len() as u64 > MESSAGE_BYTES_MAX {
+    if raw.len() > MESSAGE_BYTES_MAX {
         return Err(Failure::BadInput(format!("{} has more than 64 MiB, the most a message may have", path.display())));
     }
     Ok(Features::of(&Reading::of(&Message::read(&raw))))

@@ -1,7 +1,7 @@
 //! Near replicas: features of what a reader sees, of which enough survive additions and substitutions.
 //!
-//! The text is folded ([`fold`]: case, accents, look-alikes), cut into words ([`words`]: digits and signs that stand for
-//! letters, spelt-out words) and stripped of what is quoted or the same in every mail ([`lines`]). Content words in pairs,
+//! The text is folded (`fold`: case, accents, look-alikes), cut into words (`words`: digits and signs that stand for
+//! letters, spelt-out words) and stripped of what is quoted or the same in every mail (`lines`). Content words in pairs,
 //! at a distance of at most [`PAIR_DISTANCE_MAX`] and in either order, are the features. A report keeps
 //! [`STORED_MAX`] of them; a check looks all of its own up and [`Stored`] decides.
 //!
@@ -186,13 +186,13 @@ impl Seen {
 /// The links of a message, but for those in lines that do not count.
 fn own_links(reading: &Reading, lines: &[Line<'_>]) -> Vec<Link> {
     let mut links = Link::all(reading);
-    if !links.is_empty() {
-        let others: Vec<Link> =
-            lines.iter().filter(|line| line.kind != Kind::Body).flat_map(|line| Link::in_text(line.text)).collect();
-        // Lines are folded to lower case, addresses are not.
-        let is_same =
-            |link: &Link, other: &Link| link.host == other.host && link.path.eq_ignore_ascii_case(&other.path);
-        links.retain(|link| !others.iter().any(|other| is_same(link, other)));
+    // Lines are folded to lower case, addresses are not.
+    let is_same = |link: &Link, other: &Link| link.host == other.host && link.path.eq_ignore_ascii_case(&other.path);
+    for line in lines.iter().filter(|line| line.kind != Kind::Body) {
+        if links.is_empty() {
+            break;
+        }
+        Link::in_text(line.text).for_each(|other| links.retain(|link| !is_same(link, &other)));
     }
     links
 }

@@ -165,12 +165,15 @@ fn pieces<'m>(body: &'m [u8], boundary: &[u8]) -> Vec<&'m [u8]> {
 
 /// Whether the delimiter found at `at` is a line of its own: then whether it is the closing one, and where the line ends.
 fn delimiter_line(body: &[u8], at: usize, length: usize) -> Option<(bool, usize)> {
-    let begins_line = at.checked_sub(1).is_none_or(|before| body.get(before) == Some(&b'\n'));
+    // First of all, as looking for the end of a line from every place within it takes time that is quadratic.
+    if at.checked_sub(1).is_some_and(|before| body.get(before) != Some(&b'\n')) {
+        return None;
+    }
     let rest = body.get(at + length..)?;
     let line = rest.get(..memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1))?;
     let is_closing = line.starts_with(b"--");
     let is_blank = |bytes: &[u8]| bytes.iter().all(u8::is_ascii_whitespace);
-    (begins_line && (is_closing || is_blank(line))).then_some((is_closing, at + length + line.len()))
+    (is_closing || is_blank(line)).then_some((is_closing, at + length + line.len()))
 }
 
 fn without_line_end(piece: &[u8]) -> &[u8] {

@@ -84,6 +84,8 @@ pub struct Context<'c> {
 pub struct Signed {
     /// In the order of [`Scheme`], and of the message within.
     pub signatures: Vec<Signature>,
+    /// What the signatures of links are of, in their order.
+    pub links: Vec<Link>,
     /// The features of near replicas, if wanted.
     pub features: Option<Features>,
 }
@@ -129,8 +131,9 @@ impl Signed {
             );
         }
         if wanted.url {
-            let links = Link::all(reading);
-            self.signatures.extend(links.iter().map(|link| Signature::new(Scheme::Url, None, &link.signature().0)));
+            self.links = Link::all(reading);
+            let found = self.links.iter().map(|link| Signature::new(Scheme::Url, None, &link.signature().0));
+            self.signatures.extend(found);
         }
         if wanted.bruit {
             self.features = Some(Features::of(reading));

@@ -29,7 +29,7 @@ impl Link {
     /// Reads an address as it stands in a text or page; `None` unless it leads to a host by HTTP or FTP.
     pub fn read(address: &str) -> Option<Self> {
         let (scheme, rest) = address.trim_ascii().split_once(':')?;
-        if !["http", "https", "ftp"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        if !is_followed(scheme) {
             return None;
         }
         // Browsers take any number of slashes, and either kind.
@@ -73,12 +73,17 @@ impl Link {
     }
 }
 
+/// Whether the scheme of an address is one that leads a reader to a host.
+fn is_followed(scheme: &str) -> bool {
+    ["http", "https", "ftp"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+}
+
 /// The addresses that stand in a text: from `http` to the next blank or bracket.
 fn addresses(text: &str) -> impl Iterator<Item = &str> {
     memchr::memmem::find_iter(text.as_bytes(), b"://").filter_map(|at| {
         let scheme = text.get(..at)?;
         let start = scheme.len() - scheme.bytes().rev().take(5).take_while(u8::is_ascii_alphabetic).count();
-        let rest = text.get(start..)?;
+        let rest = text.get(start..).filter(|_| scheme.get(start..).is_some_and(is_followed))?;
         let window = rest.get(..rest.floor_char_boundary(LINK_BYTES_MAX))?;
         let end =
             window.find(|char: char| char.is_whitespace() || matches!(char, '<' | '>' | '"')).unwrap_or(window.len());

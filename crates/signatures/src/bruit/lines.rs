@@ -28,6 +28,8 @@ pub enum Kind {
 pub(super) struct Line<'t> {
     pub text: &'t str,
     pub kind: Kind,
+    /// Whether it is made of signs, and parts what is above it from what is below.
+    is_rule: bool,
     /// Which of the words are its own.
     pub words: Range<usize>,
 }
@@ -37,8 +39,11 @@ const SIGNATURE_WORDS_MAX: usize = 120;
 const SIGNED_WORDS_MIN: usize = 8;
 const SPONSOR_WORDS_MAX: usize = 40;
 
-/// A footer ends at this many blank lines.
+/// A footer ends at this many blank lines, and has at most this many lines and words: rules below each other would else be
+/// looked through once for each.
 const FOOTER_GAP_LINES: usize = 2;
+const FOOTER_LINES_MAX: usize = 400;
+const FOOTER_WORDS_MAX: usize = 1_000;
 
 /// A footer has this many different signs of a list, and one in so many words.
 const LIST_CUES_MIN: usize = 2;
@@ -67,7 +72,7 @@ pub(super) fn lines<'t>(text: &'t str, words: &mut Words) -> Vec<Line<'t>> {
         start = end + 1;
         let from = words.len();
         words.add_line(text);
-        lines.push(Line { text, kind: Kind::Body, words: from..words.len() });
+        lines.push(Line { text, kind: Kind::Body, is_rule: is_rule(text), words: from..words.len() });
     }
     mark_quotes(&mut lines);
     mark_footers(&mut lines, words);
@@ -147,7 +152,7 @@ fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
     for at in 0..lines.len() {
         let Some(line) = lines.get(at) else { break };
         let is_signature = matches!(line.text, "-- " | "--");
-        if line.kind != Kind::Body || !(is_signature || is_rule(line.text)) {
+        if line.kind != Kind::Body || !(is_signature || line.is_rule) {
             continue;
         }
         let rest = total - line.words.end;
@@ -159,10 +164,9 @@ fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
         let own = words_of(lines, block.clone());
         // The sponsor of a list stands above its footer, between rules of its own.
         let is_sponsor = || {
-            let next = footer_block(lines, block.end);
-            cues(words, own.clone(), Role::Sponsor) > 0
-                && own.len() <= SPONSOR_WORDS_MAX
-                && is_list_footer(lines, next, words)
+            own.len() <= SPONSOR_WORDS_MAX
+                && cues(words, own.clone(), Role::Sponsor) > 0
+                && is_list_footer(lines, footer_block(lines, block.end), words)
         };
         if is_list_footer(lines, block.clone(), words) || is_sponsor() {
             mark(lines, block);
@@ -188,12 +192,13 @@ fn is_rule(line: &str) -> bool {
 /// The lines from a rule to the next one, or to a gap of several blank lines.
 fn footer_block(lines: &[Line<'_>], at: usize) -> Range<usize> {
     let behind = lines.get(at + 1..).unwrap_or_default();
+    let behind = behind.get(..FOOTER_LINES_MAX).unwrap_or(behind);
     // Two rules may stand one below the other.
-    let doubled = behind.iter().take_while(|line| is_rule(line.text)).count();
+    let doubled = behind.iter().take_while(|line| line.is_rule).count();
     let mut end = doubled;
     for (at, line) in behind.iter().enumerate().skip(doubled) {
         let is_gap = end > doubled && at - end >= FOOTER_GAP_LINES;
-        if line.kind != Kind::Body || is_rule(line.text) || is_gap {
+        if line.kind != Kind::Body || line.is_rule || is_gap {
             break;
         }
         if !line.text.trim_ascii().is_empty() {
@@ -205,6 +210,9 @@ fn footer_block(lines: &[Line<'_>], at: usize) -> Range<usize> {
 
 fn is_list_footer(lines: &[Line<'_>], block: Range<usize>, words: &Words) -> bool {
     let own = words_of(lines, block);
+    if own.len() > FOOTER_WORDS_MAX {
+        return false;
+    }
     let is_sign = |word: &&Word| matches!(word.role, Role::List | Role::ListName | Role::ListAddress);
     let signs = words.list().get(own.clone()).unwrap_or_default().iter().filter(is_sign).count();
     own.len() <= signs * LIST_WORDS_PER_CUE && list_cues(words, own) >= LIST_CUES_MIN
@@ -350,5 +358,22 @@ mod tests {
     fn only_the_first_line_greets() {
         assert_eq!(kinds("\nDear Mr. Smith,\nDear customers are what we like"), "GB");
         assert_eq!(kinds("Dear reader of our magazine for all who like to read"), "B");
+    }
+
+    /// How many lines below a rule are taken for a footer.
+    fn footer_lines(footer: &str) -> usize {
+        let text = ["what the sender has to say\n__________\n", footer].concat();
+        let lines = lines(&text, &mut Words::default());
+        lines.iter().skip(2).filter(|line| line.kind == Kind::Boilerplate).count()
+    }
+
+    #[test]
+    fn a_footer_ends_at_its_bounds() {
+        let of_lines = |count: usize| vec!["unsubscribe archives"; count].join("\n");
+        assert_eq!(footer_lines(&of_lines(FOOTER_LINES_MAX)), FOOTER_LINES_MAX);
+        assert_eq!(footer_lines(&of_lines(FOOTER_LINES_MAX + 1)), FOOTER_LINES_MAX);
+        let of_words = |count: usize| ["unsubscribe", &" archives".repeat(count - 1)].concat();
+        assert_eq!(footer_lines(&of_words(FOOTER_WORDS_MAX)), 1);
+        assert_eq!(footer_lines(&of_words(FOOTER_WORDS_MAX + 1)), 0);
     }
 }

@@ -41,7 +41,13 @@ struct Open {
     name: Name,
     look: Look,
     is_quote: bool,
+    family: Family,
 }
+
+/// What an element is to those around it, one bit each. Known of every open element, as up to all of them are asked at every
+/// tag.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Family(u8);
 
 /// The name of an element or attribute, lower case, as far as any name that matters goes.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -73,6 +79,8 @@ struct Page {
     attribute: Name,
     attributes: Attributes,
     quotes: usize,
+    /// The last byte of the text that is no blank.
+    last_sign: Option<u8>,
     /// What follows the opening of a comment that has no end.
     unclosed: Option<String>,
     is_unclosed: bool,
@@ -80,7 +88,7 @@ struct Page {
 
 impl Page {
     fn new(limit: usize) -> Self {
-        let body = Open { name: Name::default(), look: Look::page(), is_quote: false };
+        let body = Open { name: Name::default(), look: Look::page(), is_quote: false, family: Family::default() };
         Self {
             limit,
             out: Reading::default(),
@@ -91,6 +99,7 @@ impl Page {
             attribute: Name::default(),
             attributes: Attributes::default(),
             quotes: 0,
+            last_sign: None,
             unclosed: None,
             is_unclosed: false,
         }
@@ -140,19 +149,20 @@ impl Page {
         if self.tag.begins_line() {
             self.line();
         } else if self.tag.is("img") {
-            self.out.text.push(' ');
+            self.push(" ");
         }
         if self.tag.is_empty_element() || self.stack.len() >= STACK_MAX {
             return;
         }
-        self.close_implied();
+        let family = Family::of(self.tag);
+        self.close_implied(family);
         let style = self.style();
         // Whoever quotes says whom: without that, the block is only set in.
-        let is_introduced = self.quotes > 0 || self.out.text.trim_ascii_end().ends_with(':');
+        let is_introduced = self.quotes > 0 || self.last_sign == Some(b':');
         let is_quote = self.tag.is("blockquote") && self.attributes.is_citation() && is_introduced;
         self.quotes += usize::from(is_quote);
         let look = self.stack.last().map_or_else(Look::page, |parent| parent.look).with(&style);
-        self.stack.push(Open { name: self.tag, look, is_quote });
+        self.stack.push(Open { name: self.tag, look, is_quote, family });
         if is_quote {
             self.line();
         }
@@ -185,17 +195,16 @@ impl Page {
     }
 
     /// Closes what the new element ends without saying so: a cell the cell before it, an item the item before it.
-    fn close_implied(&mut self) {
-        let (ends, within): (&[&str], &[&str]) = match self.tag.bytes() {
-            b"td" | b"th" => (&["td", "th"], &["tr", "table"]),
-            b"tr" => (&["tr", "td", "th"], &["table"]),
-            b"li" => (&["li"], &["ul", "ol"]),
-            b"p" => (&["p"], &["td", "div", "table", "li"]),
+    fn close_implied(&mut self, family: Family) {
+        let (ends, within) = match family {
+            Family::CELL => (Family::CELL, Family::ROW.or(Family::TABLE)),
+            Family::ROW => (Family::ROW.or(Family::CELL), Family::TABLE),
+            Family::ITEM => (Family::ITEM, Family::LIST),
+            Family::PARAGRAPH => (Family::PARAGRAPH, Family::CELL.or(Family::BLOCK).or(Family::TABLE).or(Family::ITEM)),
             _ => return,
         };
-        let is_in = |name: Name, names: &[&str]| names.iter().any(|other| name.is(other));
-        let nearest = self.stack.iter().rposition(|open| is_in(open.name, ends) || is_in(open.name, within));
-        if let Some(at) = nearest.filter(|&at| self.stack.get(at).is_some_and(|open| is_in(open.name, ends))) {
+        let nearest = self.stack.iter().rposition(|open| open.family.is_in(ends.or(within)));
+        if let Some(at) = nearest.filter(|&at| self.stack.get(at).is_some_and(|open| open.family.is_in(ends))) {
             self.truncate(at);
         }
     }
@@ -204,16 +213,15 @@ impl Page {
         if name.begins_line() {
             self.line();
         }
-        // A cell is not left by the end tag of something outside it.
         let leaves_cells = ["td", "th", "tr", "table", "tbody", "body", "html"].iter().any(|other| name.is(other));
-        let is_wall = |open: &Open| ["td", "th", "table"].iter().any(|other| open.name.is(other));
         for at in (1..self.stack.len()).rev() {
             let Some(open) = self.stack.get(at) else { break };
             if open.name == name {
                 self.truncate(at);
                 break;
             }
-            if !leaves_cells && is_wall(open) {
+            // A cell is not left by the end tag of something outside it.
+            if !leaves_cells && open.family.is_in(Family::CELL.or(Family::TABLE)) {
                 break;
             }
         }
@@ -230,7 +238,7 @@ impl Page {
     fn text(&mut self, value: &[u8]) {
         // The page was a string; what is cut from it at tags is one, too.
         let text = str::from_utf8(value).unwrap_or_default();
-        if self.tag.is("style") {
+        if self.tag.is("style") && self.is_raw() {
             let room = SHEET_BYTES_MAX.saturating_sub(self.sheet_bytes);
             self.sheet_bytes += text.len().min(room);
             self.sheet.read(prefix(text, room));
@@ -243,7 +251,7 @@ impl Page {
         let text = prefix(text, room);
         if self.stack.last().is_none_or(|open| open.look.is_visible()) {
             self.show(text);
-        } else {
+        } else if !text.is_empty() {
             self.out.hidden.push_str(text);
             self.out.hidden.push('\n');
         }
@@ -256,14 +264,21 @@ impl Page {
 
     fn show(&mut self, text: &str) {
         if self.quotes == 0 {
-            self.out.text.push_str(text);
+            self.push(text);
             return;
         }
         for (at, line) in text.split('\n').enumerate() {
             if at > 0 {
                 self.line();
             }
-            self.out.text.push_str(line);
+            self.push(line);
+        }
+    }
+
+    fn push(&mut self, text: &str) {
+        if self.out.text.len() < self.limit {
+            self.last_sign = text.trim_ascii_end().bytes().last().or(self.last_sign);
+            self.out.text.push_str(text);
         }
     }
 
@@ -275,12 +290,38 @@ impl Page {
 
     /// Begins a line; in a quotation, as quotations are marked in plain text.
     fn line(&mut self) {
-        if self.out.text.len() < self.limit {
-            self.out.text.push('\n');
-            if self.quotes > 0 {
-                self.out.text.push_str("> ");
-            }
+        self.push(if self.quotes > 0 { "\n> " } else { "\n" });
+    }
+}
+
+impl Family {
+    const CELL: Self = Self(1);
+    const ROW: Self = Self(2);
+    const TABLE: Self = Self(4);
+    const ITEM: Self = Self(8);
+    const LIST: Self = Self(16);
+    const PARAGRAPH: Self = Self(32);
+    const BLOCK: Self = Self(64);
+
+    fn of(name: Name) -> Self {
+        match name.bytes() {
+            b"td" | b"th" => Self::CELL,
+            b"tr" => Self::ROW,
+            b"table" => Self::TABLE,
+            b"li" => Self::ITEM,
+            b"ul" | b"ol" => Self::LIST,
+            b"p" => Self::PARAGRAPH,
+            b"div" => Self::BLOCK,
+            _ => Self::default(),
         }
+    }
+
+    const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    const fn is_in(self, families: Self) -> bool {
+        self.0 & families.0 != 0
     }
 }
 
@@ -426,6 +467,21 @@ mod tests {
     #[test]
     fn scripts_styles_and_titles_do_not_show() {
         assert_eq!(rendered("<title>a</title><style>b{}</style><script>c</script>one two three"), "one two three");
+    }
+
+    #[test]
+    fn text_right_behind_a_style_sheet_shows() {
+        // It was once taken for more of the sheet, up to the next tag.
+        assert_eq!(rendered("<style>b{}</style>one two three<p>four"), "one two three four");
+        assert_eq!(rendered("one two three<title>a</title>four<script>b</script>five"), "one two threefourfive");
+    }
+
+    #[test]
+    fn a_page_of_tags_alone_is_bounded() {
+        for tag in ["<p>", "<img>", "<b hidden>x", "<blockquote type=cite>", "x:<blockquote type=cite>\n"] {
+            let page = render(&tag.repeat(2000), 1000);
+            assert!(page.text.len() <= 1010 && page.hidden.len() <= 2000, "{tag}: {}", page.text.len());
+        }
     }
 
     #[test]

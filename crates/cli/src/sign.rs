@@ -1,0 +1,148 @@
+//! `bruit sign`: what every scheme makes of messages.
+//!
+//! All is computed by [`bruit_signatures`]; this module finds the messages ([`mailbox`]) and prints.
+
+mod explain;
+mod json;
+mod text;
+
+use std::io::{self, BufWriter, Write};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use bruit_signatures::razor::Ep4;
+use bruit_signatures::{Context, Wanted, dcc, sign};
+use clap::ValueEnum;
+
+use crate::failure::Failure;
+use crate::mailbox::{self, Item, Message};
+use explain::Explained;
+
+const AFTER_HELP: &str = "\
+A FILE is a message, an mbox, a Maildir or any other folder of files. Messages of more than
+64 MiB and files that cannot be read are told on standard error and left out; the exit code
+is then 2.
+
+Examples:
+  bruit sign message.eml                       all signatures, a line each
+  bruit sign --scheme pyzor,razor < message    those that other programs compare
+  bruit sign --explain message.eml             and what of the message was used
+  bruit sign --json Maildir mbox | jq -r '.signatures[] | select(.scheme == \"url\") | .link'
+                                               every link of two mailboxes";
+
+/// What `bruit sign` is asked.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// Messages, mailboxes or folders of them; standard input if there are none, or for -
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Compute only these, separated by commas
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_value = "all")]
+    scheme: Vec<Choice>,
+
+    /// For razor: the seed and separator that a server announces
+    #[arg(long, value_name = "SEED-BYTE", default_value_t)]
+    ep4: Ep4,
+
+    /// For dcc: the address of the client that sent the message
+    #[arg(long, value_name = "IP")]
+    client_ip: Option<IpAddr>,
+
+    /// For dcc: the sender that the envelope names
+    #[arg(long, value_name = "ADDRESS")]
+    sender: Option<String>,
+
+    /// Also tell what of the message was used: parts, lines, words, hidden text
+    #[arg(long)]
+    explain: bool,
+
+    /// Print one JSON object a line for each message
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which schemes to compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Choice {
+    All,
+    Exact,
+    Attachment,
+    Url,
+    Pyzor,
+    Razor,
+    Dcc,
+    Bruit,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    let wanted = wanted(&arguments.scheme);
+    let sender = arguments.sender.as_deref().map(str::as_bytes);
+    let envelope = dcc::Envelope { client: arguments.client_ip, sender };
+    let context = Context { ep4: arguments.ep4.clone(), envelope };
+    let mut output = BufWriter::new(output);
+    let mut code = ExitCode::SUCCESS;
+    mailbox::for_each(&arguments.files, |item, bar| match item {
+        Item::Message(message) => print(arguments, &message, &wanted, &context, &mut output),
+        Item::Fault(line) => {
+            code = ExitCode::from(2);
+            bar.suspend(|| complain(&line));
+            Ok(())
+        }
+    })?;
+    output.flush()?;
+    Ok(code)
+}
+
+fn print(
+    arguments: &Arguments,
+    message: &Message<'_>,
+    wanted: &Wanted,
+    context: &Context<'_>,
+    output: &mut impl Write,
+) -> Result<(), Failure> {
+    let signed = sign(message.bytes, wanted, context);
+    let explained = arguments.explain.then(|| Explained::of(message.bytes, wanted));
+    if arguments.json {
+        return Ok(writeln!(output, "{}", json::of(message, &signed, explained.as_ref()))?);
+    }
+    if message.is_one_of_many {
+        text::print_heading(message, output)?;
+    }
+    text::print_signatures(&signed, output)?;
+    if let Some(explained) = explained {
+        explained.print(output)?;
+    }
+    Ok(())
+}
+
+/// Tells of one input that is left out. Nobody is left to tell if this fails too.
+fn complain(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "bruit: {}", text::printable(line));
+}
+
+fn wanted(choices: &[Choice]) -> Wanted {
+    let has = |choice: Choice| choices.contains(&Choice::All) || choices.contains(&choice);
+    Wanted {
+        exact: has(Choice::Exact),
+        attachment: has(Choice::Attachment),
+        url: has(Choice::Url),
+        pyzor: has(Choice::Pyzor),
+        razor: has(Choice::Razor),
+        dcc: has(Choice::Dcc),
+        bruit: has(Choice::Bruit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_add_up() {
+        assert_eq!(wanted(&[Choice::Dcc, Choice::Url]), Wanted { dcc: true, url: true, ..Wanted::NONE });
+        assert_eq!(wanted(&[Choice::Dcc, Choice::All]), Wanted::ALL);
+    }
+}

@@ -1,0 +1,157 @@
+//! What of a message the schemes used, for people who want to know why.
+
+use std::io::{self, Write};
+
+use bruit_signatures::Wanted;
+use bruit_signatures::bruit::{ExplainedLine, Explanation, Kind};
+use bruit_signatures::message::{Message, Part};
+use bruit_signatures::pyzor::{Version, predigest};
+use bruit_signatures::reading::Reading;
+use serde_json::{Value, json};
+
+use super::text::printable;
+use crate::quantity::grouped;
+
+/// Everything there is to tell about one message.
+pub(super) struct Explained {
+    parts: Vec<ExplainedPart>,
+    /// Whether there are more parts than are read.
+    is_cut: bool,
+    /// The lines that near replicas are known by.
+    lines: Option<Explanation>,
+    hidden: String,
+    /// The lines that Pyzor's digest is of.
+    pyzor: Option<Vec<String>>,
+    /// Those of its release 1.1, where they are others.
+    pyzor_1_1: Option<Vec<String>>,
+}
+
+struct ExplainedPart {
+    media: String,
+    charset: Option<String>,
+    bytes: u64,
+    is_attachment: bool,
+}
+
+impl Explained {
+    /// Explains what was `wanted` of a message.
+    pub(super) fn of(bytes: &[u8], wanted: &Wanted) -> Self {
+        let message = Message::read(bytes);
+        let reading = Reading::of(&message);
+        let pyzor = wanted.pyzor.then(|| predigest(bytes, Version::V1_0));
+        let pyzor_1_1 =
+            wanted.pyzor.then(|| predigest(bytes, Version::V1_1)).filter(|lines| Some(lines) != pyzor.as_ref());
+        Self {
+            parts: message.parts().into_iter().map(ExplainedPart::of).collect(),
+            is_cut: message.is_cut,
+            lines: wanted.bruit.then(|| Explanation::of(&reading)),
+            hidden: reading.hidden,
+            pyzor,
+            pyzor_1_1,
+        }
+    }
+
+    /// Prints all of it, indented below the signatures.
+    pub(super) fn print(&self, output: &mut impl Write) -> io::Result<()> {
+        self.print_parts(output)?;
+        if let Some(lines) = &self.lines {
+            print_lines(lines, output)?;
+        }
+        if !self.hidden.trim().is_empty() {
+            let lines: Vec<&str> = self.hidden.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            print_block("hidden text", &lines, output)?;
+        }
+        for (title, lines) in [("lines of pyzor", &self.pyzor), ("lines of pyzor_1_1", &self.pyzor_1_1)] {
+            if let Some(lines) = lines {
+                print_block(title, lines, output)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn print_parts(&self, output: &mut impl Write) -> io::Result<()> {
+        writeln!(output, "  parts")?;
+        for (at, part) in self.parts.iter().enumerate() {
+            writeln!(output, "    {at:>3}  {}", part.shown())?;
+        }
+        if self.is_cut { writeln!(output, "    and more, which are not read") } else { Ok(()) }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let mut value = json!({
+            "parts": self.parts.iter().map(ExplainedPart::json).collect::<Vec<_>>(),
+            "is_cut": self.is_cut,
+            "hidden": self.hidden,
+        });
+        if let Some(lines) = &self.lines {
+            value["lines"] = lines_json(lines);
+        }
+        for (key, lines) in [("pyzor", &self.pyzor), ("pyzor_1_1", &self.pyzor_1_1)] {
+            if let Some(lines) = lines {
+                value[key] = json!(lines);
+            }
+        }
+        value
+    }
+}
+
+impl ExplainedPart {
+    fn of(part: &Part<'_>) -> Self {
+        let media = &part.media;
+        Self {
+            media: format!("{}/{}", media.kind, media.subtype),
+            charset: media.charset.clone(),
+            bytes: part.bytes().len() as u64,
+            is_attachment: media.is_attachment || !media.is("text", None),
+        }
+    }
+
+    fn shown(&self) -> String {
+        let charset = self.charset.as_ref().map_or_else(String::new, |charset| format!(", {charset}"));
+        let attachment = if self.is_attachment { ", attachment" } else { "" };
+        printable(&format!("{}{charset}, {} bytes{attachment}", self.media, grouped(self.bytes)))
+    }
+
+    fn json(&self) -> Value {
+        let mut value = json!({ "media": self.media, "bytes": self.bytes, "attachment": self.is_attachment });
+        if let Some(charset) = &self.charset {
+            value["charset"] = json!(charset);
+        }
+        value
+    }
+}
+
+/// A mark, the kind of line, its words, and in brackets those that were dropped.
+fn print_lines(explanation: &Explanation, output: &mut impl Write) -> io::Result<()> {
+    writeln!(output, "  words as they are compared, one spelling for look-alikes ('+' counts, brackets are dropped)")?;
+    for line in &explanation.lines {
+        let mark = if explanation.counts(line) { '+' } else { '-' };
+        let dropped = if line.dropped.is_empty() { String::new() } else { format!("({})", line.dropped.join(" ")) };
+        let words = [line.words.join(" "), dropped].join(" ");
+        writeln!(output, "    {mark} {:11}  {}", name(line.kind), printable(words.trim()))?;
+    }
+    Ok(())
+}
+
+fn print_block(title: &str, lines: &[impl AsRef<str>], output: &mut impl Write) -> io::Result<()> {
+    writeln!(output, "  {title}")?;
+    lines.iter().try_for_each(|line| writeln!(output, "    {}", printable(line.as_ref())))
+}
+
+fn lines_json(explanation: &Explanation) -> Value {
+    let line = |line: &ExplainedLine| {
+        let ExplainedLine { kind, words, dropped } = line;
+        json!({ "kind": name(*kind), "counts": explanation.counts(line), "words": words, "dropped": dropped })
+    };
+    explanation.lines.iter().map(line).collect()
+}
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Body => "body",
+        Kind::Quoted => "quoted",
+        Kind::Attribution => "attribution",
+        Kind::Boilerplate => "boilerplate",
+        Kind::Greeting => "greeting",
+    }
+}

@@ -1,0 +1,76 @@
+//! Signatures for people, a line each.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use bruit_signatures::bruit::Features;
+use bruit_signatures::{Scheme, Signed};
+
+use crate::mailbox::Message;
+use crate::quantity::grouped;
+
+/// The longest name of a scheme.
+const NAME_CHARS: usize = 14;
+
+/// Which message the lines below are of.
+pub(super) fn print_heading(message: &Message<'_>, output: &mut impl Write) -> io::Result<()> {
+    let file = printable(&message.file.to_string_lossy());
+    match message.number {
+        Some(number) => writeln!(output, "{file}, message {number}:"),
+        None => writeln!(output, "{file}:"),
+    }
+}
+
+/// Scheme, part and signature; of a link, also where it leads.
+pub(super) fn print_signatures(signed: &Signed, output: &mut impl Write) -> io::Result<()> {
+    let mut links = signed.links.iter();
+    for signature in &signed.signatures {
+        let link = (signature.scheme() == Scheme::Url).then(|| links.next()).flatten();
+        let link = link.map_or_else(String::new, |link| format!("  {}", printable(&link.to_string())));
+        print_row(output, signature.scheme().name(), signature.part(), format_args!("{signature}{link}"))?;
+    }
+    match &signed.features {
+        Some(features) => print_row(output, "bruit", None, shown(features)),
+        None => Ok(()),
+    }
+}
+
+fn print_row(output: &mut impl Write, scheme: &str, part: Option<u32>, value: impl Display) -> io::Result<()> {
+    let part = part.map_or_else(|| "-".to_owned(), |part| part.to_string());
+    writeln!(output, "{scheme:NAME_CHARS$}  {part:>3}  {value}")
+}
+
+fn shown(features: &Features) -> String {
+    let (pairs, links) = (features.pairs.len() as u64, features.links.len() as u64);
+    let whole = features.whole.map_or_else(|| "none".to_owned(), |whole| format!("{whole:016x}"));
+    format!("features {} (pairs {}, links {}), whole {whole}", grouped(pairs + links), grouped(pairs), grouped(links))
+}
+
+/// Text with what would act on a terminal, or not show there, written out: what a message says must not pass for ours.
+pub(super) fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char.is_control() || is_invisible(char) {
+            out.extend(char.escape_unicode());
+        } else {
+            out.push(char);
+        }
+    }
+    out
+}
+
+/// Characters of no width, line ends beside LF, and what changes the direction of writing.
+fn is_invisible(char: char) -> bool {
+    matches!(char,
+        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_acts_on_a_terminal() {
+        assert_eq!(printable("a\x1b[2J\u{9b}1m\r\n\u{202e}b ä免"), "a\\u{1b}[2J\\u{9b}1m\\u{d}\\u{a}\\u{202e}b ä免");
+    }
+}
