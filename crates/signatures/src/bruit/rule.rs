@@ -25,8 +25,8 @@ const WITHIN_SHARE: u64 = 62;
 
 /// All quarters together prove this much, when none counts for more than its cap.
 const SPREAD: u64 = 200;
-const SPREAD_SHARE: u64 = 30;
-const QUARTER_CAP: u64 = 45;
+const SPREAD_SHARE: u64 = 34;
+const QUARTER_CAP: u64 = 50;
 
 /// What is kept of a report besides its features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
