@@ -144,9 +144,7 @@ impl Bench {
         let mut replicas = Replicas::new(key.clone(), self.reports.len() as u64, 0);
         let owners: HashMap<&str, Owner> =
             self.reports.iter().map(|name| (name.as_str(), replicas.report(&self.features[name]))).collect();
-        let kept = |owner: &Owner| {
-            replicas.record_of(*owner).map_or(0, |stored| stored.by_quarter.iter().map(|&kept| u64::from(kept)).sum())
-        };
+        let kept = |owner: &Owner| replicas.record_of(*owner).map_or(0, |stored| stored.total());
         let features = owners.values().map(kept).sum::<u64>() as f64 / owners.len() as f64;
         let mut found = Counts::default();
         let mut scratch = Scratch::default();

@@ -25,7 +25,7 @@ const JOBS_BYTES_MAX: u64 = 256 << 20;
 const EXAMPLES: &str = "\
 JOBS has a line for each message, an action and a path with a tab between, done in that order:
   report   spam that was reported
-  ham      good mail; what two of them say does not count any more
+  ham      good mail; what two different ones say does not count any more
   revoke   a message that is good after all; nothing of it counts any more
   query    which reports is this a near replica of? Answered by a line: the path, a tab, and the paths of the
            reports with commas between
@@ -103,8 +103,9 @@ fn answer_jobs(
         let features = read_features(Path::new(job.path))?;
         match job.action {
             Action::Report => reports.push((replicas.report(&features), job.path)),
-            Action::Ham => replicas.learn_good(&features),
-            Action::Revoke => replicas.revoke(&features),
+            // There is room for all of them.
+            Action::Ham => replicas.learn_good(&features).unwrap_or_default(),
+            Action::Revoke => replicas.revoke(&features).unwrap_or_default(),
             Action::Query => {
                 let matched = replicas.check(&features, &mut scratch);
                 let paths: Vec<&str> = matched.iter().filter_map(|owner| path_of(&reports, *owner)).collect();
@@ -136,9 +137,7 @@ fn answer_query(path: &str, matched: &[&str], as_json: bool, output: &mut impl W
 }
 
 fn summarise(replicas: &Replicas, reports: &[(Owner, &str)]) {
-    let stored = |owner: &Owner| {
-        replicas.record_of(*owner).map_or(0, |stored| stored.by_quarter.iter().map(|&count| u64::from(count)).sum())
-    };
+    let stored = |owner: &Owner| replicas.record_of(*owner).map_or(0, |stored| stored.total());
     let features: u64 = reports.iter().map(|(owner, _)| stored(owner)).sum();
     let per_report = |total: f64| total / reports.len().max(1) as f64;
     // What is not written is not missed.
@@ -180,7 +179,11 @@ fn read_features(path: &Path) -> Result<Features, Failure> {
     let read = fs::File::open(path).and_then(|file| file.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut raw));
     read.with_context(|| format!("failed to read the message {}", path.display())).map_err(Failure::Other)?;
     if raw.len() > MESSAGE_BYTES_MAX {
-        return Err(Failure::BadInput(format!("{} has more than 64 MiB, the most a message may have", path.display())));
+        return Err(Failure::BadInput(format!(
+            "{} has more than {} MiB, the most a message may have",
+            path.display(),
+            MESSAGE_BYTES_MAX >> 20
+        )));
     }
     Ok(Features::of(&Reading::of(&Message::read(&raw))))
 }
@@ -237,6 +240,7 @@ fn bad_line(at: usize, line: &str, expected: &str) -> Failure {
 }
 
 fn parse_key(text: &str) -> Result<[u8; 16], String> {
-    let value = u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32);
+    let is_key = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let value = u128::from_str_radix(text, 16).ok().filter(|_| is_key);
     value.map(u128::to_be_bytes).ok_or_else(|| "a key has 32 hexadecimal digits".to_owned())
 }

@@ -50,8 +50,10 @@ fn what_is_revoked_or_said_by_good_mail_does_not_match() {
     let (folder, [spam, replica, _]) = messages();
     let revoked = jobs(&folder, &[("report", &spam), ("revoke", &spam), ("query", &replica)]);
     assert_eq!(printed(&["match", &revoked]), format!("{replica}\t\n"));
+    folder.write("good", format!("{SPAM}and more words to make it another message\n"));
+    let other = folder.path("good").to_str().unwrap().to_owned();
     let good =
-        jobs(&folder, &[("report", &spam), ("ham", &spam), ("query", &replica), ("ham", &spam), ("query", &replica)]);
+        jobs(&folder, &[("report", &spam), ("ham", &spam), ("query", &replica), ("ham", &other), ("query", &replica)]);
     assert_eq!(printed(&["match", &good]), format!("{replica}\t{spam}\n{replica}\t\n"));
 }
 

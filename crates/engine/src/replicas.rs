@@ -25,7 +25,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
-use bruit_filters::owners::{Feature, Owner, OwnerTable, PARTS, Part, Votes};
+use bruit_filters::owners::{Feature, OWNERS_LIVE_MAX, Owner, OwnerTable, PARTS, Part, Votes};
 use bruit_filters::sizing::{Goal, Layout, MembershipPlan};
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::bruit::{Features, QUARTERS, STORED_MAX, STORED_MIN, Stored};
@@ -53,15 +53,23 @@ pub struct Replicas {
     table: OwnerTable,
     /// One for each number from the oldest live report on.
     records: VecDeque<Stored>,
+    /// Most of them.
+    records_max: usize,
     /// The features that live reports have in the table.
     stored: u64,
     /// Reports with too few features for a vote, by the fingerprint of their whole.
     wholes: HashMap<Fingerprint, Owner>,
     /// Features that do not count.
     good: OneLineFilter,
-    /// Features of good mail that were seen once.
+    /// Features of good mail that were seen once, and which messages those were.
     seen: OneLineFilter,
+    /// How many more good messages can be learnt.
+    good_left: u64,
 }
+
+/// The filters of good mail are full: more would make them say of every feature that it is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoodIsFull;
 
 /// The memory of a check, kept from one to the next.
 #[derive(Debug, Default)]
@@ -86,68 +94,86 @@ impl Replicas {
             key,
             table: OwnerTable::with_capacity(reports.max(REPORTS_MIN).saturating_mul(STORED_MAX as u64)),
             records: VecDeque::new(),
+            records_max: usize::try_from(reports.clamp(REPORTS_MIN, OWNERS_LIVE_MAX)).unwrap_or(usize::MAX),
             stored: 0,
             wholes: HashMap::new(),
             good: filter.clone(),
             seen: filter,
+            good_left: good,
         }
     }
 
     /// Keeps a report. When there is no more room, the oldest ones go.
     pub fn report(&mut self, features: &Features) -> Owner {
-        while self.stored + STORED_MAX as u64 > self.table.capacity() && !self.records.is_empty() {
+        while self.is_full() {
             self.expire_oldest();
         }
         let candidates = self.candidates(features);
         let own = candidates.iter().map(Vec::len).sum::<usize>();
         let owner = self.table.add(&[], 0).owner;
         let by_quarter = self.store(owner, candidates);
-        let kept = by_quarter.iter().map(|&count| u64::from(count)).sum::<u64>();
-        self.stored += kept;
-        self.record(owner, Stored { by_quarter, features: u32::try_from(own).unwrap_or(u32::MAX) });
-        if kept < STORED_MIN as u64
-            && let Some(whole) = features.whole
+        let stored = Stored { by_quarter, features: u32::try_from(own).unwrap_or(u32::MAX) };
+        self.stored += stored.total();
+        self.record(owner, stored);
+        if stored.total() < STORED_MIN as u64
+            && let Some(whole) = self.counted_whole(features)
         {
-            self.wholes.insert(self.fingerprint(whole), owner);
+            self.wholes.insert(whole, owner);
         }
         owner
     }
 
     /// The reports that a message is a near replica of, the oldest first.
     pub fn check(&self, features: &Features, scratch: &mut Scratch) -> Vec<Owner> {
-        self.look_up(features.all(), scratch);
         let own = self.count_own(features, scratch);
+        self.look_up(features.all(), scratch);
         self.table.votes(&scratch.fingerprints, &mut scratch.votes);
         let is_match = |&(owner, found): &(Owner, [u32; PARTS])| {
             self.record_of(owner).is_some_and(|stored| stored.is_matched_by(found, own))
         };
         let mut matched: Vec<Owner> = scratch.votes.iter().filter(is_match).map(|(owner, _)| owner).collect();
-        let whole = features.whole.and_then(|whole| self.wholes.get(&self.fingerprint(whole)).copied());
-        matched.extend(whole.filter(|owner| self.record_of(*owner).is_some() && !matched.contains(owner)));
+        let whole = self.counted_whole(features).and_then(|whole| self.wholes.get(&whole).copied());
+        matched.extend(whole.filter(|owner| self.record_of(*owner).is_some()));
+        matched.sort_unstable();
+        matched.dedup();
         matched
     }
 
-    /// Learns a good message: what two of them say does not count any more.
-    pub fn learn_good(&mut self, features: &Features) {
-        for feature in features.all() {
-            let fingerprint = self.fingerprint(feature);
+    /// Learns a good message: what two different ones say does not count any more. Of a long message, the
+    /// [`GOOD_FEATURES`] features with the lowest fingerprints are learnt.
+    ///
+    /// # Errors
+    /// [`GoodIsFull`] when as many have been learnt as there is room for; nothing is learnt then.
+    pub fn learn_good(&mut self, features: &Features) -> Result<(), GoodIsFull> {
+        let fingerprints = self.good_features(features)?;
+        let message = fingerprints.iter().fold(Fingerprint::default(), |sum, next| {
+            Fingerprint::new(sum.high().wrapping_add(next.high()), sum.low().wrapping_add(next.low()))
+        });
+        if self.seen.contains(&message) {
+            return Ok(());
+        }
+        self.seen.insert(&message);
+        for fingerprint in fingerprints {
             if self.seen.contains(&fingerprint) {
                 self.good.insert(&fingerprint);
             } else {
                 self.seen.insert(&fingerprint);
             }
         }
+        self.good_left -= 1;
+        Ok(())
     }
 
-    /// Takes a message back: nothing that it says counts any more, in this report or any other.
-    pub fn revoke(&mut self, features: &Features) {
-        for feature in features.all() {
-            let fingerprint = self.fingerprint(feature);
-            self.good.insert(&fingerprint);
-        }
-        if let Some(whole) = features.whole {
-            self.wholes.remove(&self.fingerprint(whole));
-        }
+    /// Takes a message back: nothing that it says counts any more, in this report or any other. Of a long message, that holds
+    /// for as much as [`learn_good`](Self::learn_good) learns.
+    ///
+    /// # Errors
+    /// [`GoodIsFull`], as for good mail.
+    pub fn revoke(&mut self, features: &Features) -> Result<(), GoodIsFull> {
+        let fingerprints = self.good_features(features)?;
+        self.good.insert_batch(&fingerprints);
+        self.good_left -= 1;
+        Ok(())
     }
 
     /// The features kept of a report, and how many it had.
@@ -175,6 +201,24 @@ impl Replicas {
         self.key.fingerprint(&feature.to_le_bytes())
     }
 
+    /// The features of a good message, at most as many as the filters were made for.
+    fn good_features(&self, features: &Features) -> Result<Vec<Fingerprint>, GoodIsFull> {
+        if self.good_left == 0 {
+            return Err(GoodIsFull);
+        }
+        let all = features.all().chain(features.whole);
+        let mut fingerprints: Vec<Fingerprint> = all.map(|feature| self.fingerprint(feature)).collect();
+        fingerprints.sort_unstable();
+        fingerprints.dedup();
+        fingerprints.truncate(GOOD_FEATURES as usize);
+        Ok(fingerprints)
+    }
+
+    /// The fingerprint of the whole, if it counts.
+    fn counted_whole(&self, features: &Features) -> Option<Fingerprint> {
+        features.whole.map(|whole| self.fingerprint(whole)).filter(|whole| !self.good.contains(whole))
+    }
+
     /// What a report may keep, by quarters, in the order in which it is kept.
     fn candidates(&self, features: &Features) -> [Vec<Feature>; QUARTERS] {
         let own = features.own();
@@ -197,7 +241,7 @@ impl Replicas {
         for (quarter, candidates) in quarters.into_iter().enumerate() {
             let added = self.table.extend(owner, &candidates, STORED_MAX / QUARTERS);
             stored[quarter] = added.stored_total();
-            // Refused ones come again and are refused again; those already stored are found to be there.
+            // What was tried was stored, refused, or there already: the rest begins here, or a little earlier.
             rest.extend(candidates.into_iter().skip(added.stored_total() + added.refused));
         }
         rest.sort_unstable_by_key(|feature| feature.fingerprint);
@@ -215,9 +259,15 @@ impl Replicas {
         self.records.push_back(stored);
     }
 
+    /// Whether one more report might not fit.
+    fn is_full(&self) -> bool {
+        let has_no_slots = self.stored + STORED_MAX as u64 > self.table.capacity();
+        !self.records.is_empty() && (has_no_slots || self.records.len() >= self.records_max)
+    }
+
     fn expire_oldest(&mut self) {
         let Some(expired) = self.records.pop_front() else { return };
-        self.stored -= expired.by_quarter.iter().map(|&count| u64::from(count)).sum::<u64>();
+        self.stored -= expired.total();
         self.table.expire_before(Owner::from_number(self.table.live().start.number() + 1));
         if self.wholes.len() > 2 * self.records.len() {
             let live = self.table.live();
@@ -242,10 +292,12 @@ impl Replicas {
     }
 
     /// How many features the message would have as a report.
-    fn count_own(&self, features: &Features, scratch: &Scratch) -> u32 {
-        let all = features.pairs.len() + features.links.len();
-        let good = all.min(CHECKED_MAX) - scratch.fingerprints.len();
-        u32::try_from(features.own().len().saturating_sub(good)).unwrap_or(u32::MAX)
+    fn count_own(&self, features: &Features, scratch: &mut Scratch) -> u32 {
+        let own = features.own().len();
+        self.look_up(features.own(), scratch);
+        // Of very many, a sample was looked at.
+        let looked_at = own.clamp(1, CHECKED_MAX);
+        u32::try_from(own * scratch.fingerprints.len() / looked_at).unwrap_or(u32::MAX)
     }
 }
 
@@ -305,9 +357,10 @@ mod tests {
     fn features_of_good_mail_neither_count_nor_are_kept() {
         let mut replicas = Replicas::new(KEY, 10, 100);
         let report = replicas.report(&message(0, 40));
-        replicas.learn_good(&message(0, 40));
-        assert_eq!(matched(&replicas, &message(0, 40)), [report], "once is not enough");
-        replicas.learn_good(&message(0, 40));
+        replicas.learn_good(&message(0, 40)).unwrap();
+        replicas.learn_good(&message(0, 40)).unwrap();
+        assert_eq!(matched(&replicas, &message(0, 40)), [report], "one message is not enough");
+        replicas.learn_good(&message(0, 41)).unwrap();
         assert_eq!(matched(&replicas, &message(0, 40)), []);
         let mixed = replicas.report(&message(20, 60));
         assert_eq!(replicas.record_of(mixed).map(|stored| stored.features), Some(40));
@@ -321,10 +374,58 @@ mod tests {
         assert_eq!(matched(&replicas, &short), []);
         let thin = replicas.report(&short);
         assert_eq!(matched(&replicas, &short), [thin]);
-        replicas.revoke(&short);
-        replicas.revoke(&message(100, 40));
+        replicas.revoke(&short).unwrap();
+        replicas.revoke(&message(100, 40)).unwrap();
         assert_eq!((matched(&replicas, &short), matched(&replicas, &message(100, 40))), (vec![], vec![]));
         assert!(replicas.record_of(report).is_some());
+        replicas.report(&short);
+        assert_eq!(matched(&replicas, &short), [], "reported again, it stays revoked");
+    }
+
+    #[test]
+    fn good_links_do_not_make_a_message_part_of_a_report() {
+        let mut replicas = Replicas::new(KEY, 10, 100);
+        replicas.report(&message(0, 100));
+        let half = |links: u64| Features { links: (5000..5000 + links).collect(), ..message(50, 100) };
+        assert_eq!(matched(&replicas, &half(0)), []);
+        for other in [20_000, 30_000] {
+            let good = Features { links: half(100).links, ..message(other, 10) };
+            replicas.learn_good(&good).unwrap();
+        }
+        assert_eq!(matched(&replicas, &half(100)), []);
+    }
+
+    #[test]
+    fn good_mail_is_learnt_as_far_as_there_is_room() {
+        let mut replicas = Replicas::new(KEY, 10, 3);
+        let reports: Vec<Owner> = (0..20).map(|at| replicas.report(&message(at * 1000, 40))).collect();
+        replicas.revoke(&message(1_000_000, 200_000)).unwrap();
+        replicas.learn_good(&message(2_000_000, 200_000)).unwrap();
+        replicas.learn_good(&message(3_000_000, 200_000)).unwrap();
+        assert_eq!(replicas.learn_good(&message(0, 40)), Err(GoodIsFull));
+        assert_eq!(replicas.revoke(&message(0, 40)), Err(GoodIsFull));
+        for (at, report) in (0..).zip(&reports) {
+            assert_eq!(matched(&replicas, &message(at * 1000, 40)), [*report]);
+        }
+    }
+
+    #[test]
+    fn records_stay_with_their_reports_however_many_come() {
+        let mut replicas = Replicas::new(KEY, 0, 0);
+        for _ in 0..OWNERS_LIVE_MAX + 1000 {
+            replicas.report(&Features::default());
+        }
+        assert_eq!(replicas.records.len() as u64, REPORTS_MIN);
+        let report = replicas.report(&message(0, 100));
+        assert_eq!(matched(&replicas, &message(0, 100)), [report]);
+    }
+
+    #[test]
+    fn a_long_message_is_looked_at_in_part() {
+        let mut replicas = Replicas::new(KEY, 10, 0);
+        let report = replicas.report(&message(0, 20_000));
+        assert_eq!(matched(&replicas, &message(0, 20_000)), [report]);
+        assert_eq!(replicas.count_own(&message(0, 20_000), &mut Scratch::default()), 20_000);
     }
 
     #[test]

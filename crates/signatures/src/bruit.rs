@@ -5,8 +5,9 @@
 //! at a distance of at most [`PAIR_DISTANCE_MAX`] and in either order, are the features. A report keeps
 //! [`STORED_MAX`] of them; a check looks all of its own up and [`Stored`] decides.
 //!
-//! Features have no key, like any signature: whoever compares them hashes them again under the key of the realm, and
-//! chooses which to keep in that order, so that nobody outside can tell which those are.
+//! Features have no key: whoever compares them hashes them again under the key of the realm, and chooses which to keep in
+//! that order, so that nobody outside can tell which those are. Their hash is fast, not cryptographic: other words with the
+//! same feature can be found, which gives a sender nothing that the words themselves would not.
 
 mod fold;
 mod lines;
@@ -154,13 +155,17 @@ fn pairs(words: &[u64]) -> Vec<u64> {
     pairs
 }
 
-/// A set of numbers that are spread evenly already; a third of the price of a `HashSet` of them.
+/// A set of numbers, at a third of the price of a `HashSet`. Whoever chooses words can make their numbers crowd one place,
+/// so a number is looked for in [`PROBES_MAX`](Self::PROBES_MAX) slots only; one that finds no room there is lost.
 struct Seen {
     slots: Vec<u64>,
     mask: usize,
 }
 
 impl Seen {
+    /// Without contrivance, and at most half full, one number in a hundred thousand looks that far.
+    const PROBES_MAX: usize = 32;
+
     fn with_capacity(numbers: usize) -> Self {
         let slots = (numbers * 2).next_power_of_two().max(16);
         Self { slots: vec![0; slots], mask: slots - 1 }
@@ -168,8 +173,9 @@ impl Seen {
 
     /// Adds a number; whether it is new. Zero marks an empty slot, and is never new.
     fn insert(&mut self, number: u64) -> bool {
-        let mut at = number as usize & self.mask;
-        while let Some(slot) = self.slots.get_mut(at) {
+        let start = mix(number) as usize;
+        for probe in 0..Self::PROBES_MAX {
+            let Some(slot) = self.slots.get_mut(start.wrapping_add(probe) & self.mask) else { return false };
             if *slot == number {
                 return false;
             }
@@ -177,7 +183,6 @@ impl Seen {
                 *slot = number;
                 return true;
             }
-            at = (at + 1) & self.mask;
         }
         false
     }
@@ -232,4 +237,19 @@ fn mix(mut value: u64) -> u64 {
     value ^= value >> 33;
     value = value.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     value ^ (value >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_crowd_one_place_are_lost_and_cost_no_time() {
+        let mut seen = Seen::with_capacity(1 << 16);
+        // Numbers that begin in the same slot: the inverse of the mixing is not needed, only patience.
+        let crowd: Vec<u64> = (1..).filter(|&number| mix(number) & 0x1_ffff == 7).take(100).collect();
+        let kept = crowd.iter().filter(|&&number| seen.insert(number)).count();
+        assert_eq!(kept, Seen::PROBES_MAX);
+        assert!(!seen.insert(crowd[0]) && !seen.insert(crowd[99]));
+    }
 }

@@ -6,8 +6,8 @@
 //!
 //! mail-parser decodes fields, transfer encodings and character sets. The tree of parts is found here, because its own
 //! walk has no bounds: nested messages overflow its stack, and multiparts without their delimiters take it time that is
-//! quadratic. Here each level of the tree reads its bytes once, there are at most [`NESTING_MAX`] levels and
-//! [`PARTS_MAX`] parts, and what lies deeper or behind is left as text that nobody decodes.
+//! quadratic. Here each level of the tree reads its bytes once, and there are at most [`NESTING_MAX`] levels and
+//! [`PARTS_MAX`] parts that are not empty. What lies deeper is text that nobody decodes; what comes behind is left out.
 
 mod decode;
 mod fields;
@@ -21,8 +21,11 @@ pub use fields::{Fields, MediaType};
 /// Most levels of multiparts and messages within messages.
 pub const NESTING_MAX: usize = 16;
 
-/// Most parts of a message that are not multiparts.
+/// Most parts of a message that are neither multiparts nor empty.
 pub const PARTS_MAX: usize = 256;
+
+/// Most pieces of a multipart, empty ones included.
+const PIECES_MAX: usize = 4096;
 
 /// One mail.
 #[derive(Debug)]
@@ -118,10 +121,13 @@ impl Walk {
                     return if is_alternative { Entity::Alternatives(entities) } else { Entity::Several(entities) };
                 }
             }
-        } else if media.is_message() || media.is("multipart", None) {
-            self.is_cut = true;
         }
-        self.parts += 1;
+        self.parts += usize::from(!body.trim_ascii().is_empty());
+        if depth >= NESTING_MAX && (media.is_message() || media.is("multipart", None)) {
+            // What nobody takes apart is text, so that depth hides nothing.
+            self.is_cut = true;
+            return Entity::Part(Part { media: MediaType::default(), raw: body });
+        }
         Entity::Part(Part { media, raw: body })
     }
 
@@ -140,7 +146,7 @@ impl Walk {
 }
 
 /// The pieces of a multipart body: what lies between delimiter lines. An unclosed last piece counts; what comes before the
-/// first delimiter and after the closing one does not. There are at most one more than [`PARTS_MAX`].
+/// first delimiter and after the closing one does not. There are at most [`PIECES_MAX`].
 fn pieces<'m>(body: &'m [u8], boundary: &[u8]) -> Vec<&'m [u8]> {
     let mut pieces = Vec::new();
     if boundary.is_empty() {
@@ -154,7 +160,7 @@ fn pieces<'m>(body: &'m [u8], boundary: &[u8]) -> Vec<&'m [u8]> {
             pieces.push(without_line_end(body.get(start..at).unwrap_or_default()));
         }
         start = (!is_closing).then_some(end);
-        if is_closing || pieces.len() > PARTS_MAX {
+        if is_closing || pieces.len() >= PIECES_MAX {
             start = None;
             break;
         }
@@ -248,6 +254,13 @@ mod tests {
         assert_eq!((texts(&at).len(), Message::read(at.as_bytes()).is_cut), (PARTS_MAX, false));
         assert_eq!((texts(&beyond).len(), Message::read(beyond.as_bytes()).is_cut), (PARTS_MAX, true));
         assert_eq!(texts(&wide(100_000)).len(), PARTS_MAX);
+    }
+
+    #[test]
+    fn empty_parts_push_nothing_out() {
+        let empty = "--b\nContent-Type: text/plain\n\n\n".repeat(1000);
+        let message = ["Content-Type: multipart/x; boundary=b\n\n", &empty, "--b\n\ntext\n--b--\n"].concat();
+        assert_eq!(texts(&message).last().map(String::as_str), Some("text"));
     }
 
     #[test]

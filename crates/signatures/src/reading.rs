@@ -8,7 +8,7 @@ mod visibility;
 
 use std::borrow::Cow;
 
-use crate::message::{Entity, Message, Part};
+use crate::message::{Entity, MediaType, Message, Part};
 
 /// Text beyond this many bytes is not read.
 pub const TEXT_BYTES_MAX: usize = 256 * 1024;
@@ -83,7 +83,7 @@ fn best(entities: &[Entity<'_>]) -> Reading {
 }
 
 fn part(part: &Part<'_>) -> Reading {
-    if !part.media.is("text", None) || part.media.is_attachment {
+    if part.media.is_attachment || !is_shown(&part.media) {
         return Reading::default();
     }
     let text = part.text();
@@ -95,6 +95,11 @@ fn part(part: &Part<'_>) -> Reading {
         Cow::Owned(text) => text,
     };
     Reading { text, ..Reading::default() }
+}
+
+/// Whether mail programs show parts of that type as text.
+fn is_shown(media: &MediaType) -> bool {
+    media.kind == "text" && matches!(media.subtype.as_str(), "plain" | "html" | "enriched" | "richtext" | "")
 }
 
 /// A page; one whose text is again markup was escaped by mistake and is read as it was meant.

@@ -44,7 +44,10 @@ impl Link {
     pub fn all(reading: &Reading) -> Vec<Self> {
         let mut links: Vec<Self> = Vec::new();
         let written = reading.links.iter().map(String::as_str).chain(addresses(&reading.text));
-        for link in written.filter_map(Self::read).take(LINKS_MAX) {
+        for link in written.filter_map(Self::read) {
+            if links.len() == LINKS_MAX {
+                break;
+            }
             if !links.contains(&link) {
                 links.push(link);
             }
@@ -80,13 +83,16 @@ fn is_followed(scheme: &str) -> bool {
 
 /// The addresses that stand in a text: from `http` to the next blank or bracket.
 fn addresses(text: &str) -> impl Iterator<Item = &str> {
-    memchr::memmem::find_iter(text.as_bytes(), b"://").filter_map(|at| {
-        let scheme = text.get(..at)?;
+    let mut behind = 0;
+    memchr::memmem::find_iter(text.as_bytes(), b"://").filter_map(move |at| {
+        // An address may contain another, which is read once.
+        let scheme = text.get(..at).filter(|_| at >= behind)?;
         let start = scheme.len() - scheme.bytes().rev().take(5).take_while(u8::is_ascii_alphabetic).count();
         let rest = text.get(start..).filter(|_| scheme.get(start..).is_some_and(is_followed))?;
         let window = rest.get(..rest.floor_char_boundary(LINK_BYTES_MAX))?;
         let end =
             window.find(|char: char| char.is_whitespace() || matches!(char, '<' | '>' | '"')).unwrap_or(window.len());
+        behind = start + end;
         Some(window.get(..end)?.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '\'']))
     })
 }
@@ -94,10 +100,32 @@ fn addresses(text: &str) -> impl Iterator<Item = &str> {
 fn host(authority: &str) -> Option<String> {
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let host = if host.starts_with('[') { host.split_inclusive(']').next()? } else { host.split(':').next()? };
+    let host = decoded(host).replace(['\u{3002}', '\u{ff0e}', '\u{ff61}'], ".");
     let host = host.trim_end_matches('.').to_lowercase();
     let host = host.strip_prefix("www.").filter(|rest| rest.contains('.')).unwrap_or(&host).to_owned();
     let is_known = |char: char| char.is_alphanumeric() || matches!(char, '-' | '.' | '_' | '[' | ']' | ':');
     (!host.is_empty() && host.len() <= 255 && host.chars().all(is_known)).then_some(host)
+}
+
+/// A host with letters that need not have been escaped; browsers undo that, too.
+fn decoded(host: &str) -> String {
+    let mut plain = String::with_capacity(host.len());
+    let mut rest = host;
+    while let Some((before, behind)) = rest.split_once('%') {
+        plain.push_str(before);
+        match escaped(behind.as_bytes()) {
+            Some(letter) => {
+                plain.push(letter);
+                rest = behind.get(2..).unwrap_or_default();
+            }
+            None => {
+                plain.push('%');
+                rest = behind;
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain
 }
 
 /// The path in one spelling.
@@ -158,6 +186,8 @@ mod tests {
             "http:\\\\example.com\\a\\b",
             "http:///example.com/%61/%62",
             " ftp://example.com/a/b ",
+            "http://ex%61mple.com/a/b",
+            "http://example\u{3002}com/a/b",
         ] {
             assert_eq!(
                 Link::read(address).map(|link| link.to_string()).as_deref(),

@@ -38,10 +38,16 @@ pub struct Stored {
 }
 
 impl Stored {
+    /// How many features are kept.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.by_quarter.iter().copied().map(u64::from).sum()
+    }
+
     /// Whether a message with `features` features, of which `found` are kept of this report, is a replica of it.
     #[must_use]
     pub fn is_matched_by(&self, found: [u32; QUARTERS], features: u32) -> bool {
-        let stored: u64 = self.by_quarter.iter().copied().map(u64::from).sum();
+        let stored = self.total();
         // A feature can be found twice when different ones look the same to the index.
         let found_of = |(&found, &stored): (&u32, &u8)| u64::from(found.min(u32::from(stored)));
         let quarters = || found.iter().zip(&self.by_quarter);
@@ -51,7 +57,8 @@ impl Stored {
         }
         let capped: u64 = quarters().map(|pair| (found_of(pair) * 100).min(QUARTER_CAP * u64::from(*pair.1))).sum();
         let is_contained = found * 100 >= MOST_SHARE * stored;
-        let is_within = found * u64::from(self.features) * 100 >= WITHIN_SHARE * stored * u64::from(features);
+        let is_within =
+            features > 0 && found * u64::from(self.features) * 100 >= WITHIN_SHARE * stored * u64::from(features);
         is_contained || is_within || capped >= SPREAD + SPREAD_SHARE * stored
     }
 }
@@ -88,6 +95,11 @@ mod tests {
         assert!(!report.is_matched_by([1, 1, 1, 1], 6));
         let report = Stored { by_quarter: [2, 1, 1, 1], features: 5 };
         assert!(!report.is_matched_by([2, 1, 1, 1], 5));
+    }
+
+    #[test]
+    fn a_message_without_features_is_within_nothing() {
+        assert!(!REPORT.is_matched_by([12, 12, 0, 0], 0));
     }
 
     #[test]

@@ -11,6 +11,9 @@ use super::fields::Encoding;
 /// A text with this many letters of base64 in a row, line ends aside, holds base64.
 const BASE64_RUN_MIN: usize = 180;
 
+/// Text has a blank at least this often.
+const BASE64_BYTES_PER_BLANK: usize = 100;
+
 /// The content behind the transfer encoding.
 pub(super) fn transfer(raw: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
     match encoding {
@@ -25,13 +28,32 @@ pub(super) fn transfer(raw: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
 pub(super) fn without_stray_base64<'m>(text: Cow<'m, str>, charset: Option<&str>) -> Cow<'m, str> {
     let Some(run) = base64_run(text.as_bytes()) else { return text };
     let decoded = base64(text.as_bytes().get(run.clone()).unwrap_or_default());
-    if decoded.iter().any(|&byte| byte < b'\t') {
+    if !is_text(&decoded) {
         return text;
     }
     let decoded =
         self::text(Cow::Owned(decoded), charset.filter(|name| !name.to_ascii_lowercase().starts_with("utf-16")));
     let around = |range: Range<usize>| text.get(range).unwrap_or_default();
     Cow::Owned([around(0..run.start), &decoded, around(run.end..text.len())].concat())
+}
+
+/// Whether decoded bytes read like text: no controls, and a blank now and then.
+fn is_text(bytes: &[u8]) -> bool {
+    let is_control = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\r' | b'\n');
+    let blanks = memchr::memchr_iter(b' ', bytes).count();
+    !bytes.iter().any(is_control) && blanks * BASE64_BYTES_PER_BLANK >= bytes.len()
+}
+
+/// Whether a run of letters has the look of base64 rather than of words: capitals, small letters and digits, in lines as
+/// long as the first, but for the last.
+fn looks_encoded(run: &[u8]) -> bool {
+    let has = |is: fn(&u8) -> bool| run.iter().any(is);
+    let mut lines = run.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let first = lines.next().map_or(0, <[u8]>::len);
+    let others: Vec<usize> = lines.map(<[u8]>::len).collect();
+    let are_even =
+        others.split_last().is_none_or(|(&last, middle)| last <= first && middle.iter().all(|&line| line == first));
+    has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit) && are_even
 }
 
 /// Where base64 stands among other text. Such a run has no blank, so only the places without one are looked at.
@@ -43,6 +65,7 @@ fn base64_run(bytes: &[u8]) -> Option<Range<usize>> {
         start = end + 1;
         if gap.len() >= BASE64_RUN_MIN
             && let Some(run) = base64_run_in(bytes, gap)
+            && looks_encoded(bytes.get(run.clone()).unwrap_or_default())
         {
             return Some(run);
         }
@@ -213,6 +236,8 @@ mod tests {
         assert_eq!(read(format!("Dear John,\n{encoded}\n-- footer")), format!("Dear John,\n{plain}-- footer"));
         let short = encoded.get(..104).unwrap().to_owned();
         assert_eq!(read(short.clone()), short);
+        let words = "Words\n0f\nmany\nlines\nwithout\nany\nblank\n".repeat(10);
+        assert_eq!(read(words.clone()), words);
         let picture = format!("iVBORw0KGgoAAAANSUhEUg{}", "AAAA".repeat(50));
         assert_eq!(read(picture.clone()), picture);
     }

@@ -6,7 +6,7 @@ use mail_parser::HeaderValue;
 use mail_parser::parsers::MessageStream;
 
 /// How much of a field is read. Real ones are shorter; a parameter list without end costs nothing.
-const FIELD_BYTES_MAX: usize = 4096;
+const FIELD_BYTES_MAX: usize = 32 * 1024;
 
 /// The header of a message or part, as received.
 #[derive(Clone, Copy, Debug)]
@@ -108,10 +108,14 @@ impl<'m> Fields<'m> {
     /// What the fields about content say; text without a field, as RFC 2045 has it.
     pub fn media_type(&self) -> MediaType {
         let mut media = MediaType::default();
+        let mut has_type = false;
         for (name, value) in self.iter() {
             let value = value.get(..FIELD_BYTES_MAX).unwrap_or(value);
             if name.eq_ignore_ascii_case(b"content-type") {
-                media.read_type(value);
+                // Of several, readers take the first.
+                if !std::mem::replace(&mut has_type, true) {
+                    media.read_type(value);
+                }
             } else if name.eq_ignore_ascii_case(b"content-disposition") {
                 media.is_attachment = value.trim_ascii_start().to_ascii_lowercase().starts_with(b"attachment");
             } else if name.eq_ignore_ascii_case(b"content-transfer-encoding") {
@@ -205,6 +209,7 @@ mod tests {
         assert_eq!((found.charset.as_deref(), found.boundary.as_deref()), (Some("UTF-8"), Some("x")));
         assert!(media("Content-Disposition: Attachment; filename=x\n\n").is_attachment);
         assert_eq!(media("\n"), MediaType::default());
+        assert!(media("Content-Type: text/plain\nContent-Type: application/pdf\n\n").is("text", Some("plain")));
     }
 
     #[test]

@@ -118,6 +118,7 @@ impl Page {
         let mut out = self.out;
         if !out.hidden.is_empty() && out.text.split_whitespace().take(VISIBLE_WORDS_MIN).count() < VISIBLE_WORDS_MIN {
             out.text.push_str(&std::mem::take(&mut out.hidden));
+            out.text.truncate(out.text.floor_char_boundary(self.limit));
         }
         out
     }
@@ -242,18 +243,25 @@ impl Page {
             let room = SHEET_BYTES_MAX.saturating_sub(self.sheet_bytes);
             self.sheet_bytes += text.len().min(room);
             self.sheet.read(prefix(text, room));
+            if let Some(page) = self.stack.first_mut() {
+                // Pages need not have a tag for their body.
+                page.look = Look::page().with(&self.sheet.style("body", "", ""));
+            }
             return;
         }
         if ["script", "title", "noframes", "noembed"].iter().any(|name| self.tag.is(name)) && self.is_raw() {
             return;
         }
-        let room = self.limit.saturating_sub(self.out.text.len() + self.out.hidden.len());
-        let text = prefix(text, room);
+        // Each has a limit of its own, so that what is hidden takes no room from what shows.
+        let room = |taken: &String| self.limit.saturating_sub(taken.len());
         if self.stack.last().is_none_or(|open| open.look.is_visible()) {
-            self.show(text);
-        } else if !text.is_empty() {
-            self.out.hidden.push_str(text);
-            self.out.hidden.push('\n');
+            self.show(prefix(text, room(&self.out.text)));
+        } else {
+            let text = prefix(text, room(&self.out.hidden));
+            if !text.is_empty() {
+                self.out.hidden.push_str(text);
+                self.out.hidden.push('\n');
+            }
         }
     }
 
@@ -283,7 +291,9 @@ impl Page {
     }
 
     fn link(&mut self, value: &[u8]) {
-        if self.out.links.len() < LINKS_MAX && value.len() <= LINK_BYTES_MAX {
+        // Pictures in the page itself lead nowhere.
+        let is_absolute = memchr::memchr(b':', value).is_some();
+        if is_absolute && self.out.links.len() < LINKS_MAX && value.len() <= LINK_BYTES_MAX {
             self.out.links.push(String::from_utf8_lossy(value).into_owned());
         }
     }
@@ -515,10 +525,7 @@ mod tests {
 
     #[test]
     fn links_are_found() {
-        assert_eq!(
-            render("<a href='http://a.example/'>a</a><img src=b.png>", 1000).links,
-            ["http://a.example/", "b.png"]
-        );
+        assert_eq!(render("<a href='http://a.example/'>a</a><img src=b.png>", 1000).links, ["http://a.example/"]);
     }
 
     #[test]

@@ -49,7 +49,11 @@ const NAMED: [(&str, Rgb); 24] = [
 /// How text is shown where we are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    is_hidden: bool,
+    /// Nothing within can undo it.
+    is_gone: bool,
+    /// An element within may be visible, or larger, again.
+    is_invisible: bool,
+    is_tiny: bool,
     colour: Rgb,
     /// `None` behind a picture, which may be of any colour.
     background: Option<Rgb>,
@@ -59,6 +63,8 @@ pub(super) struct Look {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Style {
     hides: Option<bool>,
+    is_invisible: Option<bool>,
+    is_tiny: Option<bool>,
     colour: Option<Rgb>,
     background: Option<Option<Rgb>>,
     /// Content beyond the box is cut off, and the box has no room.
@@ -77,20 +83,22 @@ pub(super) struct Sheet {
 impl Look {
     /// Black on white.
     pub(super) fn page() -> Self {
-        Self { is_hidden: false, colour: [0; 3], background: Some([255; 3]) }
+        Self { is_gone: false, is_invisible: false, is_tiny: false, colour: [0; 3], background: Some([255; 3]) }
     }
 
     /// Whether text can be seen.
     pub(super) fn is_visible(&self) -> bool {
         let is_lost =
             self.background.is_some_and(|background| distance(self.colour, background) <= COLOUR_DISTANCE_MIN);
-        !self.is_hidden && !is_lost
+        !(self.is_gone || self.is_invisible || self.is_tiny || is_lost)
     }
 
     /// The look of an element within this one.
     pub(super) fn with(self, style: &Style) -> Self {
         Self {
-            is_hidden: self.is_hidden || style.is_hidden(),
+            is_gone: self.is_gone || style.is_gone(),
+            is_invisible: style.is_invisible.unwrap_or(self.is_invisible),
+            is_tiny: style.is_tiny.unwrap_or(self.is_tiny),
             colour: style.colour.unwrap_or(self.colour),
             background: style.background.unwrap_or(self.background),
         }
@@ -113,6 +121,8 @@ impl Style {
     /// Adds another, which comes later and wins.
     pub(super) fn add(&mut self, later: &Self) {
         self.hides = later.hides.or(self.hides);
+        self.is_invisible = later.is_invisible.or(self.is_invisible);
+        self.is_tiny = later.is_tiny.or(self.is_tiny);
         self.colour = later.colour.or(self.colour);
         self.background = later.background.or(self.background);
         self.is_clipped |= later.is_clipped;
@@ -143,7 +153,7 @@ impl Style {
         self.hides = self.hides.or(Some(true));
     }
 
-    fn is_hidden(&self) -> bool {
+    fn is_gone(&self) -> bool {
         self.hides == Some(true) || (self.is_clipped && self.has_no_room) || (self.is_out_of_flow && self.is_far_away)
     }
 
@@ -152,12 +162,10 @@ impl Style {
         let says = |word: &str| value.eq_ignore_ascii_case(word);
         if is("display") {
             self.hides = Some(says("none"));
-        } else if (is("visibility") && (says("hidden") || says("collapse"))) || (is("mso-hide") && says("all")) {
-            self.hides = Some(true);
+        } else if is("visibility") {
+            self.is_invisible = Some(says("hidden") || says("collapse"));
         } else if is("font-size") || is("font") {
-            if font_pixels(value).is_some_and(|pixels| pixels < FONT_PIXELS_MIN) {
-                self.hides = Some(true);
-            }
+            self.is_tiny = font_pixels(value).map(|pixels| pixels < FONT_PIXELS_MIN).or(self.is_tiny);
         } else if is("opacity") {
             if number(value).is_some_and(|(share, _)| share <= 0.05) {
                 self.hides = Some(true);
@@ -191,7 +199,7 @@ impl Style {
             self.has_no_room |= pixels().is_some_and(|pixels| pixels <= 1.0);
         } else if is("line-height") {
             if number(value).is_some_and(|(lines, _)| lines == 0.0) {
-                self.hides = Some(true);
+                self.is_tiny = Some(true);
             }
         } else if is("text-indent") {
             if pixels().is_some_and(|pixels| pixels <= -500.0) {
@@ -208,18 +216,26 @@ impl Style {
 }
 
 impl Sheet {
-    /// Adds the rules of a style sheet.
+    /// Adds the rules of a style sheet. Those within another, such as `@media print { … }`, hold on some readers' devices
+    /// only and are left out.
     pub(super) fn read(&mut self, sheet: &str) {
         let sheet = without_comments(&sheet.to_ascii_lowercase());
-        for block in sheet.split('}') {
-            let Some((before, declarations)) = block.rsplit_once('{') else { continue };
-            // What is left of an enclosing block, such as `@media print {`, is not ours to judge: rules apply.
-            let selectors = before.rsplit_once('{').map_or(before, |(_, inner)| inner);
-            let style = Style::read(declarations);
-            for selector in selectors.split(',').map(str::trim).filter(|selector| is_simple(selector)) {
-                if self.rules.len() < RULES_MAX {
-                    self.rules.entry(selector.into()).or_default().add(&style);
-                }
+        let mut rest = sheet.as_str();
+        while let Some((prelude, block)) = rest.split_once('{') {
+            if prelude.trim_start().starts_with('@') {
+                rest = behind_block(block);
+                continue;
+            }
+            let (declarations, behind) = block.split_once('}').unwrap_or((block, ""));
+            rest = behind;
+            self.add(prelude, &Style::read(declarations));
+        }
+    }
+
+    fn add(&mut self, selectors: &str, style: &Style) {
+        for selector in selectors.split(',').map(str::trim).filter(|selector| is_simple(selector)) {
+            if self.rules.len() < RULES_MAX {
+                self.rules.entry(selector.into()).or_default().add(style);
             }
         }
     }
@@ -248,6 +264,20 @@ impl Sheet {
         }
         style
     }
+}
+
+/// What follows a block, from behind its opening bracket on.
+fn behind_block(block: &str) -> &str {
+    let mut depth = 1;
+    for (at, byte) in block.bytes().enumerate() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' if depth == 1 => return block.get(at + 1..).unwrap_or_default(),
+            b'}' => depth -= 1,
+            _ => {}
+        }
+    }
+    ""
 }
 
 fn without_comments(sheet: &str) -> String {
@@ -342,7 +372,6 @@ mod tests {
             "position:absolute;left:-9999px",
             "text-indent:-9999px",
             "line-height:0",
-            "mso-hide:all",
             "clip-path: inset(100%)",
             "background:#000",
         ] {
@@ -371,15 +400,30 @@ mod tests {
     }
 
     #[test]
+    fn what_an_element_within_can_undo() {
+        let within =
+            |outer: &str, inner: &str| Look::page().with(&Style::read(outer)).with(&Style::read(inner)).is_visible();
+        assert!(within("font-size:0", "font-size:14px"));
+        assert!(within("visibility:hidden", "visibility:visible"));
+        assert!(!within("display:none", "display:block"));
+        assert!(!within("font-size:0", "color:red"));
+    }
+
+    #[test]
     fn rules_of_a_sheet_reach_their_elements() {
         let mut sheet = Sheet::default();
-        sheet.read("/* .a{} */ .pre, #x { display:none } @media all { span.y { font-size:0 } } p > b { display:none }");
-        let hides = |name, class, id| sheet.style(name, class, id).is_hidden();
+        sheet.read(
+            "/* .a{} */ .pre, #x { display:none } @media print { .z{display:none} .w{display:none} } \
+             span.y { display:none } p > b { display:none } .z2{display:none",
+        );
+        let hides = |name, class, id| sheet.style(name, class, id).is_gone();
         assert!(hides("div", "other pre", ""));
         assert!(hides("div", "", "x"));
         assert!(hides("span", "y", ""));
         assert!(!hides("div", "y", ""));
         assert!(!hides("b", "", ""));
         assert!(!hides("a", "a", ""));
+        assert!(!hides("i", "z", "") && !hides("i", "w", ""));
+        assert!(hides("i", "z2", ""));
     }
 }
