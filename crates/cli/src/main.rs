@@ -51,7 +51,7 @@ fn run() -> Result<ExitCode, Failure> {
     match parse()?.verb {
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),
-        Verb::Match(arguments) => matching::run(&arguments, output).map(|()| ExitCode::SUCCESS),
+        Verb::Match(arguments) => matching::run(&arguments, output),
         Verb::Sign(arguments) => sign::run(&arguments, output),
         Verb::Simulate(arguments) => simulate::run(&arguments, output),
     }

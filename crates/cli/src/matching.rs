@@ -5,8 +5,8 @@
 use std::fs;
 use std::io::{BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use anyhow::Context as _;
 use bruit_engine::replicas::{Replicas, Scratch};
 use bruit_filters::FingerprintKey;
 use bruit_filters::owners::Owner;
@@ -18,6 +18,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::mailbox::MESSAGE_BYTES_MAX;
 use crate::progress;
+use crate::sign::complain;
 
 /// The longest job file.
 const JOBS_BYTES_MAX: u64 = 256 << 20;
@@ -27,13 +28,15 @@ JOBS has a line for each message, an action and a path with a tab between, done 
   report   spam that was reported
   ham      good mail; what two different ones say does not count any more
   revoke   a message that is good after all; nothing of it counts any more
-  query    which reports is this a near replica of? Answered by a line: the path, a tab, and the paths of the
-           reports with commas between
+  query    which reports is this a near replica of? Answered by a line: the path,
+           a tab, and the paths of the reports with commas between
+A message that cannot be read is told on standard error and left out; the exit code is
+then 2. Paths with commas can be told apart with --json.
 
 Examples:
   bruit match jobs.tsv                               answers for every query line
-  bruit match --pairs pairs.tsv                      for lines of two paths: 1 if the second would match a report of the
-                                                     first, else 0
+  bruit match --pairs pairs.tsv                      for lines of two paths: 1 if the second
+                                                     would match a report of the first, else 0
   printf 'report\\tspam.eml\\nquery\\tnew.eml\\n' | bruit match -";
 
 /// What `bruit match` is asked.
@@ -76,16 +79,18 @@ enum Action {
     Query,
 }
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let text = read_jobs(&arguments.jobs)?;
     let output = &mut BufWriter::new(output);
     let key = FingerprintKey::new(arguments.key.unwrap_or_default());
-    if arguments.pairs {
+    let code = if arguments.pairs {
         answer_pairs(&parse_pairs(&text)?, &key, arguments, output)?;
+        ExitCode::SUCCESS
     } else {
-        answer_jobs(&parse_jobs(&text)?, key, arguments, output)?;
-    }
-    Ok(output.flush()?)
+        answer_jobs(&parse_jobs(&text)?, key, arguments, output)?
+    };
+    output.flush()?;
+    Ok(code)
 }
 
 fn answer_jobs(
@@ -93,14 +98,23 @@ fn answer_jobs(
     key: FingerprintKey,
     arguments: &Arguments,
     output: &mut impl Write,
-) -> Result<(), Failure> {
+) -> Result<ExitCode, Failure> {
     let count = |action: Action| jobs.iter().filter(|job| job.action == action).count() as u64;
     let mut replicas = Replicas::new(key, count(Action::Report), count(Action::Ham) + count(Action::Revoke));
     let mut reports: Vec<(Owner, &str)> = Vec::new();
     let mut scratch = Scratch::default();
     let bar = progress::of_messages(jobs.len() as u64);
+    let mut code = ExitCode::SUCCESS;
     for job in jobs {
-        let features = read_features(Path::new(job.path))?;
+        bar.inc(1);
+        let features = match read_features(Path::new(job.path)) {
+            Ok(features) => features,
+            Err(fault) => {
+                code = ExitCode::from(2);
+                bar.suspend(|| complain(&fault));
+                continue;
+            }
+        };
         match job.action {
             Action::Report => reports.push((replicas.report(&features), job.path)),
             // There is room for all of them.
@@ -112,13 +126,12 @@ fn answer_jobs(
                 answer_query(job.path, &paths, arguments.json, output)?;
             }
         }
-        bar.inc(1);
     }
     bar.finish_and_clear();
     if arguments.summary {
         summarise(&replicas, &reports);
     }
-    Ok(())
+    Ok(code)
 }
 
 /// The path under which an owner was reported. Owners are numbered in order.
@@ -161,8 +174,10 @@ fn answer_pairs(
     let bar = progress::of_messages(pairs.len() as u64);
     for (report, query) in pairs {
         let mut replicas = Replicas::new(key.clone(), 1, 0);
-        replicas.report(&read_features(Path::new(report))?);
-        let is_matched = !replicas.check(&read_features(Path::new(query))?, &mut scratch).is_empty();
+        // An answer left out would put all that follow on the wrong line.
+        let read = |path: &str| read_features(Path::new(path)).map_err(Failure::BadInput);
+        replicas.report(&read(report)?);
+        let is_matched = !replicas.check(&read(query)?, &mut scratch).is_empty();
         if arguments.json {
             writeln!(output, "{}", json!({ "report": report, "query": query, "matched": is_matched }))?;
         } else {
@@ -174,16 +189,17 @@ fn answer_pairs(
     Ok(())
 }
 
-fn read_features(path: &Path) -> Result<Features, Failure> {
+/// The features of a message, or what is wrong with it.
+fn read_features(path: &Path) -> Result<Features, String> {
     let mut raw = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut raw));
-    read.with_context(|| format!("failed to read the message {}", path.display())).map_err(Failure::Other)?;
+    read.map_err(|error| format!("failed to read the message {}: {error}", path.display()))?;
     if raw.len() > MESSAGE_BYTES_MAX {
-        return Err(Failure::BadInput(format!(
-            "{} has more than {} MiB, the most a message may have",
+        return Err(format!(
+            "{}: longer than {} MiB, which is the most that is read",
             path.display(),
             MESSAGE_BYTES_MAX >> 20
-        )));
+        ));
     }
     Ok(Features::of(&Reading::of(&Message::read(&raw))))
 }

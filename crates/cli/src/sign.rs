@@ -119,7 +119,7 @@ fn print(
 }
 
 /// Tells of one input that is left out. Nobody is left to tell if this fails too.
-fn complain(line: &str) {
+pub(crate) fn complain(line: &str) {
     let _ = writeln!(io::stderr().lock(), "bruit: {}", text::printable(line));
 }
 

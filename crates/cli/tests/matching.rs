@@ -97,10 +97,14 @@ fn bad_jobs_are_refused_by_their_line() {
 }
 
 #[test]
-fn a_message_that_cannot_be_read_is_named() {
-    let folder = Folder::new();
-    let jobs = jobs(&folder, &[("report", "no such message")]);
-    let output = bruit(&["match", &jobs]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("no such message"));
+fn a_message_that_cannot_be_read_is_named_and_the_rest_is_answered() {
+    let (folder, [spam, replica, _]) = messages();
+    let lines = jobs(&folder, &[("report", &spam), ("query", "no such\u{1b}[31m message"), ("query", &replica)]);
+    let output = bruit(&["match", &lines]);
+    assert_eq!(output.status.code(), Some(2));
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(complaint.contains("no such") && !complaint.contains('\u{1b}'), "{complaint}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{replica}\t{spam}\n"));
+    let pairs = jobs(&folder, &[(&spam, "no such message")]);
+    assert!(refused(&["match", "--pairs", &pairs]).contains("no such message"));
 }

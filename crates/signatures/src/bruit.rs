@@ -29,8 +29,10 @@ pub const PAIR_DISTANCE_MAX: usize = 3;
 /// A message with fewer pairs of words is also known by where its links lead.
 pub const PAIRS_ENOUGH: usize = 12;
 
-/// Quoted lines count if they are this share of a message that does not say whom it quotes.
+/// Quoted lines count if they are this share of a message that does not say whom it quotes, or adds fewer words than any
+/// reply.
 const QUOTED_PERCENT_MIN: usize = 90;
+const REPLY_WORDS_MIN: usize = 4;
 
 /// A message with fewer features that a report may keep gets a number for its whole: some, or all, of them may be too
 /// common to be kept.
@@ -132,12 +134,13 @@ fn counts(kind: Kind, counts_quoted: bool) -> bool {
     kind == Kind::Body || (counts_quoted && kind == Kind::Quoted)
 }
 
-/// Whether quoted lines are all there is, without anyone being quoted.
+/// Whether quoted lines are nearly all there is, without anyone being quoted or anything being said about it.
 fn counts_quoted(lines: &[Line<'_>]) -> bool {
     let count = |kind: Kind| lines.iter().filter(|line| line.kind == kind).map(|line| line.words.len()).sum::<usize>();
     let (body, quoted) = (count(Kind::Body), count(Kind::Quoted));
     let is_attributed = lines.iter().any(|line| line.kind == Kind::Attribution);
-    quoted > 0 && quoted * 100 >= (body + quoted) * QUOTED_PERCENT_MIN && !is_attributed
+    let is_most = quoted * 100 >= (body + quoted) * QUOTED_PERCENT_MIN;
+    quoted > 0 && is_most && (!is_attributed || body < REPLY_WORDS_MIN)
 }
 
 fn pairs(words: &[u64]) -> Vec<u64> {

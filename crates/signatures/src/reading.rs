@@ -10,8 +10,14 @@ use std::borrow::Cow;
 
 use crate::message::{Entity, MediaType, Message, Part};
 
-/// Text beyond this many bytes is not read.
+/// Text beyond this many bytes is not read, not counting blanks in a row and what has no width.
 pub const TEXT_BYTES_MAX: usize = 256 * 1024;
+
+/// Text beyond this many bytes is not read, whatever it consists of.
+const RAW_TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Of blanks and line ends in a row, so many are kept when there is too much text.
+const BLANKS_KEPT: usize = 3;
 
 /// Most links of a message, and the longest.
 pub const LINKS_MAX: usize = 256;
@@ -30,20 +36,27 @@ pub struct Reading {
     pub hidden: String,
     /// The targets of links and pictures, as written. Those in plain text are in the text.
     pub links: Vec<String>,
+    /// Whether there was more text than is read.
+    pub is_cut: bool,
 }
 
 impl Reading {
     /// Reads a message.
     pub fn of(message: &Message<'_>) -> Self {
         let mut reading = entity(&message.body);
-        reading.text.truncate(reading.text.floor_char_boundary(TEXT_BYTES_MAX));
+        if reading.text.len() > TEXT_BYTES_MAX {
+            reading.is_cut |= reading.text.len() >= RAW_TEXT_BYTES_MAX;
+            reading.text = compact(&reading.text);
+            reading.is_cut |= reading.text.len() > TEXT_BYTES_MAX;
+            reading.text.truncate(reading.text.floor_char_boundary(TEXT_BYTES_MAX));
+        }
         reading
     }
 
     fn add(&mut self, other: Self) {
         if self.text.is_empty() {
             self.text = other.text;
-        } else if !other.text.is_empty() && self.text.len() < TEXT_BYTES_MAX {
+        } else if !other.text.is_empty() && self.text.len() < RAW_TEXT_BYTES_MAX {
             self.text.push('\n');
             self.text.push_str(&other.text);
         }
@@ -91,8 +104,11 @@ fn part(part: &Part<'_>) -> Reading {
         return page(&text);
     }
     let text = match text {
-        Cow::Borrowed(text) => text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default().to_owned(),
-        Cow::Owned(text) => text,
+        Cow::Borrowed(text) => text.get(..text.floor_char_boundary(RAW_TEXT_BYTES_MAX)).unwrap_or_default().to_owned(),
+        Cow::Owned(mut text) => {
+            text.truncate(text.floor_char_boundary(RAW_TEXT_BYTES_MAX));
+            text
+        }
     };
     Reading { text, ..Reading::default() }
 }
@@ -104,13 +120,39 @@ fn is_shown(media: &MediaType) -> bool {
 
 /// A page; one whose text is again markup was escaped by mistake and is read as it was meant.
 fn page(html: &str) -> Reading {
-    let mut reading = render::render(html, TEXT_BYTES_MAX);
+    let mut reading = render::render(html, RAW_TEXT_BYTES_MAX);
     if is_markup(&reading.text) {
-        let inner = render::render(&reading.text, TEXT_BYTES_MAX);
+        let inner = render::render(&reading.text, RAW_TEXT_BYTES_MAX);
         reading.text = String::new();
         reading.add(inner);
     }
     reading
+}
+
+/// Text without what takes room and says nothing, so that nobody pushes text out of sight with it.
+fn compact(text: &str) -> String {
+    let mut out = String::with_capacity(TEXT_BYTES_MAX * 2);
+    let mut blanks = 0;
+    for char in text.chars().filter(|&char| !is_invisible(char)) {
+        blanks = if char.is_whitespace() { blanks + 1 } else { 0 };
+        if blanks <= BLANKS_KEPT {
+            out.push(char);
+        }
+        if out.len() > TEXT_BYTES_MAX {
+            break;
+        }
+    }
+    out
+}
+
+/// Characters of no width: controls, Unicode's property Default_Ignorable_Code_Point, and the spaces that are thinner than
+/// those between words.
+pub(crate) fn is_invisible(char: char) -> bool {
+    matches!(char,
+        '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{84}' | '\u{86}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}'
+        | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2006}'..='\u{200f}'
+        | '\u{202a}'..='\u{202f}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Whether text is HTML, whatever it is called: four tags or more of those that make up pages.
@@ -124,4 +166,49 @@ fn is_markup(text: &str) -> bool {
         ends && NAMES.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
     };
     memchr::memchr_iter(b'<', text.as_bytes()).filter(is_tag).take(4).count() == 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(message: &str) -> Reading {
+        Reading::of(&Message::read(message.as_bytes()))
+    }
+
+    #[test]
+    fn the_last_alternative_with_words_is_read() {
+        let alternatives = |first: &str, last: &str| {
+            format!(
+                "Content-Type: multipart/alternative; boundary=b\n\n--b\n\n{first}\n--b\nContent-Type: {last}\n--b--\n"
+            )
+        };
+        let words = "one two three four five six seven eight";
+        assert_eq!(read(&alternatives("plain", &format!("text/html\n\n<p>{words}"))).text.trim(), words);
+        assert_eq!(read(&alternatives(words, "text/html\n\n<img src=x>")).text, words);
+        assert_eq!(read(&alternatives(words, &format!("text/x-junk\n\n{words} junk"))).text, words);
+    }
+
+    #[test]
+    fn padding_pushes_no_text_out_of_sight() {
+        let text = "what the sender wants to be read";
+        let pages = [
+            format!("\n{}{text}", "\n".repeat(300_000)),
+            format!("\n{}{text}", " ".repeat(300_000)),
+            format!("Content-Type: text/html\n\n{}{text}", "<br>".repeat(300_000)),
+            format!("Content-Type: text/html\n\n{}{text}", "&zwnj;".repeat(100_000)),
+            format!("Content-Type: text/html\n\n<p style='display:none'>{}</p>{text}", "hidden ".repeat(50_000)),
+        ];
+        for page in pages {
+            let reading = read(&page);
+            assert!(reading.text.ends_with(text) && !reading.is_cut, "{}", page.get(..60).unwrap());
+        }
+    }
+
+    #[test]
+    fn text_is_cut_and_says_so() {
+        let reading = read(&format!("\n{}", "words ".repeat(100_000)));
+        assert!(reading.is_cut && reading.text.len() <= TEXT_BYTES_MAX);
+        assert!(!read("\nwords").is_cut);
+    }
 }

@@ -17,6 +17,8 @@ pub(super) struct Explained {
     parts: Vec<ExplainedPart>,
     /// Whether there are more parts than are read.
     is_cut: bool,
+    /// Whether there is more text than is read.
+    is_text_cut: bool,
     /// The lines that near replicas are known by.
     lines: Option<Explanation>,
     hidden: String,
@@ -44,6 +46,7 @@ impl Explained {
         Self {
             parts: message.parts().into_iter().map(ExplainedPart::of).collect(),
             is_cut: message.is_cut,
+            is_text_cut: reading.is_cut,
             lines: wanted.bruit.then(|| Explanation::of(&reading)),
             hidden: reading.hidden,
             pyzor,
@@ -74,13 +77,17 @@ impl Explained {
         for (at, part) in self.parts.iter().enumerate() {
             writeln!(output, "    {at:>3}  {}", part.shown())?;
         }
-        if self.is_cut { writeln!(output, "    and more, which are not read") } else { Ok(()) }
+        if self.is_cut {
+            writeln!(output, "    and more, which are not read")?;
+        }
+        if self.is_text_cut { writeln!(output, "    and more text than is read") } else { Ok(()) }
     }
 
     pub(super) fn json(&self) -> Value {
         let mut value = json!({
             "parts": self.parts.iter().map(ExplainedPart::json).collect::<Vec<_>>(),
             "is_cut": self.is_cut,
+            "is_text_cut": self.is_text_cut,
             "hidden": self.hidden,
         });
         if let Some(lines) = &self.lines {

@@ -5,6 +5,8 @@
 
 use decancer::Translation;
 
+use crate::reading::is_invisible;
+
 /// The folded form of a text.
 pub(super) fn folded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -56,15 +58,6 @@ fn fold_char(char: char, out: &mut String) {
             Translation::None => {}
         },
     }
-}
-
-/// Characters of no width: controls, and Unicode's property Default_Ignorable_Code_Point.
-fn is_invisible(char: char) -> bool {
-    matches!(char,
-        '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]

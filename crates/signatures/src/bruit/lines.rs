@@ -351,6 +351,8 @@ mod tests {
             kinds("Ce message est confidentiel et réservé à son destinataire.\nEn cas d'erreur, prière de détruire"),
             "--"
         );
+        assert_eq!(kinds("Este mensaje es confidencial y para su destinatario.\nQueda prohibida su divulgación"), "--");
+        assert_eq!(kinds("Geschäftsführer: A. Schmidt\nAmtsgericht Musterstadt, HRB 1234"), "--");
         assert_eq!(kinds("This offer is strictly confidential, dear friend"), "B");
     }
 

@@ -48,10 +48,16 @@ const DISCLAIMER_WORDS: &str = "confidential confidentiality intended recipient 
     entity notify delete destroy disclose disclosure disclosing disclosed disseminate dissemination unauthorised unauthorized \
     prohibited views opinions necessarily represent reflect virus viruses liability liable privileged privilege environment \
     printing copying sender unlawful error \
-    vertraulich vertrauliche vertraulichen empfaenger empfanger irrtumlich irrtumlicherweise unbefugte vernichten weitergabe \
-    absender haftung confidentiel confidentielle confidentiels destinataire destinataires erreur divulgation expediteur \
-    detruire confidencial confidenciales destinatario destinatarios prohibida notifique remitente riservato riservate \
-    vertrouwelijk geadresseerde afzender";
+    vertraulich vertrauliche vertraulichen vertraulichkeit empfaenger empfanger irrtumlich irrtumlicherweise unbefugte \
+    unbefugt unerlaubte vernichten weitergabe absender haftung geschaftsfuhrer geschaeftsfuehrer handelsregister \
+    registergericht amtsgericht aufsichtsrat vorstand hrb \
+    confidentiel confidentielle confidentiels confidentielles confidentialite destinataire destinataires erreur divulgation \
+    diffusion expediteur detruire interdite interdit responsabilite siret capital \
+    confidencial confidenciales confidencialidad destinatario destinatarios prohibida prohibido notifique remitente \
+    divulgacion elimine destruya comunique riservato riservate riservata riservati mittente errore distruggere cancellare \
+    vietata vietato divulgazione remetente proibida proibido divulgacao apague elimine \
+    vertrouwelijk vertrouwelijke geadresseerde afzender bestemd vernietigen aansprakelijk aansprakelijkheid openbaarmaking \
+    poufna poufne poufnosc adresata adresatem nadawce nadawcy zabronione zabroniona rozpowszechnianie";
 
 const GREETING_WORDS: &str = "dear hello hi hey greetings hallo bonjour cher chere hola estimado estimada querido ciao gentile \
     salve liebe lieber sehr beste geachte hej ola caro prezado";
