@@ -24,8 +24,11 @@ const REPLICAS: &str = "BRUIT_REPLICAS";
 /// Which features a report keeps depends on the key of the realm: the figures are means over this many.
 const KEYS: u8 = 8;
 
+/// Messages of fewer words than this are told apart.
+const SHORT_WORDS: usize = 50;
+
 /// The classes of attacks: the letter their names begin with, and the least share to be found.
-const CLASSES: [(&str, &str, f64); 7] = [
+const CLASSES: [(&str, &str, f64); 8] = [
     ("a", "random addition", 0.99),
     ("b", "dictionary substitution", 0.96),
     ("c", "perceptive substitution", 0.98),
@@ -33,6 +36,7 @@ const CLASSES: [(&str, &str, f64); 7] = [
     ("e", "re-encoding", 0.999),
     ("f", "combination", 0.90),
     ("natural", "natural replicas", 0.99),
+    ("short bases", "all attacks on messages of fewer than 50 words", 0.90),
 ];
 
 /// Pairs that are no replicas, and the largest share that may be taken for one.
@@ -90,6 +94,8 @@ struct Bench {
     ham: Vec<String>,
     /// File, base and class.
     replicas: Vec<(String, String, String)>,
+    /// How many words a reader sees of each report.
+    words: HashMap<String, usize>,
     /// Report, query and kind.
     pairs: Vec<(String, String, String)>,
 }
@@ -122,8 +128,14 @@ impl Bench {
         replicas.extend(rows("natural.jsonl")?.iter().map(replica));
         let pair = |row: &Value| (text(row, "a"), text(row, "b"), text(row, "kind"));
         let pairs: Vec<_> = rows("negpairs.jsonl")?.iter().map(pair).collect();
-        let mut found =
-            Self { features: HashMap::new(), reports: lines("reports.txt")?, ham: lines("ham.txt")?, replicas, pairs };
+        let mut found = Self {
+            features: HashMap::new(),
+            words: HashMap::new(),
+            reports: lines("reports.txt")?,
+            ham: lines("ham.txt")?,
+            replicas,
+            pairs,
+        };
         found.read_features(corpus, bench)?;
         Ok(found)
     }
@@ -134,7 +146,9 @@ impl Bench {
         for name in self.reports.iter().chain(&self.ham).chain(of_replicas).chain(of_pairs) {
             if !self.features.contains_key(name) {
                 let path = name.strip_prefix("out:").map_or_else(|| corpus.join(name), |name| bench.join(name));
-                self.features.insert(name.clone(), Features::of(&Reading::of(&Message::read(&fs::read(path)?))));
+                let reading = Reading::of(&Message::read(&fs::read(path)?));
+                self.words.insert(name.clone(), reading.text.split_whitespace().count());
+                self.features.insert(name.clone(), Features::of(&reading));
             }
         }
         Ok(())
@@ -150,7 +164,11 @@ impl Bench {
         let mut scratch = Scratch::default();
         for (file, base, class) in &self.replicas {
             let matched = replicas.check(&self.features[file], &mut scratch);
-            found.add(class, owners.get(base.as_str()).is_some_and(|owner| matched.contains(owner)));
+            let is_found = owners.get(base.as_str()).is_some_and(|owner| matched.contains(owner));
+            found.add(class, is_found);
+            if class != "natural" && self.words.get(base).is_some_and(|&words| words < SHORT_WORDS) {
+                found.add("short bases", is_found);
+            }
         }
         for name in &self.ham {
             found.add("ham", !replicas.check(&self.features[name], &mut scratch).is_empty());
@@ -186,8 +204,8 @@ impl Bench {
             features.insert(names[1].clone(), without(query, &[report, query]));
             pairs.push((names[0].clone(), names[1].clone(), kind.clone()));
         }
-        let (reports, replicas) = (self.reports.clone(), self.replicas.clone());
-        Self { features, reports, ham: Vec::new(), replicas, pairs }.run(key)
+        let (reports, replicas, words) = (self.reports.clone(), self.replicas.clone(), self.words.clone());
+        Self { features, words, reports, ham: Vec::new(), replicas, pairs }.run(key)
     }
 
     fn run_pairs(&self, key: &FingerprintKey) -> Counts {

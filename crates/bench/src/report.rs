@@ -72,7 +72,7 @@ impl Report {
         if !self.json {
             let Figure { name, value, note, .. } = &figure;
             let (target, verdict) = (figure.target_text(), figure.verdict());
-            let digits = if value.abs() < 0.1 { 4 } else { 3 };
+            let digits = if value.abs() < 0.1 || (0.99..1.0).contains(value) { 4 } else { 3 };
             writeln!(io::stdout(), "| {name} | {value:.digits$} | {target} | {verdict} | {note} |")?;
         }
         self.figures.push(figure);
