@@ -39,9 +39,10 @@ pub const CHECKED_MAX: usize = 8_192;
 /// vote per report on average, an ordinary one (300 features) 0.04.
 pub const REPORTS_MIN: u64 = 1_024;
 
-/// Good messages are taken to have this many features each, and the filters of their features this false positive rate: a
-/// feature wrongly taken for theirs is one of many.
-const GOOD_FEATURES: u64 = 512;
+/// At most this many features of a good message are learnt.
+pub const GOOD_FEATURES: u64 = 512;
+
+/// The false positive rate of the filters of good mail when they are full: a feature wrongly taken for theirs is one of many.
 const GOOD_RATE: f64 = 0.01;
 
 const _: () = assert!(PARTS == QUARTERS, "a slot says in which quarter its feature lies");
