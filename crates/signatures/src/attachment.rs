@@ -3,35 +3,17 @@
 //! The signature is the SHA-256 of the decoded content, as `sha256sum` prints it of the saved file, so that it can be
 //! looked up elsewhere. An empty part has none.
 
-use std::fmt;
-
 use sha2::{Digest, Sha256};
 
-use crate::hex;
 use crate::message::Message;
-
-/// The SHA-256 of a decoded part.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AttachmentSignature(pub [u8; 32]);
+use crate::sha256::Sha256Signature;
 
 /// Signs the attachments of a message, each with the index of its part.
-pub fn sign(message: &Message<'_>) -> Vec<(usize, AttachmentSignature)> {
+pub fn sign(message: &Message<'_>) -> Vec<(usize, Sha256Signature)> {
     let parts = message.parts().into_iter().enumerate();
     let files = parts.filter(|(_, part)| part.media.is_attachment || !part.media.is("text", None));
     let contents = files.map(|(index, part)| (index, part.bytes())).filter(|(_, bytes)| !bytes.is_empty());
-    contents.map(|(index, bytes)| (index, AttachmentSignature(Sha256::digest(&bytes).into()))).collect()
-}
-
-impl fmt::Display for AttachmentSignature {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex::write(out, &self.0)
-    }
-}
-
-impl fmt::Debug for AttachmentSignature {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "AttachmentSignature({self})")
-    }
+    contents.map(|(index, bytes)| (index, Sha256Signature(Sha256::digest(&bytes).into()))).collect()
 }
 
 #[cfg(test)]

@@ -3,19 +3,13 @@
 //! Letters are kept as they are, case and accents too; only white space is folded, so that re-encoding, re-wrapping and the
 //! way from plain text to HTML change nothing. A message without text has no signature: it would be that of too many.
 
-use std::fmt;
-
 use sha2::{Digest, Sha256};
 
-use crate::hex;
 use crate::reading::Reading;
-
-/// The SHA-256 of a text, words joined by single blanks.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ExactSignature(pub [u8; 32]);
+use crate::sha256::Sha256Signature;
 
 /// Signs what a reader sees.
-pub fn sign(reading: &Reading) -> Option<ExactSignature> {
+pub fn sign(reading: &Reading) -> Option<Sha256Signature> {
     let mut words = reading.text.split_whitespace();
     let mut text = String::with_capacity(reading.text.len());
     text.push_str(words.next()?);
@@ -23,19 +17,7 @@ pub fn sign(reading: &Reading) -> Option<ExactSignature> {
         text.push(' ');
         text.push_str(word);
     }
-    Some(ExactSignature(Sha256::digest(text).into()))
-}
-
-impl fmt::Display for ExactSignature {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex::write(out, &self.0)
-    }
-}
-
-impl fmt::Debug for ExactSignature {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "ExactSignature({self})")
-    }
+    Some(Sha256Signature(Sha256::digest(text).into()))
 }
 
 #[cfg(test)]

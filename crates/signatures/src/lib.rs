@@ -16,6 +16,10 @@ pub mod pyzor;
 pub mod razor;
 pub mod reading;
 mod scheme;
+mod sha256;
+mod transfer;
 pub mod url;
 
 pub use scheme::{Context, Scheme, Signature, Signed, Wanted, sign};
+pub use sha256::Sha256Signature;
+pub use transfer::Encoding;

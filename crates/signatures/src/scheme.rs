@@ -82,7 +82,7 @@ pub struct Context<'c> {
 /// What was computed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signed {
-    /// In the order of [`Scheme`], and of the message within.
+    /// Scheme by scheme, and in the order of the message within.
     pub signatures: Vec<Signature>,
     /// What the signatures of links are of, in their order.
     pub links: Vec<Link>,
@@ -195,6 +195,7 @@ impl Signature {
     pub const BYTES_MAX: usize = 32;
 
     fn new(scheme: Scheme, part: Option<u32>, value: &[u8]) -> Self {
+        debug_assert!(value.len() <= Self::BYTES_MAX, "no scheme has longer signatures");
         let mut bytes = [0; Self::BYTES_MAX];
         let length = value.len().min(Self::BYTES_MAX);
         bytes.iter_mut().zip(value).for_each(|(byte, value)| *byte = *value);

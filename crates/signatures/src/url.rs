@@ -9,8 +9,8 @@ use std::net::Ipv4Addr;
 
 use sha2::{Digest, Sha256};
 
-use crate::hex;
 use crate::reading::{LINK_BYTES_MAX, LINKS_MAX, Reading};
+use crate::sha256::Sha256Signature;
 
 /// A link of a message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,10 +20,6 @@ pub struct Link {
     /// The path, with its leading slash.
     pub path: String,
 }
-
-/// What is compared of a link: the SHA-256 of host and path.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UrlSignature(pub [u8; 32]);
 
 impl Link {
     /// Reads an address as it stands in a text or page; `None` unless it leads to a host by HTTP or FTP.
@@ -68,11 +64,11 @@ impl Link {
     }
 
     /// What is compared.
-    pub fn signature(&self) -> UrlSignature {
+    pub fn signature(&self) -> Sha256Signature {
         let mut hasher = Sha256::new();
         hasher.update(self.host.as_bytes());
         hasher.update(self.path.as_bytes());
-        UrlSignature(hasher.finalize().into())
+        Sha256Signature(hasher.finalize().into())
     }
 }
 
@@ -158,18 +154,6 @@ fn escaped(digits: &[u8]) -> Option<char> {
 impl fmt::Display for Link {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}{}", self.host, self.path)
-    }
-}
-
-impl fmt::Display for UrlSignature {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex::write(out, &self.0)
-    }
-}
-
-impl fmt::Debug for UrlSignature {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "UrlSignature({self})")
     }
 }
 

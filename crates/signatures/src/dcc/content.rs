@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use memchr::memmem;
 
 use super::fields::{is_blank_line, last_values, lines};
-use super::transfer::Encoding;
+use super::transfer;
+use crate::transfer::Encoding;
 
 /// How many multiparts may lie inside each other. The boundaries of deeper ones are content.
 pub const NESTING_MAX: usize = 20;
@@ -136,7 +137,7 @@ impl<'a> Iterator for Segments<'a> {
             }
             (length, _) => {
                 let content = self.take(length);
-                Some(Segment::Content(self.encoding.decode(content)))
+                Some(Segment::Content(transfer::decode(content, self.encoding)))
             }
         }
     }

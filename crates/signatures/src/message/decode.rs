@@ -6,7 +6,7 @@ use std::ops::Range;
 use mail_parser::decoders::base64::base64_decode;
 use mail_parser::decoders::charsets::map::charset_decoder;
 
-use super::fields::Encoding;
+use crate::transfer::{Encoding, quoted_printable};
 
 /// A text with this many letters of base64 in a row, line ends aside, holds base64.
 const BASE64_RUN_MIN: usize = 180;
@@ -117,38 +117,6 @@ fn is_base64_letter(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
 }
 
-/// Quoted-printable; an `=` that means nothing stays. mail-parser gives such a text up as a whole.
-fn quoted_printable(raw: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some(at) = memchr::memchr(b'=', rest) {
-        let (before, sign) = rest.split_at(at);
-        out.extend_from_slice(before);
-        let (byte, length) = quoted_byte(sign);
-        out.extend(byte);
-        rest = sign.get(length..).unwrap_or_default();
-    }
-    out.extend_from_slice(rest);
-    out
-}
-
-/// What the `=` at the start stands for, and how many bytes say so.
-fn quoted_byte(sign: &[u8]) -> (Option<u8>, usize) {
-    match *sign {
-        [_, b'\n', ..] => (None, 2),
-        [_, b'\r', b'\n', ..] => (None, 3),
-        [_, high, low, ..] => match (hex(high), hex(low)) {
-            (Some(high), Some(low)) => (Some(high << 4 | low), 3),
-            _ => (Some(b'='), 1),
-        },
-        _ => (Some(b'='), 1),
-    }
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
-}
-
 /// The text behind the character set. What is UTF-8 although nothing, or a Western set, was named is read as UTF-8.
 pub(super) fn text<'m>(bytes: Cow<'m, [u8]>, charset: Option<&str>) -> Cow<'m, str> {
     let charset =
@@ -204,14 +172,6 @@ mod tests {
         );
         assert_eq!(base64_text("SGVsbG8sIHdvcmxkS"), "Hello, world");
         assert_eq!(base64_text("???"), "");
-    }
-
-    #[test]
-    fn quoted_printable_with_signs_that_mean_nothing() {
-        let decoded = |raw: &str| String::from_utf8(quoted_printable(raw.as_bytes())).unwrap();
-        assert_eq!(decoded("a=3Db=\nc=\r\nd"), "a=bcd");
-        assert_eq!(decoded("a=zb =\u{e9}= =3"), "a=zb =\u{e9}= =3");
-        assert_eq!(decoded("=e2=82=AC"), "€");
     }
 
     #[test]

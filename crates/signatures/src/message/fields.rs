@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use mail_parser::HeaderValue;
 use mail_parser::parsers::MessageStream;
 
+use crate::transfer::Encoding;
+
 /// How much of a field is read. Real ones are shorter; a parameter list without end costs nothing.
 const FIELD_BYTES_MAX: usize = 32 * 1024;
 
@@ -12,17 +14,6 @@ const FIELD_BYTES_MAX: usize = 32 * 1024;
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'m> {
     raw: &'m [u8],
-}
-
-/// How content was made fit for the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
-    /// As it is.
-    None,
-    /// RFC 2045, section 6.8.
-    Base64,
-    /// RFC 2045, section 6.7.
-    QuotedPrintable,
 }
 
 /// What a part says it is.
@@ -119,7 +110,7 @@ impl<'m> Fields<'m> {
             } else if name.eq_ignore_ascii_case(b"content-disposition") {
                 media.is_attachment = value.trim_ascii_start().to_ascii_lowercase().starts_with(b"attachment");
             } else if name.eq_ignore_ascii_case(b"content-transfer-encoding") {
-                media.encoding = encoding(value);
+                media.encoding = Encoding::named(value);
             }
         }
         media
@@ -161,17 +152,6 @@ impl MediaType {
         self.subtype = found.c_subtype.as_ref().map(owned).unwrap_or_default().to_ascii_lowercase();
         self.charset = found.attribute("charset").map(str::to_owned);
         self.boundary = found.attribute("boundary").map(str::to_owned);
-    }
-}
-
-fn encoding(value: &[u8]) -> Encoding {
-    let value = value.trim_ascii();
-    if value.eq_ignore_ascii_case(b"base64") {
-        Encoding::Base64
-    } else if value.eq_ignore_ascii_case(b"quoted-printable") {
-        Encoding::QuotedPrintable
-    } else {
-        Encoding::None
     }
 }
 

@@ -1,0 +1,71 @@
+//! Transfer encodings: their names, and quoted-printable undone.
+//!
+//! Base64 is undone where it is used, as readers differ in what they make of broken base64.
+
+use memchr::memchr;
+
+/// How content was made fit for the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// As it is.
+    #[default]
+    None,
+    /// RFC 2045, section 6.8.
+    Base64,
+    /// RFC 2045, section 6.7.
+    QuotedPrintable,
+}
+
+impl Encoding {
+    /// The encoding that a field names.
+    pub(crate) fn named(name: &[u8]) -> Self {
+        let name = name.trim_ascii();
+        if name.eq_ignore_ascii_case(b"base64") {
+            Self::Base64
+        } else if name.eq_ignore_ascii_case(b"quoted-printable") {
+            Self::QuotedPrintable
+        } else {
+            Self::None
+        }
+    }
+}
+
+/// Escapes and soft line ends undone; an `=` that is neither stays. mail-parser gives such a text up as a whole.
+pub(crate) fn quoted_printable(text: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((plain, [_, escape @ ..])) = memchr(b'=', rest).and_then(|mark| rest.split_at_checked(mark)) {
+        decoded.extend_from_slice(plain);
+        rest = match escape {
+            [b'\n', behind @ ..] | [b'\r', b'\n', behind @ ..] => behind,
+            [high, low, behind @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                decoded.push(hex_value(*high) << 4 | hex_value(*low));
+                behind
+            }
+            _ => {
+                decoded.push(b'=');
+                escape
+            }
+        };
+    }
+    decoded.extend_from_slice(rest);
+    decoded
+}
+
+/// The value of a hexadecimal digit.
+fn hex_value(digit: u8) -> u8 {
+    char::from(digit).to_digit(16).map_or(0, |value| value as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_printable_with_signs_that_mean_nothing() {
+        let decoded = |raw: &str| String::from_utf8(quoted_printable(raw.as_bytes())).unwrap();
+        assert_eq!(decoded("a=3Db=\nc=\r\nd"), "a=bcd");
+        assert_eq!(decoded("a=zb =\u{e9}= =3"), "a=zb =\u{e9}= =3");
+        assert_eq!(decoded("=e2=82=AC"), "€");
+    }
+}
