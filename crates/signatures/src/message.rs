@@ -264,6 +264,14 @@ mod tests {
     }
 
     #[test]
+    fn pieces_end_at_their_number() {
+        let body = |count: usize| [&*"--b\n\n\n".repeat(count), "--b\n\nlast\n--b--\n"].concat();
+        let last = |count: usize| pieces(body(count).as_bytes(), b"b").last().map(|piece| piece.ends_with(b"last"));
+        assert_eq!((last(PIECES_MAX - 1), last(PIECES_MAX)), (Some(true), Some(false)));
+        assert_eq!(pieces(body(PIECES_MAX * 2).as_bytes(), b"b").len(), PIECES_MAX);
+    }
+
+    #[test]
     fn multiparts_without_end_take_no_time_to_speak_of() {
         // Each declares a delimiter that never comes, and is searched once for it: 2 MB take mail-parser half a minute.
         let part = |at: usize| format!("--a\nContent-Type: multipart/mixed; boundary=b{at}\n\nx\n");

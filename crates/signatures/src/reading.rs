@@ -210,5 +210,8 @@ mod tests {
         let reading = read(&format!("\n{}", "words ".repeat(100_000)));
         assert!(reading.is_cut && reading.text.len() <= TEXT_BYTES_MAX);
         assert!(!read("\nwords").is_cut);
+        let padded = |blanks: usize| read(&format!("\n{}words", " ".repeat(blanks)));
+        assert!(padded(RAW_TEXT_BYTES_MAX - 10).text.ends_with("words"));
+        assert!(padded(RAW_TEXT_BYTES_MAX).is_cut && !padded(RAW_TEXT_BYTES_MAX).text.contains("words"));
     }
 }

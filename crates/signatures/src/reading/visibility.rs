@@ -400,6 +400,15 @@ mod tests {
     }
 
     #[test]
+    fn rules_end_at_their_number() {
+        let mut sheet = Sheet::default();
+        let rules: String = (0..=RULES_MAX).map(|at| format!(".c{at}{{display:none}}")).collect();
+        sheet.read(&rules);
+        assert!(sheet.style("p", &format!("c{}", RULES_MAX - 1), "").is_gone());
+        assert!(!sheet.style("p", &format!("c{RULES_MAX}"), "").is_gone());
+    }
+
+    #[test]
     fn what_an_element_within_can_undo() {
         let within =
             |outer: &str, inner: &str| Look::page().with(&Style::read(outer)).with(&Style::read(inner)).is_visible();
