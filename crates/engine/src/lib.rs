@@ -1,6 +1,12 @@
 //! What a clearinghouse knows and decides.
 //!
-//! A state machine without sockets, clock or randomness of its own. So far it holds [`replicas`]: which reports a message is
-//! a near replica of.
+//! A state machine without sockets, clock or randomness of its own: time and events come in, answers come out.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`replicas`] | which reports a message is a near replica of |
+//! | [`codec`], [`time`] | numbers in bytes, and time as an argument |
 
+pub mod codec;
 pub mod replicas;
+pub mod time;

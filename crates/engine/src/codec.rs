@@ -1,0 +1,173 @@
+//! Little-endian numbers in bytes: what every encoding of the engine is made of.
+//!
+//! Writers append to a `Vec<u8>`; a [`Reader`] takes from a slice and never reads beyond it, whatever the bytes say.
+
+use bruit_filters::Fingerprint;
+
+/// Bytes that do not say what they should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// The bytes end too early.
+    #[error("the bytes end within {what}")]
+    Truncated {
+        /// What was being read.
+        what: &'static str,
+    },
+    /// A number that is not allowed there.
+    #[error("{what} has the impossible value {value}")]
+    OutOfRange {
+        /// What was being read.
+        what: &'static str,
+        /// What it said.
+        value: u64,
+    },
+    /// Something follows where nothing should.
+    #[error("{bytes} bytes follow the end")]
+    Trailing {
+        /// How many.
+        bytes: usize,
+    },
+}
+
+/// Takes numbers from the front of a slice.
+#[derive(Clone, Debug)]
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Reads from the start of `bytes`.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// How many bytes are left.
+    #[must_use]
+    pub const fn left(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The next `length` bytes.
+    ///
+    /// # Errors
+    /// [`Malformed::Truncated`] if there are fewer, as in all of the following.
+    pub fn bytes(&mut self, length: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed::Truncated { what })?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// The next `N` bytes.
+    ///
+    /// # Errors
+    /// See [`bytes`](Self::bytes).
+    pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(Malformed::Truncated { what })?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    /// One byte.
+    ///
+    /// # Errors
+    /// See [`bytes`](Self::bytes).
+    pub fn u8(&mut self, what: &'static str) -> Result<u8, Malformed> {
+        self.array(what).map(u8::from_le_bytes)
+    }
+
+    /// Two bytes.
+    ///
+    /// # Errors
+    /// See [`bytes`](Self::bytes).
+    pub fn u16(&mut self, what: &'static str) -> Result<u16, Malformed> {
+        self.array(what).map(u16::from_le_bytes)
+    }
+
+    /// Four bytes.
+    ///
+    /// # Errors
+    /// See [`bytes`](Self::bytes).
+    pub fn u32(&mut self, what: &'static str) -> Result<u32, Malformed> {
+        self.array(what).map(u32::from_le_bytes)
+    }
+
+    /// Eight bytes.
+    ///
+    /// # Errors
+    /// See [`bytes`](Self::bytes).
+    pub fn u64(&mut self, what: &'static str) -> Result<u64, Malformed> {
+        self.array(what).map(u64::from_le_bytes)
+    }
+
+    /// A number of things to follow, of at least `bytes_each` bytes each: never more than there can be.
+    ///
+    /// # Errors
+    /// [`Malformed::OutOfRange`] if there are more than `most`, [`Malformed::Truncated`] if they do not fit what is left.
+    pub fn count(&mut self, most: usize, bytes_each: usize, what: &'static str) -> Result<usize, Malformed> {
+        let value = u64::from(self.u32(what)?);
+        let count = usize::try_from(value).ok().filter(|&count| count <= most);
+        let count = count.ok_or(Malformed::OutOfRange { what, value })?;
+        if count.saturating_mul(bytes_each) > self.left() {
+            return Err(Malformed::Truncated { what });
+        }
+        Ok(count)
+    }
+
+    /// A fingerprint: its leading 64 bits, then the others.
+    ///
+    /// # Errors
+    /// See [`bytes`](Self::bytes).
+    pub fn fingerprint(&mut self, what: &'static str) -> Result<Fingerprint, Malformed> {
+        Ok(Fingerprint::new(self.u64(what)?, self.u64(what)?))
+    }
+
+    /// Whether all bytes have been read.
+    ///
+    /// # Errors
+    /// [`Malformed::Trailing`] if not.
+    pub const fn finish(self) -> Result<(), Malformed> {
+        if self.0.is_empty() { Ok(()) } else { Err(Malformed::Trailing { bytes: self.0.len() }) }
+    }
+}
+
+/// Appends a fingerprint as [`Reader::fingerprint`] reads it.
+pub fn put_fingerprint(out: &mut Vec<u8>, fingerprint: Fingerprint) {
+    out.extend(fingerprint.high().to_le_bytes());
+    out.extend(fingerprint.low().to_le_bytes());
+}
+
+/// Appends a number of things to follow as [`Reader::count`] reads it.
+///
+/// # Panics
+/// If it does not fit 32 bits, which no bound of the engine comes near.
+pub fn put_count(out: &mut Vec<u8>, count: usize) {
+    out.extend(u32::try_from(count).expect("counts are bounded").to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_is_read() {
+        let mut bytes = vec![7];
+        put_count(&mut bytes, 2);
+        put_fingerprint(&mut bytes, Fingerprint::new(1 << 63, 5));
+        bytes.extend([1, 2]);
+        let mut reader = Reader::new(&bytes);
+        assert_eq!(reader.u8("byte"), Ok(7));
+        assert_eq!(reader.count(2, 9, "things"), Ok(2));
+        assert_eq!(reader.fingerprint("fingerprint"), Ok(Fingerprint::new(1 << 63, 5)));
+        assert_eq!(reader.clone().finish(), Err(Malformed::Trailing { bytes: 2 }));
+        assert_eq!(reader.u32("four"), Err(Malformed::Truncated { what: "four" }));
+        assert_eq!(reader.bytes(2, "two"), Ok(&[1, 2][..]));
+        assert_eq!(reader.finish(), Ok(()));
+    }
+
+    #[test]
+    fn a_count_of_more_than_there_can_be_is_refused_before_anything_is_allocated() {
+        let bytes = [9, 0, 0, 0, 1, 2, 3];
+        assert_eq!(Reader::new(&bytes).count(8, 0, "n"), Err(Malformed::OutOfRange { what: "n", value: 9 }));
+        assert_eq!(Reader::new(&bytes).count(9, 1, "n"), Err(Malformed::Truncated { what: "n" }));
+    }
+}
