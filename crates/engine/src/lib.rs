@@ -5,8 +5,10 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`replicas`] | which reports a message is a near replica of |
+//! | [`realm`] | what servers must have in common |
 //! | [`codec`], [`time`] | numbers in bytes, and time as an argument |
 
 pub mod codec;
+pub mod realm;
 pub mod replicas;
 pub mod time;

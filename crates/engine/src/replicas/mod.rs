@@ -24,11 +24,17 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::owners::{Feature, OWNERS_LIVE_MAX, Owner, OwnerTable, PARTS, Part, Votes};
-use bruit_filters::sizing::{Goal, Layout, MembershipPlan};
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::bruit::{Features, QUARTERS, STORED_MAX, STORED_MIN, Stored};
+
+mod good;
+mod text;
+
+pub use good::{GOOD_FEATURES, GoodIsFull};
+pub use text::{TEXT_FEATURES_PER_QUARTER, Text};
+
+use good::Good;
 
 /// A check looks up at most this many features, those with the lowest fingerprints. A message must be some hundred and fifty
 /// times as long as a report before that hides it.
@@ -39,12 +45,6 @@ pub const CHECKED_MAX: usize = 8_192;
 /// vote per report on average, an ordinary one (300 features) 0.04.
 pub const REPORTS_MIN: u64 = 1_024;
 
-/// At most this many features of a good message are learnt.
-pub const GOOD_FEATURES: u64 = 512;
-
-/// The false positive rate of the filters of good mail when they are full: a feature wrongly taken for theirs is one of many.
-const GOOD_RATE: f64 = 0.01;
-
 const _: () = assert!(PARTS == QUARTERS, "a slot says in which quarter its feature lies");
 
 /// The reports of a realm, to be found by their replicas.
@@ -53,7 +53,7 @@ pub struct Replicas {
     key: FingerprintKey,
     table: OwnerTable,
     /// One for each number from the oldest live report on.
-    records: VecDeque<Stored>,
+    records: VecDeque<Record>,
     /// Most of them.
     records_max: usize,
     /// The features that live reports have in the table.
@@ -61,16 +61,18 @@ pub struct Replicas {
     /// Reports with too few features for a vote, by the fingerprint of their whole.
     wholes: HashMap<Fingerprint, Owner>,
     /// Features that do not count.
-    good: OneLineFilter,
-    /// Features of good mail that were seen once, and which messages those were.
-    seen: OneLineFilter,
-    /// How many more good messages can be learnt.
-    good_left: u64,
+    good: Good,
+    /// The live generations, oldest first: their epoch, and the number of their first report.
+    generations: VecDeque<(u64, u64)>,
 }
 
-/// The filters of good mail are full: more would make them say of every feature that it is good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GoodIsFull;
+/// What is kept of a report beside its slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Record {
+    stored: Stored,
+    /// What the text is called in the books.
+    fingerprint: Fingerprint,
+}
 
 /// The memory of a check, kept from one to the next.
 #[derive(Debug, Default)]
@@ -87,41 +89,69 @@ impl Replicas {
     /// If that takes more memory than can be had.
     #[must_use]
     pub fn new(key: FingerprintKey, reports: u64, good: u64) -> Self {
-        let features = good.saturating_mul(GOOD_FEATURES).max(1);
-        let plan =
-            MembershipPlan::new(Layout::OneLine, features, Goal::Rate(GOOD_RATE)).expect("a rate one line can have");
-        let filter = OneLineFilter::from_plan(&plan, key.id());
+        let records_max = usize::try_from(reports.clamp(REPORTS_MIN, OWNERS_LIVE_MAX)).unwrap_or(usize::MAX);
         Self {
-            key,
             table: OwnerTable::with_capacity(reports.max(REPORTS_MIN).saturating_mul(STORED_MAX as u64)),
             records: VecDeque::new(),
-            records_max: usize::try_from(reports.clamp(REPORTS_MIN, OWNERS_LIVE_MAX)).unwrap_or(usize::MAX),
+            records_max,
             stored: 0,
             wholes: HashMap::new(),
-            good: filter.clone(),
-            seen: filter,
-            good_left: good,
+            good: Good::new(good, key.id()),
+            generations: VecDeque::from([(0, 1)]),
+            key,
         }
     }
 
     /// Keeps a report. When there is no more room, the oldest ones go.
     pub fn report(&mut self, features: &Features) -> Owner {
+        let text = self.text_of(features, usize::MAX);
+        self.report_text(&text, text.fingerprint(&self.key))
+    }
+
+    /// What a report of a message would bring, without the features that do not count.
+    #[must_use]
+    pub fn text(&self, features: &Features) -> Text {
+        self.text_of(features, TEXT_FEATURES_PER_QUARTER)
+    }
+
+    /// Keeps a report of a text under the name it has in the books.
+    pub fn report_text(&mut self, text: &Text, fingerprint: Fingerprint) -> Owner {
         while self.is_full() {
             self.expire_oldest();
         }
-        let candidates = self.candidates(features);
-        let own = candidates.iter().map(Vec::len).sum::<usize>();
         let owner = self.table.add(&[], 0).owner;
-        let by_quarter = self.store(owner, candidates);
-        let stored = Stored { by_quarter, features: u32::try_from(own).unwrap_or(u32::MAX) };
+        let stored = Stored { by_quarter: self.store(owner, self.candidates(text)), features: text.features };
         self.stored += stored.total();
-        self.record(owner, stored);
+        self.record(owner, Record { stored, fingerprint });
         if stored.total() < STORED_MIN as u64
-            && let Some(whole) = self.counted_whole(features)
+            && let Some(whole) = self.counted_whole(text.whole)
         {
             self.wholes.insert(whole, owner);
         }
         owner
+    }
+
+    /// Begins a generation; those that began `live` epochs before it or earlier are forgotten.
+    pub fn turn(&mut self, epoch: u64, live: u64) {
+        self.generations.push_back((epoch, self.table.live().end.number()));
+        while self.generations.len() > 1 && self.generations.front().is_some_and(|first| first.0 + live <= epoch) {
+            self.generations.pop_front();
+        }
+        let oldest = self.generations.front().map_or(0, |first| first.1);
+        while !self.records.is_empty() && self.table.live().start.number() < oldest {
+            self.expire_oldest();
+        }
+    }
+
+    /// Begins a generation of good mail; the one before the last is forgotten.
+    pub fn turn_good(&mut self) {
+        self.good.turn(self.key.id());
+    }
+
+    /// Whether a report is of the current generation.
+    #[must_use]
+    pub fn is_current(&self, owner: Owner) -> bool {
+        self.generations.back().is_some_and(|current| owner.number() >= current.1)
     }
 
     /// The reports that a message is a near replica of, the oldest first.
@@ -133,7 +163,7 @@ impl Replicas {
             self.record_of(owner).is_some_and(|stored| stored.is_matched_by(found, own))
         };
         let mut matched: Vec<Owner> = scratch.votes.iter().filter(is_match).map(|(owner, _)| owner).collect();
-        let whole = self.counted_whole(features).and_then(|whole| self.wholes.get(&whole).copied());
+        let whole = self.counted_whole(features.whole).and_then(|whole| self.wholes.get(&whole).copied());
         matched.extend(whole.filter(|owner| self.record_of(*owner).is_some()));
         matched.sort_unstable();
         matched.dedup();
@@ -146,23 +176,8 @@ impl Replicas {
     /// # Errors
     /// [`GoodIsFull`] when as many have been learnt as there is room for; nothing is learnt then.
     pub fn learn_good(&mut self, features: &Features) -> Result<(), GoodIsFull> {
-        let fingerprints = self.good_features(features)?;
-        let message = fingerprints.iter().fold(Fingerprint::default(), |sum, next| {
-            Fingerprint::new(sum.high().wrapping_add(next.high()), sum.low().wrapping_add(next.low()))
-        });
-        if self.seen.contains(&message) {
-            return Ok(());
-        }
-        self.seen.insert(&message);
-        for fingerprint in fingerprints {
-            if self.seen.contains(&fingerprint) {
-                self.good.insert(&fingerprint);
-            } else {
-                self.seen.insert(&fingerprint);
-            }
-        }
-        self.good_left -= 1;
-        Ok(())
+        let features = self.good_features(features);
+        self.good.learn(&features)
     }
 
     /// Takes a message back: nothing that it says counts any more, in this report or any other. Of a long message, that holds
@@ -171,23 +186,26 @@ impl Replicas {
     /// # Errors
     /// [`GoodIsFull`], as for good mail.
     pub fn revoke(&mut self, features: &Features) -> Result<(), GoodIsFull> {
-        let fingerprints = self.good_features(features)?;
-        self.good.insert_batch(&fingerprints);
-        self.good_left -= 1;
-        Ok(())
+        let features = self.good_features(features);
+        self.good.learn_all(&features)
     }
 
     /// The features kept of a report, and how many it had.
     #[must_use]
     pub fn record_of(&self, owner: Owner) -> Option<Stored> {
-        let oldest = self.table.live().start;
-        self.records.get(usize::try_from(owner.number().checked_sub(oldest.number())?).ok()?).copied()
+        self.full_record(owner).map(|record| record.stored)
+    }
+
+    /// What a live report is called in the books.
+    #[must_use]
+    pub fn fingerprint_of(&self, owner: Owner) -> Option<Fingerprint> {
+        self.full_record(owner).map(|record| record.fingerprint)
     }
 
     /// The memory of the reports: slots, records, and wholes with the room a hash map leaves.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let records = self.records.len() * size_of::<Stored>();
+        let records = self.records.len() * size_of::<Record>();
         let wholes = self.wholes.capacity() * size_of::<(Fingerprint, Owner)>();
         self.table.bytes() + (records + wholes) as u64
     }
@@ -202,37 +220,56 @@ impl Replicas {
         self.key.fingerprint(&feature.to_le_bytes())
     }
 
+    fn full_record(&self, owner: Owner) -> Option<&Record> {
+        let oldest = self.table.live().start;
+        self.records.get(usize::try_from(owner.number().checked_sub(oldest.number())?).ok()?)
+    }
+
     /// The features of a good message, at most as many as the filters were made for.
-    fn good_features(&self, features: &Features) -> Result<Vec<Fingerprint>, GoodIsFull> {
-        if self.good_left == 0 {
-            return Err(GoodIsFull);
-        }
+    fn good_features(&self, features: &Features) -> Vec<Fingerprint> {
         let all = features.all().chain(features.whole);
         let mut fingerprints: Vec<Fingerprint> = all.map(|feature| self.fingerprint(feature)).collect();
         fingerprints.sort_unstable();
         fingerprints.dedup();
         fingerprints.truncate(GOOD_FEATURES as usize);
-        Ok(fingerprints)
+        fingerprints
     }
 
     /// The fingerprint of the whole, if it counts.
-    fn counted_whole(&self, features: &Features) -> Option<Fingerprint> {
-        features.whole.map(|whole| self.fingerprint(whole)).filter(|whole| !self.good.contains(whole))
+    fn counted_whole(&self, whole: Option<u64>) -> Option<Fingerprint> {
+        whole.map(|whole| self.fingerprint(whole)).filter(|whole| !self.good.contains(whole))
     }
 
-    /// What a report may keep, by quarters, in the order in which it is kept.
-    fn candidates(&self, features: &Features) -> [Vec<Feature>; QUARTERS] {
+    /// What a report may keep, by quarters, in the order in which it is kept; at most `limit` of each.
+    fn text_of(&self, features: &Features, limit: usize) -> Text {
         let own = features.own();
         let length = own.len();
-        let mut quarters: [Vec<Feature>; QUARTERS] = Default::default();
+        let mut quarters: [Vec<(Fingerprint, u64)>; QUARTERS] = Default::default();
         for (at, feature) in own.enumerate() {
-            let (fingerprint, part) = (self.fingerprint(feature), Part::of(at, length));
+            let fingerprint = self.fingerprint(feature);
             if !self.good.contains(&fingerprint) {
-                quarters[part.index()].push(Feature { fingerprint, part });
+                quarters[Part::of(at, length).index()].push((fingerprint, feature));
             }
         }
-        quarters.iter_mut().for_each(|quarter| quarter.sort_unstable_by_key(|feature| feature.fingerprint));
-        quarters
+        let counted = quarters.iter().map(Vec::len).sum::<usize>();
+        let lowest = |mut quarter: Vec<(Fingerprint, u64)>| {
+            quarter.sort_unstable();
+            quarter.into_iter().map(|(_, feature)| feature).take(limit).collect()
+        };
+        Text {
+            quarters: quarters.map(lowest),
+            features: u32::try_from(counted).unwrap_or(u32::MAX),
+            whole: features.whole,
+        }
+    }
+
+    /// The features of a text as they go to the table.
+    fn candidates(&self, text: &Text) -> [Vec<Feature>; QUARTERS] {
+        std::array::from_fn(|quarter| {
+            let part = Part::of(quarter, QUARTERS);
+            let feature = |&feature: &u64| Feature { fingerprint: self.fingerprint(feature), part };
+            text.quarters[quarter].iter().map(feature).collect()
+        })
     }
 
     /// Stores as many of each quarter, and then whatever there is.
@@ -251,13 +288,13 @@ impl Replicas {
         std::array::from_fn(|quarter| u8::try_from(stored[quarter] + added.stored[quarter] as usize).unwrap_or(u8::MAX))
     }
 
-    fn record(&mut self, owner: Owner, stored: Stored) {
+    fn record(&mut self, owner: Owner, record: Record) {
         let oldest = self.table.live().start;
         // A number that was never handed out has a record of nothing.
         while oldest.number() + (self.records.len() as u64) < owner.number() {
-            self.records.push_back(Stored::default());
+            self.records.push_back(Record::default());
         }
-        self.records.push_back(stored);
+        self.records.push_back(record);
     }
 
     /// Whether one more report might not fit.
@@ -268,7 +305,7 @@ impl Replicas {
 
     fn expire_oldest(&mut self) {
         let Some(expired) = self.records.pop_front() else { return };
-        self.stored -= expired.total();
+        self.stored -= expired.stored.total();
         self.table.expire_before(Owner::from_number(self.table.live().start.number() + 1));
         if self.wholes.len() > 2 * self.records.len() {
             let live = self.table.live();
@@ -285,11 +322,7 @@ impl Replicas {
             fingerprints.select_nth_unstable(CHECKED_MAX);
             fingerprints.truncate(CHECKED_MAX);
         }
-        scratch.is_good.clear();
-        scratch.is_good.resize(fingerprints.len(), false);
-        self.good.contains_batch(fingerprints, &mut scratch.is_good);
-        let mut is_good = scratch.is_good.iter();
-        fingerprints.retain(|_| !is_good.next().is_some_and(|&is_good| is_good));
+        self.good.retain_others(fingerprints, &mut scratch.is_good);
     }
 
     /// How many features the message would have as a report.
@@ -439,6 +472,35 @@ mod tests {
         assert_eq!(replicas.record_of(reports[0]), None);
         assert!(replicas.records.len() as u64 >= REPORTS_MIN, "{}", replicas.records.len());
         assert_eq!(replicas.table.bytes(), bytes);
+    }
+
+    #[test]
+    fn reports_age_by_generation() {
+        let mut replicas = Replicas::new(KEY, 100, 0);
+        let first = replicas.report(&message(0, 100));
+        for epoch in 1..7 {
+            replicas.turn(epoch, 7);
+            assert_eq!(matched(&replicas, &message(0, 100)), [first]);
+        }
+        assert!(!replicas.is_current(first));
+        let second = replicas.report(&message(1000, 100));
+        assert!(replicas.is_current(second));
+        replicas.turn(7, 7);
+        assert_eq!(matched(&replicas, &message(0, 100)), []);
+        assert_eq!(matched(&replicas, &message(1000, 100)), [second]);
+        replicas.turn(20, 7);
+        assert_eq!((matched(&replicas, &message(1000, 100)), replicas.records.len()), (vec![], 0));
+    }
+
+    #[test]
+    fn a_text_carries_enough_to_be_found_by() {
+        let mut replicas = Replicas::new(KEY, 100, 0);
+        let text = replicas.text(&message(0, 4000));
+        assert!(text.quarters.iter().all(|quarter| quarter.len() == TEXT_FEATURES_PER_QUARTER));
+        let owner = replicas.report_text(&text, Fingerprint::new(7, 8));
+        assert_eq!(replicas.record_of(owner), Some(Stored { by_quarter: [12; 4], features: 4000 }));
+        assert_eq!(replicas.fingerprint_of(owner), Some(Fingerprint::new(7, 8)));
+        assert_eq!(matched(&replicas, &message(0, 4000)), [owner]);
     }
 
     #[test]

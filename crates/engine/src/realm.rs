@@ -1,0 +1,254 @@
+//! The realm: what servers must have in common for their books to merge.
+//!
+//! The paper's servers need "the same parameters and hash functions". Here that is a type, made once when a clearinghouse
+//! is founded, kept beside its data, and named in every file and segment by its [`RealmId`]. Unlike realms refuse to mix.
+
+use bruit_filters::FingerprintKey;
+
+use crate::codec::{Malformed, Reader};
+use crate::time::Time;
+
+/// What [`Realm::encode`] begins with.
+const MAGIC: [u8; 8] = *b"BRUITRLM";
+/// The version of the encoding, and of what the books mean by their sizes.
+const VERSION: u16 = 1;
+
+/// The shortest epoch: shorter ones would spend their time clearing generations.
+pub const EPOCH_SECONDS_MIN: u64 = Time::MINUTE;
+/// The longest epoch.
+pub const EPOCH_SECONDS_MAX: u64 = 366 * Time::DAY;
+
+/// Most lines of a ring, 64 GiB.
+pub const RING_LINES_MAX: u64 = 1 << 30;
+
+/// How large the shared books are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BookSizes {
+    /// Lines of each of the two stages of the ring of listed signatures.
+    pub spam_lines: u64,
+    /// Lines of the ring of revoked signatures.
+    pub revoked_lines: u64,
+    /// Lines of the ring that counts claims.
+    pub claim_lines: u64,
+    /// Lines of the ring that counts recipients.
+    pub bulk_lines: u64,
+}
+
+/// What servers that merge their books have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Realm {
+    key: FingerprintKey,
+    spam_epoch_seconds: u64,
+    bulk_epoch_seconds: u64,
+    sizes: BookSizes,
+}
+
+/// The public name of a realm. It says nothing about its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RealmId(pub [u8; 16]);
+
+impl std::fmt::Display for RealmId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Two realms that differ, and in what.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the realms differ in {what}: {ours} here, {theirs} there")]
+pub struct UnlikeRealms {
+    /// The first difference.
+    pub what: &'static str,
+    /// What it is here.
+    pub ours: String,
+    /// What it is there.
+    pub theirs: String,
+}
+
+impl Realm {
+    /// The epochs of the spam book by default: a window of 30 to 35 days.
+    pub const SPAM_EPOCH_SECONDS: u64 = 5 * Time::DAY;
+    /// The epochs of the bulk book by default: a window of six to seven days.
+    pub const BULK_EPOCH_SECONDS: u64 = Time::DAY;
+
+    /// A realm; the caller draws the key at random.
+    ///
+    /// # Errors
+    /// [`Malformed::OutOfRange`] for epochs or sizes beyond the bounds of this module.
+    pub fn new(
+        key: FingerprintKey,
+        spam_epoch_seconds: u64,
+        bulk_epoch_seconds: u64,
+        sizes: BookSizes,
+    ) -> Result<Self, Malformed> {
+        let realm = Self { key, spam_epoch_seconds, bulk_epoch_seconds, sizes };
+        for (what, value) in [("the spam epoch", spam_epoch_seconds), ("the bulk epoch", bulk_epoch_seconds)] {
+            if !(EPOCH_SECONDS_MIN..=EPOCH_SECONDS_MAX).contains(&value) {
+                return Err(Malformed::OutOfRange { what, value });
+            }
+        }
+        for (what, value) in realm.lines() {
+            if !(1..=RING_LINES_MAX).contains(&value) {
+                return Err(Malformed::OutOfRange { what, value });
+            }
+        }
+        Ok(realm)
+    }
+
+    /// The key under which signatures are fingerprinted.
+    #[must_use]
+    pub const fn key(&self) -> &FingerprintKey {
+        &self.key
+    }
+
+    /// Seconds of an epoch of the spam book.
+    #[must_use]
+    pub const fn spam_epoch_seconds(&self) -> u64 {
+        self.spam_epoch_seconds
+    }
+
+    /// Seconds of an epoch of the bulk book.
+    #[must_use]
+    pub const fn bulk_epoch_seconds(&self) -> u64 {
+        self.bulk_epoch_seconds
+    }
+
+    /// How large the books are.
+    #[must_use]
+    pub const fn sizes(&self) -> BookSizes {
+        self.sizes
+    }
+
+    /// The realm's name: equal for equal realms, and of no use for finding the key.
+    #[must_use]
+    pub fn id(&self) -> RealmId {
+        let name = self.key.fingerprint(&self.shared_bytes());
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&name.high().to_le_bytes());
+        id[8..].copy_from_slice(&name.low().to_le_bytes());
+        RealmId(id)
+    }
+
+    /// Whether another realm is this one.
+    ///
+    /// # Errors
+    /// [`UnlikeRealms`] names the first difference.
+    pub fn ensure_same(&self, other: &Self) -> Result<(), UnlikeRealms> {
+        let differ = |what, ours: String, theirs: String| Err(UnlikeRealms { what, ours, theirs });
+        if self.key != other.key {
+            return differ("their keys", self.key.id().to_string(), other.key.id().to_string());
+        }
+        for ((what, ours), (_, theirs)) in self.numbers().into_iter().zip(other.numbers()) {
+            if ours != theirs {
+                return differ(what, ours.to_string(), theirs.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the realm, **with its secret key**.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(self.shared_bytes());
+        out.extend(self.key.as_bytes());
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    /// [`Malformed`] for anything else, also for a version of the future.
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let magic = u64::from_le_bytes(reader.array("the magic of a realm")?);
+        if magic != u64::from_le_bytes(MAGIC) {
+            return Err(Malformed::OutOfRange { what: "the magic of a realm", value: magic });
+        }
+        let version = reader.u16("the version of a realm")?;
+        if version != VERSION {
+            return Err(Malformed::OutOfRange { what: "the version of a realm", value: version.into() });
+        }
+        let mut number = || reader.u64("the numbers of a realm");
+        let (spam, bulk) = (number()?, number()?);
+        let sizes = BookSizes {
+            spam_lines: number()?,
+            revoked_lines: number()?,
+            claim_lines: number()?,
+            bulk_lines: number()?,
+        };
+        Self::new(FingerprintKey::new(reader.array("the key of a realm")?), spam, bulk, sizes)
+    }
+
+    /// All but the key, in bytes.
+    fn shared_bytes(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend(VERSION.to_le_bytes());
+        self.numbers().iter().for_each(|(_, number)| out.extend(number.to_le_bytes()));
+        out
+    }
+
+    fn numbers(&self) -> [(&'static str, u64); 6] {
+        let [spam, revoked, claim, bulk] = self.lines();
+        let epochs = [("the spam epoch", self.spam_epoch_seconds), ("the bulk epoch", self.bulk_epoch_seconds)];
+        [epochs[0], epochs[1], spam, revoked, claim, bulk]
+    }
+
+    const fn lines(&self) -> [(&'static str, u64); 4] {
+        [
+            ("the lines of the spam ring", self.sizes.spam_lines),
+            ("the lines of the revocation ring", self.sizes.revoked_lines),
+            ("the lines of the claim ring", self.sizes.claim_lines),
+            ("the lines of the bulk ring", self.sizes.bulk_lines),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: BookSizes = BookSizes { spam_lines: 100, revoked_lines: 10, claim_lines: 50, bulk_lines: 200 };
+
+    fn realm(key: u8, spam_epoch: u64, sizes: BookSizes) -> Realm {
+        Realm::new(FingerprintKey::new([key; 16]), spam_epoch, Realm::BULK_EPOCH_SECONDS, sizes).unwrap()
+    }
+
+    #[test]
+    fn a_realm_is_read_as_written_and_nothing_else_is() {
+        let realm = realm(1, Realm::SPAM_EPOCH_SECONDS, SIZES);
+        let mut bytes = Vec::new();
+        realm.encode(&mut bytes);
+        let read = |bytes: &[u8]| Realm::decode(&mut Reader::new(bytes));
+        assert_eq!(read(&bytes), Ok(realm));
+        (0..bytes.len()).for_each(|cut| assert!(read(&bytes[..cut]).is_err(), "{cut}"));
+        for (at, what) in [(0, "the magic of a realm"), (8, "the version of a realm")] {
+            let mut other = bytes.clone();
+            other[at] ^= 3;
+            assert!(matches!(read(&other), Err(Malformed::OutOfRange { what: named, .. }) if named == what));
+        }
+    }
+
+    #[test]
+    fn unlike_realms_differ_in_name_and_say_in_what() {
+        let ours = realm(1, Realm::SPAM_EPOCH_SECONDS, SIZES);
+        assert_eq!(ours.ensure_same(&ours.clone()), Ok(()));
+        let larger = BookSizes { bulk_lines: 201, ..SIZES };
+        let others = [
+            (realm(2, Realm::SPAM_EPOCH_SECONDS, SIZES), "their keys"),
+            (realm(1, Time::DAY, SIZES), "the spam epoch"),
+            (realm(1, Realm::SPAM_EPOCH_SECONDS, larger), "the lines of the bulk ring"),
+        ];
+        for (theirs, what) in others {
+            assert_eq!(ours.ensure_same(&theirs).unwrap_err().what, what);
+            assert_ne!(ours.id(), theirs.id());
+        }
+    }
+
+    #[test]
+    fn sizes_and_epochs_have_bounds() {
+        let with = |epoch, lines| {
+            let sizes = BookSizes { claim_lines: lines, ..SIZES };
+            Realm::new(FingerprintKey::new([0; 16]), epoch, Time::DAY, sizes).is_ok()
+        };
+        assert!(with(EPOCH_SECONDS_MIN, 1) && with(EPOCH_SECONDS_MAX, RING_LINES_MAX));
+        assert!(!with(EPOCH_SECONDS_MIN - 1, 1) && !with(EPOCH_SECONDS_MAX + 1, 1));
+        assert!(!with(Time::DAY, 0) && !with(Time::DAY, RING_LINES_MAX + 1));
+    }
+}

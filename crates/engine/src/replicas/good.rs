@@ -1,0 +1,140 @@
+//! What good mail says, feature by feature: the paper's second filter, for texts.
+//!
+//! A feature is good if two different good messages had it, or a revoked one did. Two generations of filters: the current
+//! one learns, the one before still counts, so nothing is forgotten at once and everything in the end.
+
+use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
+use bruit_filters::sizing::{Goal, Layout, MembershipPlan};
+use bruit_filters::{Fingerprint, KeyId};
+
+/// At most this many features of a good message are learnt.
+pub const GOOD_FEATURES: u64 = 512;
+
+/// The false positive rate of a filter when it is full: a feature wrongly taken for good is one of many.
+const GOOD_RATE: f64 = 0.01;
+
+/// The filters of good mail are full: more would make them say of every feature that it is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoodIsFull;
+
+/// Features that do not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Good {
+    pub(crate) current: Generation,
+    pub(crate) previous: Option<Generation>,
+    /// Good messages that a generation can learn.
+    pub(crate) capacity: u64,
+}
+
+/// The filters of one generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Generation {
+    pub(crate) good: OneLineFilter,
+    /// Features that were seen once, and which messages those were.
+    pub(crate) seen: OneLineFilter,
+    /// How many more messages can be learnt.
+    pub(crate) left: u64,
+}
+
+impl Generation {
+    fn new(messages: u64, key_id: KeyId) -> Self {
+        let features = messages.saturating_mul(GOOD_FEATURES).max(1);
+        let plan =
+            MembershipPlan::new(Layout::OneLine, features, Goal::Rate(GOOD_RATE)).expect("a rate one line can have");
+        let filter = OneLineFilter::from_plan(&plan, key_id);
+        Self { good: filter.clone(), seen: filter, left: messages }
+    }
+}
+
+impl Good {
+    /// Room for `messages` good messages per generation.
+    pub(crate) fn new(messages: u64, key_id: KeyId) -> Self {
+        Self { current: Generation::new(messages, key_id), previous: None, capacity: messages }
+    }
+
+    /// Begins a generation; the one before the last is forgotten.
+    pub(crate) fn turn(&mut self, key_id: KeyId) {
+        let fresh = Generation::new(self.capacity, key_id);
+        self.previous = Some(std::mem::replace(&mut self.current, fresh));
+    }
+
+    /// Whether a good message can still be learnt.
+    pub(crate) const fn ensure_room(&self) -> Result<(), GoodIsFull> {
+        if self.current.left == 0 { Err(GoodIsFull) } else { Ok(()) }
+    }
+
+    /// Learns the features of a good message, distinct and in order.
+    pub(crate) fn learn(&mut self, features: &[Fingerprint]) -> Result<(), GoodIsFull> {
+        self.ensure_room()?;
+        let message = features.iter().fold(Fingerprint::default(), |sum, next| {
+            Fingerprint::new(sum.high().wrapping_add(next.high()), sum.low().wrapping_add(next.low()))
+        });
+        if self.has_seen(&message) {
+            return Ok(());
+        }
+        self.current.seen.insert(&message);
+        for feature in features {
+            if self.has_seen(feature) {
+                self.current.good.insert(feature);
+            } else {
+                self.current.seen.insert(feature);
+            }
+        }
+        self.current.left -= 1;
+        Ok(())
+    }
+
+    /// Makes all of these features good.
+    pub(crate) fn learn_all(&mut self, features: &[Fingerprint]) -> Result<(), GoodIsFull> {
+        self.ensure_room()?;
+        self.current.good.insert_batch(features);
+        self.current.left -= 1;
+        Ok(())
+    }
+
+    pub(crate) fn contains(&self, feature: &Fingerprint) -> bool {
+        self.generations().any(|generation| generation.good.contains(feature))
+    }
+
+    /// Keeps the features that are not good.
+    pub(crate) fn retain_others(&self, features: &mut Vec<Fingerprint>, is_good: &mut Vec<bool>) {
+        for generation in self.generations() {
+            is_good.clear();
+            is_good.resize(features.len(), false);
+            generation.good.contains_batch(features, is_good);
+            let mut is_good = is_good.iter();
+            features.retain(|_| !is_good.next().is_some_and(|&is_good| is_good));
+        }
+    }
+
+    fn has_seen(&self, fingerprint: &Fingerprint) -> bool {
+        self.generations().any(|generation| generation.seen.contains(fingerprint))
+    }
+
+    fn generations(&self) -> impl Iterator<Item = &Generation> {
+        std::iter::once(&self.current).chain(&self.previous)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bruit_filters::FingerprintKey;
+
+    use super::*;
+
+    #[test]
+    fn what_is_good_stays_so_for_a_generation_and_is_then_forgotten() {
+        let key = FingerprintKey::new([1; 16]);
+        let features = |n: u8| vec![key.fingerprint(b"shared"), key.fingerprint(&[n])];
+        let shared = features(0)[0];
+        let mut good = Good::new(10, key.id());
+        good.learn(&features(1)).unwrap();
+        good.turn(key.id());
+        good.learn(&features(2)).unwrap();
+        assert!(good.contains(&shared), "one message of each generation");
+        good.turn(key.id());
+        assert!(good.contains(&shared));
+        good.turn(key.id());
+        assert!(!good.contains(&shared));
+    }
+}

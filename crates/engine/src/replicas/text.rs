@@ -1,0 +1,107 @@
+//! What a report of a text brings: the features it may keep, few enough for a journal.
+
+use bruit_filters::{Fingerprint, FingerprintKey};
+use bruit_signatures::bruit::QUARTERS;
+
+use crate::codec::{Malformed, Reader};
+
+/// Features of a quarter that a [`Text`] carries at most: twice what is kept of it, as some may be refused.
+pub const TEXT_FEATURES_PER_QUARTER: usize = 24;
+
+/// A text as it is reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text {
+    /// Features of each quarter in the order in which they are kept.
+    pub(crate) quarters: [Vec<u64>; QUARTERS],
+    /// How many features the text had.
+    pub(crate) features: u32,
+    /// The hash of the whole, for texts with few features.
+    pub(crate) whole: Option<u64>,
+}
+
+impl Text {
+    /// What the text is called in the books: the same for equal texts, whoever reports them.
+    #[must_use]
+    pub fn fingerprint(&self, key: &FingerprintKey) -> Fingerprint {
+        let mut bytes = b"text".to_vec();
+        for feature in self.quarters.iter().flatten().chain(&self.whole) {
+            bytes.extend(feature.to_le_bytes());
+        }
+        key.fingerprint(&bytes)
+    }
+
+    /// Whether it has anything to be found by.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.whole.is_none() && self.quarters.iter().all(Vec::is_empty)
+    }
+
+    /// Appends the bytes of the text.
+    ///
+    /// # Panics
+    /// If a quarter has more than 255 features, which only texts that never leave the engine have.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(self.features.to_le_bytes());
+        out.push(u8::from(self.whole.is_some()));
+        out.extend(self.whole.into_iter().flat_map(u64::to_le_bytes));
+        for quarter in &self.quarters {
+            out.push(u8::try_from(quarter.len()).expect("a text carries few features"));
+            quarter.iter().for_each(|feature| out.extend(feature.to_le_bytes()));
+        }
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    /// [`Malformed`] for anything else, and for more than [`TEXT_FEATURES_PER_QUARTER`] features in a quarter.
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let features = reader.u32("the number of features")?;
+        let whole = match reader.u8("whether a whole follows")? {
+            0 => None,
+            1 => Some(reader.u64("the whole of a text")?),
+            value => return Err(Malformed::OutOfRange { what: "whether a whole follows", value: value.into() }),
+        };
+        let mut quarters: [Vec<u64>; QUARTERS] = Default::default();
+        for quarter in &mut quarters {
+            let length = usize::from(reader.u8("the length of a quarter")?);
+            if length > TEXT_FEATURES_PER_QUARTER {
+                return Err(Malformed::OutOfRange { what: "the length of a quarter", value: length as u64 });
+            }
+            *quarter = (0..length).map(|_| reader.u64("a feature")).collect::<Result<_, _>>()?;
+        }
+        Ok(Self { quarters, features, whole })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(per_quarter: usize) -> Text {
+        let quarter = |q: u64| (0..per_quarter as u64).map(|at| q << 32 | at).collect();
+        Text { quarters: [0, 1, 2, 3].map(quarter), features: 100, whole: Some(9) }
+    }
+
+    #[test]
+    fn a_text_is_read_as_written_up_to_its_bound() {
+        for text in [Text::default(), text(TEXT_FEATURES_PER_QUARTER)] {
+            let mut bytes = Vec::new();
+            text.encode(&mut bytes);
+            let mut reader = Reader::new(&bytes);
+            assert_eq!(Text::decode(&mut reader), Ok(text));
+            assert_eq!(reader.finish(), Ok(()));
+            (0..bytes.len()).for_each(|cut| assert!(Text::decode(&mut Reader::new(&bytes[..cut])).is_err()));
+        }
+        let mut bytes = Vec::new();
+        text(TEXT_FEATURES_PER_QUARTER + 1).encode(&mut bytes);
+        assert!(matches!(Text::decode(&mut Reader::new(&bytes)), Err(Malformed::OutOfRange { .. })));
+    }
+
+    #[test]
+    fn equal_texts_have_one_name_and_others_another() {
+        let key = FingerprintKey::new([4; 16]);
+        assert_eq!(text(5).fingerprint(&key), text(5).fingerprint(&key));
+        assert_ne!(text(5).fingerprint(&key), text(6).fingerprint(&key));
+        assert!(Text::default().is_empty() && !text(0).is_empty());
+    }
+}
