@@ -13,6 +13,9 @@ pub const GOOD_FEATURES: u64 = 512;
 /// The false positive rate of a filter when it is full: a feature wrongly taken for good is one of many.
 const GOOD_RATE: f64 = 0.01;
 
+/// What a message takes in one filter at most: 10 bits for each of its features.
+pub(crate) const BYTES_PER_MESSAGE: u64 = GOOD_FEATURES * 10 / 8;
+
 /// The filters of good mail are full: more would make them say of every feature that it is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoodIsFull;

@@ -45,6 +45,11 @@ pub const CHECKED_MAX: usize = 8_192;
 /// vote per report on average, an ordinary one (300 features) 0.04.
 pub const REPORTS_MIN: u64 = 1_024;
 
+/// What a report takes at most: 48 slots of 30 bits in lines filled to 95 %, its record, and a whole in a hash map.
+const BYTES_PER_REPORT: u64 = 190 + size_of::<Record>() as u64 + 2 * (WHOLE_BYTES as u64 + 1);
+
+const WHOLE_BYTES: usize = size_of::<(Fingerprint, Owner)>();
+
 const _: () = assert!(PARTS == QUARTERS, "a slot says in which quarter its feature lies");
 
 /// The reports of a realm, to be found by their replicas.
@@ -92,14 +97,22 @@ impl Replicas {
         let records_max = usize::try_from(reports.clamp(REPORTS_MIN, OWNERS_LIVE_MAX)).unwrap_or(usize::MAX);
         Self {
             table: OwnerTable::with_capacity(reports.max(REPORTS_MIN).saturating_mul(STORED_MAX as u64)),
-            records: VecDeque::new(),
+            records: VecDeque::with_capacity(records_max),
             records_max,
             stored: 0,
-            wholes: HashMap::new(),
+            wholes: HashMap::with_capacity(wholes_max(records_max)),
             good: Good::new(good, key.id()),
             generations: VecDeque::from([(0, 1)]),
             key,
         }
+    }
+
+    /// An index in at most `bytes` bytes, with `good_bytes` more for what good mail says.
+    #[must_use]
+    pub fn within(key: FingerprintKey, bytes: u64, good_bytes: u64) -> Self {
+        // Two generations of two filters.
+        let good = good_bytes / 4 / good::BYTES_PER_MESSAGE;
+        Self::new(key, bytes / BYTES_PER_REPORT, good)
     }
 
     /// Keeps a report. When there is no more room, the oldest ones go.
@@ -176,7 +189,36 @@ impl Replicas {
     /// # Errors
     /// [`GoodIsFull`] when as many have been learnt as there is room for; nothing is learnt then.
     pub fn learn_good(&mut self, features: &Features) -> Result<(), GoodIsFull> {
-        let features = self.good_features(features);
+        self.learn_good_features(&self.good_features_of(features))
+    }
+
+    /// Whether a good message can still be learnt.
+    ///
+    /// # Errors
+    /// [`GoodIsFull`] if not.
+    pub const fn ensure_room_for_good(&self) -> Result<(), GoodIsFull> {
+        self.good.ensure_room()
+    }
+
+    /// The features of a good message that [`learn_good`](Self::learn_good) would learn, for a journal.
+    #[must_use]
+    pub fn good_features_of(&self, features: &Features) -> Vec<u64> {
+        let all = features.all().chain(features.whole);
+        let mut features: Vec<(Fingerprint, u64)> = all.map(|feature| (self.fingerprint(feature), feature)).collect();
+        features.sort_unstable();
+        features.dedup();
+        features.truncate(GOOD_FEATURES as usize);
+        features.into_iter().map(|(_, feature)| feature).collect()
+    }
+
+    /// Learns a good message by its features; see [`learn_good`](Self::learn_good).
+    ///
+    /// # Errors
+    /// [`GoodIsFull`], as there.
+    pub fn learn_good_features(&mut self, features: &[u64]) -> Result<(), GoodIsFull> {
+        let mut features: Vec<_> = features.iter().map(|&feature| self.fingerprint(feature)).collect();
+        features.sort_unstable();
+        features.dedup();
         self.good.learn(&features)
     }
 
@@ -186,7 +228,7 @@ impl Replicas {
     /// # Errors
     /// [`GoodIsFull`], as for good mail.
     pub fn revoke(&mut self, features: &Features) -> Result<(), GoodIsFull> {
-        let features = self.good_features(features);
+        let features: Vec<_> = self.good_features_of(features).into_iter().map(|at| self.fingerprint(at)).collect();
         self.good.learn_all(&features)
     }
 
@@ -223,16 +265,6 @@ impl Replicas {
     fn full_record(&self, owner: Owner) -> Option<&Record> {
         let oldest = self.table.live().start;
         self.records.get(usize::try_from(owner.number().checked_sub(oldest.number())?).ok()?)
-    }
-
-    /// The features of a good message, at most as many as the filters were made for.
-    fn good_features(&self, features: &Features) -> Vec<Fingerprint> {
-        let all = features.all().chain(features.whole);
-        let mut fingerprints: Vec<Fingerprint> = all.map(|feature| self.fingerprint(feature)).collect();
-        fingerprints.sort_unstable();
-        fingerprints.dedup();
-        fingerprints.truncate(GOOD_FEATURES as usize);
-        fingerprints
     }
 
     /// The fingerprint of the whole, if it counts.
@@ -307,7 +339,7 @@ impl Replicas {
         let Some(expired) = self.records.pop_front() else { return };
         self.stored -= expired.stored.total();
         self.table.expire_before(Owner::from_number(self.table.live().start.number() + 1));
-        if self.wholes.len() > 2 * self.records.len() {
+        if self.wholes.len() >= wholes_max(self.records.len()) {
             let live = self.table.live();
             self.wholes.retain(|_, owner| live.contains(owner));
         }
@@ -333,6 +365,11 @@ impl Replicas {
         let looked_at = own.clamp(1, CHECKED_MAX);
         u32::try_from(own * scratch.fingerprints.len() / looked_at).unwrap_or(u32::MAX)
     }
+}
+
+/// Most wholes beside so many records: some of reports that have gone since are left.
+const fn wholes_max(records: usize) -> usize {
+    records + records / 4 + 1
 }
 
 #[cfg(test)]
@@ -510,7 +547,7 @@ mod tests {
             replicas.report(&message(at * 1000, 100));
             replicas.report(&Features { whole: Some(at), ..Features::default() });
         }
-        assert!(replicas.wholes.len() <= 2 * replicas.records.len() + 1, "{}", replicas.wholes.len());
+        assert!(replicas.wholes.len() <= wholes_max(replicas.records_max), "{}", replicas.wholes.len());
     }
 
     #[test]
