@@ -5,8 +5,10 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`replicas`] | which reports a message is a near replica of |
+//! | [`trust`] | whose claims to believe, and what they do to the books |
 //! | [`codec`], [`time`] | numbers in bytes, and time as an argument |
 
 pub mod codec;
 pub mod replicas;
 pub mod time;
+pub mod trust;
