@@ -4,11 +4,13 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`replicas`] | which reports a message is a near replica of |
 //! | [`realm`] | what servers must have in common |
+//! | [`trust`] | whose claims to believe, and what they do to the books |
+//! | [`replicas`] | which reports a message is a near replica of |
 //! | [`codec`], [`time`] | numbers in bytes, and time as an argument |
 
 pub mod codec;
 pub mod realm;
 pub mod replicas;
 pub mod time;
+pub mod trust;

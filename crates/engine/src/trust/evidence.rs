@@ -1,0 +1,329 @@
+//! What the votes on a signature add up to, and what they say of one another.
+//!
+//! Pure functions of votes: no table, no time. Weights are multiples of 1/1024, so their sums are exact and the order of votes
+//! cannot matter.
+
+use super::policy::Policy;
+use super::precision::WEIGHT_PARTS;
+use super::{Claim, Reporter, Standing};
+
+/// A standing claim of one reporter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Vote {
+    pub(super) reporter: u64,
+    pub(super) group: u64,
+    /// In parts of 1/1024, as it was when the claim was made.
+    pub(super) weight: u16,
+    pub(super) claim: Claim,
+    pub(super) standing: Standing,
+    /// Made before the signature was listed; for a revoke, before an anchor had revoked it.
+    pub(super) early: bool,
+    /// Overruled since by a change of the books: no longer evidence, still to be settled.
+    pub(super) spent: bool,
+}
+
+/// How much an entry is worth keeping, by the best of its votes.
+pub(super) const TIERS: usize = 4;
+
+impl Vote {
+    /// A claim made now.
+    pub(super) const fn new(reporter: &Reporter, weight: u16, claim: Claim, early: bool) -> Self {
+        Self {
+            reporter: reporter.id,
+            group: reporter.group,
+            weight,
+            claim,
+            standing: reporter.standing,
+            early,
+            spent: false,
+        }
+    }
+
+    /// Whether it is evidence the operator trusts by itself. An anchor that was wrong too often no longer is one.
+    pub(super) const fn is_anchored(&self) -> bool {
+        self.standing.is_anchor() && self.weight > 0
+    }
+
+    /// Whether it is an own reporter's.
+    pub(super) const fn is_own(&self) -> bool {
+        matches!(self.standing, Standing::Own)
+    }
+
+    /// What an entry with this vote is worth keeping: strangers' nothing, then accounts that weigh nothing, then those that do,
+    /// then anchors'.
+    pub(super) const fn tier(&self) -> usize {
+        match self.standing {
+            Standing::Stranger => 0,
+            Standing::Account => 1 + (self.weight > 0) as usize,
+            Standing::Pinned | Standing::Own | Standing::Trap => 3,
+        }
+    }
+
+    /// What decides which vote gives way when there are too many.
+    pub(super) const fn rank(&self) -> (bool, u16) {
+        (self.standing.is_anchor(), self.weight)
+    }
+}
+
+/// How far the evidence for spam goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Too little, or none.
+    #[default]
+    Unknown,
+    /// A hint: it may raise a score and must never refuse a message, as patient attackers can force it.
+    Suspect,
+    /// Enough to be listed.
+    Block,
+}
+
+/// The two ledgers of a signature and what they add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// How far it goes.
+    pub level: Level,
+    /// Evidence for spam, one voice per group, unanchored evidence capped.
+    pub spam: f64,
+    /// Evidence for ham, already multiplied, unanchored evidence capped.
+    pub ham: f64,
+    /// The part of `ham` that comes from anchors.
+    pub ham_anchored: f64,
+    /// Groups with a report that weighs something.
+    pub groups: u32,
+    /// Anchored groups among them.
+    pub anchored_reports: u32,
+    /// Anchored groups that revoke.
+    pub anchored_revokes: u32,
+    /// Distinct own reporters who report.
+    pub own_reports: u32,
+    /// Distinct own reporters who revoke.
+    pub own_revokes: u32,
+    /// Whether a trap reports.
+    pub trap: bool,
+}
+
+impl Evidence {
+    /// What these votes add up to. Sorts them.
+    pub(super) fn of(policy: &Policy, votes: &mut Vec<Vote>) -> Self {
+        votes.retain(|vote| !vote.spent);
+        let own = |claim| count(votes.iter().filter(|vote| vote.is_own() && vote.claim == claim).count());
+        let (own_reports, own_revokes) = (own(Claim::Report), own(Claim::Revoke));
+        let trap = votes.iter().any(is_trap_report);
+        let (reports, revokes) = ledgers(votes);
+        let ham_anchored = policy.ham_factor * sum(revokes.anchored);
+        let mut evidence = Self {
+            level: Level::Unknown,
+            spam: sum(reports.anchored) + sum(reports.unanchored).min(policy.unanchored_spam_max),
+            ham: ham_anchored + (policy.ham_factor * sum(revokes.unanchored)).min(policy.unanchored_ham_max),
+            ham_anchored,
+            groups: reports.groups,
+            anchored_reports: reports.anchored_groups,
+            anchored_revokes: revokes.anchored_groups,
+            own_reports,
+            own_revokes,
+            trap,
+        };
+        evidence.level = evidence.level_by(policy);
+        evidence
+    }
+
+    /// Spam less ham.
+    #[must_use]
+    pub fn score(&self) -> f64 {
+        self.spam - self.ham
+    }
+
+    /// The score for listing: when enough anchors report, what strangers to us revoke no longer counts.
+    pub(super) fn block_score(&self, policy: &Policy) -> f64 {
+        let beyond_doubt = self.anchored_reports >= policy.anchors_beyond_doubt;
+        self.spam - if beyond_doubt { self.ham_anchored } else { self.ham }
+    }
+
+    /// Rule 4 of the scheme.
+    fn level_by(&self, policy: &Policy) -> Level {
+        let undisputed = self.anchored_revokes == 0 || self.trap;
+        if self.block_score(policy) >= policy.block_score
+            && self.groups >= policy.block_groups
+            && self.anchored_reports >= policy.block_anchors
+            && undisputed
+        {
+            return Level::Block;
+        }
+        let suspect = self.score() >= policy.suspect_score && self.groups >= policy.suspect_groups;
+        if suspect { Level::Suspect } else { Level::Unknown }
+    }
+}
+
+/// What the votes on one side add up to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ledger {
+    anchored: u32,
+    unanchored: u32,
+    groups: u32,
+    anchored_groups: u32,
+}
+
+impl Ledger {
+    /// Adds the votes of one group: its heaviest speaks, and it is anchored if one of them is.
+    fn add(&mut self, voices: &[Vote]) {
+        let weight = voices.iter().map(|vote| vote.weight).max().unwrap_or_default();
+        let anchored = voices.iter().any(Vote::is_anchored);
+        *(if anchored { &mut self.anchored } else { &mut self.unanchored }) += u32::from(weight);
+        self.groups += u32::from(weight > 0);
+        self.anchored_groups += u32::from(anchored);
+    }
+}
+
+/// Reports and revokes, group by group.
+fn ledgers(votes: &mut [Vote]) -> (Ledger, Ledger) {
+    let (mut reports, mut revokes) = (Ledger::default(), Ledger::default());
+    votes.sort_unstable_by_key(|vote| (vote.claim, vote.group));
+    for voices in votes.chunk_by(|a, b| (a.claim, a.group) == (b.claim, b.group)) {
+        match voices[0].claim {
+            Claim::Report => reports.add(voices),
+            Claim::Revoke => revokes.add(voices),
+        }
+    }
+    (reports, revokes)
+}
+
+/// What anchors of other groups than `group` say of the signature: spam ([`Claim::Report`]), ham, or nothing in common.
+///
+/// A trap is right; otherwise the side with more anchored groups is. Spent votes speak too. `votes` must be sorted by claim
+/// and group.
+pub(super) fn truth_without(votes: &[Vote], group: u64) -> Option<Claim> {
+    if votes.iter().any(|vote| vote.group != group && is_trap_report(vote)) {
+        return Some(Claim::Report);
+    }
+    let mut groups = [0_u32; 2];
+    for voices in votes.chunk_by(|a, b| (a.claim, a.group) == (b.claim, b.group)) {
+        if voices[0].group != group && voices.iter().any(Vote::is_anchored) {
+            groups[voices[0].claim as usize] += 1;
+        }
+    }
+    match groups[0].cmp(&groups[1]) {
+        std::cmp::Ordering::Greater => Some(Claim::Report),
+        std::cmp::Ordering::Less => Some(Claim::Revoke),
+        std::cmp::Ordering::Equal => None,
+    }
+}
+
+/// Sorts votes as [`truth_without`] wants them.
+pub(super) fn sort_for_truth(votes: &mut [Vote]) {
+    votes.sort_unstable_by_key(|vote| (vote.claim, vote.group, vote.reporter));
+}
+
+fn is_trap_report(vote: &Vote) -> bool {
+    vote.standing == Standing::Trap && vote.claim == Claim::Report
+}
+
+/// A sum of weights as a number.
+fn sum(parts: u32) -> f64 {
+    f64::from(parts) / WEIGHT_PARTS
+}
+
+/// A number of votes, which are bounded.
+fn count(number: usize) -> u32 {
+    u32::try_from(number).expect("votes are bounded")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vote(reporter: u64, standing: Standing, weight: f64, claim: Claim) -> Vote {
+        let reporter = Reporter { id: reporter, standing, group: reporter };
+        Vote::new(&reporter, (weight * WEIGHT_PARTS) as u16, claim, true)
+    }
+
+    fn report(reporter: u64, standing: Standing, weight: f64) -> Vote {
+        vote(reporter, standing, weight, Claim::Report)
+    }
+
+    fn revoke(reporter: u64, standing: Standing, weight: f64) -> Vote {
+        vote(reporter, standing, weight, Claim::Revoke)
+    }
+
+    fn evidence(votes: &[Vote]) -> Evidence {
+        Evidence::of(&Policy::default(), &mut votes.to_vec())
+    }
+
+    use Standing::{Account, Own, Pinned, Trap};
+
+    #[test]
+    fn a_group_speaks_once_with_its_heaviest_voice() {
+        let mut votes = vec![report(1, Account, 1.0), report(2, Account, 2.0), report(3, Account, 0.5)];
+        votes[1].group = 1;
+        assert_eq!((evidence(&votes).spam, evidence(&votes).groups), (2.5, 2));
+    }
+
+    #[test]
+    fn unanchored_evidence_is_capped_on_both_sides_and_ham_counts_double() {
+        let reports = (0..10).map(|id| report(id, Account, 2.5));
+        assert_eq!(evidence(&reports.collect::<Vec<_>>()).spam, 5.0);
+        assert_eq!(evidence(&[revoke(1, Account, 0.5)]).ham, 1.0);
+        assert_eq!(evidence(&[revoke(1, Account, 2.5), revoke(2, Account, 2.5)]).ham, 2.0);
+        assert_eq!(evidence(&[revoke(1, Pinned, 2.5), revoke(2, Pinned, 2.5)]).ham, 10.0);
+    }
+
+    #[test]
+    fn nothing_blocks_without_an_anchor_and_suspects_need_two_groups() {
+        let farmed = (0..100).map(|id| report(id, Account, 2.5)).collect::<Vec<_>>();
+        assert_eq!(evidence(&farmed).level, Level::Suspect);
+        let mut votes = vec![report(1, Pinned, 2.5), report(2, Account, 2.5)];
+        assert_eq!(evidence(&votes).level, Level::Suspect);
+        assert_eq!(evidence(&votes[..1]).level, Level::Unknown);
+        votes.push(report(3, Account, 1.0));
+        assert_eq!(evidence(&votes).level, Level::Block, "6.0 from three groups, one of them anchored");
+        votes[2].weight -= 1;
+        assert_eq!(evidence(&votes).level, Level::Suspect);
+    }
+
+    #[test]
+    fn an_anchored_revoke_prevents_a_listing_unless_a_trap_reports() {
+        let mut votes = (0..6).map(|id| report(id, Pinned, 2.5)).collect::<Vec<_>>();
+        votes.push(revoke(9, Pinned, 2.5));
+        assert_eq!(evidence(&votes).level, Level::Suspect);
+        votes.push(report(7, Trap, 2.5));
+        assert_eq!(evidence(&votes).level, Level::Block);
+    }
+
+    #[test]
+    fn two_anchored_reports_are_beyond_the_doubt_of_accounts() {
+        let mut votes = vec![report(1, Pinned, 2.5), report(2, Account, 2.5), report(3, Account, 1.5)];
+        votes.push(revoke(4, Account, 2.5));
+        assert_eq!(evidence(&votes).level, Level::Suspect);
+        votes[1].standing = Pinned;
+        let both = evidence(&votes);
+        assert_eq!((both.level, both.score()), (Level::Block, 4.5));
+    }
+
+    #[test]
+    fn an_anchor_that_lost_its_weight_is_no_anchor_but_its_site_is_still_its_own() {
+        let fallen = evidence(&[report(1, Own, 0.0), report(2, Pinned, 0.0)]);
+        assert_eq!((fallen.anchored_reports, fallen.own_reports, fallen.groups), (0, 1, 0));
+    }
+
+    #[test]
+    fn overruled_votes_are_no_evidence() {
+        let mut overruled = report(1, Own, 2.5);
+        overruled.spent = true;
+        assert_eq!(evidence(&[overruled]), Evidence::default());
+    }
+
+    #[test]
+    fn the_truth_is_what_anchors_of_other_groups_say() {
+        let truth = |votes: &[Vote], group| {
+            let mut votes = votes.to_vec();
+            sort_for_truth(&mut votes);
+            truth_without(&votes, group)
+        };
+        let votes = [report(1, Account, 2.5), report(2, Pinned, 2.5)];
+        assert_eq!(truth(&votes, 1), Some(Claim::Report));
+        assert_eq!(truth(&votes, 2), None, "nobody confirms itself");
+        let disputed = [report(2, Pinned, 2.5), revoke(3, Pinned, 2.5), revoke(4, Pinned, 2.5)];
+        assert_eq!(truth(&disputed, 9), Some(Claim::Revoke));
+        assert_eq!(truth(&disputed, 3), None, "one against one");
+        assert_eq!(truth(&[disputed.as_slice(), &[report(5, Trap, 2.5)]].concat(), 9), Some(Claim::Report));
+    }
+}
