@@ -4,9 +4,11 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`passwords`] | which passwords are too common |
 //! | [`replicas`] | which reports a message is a near replica of |
 //! | [`codec`], [`time`] | numbers in bytes, and time as an argument |
 
 pub mod codec;
+pub mod passwords;
 pub mod replicas;
 pub mod time;
