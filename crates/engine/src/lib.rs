@@ -4,10 +4,12 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`accounts`] | who may claim, and how a claim proves who makes it |
 //! | [`passwords`] | which passwords are too common |
 //! | [`replicas`] | which reports a message is a near replica of |
 //! | [`codec`], [`time`] | numbers in bytes, and time as an argument |
 
+pub mod accounts;
 pub mod codec;
 pub mod passwords;
 pub mod replicas;
