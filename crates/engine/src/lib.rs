@@ -6,11 +6,15 @@
 //! |---|---|
 //! | [`realm`] | what servers must have in common |
 //! | [`trust`] | whose claims to believe, and what they do to the books |
+//! | [`accounts`] | who may claim, and how a claim proves who makes it |
+//! | [`passwords`] | which passwords are too common |
 //! | [`replicas`] | which reports a message is a near replica of |
 //! | [`codec`], [`time`] | numbers in bytes, and time as an argument |
 
+pub mod accounts;
 pub mod codec;
 pub mod realm;
+pub mod passwords;
 pub mod replicas;
 pub mod time;
 pub mod trust;

@@ -1,0 +1,88 @@
+//! rspamd's fuzzy storage: a request is encrypted to a public key of the server, and names it by its first eight bytes.
+//!
+//! A client makes its own key anew at every start, so that tells nothing. What tells clients apart is which of the
+//! server's keys they were given: an account is such a key, with the flags it may write. That a request was really
+//! encrypted to it is shown by its MAC, which is computed where the secret halves are.
+
+use crate::codec::{Malformed, Reader};
+
+/// The bytes of a public key (Curve25519).
+pub const KEY_BYTES: usize = 32;
+
+/// The leading bytes of a public key that a request carries.
+pub const KEY_ID_BYTES: usize = 8;
+
+/// The key of an account, and what it may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FuzzyKey {
+    /// The public half of the server's key pair that this account was given.
+    pub public_key: [u8; KEY_BYTES],
+    /// The flags it may write; it may check all.
+    pub flags: Flags,
+}
+
+/// A set of flags, each of them 0 to 255.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags([u64; 4]);
+
+impl FuzzyKey {
+    /// What a request calls the key.
+    #[must_use]
+    pub fn id(&self) -> [u8; KEY_ID_BYTES] {
+        std::array::from_fn(|at| self.public_key[at])
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(self.public_key);
+        self.flags.0.iter().for_each(|word| out.extend(word.to_le_bytes()));
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let public_key = reader.array("a fuzzy key")?;
+        let mut flags = Flags::default();
+        for word in &mut flags.0 {
+            *word = reader.u64("the flags of a fuzzy key")?;
+        }
+        Ok(Self { public_key, flags })
+    }
+}
+
+impl Flags {
+    /// Every flag.
+    pub const ALL: Self = Self([u64::MAX; 4]);
+
+    /// Whether a flag is in the set.
+    #[must_use]
+    pub const fn contains(&self, flag: u8) -> bool {
+        self.0[flag as usize / 64] >> (flag % 64) & 1 == 1
+    }
+}
+
+impl FromIterator<u8> for Flags {
+    fn from_iter<I: IntoIterator<Item = u8>>(flags: I) -> Self {
+        let mut set = Self::default();
+        flags.into_iter().for_each(|flag| set.0[usize::from(flag) / 64] |= 1 << (flag % 64));
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_holds_the_flags_it_was_given() {
+        let given = [0, 1, 11, 63, 64, 200, 255];
+        let set: Flags = given.into_iter().collect();
+        for flag in 0..=255 {
+            assert_eq!(set.contains(flag), given.contains(&flag), "{flag}");
+            assert!(Flags::ALL.contains(flag) && !Flags::default().contains(flag));
+        }
+    }
+
+    #[test]
+    fn a_key_is_called_by_its_first_bytes() {
+        let key = FuzzyKey { public_key: std::array::from_fn(|at| at as u8), flags: Flags::ALL };
+        assert_eq!(key.id(), [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+}

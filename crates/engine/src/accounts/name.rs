@@ -1,0 +1,132 @@
+//! Names of accounts, by the rules of their protocols.
+
+use crate::codec::Malformed;
+
+/// The longest name in bytes. Razor's are mostly mail addresses, and no protocol sets a bound of its own.
+pub const NAME_BYTES_MAX: usize = 128;
+
+/// The client-IDs of DCC; below are servers' own, above is nothing.
+const DCC_CLIENT_IDS: std::ops::RangeInclusive<u32> = 32_768..=16_777_215;
+
+/// The protocol an account belongs to. Names are unique within one. Numbers are for files, and never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Protocol {
+    /// Razor: a user name, usually a mail address.
+    Razor = 1,
+    /// Pyzor: a user name.
+    Pyzor = 2,
+    /// DCC: a client-ID in decimal digits.
+    Dcc = 3,
+    /// rspamd's fuzzy storage: any name, as only the key is on the wire.
+    Fuzzy = 4,
+}
+
+/// Why a name is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// Nothing, or too much.
+    #[error("a name has 1 to {NAME_BYTES_MAX} bytes, not {bytes}")]
+    Length {
+        /// How long it was.
+        bytes: usize,
+    },
+    /// A byte that the protocol's messages or files cannot carry.
+    #[error("a name is made of printable ASCII characters without blanks, for Pyzor also without ':' and ','")]
+    Character,
+    /// Pyzor's name for everybody.
+    #[error("'anonymous' is the name of all who have no account")]
+    Anonymous,
+    /// DCC knows numbers only.
+    #[error("a DCC account is a client-ID: a number from 32768 to 16777215, without leading zeros")]
+    NotAClientId,
+}
+
+impl Protocol {
+    /// All of them, by number.
+    pub const ALL: [Self; 4] = [Self::Razor, Self::Pyzor, Self::Dcc, Self::Fuzzy];
+
+    /// The name, as in configuration and output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Razor => "razor",
+            Self::Pyzor => "pyzor",
+            Self::Dcc => "dcc",
+            Self::Fuzzy => "fuzzy",
+        }
+    }
+
+    /// Whether an account may have this name.
+    ///
+    /// # Errors
+    /// [`NameError`] says why not.
+    pub fn check_name(self, name: &[u8]) -> Result<(), NameError> {
+        if !(1..=NAME_BYTES_MAX).contains(&name.len()) {
+            return Err(NameError::Length { bytes: name.len() });
+        }
+        if !name.iter().all(|&byte| self.allows(byte)) {
+            return Err(NameError::Character);
+        }
+        match self {
+            Self::Pyzor if name.eq_ignore_ascii_case(b"anonymous") => Err(NameError::Anonymous),
+            Self::Dcc if !is_client_id(name) => Err(NameError::NotAClientId),
+            _ => Ok(()),
+        }
+    }
+
+    fn allows(self, byte: u8) -> bool {
+        byte.is_ascii_graphic() && !(self == Self::Pyzor && matches!(byte, b':' | b','))
+    }
+
+    pub(super) const fn index(self) -> usize {
+        self as usize - 1
+    }
+
+    pub(super) fn from_number(number: u8) -> Result<Self, Malformed> {
+        let known = Self::ALL.into_iter().find(|&protocol| protocol as u8 == number);
+        known.ok_or_else(|| Malformed::OutOfRange { what: "a protocol", value: number.into() })
+    }
+}
+
+fn is_client_id(name: &[u8]) -> bool {
+    let number = str::from_utf8(name).ok().and_then(|digits| digits.parse().ok());
+    name[0].is_ascii_digit() && name[0] != b'0' && number.is_some_and(|id| DCC_CLIENT_IDS.contains(&id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_as_long_as_they_may_be() {
+        for protocol in [Protocol::Razor, Protocol::Pyzor, Protocol::Fuzzy] {
+            assert_eq!(protocol.check_name(&[b'a'; NAME_BYTES_MAX]), Ok(()));
+            for bytes in [0, NAME_BYTES_MAX + 1] {
+                assert_eq!(protocol.check_name(&vec![b'a'; bytes]), Err(NameError::Length { bytes }));
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_what_the_wire_can_carry() {
+        assert_eq!(Protocol::Razor.check_name(b"alice@example.org"), Ok(()));
+        for name in [&b"a b"[..], b"a\n", b"\xff", b"\0"] {
+            assert_eq!(Protocol::Razor.check_name(name), Err(NameError::Character));
+        }
+        assert_eq!(Protocol::Razor.check_name(b"a:b"), Ok(()));
+        assert_eq!(Protocol::Pyzor.check_name(b"a:b"), Err(NameError::Character));
+        assert_eq!(Protocol::Pyzor.check_name(b"Anonymous"), Err(NameError::Anonymous));
+    }
+
+    #[test]
+    fn dcc_accounts_are_client_ids() {
+        for name in ["32768", "16777215"] {
+            assert_eq!(Protocol::Dcc.check_name(name.as_bytes()), Ok(()));
+        }
+        for name in ["32767", "16777216", "032768", "+32768", "alice", "99999999999"] {
+            assert_eq!(Protocol::Dcc.check_name(name.as_bytes()), Err(NameError::NotAClientId), "{name}");
+        }
+    }
+}

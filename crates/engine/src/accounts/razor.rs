@@ -1,0 +1,155 @@
+//! Razor: the server sends a challenge, the client answers with a hash of it under the password.
+//!
+//! The answer looks like HMAC-SHA-1 but is not: the pads have changed places, and the inner digest is hashed as
+//! hexadecimal digits. In either hash the first block is the padded password, so the states of SHA-1 behind that block
+//! suffice to verify, and the password itself need not be kept.
+
+use std::fmt;
+
+use bruit_signatures::razor::E4Signature;
+use sha1::block_api::compress;
+use subtle::ConstantTimeEq;
+
+use super::digits::hexadecimal;
+use crate::codec::{Malformed, Reader};
+
+/// The longest password in bytes: one block of SHA-1. Clients also take longer ones, whose rest is hashed as it is and would
+/// have to be kept.
+pub const PASSWORD_BYTES_MAX: usize = BLOCK_BYTES;
+
+/// The longest challenge and response that are looked at.
+pub const CHALLENGE_BYTES_MAX: usize = 256;
+
+const BLOCK_BYTES: usize = 64;
+const OUTER_PAD: u8 = 0x36;
+const INNER_PAD: u8 = 0x5c;
+
+/// Where SHA-1 starts (FIPS 180-4, 5.3.1).
+const START: State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+
+type State = [u32; 5];
+
+/// What verifies responses: the states of SHA-1 behind the two padded passwords.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RazorVerifier {
+    inner: State,
+    outer: State,
+}
+
+impl RazorVerifier {
+    /// The verifier of a password; none if it is longer than [`PASSWORD_BYTES_MAX`].
+    #[must_use]
+    pub fn of(password: &[u8]) -> Option<Self> {
+        let state = |pad| {
+            let mut block = [0; BLOCK_BYTES];
+            block.get_mut(..password.len())?.copy_from_slice(password);
+            let mut state = START;
+            compress(&mut state, &[block.map(|byte: u8| byte ^ pad)]);
+            Some(state)
+        };
+        Some(Self { inner: state(INNER_PAD)?, outer: state(OUTER_PAD)? })
+    }
+
+    /// Whether `response`, as the client sent it, answers `challenge`.
+    #[must_use]
+    pub fn verify(&self, challenge: &[u8], response: &[u8]) -> bool {
+        if challenge.len() > CHALLENGE_BYTES_MAX {
+            return false;
+        }
+        let inner = finish(self.inner, challenge);
+        let expected = finish(self.outer, &hexadecimal(&inner));
+        // A response is spelt like an e4 signature: both are a SHA-1 in razor64.
+        let response = str::from_utf8(response).ok().and_then(|text| text.parse().ok());
+        response.is_some_and(|E4Signature(response)| expected.ct_eq(&response).into())
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        [self.inner, self.outer].iter().flatten().for_each(|word| out.extend(word.to_le_bytes()));
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let mut state = || -> Result<State, Malformed> {
+            let mut state = State::default();
+            for word in &mut state {
+                *word = reader.u32("a Razor verifier")?;
+            }
+            Ok(state)
+        };
+        Ok(Self { inner: state()?, outer: state()? })
+    }
+}
+
+impl fmt::Debug for RazorVerifier {
+    /// Keeps the secret.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("RazorVerifier")
+    }
+}
+
+/// Ends a SHA-1 that has seen one block, with `message`.
+fn finish(mut state: State, message: &[u8]) -> [u8; 20] {
+    let mut rest = message.to_vec();
+    rest.push(0x80);
+    rest.resize((rest.len() + 8).next_multiple_of(BLOCK_BYTES) - 8, 0);
+    let bits = 8 * (BLOCK_BYTES + message.len()) as u64;
+    rest.extend(bits.to_be_bytes());
+    compress(&mut state, rest.as_chunks().0);
+    let mut digest = [0; 20];
+    digest.as_chunks_mut().0.iter_mut().zip(state).for_each(|(bytes, word)| *bytes = word.to_be_bytes());
+    digest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn real_clients_responses_verify() {
+        // From transcripts of razor-agents 2.84, and its own code run with passwords of one block.
+        let block = "p".repeat(PASSWORD_BYTES_MAX);
+        for (password, challenge, response) in [
+            ("s3cret", "406d3e65e5946eebcd82", "oUsPU6zmreeHtaW3nBRkR6VNIAgA"),
+            ("hunter2", "2e25b1778c78b9742b17", "VcBRuyO9Yo_M8pk48KFUgnHLkRAA"),
+            ("secretpass", "challenge123", "Mgf4tIPCd1GAe3umtAsU-Sv3_8YA"),
+            (&block, "x", "whEO-6IgQ5XCkxhJ2ZIMt_y0NfEA"),
+        ] {
+            let verifier = RazorVerifier::of(password.as_bytes()).unwrap();
+            assert!(verifier.verify(challenge.as_bytes(), response.as_bytes()), "{password}");
+            assert!(!verifier.verify(b"another", response.as_bytes()));
+            assert!(!RazorVerifier::of(b"other").unwrap().verify(challenge.as_bytes(), response.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn rubbish_verifies_nothing() {
+        let verifier = RazorVerifier::of(b"s3cret").unwrap();
+        for response in [&b""[..], b"\xff", b"oUsPU6zmreeHtaW3nBRkR6VNIAg", b"oUsPU6zmreeHtaW3nBRkR6VNIAgAA"] {
+            assert!(!verifier.verify(b"406d3e65e5946eebcd82", response));
+        }
+    }
+
+    #[test]
+    fn passwords_and_challenges_have_an_end() {
+        assert_eq!(RazorVerifier::of(&[b'p'; PASSWORD_BYTES_MAX + 1]), None);
+        let verifier = RazorVerifier::of(b"s3cret").unwrap();
+        let response = |challenge: &[u8]| {
+            E4Signature(finish(verifier.outer, &hexadecimal(&finish(verifier.inner, challenge)))).to_string()
+        };
+        for (bytes, verifies) in [(CHALLENGE_BYTES_MAX, true), (CHALLENGE_BYTES_MAX + 1, false)] {
+            let challenge = vec![b'c'; bytes];
+            assert_eq!(verifier.verify(&challenge, response(&challenge).as_bytes()), verifies);
+        }
+    }
+
+    #[test]
+    fn sha_1_goes_on_behind_a_block_of_any_rest() {
+        use sha1::{Digest, Sha1};
+        let mut state = START;
+        compress(&mut state, &[[b'b'; BLOCK_BYTES]]);
+        for length in 0..130 {
+            let message = vec![b'm'; length];
+            let whole = [&[b'b'; BLOCK_BYTES][..], &message].concat();
+            assert_eq!(finish(state, &message), <[u8; 20]>::from(Sha1::digest(&whole)), "{length}");
+        }
+    }
+}
