@@ -9,6 +9,8 @@
 //! | [`accounts`] | who may claim, and how a claim proves who makes it |
 //! | [`passwords`] | which passwords are too common |
 //! | [`replicas`] | which reports a message is a near replica of |
+//! | [`signature`] | fingerprints of signatures |
+//! | [`whitelist`] | signatures that do not count, and senders beyond suspicion |
 //! | [`codec`], [`time`] | numbers in bytes, and time as an argument |
 
 pub mod accounts;
@@ -16,5 +18,7 @@ pub mod codec;
 pub mod realm;
 pub mod passwords;
 pub mod replicas;
+pub mod signature;
 pub mod time;
 pub mod trust;
+pub mod whitelist;

@@ -1,0 +1,74 @@
+//! Fingerprints of signatures: what the engine knows them by.
+//!
+//! A fingerprint is of the scheme's number, in two bytes, and the signature's own, so that equal bytes of two schemes have
+//! nothing in common. Nothing is allocated.
+
+use bruit_filters::{Fingerprint, FingerprintKey};
+use bruit_signatures::{Scheme, Signature};
+
+/// The bytes of a digest of rspamd's fuzzy storage, twice as many as a signature may have.
+pub const RSPAMD_DIGEST_BYTES: usize = 64;
+
+/// What stands for the scheme of an rspamd digest, which is computed by clients only. Schemes have numbers below 256.
+const RSPAMD_NUMBER: u16 = 256;
+
+/// The fingerprint of a signature.
+#[must_use]
+pub fn fingerprint_of(key: &FingerprintKey, signature: &Signature) -> Fingerprint {
+    fingerprint(key, signature.scheme() as u16, signature.bytes())
+}
+
+/// The fingerprint of the signature that has these bytes, as a protocol's request brings them; none if there are more than
+/// [`Signature::BYTES_MAX`].
+#[must_use]
+pub fn fingerprint_of_bytes(key: &FingerprintKey, scheme: Scheme, bytes: &[u8]) -> Option<Fingerprint> {
+    (bytes.len() <= Signature::BYTES_MAX).then(|| fingerprint(key, scheme as u16, bytes))
+}
+
+/// The fingerprint of a digest of rspamd's fuzzy storage.
+#[must_use]
+pub fn fingerprint_of_digest(key: &FingerprintKey, digest: &[u8; RSPAMD_DIGEST_BYTES]) -> Fingerprint {
+    fingerprint(key, RSPAMD_NUMBER, digest)
+}
+
+/// The fingerprint of a number and at most [`RSPAMD_DIGEST_BYTES`] bytes.
+fn fingerprint(key: &FingerprintKey, number: u16, bytes: &[u8]) -> Fingerprint {
+    let mut whole = [0; 2 + RSPAMD_DIGEST_BYTES];
+    let length = 2 + bytes.len();
+    whole[..2].copy_from_slice(&number.to_le_bytes());
+    whole[2..length].copy_from_slice(bytes);
+    key.fingerprint(&whole[..length])
+}
+
+#[cfg(test)]
+mod tests {
+    use bruit_signatures::{Context, Wanted, sign};
+
+    use super::*;
+
+    const KEY: FingerprintKey = FingerprintKey::new([7; 16]);
+
+    #[test]
+    fn a_fingerprint_is_of_number_and_bytes() {
+        let wanted = Wanted { pyzor: true, ..Wanted::NONE };
+        let signed = sign(b"\nA message of a few words.\n", &wanted, &Context::default());
+        let signature = &signed.signatures[0];
+        let expected = KEY.fingerprint(&[&[4, 0], signature.bytes()].concat());
+        assert_eq!(fingerprint_of(&KEY, signature), expected);
+        assert_eq!(fingerprint_of_bytes(&KEY, Scheme::Pyzor, signature.bytes()), Some(expected));
+        assert_ne!(fingerprint_of_bytes(&KEY, Scheme::RazorE4, signature.bytes()), Some(expected));
+    }
+
+    #[test]
+    fn bytes_end_where_signatures_do() {
+        let bytes = [1; Signature::BYTES_MAX + 1];
+        assert!(fingerprint_of_bytes(&KEY, Scheme::Exact, &bytes[1..]).is_some());
+        assert_eq!(fingerprint_of_bytes(&KEY, Scheme::Exact, &bytes), None);
+    }
+
+    #[test]
+    fn a_digest_has_a_number_of_its_own() {
+        let digest = [9; RSPAMD_DIGEST_BYTES];
+        assert_eq!(fingerprint_of_digest(&KEY, &digest), KEY.fingerprint(&[&[0, 1][..], &digest].concat()));
+    }
+}
