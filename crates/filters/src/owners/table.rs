@@ -219,7 +219,7 @@ impl OwnerTable {
     }
 
     fn line_mut(&mut self, line: usize) -> &mut SlotLine {
-        SlotLine::of_mut(&mut self.lines[line])
+        SlotLine::of_mut(self.lines.changing_one(line))
     }
 
     /// Empties the slots of expired owners in the next few lines, as many as it takes for all lines to have their turn

@@ -15,12 +15,14 @@
 //! | [`MembershipRing`] | the set of generations that hold the key |
 //! | [`CountsRing`] | the sum of the key's counts over the live generations |
 //!
-//! Neither reads a clock: an epoch ends when [`advance`](MembershipRing::advance) is called.
+//! None reads a clock: an epoch ends when [`advance`](MembershipRing::advance) is called.
 
 mod counts;
 mod counts_merge;
 mod lanes;
 pub(crate) mod membership;
+mod records;
+mod snapshot;
 
 pub use counts::CountsRing;
 pub use lanes::{GENERATIONS, Generations, NotLive};
