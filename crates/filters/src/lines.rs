@@ -1,9 +1,15 @@
 //! The memory of a filter: an array of 64-byte lines, on huge pages where it is large enough to gain from them.
+//!
+//! Lines are read as a slice. Whoever changes some has to name them first ([`Lines::changing`] and its like), so that a
+//! snapshot that is being written beside the changes can keep what they were: there is no other way to a mutable line.
 
-use std::ops::{Deref, DerefMut};
+use std::io::Read;
+use std::ops::{Deref, Range};
 
 use bytemuck::{Pod, Zeroable};
 use memmap2::MmapMut;
+
+use crate::undo::Undo;
 
 /// Words of 64 bits in a line.
 pub(crate) const LINE_WORDS: usize = 8;
@@ -23,8 +29,15 @@ const MAPPED_FROM_BYTES: usize = 4 << 20;
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [u64; LINE_WORDS]);
 
-/// A zeroed array of lines that keeps its size.
-pub(crate) struct Lines(Memory);
+/// Lines read from an input at a time.
+const STEP_LINES: usize = 1024;
+
+/// A zeroed array of lines that keeps its size. Two are equal if their lines are; a snapshot stays with the original.
+pub(crate) struct Lines {
+    memory: Memory,
+    /// What the rest of a running snapshot needs of the lines changed since it began.
+    undo: Option<Box<Undo>>,
+}
 
 enum Memory {
     Heap(Vec<Line>),
@@ -39,13 +52,13 @@ impl Lines {
     pub(crate) fn new(count: usize) -> Self {
         let bytes = count.checked_mul(LINE_BYTES).expect("a filter fits the address space");
         if bytes < MAPPED_FROM_BYTES {
-            return Self(Memory::Heap(vec![Line::default(); count]));
+            return Self { memory: Memory::Heap(vec![Line::default(); count]), undo: None };
         }
         let map = MmapMut::map_anon(bytes).unwrap_or_else(|error| panic!("failed to map {bytes} bytes: {error}"));
         // Advice only: without huge pages everything works, more slowly.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
-        Self(Memory::Mapped(map))
+        Self { memory: Memory::Mapped(map), undo: None }
     }
 
     /// The lines needed to hold `bits`, zeroed.
@@ -59,9 +72,96 @@ impl Lines {
         bytemuck::cast_slice(self)
     }
 
-    /// All words, in order, to change.
+    /// All words, in order, any of which may change, as in [`changing_all`](Self::changing_all).
     pub(crate) fn words_mut(&mut self) -> &mut [u64] {
-        bytemuck::cast_slice_mut(self)
+        bytemuck::cast_slice_mut(self.changing_all())
+    }
+
+    /// All lines, of which only the ones in `which` will change; it is not asked unless a snapshot runs.
+    #[inline(always)]
+    pub(crate) fn changing<I: IntoIterator<Item = usize>>(&mut self, which: impl FnOnce() -> I) -> &mut [Line] {
+        if self.undo.is_some() {
+            self.keep(which());
+        }
+        self.all_mut()
+    }
+
+    /// The line `index`, which will change.
+    #[inline(always)]
+    pub(crate) fn changing_one(&mut self, index: usize) -> &mut Line {
+        &mut self.changing(|| [index])[index]
+    }
+
+    /// The lines of `range`, all of which may change.
+    pub(crate) fn changing_range(&mut self, range: Range<usize>) -> &mut [Line] {
+        &mut self.changing(|| range.clone())[range]
+    }
+
+    /// All lines, any of which may change. Beside a running snapshot that costs a copy of all it has left.
+    pub(crate) fn changing_all(&mut self) -> &mut [Line] {
+        self.changing_range(0..self.len())
+    }
+
+    /// Starts a snapshot of the lines as they are now. One that was running is given up.
+    pub(crate) fn begin_snapshot(&mut self) {
+        self.undo = Some(Box::default());
+    }
+
+    /// Gives up a running snapshot.
+    pub(crate) fn cancel_snapshot(&mut self) {
+        self.undo = None;
+    }
+
+    /// Appends the next lines, at most `limit`, as they were when the snapshot began; returns how many that were. After
+    /// the last one the snapshot is over; if none runs, there are none.
+    pub(crate) fn continue_snapshot(&mut self, limit: usize, out: &mut Vec<u8>) -> usize {
+        let Some(mut undo) = self.undo.take() else { return 0 };
+        let written = undo.append_next(self, limit, out);
+        if undo.next() < self.len() {
+            self.undo = Some(undo);
+        }
+        written
+    }
+
+    /// Whether a snapshot has lines left to write.
+    pub(crate) const fn has_snapshot(&self) -> bool {
+        self.undo.is_some()
+    }
+
+    /// Lines that a running snapshot keeps beside the changed ones.
+    pub(crate) fn logged(&self) -> usize {
+        self.undo.as_ref().map_or(0, |undo| undo.logged())
+    }
+
+    /// Fills all lines from an input as [`continue_snapshot`](Self::continue_snapshot) wrote them.
+    pub(crate) fn read(&mut self, input: &mut dyn Read) -> std::io::Result<()> {
+        let mut bytes = Vec::new();
+        for step in self.changing_all().chunks_mut(STEP_LINES) {
+            bytes.resize(step.len() * LINE_BYTES, 0);
+            input.read_exact(&mut bytes)?;
+            let words: &mut [u64] = bytemuck::cast_slice_mut(step);
+            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+                *word = u64::from_le_bytes(*bytes);
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, which: impl IntoIterator<Item = usize>) {
+        if let Some(mut undo) = self.undo.take() {
+            which.into_iter().for_each(|index| undo.keep(index, &self[index]));
+            self.undo = Some(undo);
+        }
+    }
+
+    #[inline(always)]
+    fn all_mut(&mut self) -> &mut [Line] {
+        match &mut self.memory {
+            Memory::Heap(lines) => lines,
+            Memory::Mapped(map) => bytemuck::cast_slice_mut(map),
+        }
     }
 }
 
@@ -70,19 +170,9 @@ impl Deref for Lines {
 
     #[inline(always)]
     fn deref(&self) -> &[Line] {
-        match &self.0 {
+        match &self.memory {
             Memory::Heap(lines) => lines,
             Memory::Mapped(map) => bytemuck::cast_slice(map),
-        }
-    }
-}
-
-impl DerefMut for Lines {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut [Line] {
-        match &mut self.0 {
-            Memory::Heap(lines) => lines,
-            Memory::Mapped(map) => bytemuck::cast_slice_mut(map),
         }
     }
 }
@@ -90,7 +180,7 @@ impl DerefMut for Lines {
 impl Clone for Lines {
     fn clone(&self) -> Self {
         let mut copy = Self::new(self.len());
-        copy.copy_from_slice(self);
+        copy.all_mut().copy_from_slice(self);
         copy
     }
 }

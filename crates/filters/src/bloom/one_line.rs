@@ -1,6 +1,8 @@
 //! The production layout: all positions of a key in one 64-byte line.
 
-use super::pattern::{HALF_BITS, ONE_LINE_HASHES_MAX, split};
+use std::io::Read;
+
+use super::pattern::{HALF_BITS, ONE_LINE_HASHES_MAX, line_of, split};
 use super::{MembershipFilter, count_ones, or_words};
 use crate::hash::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
 use crate::kernels::Path;
@@ -8,6 +10,8 @@ use crate::kernels::membership::{self, Shape};
 use crate::lines::{LINE_BITS, LINE_WORDS, LINES_MAX, Line, Lines};
 use crate::mismatch::ensure_equal;
 use crate::sizing::{MembershipPlan, half_line_rate};
+use crate::snapshot::head::{Kind, lines_within, put_head, read_head, within, within_u32};
+use crate::snapshot::{RestoreError, Snapshot, continue_all};
 use crate::{Fingerprint, KeyId, Mismatch};
 
 /// A Bloom filter whose checks and inserts touch one cache line, in AVX2 where the processor has it.
@@ -106,7 +110,9 @@ impl MembershipFilter for OneLineFilter {
     }
 
     fn insert_batch(&mut self, keys: &[Fingerprint]) {
-        membership::insert(Path::best(), self.shape(), &mut self.lines, keys);
+        let (shape, count) = (self.shape(), self.lines.len());
+        let lines = self.lines.changing(|| keys.iter().map(|key| line_of(shape.lead(key), count)));
+        membership::insert(Path::best(), shape, lines, keys);
     }
 
     fn contains_batch(&self, keys: &[Fingerprint], found: &mut [bool]) {
@@ -148,6 +154,37 @@ impl MembershipFilter for OneLineFilter {
         let (low, high) = split(self.hashes);
         let (low, high) = (rate_by_ones(low), rate_by_ones(high));
         self.ones_of_halves().map(|ones| low[ones.0] * high[ones.1]).sum::<f64>() / self.lines.len() as f64
+    }
+}
+
+impl Snapshot for OneLineFilter {
+    fn begin_snapshot(&mut self, head: &mut Vec<u8>) {
+        let fields = [self.lines.len() as u64, self.key_id.0, self.hashes.into(), self.fingerprint_bits.into()];
+        put_head(head, Kind::OneLineFilter, &fields);
+        self.lines.begin_snapshot();
+    }
+
+    fn continue_snapshot(&mut self, lines: usize, out: &mut Vec<u8>) -> bool {
+        continue_all(&mut [&mut self.lines], lines, out)
+    }
+
+    fn cancel_snapshot(&mut self) {
+        self.lines.cancel_snapshot();
+    }
+
+    fn logged_lines(&self) -> usize {
+        self.lines.logged()
+    }
+
+    fn restore(input: &mut dyn Read, limit_bytes: u64) -> Result<Self, RestoreError> {
+        let [lines, key_id, hashes, fingerprint_bits] = read_head(input, Kind::OneLineFilter)?;
+        let lines = lines_within(within("the number of lines", lines, 1..=LINES_MAX as u64)?, 0, limit_bytes)?;
+        let hashes = within_u32("the number of hash functions", hashes, 1..=ONE_LINE_HASHES_MAX)?;
+        let bits = FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX;
+        let fingerprint_bits = within_u32("the number of fingerprint bits", fingerprint_bits, bits)?;
+        let mut filter = Self::new(lines, hashes, fingerprint_bits, KeyId(key_id));
+        filter.lines.read(input)?;
+        Ok(filter)
     }
 }
 

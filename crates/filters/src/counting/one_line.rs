@@ -57,13 +57,15 @@ impl OneLineCounts {
 
     /// Counts one more arrival of each of `keys`, in order.
     pub fn insert_batch(&mut self, keys: &[Fingerprint]) {
-        counts::insert(Path::best(), &mut self.lines, &mut self.spill, keys);
+        let count = self.lines.len();
+        let lines = self.lines.changing(|| keys.iter().map(|key| line_of(key, count)));
+        counts::insert(Path::best(), lines, &mut self.spill, keys);
     }
 
     /// Counts `amount` arrivals of `key`, as that many [`insert`](Self::insert)s would.
     pub fn insert_many(&mut self, key: &Fingerprint, amount: u32) {
         let index = line_of(key, self.lines.len());
-        let line = &mut self.lines[index];
+        let line = self.lines.changing_one(index);
         let minimum = rows::minimum(line, key.low());
         let level = (minimum + u64::from(amount)).min(CELL_TOP);
         rows::raise(line, key.low(), level);
@@ -98,7 +100,8 @@ impl OneLineCounts {
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         ensure_equal("the number of lines", &self.lines.len(), &other.lines.len())?;
         ensure_equal("the key id", &self.key_id, &other.key_id)?;
-        counts::merge(Path::best(), &mut self.lines, &mut self.spill, &other.lines, &other.spill);
+        let lines = self.lines.changing_all();
+        counts::merge(Path::best(), lines, &mut self.spill, &other.lines, &other.spill);
         Ok(())
     }
 

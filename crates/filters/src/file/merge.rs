@@ -65,7 +65,7 @@ fn join_from<R: Read>(filter: &mut OneLineCounts, source: &mut Source<R>) -> Res
     let mut merge = RowMerge::new(&ours, &theirs, &mut joined);
     let mut buffer = vec![0; STEP_WORDS];
     let mut index = 0;
-    for lines in filter.lines_mut().chunks_mut(STEP_LINES) {
+    for lines in filter.lines_mut().changing_all().chunks_mut(STEP_LINES) {
         let read = &mut buffer[..lines.len() * LINE_WORDS];
         source.take(read)?;
         for (line, other) in lines.iter_mut().zip(read.as_chunks().0) {

@@ -37,16 +37,20 @@ pub(crate) fn fetch(lines: &[Line], places: [usize; 2]) {
     prefetch_line(lines, places[1]);
 }
 
-/// Sets the bits of every key in one lane.
-pub(crate) fn insert(shape: Shape, lines: &mut [Line], lane: usize, keys: &[Fingerprint]) {
+/// Sets the bits of every key in one lane; returns how many were not set before.
+pub(crate) fn insert(shape: Shape, lines: &mut [Line], lane: usize, keys: &[Fingerprint]) -> u64 {
     let cached = is_cached(lines);
+    let mut fresh = 0;
     let work = |lines: &mut &mut [Line], _, key: &Fingerprint, places: [usize; 2]| {
         for (place, mask) in places.into_iter().zip(masks_of(shape.lead(key))) {
-            lines[place].0[lane] |= mask;
+            let word = &mut lines[place].0[lane];
+            fresh += u64::from((mask & !*word).count_ones());
+            *word |= mask;
         }
     };
     let locate = |lines: &&mut [Line], key: &Fingerprint| shape.locate(lines, key);
     pipelined(lines, keys, cached, locate, |lines, places| fetch(lines, places), work);
+    fresh
 }
 
 /// Calls `found` with the number of each key and the lanes that hold it, a bit each.

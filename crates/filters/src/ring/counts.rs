@@ -2,26 +2,23 @@
 //!
 //! A line is sixteen slots of 32 bits, and nibble g of a slot is the cell of generation g. A key has two lines and two
 //! slots in each, one among the first eight and one among the last eight; its cells are updated by H1 and H2 within the
-//! generation. Where a key passes 15 its count is in a record of that generation's spill table, under its first line and a
-//! tag; after merges, in the "any" record of its first slot if it has none of its own (see `counts_merge`).
+//! generation. Where a key passes 15 its count is in one of that generation's `records`, under its first line and a tag;
+//! after merges, in the "any" record of its first slot if it has none of its own (see `counts_merge`).
 
-use super::counts_merge::merged_spills;
+use super::counts_merge::merged_records;
 use super::lanes::{LANES, Lanes, NotLive};
+use super::records::{OWN_TAG, Records};
 use crate::counting::row_merge::add_nibbles;
-use crate::counting::spill::Spill;
 use crate::hash::{MULTIPLIER_A, mix, reduce};
 use crate::kernels::ring::fetch;
 use crate::kernels::{is_cached, pipelined};
-use crate::lines::{LINE_BITS, LINES_MAX, Line, Lines};
+use crate::lines::{LINE_BITS, LINE_BYTES, LINES_MAX, Line, Lines};
 use crate::mismatch::ensure_equal;
+use crate::sizing::ring::counts_window_rate;
 use crate::{Fingerprint, KeyId, Mismatch};
 
 /// The highest value of a cell.
 pub(super) const CELL_TOP: u32 = 15;
-
-/// The bit of a tag that says: the record of one key. The others are the lowest fifteen of the fingerprint, which begin
-/// with the slots of its cells, so that a record tells which cells bound it.
-pub(super) const OWN_TAG: u16 = 1 << 15;
 
 /// Counts by generation, of which the oldest is forgotten whenever a new one begins. Never too low.
 ///
@@ -40,9 +37,11 @@ pub(super) const OWN_TAG: u16 = 1 << 15;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountsRing {
-    lines: Lines,
-    lanes: Lanes,
-    spills: [Spill; LANES as usize],
+    pub(super) lines: Lines,
+    pub(super) lanes: Lanes,
+    pub(super) records: Records,
+    /// Arrivals in each lane of keys that read 0 there before: distinct keys, but for those that read too high.
+    pub(super) keys: [u64; LANES as usize],
     key_id: KeyId,
 }
 
@@ -52,11 +51,6 @@ struct Place {
     slots: [(usize, usize); 4],
     /// What its own record is named by.
     tag: u16,
-}
-
-/// An empty spill table for one lane of a ring of `lines` lines. Together the lanes may spill a record per line.
-fn empty_spill(lines: usize) -> Spill {
-    Spill::new(lines / LANES as usize)
 }
 
 /// The lines of a key among `lines`.
@@ -82,22 +76,6 @@ impl Place {
     }
 }
 
-/// The slots in its first line of the key with an own `tag`, or of any key with that first slot.
-pub(super) const fn first_slots(tag: u16) -> (usize, usize) {
-    (tag as usize & 7, 8 + (tag as usize >> 3 & 7))
-}
-
-/// The tag of the record of any key whose first slot is that of `tag`.
-pub(super) const fn any_of(tag: u16) -> u16 {
-    tag & 7
-}
-
-/// The count of a key with an own `tag` whose cells read 15, by the records of its first line.
-pub(super) fn heavy_count(spill: &Spill, line: u32, tag: u16) -> u32 {
-    let record = |tag| Some(spill.get(line, tag)).filter(|&count| count > 0);
-    record(tag).or_else(|| record(any_of(tag))).unwrap_or_else(|| spill.without_record(CELL_TOP))
-}
-
 /// A slot: two to a word.
 #[inline(always)]
 pub(super) fn slot(lines: &[Line], (line, slot): (usize, usize)) -> u32 {
@@ -112,8 +90,8 @@ impl CountsRing {
     #[must_use]
     pub fn new(lines: usize, key_id: KeyId, epoch: u64) -> Self {
         assert!((1..=LINES_MAX).contains(&lines), "a ring has 1 to 2^32 - 1 lines, not {lines}");
-        let spills = std::array::from_fn(|_| empty_spill(lines));
-        Self { lines: Lines::new(lines), lanes: Lanes::new(epoch), spills, key_id }
+        let (cells, records) = (Lines::new(lines), Records::new(lines));
+        Self { lines: cells, lanes: Lanes::new(epoch), records, keys: [0; LANES as usize], key_id }
     }
 
     /// Counts one more arrival of `key` in the current epoch.
@@ -189,12 +167,14 @@ impl CountsRing {
     /// Clears the oldest generation in at most `lines` more lines; returns whether it is clear in all.
     pub fn expire(&mut self, lines: usize) -> bool {
         let (lane, count) = (self.lanes.outgoing(), self.lines.len());
-        for line in &mut self.lines[self.lanes.next_step(lines, count)] {
+        let step = self.lanes.next_step(lines, count);
+        for line in self.lines.changing_range(step.clone()) {
             line.0.iter_mut().for_each(|word| *word &= !nibbles_of(1 << lane));
         }
         // Records go when the generation does, not before: a budget of no lines changes nothing.
-        if self.lanes.live() >> lane & 1 == 0 {
-            self.spills[lane] = empty_spill(count);
+        if !self.lanes.is_live(lane) {
+            self.records.expire(lane, step, count);
+            self.keys[lane] = 0;
         }
         self.lanes.is_clear(count)
     }
@@ -211,23 +191,57 @@ impl CountsRing {
         ensure_equal("the key id", &self.key_id, &other.key_id)?;
         self.lanes.ensure_same(&other.lanes)?;
         let live = self.lanes.live() & other.lanes.live();
-        let sides = [(&self.lines[..], &self.spills), (&other.lines[..], &other.spills)];
-        let spills = merged_spills(sides, live);
-        for (line, other) in self.lines.iter_mut().zip(other.lines.iter()) {
-            for (word, other) in line.0.iter_mut().zip(other.0) {
-                *word = add_nibbles(*word, other & nibbles_of(live)).0;
+        let records = merged_records([self, other], live);
+        for (index, other) in other.lines.iter().enumerate() {
+            let line = self.lines[index];
+            let sums = Line(std::array::from_fn(|i| add_nibbles(line.0[i], other.0[i] & nibbles_of(live)).0));
+            // Line by line, so that a running snapshot keeps only what does change.
+            if sums != line {
+                *self.lines.changing_one(index) = sums;
             }
         }
-        for (lane, spill) in spills {
-            self.spills[lane] = spill;
+        for (lane, unlisted, records) in records {
+            self.records.replace(lane, unlisted, records);
+            self.keys[lane] = self.keys[lane].saturating_add(other.keys[lane]);
         }
         Ok(())
     }
 
-    /// The bits of the whole ring, without spilled records.
+    /// How many distinct keys arrived in a live epoch, but for those that read too high when they first did. Merging
+    /// adds: keys that both rings know then count twice.
+    ///
+    /// # Errors
+    /// [`NotLive`] if the epoch is not.
+    pub fn keys(&self, epoch: u64) -> Result<u64, NotLive> {
+        Ok(self.keys[self.lanes.lane_of(epoch)?])
+    }
+
+    /// The probability that a key which never arrived reads above 0 over the live generations, by the keys of each.
+    #[must_use]
+    pub fn estimated_rate(&self) -> f64 {
+        let live = (0..LANES as usize).filter(|&lane| self.lanes.is_live(lane));
+        let keys: Vec<_> = live.map(|lane| self.keys[lane]).collect();
+        counts_window_rate(&keys, self.lines.len() as u64)
+    }
+
+    /// How many keys of a live epoch have a count past 15 on record, and how many can.
+    ///
+    /// # Errors
+    /// [`NotLive`] if the epoch is not.
+    pub fn records(&self, epoch: u64) -> Result<(usize, usize), NotLive> {
+        Ok((self.records.held(self.lanes.lane_of(epoch)?), self.records.limit()))
+    }
+
+    /// The bits of the whole ring, without records.
     #[must_use]
     pub fn bits(&self) -> u64 {
         self.lines.len() as u64 * LINE_BITS
+    }
+
+    /// The bytes of the whole ring with the room for records: all that it ever takes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        ((self.lines.len() + self.records.lines.len()) * LINE_BYTES) as u64
     }
 
     /// The key under which the fingerprints were made.
@@ -270,7 +284,7 @@ impl CountsRing {
 
     /// The count in one generation of a key whose least cell there is `cell`.
     fn lane_count(&self, lane: usize, cell: u32, place: &Place) -> u32 {
-        if cell < CELL_TOP { cell } else { heavy_count(&self.spills[lane], place.line(), place.tag) }
+        if cell < CELL_TOP { cell } else { self.records.heavy_count(lane, place.line(), place.tag) }
     }
 
     #[inline(always)]
@@ -280,27 +294,18 @@ impl CountsRing {
         let cells = place.slots.map(|at| slot(&self.lines, at) >> shift & CELL_TOP);
         let least = cells.into_iter().min().expect("a key has cells");
         let level = least.saturating_add(amount).min(CELL_TOP);
+        self.keys[lane] += u64::from((least == 0) & (level > 0));
+        let [(first, _), _, (second, _), _] = place.slots;
+        let lines = self.lines.changing(|| [first, second]);
         for (line, slot) in place.slots {
-            let word = &mut self.lines[line].0[slot / 2];
+            let word = &mut lines[line].0[slot / 2];
             let shift = shift + 32 * (slot % 2);
             let cell = (*word >> shift) as u32 & CELL_TOP;
             *word += u64::from(cell.max(level) - cell) << shift;
         }
         let rest = amount - (level - least);
         if rest > 0 {
-            add_heavy(&mut self.spills[lane], place.line(), place.tag, rest);
-        }
-    }
-}
-
-/// Counts `amount` more arrivals of a key whose cells read 15 where [`heavy_count`] will find them.
-#[inline(never)]
-fn add_heavy(spill: &mut Spill, line: u32, tag: u16, amount: u32) {
-    match [tag, any_of(tag)].into_iter().find(|&tag| spill.get(line, tag) > 0) {
-        Some(tag) => spill.add(line, tag, 0, amount),
-        None => {
-            let count = spill.without_record(CELL_TOP).saturating_add(amount);
-            spill.insert_or_unlist(line, tag, count, CELL_TOP);
+            self.records.add_heavy(lane, place.line(), place.tag, rest);
         }
     }
 }
@@ -420,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saturated_spill_table_counts_too_high_not_too_low() {
+    fn a_lane_without_room_for_records_counts_too_high_not_too_low() {
         let keys = test_keys(0, 5000);
         let mut ring = CountsRing::new(1, KeyId(1), 0);
         for key in &keys {

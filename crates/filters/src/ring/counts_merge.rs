@@ -4,29 +4,25 @@
 //! own record there, else the "any" record of its first slot, else the lesser of its two cells in its first line. Keys
 //! that pass 15 only in the sum have a first slot that does; it gets an "any" record.
 
-use super::counts::{CELL_TOP, OWN_TAG, any_of, first_slots, slot};
+use super::counts::{CELL_TOP, CountsRing, slot};
 use super::lanes::LANES;
+use super::records::{OWN_TAG, Record, any_of};
 use crate::counting::row_merge::add_nibbles;
-use crate::counting::spill::Spill;
 use crate::lines::Line;
 
-/// One of the two rings: its lines, and the spill tables of its lanes.
-type Side<'a> = (&'a [Line], &'a [Spill; LANES as usize]);
-
-/// A record to be: line, count, tag.
-type Record = (u32, u32, u16);
-
-/// The spill tables of the lanes in `live` after both sides have been added, cell by cell.
-pub(super) fn merged_spills(sides: [Side<'_>; 2], live: u8) -> Vec<(usize, Spill)> {
+/// For each lane in `live`, the records after both rings have been added cell by cell, and what a key without one may
+/// have beyond the top of its cells.
+pub(super) fn merged_records(sides: [&CountsRing; 2], live: u8) -> Vec<(usize, u32, Vec<Record>)> {
     let mut passing = passing_slots(sides, live);
     let lanes = (0..LANES as usize).filter(|lane| live >> lane & 1 == 1);
-    lanes.map(|lane| (lane, merged_spill(sides, lane, std::mem::take(&mut passing[lane])))).collect()
+    let unlisted = |lane| sides.map(|side| side.records.unlisted()[lane]).into_iter().fold(0, u32::saturating_add);
+    lanes.map(|lane| (lane, unlisted(lane), lane_records(sides, lane, std::mem::take(&mut passing[lane])))).collect()
 }
 
 /// For each lane, line and tag of the "any" records of slots in which keys may pass 15 only now.
-fn passing_slots(sides: [Side<'_>; 2], live: u8) -> [Vec<(u32, u16)>; LANES as usize] {
+fn passing_slots(sides: [&CountsRing; 2], live: u8) -> [Vec<(u32, u16)>; LANES as usize] {
     let mut passing: [Vec<(u32, u16)>; LANES as usize] = Default::default();
-    for (index, (ours, theirs)) in sides[0].0.iter().zip(sides[1].0).enumerate() {
+    for (index, (ours, theirs)) in sides[0].lines.iter().zip(sides[1].lines.iter()).enumerate() {
         let mut overflowed = [0; 8];
         for (overflowed, (&a, &b)) in overflowed.iter_mut().zip(ours.0.iter().zip(&theirs.0)) {
             *overflowed = add_nibbles(a, b).1;
@@ -42,11 +38,10 @@ fn passing_slots(sides: [Side<'_>; 2], live: u8) -> [Vec<(u32, u16)>; LANES as u
     passing
 }
 
-fn merged_spill(sides: [Side<'_>; 2], lane: usize, passing: Vec<(u32, u16)>) -> Spill {
-    let [ours, theirs] = sides.map(|(_, spills)| &spills[lane]);
+fn lane_records(sides: [&CountsRing; 2], lane: usize, passing: Vec<(u32, u16)>) -> Vec<Record> {
     let mut places = passing;
-    for spill in [ours, theirs] {
-        places.extend(spill.records().iter().map(|(line, tag, _)| (line, tag)));
+    for side in sides {
+        places.extend(side.records.iter(lane).map(|(line, _, tag)| (line, tag)));
     }
     places.sort_unstable();
     places.dedup();
@@ -55,21 +50,22 @@ fn merged_spill(sides: [Side<'_>; 2], lane: usize, passing: Vec<(u32, u16)>) -> 
     // The largest of a line first: if a record finds no room, then no smaller one after it does, and a key is never left
     // with an "any" record below its own lost one.
     records.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
-    let mut spill = Spill::joining(ours, theirs);
-    for (line, count, tag) in records {
-        spill.insert_or_unlist(line, tag, count, CELL_TOP);
-    }
-    spill
+    records
 }
 
 /// The highest count that a key with `tag` in `line` can have on one side.
-fn bound((lines, spills): Side<'_>, lane: usize, line: u32, tag: u16) -> u32 {
-    let record = |tag| Some(spills[lane].get(line, tag)).filter(|&count| count > 0);
+fn bound(side: &CountsRing, lane: usize, line: u32, tag: u16) -> u32 {
+    let record = |tag| side.records.get(lane, line, tag);
     record(tag).or_else(|| record(any_of(tag))).unwrap_or_else(|| {
-        let cell = |slot_index| slot(lines, (line as usize, slot_index)) >> (4 * lane) & CELL_TOP;
+        let cell = |slot_index| slot(&side.lines, (line as usize, slot_index)) >> (4 * lane) & CELL_TOP;
         let (first, second) = first_slots(tag);
         // An "any" tag knows the first slot only.
         let least = if tag & OWN_TAG == 0 { cell(first) } else { cell(first).min(cell(second)) };
-        if least == CELL_TOP { spills[lane].without_record(CELL_TOP) } else { least }
+        if least == CELL_TOP { side.records.without_record(lane) } else { least }
     })
+}
+
+/// The slots in its first line of the key with an own `tag`, or of any key with that first slot.
+const fn first_slots(tag: u16) -> (usize, usize) {
+    (tag as usize & 7, 8 + (tag as usize >> 3 & 7))
 }

@@ -1,7 +1,11 @@
 //! Which lane holds which epoch, and how far the outgoing one has been cleared.
 
+use std::ops::Range;
+
 use crate::Mismatch;
 use crate::mismatch::ensure_equal;
+use crate::snapshot::RestoreError;
+use crate::snapshot::head::{NUMBER_MAX, within};
 
 /// Generations of a ring: the current one and seven older.
 pub const GENERATIONS: u32 = 8;
@@ -35,8 +39,30 @@ impl Lanes {
         Self { epoch, cleared: 0 }
     }
 
+    /// The lanes of a ring of `lines` lines again, from [`fields`](Self::fields).
+    pub(crate) fn restore([epoch, cleared]: [u64; 2], lines: usize) -> Result<Self, RestoreError> {
+        let epoch = within("the current epoch", epoch, ..=NUMBER_MAX)?;
+        let cleared = within("the number of cleared lines", cleared, ..=lines as u64)?;
+        Ok(Self { epoch, cleared: cleared as usize })
+    }
+
+    /// What a snapshot keeps of them.
+    pub(crate) const fn fields(&self) -> [u64; 2] {
+        [self.epoch, self.cleared as u64]
+    }
+
     pub(crate) const fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// Lines in which the oldest generation is cleared already.
+    pub(crate) const fn cleared(&self) -> usize {
+        self.cleared
+    }
+
+    /// Whether the generation in `lane` is live.
+    pub(crate) const fn is_live(&self, lane: usize) -> bool {
+        self.live() >> lane & 1 == 1
     }
 
     /// The oldest epoch that can be live.
@@ -70,7 +96,7 @@ impl Lanes {
     }
 
     /// The lines in which to clear the oldest generation next, at most `limit` of them, which count as cleared from now on.
-    pub(crate) fn next_step(&mut self, limit: usize, lines: usize) -> std::ops::Range<usize> {
+    pub(crate) fn next_step(&mut self, limit: usize, lines: usize) -> Range<usize> {
         let start = self.cleared;
         self.cleared = start.saturating_add(limit).min(lines);
         start..self.cleared
@@ -125,6 +151,12 @@ impl Generations {
     #[must_use]
     pub const fn oldest(self) -> Option<u32> {
         if self.is_empty() { None } else { Some(7 - self.0.leading_zeros()) }
+    }
+
+    /// The generations in both sets.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 
     /// The ages in the set, newest first.

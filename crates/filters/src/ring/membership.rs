@@ -4,12 +4,15 @@
 //! the same in every generation. (One line with eight bits would need 22 bits per key where two need 16, at a
 //! false-positive rate of 1 % over the window.)
 
-use super::lanes::{Generations, Lanes, NotLive};
+use std::io::Read;
+
+use super::lanes::{Generations, LANES, Lanes, NotLive};
 use crate::hash::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, MULTIPLIER_A, MULTIPLIER_B, mix};
 use crate::kernels::Path;
 use crate::kernels::ring::{self, Shape};
-use crate::lines::{LINE_BITS, Lines};
+use crate::lines::{LINE_BITS, LINE_WORDS, Line, Lines};
 use crate::mismatch::ensure_equal;
+use crate::sizing::ring::{LINES_PER_KEY, WORD_BITS, half_keys_by_fill, window_rate};
 use crate::{Fingerprint, KeyId, Mismatch};
 
 /// Generations of a set, of which the oldest is forgotten whenever a new one begins.
@@ -32,9 +35,11 @@ use crate::{Fingerprint, KeyId, Mismatch};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembershipRing {
-    lines: Lines,
-    lanes: Lanes,
-    fingerprint_bits: u32,
+    pub(super) lines: Lines,
+    pub(super) lanes: Lanes,
+    /// The bits that are set in each lane, those of a lane that is being cleared no longer counted.
+    ones: [u64; LINE_WORDS],
+    pub(super) fingerprint_bits: u32,
     key_id: KeyId,
 }
 
@@ -65,7 +70,21 @@ impl MembershipRing {
     pub fn new(lines: usize, fingerprint_bits: u32, key_id: KeyId, epoch: u64) -> Self {
         assert!(lines > 0, "a ring has at least one line");
         assert!((FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits));
-        Self { lines: Lines::new(lines), lanes: Lanes::new(epoch), fingerprint_bits, key_id }
+        Self { lines: Lines::new(lines), lanes: Lanes::new(epoch), ones: [0; LINE_WORDS], fingerprint_bits, key_id }
+    }
+
+    /// A ring with these lanes, whose lines are read from a snapshot; the other arguments as in [`new`](Self::new).
+    pub(super) fn read(
+        lines: usize,
+        fingerprint_bits: u32,
+        key_id: KeyId,
+        lanes: Lanes,
+        input: &mut dyn Read,
+    ) -> std::io::Result<Self> {
+        let mut ring = Self { lanes, ..Self::new(lines, fingerprint_bits, key_id, 0) };
+        ring.lines.read(input)?;
+        ring.ones = std::array::from_fn(|lane| if lanes.is_live(lane) { ones_of(&ring.lines, lane) } else { 0 });
+        Ok(ring)
     }
 
     /// Adds `key` to the current generation.
@@ -75,7 +94,7 @@ impl MembershipRing {
 
     /// Adds all `keys` to the current generation.
     pub fn insert_batch(&mut self, keys: &[Fingerprint]) {
-        ring::insert(self.shape(), &mut self.lines, self.lanes.current(), keys);
+        self.insert_in(self.lanes.current(), keys);
     }
 
     /// Adds all `keys` to the generation of a live epoch.
@@ -84,8 +103,14 @@ impl MembershipRing {
     /// [`NotLive`] if the epoch is not.
     pub fn insert_batch_at(&mut self, epoch: u64, keys: &[Fingerprint]) -> Result<(), NotLive> {
         let lane = self.lanes.lane_of(epoch)?;
-        ring::insert(self.shape(), &mut self.lines, lane, keys);
+        self.insert_in(lane, keys);
         Ok(())
+    }
+
+    fn insert_in(&mut self, lane: usize, keys: &[Fingerprint]) {
+        let (shape, count) = (self.shape(), self.lines.len());
+        let lines = self.lines.changing(|| keys.iter().flat_map(|key| lines_of(shape.lead(key), count)));
+        self.ones[lane] += ring::insert(shape, lines, lane, keys);
     }
 
     /// The live generations that hold `key`.
@@ -124,8 +149,11 @@ impl MembershipRing {
     pub fn expire(&mut self, lines: usize) -> bool {
         let lane = self.lanes.outgoing();
         let count = self.lines.len();
-        for line in &mut self.lines[self.lanes.next_step(lines, count)] {
+        for line in self.lines.changing_range(self.lanes.next_step(lines, count)) {
             line.0[lane] = 0;
+        }
+        if !self.lanes.is_live(lane) {
+            self.ones[lane] = 0;
         }
         self.lanes.is_clear(count)
     }
@@ -142,28 +170,62 @@ impl MembershipRing {
         self.lanes.ensure_same(&other.lanes)?;
         let both_live = self.lanes.live() & other.lanes.live();
         let live: [u64; 8] = std::array::from_fn(|lane| if both_live >> lane & 1 == 1 { u64::MAX } else { 0 });
-        for (line, other) in self.lines.iter_mut().zip(other.lines.iter()) {
-            for (word, (other, live)) in line.0.iter_mut().zip(other.0.iter().zip(live)) {
-                *word |= other & live;
+        for (index, other) in other.lines.iter().enumerate() {
+            let line = self.lines[index];
+            let joined = Line(std::array::from_fn(|lane| line.0[lane] | other.0[lane] & live[lane]));
+            // Line by line, so that a running snapshot keeps only what does change.
+            if joined != line {
+                *self.lines.changing_one(index) = joined;
+                count_fresh(&mut self.ones, &line, &joined);
             }
         }
         Ok(())
     }
 
-    /// The share of bits that are set in the generation of a live epoch.
+    /// The share of bits that are set in the generation of a live epoch. Kept count of, so it costs nothing.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not.
     pub fn fill(&self, epoch: u64) -> Result<f64, NotLive> {
-        let lane = self.lanes.lane_of(epoch)?;
-        let ones: u64 = self.lines.iter().map(|line| u64::from(line.0[lane].count_ones())).sum();
-        Ok(ones as f64 / (self.lines.len() as f64 * 64.0))
+        Ok(self.lane_fill(self.lanes.lane_of(epoch)?))
+    }
+
+    /// How many distinct keys the fill of a live epoch's generation suggests.
+    ///
+    /// # Errors
+    /// [`NotLive`] if the epoch is not.
+    pub fn estimated_keys(&self, epoch: u64) -> Result<f64, NotLive> {
+        let half_keys = half_keys_by_fill(self.fill(epoch)?, self.lines.len());
+        Ok(half_keys * self.lines.len() as f64 / f64::from(LINES_PER_KEY))
+    }
+
+    /// The probability that a check finds an absent key in any live generation, by how full these are now. It takes some
+    /// microseconds, however large the ring is.
+    #[must_use]
+    pub fn estimated_rate(&self) -> f64 {
+        window_rate(&self.half_keys(), LINES_PER_KEY)
+    }
+
+    /// The mean number of half-keys in a word, for every live generation.
+    pub(super) fn half_keys(&self) -> Vec<f64> {
+        let live = (0..LANES as usize).filter(|&lane| self.lanes.is_live(lane));
+        live.map(|lane| half_keys_by_fill(self.lane_fill(lane), self.lines.len())).collect()
+    }
+
+    fn lane_fill(&self, lane: usize) -> f64 {
+        self.ones[lane] as f64 / (self.lines.len() as f64 * WORD_BITS)
     }
 
     /// The bits of the whole ring.
     #[must_use]
     pub fn bits(&self) -> u64 {
         self.lines.len() as u64 * LINE_BITS
+    }
+
+    /// The bytes of the whole ring.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bits() / 8
     }
 
     /// The key under which the fingerprints were made.
@@ -177,10 +239,54 @@ impl MembershipRing {
     }
 }
 
+/// The bits that are set in a lane.
+fn ones_of(lines: &[Line], lane: usize) -> u64 {
+    lines.iter().map(|line| u64::from(line.0[lane].count_ones())).sum()
+}
+
+/// Counts the bits that `after` has and `before` had not.
+fn count_fresh(ones: &mut [u64; LINE_WORDS], before: &Line, after: &Line) {
+    for (ones, (before, after)) in ones.iter_mut().zip(before.0.iter().zip(after.0)) {
+        *ones += u64::from((after & !before).count_ones());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::test_keys;
+
+    #[test]
+    fn the_bits_of_each_generation_are_counted_through_inserts_merges_and_expiry() {
+        let mut rings = [0, 1].map(|_| MembershipRing::new(50, 64, KeyId(1), 7));
+        for epoch in 0..20 {
+            rings[0].insert_batch(&test_keys(epoch * 60, 100));
+            rings[1].insert_batch(&test_keys(epoch * 70, 100));
+            let [first, second] = &mut rings;
+            first.merge(second).unwrap();
+            let live = (0..8).filter(|&lane| first.lanes.is_live(lane));
+            live.for_each(|lane| assert_eq!(first.ones[lane], ones_of(&first.lines, lane), "lane {lane}"));
+            assert!(!first.expire(20) && first.ones[first.lanes.outgoing()] == 0);
+            rings.iter_mut().for_each(MembershipRing::advance);
+        }
+    }
+
+    #[test]
+    fn keys_and_rate_are_estimated_from_the_fill() {
+        let mut ring = MembershipRing::new(3000, 64, KeyId(1), 0);
+        let keys = test_keys(0, 24_000);
+        for batch in keys.chunks(3000) {
+            ring.advance();
+            ring.insert_batch(batch);
+            // Again: keys that are there already count once.
+            ring.insert_batch(batch);
+            let estimated = ring.estimated_keys(ring.epoch()).unwrap();
+            assert!((estimated / 3000.0 - 1.0).abs() < 0.02, "{estimated}");
+        }
+        let (estimated, predicted) = (ring.estimated_rate(), crate::sizing::ring_rate(3000, 3000).window);
+        assert!((estimated / predicted - 1.0).abs() < 0.05, "{estimated:e} and {predicted:e}");
+        assert_eq!(MembershipRing::new(10, 64, KeyId(1), 0).estimated_rate(), 0.0);
+    }
 
     #[test]
     fn a_key_is_found_in_the_generations_it_was_inserted_in_until_they_expire() {

@@ -1,0 +1,295 @@
+//! The records of a ring of counts: what keys past 15 came to, in room that is set aside beforehand.
+//!
+//! Every lane has a table of its own, of as many lines, so that memory does not grow with what arrives and is cleared
+//! with the lane. Once a table holds as many records as it may, arrivals that would need a new one raise one number,
+//! `unlisted`, which every key without a record then has on top of what its cells can show: counts become too high,
+//! never too low.
+//!
+//! ```text
+//! word 0..5   record i: bits 0..15 its tag, 16..47 the line it is filed under, 48..63 the low half of its count
+//! word 6      high halves of the counts of records 0 to 3, lowest first
+//! word 7      those of records 4 and 5; bits 32..63 how many records the line has, which come first
+//! ```
+//!
+//! A record lies in the line that its place hashes to, or if that is full in the next one of the lane with room.
+
+use std::ops::Range;
+
+use super::counts::CELL_TOP;
+use super::lanes::LANES;
+use crate::hash::{MULTIPLIER_A, mix, reduce};
+use crate::lines::{Line, Lines};
+use crate::snapshot::RestoreError;
+use crate::snapshot::head::within;
+
+/// Records that a line has room for.
+const LINE_RECORDS: usize = 6;
+/// Records of a lane for each of its lines. The place that is left free keeps searches short: less than 1.3 lines on
+/// average.
+const RECORDS_PER_LINE: usize = 5;
+/// Lines of cells for each line of records: records take a tenth of what cells do.
+///
+/// Under Zipf traffic with 40 bits per key and generation that is room for all keys past 15 as long as keys arrive less
+/// than nine times on average.
+const CELL_LINES_PER_LINE: usize = 10;
+/// Fewest lines of a lane; keeps small rings from filling up at once.
+const LANE_LINES_MIN: usize = 16;
+
+const PLACE_MASK: u64 = (1 << 48) - 1;
+const LAST: usize = 7;
+
+/// The bit of a tag that says: the record of one key. The others are the lowest fifteen of the fingerprint, which begin
+/// with the slots of its cells, so that a record tells which cells bound it.
+pub(super) const OWN_TAG: u16 = 1 << 15;
+
+/// The tag of the record of any key whose first slot is that of `tag`.
+pub(super) const fn any_of(tag: u16) -> u16 {
+    tag & 7
+}
+
+/// A line of cells and a tag as one number: what no two records of a lane share.
+const fn place(line: u32, tag: u16) -> u64 {
+    (line as u64) << 16 | tag as u64
+}
+
+/// The records of all lanes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Records {
+    /// As many for each lane, in their order.
+    pub(super) lines: Lines,
+    /// How many records each lane has.
+    held: [usize; LANES as usize],
+    /// What a key without a record may have beyond the top of its cells, in each lane.
+    unlisted: [u32; LANES as usize],
+}
+
+/// A record outside the table: line, count, tag.
+pub(super) type Record = (u32, u32, u16);
+
+/// What a search ends at.
+enum Found {
+    /// The record: line of the table, and which of its records.
+    Record(usize, usize),
+    /// The line of the table that has room for it.
+    Room(usize),
+}
+
+impl Records {
+    /// No records, for a ring of `cell_lines` lines.
+    pub(super) fn new(cell_lines: usize) -> Self {
+        let lines = Lines::new(lines_for(cell_lines));
+        Self { lines, held: [0; LANES as usize], unlisted: [0; LANES as usize] }
+    }
+
+    /// Counts what was read into the lines anew, and refuses what no ring of `cell_lines` lines can hold.
+    pub(super) fn recount(&mut self, unlisted: [u32; LANES as usize], cell_lines: usize) -> Result<(), RestoreError> {
+        self.unlisted = unlisted;
+        for lane in 0..LANES as usize {
+            for line in &self.lines[self.lane(lane)] {
+                within("the number of records in a line", used(line) as u64, ..=LINE_RECORDS as u64)?;
+            }
+            for (line, count, _) in self.iter(lane) {
+                within("the line of a record", line.into(), ..cell_lines as u64)?;
+                within("the count of a record", count.into(), u64::from(CELL_TOP) + 1..)?;
+            }
+            let held = self.iter(lane).count() as u64;
+            self.held[lane] = within("the number of records", held, ..=self.limit() as u64)? as usize;
+        }
+        Ok(())
+    }
+
+    /// What a key without a record may have beyond the top of its cells, in each lane.
+    pub(super) const fn unlisted(&self) -> [u32; LANES as usize] {
+        self.unlisted
+    }
+
+    /// How many records a lane may hold.
+    pub(super) fn limit(&self) -> usize {
+        self.lane(0).len() * RECORDS_PER_LINE
+    }
+
+    /// How many records a lane holds.
+    pub(super) const fn held(&self, lane: usize) -> usize {
+        self.held[lane]
+    }
+
+    /// The count of a record, if there is one.
+    pub(super) fn get(&self, lane: usize, line: u32, tag: u16) -> Option<u32> {
+        match self.find(lane, place(line, tag)) {
+            Found::Record(at, i) => Some(count(&self.lines[at], i)),
+            Found::Room(_) => None,
+        }
+    }
+
+    /// The most that a key without a record can have.
+    pub(super) const fn without_record(&self, lane: usize) -> u32 {
+        CELL_TOP.saturating_add(self.unlisted[lane])
+    }
+
+    /// The count of a key with an own `tag` whose cells read 15.
+    pub(super) fn heavy_count(&self, lane: usize, line: u32, tag: u16) -> u32 {
+        let own = self.get(lane, line, tag);
+        own.or_else(|| self.get(lane, line, any_of(tag))).unwrap_or_else(|| self.without_record(lane))
+    }
+
+    /// Counts `amount` more arrivals of a key whose cells read 15 where [`heavy_count`](Self::heavy_count) will find them.
+    #[inline(never)]
+    pub(super) fn add_heavy(&mut self, lane: usize, line: u32, tag: u16, amount: u32) {
+        for tag in [tag, any_of(tag)] {
+            if let Found::Record(at, i) = self.find(lane, place(line, tag)) {
+                let line = self.lines.changing_one(at);
+                return set_count(line, i, count(line, i).saturating_add(amount));
+            }
+        }
+        self.insert_or_unlist(lane, (line, self.without_record(lane).saturating_add(amount), tag));
+    }
+
+    /// Sets a record if there is room; if not, every key without one may have as many.
+    fn insert_or_unlist(&mut self, lane: usize, (line, count, tag): Record) {
+        let place = place(line, tag);
+        match self.find(lane, place) {
+            Found::Record(at, i) => set_count(self.lines.changing_one(at), i, count),
+            Found::Room(at) if self.held[lane] < self.limit() => {
+                append(self.lines.changing_one(at), place, count);
+                self.held[lane] += 1;
+            }
+            Found::Room(_) => self.unlisted[lane] = self.unlisted[lane].max(count.saturating_sub(CELL_TOP)),
+        }
+    }
+
+    /// All records of a lane, in no order that means anything.
+    pub(super) fn iter(&self, lane: usize) -> impl Iterator<Item = Record> {
+        self.lane(lane).flat_map(|at| {
+            let line = &self.lines[at];
+            (0..used(line)).map(|i| ((line.0[i] >> 16) as u32, count(line, i), line.0[i] as u16))
+        })
+    }
+
+    /// Makes `records` those of a lane, as far as there is room, with `unlisted` to start from.
+    pub(super) fn replace(&mut self, lane: usize, unlisted: u32, records: Vec<Record>) {
+        self.clear_lines(self.lane(lane));
+        (self.held[lane], self.unlisted[lane]) = (0, unlisted);
+        records.into_iter().for_each(|record| self.insert_or_unlist(lane, record));
+    }
+
+    /// Forgets the records of a lane that is no longer live, and clears the same share of their lines as `step` is of
+    /// the ring's `cell_lines`.
+    pub(super) fn expire(&mut self, lane: usize, step: Range<usize>, cell_lines: usize) {
+        (self.held[lane], self.unlisted[lane]) = (0, 0);
+        let lines = self.lane(lane);
+        let share = |at: usize| lines.start + (at as u64 * lines.len() as u64 / cell_lines as u64) as usize;
+        self.clear_lines(share(step.start)..share(step.end));
+    }
+
+    fn clear_lines(&mut self, lines: Range<usize>) {
+        self.lines.changing_range(lines).fill(Line::default());
+    }
+
+    /// The lines of a lane's table.
+    fn lane(&self, lane: usize) -> Range<usize> {
+        let lines = self.lines.len() / LANES as usize;
+        lane * lines..(lane + 1) * lines
+    }
+
+    fn find(&self, lane: usize, place: u64) -> Found {
+        let lines = self.lane(lane);
+        let home = reduce(mix(place ^ MULTIPLIER_A, MULTIPLIER_A), lines.len() as u64) as usize;
+        for at in (lines.start + home..lines.end).chain(lines.start..lines.start + home) {
+            let line = &self.lines[at];
+            let used = used(line);
+            if let Some(i) = line.0[..used].iter().position(|word| word & PLACE_MASK == place) {
+                return Found::Record(at, i);
+            }
+            if used < LINE_RECORDS {
+                return Found::Room(at);
+            }
+        }
+        unreachable!("a lane never holds as many records as it has places")
+    }
+}
+
+/// Lines of records that a ring of `cell_lines` lines has.
+pub(super) fn lines_for(cell_lines: usize) -> usize {
+    (cell_lines / CELL_LINES_PER_LINE / LANES as usize).max(LANE_LINES_MIN) * LANES as usize
+}
+
+/// How many records a line has.
+const fn used(line: &Line) -> usize {
+    (line.0[LAST] >> 32) as usize
+}
+
+/// The word with the high half of the count of record `i`, and how far up it lies.
+const fn high_half(i: usize) -> (usize, usize) {
+    (LINE_RECORDS + i / 4, 16 * (i % 4))
+}
+
+const fn count(line: &Line, i: usize) -> u32 {
+    let (word, shift) = high_half(i);
+    (line.0[i] >> 48) as u32 | ((line.0[word] >> shift) as u32) << 16
+}
+
+fn set_count(line: &mut Line, i: usize, count: u32) {
+    line.0[i] = line.0[i] & PLACE_MASK | u64::from(count) << 48;
+    let (word, shift) = high_half(i);
+    line.0[word] = line.0[word] & !(0xffff << shift) | u64::from(count >> 16) << shift;
+}
+
+/// Adds a record to a line with room for it.
+fn append(line: &mut Line, place: u64, count: u32) {
+    let i = used(line);
+    line.0[i] = place;
+    set_count(line, i, count);
+    line.0[LAST] += 1 << 32;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn a_full_lane_holds_what_it_may_and_finds_all_of_it() {
+        let mut records = Records::new(5000);
+        let limit = records.limit();
+        assert_eq!(limit, 62 * 5);
+        let mut truth = HashMap::new();
+        for i in 0..limit as u32 {
+            let (line, tag) = (i * 77 % 5000, OWN_TAG | i as u16);
+            records.add_heavy(3, line, tag, i * 1_000_000);
+            *truth.entry((line, tag)).or_insert(0) += CELL_TOP + i * 1_000_000;
+        }
+        assert_eq!((records.held(3), records.held(2)), (limit, 0));
+        assert!(truth.iter().all(|(&(line, tag), &count)| records.get(3, line, tag) == Some(count)));
+        assert_eq!(records.get(2, 77, OWN_TAG | 1), None);
+        assert_eq!(records.iter(3).collect::<Vec<_>>().len(), limit);
+        assert_eq!(records.unlisted()[3], 0);
+        // One more has no room, and is not forgotten either.
+        records.add_heavy(3, 4999, OWN_TAG, 100);
+        assert_eq!((records.held(3), records.heavy_count(3, 4999, OWN_TAG)), (limit, 115));
+        assert_eq!(records.heavy_count(3, 4998, OWN_TAG | 5), 115);
+        assert_eq!(records.heavy_count(2, 4998, OWN_TAG | 5), 15);
+    }
+
+    #[test]
+    fn records_take_a_tenth_of_the_ring() {
+        for cell_lines in [1280, 12_345, 1 << 24, 99_999_999] {
+            let share = lines_for(cell_lines) as f64 / cell_lines as f64;
+            assert!(share <= 0.1 && share > 0.09, "{share} of {cell_lines}");
+        }
+        assert_eq!(lines_for(1), 128);
+    }
+
+    #[test]
+    fn expiry_in_steps_clears_all_lines_of_the_lane_and_no_others() {
+        let mut records = Records::new(5000);
+        (0..8).for_each(|lane| (0..300).for_each(|i| records.add_heavy(lane, i, OWN_TAG, 1)));
+        let before = records.clone();
+        for start in (0..5000).step_by(7) {
+            records.expire(4, start..(start + 7).min(5000), 5000);
+        }
+        assert!(records.lines[records.lane(4)].iter().all(|line| *line == Line::default()));
+        let others = (0..8).filter(|&lane| lane != 4);
+        others.for_each(|lane| assert_eq!(records.lines[records.lane(lane)], before.lines[before.lane(lane)]));
+    }
+}

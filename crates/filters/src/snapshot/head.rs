@@ -1,0 +1,75 @@
+//! The head of a snapshot: eight bytes that say what it is, then numbers of eight bytes, as many as its kind has.
+
+use std::io::Read;
+use std::ops::{RangeBounds, RangeInclusive};
+
+use super::RestoreError;
+use crate::lines::LINE_BYTES;
+
+/// What every head starts with.
+const MAGIC: [u8; 6] = *b"brsnap";
+/// The only version so far.
+const VERSION: u8 = 1;
+
+/// The largest epoch, number or counter that a snapshot may have: far beyond what can be reached, and far enough from the
+/// end of 64 bits to go on counting.
+pub(crate) const NUMBER_MAX: u64 = 1 << 62;
+
+/// Which structure a snapshot is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    OneLineFilter = 1,
+    MembershipRing = 2,
+    StagedRing = 3,
+    CountsRing = 4,
+    OwnerTable = 5,
+}
+
+/// Appends a head.
+pub(crate) fn put_head(out: &mut Vec<u8>, kind: Kind, fields: &[u64]) {
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&[VERSION, kind as u8]);
+    fields.iter().for_each(|field| out.extend_from_slice(&field.to_le_bytes()));
+}
+
+/// Reads the head of a snapshot of this kind, which has `N` numbers.
+pub(crate) fn read_head<const N: usize>(input: &mut dyn Read, kind: Kind) -> Result<[u64; N], RestoreError> {
+    let mut start = [0; MAGIC.len() + 2];
+    input.read_exact(&mut start)?;
+    let [magic @ .., version, found] = start;
+    if magic != MAGIC {
+        return Err(RestoreError::NotASnapshot);
+    }
+    if version != VERSION {
+        return Err(RestoreError::UnknownVersion { found: version });
+    }
+    if found != kind as u8 {
+        return Err(RestoreError::OtherKind { expected: kind as u8, found });
+    }
+    let mut fields = [0; N];
+    for field in &mut fields {
+        let mut bytes = [0; 8];
+        input.read_exact(&mut bytes)?;
+        *field = u64::from_le_bytes(bytes);
+    }
+    Ok(fields)
+}
+
+/// `value`, if it may be what it is said to be.
+pub(crate) fn within(what: &'static str, value: u64, range: impl RangeBounds<u64>) -> Result<u64, RestoreError> {
+    if range.contains(&value) { Ok(value) } else { Err(RestoreError::OutOfRange { what, value }) }
+}
+
+/// [`within`] for a number of 32 bits.
+pub(crate) fn within_u32(what: &'static str, value: u64, range: RangeInclusive<u32>) -> Result<u32, RestoreError> {
+    let small = u32::try_from(value).ok().filter(|small| range.contains(small));
+    small.ok_or(RestoreError::OutOfRange { what, value })
+}
+
+/// `lines` as a number of lines to allocate, if they and `others` fit the limit.
+pub(crate) fn lines_within(lines: u64, others: u64, limit_bytes: u64) -> Result<usize, RestoreError> {
+    let total = lines.saturating_add(others);
+    let fits = total.checked_mul(LINE_BYTES as u64).is_some_and(|bytes| bytes <= limit_bytes);
+    usize::try_from(lines).ok().filter(|_| fits).ok_or(RestoreError::TooLarge { lines: total, limit_bytes })
+}
