@@ -1,24 +1,39 @@
 //! What a clearinghouse knows and decides.
 //!
-//! A state machine without sockets, clock or randomness of its own: time and events come in, answers come out.
+//! A state machine without sockets, clock or randomness of its own: time and events come in, answers come out. The same
+//! events give the same bytes of state.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`realm`] | what servers must have in common |
+//! | [`Engine`], [`event`], [`verdict`] | the state machine; what happens to it; what it answers |
+//! | [`realm`], [`budget`] | what servers must have in common; what a memory budget buys |
+//! | [`spam`], [`bulk`], [`generations`] | the two books, and how they age |
 //! | [`trust`] | whose claims to believe, and what they do to the books |
-//! | [`accounts`] | who may claim, and how a claim proves who makes it |
-//! | [`passwords`] | which passwords are too common |
+//! | [`quota`] | how much one group may fill |
+//! | [`accounts`], [`passwords`] | who may claim, and how a claim proves who makes it |
+//! | [`signature`], [`whitelist`] | signatures as fingerprints, and those that never count |
 //! | [`replicas`] | which reports a message is a near replica of |
-//! | [`signature`] | fingerprints of signatures |
-//! | [`whitelist`] | signatures that do not count, and senders beyond suspicion |
 //! | [`codec`], [`time`] | numbers in bytes, and time as an argument |
 
 pub mod accounts;
+pub mod budget;
+pub mod bulk;
 pub mod codec;
-pub mod realm;
+mod engine;
+pub mod event;
+pub mod generations;
 pub mod passwords;
+pub mod quota;
+pub mod realm;
 pub mod replicas;
 pub mod signature;
+pub mod spam;
 pub mod time;
 pub mod trust;
+pub mod verdict;
 pub mod whitelist;
+
+pub use engine::{
+    BEHIND_LINES, CheckScratch, CountedClaims, CountedRecipients, Engine, Explanation, NEARLY_FULL, Outcome, Refusal,
+    RestoreError, RingStatus, Status, TICK_LINES, TableStatus,
+};

@@ -21,6 +21,7 @@
 //! # Ok::<(), bruit_engine::whitelist::Full>(())
 //! ```
 
+mod change;
 mod empty;
 mod senders;
 
@@ -30,6 +31,7 @@ use hashbrown::hash_table::Entry as Place;
 
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 
+pub use change::WhitelistChange;
 pub use senders::{SENDER_BYTES_MAX, SENDERS_MAX, SenderError, Senders};
 
 /// Most listed signatures: a hash table of 2^20 places takes up to 917,504 before it doubles. They take 26 MB, or twice
@@ -204,7 +206,7 @@ impl Entry {
 }
 
 impl By {
-    fn from_number(number: u8) -> Result<Self, Malformed> {
+    pub(super) fn from_number(number: u8) -> Result<Self, Malformed> {
         match number {
             1 => Ok(Self::Operator),
             2 => Ok(Self::Protocol),

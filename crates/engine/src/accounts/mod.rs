@@ -11,10 +11,11 @@
 //! ```
 //! use bruit_engine::time::Time;
 //! use bruit_engine::accounts::{Accounts, Credential, Protocol, Secret};
+//! use bruit_engine::trust::Standing;
 //!
 //! let mut accounts = Accounts::new();
 //! let credential = Credential::new(b"alice@example.org", &Secret::Razor { password: b"tin whistle 7" })?;
-//! accounts.register(b"alice@example.org", credential, 1, 4, Time(1_800_000_000))?;
+//! accounts.register(b"alice@example.org", credential, 1, Standing::Account, Time(1_800_000_000))?;
 //!
 //! let account = accounts.get(Protocol::Razor, b"alice@example.org").expect("just registered");
 //! let Credential::Razor(verifier) = &account.credential else { unreachable!() };
@@ -25,6 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod change;
 mod credential;
 pub mod dcc;
 mod digits;
@@ -36,6 +38,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use change::AccountChange;
 pub use credential::{Credential, CredentialError, Secret};
 pub use name::{NAME_BYTES_MAX, NameError, Protocol};
 pub use table::{ACCOUNTS_MAX, Account, Accounts, ChangeError, RegisterError};

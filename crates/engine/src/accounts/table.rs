@@ -7,6 +7,7 @@ use super::fuzzy::KEY_ID_BYTES;
 use super::name::{NAME_BYTES_MAX, NameError, Protocol};
 use crate::codec::{Malformed, Reader, put_count};
 use crate::time::Time;
+use crate::trust::{Standing, read_standing};
 
 /// Most accounts, of all protocols together: some 20 MB. Anybody may register with Razor, so there has to be an end.
 pub const ACCOUNTS_MAX: usize = 65_536;
@@ -32,9 +33,8 @@ pub struct Account {
     pub credential: Credential,
     /// The independence group: accounts of one group are one voice.
     pub group: u64,
-    /// Where it stands with the operator: 1 a trap, 2 an own user, 3 a pinned peer, 4 anybody else. What that means is
-    /// for `trust` to say.
-    pub standing: u8,
+    /// What the operator knows of it.
+    pub standing: Standing,
     /// When it was registered.
     pub created: Time,
     /// The day of its last claim, or of its registration; see [`Time::day`].
@@ -125,7 +125,7 @@ impl Accounts {
         name: &[u8],
         credential: Credential,
         group: u64,
-        standing: u8,
+        standing: Standing,
         now: Time,
     ) -> Result<(), RegisterError> {
         let account = Account { credential, group, standing, created: now, last_used_day: now.day(), enabled: true };
@@ -257,7 +257,7 @@ impl Account {
     fn encode(&self, out: &mut Vec<u8>) {
         self.credential.encode(out);
         out.extend(self.group.to_le_bytes());
-        out.push(self.standing);
+        out.push(self.standing as u8);
         out.extend(self.created.0.to_le_bytes());
         out.extend(self.last_used_day.to_le_bytes());
         out.push(self.enabled.into());
@@ -267,7 +267,7 @@ impl Account {
         Ok(Self {
             credential: Credential::decode(reader)?,
             group: reader.u64("an account's group")?,
-            standing: reader.u8("an account's standing")?,
+            standing: read_standing(reader)?,
             created: Time(reader.u64("when an account was created")?),
             last_used_day: reader.u64("when an account was last used")?,
             enabled: match reader.u8("whether an account is enabled")? {

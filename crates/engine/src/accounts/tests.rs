@@ -3,9 +3,10 @@ use super::*;
 use crate::codec::{Malformed, Reader};
 use crate::passwords::WeakPassword;
 use crate::time::Time;
+use crate::trust::Standing;
 
 const NOW: Time = Time(1_794_725_694);
-const ACCOUNT: u8 = 4;
+const ACCOUNT: Standing = Standing::Account;
 
 fn razor(name: &[u8]) -> Credential {
     Credential::new(name, &Secret::Razor { password: b"tin whistle 7" }).unwrap()

@@ -23,8 +23,10 @@ pub struct GoodIsFull;
 /// Features that do not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Good {
-    pub(crate) current: Generation,
-    pub(crate) previous: Option<Generation>,
+    /// Two, which stay where they are: a running snapshot names them by their place.
+    pub(crate) generations: [Generation; 2],
+    /// Which of them learns.
+    pub(crate) current: usize,
     /// Good messages that a generation can learn.
     pub(crate) capacity: u64,
 }
@@ -52,18 +54,23 @@ impl Generation {
 impl Good {
     /// Room for `messages` good messages per generation.
     pub(crate) fn new(messages: u64, key_id: KeyId) -> Self {
-        Self { current: Generation::new(messages, key_id), previous: None, capacity: messages }
+        let generation = Generation::new(messages, key_id);
+        Self { generations: [generation.clone(), generation], current: 0, capacity: messages }
     }
 
     /// Begins a generation; the one before the last is forgotten.
-    pub(crate) fn turn(&mut self, key_id: KeyId) {
-        let fresh = Generation::new(self.capacity, key_id);
-        self.previous = Some(std::mem::replace(&mut self.current, fresh));
+    pub(crate) fn turn(&mut self) {
+        self.current = 1 - self.current;
+        let capacity = self.capacity;
+        let current = self.current();
+        current.good.clear();
+        current.seen.clear();
+        current.left = capacity;
     }
 
     /// Whether a good message can still be learnt.
     pub(crate) const fn ensure_room(&self) -> Result<(), GoodIsFull> {
-        if self.current.left == 0 { Err(GoodIsFull) } else { Ok(()) }
+        if self.generations[self.current].left == 0 { Err(GoodIsFull) } else { Ok(()) }
     }
 
     /// Learns the features of a good message, distinct and in order.
@@ -75,33 +82,33 @@ impl Good {
         if self.has_seen(&message) {
             return Ok(());
         }
-        self.current.seen.insert(&message);
+        self.current().seen.insert(&message);
         for feature in features {
             if self.has_seen(feature) {
-                self.current.good.insert(feature);
+                self.current().good.insert(feature);
             } else {
-                self.current.seen.insert(feature);
+                self.current().seen.insert(feature);
             }
         }
-        self.current.left -= 1;
+        self.current().left -= 1;
         Ok(())
     }
 
     /// Makes all of these features good.
     pub(crate) fn learn_all(&mut self, features: &[Fingerprint]) -> Result<(), GoodIsFull> {
         self.ensure_room()?;
-        self.current.good.insert_batch(features);
-        self.current.left -= 1;
+        self.current().good.insert_batch(features);
+        self.current().left -= 1;
         Ok(())
     }
 
     pub(crate) fn contains(&self, feature: &Fingerprint) -> bool {
-        self.generations().any(|generation| generation.good.contains(feature))
+        self.generations.iter().any(|generation| generation.good.contains(feature))
     }
 
     /// Keeps the features that are not good.
     pub(crate) fn retain_others(&self, features: &mut Vec<Fingerprint>, is_good: &mut Vec<bool>) {
-        for generation in self.generations() {
+        for generation in &self.generations {
             is_good.clear();
             is_good.resize(features.len(), false);
             generation.good.contains_batch(features, is_good);
@@ -110,12 +117,17 @@ impl Good {
         }
     }
 
-    fn has_seen(&self, fingerprint: &Fingerprint) -> bool {
-        self.generations().any(|generation| generation.seen.contains(fingerprint))
+    pub(crate) fn bytes(&self) -> u64 {
+        let filters = self.generations.iter().flat_map(|generation| [&generation.good, &generation.seen]);
+        filters.map(|filter| filter.bits() / 8).sum()
     }
 
-    fn generations(&self) -> impl Iterator<Item = &Generation> {
-        std::iter::once(&self.current).chain(&self.previous)
+    const fn current(&mut self) -> &mut Generation {
+        &mut self.generations[self.current]
+    }
+
+    fn has_seen(&self, fingerprint: &Fingerprint) -> bool {
+        self.generations.iter().any(|generation| generation.seen.contains(fingerprint))
     }
 }
 
@@ -132,12 +144,12 @@ mod tests {
         let shared = features(0)[0];
         let mut good = Good::new(10, key.id());
         good.learn(&features(1)).unwrap();
-        good.turn(key.id());
+        good.turn();
         good.learn(&features(2)).unwrap();
         assert!(good.contains(&shared), "one message of each generation");
-        good.turn(key.id());
+        good.turn();
         assert!(good.contains(&shared));
-        good.turn(key.id());
+        good.turn();
         assert!(!good.contains(&shared));
     }
 }

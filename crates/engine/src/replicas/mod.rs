@@ -24,11 +24,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use bruit_filters::bloom::OneLineFilter;
 use bruit_filters::owners::{Feature, OWNERS_LIVE_MAX, Owner, OwnerTable, PARTS, Part, Votes};
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::bruit::{Features, QUARTERS, STORED_MAX, STORED_MIN, Stored};
 
 mod good;
+mod state;
 mod text;
 
 pub use good::{GOOD_FEATURES, GoodIsFull};
@@ -158,7 +160,7 @@ impl Replicas {
 
     /// Begins a generation of good mail; the one before the last is forgotten.
     pub fn turn_good(&mut self) {
-        self.good.turn(self.key.id());
+        self.good.turn();
     }
 
     /// Whether a report is of the current generation.
@@ -252,10 +254,30 @@ impl Replicas {
         self.table.bytes() + (records + wholes) as u64
     }
 
+    /// How many reports it holds, and how many it has room for.
+    #[must_use]
+    pub fn fill(&self) -> (u64, u64) {
+        (self.records.len() as u64, self.records_max as u64)
+    }
+
+    /// All memory it sets aside, with the filters of good mail.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        let records = self.records.capacity() * size_of::<Record>();
+        let wholes = self.wholes.capacity() * (WHOLE_BYTES + 1);
+        self.table.bytes() + (records + wholes) as u64 + self.good.bytes()
+    }
+
     /// The share of slots in use.
     #[must_use]
     pub fn load(&self) -> f64 {
         self.table.load()
+    }
+
+    /// The large arrays: the table, and the filters of good mail.
+    pub(crate) fn arrays(&mut self) -> (&mut OwnerTable, [&mut OneLineFilter; 4]) {
+        let [first, second] = &mut self.good.generations;
+        (&mut self.table, [&mut first.good, &mut first.seen, &mut second.good, &mut second.seen])
     }
 
     fn fingerprint(&self, feature: u64) -> Fingerprint {

@@ -123,7 +123,7 @@ fn read_record(reader: &mut Reader<'_>) -> Result<Record, Malformed> {
     })
 }
 
-fn read_standing(reader: &mut Reader<'_>) -> Result<Standing, Malformed> {
+pub(crate) fn read_standing(reader: &mut Reader<'_>) -> Result<Standing, Malformed> {
     const STANDINGS: [Standing; 5] =
         [Standing::Trap, Standing::Own, Standing::Pinned, Standing::Account, Standing::Stranger];
     let byte = reader.u8("a standing")?;

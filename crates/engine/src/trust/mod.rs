@@ -38,6 +38,7 @@ mod evidence;
 mod groups;
 mod nursery;
 pub mod policy;
+mod policy_bytes;
 mod precision;
 mod reporters;
 mod slab;
@@ -46,6 +47,7 @@ mod tests;
 
 use bruit_filters::Fingerprint;
 
+pub(crate) use self::encoding::read_standing;
 pub use self::evidence::{Evidence, Level};
 pub use self::policy::{Policy, PolicyError};
 
@@ -106,7 +108,7 @@ impl Standing {
 }
 
 /// What a reporter says of a signature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Claim {
     /// It is spam.
@@ -303,6 +305,19 @@ impl Trust {
         let change = decide(&self.policy, &heard);
         self.note(now, slot, listing, change);
         Ok(change)
+    }
+
+    /// Whether a signature is known: one probe of a hash table, and nothing else if it is not.
+    #[inline]
+    #[must_use]
+    pub fn knows(&self, fingerprint: &Fingerprint) -> bool {
+        self.nursery.find(fingerprint).is_some()
+    }
+
+    /// Whether a reporter's word has any weight.
+    #[must_use]
+    pub fn weighs(&self, now: Time, reporter: &Reporter) -> bool {
+        self.reporters.weight(&self.policy, now, reporter) > 0
     }
 
     /// What is known of a signature: one probe of a hash table.

@@ -77,6 +77,11 @@ impl OneLineFilter {
         self.fingerprint_bits
     }
 
+    /// Forgets all keys.
+    pub fn clear(&mut self) {
+        self.lines.changing_all().fill(Line::default());
+    }
+
     /// The key under which the fingerprints were made.
     #[must_use]
     pub const fn key_id(&self) -> KeyId {

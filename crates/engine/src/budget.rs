@@ -1,0 +1,174 @@
+//! One number, the memory, becomes the sizes of everything.
+//!
+//! [`SHARES`] says which part of the budget each structure gets; the sizing functions of `bruit-filters` say how many
+//! signatures that holds at the error rates below. Nothing is allocated beyond that, whatever the traffic: structures that
+//! are full refuse, forget their oldest, or (filters) err more often, and [`crate::Engine::status`] warns before.
+
+use bruit_filters::sizing::{counts_ring_rate, ring_rate, staged_ring_rate};
+
+use crate::generations::LIVE_GENERATIONS;
+use crate::realm::{BookSizes, RING_LINES_MAX};
+
+/// The memory of a clearinghouse by default.
+pub const BUDGET_DEFAULT: u64 = 256 << 20;
+/// The least memory that makes sense: a test server, or a small site.
+pub const BUDGET_MIN: u64 = 8 << 20;
+/// The most.
+pub const BUDGET_MAX: u64 = 64 << 30;
+
+/// The share of checks of signatures nobody reported that may call them spam, over the whole window.
+pub const SPAM_RATE: f64 = 1e-6;
+/// The share of listed signatures that may be taken for revoked: each is one spam missed.
+pub const REVOKED_RATE: f64 = 1e-4;
+/// The share of signatures that may have a wrong count in a generation. What is wrong is too high, mostly by one.
+pub const COUNT_RATE: f64 = 0.03;
+/// The same for counts of claims, which are only read of signatures that are listed or in the nursery.
+pub const CLAIM_COUNT_RATE: f64 = 0.16;
+
+/// Generations that a check sees.
+const LIVE: u32 = LIVE_GENERATIONS as u32;
+
+/// A line of a ring.
+const LINE_BYTES: u64 = 64;
+
+/// Parts in a thousand of the budget. What they sum to is spent; the rest is for what is in flight: requests, batches, the
+/// buffers and undo log of a running snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Listed signatures: at 256 MiB and [`SPAM_RATE`], 10,000,000 of them.
+    pub spam: u64,
+    /// Revoked signatures: about one for every ten listed.
+    pub revoked: u64,
+    /// Counts of claims about listed signatures.
+    pub claims: u64,
+    /// Counts of recipients: at 256 MiB and [`COUNT_RATE`], 20,000,000 of them.
+    pub bulk: u64,
+    /// The nursery and the reporters.
+    pub trust: u64,
+    /// Texts, for near replicas.
+    pub replicas: u64,
+    /// What good mail says.
+    pub good: u64,
+    /// rspamd's texts with shingles.
+    pub shingles: u64,
+    /// Accounts and whitelists.
+    pub lists: u64,
+}
+
+/// The shares in use.
+pub const SHARES: Shares = Shares {
+    spam: 210,
+    revoked: 20,
+    claims: 100,
+    bulk: 410,
+    trust: 80,
+    replicas: 50,
+    good: 20,
+    shingles: 50,
+    lists: 20,
+};
+
+/// A budget that cannot be planned for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a memory budget of {bytes} bytes is outside {BUDGET_MIN} to {BUDGET_MAX}")]
+pub struct BudgetOutOfRange {
+    /// What was asked for.
+    pub bytes: u64,
+}
+
+/// What a budget buys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The budget.
+    pub bytes: u64,
+    /// The sizes that belong to the realm.
+    pub sizes: BookSizes,
+    /// The memory of nursery and reporters.
+    pub trust_bytes: u64,
+    /// The memory of texts.
+    pub replica_bytes: u64,
+    /// The memory of what good mail says.
+    pub good_bytes: u64,
+    /// The memory of texts with shingles.
+    pub shingle_bytes: u64,
+    /// The memory of accounts and whitelists.
+    pub list_bytes: u64,
+}
+
+impl Plan {
+    /// Divides a budget.
+    ///
+    /// # Errors
+    /// [`BudgetOutOfRange`] if it is too small or too large.
+    pub fn for_budget(bytes: u64) -> Result<Self, BudgetOutOfRange> {
+        if !(BUDGET_MIN..=BUDGET_MAX).contains(&bytes) {
+            return Err(BudgetOutOfRange { bytes });
+        }
+        let share = |per_mille: u64| bytes / 1000 * per_mille;
+        let lines = |bytes: u64| (bytes / LINE_BYTES).clamp(1, RING_LINES_MAX);
+        // Spilled counts take a tenth of what the lines do.
+        let count_lines = |per_mille| lines(share(per_mille) / 11 * 10);
+        Ok(Self {
+            bytes,
+            sizes: BookSizes {
+                spam_lines: lines(share(SHARES.spam) / 2),
+                revoked_lines: lines(share(SHARES.revoked)),
+                claim_lines: count_lines(SHARES.claims),
+                bulk_lines: count_lines(SHARES.bulk),
+            },
+            trust_bytes: share(SHARES.trust),
+            replica_bytes: share(SHARES.replicas),
+            good_bytes: share(SHARES.good),
+            shingle_bytes: share(SHARES.shingles),
+            list_bytes: share(SHARES.lists),
+        })
+    }
+}
+
+/// How many signatures the books hold in a generation before they err more often than they should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacities {
+    /// Listed signatures.
+    pub spam: u64,
+    /// Revoked signatures.
+    pub revoked: u64,
+    /// Signatures with counted claims.
+    pub claims: u64,
+    /// Signatures with counted recipients.
+    pub bulk: u64,
+}
+
+impl Capacities {
+    /// What books of these sizes hold in one generation.
+    #[must_use]
+    pub fn per_generation(sizes: &BookSizes) -> Self {
+        Self {
+            spam: most(|keys| staged_ring_rate(keys, sizes.spam_lines, LIVE).window <= SPAM_RATE),
+            revoked: most(|keys| ring_rate(keys, sizes.revoked_lines).window <= REVOKED_RATE),
+            claims: most(|keys| counts_ring_rate(keys, sizes.claim_lines, LIVE).generation <= CLAIM_COUNT_RATE),
+            bulk: most(|keys| counts_ring_rate(keys, sizes.bulk_lines, LIVE).generation <= COUNT_RATE),
+        }
+    }
+
+    /// What they hold over the window.
+    #[must_use]
+    pub fn per_window(sizes: &BookSizes) -> Self {
+        let Self { spam, revoked, claims, bulk } = Self::per_generation(sizes);
+        let [spam, revoked, claims, bulk] = [spam, revoked, claims, bulk].map(|keys| keys * LIVE_GENERATIONS);
+        Self { spam, revoked, claims, bulk }
+    }
+}
+
+/// The largest number for which `fits` holds, given that it holds for none larger once it fails; at most 2^40.
+fn most(fits: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0_u64, 1 << 40);
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}

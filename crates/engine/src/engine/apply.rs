@@ -1,0 +1,183 @@
+//! What events do to the state.
+
+use bruit_filters::Fingerprint;
+
+use super::{BULK_SHARE_PERCENT, BULK_SHARE_PERCENT_ANCHORED, Engine, GOOD_EPOCHS, Outcome, Refusal, SETTLED_PER_TICK};
+use crate::accounts::AccountChange;
+use crate::bulk::BulkTotals;
+use crate::codec::Reader;
+use crate::event::By;
+use crate::generations::LIVE_GENERATIONS;
+use crate::time::Time;
+use crate::trust::{Change, Claim, Listing, Policy, Refused, Standing, Trust};
+use crate::whitelist::WhitelistChange;
+
+/// What an account takes at most, on average: its name, its place in a tree.
+pub(super) const ACCOUNT_BYTES: u64 = 320;
+
+/// What a whitelisted signature takes at most, in a hash table that has just doubled.
+pub(super) const WHITELISTED_BYTES: u64 = 75;
+
+impl Engine {
+    /// Ages the books a step, and settles a few claims.
+    pub(super) fn tick(&mut self, now: Time, lines: usize) -> Outcome {
+        self.hear(now);
+        let spam_epoch = self.now.epoch(self.realm.spam_epoch_seconds());
+        let bulk_epoch = self.now.epoch(self.realm.bulk_epoch_seconds());
+        let before = self.spam.epoch();
+        // Both, whether or not the first has arrived.
+        let arrived = [self.spam.turn(spam_epoch, lines), self.bulk.turn(bulk_epoch, lines)];
+        if self.spam.epoch() > before {
+            self.turn_texts();
+        }
+        self.trust.settle(self.now, SETTLED_PER_TICK);
+        Outcome::Ticked { arrived: arrived == [true, true] }
+    }
+
+    /// Texts age with the spam book.
+    fn turn_texts(&mut self) {
+        let epoch = self.spam.epoch();
+        self.replicas.turn(epoch, LIVE_GENERATIONS);
+        if epoch.is_multiple_of(GOOD_EPOCHS) {
+            self.replicas.turn_good();
+        }
+    }
+
+    pub(super) fn admit_claim(&self, by: &By, fingerprints: &[Fingerprint]) -> Result<(), Refusal> {
+        let mut refusal = Refusal::Nothing;
+        for fingerprint in fingerprints {
+            if self.whitelist.contains(fingerprint).is_some() {
+                refusal = Refusal::Whitelisted;
+                continue;
+            }
+            match self.trust.admit(by.now, &by.reporter, fingerprint) {
+                Ok(()) => return Ok(()),
+                Err(refused) => refusal = Refusal::Trust(refused),
+            }
+        }
+        Err(refusal)
+    }
+
+    pub(super) fn claim(&mut self, by: &By, claim: Claim, flag: u8, fingerprints: &[Fingerprint]) -> Outcome {
+        let (mut listed, mut revoked, mut ignored, mut refused) = (0, 0, 0, 0);
+        for fingerprint in fingerprints {
+            if self.whitelist.contains(fingerprint).is_some() {
+                ignored += 1;
+                continue;
+            }
+            match self.claim_one(by, claim, flag, fingerprint) {
+                Ok(Change::Nothing) => {}
+                Ok(Change::List(_)) => listed += 1,
+                Ok(Change::Revoke) => revoked += 1,
+                Err(_) => refused += 1,
+            }
+        }
+        Outcome::Claimed { listed, revoked, ignored, refused }
+    }
+
+    fn claim_one(&mut self, by: &By, claim: Claim, flag: u8, fingerprint: &Fingerprint) -> Result<Change, Refused> {
+        let entry = self.spam.entry(fingerprint);
+        let listing = Listing { listed: entry.is_spam(), revoked: entry.is_revoked() };
+        let change = self.trust.claim(self.now, &by.reporter, *fingerprint, claim, listing)?;
+        if self.trust.weighs(self.now, &by.reporter) {
+            self.spam.count(claim, flag, fingerprint);
+        }
+        match change {
+            Change::List(_) if !self.spam.list(fingerprint) => return Ok(Change::Nothing),
+            Change::List(_) => {}
+            Change::Revoke => self.spam.revoke(fingerprint),
+            // A revocation that someone trusted still argues with must not lapse while they do.
+            Change::Nothing if listing.revoked && by.reporter.standing.is_anchor() => self.spam.revoke(fingerprint),
+            Change::Nothing => {}
+        }
+        Ok(change)
+    }
+
+    pub(super) fn admit_bulk(&self, by: &By, fingerprints: &[Fingerprint]) -> Result<(), Refusal> {
+        if by.reporter.standing == Standing::Stranger {
+            return Err(Refusal::Stranger);
+        }
+        if fingerprints.is_empty() {
+            return Err(Refusal::Nothing);
+        }
+        let amount = u32::try_from(fingerprints.len()).unwrap_or(u32::MAX);
+        let limit = self.bulk_limit(by.reporter.standing);
+        let admits = self.bulk_quotas.admits(by.now, by.reporter.group, amount, limit);
+        if admits { Ok(()) } else { Err(Refusal::BulkQuota) }
+    }
+
+    /// How many signatures a group may count recipients of in a day.
+    fn bulk_limit(&self, standing: Standing) -> u32 {
+        let percent = if standing.is_anchor() { BULK_SHARE_PERCENT_ANCHORED } else { BULK_SHARE_PERCENT };
+        let per_day = self.capacities.bulk * Time::DAY / self.realm.bulk_epoch_seconds().max(1);
+        u32::try_from(per_day * percent / 100).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn count(&mut self, by: &By, targets: u32, fingerprints: &[Fingerprint]) -> Outcome {
+        let amount = u32::try_from(fingerprints.len()).unwrap_or(u32::MAX);
+        self.bulk_quotas.use_up(self.now, by.reporter.group, amount);
+        let count = |fingerprint: &Fingerprint| match self.whitelist.contains(fingerprint) {
+            Some(_) => BulkTotals::default(),
+            None => self.bulk.report(fingerprint, targets),
+        };
+        Outcome::Counted(fingerprints.iter().map(count).collect())
+    }
+
+    /// Whose texts are kept: the index has room for few, and a flood of strangers' texts would push out the rest.
+    pub(super) fn admit_teaching(&self, by: &By) -> Result<(), Refusal> {
+        if self.trust.weighs(self.now, &by.reporter) { Ok(()) } else { Err(Refusal::Stranger) }
+    }
+
+    pub(super) fn admit_account(&self, change: &AccountChange) -> Result<(), Refusal> {
+        let limit = self.plan.list_bytes / 2 / ACCOUNT_BYTES;
+        match change {
+            AccountChange::Register { .. } if self.accounts.len() as u64 >= limit => Err(Refusal::AccountsFull),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn change_account(&mut self, change: &AccountChange) -> Result<(), Refusal> {
+        match change {
+            AccountChange::Register { name, credential, group, standing } => {
+                Ok(self.accounts.register(name, *credential, *group, *standing, self.now)?)
+            }
+            AccountChange::Remove(protocol, name) => Ok(self.accounts.remove(*protocol, name)?),
+            AccountChange::Enable(protocol, name) => Ok(self.accounts.enable(*protocol, name)?),
+            AccountChange::Disable(protocol, name) => Ok(self.accounts.disable(*protocol, name)?),
+            AccountChange::Rotate { name, credential } => Ok(self.accounts.rotate(name, *credential)?),
+        }
+    }
+
+    pub(super) fn admit_whitelist(&self, change: &WhitelistChange) -> Result<(), Refusal> {
+        let limit = self.plan.list_bytes / 2 / WHITELISTED_BYTES;
+        match change {
+            WhitelistChange::List(..) if self.whitelist.len() as u64 >= limit => Err(Refusal::WhitelistFull),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn change_whitelist(&mut self, change: &WhitelistChange) -> Result<(), Refusal> {
+        let was_changed = match change {
+            WhitelistChange::List(fingerprint, by) => {
+                self.whitelist.add(*fingerprint, *by).map_err(|_| Refusal::WhitelistFull)?;
+                true
+            }
+            WhitelistChange::Unlist(fingerprint) => self.whitelist.remove(fingerprint),
+            WhitelistChange::AddSender(pattern) => {
+                self.whitelist.senders.add(pattern)?;
+                true
+            }
+            WhitelistChange::RemoveSender(pattern) => self.whitelist.senders.remove(pattern),
+        };
+        if was_changed { Ok(()) } else { Err(Refusal::NotListed) }
+    }
+
+    /// Weighs all that is remembered anew.
+    pub(super) fn change_policy(&mut self, policy: &Policy) -> Result<(), Refusal> {
+        let mut bytes = Vec::new();
+        self.trust.encode(&mut bytes);
+        let changed = Trust::decode(policy.clone(), self.plan.trust_bytes, &mut Reader::new(&bytes));
+        self.trust = changed.map_err(|_| Refusal::PolicyUnfit)?;
+        Ok(())
+    }
+}

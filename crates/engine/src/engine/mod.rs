@@ -1,0 +1,291 @@
+//! The state machine: events in, outcomes out, and checks that change nothing.
+
+mod apply;
+mod check;
+mod explain;
+mod snapshot;
+mod status;
+
+pub use check::CheckScratch;
+pub use explain::{CountedClaims, CountedRecipients, Explanation};
+pub use snapshot::RestoreError;
+pub use status::{NEARLY_FULL, RingStatus, Status, TableStatus};
+
+use bruit_filters::ring::{CountsRing, MembershipRing, StagedRing};
+
+use crate::accounts::{Accounts, ChangeError, RegisterError};
+use crate::budget::{Capacities, Plan};
+use crate::bulk::{BulkBook, BulkTotals};
+use crate::event::Event;
+use crate::quota::Quotas;
+use crate::realm::Realm;
+use crate::replicas::Replicas;
+use crate::spam::SpamBook;
+use crate::time::Time;
+use crate::trust::{Policy, Refused, Trust};
+use crate::whitelist::{SenderError, Whitelist};
+
+/// Lines of each ring that a tick of every second clears: a ring of 1 GiB is done within 70 minutes.
+pub const TICK_LINES: u32 = 4_096;
+/// Lines that a tick clears when the rings are epochs behind, as after a long stop: 4 MiB, well under a millisecond.
+pub const BEHIND_LINES: u32 = 65_536;
+
+/// Nursery entries that a tick settles at most.
+const SETTLED_PER_TICK: usize = 256;
+
+/// A group's part of what a generation of the bulk book can hold, per day, in a hundred.
+const BULK_SHARE_PERCENT: u64 = 2;
+/// The same for the site's own users and whom the operator trusts.
+const BULK_SHARE_PERCENT_ANCHORED: u64 = 50;
+
+/// Spam epochs after which good mail begins a new generation.
+const GOOD_EPOCHS: u64 = 3;
+
+/// A clearinghouse: all that a server knows.
+#[derive(Debug)]
+pub struct Engine {
+    realm: Realm,
+    plan: Plan,
+    capacities: Capacities,
+    now: Time,
+    pub(crate) spam: SpamBook,
+    pub(crate) bulk: BulkBook,
+    pub(crate) trust: Trust,
+    pub(crate) replicas: Replicas,
+    pub(crate) accounts: Accounts,
+    pub(crate) whitelist: Whitelist,
+    pub(crate) bulk_quotas: Quotas,
+    /// A snapshot that is being written.
+    running: Option<snapshot::Running>,
+}
+
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// A tick, and whether the books are in the epochs they should be; if not, tick again soon.
+    Ticked {
+        /// Whether they are.
+        arrived: bool,
+    },
+    /// Claims that were taken.
+    Claimed {
+        /// Signatures that are listed since.
+        listed: u32,
+        /// Signatures that are revoked since.
+        revoked: u32,
+        /// Signatures that are whitelisted, of which no claim is taken.
+        ignored: u32,
+        /// Signatures whose claim was refused.
+        refused: u32,
+    },
+    /// Totals before and after, for each signature.
+    Counted(Vec<BulkTotals>),
+    /// Done.
+    Done,
+    /// Nothing changed, and why.
+    Refused(Refusal),
+}
+
+/// Why an event changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The claim's group has used up what it may.
+    #[error(transparent)]
+    Trust(#[from] Refused),
+    /// The group has used up its share of the bulk book for today.
+    #[error("this group has used up its share of the bulk book for today")]
+    BulkQuota,
+    /// Strangers may ask, but what they count or learn would not be believed.
+    #[error("strangers may ask, but neither count recipients nor teach texts")]
+    Stranger,
+    /// Every signature is whitelisted.
+    #[error("every signature is whitelisted")]
+    Whitelisted,
+    /// Good mail has been learnt as much of as there is room for.
+    #[error("no more good mail can be learnt before its generation ends")]
+    GoodIsFull,
+    /// No signature is named.
+    #[error("the event names no signature")]
+    Nothing,
+    /// An account is not registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// An account is not changed.
+    #[error(transparent)]
+    Account(#[from] ChangeError),
+    /// There are as many accounts as the memory budget has room for.
+    #[error("the memory budget has no room for more accounts")]
+    AccountsFull,
+    /// There are as many whitelisted signatures as the memory budget has room for.
+    #[error("the memory budget has no room for more whitelisted signatures")]
+    WhitelistFull,
+    /// A sender is not listed.
+    #[error(transparent)]
+    Sender(#[from] SenderError),
+    /// Nothing is there to be changed.
+    #[error("it is not on the list")]
+    NotListed,
+    /// What is remembered does not fit the new policy.
+    #[error("what is remembered does not fit the new policy: it may keep fewer votes than there are")]
+    PolicyUnfit,
+}
+
+impl From<Result<(), Refusal>> for Outcome {
+    fn from(result: Result<(), Refusal>) -> Self {
+        result.map_or_else(Self::Refused, |()| Self::Done)
+    }
+}
+
+impl Engine {
+    /// An empty clearinghouse that begins at `now`.
+    #[must_use]
+    pub fn new(realm: Realm, plan: Plan, policy: Policy, now: Time) -> Self {
+        let (sizes, key_id) = (realm.sizes(), realm.key().id());
+        let lines = |lines: u64| usize::try_from(lines).expect("a realm's sizes fit the address space");
+        let spam_epoch = now.epoch(realm.spam_epoch_seconds());
+        let spam = SpamBook::new(
+            StagedRing::new(lines(sizes.spam_lines), key_id, spam_epoch),
+            MembershipRing::new(lines(sizes.revoked_lines), 64, key_id, spam_epoch),
+            CountsRing::new(lines(sizes.claim_lines), key_id, spam_epoch),
+        );
+        let bulk_epoch = now.epoch(realm.bulk_epoch_seconds());
+        let bulk = BulkBook::new(CountsRing::new(lines(sizes.bulk_lines), key_id, bulk_epoch));
+        let replicas = Replicas::within(realm.key().clone(), plan.replica_bytes, plan.good_bytes);
+        Self {
+            capacities: Capacities::per_generation(&sizes),
+            accounts: Accounts::new(),
+            whitelist: Whitelist::new(realm.key()),
+            trust: Trust::new(policy, plan.trust_bytes),
+            bulk_quotas: Quotas::default(),
+            running: None,
+            realm,
+            plan,
+            now,
+            spam,
+            bulk,
+            replicas,
+        }
+    }
+
+    /// The realm.
+    #[must_use]
+    pub const fn realm(&self) -> &Realm {
+        &self.realm
+    }
+
+    /// What the budget was divided into.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The spam book.
+    #[must_use]
+    pub const fn spam(&self) -> &SpamBook {
+        &self.spam
+    }
+
+    /// The bulk book.
+    #[must_use]
+    pub const fn bulk(&self) -> &BulkBook {
+        &self.bulk
+    }
+
+    /// Whose word has which weight.
+    #[must_use]
+    pub const fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    /// The texts of reports.
+    #[must_use]
+    pub const fn replicas(&self) -> &Replicas {
+        &self.replicas
+    }
+
+    /// The accounts.
+    #[must_use]
+    pub const fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// The whitelists.
+    #[must_use]
+    pub const fn whitelist(&self) -> &Whitelist {
+        &self.whitelist
+    }
+
+    /// The latest time an event has named.
+    #[must_use]
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Whether an event would be refused as a whole. Such events need not be written down.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why.
+    pub fn admit(&self, event: &Event) -> Result<(), Refusal> {
+        match event {
+            Event::Tick { .. } | Event::Policy { .. } => Ok(()),
+            Event::Account { change, .. } => self.admit_account(change),
+            Event::Whitelist { change, .. } => self.admit_whitelist(change),
+            Event::Claim { by, fingerprints, .. } => self.admit_claim(by, fingerprints),
+            Event::Bulk { by, fingerprints, .. } => self.admit_bulk(by, fingerprints),
+            Event::Text { by, .. } => self.admit_teaching(by),
+            Event::Good { by, .. } => {
+                self.admit_teaching(by)?;
+                self.replicas.ensure_room_for_good().map_err(|_| Refusal::GoodIsFull)
+            }
+        }
+    }
+
+    /// Applies an event. What comes out, and what the state is afterwards, depends on nothing but the state before.
+    pub fn apply(&mut self, event: &Event) -> Outcome {
+        if let Err(refusal) = self.admit(event) {
+            return Outcome::Refused(refusal);
+        }
+        match event {
+            Event::Tick { now, lines } => self.tick(*now, *lines as usize),
+            Event::Claim { by, claim, flag, fingerprints } => {
+                self.hear(by.now);
+                self.claim(by, *claim, *flag, fingerprints)
+            }
+            Event::Bulk { by, targets, fingerprints } => {
+                self.hear(by.now);
+                self.count(by, *targets, fingerprints)
+            }
+            Event::Text { by, fingerprint, text } => {
+                self.hear(by.now);
+                self.replicas.report_text(text, *fingerprint);
+                Outcome::Done
+            }
+            Event::Good { by, features } => {
+                self.hear(by.now);
+                match self.replicas.learn_good_features(features) {
+                    Ok(()) => Outcome::Done,
+                    Err(_) => Outcome::Refused(Refusal::GoodIsFull),
+                }
+            }
+            Event::Account { now, change } => {
+                self.hear(*now);
+                self.change_account(change).into()
+            }
+            Event::Whitelist { now, change } => {
+                self.hear(*now);
+                self.change_whitelist(change).into()
+            }
+            Event::Policy { now, policy } => {
+                self.hear(*now);
+                self.change_policy(policy).into()
+            }
+        }
+    }
+
+    /// Time never goes back, whatever clocks do.
+    fn hear(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+}

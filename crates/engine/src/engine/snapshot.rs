@@ -1,0 +1,271 @@
+//! The state in bytes, written while events go on.
+//!
+//! What is small is written at once, when a snapshot begins; the rings and tables follow in steps, as they were then
+//! (`bruit_filters::snapshot`). `docs/design/snapshots.md` has the bytes. The realm's key is not among them: a snapshot is
+//! of use only together with the realm.
+
+use std::io::Read;
+
+use bruit_filters::bloom::MembershipFilter;
+use bruit_filters::owners::OwnerTable;
+use bruit_filters::ring::{CountsRing, MembershipRing, StagedRing};
+use bruit_filters::snapshot::{RestoreError as FilterError, Snapshot};
+
+use super::Engine;
+use crate::accounts::Accounts;
+use crate::budget::Plan;
+use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
+use crate::quota::Quotas;
+use crate::realm::Realm;
+use crate::spam::REINSTATED_MAX;
+use crate::time::Time;
+use crate::trust::{Policy, Trust};
+use crate::whitelist::Whitelist;
+
+const MAGIC: [u8; 8] = *b"BRUITENG";
+const VERSION: u16 = 1;
+
+/// The bytes of the fixed start: magic, version, realm, budget, time, and the length of the small state.
+const START_BYTES: usize = 8 + 2 + 16 + 8 + 8 + 8;
+
+/// A line, the unit in which large structures are written.
+const LINE_BYTES: usize = 64;
+
+/// Bytes that are no snapshot of this clearinghouse.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The input could not be read, or ends too early.
+    #[error("failed to read the snapshot")]
+    Io(#[from] std::io::Error),
+    /// The input starts with something else.
+    #[error("this is no snapshot of a clearinghouse")]
+    NotASnapshot,
+    /// A snapshot of a later version than this.
+    #[error("the snapshot has version {found}, which this program does not know")]
+    UnknownVersion {
+        /// Its version.
+        found: u16,
+    },
+    /// A snapshot of another realm.
+    #[error("the snapshot is of another realm")]
+    OtherRealm,
+    /// The memory budget is another.
+    #[error("the snapshot was made with a memory budget of {theirs} bytes, not {ours}")]
+    OtherBudget {
+        /// The budget here.
+        ours: u64,
+        /// The budget of the snapshot.
+        theirs: u64,
+    },
+    /// The small state is larger than it can be.
+    #[error("the snapshot says it has {bytes} bytes of small state")]
+    TooLarge {
+        /// How large.
+        bytes: u64,
+    },
+    /// The small state is damaged.
+    #[error("the snapshot's state is malformed")]
+    Malformed(#[from] Malformed),
+    /// A ring or table is damaged, or of another size than it should be.
+    #[error("the snapshot's {what} is malformed")]
+    Structure {
+        /// Which one.
+        what: &'static str,
+        /// How, if it is not the size.
+        source: Option<FilterError>,
+    },
+}
+
+/// How far a snapshot is.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// The heads of the structures, as long as they are not written.
+    heads: Vec<Option<Vec<u8>>>,
+    /// The structure whose lines are being written.
+    at: usize,
+}
+
+/// A large structure, as far as writing it goes.
+trait Large {
+    fn begin(&mut self, head: &mut Vec<u8>);
+    fn proceed(&mut self, lines: usize, out: &mut Vec<u8>) -> bool;
+    fn logged(&self) -> usize;
+}
+
+impl<S: Snapshot> Large for S {
+    fn begin(&mut self, head: &mut Vec<u8>) {
+        self.begin_snapshot(head);
+    }
+
+    fn proceed(&mut self, lines: usize, out: &mut Vec<u8>) -> bool {
+        self.continue_snapshot(lines, out)
+    }
+
+    fn logged(&self) -> usize {
+        self.logged_lines()
+    }
+}
+
+impl Engine {
+    /// Starts a snapshot of the state as it is now, and appends its first bytes. One that was running is given up.
+    pub fn begin_snapshot(&mut self, out: &mut Vec<u8>) {
+        out.extend(MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend(self.realm.id().0);
+        out.extend(self.plan.bytes.to_le_bytes());
+        out.extend(self.now.0.to_le_bytes());
+        let length_at = out.len();
+        out.extend(0_u64.to_le_bytes());
+        let small_at = out.len();
+        self.encode_small(out);
+        let length = (out.len() - small_at) as u64;
+        out[length_at..small_at].copy_from_slice(&length.to_le_bytes());
+        let head = |large: &mut dyn Large| {
+            let mut head = Vec::new();
+            large.begin(&mut head);
+            Some(head)
+        };
+        let heads = self.large().into_iter().map(head).collect();
+        self.running = Some(Running { heads, at: 0 });
+    }
+
+    /// Appends about `bytes` more bytes of the running snapshot, of the state as it was when it began. Returns whether it
+    /// is complete, which it also is if none runs.
+    pub fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
+        let Some(mut running) = self.running.take() else { return true };
+        let end = out.len() + bytes;
+        let mut large = self.large();
+        while let Some(structure) = large.get_mut(running.at) {
+            out.extend(running.heads[running.at].take().into_iter().flatten());
+            let lines = end.saturating_sub(out.len()).div_ceil(LINE_BYTES);
+            if !structure.proceed(lines, out) {
+                self.running = Some(running);
+                return false;
+            }
+            running.at += 1;
+        }
+        true
+    }
+
+    /// Lines that are kept twice at the moment, for the rest of the running snapshot.
+    #[must_use]
+    pub fn logged_lines(&mut self) -> usize {
+        self.large().iter().map(|large| large.logged()).sum()
+    }
+
+    /// Makes a clearinghouse from a snapshot of the same realm and budget.
+    ///
+    /// # Errors
+    /// [`RestoreError`] if the bytes are not of such a one.
+    pub fn restore(realm: Realm, plan: Plan, input: &mut dyn Read) -> Result<Self, RestoreError> {
+        let (now, small) = read_start(&realm, &plan, input)?;
+        let mut reader = Reader::new(&small);
+        let policy = Policy::decode(&mut reader)?;
+        let mut engine = Self::new(realm, plan, policy, now);
+        engine.decode_small(&mut reader)?;
+        reader.finish()?;
+        engine.restore_large(input)?;
+        Ok(engine)
+    }
+
+    /// Appends everything but rings and tables of lines.
+    fn encode_small(&self, out: &mut Vec<u8>) {
+        self.trust.policy().encode(out);
+        put_count(out, self.spam.reinstated.len());
+        self.spam.reinstated.iter().for_each(|fingerprint| put_fingerprint(out, *fingerprint));
+        self.bulk_quotas.encode(out);
+        self.trust.encode(out);
+        self.accounts.encode(out);
+        self.whitelist.encode(out);
+        self.replicas.encode(out);
+    }
+
+    fn decode_small(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
+        let count = reader.count(REINSTATED_MAX, 16, "the number of reinstated signatures")?;
+        let reinstated = (0..count).map(|_| reader.fingerprint("a reinstated signature"));
+        self.spam.reinstated = reinstated.collect::<Result<_, _>>()?;
+        self.bulk_quotas = Quotas::decode(reader)?;
+        self.trust = Trust::decode(self.trust.policy().clone(), self.plan.trust_bytes, reader)?;
+        self.accounts = Accounts::decode(reader)?;
+        self.whitelist = Whitelist::decode(self.realm.key(), reader)?;
+        self.replicas.decode(reader)
+    }
+
+    /// The rings and tables of lines, in the order in which they are written.
+    fn large(&mut self) -> [&mut dyn Large; 9] {
+        let (table, good) = self.replicas.arrays();
+        let [first_good, first_seen, second_good, second_seen] = good;
+        [
+            &mut self.spam.listed,
+            &mut self.spam.revoked,
+            &mut self.spam.claims,
+            &mut self.bulk.counts,
+            table,
+            first_good,
+            first_seen,
+            second_good,
+            second_seen,
+        ]
+    }
+
+    fn restore_large(&mut self, input: &mut dyn Read) -> Result<(), RestoreError> {
+        restore_one(&mut self.spam.listed, "ring of listed signatures", StagedRing::bytes, input)?;
+        restore_one(&mut self.spam.revoked, "ring of revoked signatures", MembershipRing::bytes, input)?;
+        restore_one(&mut self.spam.claims, "ring of claims", CountsRing::bytes, input)?;
+        restore_one(&mut self.bulk.counts, "ring of recipients", CountsRing::bytes, input)?;
+        let (table, good) = self.replicas.arrays();
+        restore_one(table, "table of texts", OwnerTable::bytes, input)?;
+        for filter in good {
+            restore_one(filter, "filter of good mail", |filter| filter.bits() / 8, input)?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts what the input has in the place of a structure that must be as large.
+fn restore_one<S: Snapshot>(
+    place: &mut S,
+    what: &'static str,
+    bytes: impl Fn(&S) -> u64,
+    input: &mut dyn Read,
+) -> Result<(), RestoreError> {
+    let expected = bytes(place);
+    let restored =
+        S::restore(input, expected).map_err(|source| RestoreError::Structure { what, source: Some(source) })?;
+    if bytes(&restored) != expected {
+        return Err(RestoreError::Structure { what, source: None });
+    }
+    *place = restored;
+    Ok(())
+}
+
+/// Reads the fixed start and the small state.
+fn read_start(realm: &Realm, plan: &Plan, input: &mut dyn Read) -> Result<(Time, Vec<u8>), RestoreError> {
+    let mut start = [0; START_BYTES];
+    input.read_exact(&mut start)?;
+    let mut reader = Reader::new(&start);
+    if reader.array("the magic")? != MAGIC {
+        return Err(RestoreError::NotASnapshot);
+    }
+    let found = reader.u16("the version")?;
+    if found != VERSION {
+        return Err(RestoreError::UnknownVersion { found });
+    }
+    if reader.array("the realm")? != realm.id().0 {
+        return Err(RestoreError::OtherRealm);
+    }
+    let theirs = reader.u64("the budget")?;
+    if theirs != plan.bytes {
+        return Err(RestoreError::OtherBudget { ours: plan.bytes, theirs });
+    }
+    let now = Time(reader.u64("the time")?);
+    let bytes = reader.u64("the length of the small state")?;
+    // What is small fits the budget, as all of the engine does.
+    if bytes > plan.bytes {
+        return Err(RestoreError::TooLarge { bytes });
+    }
+    let mut small = Vec::new();
+    input.take(bytes).read_to_end(&mut small)?;
+    Ok((now, small))
+}

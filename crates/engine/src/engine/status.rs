@@ -1,0 +1,190 @@
+//! How full everything is, and what errors to expect.
+
+use bruit_filters::ring::{CountsRing, MembershipRing, NotLive, StagedRing};
+
+use super::Engine;
+use crate::budget::{CLAIM_COUNT_RATE, COUNT_RATE, REVOKED_RATE, SPAM_RATE};
+use crate::generations::LIVE_GENERATIONS;
+
+/// Something is nearly full from this share of what it should hold on.
+pub const NEARLY_FULL: f64 = 0.9;
+
+/// The state of everything that has a size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    /// The rings of the books.
+    pub rings: Vec<RingStatus>,
+    /// What refuses or forgets when it is full.
+    pub tables: Vec<TableStatus>,
+    /// All memory that is set aside.
+    pub bytes: u64,
+    /// What it may be.
+    pub budget_bytes: u64,
+}
+
+/// The state of a ring.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RingStatus {
+    /// Which one.
+    pub name: &'static str,
+    /// Its memory.
+    pub bytes: u64,
+    /// What a generation holds before it errs more often than planned.
+    pub capacity: u64,
+    /// The live generations, newest first: their epoch and about how many signatures they hold.
+    pub generations: Vec<(u64, u64)>,
+    /// The error to expect now: false positives over the window, or the share of wrong counts in the current generation.
+    pub error_rate: f64,
+    /// The error it was planned for.
+    pub planned_rate: f64,
+}
+
+/// The state of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableStatus {
+    /// Which one.
+    pub name: &'static str,
+    /// Its memory.
+    pub bytes: u64,
+    /// What it holds.
+    pub used: u64,
+    /// What it has room for.
+    pub capacity: u64,
+}
+
+impl Status {
+    /// What an operator should know before it is too late.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.rings.iter().filter_map(RingStatus::warning).collect()
+    }
+}
+
+impl RingStatus {
+    /// How full the fullest generation is: 1 where errors pass what was planned.
+    #[must_use]
+    pub fn fill(&self) -> f64 {
+        let most = self.generations.iter().map(|&(_, keys)| keys).max().unwrap_or(0);
+        most as f64 / self.capacity.max(1) as f64
+    }
+
+    /// A warning, if it is nearly full.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let Self { name, error_rate, planned_rate, .. } = self;
+        let percent = self.fill() * 100.0;
+        let text = || {
+            format!(
+                "the {name} are {percent:.0} % full: expect errors of {error_rate:.1e}, where {planned_rate:.1e} was \
+                 planned; give the clearinghouse more memory"
+            )
+        };
+        (self.fill() >= NEARLY_FULL).then(text)
+    }
+}
+
+impl Engine {
+    /// How full everything is. Takes some milliseconds at most.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let rings = vec![
+            self.ring("listed signatures", &self.spam.listed, self.capacities.spam, SPAM_RATE),
+            self.ring("revoked signatures", &self.spam.revoked, self.capacities.revoked, REVOKED_RATE),
+            self.ring("counts of claims", &self.spam.claims, self.capacities.claims, CLAIM_COUNT_RATE),
+            self.ring("counts of recipients", &self.bulk.counts, self.capacities.bulk, COUNT_RATE),
+        ];
+        let tables = self.tables();
+        let bytes = rings.iter().map(|ring| ring.bytes).chain(tables.iter().map(|table| table.bytes)).sum();
+        Status { rings, tables, bytes, budget_bytes: self.plan.bytes }
+    }
+
+    fn ring(&self, name: &'static str, ring: &dyn Measured, capacity: u64, planned_rate: f64) -> RingStatus {
+        let live = (0..LIVE_GENERATIONS).filter_map(|age| ring.current().checked_sub(age));
+        let generations = live.map(|epoch| (epoch, ring.keys_of(epoch).unwrap_or(0))).collect();
+        RingStatus { name, bytes: ring.memory(), capacity, generations, error_rate: ring.rate(), planned_rate }
+    }
+
+    fn tables(&self) -> Vec<TableStatus> {
+        let (known, known_max) = self.trust.fill();
+        let (texts, texts_max) = self.replicas.fill();
+        let lists = self.plan.list_bytes / 2;
+        vec![
+            TableStatus { name: "nursery", bytes: self.trust.bytes(), used: known, capacity: known_max },
+            TableStatus { name: "texts", bytes: self.replicas.memory(), used: texts, capacity: texts_max },
+            TableStatus {
+                name: "accounts",
+                bytes: lists,
+                used: self.accounts.len() as u64,
+                capacity: lists / super::apply::ACCOUNT_BYTES,
+            },
+            TableStatus {
+                name: "whitelisted signatures",
+                bytes: lists,
+                used: self.whitelist.len() as u64,
+                capacity: lists / super::apply::WHITELISTED_BYTES,
+            },
+        ]
+    }
+}
+
+/// A ring that can say how full it is.
+trait Measured {
+    fn current(&self) -> u64;
+    fn keys_of(&self, epoch: u64) -> Result<u64, NotLive>;
+    fn rate(&self) -> f64;
+    fn memory(&self) -> u64;
+}
+
+impl Measured for StagedRing {
+    fn current(&self) -> u64 {
+        self.epoch()
+    }
+
+    fn keys_of(&self, epoch: u64) -> Result<u64, NotLive> {
+        self.estimated_keys(epoch).map(|keys| keys as u64)
+    }
+
+    fn rate(&self) -> f64 {
+        self.estimated_rate()
+    }
+
+    fn memory(&self) -> u64 {
+        self.bytes()
+    }
+}
+
+impl Measured for MembershipRing {
+    fn current(&self) -> u64 {
+        self.epoch()
+    }
+
+    fn keys_of(&self, epoch: u64) -> Result<u64, NotLive> {
+        self.estimated_keys(epoch).map(|keys| keys as u64)
+    }
+
+    fn rate(&self) -> f64 {
+        self.estimated_rate()
+    }
+
+    fn memory(&self) -> u64 {
+        self.bytes()
+    }
+}
+
+impl Measured for CountsRing {
+    fn current(&self) -> u64 {
+        self.epoch()
+    }
+
+    fn keys_of(&self, epoch: u64) -> Result<u64, NotLive> {
+        self.keys(epoch)
+    }
+
+    fn rate(&self) -> f64 {
+        self.estimated_rate()
+    }
+
+    fn memory(&self) -> u64 {
+        self.bytes()
+    }
+}

@@ -1,0 +1,250 @@
+//! What happens to a clearinghouse, and how it is written down.
+//!
+//! Everything that changes the state is an [`Event`]: applying the same events in the same order gives the same bytes of
+//! state, so a journal of them is all that has to be kept. Checks change nothing and are no events.
+//!
+//! | byte | event | then |
+//! |---|---|---|
+//! | 1 | [`Event::Tick`] | time u64, lines u32 |
+//! | 2 | [`Event::Claim`] | head, claim u8, flag u8, count u32, that many fingerprints |
+//! | 3 | [`Event::Bulk`] | head, targets u32, count u32, that many fingerprints |
+//! | 4 | [`Event::Text`] | head, fingerprint, text |
+//! | 5 | [`Event::Good`] | head, count u32, that many features u64 |
+//! | 7 | [`Event::Account`] | time u64, the change (`accounts/change.rs`) |
+//! | 8 | [`Event::Whitelist`] | time u64, the change (`whitelist/change.rs`) |
+//! | 9 | [`Event::Policy`] | time u64, the policy (`trust/policy_bytes.rs`) |
+//!
+//! A head is the time (u64), the reporter's id (u64), standing (u8) and group (u64). All numbers are little-endian.
+
+use bruit_filters::Fingerprint;
+
+use crate::accounts::AccountChange;
+use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
+use crate::replicas::{GOOD_FEATURES, Text};
+use crate::spam::FLAGS;
+use crate::time::Time;
+use crate::trust::{Claim, Policy, Reporter, read_standing};
+use crate::whitelist::WhitelistChange;
+
+/// Most signatures in one event. A message has a few; a client that batches sends several events.
+pub const FINGERPRINTS_MAX: usize = 64;
+
+/// Something that changes what the clearinghouse knows.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// Time passes: generations begin and end, reports are settled. A server sends one every second.
+    Tick {
+        /// What time it is.
+        now: Time,
+        /// How many lines of each ring may be cleared now: [`TICK_LINES`](crate::TICK_LINES), more when behind.
+        lines: u32,
+    },
+    /// A claim that signatures are spam, or are not.
+    Claim {
+        /// Who, and when.
+        by: By,
+        /// Which of the two.
+        claim: Claim,
+        /// The kind under which it is counted, below [`FLAGS`].
+        flag: u8,
+        /// The signatures, at most [`FINGERPRINTS_MAX`].
+        fingerprints: Vec<Fingerprint>,
+    },
+    /// A message that was seen, with its number of recipients.
+    Bulk {
+        /// Who, and when.
+        by: By,
+        /// How many recipients; [`MANY`](crate::bulk::MANY) is the most.
+        targets: u32,
+        /// The signatures, at most [`FINGERPRINTS_MAX`].
+        fingerprints: Vec<Fingerprint>,
+    },
+    /// The text of a reported message, for finding its near replicas.
+    Text {
+        /// Who, and when.
+        by: By,
+        /// What the text is called in the books: what the claim was about.
+        fingerprint: Fingerprint,
+        /// What to find it by.
+        text: Text,
+    },
+    /// Features of a good message: what several of them say does not count.
+    Good {
+        /// Who, and when.
+        by: By,
+        /// At most [`GOOD_FEATURES`].
+        features: Vec<u64>,
+    },
+    /// A change of the accounts.
+    Account {
+        /// When.
+        now: Time,
+        /// What.
+        change: AccountChange,
+    },
+    /// A change of the whitelists.
+    Whitelist {
+        /// When.
+        now: Time,
+        /// What.
+        change: WhitelistChange,
+    },
+    /// From now on claims are weighed otherwise.
+    Policy {
+        /// When.
+        now: Time,
+        /// How.
+        policy: Box<Policy>,
+    },
+}
+
+/// Who makes a claim, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct By {
+    /// When the server accepted it.
+    pub now: Time,
+    /// Who.
+    pub reporter: Reporter,
+}
+
+impl Event {
+    /// Appends the event's bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Tick { now, lines } => {
+                out.push(1);
+                out.extend(now.0.to_le_bytes());
+                out.extend(lines.to_le_bytes());
+            }
+            Self::Claim { by, claim, flag, fingerprints } => {
+                out.push(2);
+                by.encode(out);
+                out.extend([claim_byte(*claim), *flag]);
+                put_fingerprints(out, fingerprints);
+            }
+            Self::Bulk { by, targets, fingerprints } => {
+                out.push(3);
+                by.encode(out);
+                out.extend(targets.to_le_bytes());
+                put_fingerprints(out, fingerprints);
+            }
+            Self::Text { by, fingerprint, text } => {
+                out.push(4);
+                by.encode(out);
+                put_fingerprint(out, *fingerprint);
+                text.encode(out);
+            }
+            Self::Good { by, features } => {
+                out.push(5);
+                by.encode(out);
+                put_count(out, features.len());
+                features.iter().for_each(|feature| out.extend(feature.to_le_bytes()));
+            }
+            Self::Account { now, change } => {
+                out.push(7);
+                out.extend(now.0.to_le_bytes());
+                change.encode(out);
+            }
+            Self::Whitelist { now, change } => {
+                out.push(8);
+                out.extend(now.0.to_le_bytes());
+                change.encode(out);
+            }
+            Self::Policy { now, policy } => {
+                out.push(9);
+                out.extend(now.0.to_le_bytes());
+                policy.encode(out);
+            }
+        }
+    }
+
+    /// Reads the bytes of one event.
+    ///
+    /// # Errors
+    /// [`Malformed`] for anything that [`encode`](Self::encode) does not write.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let event = Self::read(&mut reader)?;
+        reader.finish()?;
+        Ok(event)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match reader.u8("the kind of an event")? {
+            1 => Self::Tick { now: Time(reader.u64("a time")?), lines: reader.u32("a number of lines")? },
+            2 => Self::Claim {
+                by: By::decode(reader)?,
+                claim: read_claim(reader)?,
+                flag: read_flag(reader)?,
+                fingerprints: read_fingerprints(reader)?,
+            },
+            3 => Self::Bulk {
+                by: By::decode(reader)?,
+                targets: reader.u32("a number of targets")?,
+                fingerprints: read_fingerprints(reader)?,
+            },
+            4 => Self::Text {
+                by: By::decode(reader)?,
+                fingerprint: reader.fingerprint("the name of a text")?,
+                text: Text::decode(reader)?,
+            },
+            5 => Self::Good { by: By::decode(reader)?, features: read_features(reader)? },
+            7 => Self::Account { now: Time(reader.u64("a time")?), change: AccountChange::decode(reader)? },
+            8 => Self::Whitelist { now: Time(reader.u64("a time")?), change: WhitelistChange::decode(reader)? },
+            9 => Self::Policy { now: Time(reader.u64("a time")?), policy: Box::new(Policy::decode(reader)?) },
+            value => return Err(Malformed::OutOfRange { what: "the kind of an event", value: value.into() }),
+        })
+    }
+}
+
+impl By {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(self.now.0.to_le_bytes());
+        out.extend(self.reporter.id.to_le_bytes());
+        out.push(self.reporter.standing as u8);
+        out.extend(self.reporter.group.to_le_bytes());
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let now = Time(reader.u64("a time")?);
+        let id = reader.u64("a reporter")?;
+        let standing = read_standing(reader)?;
+        Ok(Self { now, reporter: Reporter { id, standing, group: reader.u64("a group")? } })
+    }
+}
+
+const fn claim_byte(claim: Claim) -> u8 {
+    match claim {
+        Claim::Report => 0,
+        Claim::Revoke => 1,
+    }
+}
+
+fn read_claim(reader: &mut Reader<'_>) -> Result<Claim, Malformed> {
+    match reader.u8("a claim")? {
+        0 => Ok(Claim::Report),
+        1 => Ok(Claim::Revoke),
+        value => Err(Malformed::OutOfRange { what: "a claim", value: value.into() }),
+    }
+}
+
+fn read_flag(reader: &mut Reader<'_>) -> Result<u8, Malformed> {
+    let flag = reader.u8("a flag")?;
+    if flag < FLAGS { Ok(flag) } else { Err(Malformed::OutOfRange { what: "a flag", value: flag.into() }) }
+}
+
+fn put_fingerprints(out: &mut Vec<u8>, fingerprints: &[Fingerprint]) {
+    put_count(out, fingerprints.len());
+    fingerprints.iter().for_each(|fingerprint| put_fingerprint(out, *fingerprint));
+}
+
+fn read_fingerprints(reader: &mut Reader<'_>) -> Result<Vec<Fingerprint>, Malformed> {
+    let count = reader.count(FINGERPRINTS_MAX, size_of::<Fingerprint>(), "a number of signatures")?;
+    (0..count).map(|_| reader.fingerprint("a signature")).collect()
+}
+
+fn read_features(reader: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {
+    let count = reader.count(GOOD_FEATURES as usize, size_of::<u64>(), "a number of features")?;
+    (0..count).map(|_| reader.u64("a feature")).collect()
+}

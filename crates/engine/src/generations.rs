@@ -1,0 +1,105 @@
+//! How the rings of a book age: together, one generation at a time, a few lines at a time.
+//!
+//! Of a ring's eight lanes seven are live. The eighth, which the next epoch will take over, leaves all answers when the
+//! epoch before it begins, and has that whole epoch to be cleared in. So a signature is found for six epochs at least,
+//! and no longer than seven; no step takes long, and none is left to the moment an epoch ends.
+
+use bruit_filters::ring::{CountsRing, MembershipRing, StagedRing};
+
+/// Generations that a check sees.
+pub const LIVE_GENERATIONS: u64 = 7;
+
+/// Epochs for which a signature is found at least.
+pub const WINDOW_EPOCHS: u64 = LIVE_GENERATIONS - 1;
+
+/// A ring that ages.
+pub(crate) trait Ageing {
+    /// The current epoch.
+    fn epoch(&self) -> u64;
+    /// Begins the next epoch.
+    fn advance(&mut self);
+    /// Clears the oldest generation in at most `lines` more lines; returns whether it is clear in all.
+    fn expire(&mut self, lines: usize) -> bool;
+}
+
+macro_rules! ageing {
+    ($($ring:ty),*) => {$(
+        impl Ageing for $ring {
+            fn epoch(&self) -> u64 {
+                Self::epoch(self)
+            }
+
+            fn advance(&mut self) {
+                Self::advance(self);
+            }
+
+            fn expire(&mut self, lines: usize) -> bool {
+                Self::expire(self, lines)
+            }
+        }
+    )*};
+}
+
+ageing!(MembershipRing, StagedRing, CountsRing);
+
+/// What one step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turned {
+    /// Whether a new generation began.
+    pub(crate) advanced: bool,
+    /// Whether the wanted epoch is reached.
+    pub(crate) arrived: bool,
+}
+
+/// Moves rings of equal epochs at most one epoch towards `epoch`, once the next lane of all is clear. Clears at most `lines`
+/// lines of each.
+pub(crate) fn turn(rings: &mut [&mut dyn Ageing], epoch: u64, lines: usize) -> Turned {
+    let clear = rings.iter_mut().map(|ring| ring.expire(lines)).filter(|is_clear| *is_clear).count();
+    let is_behind = rings.iter().any(|ring| ring.epoch() < epoch);
+    let advanced = is_behind && clear == rings.len();
+    if advanced {
+        rings.iter_mut().for_each(|ring| ring.advance());
+        retire_oldest(rings);
+    }
+    Turned { advanced, arrived: rings.iter().all(|ring| ring.epoch() >= epoch) }
+}
+
+/// Takes the oldest generation out of all answers, also in rings that were just made.
+pub(crate) fn retire_oldest(rings: &mut [&mut dyn Ageing]) {
+    rings.iter_mut().for_each(|ring| {
+        ring.expire(1);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use bruit_filters::{FingerprintKey, KeyId};
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_found_for_six_epochs_and_no_longer_than_seven() {
+        let key = FingerprintKey::new([1; 16]).fingerprint(b"spam");
+        let mut ring = MembershipRing::new(100, 64, KeyId(1), 50);
+        retire_oldest(&mut [&mut ring]);
+        ring.insert(&key);
+        for epoch in 51..50 + LIVE_GENERATIONS {
+            while !turn(&mut [&mut ring], epoch, 13).arrived {}
+            assert_eq!(ring.check(&key).oldest(), Some((epoch - 50) as u32));
+        }
+        while !turn(&mut [&mut ring], 50 + LIVE_GENERATIONS, 13).arrived {}
+        assert!(ring.check(&key).is_empty());
+    }
+
+    #[test]
+    fn rings_of_unlike_sizes_turn_together() {
+        let mut small = MembershipRing::new(10, 64, KeyId(1), 0);
+        let mut large = CountsRing::new(1000, KeyId(1), 0);
+        let mut steps = 0;
+        while !turn(&mut [&mut small, &mut large], 3, 100).arrived {
+            assert_eq!(small.epoch(), large.epoch());
+            steps += 1;
+        }
+        assert_eq!((small.epoch(), large.epoch(), steps), (3, 3, 29));
+    }
+}

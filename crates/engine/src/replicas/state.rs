@@ -1,0 +1,90 @@
+//! The index but for its large arrays, in bytes.
+//!
+//! Generations (count, then epoch u64 and first number u64 each), records (count, then four quarters u8, features u32 and
+//! fingerprint each), wholes (count, then fingerprint and number u64 each, in order), which generation of good mail
+//! learns (u8, 0 or 1) and how many more messages each of the two can learn (u64 each). The arrays follow elsewhere: the owner table, and the filters
+//! `good` and `seen` of each generation.
+
+use std::collections::{HashMap, VecDeque};
+
+use bruit_filters::owners::Owner;
+use bruit_signatures::bruit::Stored;
+
+use super::{Record, Replicas, wholes_max};
+use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
+use crate::generations::LIVE_GENERATIONS;
+
+/// Generations that can be remembered: the live ones and the one that made the last of them old.
+const GENERATIONS_MAX: usize = LIVE_GENERATIONS as usize + 1;
+
+impl Replicas {
+    /// Appends all but the arrays.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_count(out, self.generations.len());
+        for (epoch, first) in &self.generations {
+            out.extend(epoch.to_le_bytes());
+            out.extend(first.to_le_bytes());
+        }
+        put_count(out, self.records.len());
+        self.records.iter().for_each(|record| record.encode(out));
+        let mut wholes: Vec<_> = self.wholes.iter().map(|(whole, owner)| (*whole, owner.number())).collect();
+        wholes.sort_unstable();
+        put_count(out, wholes.len());
+        for (whole, number) in wholes {
+            put_fingerprint(out, whole);
+            out.extend(number.to_le_bytes());
+        }
+        out.push(self.good.current as u8);
+        for generation in &self.good.generations {
+            out.extend(generation.left.to_le_bytes());
+        }
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote into an index that was just made, whose arrays are restored afterwards.
+    pub(crate) fn decode(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
+        let count = reader.count(GENERATIONS_MAX, 16, "the generations of texts")?;
+        let mut pair = |what| Ok((reader.u64(what)?, reader.u64(what)?));
+        self.generations = (0..count).map(|_| pair("a generation of texts")).collect::<Result<_, _>>()?;
+        let count = reader.count(self.records_max, Record::BYTES, "the records of texts")?;
+        let records: Result<VecDeque<_>, _> = (0..count).map(|_| Record::decode(reader)).collect();
+        self.records.extend(records?);
+        self.stored = self.records.iter().map(|record| record.stored.total()).sum();
+        let count = reader.count(wholes_max(self.records_max), 24, "the wholes of texts")?;
+        let mut whole = || Ok((reader.fingerprint("a whole")?, Owner::from_number(reader.u64("a whole")?)));
+        self.wholes.extend((0..count).map(|_| whole()).collect::<Result<HashMap<_, _>, _>>()?);
+        self.decode_good(reader)
+    }
+
+    fn decode_good(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
+        let what = "what good mail can be learnt";
+        let capacity = self.good.capacity;
+        self.good.current = usize::from(reader.u8(what)?);
+        if self.good.current > 1 {
+            return Err(Malformed::OutOfRange { what, value: self.good.current as u64 });
+        }
+        for generation in &mut self.good.generations {
+            generation.left = reader.u64(what)?;
+            if generation.left > capacity {
+                return Err(Malformed::OutOfRange { what, value: generation.left });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Record {
+    const BYTES: usize = 24;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(self.stored.by_quarter);
+        out.extend(self.stored.features.to_le_bytes());
+        put_fingerprint(out, self.fingerprint);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let by_quarter = reader.array("the record of a text")?;
+        let features = reader.u32("the record of a text")?;
+        let fingerprint = reader.fingerprint("the record of a text")?;
+        Ok(Self { stored: Stored { by_quarter, features }, fingerprint })
+    }
+}

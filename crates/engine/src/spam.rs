@@ -1,0 +1,146 @@
+//! The spam book, Razor's idea: which signatures are listed as spam, which were revoked, and how many claims there were.
+//!
+//! Two rings, as the paper pairs two filters: a signature is spam if it is listed and not revoked. Which one holds is
+//! decided by generations: a revocation outweighs every listing of its own generation and of older ones. As long as it is
+//! live nothing is listed again (see [`crate::trust`]), so a revocation never expires before what it revokes.
+//!
+//! The one exception is a revocation that proved wrong. A listing of the same generation could not outweigh it, so the
+//! signature is held in a small exact set until the next generation begins, and listed there.
+
+use std::collections::BTreeSet;
+
+use bruit_filters::Fingerprint;
+use bruit_filters::ring::{CountsRing, Generations, MembershipRing, StagedRing};
+
+use crate::generations::{Ageing, retire_oldest, turn};
+use crate::trust::Claim;
+
+/// Most signatures that can be reinstated within a generation.
+pub const REINSTATED_MAX: usize = 4_096;
+
+/// Kinds of claims that are counted apart: rspamd's flags, of which 0 is everybody else's.
+pub const FLAGS: u8 = 16;
+
+/// Listed and revoked signatures by generation, and the claims made about them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpamBook {
+    pub(crate) listed: StagedRing,
+    pub(crate) revoked: MembershipRing,
+    pub(crate) claims: CountsRing,
+    pub(crate) reinstated: BTreeSet<Fingerprint>,
+}
+
+/// What the book says of a signature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The generations in which it was listed.
+    pub listed: Generations,
+    /// The generations in which it was revoked.
+    pub revoked: Generations,
+    /// Whether a listing counts although a revocation is as young.
+    pub reinstated: bool,
+}
+
+impl Entry {
+    /// Whether it is listed and no revocation outweighs that.
+    #[must_use]
+    pub fn is_spam(&self) -> bool {
+        match (self.listed.newest(), self.revoked.newest()) {
+            (Some(listed), Some(revoked)) => self.reinstated || listed < revoked,
+            (listed, _) => listed.is_some(),
+        }
+    }
+
+    /// Whether a revocation is in force.
+    #[must_use]
+    pub fn is_revoked(&self) -> bool {
+        !self.revoked.is_empty() && !self.is_spam()
+    }
+}
+
+/// Claims counted over the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClaimCounts {
+    /// That it is spam.
+    pub reports: u32,
+    /// That it is not.
+    pub revocations: u32,
+}
+
+impl SpamBook {
+    pub(crate) fn new(mut listed: StagedRing, mut revoked: MembershipRing, mut claims: CountsRing) -> Self {
+        retire_oldest(&mut [&mut listed, &mut revoked, &mut claims]);
+        Self { listed, revoked, claims, reinstated: BTreeSet::new() }
+    }
+
+    pub(crate) const fn epoch(&self) -> u64 {
+        self.listed.epoch()
+    }
+
+    /// Lists a signature, or reinstates it if a revocation of this generation stands against it. Returns whether it could:
+    /// no more than [`REINSTATED_MAX`] are reinstated in a generation.
+    pub(crate) fn list(&mut self, fingerprint: &Fingerprint) -> bool {
+        if self.revoked.check(fingerprint).contains(0) {
+            if self.reinstated.len() >= REINSTATED_MAX {
+                return false;
+            }
+            self.reinstated.insert(*fingerprint);
+        }
+        self.listed.insert(fingerprint);
+        true
+    }
+
+    /// Revokes a signature, from this moment on.
+    pub(crate) fn revoke(&mut self, fingerprint: &Fingerprint) {
+        self.revoked.insert(fingerprint);
+        self.reinstated.remove(fingerprint);
+    }
+
+    /// What is known of one signature.
+    #[must_use]
+    pub fn entry(&self, fingerprint: &Fingerprint) -> Entry {
+        Entry {
+            listed: self.listed.check(fingerprint),
+            revoked: self.revoked.check(fingerprint),
+            reinstated: self.reinstated.contains(fingerprint),
+        }
+    }
+
+    /// Counts claims.
+    pub(crate) fn count(&mut self, claim: Claim, flag: u8, fingerprint: &Fingerprint) {
+        self.claims.insert(&claim_key(claim, flag, fingerprint));
+    }
+
+    /// The claims counted over the window. Never too low.
+    #[must_use]
+    pub fn counts(&self, flag: u8, fingerprint: &Fingerprint) -> ClaimCounts {
+        let count = |claim| self.claims.count(&claim_key(claim, flag, fingerprint));
+        ClaimCounts { reports: count(Claim::Report), revocations: count(Claim::Revoke) }
+    }
+
+    /// The claims counted in the generation of a live epoch; none in another.
+    #[must_use]
+    pub fn counts_in(&self, epoch: u64, flag: u8, fingerprint: &Fingerprint) -> ClaimCounts {
+        let count = |claim| self.claims.count_in(&claim_key(claim, flag, fingerprint), epoch).unwrap_or(0);
+        ClaimCounts { reports: count(Claim::Report), revocations: count(Claim::Revoke) }
+    }
+
+    /// Moves towards `epoch`, clearing at most `lines` lines of each ring; returns whether it is reached.
+    pub(crate) fn turn(&mut self, epoch: u64, lines: usize) -> bool {
+        let rings: &mut [&mut dyn Ageing] = &mut [&mut self.listed, &mut self.revoked, &mut self.claims];
+        let turned = turn(rings, epoch, lines);
+        if turned.advanced {
+            let reinstated: Vec<_> = std::mem::take(&mut self.reinstated).into_iter().collect();
+            self.listed.insert_batch(&reinstated);
+        }
+        turned.arrived
+    }
+}
+
+/// Reports and revocations, and each flag, are counted under keys of their own.
+fn claim_key(claim: Claim, flag: u8, fingerprint: &Fingerprint) -> Fingerprint {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    let kind = u64::from(flag) * 2 + u64::from(claim == Claim::Revoke);
+    let shift = STEP.wrapping_mul(kind);
+    Fingerprint::new(fingerprint.high().wrapping_add(shift), fingerprint.low().wrapping_add(shift.rotate_left(32)))
+}

@@ -1,0 +1,107 @@
+//! A policy in bytes: 30 numbers of 8 bytes each, in the order of the fields. It belongs to the state, as the same events
+//! under another policy come to something else.
+
+use super::Policy;
+use crate::codec::{Malformed, Reader};
+
+impl Policy {
+    /// Appends the policy.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.clone().numbers().into_iter().for_each(|number| out.extend(number.get().to_le_bytes()));
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it ends early, a number is too large, or [`check`](Self::check) refuses it.
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        const WHAT: &str = "a number of the policy";
+        let mut policy = Self::default();
+        for mut number in policy.numbers() {
+            let value = reader.u64(WHAT)?;
+            number.set(value).ok_or(Malformed::OutOfRange { what: WHAT, value })?;
+        }
+        policy.check().map_err(|_| Malformed::OutOfRange { what: "the policy", value: 0 })?;
+        Ok(policy)
+    }
+
+    /// The fields, in the order in which they are written.
+    fn numbers(&mut self) -> [Number<'_>; 30] {
+        use Number::{Float, Long, Short};
+        [
+            Float(&mut self.prior.0),
+            Float(&mut self.prior.1),
+            Float(&mut self.anchor_prior.0),
+            Float(&mut self.anchor_prior.1),
+            Short(&mut self.half_life_days),
+            Float(&mut self.weight_max),
+            Float(&mut self.ham_factor),
+            Float(&mut self.unanchored_spam_max),
+            Float(&mut self.unanchored_ham_max),
+            Float(&mut self.suspect_score),
+            Short(&mut self.suspect_groups),
+            Float(&mut self.block_score),
+            Short(&mut self.block_groups),
+            Short(&mut self.block_anchors),
+            Short(&mut self.anchors_beyond_doubt),
+            Float(&mut self.unrevoke_margin),
+            Short(&mut self.own_reports_needed),
+            Long(&mut self.settle_after),
+            Float(&mut self.credit_early),
+            Float(&mut self.credit_late),
+            Float(&mut self.credit_daily_max),
+            Float(&mut self.debit_refuted),
+            Float(&mut self.debit_unconfirmed),
+            Float(&mut self.group_share),
+            Float(&mut self.own_share),
+            Short(&mut self.stranger_inserts_daily),
+            Short(&mut self.group_inserts_daily),
+            Short(&mut self.own_inserts_daily),
+            Long(&mut self.nursery_life),
+            Short(&mut self.votes_max),
+        ]
+    }
+}
+
+/// A field, as eight bytes.
+enum Number<'a> {
+    Float(&'a mut f64),
+    Short(&'a mut u32),
+    Long(&'a mut u64),
+}
+
+impl Number<'_> {
+    fn get(&self) -> u64 {
+        match self {
+            Self::Float(float) => float.to_bits(),
+            Self::Short(short) => u64::from(**short),
+            Self::Long(long) => **long,
+        }
+    }
+
+    /// `None` if the field cannot have the value.
+    fn set(&mut self, value: u64) -> Option<()> {
+        match self {
+            Self::Float(float) => **float = f64::from_bits(value),
+            Self::Short(short) => **short = u32::try_from(value).ok()?,
+            Self::Long(long) => **long = value,
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_read_as_written() {
+        let policy = Policy { own_reports_needed: 3, block_score: 6.5, votes_max: 32, ..Policy::default() };
+        let mut bytes = Vec::new();
+        policy.encode(&mut bytes);
+        assert_eq!(Policy::decode(&mut Reader::new(&bytes)), Ok(policy));
+        (0..bytes.len()).for_each(|cut| assert!(Policy::decode(&mut Reader::new(&bytes[..cut])).is_err()));
+        bytes[..8].copy_from_slice(&f64::NAN.to_bits().to_le_bytes());
+        assert!(Policy::decode(&mut Reader::new(&bytes)).is_err());
+    }
+}

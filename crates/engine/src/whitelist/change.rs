@@ -1,0 +1,93 @@
+//! Changes of the lists as they are journalled.
+//!
+//! A byte for the change, then: list (1) a fingerprint and by whom (u8); unlist (2) a fingerprint; add (3) and remove (4) a
+//! sender its pattern, after its length (u16).
+
+use super::{By, SENDER_BYTES_MAX};
+use crate::codec::{Malformed, Reader, put_fingerprint};
+use bruit_filters::Fingerprint;
+
+/// Something that happens to the whitelists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhitelistChange {
+    /// Claims about a signature no longer count.
+    List(Fingerprint, By),
+    /// They count again.
+    Unlist(Fingerprint),
+    /// A sender, by address or domain, is beyond suspicion.
+    AddSender(Box<[u8]>),
+    /// It no longer is.
+    RemoveSender(Box<[u8]>),
+}
+
+impl WhitelistChange {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::List(fingerprint, by) => {
+                out.push(1);
+                put_fingerprint(out, *fingerprint);
+                out.push(*by as u8);
+            }
+            Self::Unlist(fingerprint) => {
+                out.push(2);
+                put_fingerprint(out, *fingerprint);
+            }
+            Self::AddSender(pattern) => put_pattern(out, 3, pattern),
+            Self::RemoveSender(pattern) => put_pattern(out, 4, pattern),
+        }
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        const SIGNATURE: &str = "a whitelisted signature";
+        Ok(match reader.u8("the change of a whitelist")? {
+            1 => {
+                let fingerprint = reader.fingerprint(SIGNATURE)?;
+                Self::List(fingerprint, By::from_number(reader.u8("who whitelisted a signature")?)?)
+            }
+            2 => Self::Unlist(reader.fingerprint(SIGNATURE)?),
+            3 => Self::AddSender(read_pattern(reader)?),
+            4 => Self::RemoveSender(read_pattern(reader)?),
+            value => return Err(Malformed::OutOfRange { what: "the change of a whitelist", value: value.into() }),
+        })
+    }
+}
+
+/// Longer patterns are cut, and then refused as too long.
+fn put_pattern(out: &mut Vec<u8>, change: u8, pattern: &[u8]) {
+    let pattern = pattern.get(..=SENDER_BYTES_MAX).unwrap_or(pattern);
+    out.push(change);
+    out.extend((pattern.len() as u16).to_le_bytes());
+    out.extend(pattern);
+}
+
+fn read_pattern(reader: &mut Reader<'_>) -> Result<Box<[u8]>, Malformed> {
+    let length = usize::from(reader.u16("the length of a sender")?);
+    if length > SENDER_BYTES_MAX + 1 {
+        return Err(Malformed::OutOfRange { what: "the length of a sender", value: length as u64 });
+    }
+    Ok(reader.bytes(length, "a sender")?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_change_is_read_as_written() {
+        let changes = [
+            WhitelistChange::List(Fingerprint::new(1, 2), By::Protocol),
+            WhitelistChange::Unlist(Fingerprint::new(3, 4)),
+            WhitelistChange::AddSender(b"@example.org".as_slice().into()),
+            WhitelistChange::RemoveSender([b'a'; SENDER_BYTES_MAX].into()),
+        ];
+        for change in changes {
+            let mut bytes = Vec::new();
+            change.encode(&mut bytes);
+            let mut reader = Reader::new(&bytes);
+            assert_eq!(WhitelistChange::decode(&mut reader), Ok(change));
+            assert_eq!(reader.finish(), Ok(()));
+            (0..bytes.len()).for_each(|cut| assert!(WhitelistChange::decode(&mut Reader::new(&bytes[..cut])).is_err()));
+        }
+    }
+}

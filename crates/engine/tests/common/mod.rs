@@ -1,0 +1,49 @@
+//! A small clearinghouse for tests.
+
+use bruit_engine::Engine;
+use bruit_engine::budget::Plan;
+use bruit_engine::realm::Realm;
+use bruit_engine::time::Time;
+use bruit_engine::trust::Policy;
+use bruit_filters::{Fingerprint, FingerprintKey};
+
+pub(crate) const SPAM_EPOCH: u64 = Realm::SPAM_EPOCH_SECONDS;
+pub(crate) const BULK_EPOCH: u64 = Realm::BULK_EPOCH_SECONDS;
+/// The start of an epoch of both books.
+pub(crate) const START: Time = Time(4_000 * SPAM_EPOCH);
+
+pub(crate) const KEY: FingerprintKey = FingerprintKey::new([5; 16]);
+
+pub(crate) fn plan() -> Plan {
+    Plan::for_budget(16 << 20).expect("a small budget")
+}
+
+pub(crate) fn realm() -> Realm {
+    Realm::new(KEY, SPAM_EPOCH, BULK_EPOCH, plan().sizes).expect("usual epochs")
+}
+
+/// An empty clearinghouse.
+pub(crate) fn engine() -> Engine {
+    Engine::new(realm(), plan(), Policy::default(), START)
+}
+
+/// The fingerprint of a signature with a number for a name.
+pub(crate) fn fingerprint(signature: u32) -> Fingerprint {
+    KEY.fingerprint(&signature.to_le_bytes())
+}
+
+/// A snapshot in one go.
+pub(crate) fn snapshot(engine: &mut Engine) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    engine.begin_snapshot(&mut bytes);
+    while !engine.continue_snapshot(1 << 20, &mut bytes) {}
+    bytes
+}
+
+/// A clearinghouse from a snapshot.
+pub(crate) fn restore(bytes: &[u8]) -> Engine {
+    let mut input = bytes;
+    let engine = Engine::restore(realm(), plan(), &mut input).expect("a snapshot of this realm");
+    assert!(input.is_empty(), "{} bytes are left", input.len());
+    engine
+}
