@@ -26,9 +26,11 @@ pub struct Policy {
     pub prior: (f64, f64),
     /// The same for anchors, whom the operator chose: they weigh the most at once, and lose it only by many mistakes.
     pub anchor_prior: (f64, f64),
-    /// After this many days half of what was learnt about a reporter is forgotten: old merit is no licence, and one mistake
-    /// is not for ever.
+    /// After this many days half of a reporter's merit is forgotten: old merit is no licence.
     pub half_life_days: u32,
+    /// The same for what it got wrong. Shorter, so that one honest mistake is forgiven within days; whoever goes on is wrong
+    /// again before that.
+    pub debit_half_life_days: u32,
     /// What one group weighs at most, in natural log-odds: no reputation, however long, lists anything by itself.
     pub weight_max: f64,
     /// Evidence for ham counts this many times: a false listing costs more than a missed one.
@@ -87,6 +89,7 @@ impl Default for Policy {
             prior: (1.0, 1.0),
             anchor_prior: (60.0, 1.0),
             half_life_days: 30,
+            debit_half_life_days: 7,
             weight_max: 2.5,
             ham_factor: 2.0,
             unanchored_spam_max: 5.0,
@@ -179,6 +182,7 @@ impl Policy {
         let seconds_max = u64::from(DAYS_MAX) * Time::DAY;
         let ranges = [
             ("half_life_days", u64::from(self.half_life_days), u64::from(DAYS_MAX)),
+            ("debit_half_life_days", self.debit_half_life_days.into(), DAYS_MAX.into()),
             ("suspect_groups", self.suspect_groups.into(), VOTES_MAX.into()),
             ("block_groups", self.block_groups.into(), VOTES_MAX.into()),
             ("block_anchors", self.block_anchors.into(), VOTES_MAX.into()),

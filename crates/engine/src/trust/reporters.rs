@@ -52,10 +52,10 @@ impl Record {
     }
 
     /// The same on a later day.
-    fn on(mut self, day: u64, decay: Decay) -> Self {
+    fn on(mut self, day: u64, decays: Decays) -> Self {
         if day > self.day {
-            self.good = decay.after(self.good, day - self.day);
-            self.bad = decay.after(self.bad, day - self.day);
+            self.good = decays.good.after(self.good, day - self.day);
+            self.bad = decays.bad.after(self.bad, day - self.day);
             (self.day, self.credited) = (day, 0);
         }
         self
@@ -87,10 +87,17 @@ impl Record {
     }
 }
 
+/// How merit and mistakes are forgotten.
+#[derive(Clone, Copy, Debug)]
+struct Decays {
+    good: Decay,
+    bad: Decay,
+}
+
 /// The records of all reporters that had a claim settled.
 #[derive(Debug)]
 pub(super) struct Reporters {
-    decay: Decay,
+    decays: Decays,
     records: Slab<Record>,
     index: HashTable<u32>,
     links: Links,
@@ -105,7 +112,7 @@ impl Reporters {
     /// Room for `records_max` records.
     pub(super) fn new(policy: &Policy, records_max: u32) -> Self {
         Self {
-            decay: Decay::new(policy.half_life_days),
+            decays: Decays { good: Decay::new(policy.half_life_days), bad: Decay::new(policy.debit_half_life_days) },
             records: Slab::new(records_max),
             index: HashTable::with_capacity(table_capacity(records_max)),
             links: Links::new(records_max),
@@ -131,7 +138,7 @@ impl Reporters {
                 weight(precision(0, 0, policy.prior_of(reporter.standing)), policy.weight_max)
             }
             (standing, Some(slot)) => {
-                let record = self.records[slot].on(now.day(), self.decay);
+                let record = self.records[slot].on(now.day(), self.decays);
                 weight(record.precision(policy, standing), policy.weight_max)
             }
         }
@@ -139,7 +146,7 @@ impl Reporters {
 
     /// What is known of a reporter.
     pub(super) fn view(&self, policy: &Policy, now: Time, id: u64) -> Option<ReporterView> {
-        let record = self.records[self.find(id)?].on(now.day(), self.decay);
+        let record = self.records[self.find(id)?].on(now.day(), self.decays);
         let precision = record.precision(policy, record.standing);
         Some(ReporterView {
             group: record.group,
@@ -159,7 +166,7 @@ impl Reporters {
         }
         let slot = self.find(vote.reporter);
         let known = slot.map_or_else(|| Record::new(vote, now.day()), |slot| self.records[slot]);
-        let mut record = known.on(now.day(), self.decay);
+        let mut record = known.on(now.day(), self.decays);
         (record.group, record.standing) = (vote.group, vote.standing);
         record.learn(policy, vote.early, outcome);
         if let Some(slot) = slot {
@@ -217,7 +224,7 @@ impl Reporters {
     /// The longest unsettled account that once weighed something, if by now it no longer does.
     fn faded(&self, policy: &Policy, now: Time) -> Option<u32> {
         let slot = self.tiers[1].first()?;
-        let record = self.records[slot].on(now.day(), self.decay);
+        let record = self.records[slot].on(now.day(), self.decays);
         (self.tier(policy, &record) == 0).then_some(slot)
     }
 

@@ -1,0 +1,261 @@
+//! Who reports what and when: honest sites, and those who attack them.
+//!
+//! The sites, the days, the misreports and the targets are those of an earlier study of the scheme, in another language. What it
+//! does not say is chosen here: the Pareto law of the campaigns so that the two counting rules, which have nothing of
+//! ours in them, catch what they caught there (53 % and 15 %); the reach of bulk ham so that as much of it is suspect as was
+//! there (0.3 to 1.3 %), and by two harder laws; the sizes of anchors, delays and volumes as seemed plausible.
+
+use bruit_engine::time::Time;
+use bruit_engine::trust::{Claim, Reporter, Standing};
+use rand::rngs::ChaCha8Rng;
+use rand::seq::index;
+use rand::{RngExt as _, SeedableRng as _};
+
+/// As in the earlier study.
+pub(crate) const HONEST: usize = 200;
+pub(crate) const PINNED: usize = 10;
+pub(crate) const TRAPS: usize = 5;
+pub(crate) const DAYS: u64 = 45;
+pub(crate) const SCORED_FROM_DAY: u64 = 30;
+pub(crate) const MISREPORT_RATE: f64 = 0.02;
+pub(crate) const TARGETS_DAILY: usize = 20;
+
+/// Chosen here. A campaign is reported by a Pareto number of sites, some time after it starts (exponential, this mean).
+pub(crate) const CAMPAIGNS_DAILY: usize = 200;
+pub(crate) const REACH_SHAPE: f64 = 1.8;
+pub(crate) const REACH_MIN: f64 = 5.0;
+pub(crate) const DELAY_MEAN: f64 = 8.0 * Time::HOUR as f64;
+/// Pinned peers and traps see a campaign this many times as often as an ordinary site: operators pin large sites.
+pub(crate) const ANCHOR_SIZE: f64 = 3.0;
+/// A receiver of bulk ham revokes it as often as one misreports it.
+pub(crate) const HAM_DAILY: usize = CAMPAIGNS_DAILY;
+pub(crate) const REVOKE_RATE: f64 = 0.02;
+/// A farmer echoes this many campaigns per day, within a day of their start: four times what its daily credit can pay.
+pub(crate) const ECHOES_DAILY: usize = 20;
+/// Attackers claim within this time of a target's or campaign's start.
+pub(crate) const ATTACK_SPREAD: u64 = 2 * Time::HOUR;
+
+/// The first second of the simulation; any.
+const START: u64 = 20_000 * Time::DAY;
+
+/// What an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Spam,
+    Ham,
+    Target,
+}
+
+/// One message that many receive, as one signature.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub(crate) kind: Kind,
+    pub(crate) day: u64,
+    pub(crate) start: Time,
+}
+
+/// One claim.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    pub(crate) at: Time,
+    pub(crate) who: u32,
+    pub(crate) item: u32,
+    pub(crate) claim: Claim,
+}
+
+/// How many sites bulk ham reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// 5 to 10.
+    Narrow,
+    /// As many as a campaign.
+    Pareto,
+    /// 20 to 100: newsletters that many read.
+    Wide,
+}
+
+impl Reach {
+    fn draw(self, random: &mut ChaCha8Rng) -> usize {
+        match self {
+            Self::Narrow => random.random_range(5..=10),
+            Self::Pareto => (REACH_MIN * (1.0 - random.random::<f64>()).powf(-1.0 / REACH_SHAPE)) as usize,
+            Self::Wide => random.random_range(20..=100),
+        }
+    }
+}
+
+/// What an attacker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// Reports what is no spam.
+    List,
+    /// The same, of newsletters that many honest sites receive, and some misreport.
+    ListWide,
+    /// Revokes every campaign.
+    Revoke,
+}
+
+/// An attack on the last fifteen days.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attack {
+    pub(crate) name: &'static str,
+    pub(crate) identities: usize,
+    /// In so many independence groups.
+    pub(crate) groups: usize,
+    /// Whether they echoed others for thirty days before.
+    pub(crate) farmed: bool,
+    pub(crate) aim: Aim,
+    /// Of bulk ham that is no target.
+    pub(crate) ham_reach: Reach,
+}
+
+/// Everything that happens in a run, in order.
+pub(crate) struct Traffic {
+    pub(crate) reporters: Vec<Reporter>,
+    pub(crate) items: Vec<Item>,
+    pub(crate) events: Vec<Event>,
+}
+
+/// The start of a day of the simulation.
+pub(crate) const fn day_start(day: u64) -> Time {
+    Time(START + day * Time::DAY)
+}
+
+impl Traffic {
+    /// The traffic of a seed under an attack. Honest traffic is the same under every attack.
+    pub(crate) fn new(seed: u64, attack: &Attack) -> Self {
+        let mut traffic = Self { reporters: honest_reporters(), items: Vec::new(), events: Vec::new() };
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        for day in 0..DAYS {
+            (0..CAMPAIGNS_DAILY).for_each(|_| traffic.campaign(day, &mut random));
+            (0..HAM_DAILY).for_each(|_| traffic.bulk(Kind::Ham, day, attack.ham_reach, &mut random));
+        }
+        traffic.attack(attack, &mut ChaCha8Rng::seed_from_u64(seed + 1_000));
+        traffic.events.sort_by_key(|event| event.at);
+        traffic
+    }
+
+    /// Lets each of these honest sites report an item of its own that the first two pinned peers revoke.
+    pub(crate) fn add_mistakes(&mut self, sites: std::ops::Range<u32>, day: u64) {
+        for who in sites {
+            let (item, at) = (self.items.len() as u32, day_start(day));
+            self.items.push(Item { kind: Kind::Ham, day, start: at });
+            self.events.push(Event { at, who, item, claim: Claim::Report });
+            for peer in [HONEST as u32, HONEST as u32 + 1] {
+                self.events.push(Event { at, who: peer, item, claim: Claim::Revoke });
+            }
+        }
+        self.events.sort_by_key(|event| event.at);
+    }
+
+    fn item(&mut self, kind: Kind, day: u64, random: &mut ChaCha8Rng) -> (u32, Time) {
+        let start = Time(day_start(day).0 + random.random_range(0..Time::DAY));
+        self.items.push(Item { kind, day, start });
+        (self.items.len() as u32 - 1, start)
+    }
+
+    fn campaign(&mut self, day: u64, random: &mut ChaCha8Rng) {
+        let (item, start) = self.item(Kind::Spam, day, random);
+        for who in receivers(Reach::Pareto.draw(random), random) {
+            self.events.push(Event { at: delayed(start, random), who, item, claim: Claim::Report });
+        }
+    }
+
+    fn bulk(&mut self, kind: Kind, day: u64, reach: Reach, random: &mut ChaCha8Rng) {
+        let (item, start) = self.item(kind, day, random);
+        for who in receivers(reach.draw(random), random).into_iter().filter(|&who| (who as usize) < HONEST + PINNED) {
+            let at = delayed(start, random);
+            let draw = random.random::<f64>();
+            if draw < MISREPORT_RATE {
+                self.events.push(Event { at, who, item, claim: Claim::Report });
+            } else if draw < MISREPORT_RATE + REVOKE_RATE {
+                self.events.push(Event { at, who, item, claim: Claim::Revoke });
+            }
+        }
+    }
+
+    fn attack(&mut self, attack: &Attack, random: &mut ChaCha8Rng) {
+        let first = self.reporters.len() as u32;
+        let group = |number: usize| 10_000 + (number % attack.groups) as u64;
+        self.reporters.extend((0..attack.identities).map(|number| Reporter {
+            id: 10_000 + number as u64,
+            standing: Standing::Account,
+            group: group(number),
+        }));
+        let attackers = first..self.reporters.len() as u32;
+        if attack.farmed {
+            attackers.clone().for_each(|who| self.echo(who, random));
+        }
+        match attack.aim {
+            Aim::List | Aim::ListWide => self.list_targets(attack.aim, &attackers, random),
+            Aim::Revoke => self.revoke_campaigns(&attackers, random),
+        }
+    }
+
+    /// Echoes honest reports for thirty days.
+    fn echo(&mut self, who: u32, random: &mut ChaCha8Rng) {
+        for day in 0..SCORED_FROM_DAY as usize {
+            for number in index::sample(random, CAMPAIGNS_DAILY, ECHOES_DAILY) {
+                let item = (day * (CAMPAIGNS_DAILY + HAM_DAILY) + number) as u32;
+                let at = Time(self.items[item as usize].start.0 + random.random_range(0..Time::DAY));
+                self.events.push(Event { at, who, item, claim: Claim::Report });
+            }
+        }
+    }
+
+    fn list_targets(&mut self, aim: Aim, attackers: &std::ops::Range<u32>, random: &mut ChaCha8Rng) {
+        for day in SCORED_FROM_DAY..DAYS {
+            for _ in 0..TARGETS_DAILY {
+                let item = self.items.len() as u32;
+                match aim {
+                    Aim::ListWide => self.bulk(Kind::Target, day, Reach::Wide, random),
+                    Aim::List | Aim::Revoke => _ = self.item(Kind::Target, day, random),
+                }
+                self.claim_all(item, attackers, Claim::Report, random);
+            }
+        }
+    }
+
+    fn revoke_campaigns(&mut self, attackers: &std::ops::Range<u32>, random: &mut ChaCha8Rng) {
+        for item in 0..self.items.len() as u32 {
+            let Item { kind, day, .. } = self.items[item as usize];
+            if kind == Kind::Spam && day >= SCORED_FROM_DAY {
+                self.claim_all(item, attackers, Claim::Revoke, random);
+            }
+        }
+    }
+
+    fn claim_all(&mut self, item: u32, who: &std::ops::Range<u32>, claim: Claim, random: &mut ChaCha8Rng) {
+        let start = self.items[item as usize].start.0;
+        for who in who.clone() {
+            self.events.push(Event { at: Time(start + random.random_range(0..ATTACK_SPREAD)), who, item, claim });
+        }
+    }
+}
+
+/// One reporter per site, each a group of its own.
+fn honest_reporters() -> Vec<Reporter> {
+    let standing = |number| match number {
+        0..HONEST => Standing::Account,
+        number if number < HONEST + PINNED => Standing::Pinned,
+        _ => Standing::Trap,
+    };
+    let sites = 0..HONEST + PINNED + TRAPS;
+    sites.map(|number| Reporter { id: number as u64, standing: standing(number), group: number as u64 }).collect()
+}
+
+/// Distinct sites, by their sizes.
+fn receivers(reach: usize, random: &mut ChaCha8Rng) -> Vec<u32> {
+    let sites = HONEST + PINNED + TRAPS;
+    let size = |site| if site < HONEST { 1.0 } else { ANCHOR_SIZE };
+    let drawn = index::sample_weighted(random, sites, size, reach.min(sites)).expect("sizes are positive");
+    // Sampling by size puts large sites in front; delays are drawn in the order of sites instead.
+    let mut drawn = drawn.into_iter().map(|site| site as u32).collect::<Vec<_>>();
+    drawn.sort_unstable();
+    drawn
+}
+
+fn delayed(start: Time, random: &mut ChaCha8Rng) -> Time {
+    let delay = -DELAY_MEAN * (1.0 - random.random::<f64>()).ln();
+    Time(start.0 + delay as u64)
+}
