@@ -1,0 +1,95 @@
+//! The snapshot thread: takes pieces of a state from the writer thread, and brings them to disk.
+//!
+//! Order: blocks and trailer into a temporary file, sync, rename, sync of the directory. Only then is the writer told, and
+//! only then does it remove what the snapshot makes superfluous.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use crate::directory::{TEMPORARY_PREFIX, snapshot_name};
+use crate::disk::{Disk, DiskFile};
+use crate::format::Header;
+use crate::machine::Machine;
+use crate::queue::Queue;
+use crate::snapshot::BlockWriter;
+use crate::store::Shared;
+
+/// How many pieces wait for the disk at most.
+const CHUNKS_WAITING: usize = 4;
+
+/// How much is written between two syncs: a quarter of a GiB of dirty pages would hold up the journal's syncs behind it.
+const SYNC_EVERY_BYTES: usize = 16 << 20;
+
+/// A piece of a state.
+pub(crate) struct Chunk {
+    pub(crate) bytes: Vec<u8>,
+    /// Nothing follows.
+    pub(crate) last: bool,
+}
+
+/// What the thread needs to know.
+pub(crate) struct Task {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) directory: PathBuf,
+    pub(crate) header: Header,
+}
+
+/// Starts the thread. It tells the queue whenever it has room, and when it is done.
+pub(crate) fn start<M: Machine>(task: Task, shared: &Arc<Shared<M>>) -> io::Result<SyncSender<Chunk>> {
+    let (sender, receiver) = sync_channel(CHUNKS_WAITING);
+    let shared = Arc::clone(shared);
+    thread::Builder::new().name("bruit-snapshot".into()).spawn(move || {
+        let result = task.run(&receiver, &shared.queue);
+        // The writer must not wait for room in a channel that nobody reads.
+        drop(receiver);
+        shared.queue.finish_snapshot(result.map_err(Arc::new));
+    })?;
+    Ok(sender)
+}
+
+impl Task {
+    fn run<M: Machine>(&self, chunks: &Receiver<Chunk>, queue: &Queue<M>) -> io::Result<u64> {
+        let name = snapshot_name(self.header.sequence);
+        let temporary = self.directory.join(format!("{TEMPORARY_PREFIX}{name}"));
+        let written = self.disk.create(&temporary).and_then(|file| self.write(file, chunks, queue));
+        if let Err(error) = written {
+            // A full disk needs the room. If this fails too, opening the store removes the file.
+            let _ = self.disk.remove(&temporary);
+            return Err(error);
+        }
+        self.disk.rename(&temporary, &self.directory.join(name))?;
+        self.disk.sync_directory(&self.directory)?;
+        Ok(self.header.sequence)
+    }
+
+    fn write<M: Machine>(
+        &self,
+        mut file: Box<dyn DiskFile>,
+        chunks: &Receiver<Chunk>,
+        queue: &Queue<M>,
+    ) -> io::Result<()> {
+        file.write_all(&self.header.encode())?;
+        let mut blocks = BlockWriter::new(&self.header);
+        let (mut out, mut unsynced) = (Vec::new(), 0);
+        loop {
+            let chunk = chunks.recv().map_err(|_| io::Error::other("the snapshot was abandoned"))?;
+            queue.wake();
+            out.clear();
+            blocks.put(&chunk.bytes, &mut out);
+            if chunk.last {
+                blocks.finish(&mut out);
+                file.write_all(&out)?;
+                return file.sync();
+            }
+            file.write_all(&out)?;
+            unsynced += out.len();
+            if unsynced >= SYNC_EVERY_BYTES {
+                file.sync()?;
+                unsynced = 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The names in a store's directory, and the lock on it.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The file that the one opener holds a lock on.
+pub(crate) const LOCK_NAME: &str = "lock";
+
+/// What files are called that are not complete yet.
+pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
+
+/// What parts are called that a repair has cut off.
+pub(crate) const CUT_PREFIX: &str = "cut-";
+
+/// The name of the segment whose first event has this sequence.
+pub(crate) fn segment_name(first: u64) -> String {
+    format!("journal-{first:020}.bruit")
+}
+
+/// The name of the snapshot that holds all events up to this sequence.
+pub(crate) fn snapshot_name(sequence: u64) -> String {
+    format!("snapshot-{sequence:020}.bruit")
+}
+
+/// What is in a directory, by the names alone. Numbers ascend.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Listing {
+    pub(crate) segments: Vec<u64>,
+    pub(crate) snapshots: Vec<u64>,
+    pub(crate) temporary: Vec<String>,
+    /// What a repair has cut off.
+    pub(crate) cut: Vec<String>,
+    /// What is not ours.
+    pub(crate) others: Vec<String>,
+}
+
+impl Listing {
+    pub(crate) fn read(directory: &Path) -> io::Result<Self> {
+        let mut listing = Self::default();
+        for entry in fs::read_dir(directory)? {
+            listing.add(entry?.file_name().to_string_lossy().into_owned());
+        }
+        listing.segments.sort_unstable();
+        listing.snapshots.sort_unstable();
+        for names in [&mut listing.temporary, &mut listing.cut, &mut listing.others] {
+            names.sort_unstable();
+        }
+        Ok(listing)
+    }
+
+    fn add(&mut self, name: String) {
+        if let Some(first) = number(&name, "journal-") {
+            self.segments.push(first);
+        } else if let Some(sequence) = number(&name, "snapshot-") {
+            self.snapshots.push(sequence);
+        } else if name.starts_with(TEMPORARY_PREFIX) {
+            self.temporary.push(name);
+        } else if name.starts_with(CUT_PREFIX) {
+            self.cut.push(name);
+        } else if name != LOCK_NAME {
+            self.others.push(name);
+        }
+    }
+}
+
+/// The number in a name: twenty digits, as we write them.
+fn number(name: &str, prefix: &str) -> Option<u64> {
+    let digits = name.strip_prefix(prefix)?.strip_suffix(".bruit")?;
+    let well_formed = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    well_formed.then(|| digits.parse().ok()).flatten()
+}
+
+/// Why a directory could not be locked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Somebody else has it.
+    #[error("{} is in use by another process: only one may write to a store", directory.display())]
+    Held {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The system refused.
+    #[error("failed to lock {}", directory.display())]
+    Io {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The right to write to a directory, until dropped. A process that dies gives it back.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "the lock is held as long as the file is open")] File);
+
+impl Lock {
+    pub(crate) fn take(directory: &Path) -> Result<Self, LockError> {
+        let io = |source| LockError::Io { directory: directory.to_owned(), source };
+        let path = directory.join(LOCK_NAME);
+        let file = File::options().create(true).truncate(false).write(true).open(path).map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(LockError::Held { directory: directory.to_owned() }),
+            Err(TryLockError::Error(source)) => Err(io(source)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written_and_no_others_are_taken() {
+        let mut listing = Listing::default();
+        for name in [segment_name(u64::MAX), snapshot_name(0), "lock".into(), ".tmp-x".into(), "cut-y".into()] {
+            listing.add(name);
+        }
+        let strange = ["journal-1.bruit", "journal-+0000000000000000001.bruit", "snapshot-99999999999999999999.bruit"];
+        strange.iter().for_each(|&name| listing.add(name.into()));
+        assert_eq!((listing.segments, listing.snapshots), (vec![u64::MAX], vec![0]));
+        assert_eq!((listing.temporary.len(), listing.cut.len()), (1, 1));
+        assert_eq!(listing.others, strange);
+    }
+}

@@ -1,0 +1,149 @@
+//! What both kinds of files begin with, and the checksum of everything.
+//!
+//! The checksum is XXH3-64, seeded by the realm and by where the file belongs. Sixty-four bits, because a search behind a
+//! damaged record asks at every byte whether a record begins there, and thirty-two would say yes by accident about once
+//! in a hundred full segments. Seeded, so that a record of another file is not taken for one of this file.
+
+use bruit_engine::codec::Reader;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// The length of the header of a segment or snapshot.
+pub const HEADER_BYTES: usize = 48;
+
+/// The only version there is.
+pub(crate) const VERSION: u32 = 1;
+
+/// The length of every checksum.
+pub(crate) const CHECKSUM_BYTES: usize = 8;
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Records of the journal.
+    Segment,
+    /// A state in full.
+    Snapshot,
+}
+
+impl Kind {
+    const fn magic(self) -> [u8; 8] {
+        match self {
+            Self::Segment => *b"\x89bruitJ\n",
+            Self::Snapshot => *b"\x89bruitS\n",
+        }
+    }
+}
+
+/// The beginning of a segment or snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    pub(crate) realm: [u8; 16],
+    /// The first sequence of a segment, the last one that a snapshot holds.
+    pub(crate) sequence: u64,
+}
+
+/// Why a header is not one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HeaderFault {
+    #[error("the file ends within its header")]
+    Truncated,
+    #[error("the file does not begin as a file of this kind")]
+    Magic,
+    #[error("the file has version {0} of the format, this program reads {VERSION}")]
+    Version(u32),
+    #[error("the checksum of the header does not hold")]
+    Checksum,
+    #[error("a reserved field of the header is not zero")]
+    Reserved,
+}
+
+impl Header {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_BYTES);
+        out.extend(self.kind.magic());
+        out.extend(VERSION.to_le_bytes());
+        out.extend([0; 4]);
+        out.extend(self.realm);
+        out.extend(self.sequence.to_le_bytes());
+        out.extend(xxh3_64(&out).to_le_bytes());
+        out
+    }
+
+    /// Version before checksum, so that a file of a later version is called that, and not damaged.
+    pub(crate) fn decode(kind: Kind, bytes: &[u8]) -> Result<Self, HeaderFault> {
+        let truncated = |_| HeaderFault::Truncated;
+        let mut reader = Reader::new(bytes);
+        if reader.array("magic").map_err(truncated)? != kind.magic() {
+            return Err(HeaderFault::Magic);
+        }
+        let version = reader.u32("version").map_err(truncated)?;
+        if version != VERSION {
+            return Err(HeaderFault::Version(version));
+        }
+        let reserved = reader.u32("reserved").map_err(truncated)?;
+        let realm = reader.array("realm").map_err(truncated)?;
+        let sequence = reader.u64("sequence").map_err(truncated)?;
+        let covered = bytes.get(..HEADER_BYTES - CHECKSUM_BYTES).unwrap_or_default();
+        if reader.u64("checksum").map_err(truncated)? != xxh3_64(covered) {
+            return Err(HeaderFault::Checksum);
+        }
+        if reserved != 0 {
+            return Err(HeaderFault::Reserved);
+        }
+        Ok(Self { kind, realm, sequence })
+    }
+
+    /// The seed of every checksum behind this header.
+    pub(crate) fn seed(&self) -> u64 {
+        xxh3_64_with_seed(&self.realm, self.sequence)
+    }
+}
+
+/// The checksum of `bytes` in a file of this seed.
+pub(crate) fn checksum(bytes: &[u8], seed: u64) -> u64 {
+    xxh3_64_with_seed(bytes, seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: Header = Header { kind: Kind::Segment, realm: [7; 16], sequence: 1 << 40 };
+
+    #[test]
+    fn a_header_is_read_as_it_was_written() {
+        let bytes = HEADER.encode();
+        assert_eq!(bytes.len(), HEADER_BYTES);
+        assert_eq!(Header::decode(Kind::Segment, &bytes), Ok(HEADER));
+        assert_eq!(Header::decode(Kind::Snapshot, &bytes), Err(HeaderFault::Magic));
+        for length in 0..HEADER_BYTES {
+            assert_eq!(Header::decode(Kind::Segment, &bytes[..length]), Err(HeaderFault::Truncated));
+        }
+    }
+
+    #[test]
+    fn every_changed_bit_of_a_header_is_noticed() {
+        for bit in 0..HEADER_BYTES * 8 {
+            let mut bytes = HEADER.encode();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Header::decode(Kind::Segment, &bytes).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_later_version_is_called_that() {
+        let mut bytes = HEADER.encode();
+        bytes[8] = 2;
+        assert_eq!(Header::decode(Kind::Segment, &bytes), Err(HeaderFault::Version(2)));
+    }
+
+    #[test]
+    fn a_reserved_field_is_zero() {
+        let mut bytes = HEADER.encode();
+        bytes[12] = 1;
+        let sum = xxh3_64(&bytes[..40]);
+        bytes[40..].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(Header::decode(Kind::Segment, &bytes), Err(HeaderFault::Reserved));
+    }
+}

@@ -1,0 +1,64 @@
+//! What the store keeps: a deterministic state fed by events.
+
+use std::io::{self, Read};
+
+use bruit_engine::codec::Malformed;
+
+/// A deterministic state machine fed by events.
+///
+/// Equal states and equal events must give equal states, on every machine: recovery restores a snapshot and applies the
+/// events behind it again.
+pub trait Machine: Sized + Send + Sync + 'static {
+    /// What changes the state.
+    type Event: Send + 'static;
+    /// What applying an event answers.
+    type Outcome: Send + 'static;
+
+    /// Appends the bytes of an event, at most [`EVENT_BYTES_MAX`](crate::EVENT_BYTES_MAX).
+    fn encode(event: &Self::Event, out: &mut Vec<u8>);
+
+    /// Reads an event back.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the bytes are none.
+    fn decode(bytes: &[u8]) -> Result<Self::Event, Malformed>;
+
+    /// Whether applying it would be refused: refused events are never written.
+    ///
+    /// Events of one batch are all asked before the first of them is applied, so [`apply`](Self::apply) must cope with
+    /// an event that those before it made pointless.
+    ///
+    /// # Errors
+    /// The outcome to answer with instead.
+    fn admit(&self, event: &Self::Event) -> Result<(), Self::Outcome>;
+
+    /// Changes the state. Never fails: the event is on disk by now.
+    fn apply(&mut self, event: &Self::Event) -> Self::Outcome;
+
+    /// Starts a snapshot of the state as it is now: appends the first bytes, and keeps what later events overwrite.
+    fn begin_snapshot(&mut self, out: &mut Vec<u8>);
+
+    /// Appends about `bytes` more bytes of the state *as it was at the beginning*; true when nothing is left.
+    fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool;
+
+    /// Reads a state back, to the last byte that its snapshot wrote.
+    ///
+    /// # Errors
+    /// [`RestoreError`] if the bytes are no state. Nothing they say may cost unbounded memory.
+    fn restore(input: &mut dyn Read) -> Result<Self, RestoreError>;
+
+    /// The realm it belongs to: a directory of another realm is refused.
+    fn realm(&self) -> [u8; 16];
+}
+
+/// Why a state could not be restored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The bytes could not be read, or a checksum does not hold.
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    /// The bytes are no state.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}

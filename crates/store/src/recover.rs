@@ -1,0 +1,371 @@
+//! From a directory to a machine: the newest sound snapshot, then the events behind it.
+//!
+//! Nothing is skipped in silence. A damaged snapshot is named in the [`Recovery`], and the one before is taken; damage or
+//! a gap in the journal stops the recovery with an error that says where, and what to do.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bruit_engine::codec::Malformed;
+
+use crate::directory::{Listing, Lock, LockError, segment_name, snapshot_name};
+use crate::disk::Disk;
+use crate::format::{Header, HeaderFault};
+use crate::journal::{Journal, Resume};
+use crate::machine::{Machine, RestoreError};
+use crate::segment::{Record, RecordFault, SegmentReader, Step, is_damage};
+use crate::snapshot::SnapshotReader;
+use crate::store::Options;
+use crate::writer::Start;
+
+/// How much is read at a time.
+pub(crate) const READ_BYTES: usize = 1 << 20;
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process has it, or it could not be locked.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The system refused.
+    #[error("failed to {action} {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A file belongs to another realm.
+    #[error("{file} belongs to another realm")]
+    OtherRealm {
+        /// The file.
+        file: String,
+    },
+    /// A file was written by a later program.
+    #[error("{file} has version {version} of the format, which this program does not read")]
+    Version {
+        /// The file.
+        file: String,
+        /// Its version.
+        version: u32,
+    },
+    /// The journal is damaged where it was safe on disk.
+    #[error(
+        "{file} is damaged at byte {offset}: {reason}; a backup has it whole, or \
+         `bruit store repair DIR --segment {file} --cut-after {offset}` goes on without what is behind"
+    )]
+    Damaged {
+        /// The segment.
+        file: String,
+        /// Where the bad record begins.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Events are missing, between two files or at the end.
+    #[error(
+        "events {first} to {last} are missing before {file}; a backup has them, or move {file} out of the directory \
+         to go on without it"
+    )]
+    Missing {
+        /// The first missing sequence.
+        first: u64,
+        /// The last one.
+        last: u64,
+        /// The file that needs them: the segment behind the gap, or a damaged snapshot that held them.
+        file: String,
+    },
+    /// A sound record holds an event that the machine does not know.
+    #[error("event {sequence} in {file} cannot be read")]
+    Event {
+        /// The segment.
+        file: String,
+        /// Its sequence.
+        sequence: u64,
+        /// Why.
+        source: Malformed,
+    },
+}
+
+impl OpenError {
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), source }
+    }
+}
+
+/// What opening a store found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// The snapshot that was restored, by its sequence; none if the journal began at the beginning.
+    pub snapshot: Option<u64>,
+    /// Newer snapshots that could not be.
+    pub damaged: Vec<DamagedSnapshot>,
+    /// How many events were replayed behind it.
+    pub replayed_events: u64,
+    /// How many bytes of records they were in.
+    pub replayed_bytes: u64,
+    /// How many bytes of an unfinished write were cut off the end. Nothing in them was ever confirmed.
+    pub torn_bytes: u64,
+    /// The sequence of the last event.
+    pub sequence: u64,
+}
+
+/// A snapshot that was not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedSnapshot {
+    /// Its file.
+    pub file: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for DamagedSnapshot { file, reason } in &self.damaged {
+            writeln!(formatter, "{file} is damaged ({reason}): fell back to the one before")?;
+        }
+        match self.snapshot {
+            Some(sequence) => write!(formatter, "restored {}", snapshot_name(sequence))?,
+            None => write!(formatter, "began without a snapshot")?,
+        }
+        write!(formatter, ", replayed {} events", self.replayed_events)?;
+        if self.torn_bytes > 0 {
+            write!(formatter, ", cut {} bytes of an unfinished write that was never confirmed", self.torn_bytes)?;
+        }
+        write!(formatter, ", at event {}", self.sequence)
+    }
+}
+
+/// A machine as it was, and where the writer goes on.
+pub(crate) struct Recovered<M> {
+    pub(crate) machine: M,
+    pub(crate) start: Start,
+    pub(crate) report: Recovery,
+}
+
+/// Makes the directory if need be, locks it, and removes what was never finished.
+pub(crate) fn prepare(directory: &Path, disk: &dyn Disk) -> Result<Lock, OpenError> {
+    if !directory.is_dir() {
+        fs::create_dir_all(directory).map_err(|source| OpenError::io("create", directory, source))?;
+        let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or_else(|| Path::new("."));
+        disk.sync_directory(parent).map_err(|source| OpenError::io("sync", parent, source))?;
+    }
+    let lock = Lock::take(directory)?;
+    let listing = Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))?;
+    for name in listing.temporary {
+        let path = directory.join(name);
+        disk.remove(&path).map_err(|source| OpenError::io("remove", &path, source))?;
+    }
+    Ok(lock)
+}
+
+/// Restores and replays. The directory is locked by the caller.
+pub(crate) fn recover<M: Machine>(
+    directory: &Path,
+    options: &Options,
+    make: impl FnOnce() -> M,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Recovered<M>, OpenError> {
+    let listing = Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))?;
+    let mut report = Recovery::default();
+    let restored = newest_sound(directory, &listing, options.realm, &mut report)?;
+    let machine = restored.unwrap_or_else(make);
+    let realm = machine.realm();
+    if options.realm.is_some_and(|wanted| wanted != realm) {
+        return Err(OpenError::OtherRealm { file: "the machine".into() });
+    }
+    let next = report.snapshot.map_or(1, |sequence| sequence + 1);
+    let newest = listing.snapshots.last().copied().unwrap_or(0);
+    let mut replay = Replay { directory, machine, realm, next, newest, report, progress };
+    let end = replay.run(&listing.segments)?;
+    let (resume, begin) = replay.resume(listing.segments, end, &*options.disk)?;
+    let (machine, report) = (replay.machine, replay.report);
+    let disk = Arc::clone(&options.disk);
+    let journal = Journal::open(disk, directory.to_owned(), options.segment_bytes, resume, begin)
+        .map_err(|source| OpenError::io("begin the journal in", directory, source))?;
+    let snapshots = report.snapshot.into_iter().collect();
+    let start = Start { journal, realm, snapshots, replayed_bytes: report.replayed_bytes };
+    Ok(Recovered { machine, start, report })
+}
+
+/// The machine of the newest snapshot that is whole; those that are not go into the report.
+fn newest_sound<M: Machine>(
+    directory: &Path,
+    listing: &Listing,
+    realm: Option<[u8; 16]>,
+    report: &mut Recovery,
+) -> Result<Option<M>, OpenError> {
+    for &sequence in listing.snapshots.iter().rev() {
+        let file = snapshot_name(sequence);
+        match restore(&directory.join(&file), sequence, realm)? {
+            Ok(machine) => {
+                report.snapshot = Some(sequence);
+                return Ok(Some(machine));
+            }
+            Err(reason) => {
+                tracing::warn!(file, reason, "a snapshot is damaged");
+                report.damaged.push(DamagedSnapshot { file, reason });
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Restores one snapshot. The inner error is the reason why it is damaged.
+fn restore<M: Machine>(path: &Path, sequence: u64, realm: Option<[u8; 16]>) -> Result<Result<M, String>, OpenError> {
+    let opened = File::open(path).and_then(|file| SnapshotReader::open(BufReader::with_capacity(READ_BYTES, file)));
+    let mut reader = match opened {
+        Ok(Ok(reader)) => reader,
+        Ok(Err(fault)) => return header_fault(path, fault).map(Err),
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let header = *reader.header();
+    check_realm(path, &header, realm)?;
+    if header.sequence != sequence {
+        return Ok(Err(format!("the header says that it holds event {}", header.sequence)));
+    }
+    let restored = M::restore(&mut reader).and_then(|machine| Ok(reader.finish().map(|()| machine)?));
+    match restored {
+        Ok(machine) if machine.realm() != header.realm => Err(OpenError::OtherRealm { file: name_of(path) }),
+        Ok(machine) => Ok(Ok(machine)),
+        Err(RestoreError::Read(error)) => Ok(Err(error.to_string())),
+        Err(RestoreError::Malformed(error)) => Ok(Err(format!("sound, but not a state: {error}"))),
+    }
+}
+
+/// A later version is an error of its own: falling back would throw away what a newer program kept.
+fn header_fault(path: &Path, fault: HeaderFault) -> Result<String, OpenError> {
+    match fault {
+        HeaderFault::Version(version) => Err(OpenError::Version { file: name_of(path), version }),
+        other => Ok(other.to_string()),
+    }
+}
+
+fn check_realm(path: &Path, header: &Header, realm: Option<[u8; 16]>) -> Result<(), OpenError> {
+    match realm {
+        Some(realm) if realm != header.realm => Err(OpenError::OtherRealm { file: name_of(path) }),
+        _ => Ok(()),
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The machine on its way through the journal.
+struct Replay<'a, M> {
+    directory: &'a Path,
+    machine: M,
+    realm: [u8; 16],
+    /// The sequence of the next event to apply.
+    next: u64,
+    /// The sequence of the newest snapshot, sound or not: up to there the journal was on disk.
+    newest: u64,
+    report: Recovery,
+    progress: &'a mut dyn FnMut(u64),
+}
+
+/// Where the last segment ends.
+#[derive(Clone, Copy)]
+struct End {
+    /// The sequence that would come next in it.
+    next: u64,
+    offset: u64,
+    torn_bytes: u64,
+}
+
+impl<M: Machine> Replay<'_, M> {
+    /// Applies everything from `next` on. Where the last segment ends, if there is one.
+    fn run(&mut self, segments: &[u64]) -> Result<Option<End>, OpenError> {
+        let start = segments.partition_point(|&first| first <= self.next).saturating_sub(1);
+        let needed = segments.get(start..).unwrap_or_default();
+        let mut end: Option<End> = None;
+        for (place, &first) in needed.iter().enumerate() {
+            let due = end.map_or(self.next, |end| end.next.max(self.next));
+            if first > due {
+                return Err(OpenError::Missing { first: due, last: first - 1, file: segment_name(first) });
+            }
+            if let Some(end) = end.filter(|end| first < end.next) {
+                let reason = format!("the segment begins with event {first} where {} is due", end.next);
+                return Err(OpenError::Damaged { file: segment_name(first), offset: 0, reason });
+            }
+            end = Some(self.segment(first, place + 1 == needed.len())?);
+        }
+        if self.next <= self.newest {
+            return Err(OpenError::Missing { first: self.next, last: self.newest, file: snapshot_name(self.newest) });
+        }
+        self.report.sequence = self.next - 1;
+        Ok(end)
+    }
+
+    fn segment(&mut self, first: u64, is_last: bool) -> Result<End, OpenError> {
+        let path = self.directory.join(segment_name(first));
+        let io = |source| OpenError::io("read", &path, source);
+        let damaged = |offset, reason| OpenError::Damaged { file: segment_name(first), offset, reason };
+        let file = File::open(&path).map_err(io)?;
+        let opened = SegmentReader::open(BufReader::with_capacity(READ_BYTES, file)).map_err(io)?;
+        let mut reader = match opened {
+            Ok(reader) => reader,
+            Err(fault) => return Err(damaged(0, header_fault(&path, fault)?)),
+        };
+        check_realm(&path, reader.header(), Some(self.realm))?;
+        if reader.header().sequence != first {
+            return Err(damaged(0, format!("the header says that event {} is its first", reader.header().sequence)));
+        }
+        let fault = loop {
+            match reader.step().map_err(io)? {
+                Step::Record(record) => self.record(&record, &path)?,
+                Step::End => break None,
+                Step::Bad(fault) => break Some(fault),
+            }
+        };
+        let (next, offset) = (reader.next(), reader.offset());
+        let Some(fault) = fault else { return Ok(End { next, offset, torn_bytes: 0 }) };
+        if !is_last || next <= self.newest || is_damage(&mut reader, fault).map_err(io)? {
+            return Err(damaged(offset, fault.to_string()));
+        }
+        self.torn(&path, next, offset, fault)
+    }
+
+    fn torn(&self, path: &Path, next: u64, offset: u64, fault: RecordFault) -> Result<End, OpenError> {
+        let length = fs::metadata(path).map_err(|source| OpenError::io("read", path, source))?.len();
+        let torn_bytes = length.saturating_sub(offset);
+        tracing::info!(file = name_of(path), offset, torn_bytes, %fault, "an unfinished write is cut off");
+        Ok(End { next, offset, torn_bytes })
+    }
+
+    fn record(&mut self, record: &Record<'_>, path: &Path) -> Result<(), OpenError> {
+        let next = self.next;
+        for (sequence, bytes) in record.events().filter(|(sequence, _)| *sequence >= next) {
+            let event =
+                M::decode(bytes).map_err(|source| OpenError::Event { file: name_of(path), sequence, source })?;
+            self.machine.apply(&event);
+            self.report.replayed_events += 1;
+            self.next = sequence + 1;
+        }
+        self.report.replayed_bytes += record.header.record_bytes();
+        (self.progress)(self.report.replayed_bytes);
+        Ok(())
+    }
+
+    /// Cuts a torn tail, and tells where the journal goes on; true if with a new segment, as the last one ends before
+    /// the snapshot does.
+    fn resume(&mut self, segments: Vec<u64>, end: Option<End>, disk: &dyn Disk) -> Result<(Resume, bool), OpenError> {
+        if let Some((end, last)) = end.zip(segments.last()).filter(|(end, _)| end.torn_bytes > 0) {
+            let path = self.directory.join(segment_name(*last));
+            let cut = disk.append(&path).and_then(|mut file| file.set_len(end.offset).and_then(|()| file.sync()));
+            cut.map_err(|source| OpenError::io("cut the torn end of", &path, source))?;
+            self.report.torn_bytes = end.torn_bytes;
+        }
+        let begin = end.is_none_or(|end| end.next != self.next);
+        let length = end.map_or(0, |end| end.offset);
+        Ok((Resume { realm: self.realm, segments, length, next: self.next }, begin))
+    }
+}

@@ -1,0 +1,415 @@
+//! The writer thread: the only one that changes the machine or the journal.
+//!
+//! One round takes all that waits, admits it, writes one record, syncs once, applies and answers; meanwhile the next batch
+//! gathers. Between rounds it copies a slice of a snapshot that is under way. The machine is locked for a short slice at a
+//! time, and given to those who wait in between.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::Instant;
+
+use parking_lot::RwLockWriteGuard;
+
+use crate::background::{self, Chunk, Task};
+use crate::directory::{Listing, snapshot_name};
+use crate::format::{Header, Kind};
+use crate::journal::{Journal, JournalError};
+use crate::machine::Machine;
+use crate::queue::{Completion, Finished, Job, Request, SnapshotError, SubmitError, Wait, Work};
+use crate::record::{EVENT_OVERHEAD_BYTES, RecordBuilder};
+use crate::store::{Durability, Options, Shared};
+
+/// How many events are applied before others get the lock. An event takes the engine about a microsecond.
+const APPLY_SLICE_EVENTS: usize = 64;
+
+/// How much of a snapshot is copied under one lock.
+const SNAPSHOT_SLICE_BYTES: usize = 256 << 10;
+
+/// How much of a snapshot is copied for each event that is applied meanwhile: it bounds what the machine must remember of
+/// the state at the beginning. A state of 256 MiB is copied within 4096 events.
+const SNAPSHOT_BYTES_PER_EVENT: usize = 64 << 10;
+
+/// How many snapshots are kept: one to fall back to.
+const SNAPSHOTS_KEPT: usize = 2;
+
+/// Where the writer begins.
+pub(crate) struct Start {
+    pub(crate) journal: Journal,
+    pub(crate) realm: [u8; 16],
+    /// The sequences of sound snapshots.
+    pub(crate) snapshots: Vec<u64>,
+    /// How much journal lies behind the newest of them.
+    pub(crate) replayed_bytes: u64,
+}
+
+/// The state of the thread.
+pub(crate) struct Writer<M: Machine> {
+    shared: Arc<Shared<M>>,
+    directory: PathBuf,
+    options: Options,
+    realm: [u8; 16],
+    journal: Journal,
+    record: RecordBuilder,
+    records: u64,
+    /// When the oldest write was made that is not synced.
+    unsynced_since: Option<Instant>,
+    running: Option<Running>,
+    /// Who waits for the next snapshot.
+    requests: Vec<Request>,
+    snapshots: Vec<u64>,
+    /// Bytes of journal up to the last snapshot, counted like [`Journal::written_bytes`] plus those replayed.
+    snapshot_at_bytes: u64,
+    replayed_bytes: u64,
+}
+
+/// A snapshot under way.
+struct Running {
+    chunks: SyncSender<Chunk>,
+    /// A piece that found no room yet.
+    pending: Option<Chunk>,
+    /// The machine has given everything.
+    complete: bool,
+    requests: Vec<Request>,
+}
+
+/// A job on its way through a round.
+struct Admitted<M: Machine> {
+    events: Vec<M::Event>,
+    /// `None` until applied; refused events have theirs from the beginning.
+    outcomes: Vec<Option<M::Outcome>>,
+    completion: Completion<M::Outcome>,
+}
+
+/// Tells all who wait, should the thread ever panic.
+struct Abandon<M: Machine>(Arc<Shared<M>>);
+
+impl<M: Machine> Drop for Abandon<M> {
+    fn drop(&mut self) {
+        self.0.queue.abandon();
+    }
+}
+
+impl<M: Machine> Writer<M> {
+    pub(crate) fn new(directory: PathBuf, options: Options, start: Start, shared: Arc<Shared<M>>) -> Self {
+        let writer = Self {
+            shared,
+            directory,
+            options,
+            realm: start.realm,
+            journal: start.journal,
+            record: RecordBuilder::default(),
+            records: 0,
+            unsynced_since: None,
+            running: None,
+            requests: Vec::new(),
+            snapshots: start.snapshots,
+            snapshot_at_bytes: 0,
+            replayed_bytes: start.replayed_bytes,
+        };
+        writer.publish();
+        writer
+    }
+
+    pub(crate) fn run(mut self) {
+        let _abandon = Abandon(Arc::clone(&self.shared));
+        loop {
+            let Work { jobs, requests, finished, closing } = self.shared.queue.take(&self.patience());
+            let events = if jobs.is_empty() { 0 } else { self.commit(jobs) };
+            self.requests.extend(requests);
+            self.finish_snapshot(finished);
+            self.sync_if_due();
+            self.advance_snapshot(events);
+            self.begin_snapshot_if_due();
+            self.publish();
+            if closing {
+                break;
+            }
+        }
+        self.shut_down();
+    }
+
+    /// How long the queue may let us wait.
+    fn patience(&self) -> Wait {
+        if self.running.as_ref().is_some_and(|running| !running.complete && running.pending.is_none()) {
+            return Wait::Poll;
+        }
+        match (self.options.durability, self.unsynced_since) {
+            (Durability::Relaxed { window }, Some(since)) => Wait::Until(since + window),
+            _ => Wait::Forever,
+        }
+    }
+
+    /// One round: how many events were applied.
+    fn commit(&mut self, jobs: Vec<Job<M>>) -> usize {
+        let mut admitted = self.admit(jobs);
+        if let Err(error) = self.write() {
+            let error = match error {
+                JournalError::Write(error) => SubmitError::Write(error),
+                JournalError::Poisoned(error) => SubmitError::Poisoned(error),
+            };
+            admitted.into_iter().for_each(|job| job.completion.answer(Err(error.clone())));
+            return 0;
+        }
+        self.apply(&mut admitted);
+        // Before the answers, so that whoever has one sees itself counted.
+        self.publish();
+        admitted.into_iter().for_each(Admitted::answer);
+        self.record.events() as usize
+    }
+
+    /// Asks the machine about each event, and puts those it takes into the record.
+    fn admit(&mut self, jobs: Vec<Job<M>>) -> Vec<Admitted<M>> {
+        self.record.clear();
+        let machine = self.shared.machine.read();
+        let record = &mut self.record;
+        jobs.into_iter().map(|job| Admitted::new(job, &machine, record)).collect()
+    }
+
+    fn write(&mut self) -> Result<(), JournalError> {
+        if self.record.events() == 0 {
+            return Ok(());
+        }
+        let strict = self.options.durability == Durability::Strict;
+        self.journal.append(&mut self.record, strict)?;
+        self.records += 1;
+        if !strict {
+            self.unsynced_since.get_or_insert_with(Instant::now);
+        }
+        Ok(())
+    }
+
+    fn apply(&self, admitted: &mut [Admitted<M>]) {
+        let mut machine = self.shared.machine.write();
+        let mut applied = 0;
+        for job in admitted {
+            for (event, outcome) in job.events.iter().zip(&mut job.outcomes).filter(|(_, outcome)| outcome.is_none()) {
+                *outcome = Some(machine.apply(event));
+                applied += 1;
+                if applied % APPLY_SLICE_EVENTS == 0 {
+                    RwLockWriteGuard::bump(&mut machine);
+                }
+            }
+        }
+    }
+
+    fn sync_if_due(&mut self) {
+        let Durability::Relaxed { window } = self.options.durability else { return };
+        if self.unsynced_since.is_some_and(|since| since.elapsed() >= window) {
+            self.sync();
+        }
+    }
+
+    /// Syncs what relaxed durability left; a failure is in the journal's poison.
+    fn sync(&mut self) {
+        if self.unsynced_since.take().is_some() {
+            let _ = self.journal.sync();
+        }
+    }
+
+    /// Copies what the events of this round owe, or one slice if there were none and there is room.
+    fn advance_snapshot(&mut self, events: usize) {
+        if events == 0 {
+            return self.copy_if_room();
+        }
+        let mut owed = events.saturating_mul(SNAPSHOT_BYTES_PER_EVENT);
+        while owed > 0 && self.copy_slice() {
+            owed = owed.saturating_sub(SNAPSHOT_SLICE_BYTES);
+        }
+    }
+
+    fn copy_if_room(&mut self) {
+        let Some(running) = &mut self.running else { return };
+        if running.pending.is_none() && !running.complete {
+            running.take_from(&mut *self.shared.machine.write());
+        }
+        running.send_pending(false);
+    }
+
+    /// Copies a slice and waits until the snapshot thread takes it; false if there is nothing to copy.
+    fn copy_slice(&mut self) -> bool {
+        let Some(running) = &mut self.running else { return false };
+        running.send_pending(true);
+        if running.complete {
+            return false;
+        }
+        running.take_from(&mut *self.shared.machine.write());
+        running.send_pending(true);
+        true
+    }
+
+    fn begin_snapshot_if_due(&mut self) {
+        let bytes = self.replayed_bytes + self.journal.written_bytes();
+        let due = bytes - self.snapshot_at_bytes >= self.options.snapshot_after_bytes;
+        if self.running.is_none() && (due || !self.requests.is_empty()) {
+            self.snapshot_at_bytes = bytes;
+            self.begin_snapshot();
+        }
+    }
+
+    fn begin_snapshot(&mut self) {
+        let requests = std::mem::take(&mut self.requests);
+        let sequence = self.journal.last();
+        if self.snapshots.last() == Some(&sequence) {
+            return answer(requests, &Ok(sequence));
+        }
+        match self.start_snapshot(sequence) {
+            Ok(chunks) => {
+                let mut bytes = Vec::new();
+                self.shared.machine.write().begin_snapshot(&mut bytes);
+                let pending = Some(Chunk { bytes, last: false });
+                self.running = Some(Running { chunks, pending, complete: false, requests });
+                self.copy_if_room();
+            }
+            Err(error) => self.snapshot_failed(requests, error),
+        }
+    }
+
+    /// A snapshot must not be ahead of the journal on disk, or the journal would have a gap.
+    fn start_snapshot(&mut self, sequence: u64) -> Result<SyncSender<Chunk>, Arc<io::Error>> {
+        if self.journal.durable() < sequence {
+            self.unsynced_since = None;
+            self.journal.sync().map_err(|error| match error {
+                JournalError::Write(error) | JournalError::Poisoned(error) => error,
+            })?;
+        }
+        let header = Header { kind: Kind::Snapshot, realm: self.realm, sequence };
+        let task = Task { disk: Arc::clone(&self.options.disk), directory: self.directory.clone(), header };
+        background::start(task, &self.shared).map_err(Arc::new)
+    }
+
+    /// Takes the news of the snapshot thread, if there are any.
+    fn finish_snapshot(&mut self, finished: Option<Finished>) {
+        let Some(finished) = finished else { return };
+        let Some(mut running) = self.running.take() else { return };
+        // If the thread gave up early, the machine must still be led to the end, to forget the old state.
+        while !running.complete {
+            running.take_from(&mut *self.shared.machine.write());
+        }
+        match finished {
+            Ok(sequence) => {
+                self.snapshots.retain(|&older| older < sequence);
+                self.snapshots.push(sequence);
+                self.shared.status.lock().snapshot_failure = None;
+                self.remove_superfluous();
+                self.publish();
+                answer(running.requests, &Ok(sequence));
+            }
+            Err(error) => self.snapshot_failed(running.requests, error),
+        }
+    }
+
+    fn snapshot_failed(&self, requests: Vec<Request>, error: Arc<io::Error>) {
+        tracing::warn!(%error, "no snapshot was taken: the journal grows until one is");
+        self.shared.status.lock().snapshot_failure = Some(Arc::clone(&error));
+        answer(requests, &Err(SnapshotError::Failed(error)));
+    }
+
+    /// Keeps the two newest snapshots, and the journal behind the older of them.
+    fn remove_superfluous(&mut self) {
+        while self.snapshots.len() > SNAPSHOTS_KEPT {
+            self.snapshots.remove(0);
+        }
+        if let Err(error) = self.remove_files() {
+            tracing::warn!(%error, "failed to remove files that are no longer needed");
+        }
+    }
+
+    fn remove_files(&mut self) -> io::Result<()> {
+        let disk = Arc::clone(&self.options.disk);
+        for sequence in Listing::read(&self.directory)?.snapshots {
+            if !self.snapshots.contains(&sequence) {
+                disk.remove(&self.directory.join(snapshot_name(sequence)))?;
+            }
+        }
+        if let [older, _] = *self.snapshots.as_slice() {
+            self.journal.remove_up_to(older)?;
+        }
+        disk.sync_directory(&self.directory)
+    }
+
+    fn shut_down(&mut self) {
+        self.sync();
+        self.complete_snapshot();
+        if self.options.snapshot_on_close || !self.requests.is_empty() {
+            self.begin_snapshot();
+            self.complete_snapshot();
+        }
+        self.publish();
+    }
+
+    /// Leads a snapshot that is under way to its end.
+    fn complete_snapshot(&mut self) {
+        while self.copy_slice() {}
+        if self.running.is_some() {
+            let finished = self.shared.queue.wait_for_snapshot();
+            self.finish_snapshot(Some(finished));
+        }
+    }
+
+    fn publish(&self) {
+        let mut status = self.shared.status.lock();
+        status.sequence = self.journal.last();
+        status.durable = self.journal.durable();
+        status.records = self.records;
+        status.journal_bytes = self.journal.written_bytes();
+        status.segments = self.journal.segments();
+        status.snapshots.clone_from(&self.snapshots);
+        status.poisoned = self.journal.poison().cloned();
+    }
+}
+
+impl<M: Machine> Admitted<M> {
+    fn new(job: Job<M>, machine: &M, record: &mut RecordBuilder) -> Self {
+        let Job { events, framed, completion } = job;
+        let mut rest = framed.as_slice();
+        let outcomes = events.iter().map(|event| {
+            let framed = split_framed(&mut rest);
+            match machine.admit(event) {
+                Ok(()) => {
+                    record.push(framed);
+                    None
+                }
+                Err(outcome) => Some(outcome),
+            }
+        });
+        Self { outcomes: outcomes.collect(), events, completion }
+    }
+
+    fn answer(self) {
+        self.completion.answer(Ok(self.outcomes.into_iter().flatten().collect()));
+    }
+}
+
+/// The next event with its length in front.
+fn split_framed<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
+    let length = rest.first_chunk().map_or(0, |field| u32::from_le_bytes(*field) as usize);
+    let (event, behind) = rest.split_at(EVENT_OVERHEAD_BYTES + length);
+    *rest = behind;
+    event
+}
+
+impl Running {
+    /// Takes the next slice from the machine.
+    fn take_from<M: Machine>(&mut self, machine: &mut M) {
+        let mut bytes = Vec::with_capacity(SNAPSHOT_SLICE_BYTES);
+        self.complete = machine.continue_snapshot(SNAPSHOT_SLICE_BYTES, &mut bytes);
+        self.pending = Some(Chunk { bytes, last: self.complete });
+    }
+
+    /// Hands over the slice that waits, if there is room or `wait`. If the thread is gone, its news are on their way.
+    fn send_pending(&mut self, wait: bool) {
+        let Some(chunk) = self.pending.take() else { return };
+        if wait {
+            let _ = self.chunks.send(chunk);
+        } else if let Err(TrySendError::Full(chunk)) = self.chunks.try_send(chunk) {
+            self.pending = Some(chunk);
+        }
+    }
+}
+
+fn answer(requests: Vec<Request>, result: &Result<u64, SnapshotError>) {
+    // Whoever went away does not need the answer.
+    requests.into_iter().for_each(|request| drop(request.send(result.clone())));
+}

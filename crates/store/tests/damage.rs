@@ -1,0 +1,233 @@
+//! Damage where things were safe: recovery stops and says where, repair goes on, a survey touches nothing.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+
+use bruit_store::{OpenError, Options, RepairError, repair, survey};
+use common::*;
+use tempfile::{TempDir, tempdir};
+
+/// Numbers 0 to 29, a record each, in three segments or more; no snapshot.
+fn many_segments() -> TempDir {
+    let folder = tempdir().unwrap();
+    tell(&try_open(folder.path(), &Options { segment_bytes: 500, ..options() }).unwrap(), 0..30);
+    assert!(files(folder.path(), "journal-").len() >= 3);
+    folder
+}
+
+/// The place of the damage that opening stops at.
+fn damage(directory: &Path) -> (String, u64) {
+    match try_open(directory, &options()).err() {
+        Some(OpenError::Damaged { file, offset, .. }) => (file, offset),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn damage_in_the_middle_stops_with_its_place_and_repair_goes_on_without_what_is_behind() {
+    let folder = many_segments();
+    let segments = files(folder.path(), "journal-");
+    let places = boundaries(&segments[1]);
+    change(&segments[1], |bytes| bytes[places[2] + 35] ^= 4);
+    let (file, offset) = damage(folder.path());
+    assert_eq!((&file, offset), (&name(&segments[1]), places[2] as u64));
+    assert_eq!(survey(folder.path(), &mut ()).unwrap().faults().len(), 1);
+
+    let before: u64 = segments.iter().map(|path| path.metadata().unwrap().len()).sum();
+    let repaired = repair(folder.path(), None, offset).unwrap();
+    let first_segment = boundaries(&segments[0]).len() as u64 - 1;
+    assert_eq!(repaired.kept_up_to, first_segment + 2);
+    assert_eq!((repaired.cut_up_to, repaired.lost), (Some(30), Some((first_segment + 3, 30))));
+    assert_eq!(repaired.cut_files.len(), segments.len() - 1, "the end of one segment, and those behind it");
+    let kept: u64 = files(folder.path(), "journal-").iter().map(|path| path.metadata().unwrap().len()).sum();
+    assert_eq!((kept + repaired.cut_bytes, kept), (before, segments[0].metadata().unwrap().len() + offset));
+
+    let store = open(folder.path());
+    assert_eq!(store.check(Ledger::numbers), (0..first_segment + 2).collect::<Vec<_>>());
+    tell(&store, [100]);
+    drop(store);
+    assert!(survey(folder.path(), &mut ()).unwrap().faults().is_empty());
+    assert!(numbers(folder.path()).contains(&100));
+}
+
+#[test]
+fn damage_in_the_last_segment_before_a_good_record_is_not_taken_for_a_torn_tail() {
+    let folder = many_segments();
+    let last = files(folder.path(), "journal-").pop().unwrap();
+    let places = boundaries(&last);
+    for place in places[0]..places[1] {
+        change(&last, |bytes| bytes[place] ^= 0x10);
+        assert_eq!(damage(folder.path()), (name(&last), places[0] as u64), "byte {place}");
+        change(&last, |bytes| bytes[place] ^= 0x10);
+    }
+    assert_eq!(numbers(folder.path()).len(), 30);
+}
+
+#[test]
+fn a_bad_tail_before_a_later_segment_is_damage() {
+    let folder = many_segments();
+    let segments = files(folder.path(), "journal-");
+    let places = boundaries(&segments[0]);
+    change(&segments[0], |bytes| bytes.truncate(places[places.len() - 1] - 1));
+    assert_eq!(damage(folder.path()), (name(&segments[0]), places[places.len() - 2] as u64));
+}
+
+#[test]
+fn a_bad_tail_that_a_snapshot_proves_to_have_been_safe_is_damage() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    tell(&store, 0..5);
+    store.snapshot().unwrap();
+    drop(store);
+    let segment = files(folder.path(), "journal-").pop().unwrap();
+    let places = boundaries(&segment);
+    change(&segment, |bytes| bytes.truncate(places[5] - 1));
+    assert_eq!(damage(folder.path()), (name(&segment), places[4] as u64));
+    let repaired = repair(folder.path(), None, places[4] as u64).unwrap();
+    assert_eq!((repaired.kept_up_to, repaired.lost), (4, None), "the snapshot has it");
+    let store = open(folder.path());
+    assert_eq!(store.check(Ledger::numbers), [0, 1, 2, 3, 4]);
+    tell(&store, [5]);
+    drop(store);
+    assert_eq!(numbers(folder.path()), [0, 1, 2, 3, 4, 5]);
+    let survey = survey(folder.path(), &mut ()).unwrap();
+    assert!(survey.faults().is_empty() && survey.missing.is_empty(), "nothing is needed before the oldest snapshot");
+}
+
+#[test]
+fn a_missing_segment_is_named_by_its_sequences() {
+    let folder = many_segments();
+    let segments = files(folder.path(), "journal-");
+    let (second, third) = (survey(folder.path(), &mut ()).unwrap().segments[1].clone(), name(&segments[2]));
+    fs::remove_file(&segments[1]).unwrap();
+    match try_open(folder.path(), &options()).err() {
+        Some(OpenError::Missing { first, last, file }) => {
+            assert_eq!((first, last, file), (second.first, second.next - 1, third.clone()));
+        }
+        other => panic!("{other:?}"),
+    }
+    let survey = survey(folder.path(), &mut ()).unwrap();
+    assert_eq!(survey.faults(), [format!("events {} to {} are missing", second.first, second.next - 1)]);
+    let repaired = repair(folder.path(), Some(&third), 0).unwrap();
+    assert_eq!(repaired.lost.map(|(_, last)| last), Some(30));
+    assert_eq!(numbers(folder.path()).len() as u64, second.first - 1);
+}
+
+#[test]
+fn a_damaged_header_of_a_segment_is_damage_at_its_beginning() {
+    let folder = many_segments();
+    let segment = files(folder.path(), "journal-")[1].clone();
+    change(&segment, |bytes| bytes[20] ^= 1);
+    assert_eq!(damage(folder.path()), (name(&segment), 0));
+    repair(folder.path(), None, 0).unwrap();
+    assert!(!segment.exists());
+    open(folder.path());
+}
+
+#[test]
+fn a_segment_of_a_later_version_is_called_that() {
+    let folder = many_segments();
+    change(&files(folder.path(), "journal-")[1], |bytes| bytes[8] = 2);
+    let error = try_open(folder.path(), &options()).err();
+    assert!(matches!(error, Some(OpenError::Version { version: 2, .. })), "{error:?}");
+}
+
+#[test]
+fn a_damaged_snapshot_falls_back_to_the_one_before_and_says_so() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    for round in 0..2 {
+        tell(&store, round * 40..(round + 1) * 40);
+        store.snapshot().unwrap();
+    }
+    tell(&store, 80..83);
+    let expected = store.check(Ledger::settled);
+    drop(store);
+    let newest = files(folder.path(), "snapshot-").pop().unwrap();
+    let length = newest.metadata().unwrap().len() as usize;
+    for place in (0..length).step_by(37) {
+        let copied = tempdir().unwrap();
+        copy(folder.path(), copied.path());
+        change(&copied.path().join(name(&newest)), |bytes| bytes[place] ^= 1);
+        // Byte 8 to 11 is the version, which is refused rather than fallen back from.
+        let store = open(copied.path());
+        let recovery = store.recovery();
+        assert_eq!((recovery.snapshot, recovery.replayed_events), (Some(40), 43), "byte {place}");
+        assert_eq!(recovery.damaged[0].file, name(&newest));
+        assert!(recovery.to_string().contains("fell back"), "{recovery}");
+        assert_eq!(store.check(Ledger::settled), expected);
+        // The next snapshots replace the damaged one; the sound one stays until there are two.
+        tell(&store, [90]);
+        store.snapshot().unwrap();
+        assert_eq!(store.status().snapshots, [40, 84]);
+        assert_eq!(files(copied.path(), "snapshot-").len(), 2);
+    }
+}
+
+#[test]
+fn events_that_only_a_damaged_snapshot_had_are_missing_and_not_forgotten() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    tell(&store, 0..40);
+    store.snapshot().unwrap();
+    drop(store);
+    let segment = files(folder.path(), "journal-").pop().unwrap();
+    let places = boundaries(&segment);
+    change(&segment, |bytes| bytes.truncate(places[30]));
+    assert_eq!(numbers(folder.path()).len(), 40, "the snapshot has them");
+    fs::remove_file(files(folder.path(), "journal-").pop().unwrap()).unwrap();
+    change(&files(folder.path(), "snapshot-")[0], |bytes| bytes[60] ^= 1);
+    match try_open(folder.path(), &options()).err() {
+        Some(OpenError::Missing { first, last, file }) => {
+            assert_eq!((first, last, file), (31, 40, "snapshot-00000000000000000040.bruit".into()));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn repair_cuts_at_record_boundaries_only_and_not_under_a_running_store() {
+    let folder = many_segments();
+    let segment = files(folder.path(), "journal-")[0].clone();
+    let places = boundaries(&segment);
+    match repair(folder.path(), Some(&name(&segment)), places[1] as u64 + 1) {
+        Err(RepairError::NoBoundary { before, .. }) => assert_eq!(before, places[1] as u64),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(repair(folder.path(), None, 48), Err(RepairError::NothingDamaged)));
+    assert!(matches!(repair(folder.path(), Some("nothing"), 48), Err(RepairError::NoSuchSegment { .. })));
+    let store = open(folder.path());
+    assert!(matches!(repair(folder.path(), Some(&name(&segment)), 48), Err(RepairError::Lock(_))));
+    assert_eq!(store.check(Ledger::numbers).len(), 30);
+}
+
+#[test]
+fn a_survey_tells_what_is_there_and_changes_nothing() {
+    let folder = many_segments();
+    let store = try_open(folder.path(), &Options { segment_bytes: 500, ..options() }).unwrap();
+    store.snapshot().unwrap();
+    tell(&store, 30..40);
+    drop(store);
+    change(&files(folder.path(), "journal-").pop().unwrap(), |bytes| bytes.extend([7; 10]));
+    fs::write(folder.path().join(".tmp-x"), "half").unwrap();
+    fs::write(folder.path().join("notes"), "mine").unwrap();
+    let state = || -> Vec<(String, Vec<u8>, SystemTime)> {
+        let paths = files(folder.path(), "");
+        let one = |path: &std::path::PathBuf| {
+            (name(path), fs::read(path).unwrap(), path.metadata().unwrap().modified().unwrap())
+        };
+        paths.iter().map(one).collect()
+    };
+    let before = (state(), folder.path().metadata().unwrap().modified().unwrap());
+    let survey = survey(folder.path(), &mut ()).unwrap();
+    assert!(before == (state(), folder.path().metadata().unwrap().modified().unwrap()));
+    assert_eq!((survey.realm, survey.faults(), survey.sequence()), (Some(REALM), vec![], 40));
+    assert_eq!(survey.segments.iter().map(|segment| segment.events()).sum::<u64>(), 40);
+    assert_eq!(survey.segments.last().unwrap().torn_bytes, 10);
+    assert_eq!((survey.event_sizes[4], survey.event_sizes.iter().sum::<u64>()), (40, 40), "8 bytes each");
+    assert_eq!((survey.snapshots[0].sequence, survey.snapshots[0].state_bytes), (30, 32 + 30 * 16));
+    assert_eq!((survey.temporary, survey.others), (vec![".tmp-x".to_owned()], vec!["notes".to_owned()]));
+}

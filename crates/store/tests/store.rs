@@ -1,0 +1,257 @@
+//! A store as it is used: told, asked, closed, opened again, copied.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use bruit_store::{
+    Durability, EVENT_BYTES_MAX, OpenError, Options, QUEUE_BYTES_MAX, QUEUE_EVENTS_MAX, RECORD_BYTES_MAX, SubmitError,
+};
+use common::*;
+use tempfile::tempdir;
+
+#[test]
+fn what_was_told_is_there_when_opened_again() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    assert_eq!(store.submit(vec![told(5), told(5), told(7)]).unwrap(), [1, 2, 1]);
+    assert_eq!(store.submit(vec![]).unwrap(), []);
+    let before = store.check(Ledger::clone);
+    assert_eq!((store.status().sequence, store.status().durable), (3, 3));
+    drop(store);
+    let store = open(folder.path());
+    assert_eq!(store.check(Ledger::clone), before);
+    let recovery = store.recovery();
+    assert_eq!((recovery.snapshot, recovery.replayed_events, recovery.sequence), (None, 3, 3));
+}
+
+#[test]
+fn refused_events_are_answered_and_never_written() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    assert_eq!(store.submit(vec![told(1), told(REFUSED), told(1)]).unwrap(), [1, 0, 2]);
+    assert_eq!(store.submit(vec![told(REFUSED)]).unwrap(), [0]);
+    assert_eq!((store.status().sequence, store.status().records), (2, 1));
+    drop(store);
+    assert_eq!(open(folder.path()).recovery().replayed_events, 2);
+}
+
+#[test]
+fn a_snapshot_shortens_the_replay_and_closing_takes_one() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    tell(&store, 0..50);
+    assert_eq!(store.snapshot().unwrap(), 50);
+    assert_eq!(store.snapshot().unwrap(), 50, "nothing new, nothing written");
+    tell(&store, 50..53);
+    drop(store);
+    let store = try_open(folder.path(), &Options::default()).unwrap();
+    assert_eq!((store.recovery().snapshot, store.recovery().replayed_events), (Some(50), 3));
+    assert_eq!(store.close().snapshots, [50, 53]);
+    let store = open(folder.path());
+    assert_eq!((store.recovery().snapshot, store.recovery().replayed_events), (Some(53), 0));
+    assert_eq!(store.check(Ledger::numbers), (0..53).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_two_newest_snapshots_and_the_journal_since_the_older_are_kept() {
+    let folder = tempdir().unwrap();
+    let store = try_open(folder.path(), &Options { segment_bytes: 200, ..options() }).unwrap();
+    for round in 0..5 {
+        tell(&store, round * 20..(round + 1) * 20);
+        store.snapshot().unwrap();
+    }
+    assert_eq!(store.status().snapshots, [80, 100]);
+    drop(store);
+    assert_eq!(files(folder.path(), "snapshot-").len(), 2);
+    let first = name(&files(folder.path(), "journal-")[0]);
+    assert!(
+        ("journal-00000000000000000075.bruit"..="journal-00000000000000000081.bruit").contains(&&*first),
+        "{first}"
+    );
+    assert_eq!(numbers(folder.path()).len(), 100);
+}
+
+#[test]
+fn snapshots_come_by_themselves_under_load_and_hold_the_state_of_their_sequence() {
+    let folder = tempdir().unwrap();
+    let store =
+        try_open(folder.path(), &Options { snapshot_after_bytes: 3000, segment_bytes: 1000, ..options() }).unwrap();
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let store = &store;
+            scope.spawn(move || tell(store, thread * 1000..thread * 1000 + 300));
+        }
+    });
+    let before = store.check(Ledger::settled);
+    let status = store.close();
+    assert_eq!(status.snapshots.len(), 2, "{status:?}");
+    let store = open(folder.path());
+    assert!(store.recovery().snapshot.is_some());
+    assert_eq!(store.check(Ledger::settled), before, "the same events in the same order");
+}
+
+#[test]
+fn the_second_opener_is_refused_until_the_first_is_gone() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    let error = try_open(folder.path(), &options()).err().unwrap();
+    assert!(error.to_string().contains("in use by another process"), "{error}");
+    drop(store);
+    open(folder.path());
+}
+
+#[test]
+fn a_directory_of_another_realm_is_refused() {
+    let folder = tempdir().unwrap();
+    tell(&open(folder.path()), 0..3);
+    let other = || Ledger { realm: [9; 16], ..Ledger::new() };
+    let refused = bruit_store::Store::open(folder.path(), &options(), other, &mut |_| {}).err();
+    assert!(matches!(refused, Some(OpenError::OtherRealm { .. })), "by its journal: {refused:?}");
+    open(folder.path()).snapshot().unwrap();
+    let wanted = Options { realm: Some([9; 16]), ..options() };
+    let refused = bruit_store::Store::open(folder.path(), &wanted, other, &mut |_| {}).err();
+    assert!(matches!(refused, Some(OpenError::OtherRealm { .. })), "by its snapshot: {refused:?}");
+    assert!(try_open(folder.path(), &Options { realm: Some(REALM), ..options() }).is_ok());
+}
+
+#[test]
+fn events_at_the_bounds_are_taken_and_beyond_them_refused() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    let sized = |bytes: usize| Told { number: 1, padding: bytes - 8 };
+    assert_eq!(store.submit(vec![sized(EVENT_BYTES_MAX)]).unwrap(), [1]);
+    let refused = store.submit(vec![told(2), sized(EVENT_BYTES_MAX + 1)]);
+    assert!(matches!(refused, Err(SubmitError::EventTooLarge { bytes }) if bytes == EVENT_BYTES_MAX + 1));
+
+    // Events of 64 KiB less their length: 64 of them fill a record to the byte.
+    let each = RECORD_BYTES_MAX / 64 - 4;
+    let mut many = vec![sized(each); 64];
+    assert_eq!(store.submit(many.clone()).unwrap().len(), 64);
+    many[0].padding += 1;
+    assert!(matches!(store.submit(many), Err(SubmitError::TooLarge { .. })));
+    assert_eq!(store.status().sequence, 65);
+    drop(store);
+    assert_eq!(open(folder.path()).recovery().replayed_events, 65);
+}
+
+#[test]
+fn a_full_queue_refuses_at_once_and_forgets_nothing_it_took() {
+    for (event, most) in
+        [(told(1), QUEUE_EVENTS_MAX), (Told { number: 1, padding: 65_536 - 12 }, QUEUE_BYTES_MAX / 65_536)]
+    {
+        let folder = tempdir().unwrap();
+        let store = open(folder.path());
+        // The writer is held up in an answer, so that nothing leaves the queue.
+        let (held, hold) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+        let (writer_held, writer_hold) = (Arc::clone(&held), Arc::clone(&hold));
+        store.submit_with(vec![told(0)], move |_| {
+            writer_held.wait();
+            writer_hold.wait();
+        });
+        held.wait();
+        let (sender, answers) = mpsc::channel();
+        for _ in 0..most {
+            let sender = sender.clone();
+            store.submit_with(vec![event.clone()], move |result| sender.send(result.is_ok()).unwrap());
+        }
+        assert_eq!(store.status().waiting_events, most);
+        assert!(matches!(store.submit(vec![event.clone()]), Err(SubmitError::Busy)));
+        hold.wait();
+        drop(sender);
+        assert_eq!(answers.iter().filter(|taken| *taken).count(), most);
+        assert_eq!(store.status().sequence, most as u64 + 1);
+    }
+}
+
+#[test]
+fn everything_submitted_before_closing_is_kept() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    let (sender, answers) = mpsc::channel();
+    for number in 0..1000 {
+        let sender = sender.clone();
+        store.submit_with(vec![told(number)], move |result| sender.send(result.is_ok()).unwrap());
+    }
+    drop((store, sender));
+    assert_eq!(answers.iter().filter(|taken| *taken).count(), 1000);
+    assert_eq!(numbers(folder.path()).len(), 1000);
+}
+
+#[test]
+fn many_submits_share_a_sync() {
+    let folder = tempdir().unwrap();
+    let (disk, options) = faulty();
+    let store = try_open(folder.path(), &options).unwrap();
+    let before = disk.syncs.load(Ordering::SeqCst);
+    let (held, hold) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (writer_held, writer_hold) = (Arc::clone(&held), Arc::clone(&hold));
+    store.submit_with(vec![told(0)], move |_| {
+        writer_held.wait();
+        writer_hold.wait();
+    });
+    held.wait();
+    (1..100).for_each(|number| store.submit_with(vec![told(number)], |_| {}));
+    hold.wait();
+    assert_eq!(store.submit(vec![told(100)]).unwrap(), [1]);
+    assert!(disk.syncs.load(Ordering::SeqCst) - before <= 3, "101 submits");
+    assert_eq!(store.status().sequence, 101);
+}
+
+#[test]
+fn relaxed_answers_before_the_sync_and_closing_makes_up_for_it() {
+    let folder = tempdir().unwrap();
+    let (disk, options) = faulty();
+    let durability = Durability::Relaxed { window: Duration::from_secs(3600) };
+    let store = try_open(folder.path(), &Options { durability, ..options }).unwrap();
+    let before = disk.syncs.load(Ordering::SeqCst);
+    tell(&store, 0..10);
+    assert_eq!(disk.syncs.load(Ordering::SeqCst), before);
+    assert_eq!((store.status().sequence, store.status().durable), (10, 0));
+    let status = store.close();
+    assert_eq!((disk.syncs.load(Ordering::SeqCst), status.durable), (before + 1, 10));
+    assert_eq!(numbers(folder.path()).len(), 10);
+}
+
+#[test]
+fn relaxed_syncs_when_its_window_is_over() {
+    let folder = tempdir().unwrap();
+    let durability = Durability::Relaxed { window: Duration::ZERO };
+    let store = try_open(folder.path(), &Options { durability, ..options() }).unwrap();
+    tell(&store, 0..10);
+    // The second of two rounds comes after the sync of the first.
+    tell(&store, [10]);
+    assert!(store.status().durable >= 10);
+}
+
+#[test]
+fn a_copy_made_under_load_has_everything_confirmed_before_it_began() {
+    let folder = tempdir().unwrap();
+    let copies = tempdir().unwrap();
+    let options = Options { snapshot_after_bytes: 100_000, segment_bytes: 5_000, ..options() };
+    let store = try_open(folder.path(), &options).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for thread in 0..2u64 {
+            let (store, stop) = (&store, &stop);
+            scope.spawn(move || {
+                (thread << 32..).take_while(|_| !stop.load(Ordering::SeqCst)).for_each(|number| tell(store, [number]));
+            });
+        }
+        for round in 0..10 {
+            while store.status().sequence < (round + 1) * 400 {
+                thread::yield_now();
+            }
+            let confirmed = store.check(Ledger::numbers);
+            let copy_of_it = copies.path().join(round.to_string());
+            copy(folder.path(), &copy_of_it);
+            let copied = open(&copy_of_it).check(Ledger::settled);
+            assert!(confirmed.iter().all(|number| copied.counts.get(number) == Some(&1)), "copy {round}");
+            assert!(copied.counts.values().all(|count| *count == 1), "nothing twice");
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+}
