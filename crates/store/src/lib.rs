@@ -13,6 +13,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`machine`] | the trait of what is kept |
+//! | [`clearinghouse`], [`founding`] | the engine as such a machine, and what it was founded as |
 //! | `store`, `queue`, `writer`, `background` | the running store, its waiting submits, its two threads |
 //! | `format`, `record`, `segment`, `snapshot` | bytes: headers, records of a journal segment, blocks of a snapshot |
 //! | `journal`, `recover` | writing segments; from a directory to a machine |
@@ -24,9 +25,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod background;
+pub mod clearinghouse;
 mod directory;
 pub mod disk;
 mod format;
+pub mod founding;
 mod journal;
 pub mod machine;
 mod queue;
@@ -39,8 +42,10 @@ mod store;
 pub mod survey;
 mod writer;
 
+pub use clearinghouse::Clearinghouse;
 pub use directory::LockError;
 pub use format::HEADER_BYTES;
+pub use founding::Founding;
 pub use journal::SEGMENT_BYTES;
 pub use machine::{Machine, RestoreError};
 pub use queue::{QUEUE_BYTES_MAX, QUEUE_EVENTS_MAX, SnapshotError, SubmitError};

@@ -41,11 +41,12 @@ pub trait Machine: Sized + Send + Sync + 'static {
     /// Appends about `bytes` more bytes of the state *as it was at the beginning*; true when nothing is left.
     fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool;
 
-    /// Reads a state back, to the last byte that its snapshot wrote.
+    /// Reads a state back, to the last byte that its snapshot wrote. `self` is a machine without any event, of the same
+    /// making.
     ///
     /// # Errors
     /// [`RestoreError`] if the bytes are no state. Nothing they say may cost unbounded memory.
-    fn restore(input: &mut dyn Read) -> Result<Self, RestoreError>;
+    fn restore(&self, input: &mut dyn Read) -> Result<Self, RestoreError>;
 
     /// The realm it belongs to: a directory of another realm is refused.
     fn realm(&self) -> [u8; 16];
@@ -60,5 +61,11 @@ pub enum RestoreError {
     Read(#[from] io::Error),
     /// The bytes are no state.
     #[error(transparent)]
-    Malformed(#[from] Malformed),
+    State(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<Malformed> for RestoreError {
+    fn from(malformed: Malformed) -> Self {
+        Self::State(Box::new(malformed))
+    }
 }

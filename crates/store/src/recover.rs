@@ -55,6 +55,14 @@ pub enum OpenError {
         /// Its version.
         version: u32,
     },
+    /// What the clearinghouse was founded as cannot be read.
+    #[error("{file} {reason}; without it nothing in the directory means anything: restore it from a backup")]
+    Founding {
+        /// The file.
+        file: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The journal is damaged where it was safe on disk.
     #[error(
         "{file} is damaged at byte {offset}: {reason}; a backup has it whole, or \
@@ -170,17 +178,14 @@ pub(crate) fn prepare(directory: &Path, disk: &dyn Disk) -> Result<Lock, OpenErr
 pub(crate) fn recover<M: Machine>(
     directory: &Path,
     options: &Options,
-    make: impl FnOnce() -> M,
+    make: impl FnOnce() -> Result<M, OpenError>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Recovered<M>, OpenError> {
     let listing = Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))?;
     let mut report = Recovery::default();
-    let restored = newest_sound(directory, &listing, options.realm, &mut report)?;
-    let machine = restored.unwrap_or_else(make);
-    let realm = machine.realm();
-    if options.realm.is_some_and(|wanted| wanted != realm) {
-        return Err(OpenError::OtherRealm { file: "the machine".into() });
-    }
+    let empty = make()?;
+    let realm = empty.realm();
+    let machine = newest_sound(directory, &listing, &empty, &mut report)?.unwrap_or(empty);
     let next = report.snapshot.map_or(1, |sequence| sequence + 1);
     let newest = listing.snapshots.last().copied().unwrap_or(0);
     let mut replay = Replay { directory, machine, realm, next, newest, report, progress };
@@ -199,12 +204,12 @@ pub(crate) fn recover<M: Machine>(
 fn newest_sound<M: Machine>(
     directory: &Path,
     listing: &Listing,
-    realm: Option<[u8; 16]>,
+    empty: &M,
     report: &mut Recovery,
 ) -> Result<Option<M>, OpenError> {
     for &sequence in listing.snapshots.iter().rev() {
         let file = snapshot_name(sequence);
-        match restore(&directory.join(&file), sequence, realm)? {
+        match restore(&directory.join(&file), sequence, empty)? {
             Ok(machine) => {
                 report.snapshot = Some(sequence);
                 return Ok(Some(machine));
@@ -219,7 +224,7 @@ fn newest_sound<M: Machine>(
 }
 
 /// Restores one snapshot. The inner error is the reason why it is damaged.
-fn restore<M: Machine>(path: &Path, sequence: u64, realm: Option<[u8; 16]>) -> Result<Result<M, String>, OpenError> {
+fn restore<M: Machine>(path: &Path, sequence: u64, empty: &M) -> Result<Result<M, String>, OpenError> {
     let opened = File::open(path).and_then(|file| SnapshotReader::open(BufReader::with_capacity(READ_BYTES, file)));
     let mut reader = match opened {
         Ok(Ok(reader)) => reader,
@@ -227,16 +232,15 @@ fn restore<M: Machine>(path: &Path, sequence: u64, realm: Option<[u8; 16]>) -> R
         Err(error) => return Ok(Err(error.to_string())),
     };
     let header = *reader.header();
-    check_realm(path, &header, realm)?;
+    check_realm(path, &header, empty.realm())?;
     if header.sequence != sequence {
         return Ok(Err(format!("the header says that it holds event {}", header.sequence)));
     }
-    let restored = M::restore(&mut reader).and_then(|machine| Ok(reader.finish().map(|()| machine)?));
+    let restored = empty.restore(&mut reader).and_then(|machine| Ok(reader.finish().map(|()| machine)?));
     match restored {
-        Ok(machine) if machine.realm() != header.realm => Err(OpenError::OtherRealm { file: name_of(path) }),
         Ok(machine) => Ok(Ok(machine)),
         Err(RestoreError::Read(error)) => Ok(Err(error.to_string())),
-        Err(RestoreError::Malformed(error)) => Ok(Err(format!("sound, but not a state: {error}"))),
+        Err(RestoreError::State(error)) => Ok(Err(format!("sound, but not a state: {error}"))),
     }
 }
 
@@ -248,11 +252,8 @@ fn header_fault(path: &Path, fault: HeaderFault) -> Result<String, OpenError> {
     }
 }
 
-fn check_realm(path: &Path, header: &Header, realm: Option<[u8; 16]>) -> Result<(), OpenError> {
-    match realm {
-        Some(realm) if realm != header.realm => Err(OpenError::OtherRealm { file: name_of(path) }),
-        _ => Ok(()),
-    }
+fn check_realm(path: &Path, header: &Header, realm: [u8; 16]) -> Result<(), OpenError> {
+    if realm == header.realm { Ok(()) } else { Err(OpenError::OtherRealm { file: name_of(path) }) }
 }
 
 fn name_of(path: &Path) -> String {
@@ -315,7 +316,7 @@ impl<M: Machine> Replay<'_, M> {
             Ok(reader) => reader,
             Err(fault) => return Err(damaged(0, header_fault(&path, fault)?)),
         };
-        check_realm(&path, reader.header(), Some(self.realm))?;
+        check_realm(&path, reader.header(), self.realm)?;
         if reader.header().sequence != first {
             return Err(damaged(0, format!("the header says that event {} is its first", reader.header().sequence)));
         }

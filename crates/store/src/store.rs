@@ -44,8 +44,6 @@ pub struct Options {
     pub snapshot_after_bytes: u64,
     /// Whether closing takes a snapshot, so that the next opening has nothing to replay.
     pub snapshot_on_close: bool,
-    /// The realm that the directory must be of, if it is not new.
-    pub realm: Option<[u8; 16]>,
     /// Where to write.
     pub disk: Arc<dyn Disk>,
 }
@@ -57,7 +55,6 @@ impl Default for Options {
             segment_bytes: SEGMENT_BYTES,
             snapshot_after_bytes: SNAPSHOT_AFTER_BYTES,
             snapshot_on_close: true,
-            realm: None,
             disk: Arc::new(SystemDisk),
         }
     }
@@ -106,8 +103,8 @@ pub struct Store<M: Machine> {
 impl<M: Machine> Store<M> {
     /// Opens the store in `directory`, which is made if it is not there.
     ///
-    /// `make` gives the machine without any event; it is asked if no snapshot can be restored. `progress` hears, now and
-    /// then during the replay, how many bytes of journal were read.
+    /// `make` gives the machine without any event; it is called when the directory is locked. `progress` hears, now and then
+    /// during the replay, how many bytes of journal were read.
     ///
     /// # Errors
     /// [`OpenError`] if it is in use, of another realm, damaged, or cannot be read or written. But for temporary files
@@ -115,7 +112,7 @@ impl<M: Machine> Store<M> {
     pub fn open(
         directory: &Path,
         options: &Options,
-        make: impl FnOnce() -> M,
+        make: impl FnOnce() -> Result<M, OpenError>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Self, OpenError> {
         let lock = recover::prepare(directory, &*options.disk)?;

@@ -92,7 +92,7 @@ impl Flat {
             let (_, item) = self.due.pop_front().expect("there is one");
             let item = self.items[item as usize].clone();
             for &(id, _, _, claim, early) in &item.votes {
-                let record = self.reporters.entry(id).or_insert((0.0, 0.0, 0.0, now.day()));
+                let record = self.reporters.entry(id).or_insert_with(|| (0.0, 0.0, 0.0, now.day()));
                 age(record, now.day());
                 match (item.is_listed(), item.score < 0.0, claim) {
                     (true, _, Claim::Report) | (_, true, Claim::Revoke) => {

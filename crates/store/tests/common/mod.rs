@@ -94,7 +94,7 @@ impl Machine for Ledger {
         self.snapshot.is_empty()
     }
 
-    fn restore(input: &mut dyn Read) -> Result<Self, RestoreError> {
+    fn restore(&self, input: &mut dyn Read) -> Result<Self, RestoreError> {
         let mut front = [0; 32];
         input.read_exact(&mut front)?;
         let mut reader = Reader::new(&front);
@@ -123,7 +123,7 @@ pub(crate) fn open(directory: &Path) -> Store<Ledger> {
 }
 
 pub(crate) fn try_open(directory: &Path, options: &Options) -> Result<Store<Ledger>, OpenError> {
-    Store::open(directory, options, Ledger::new, &mut |_| {})
+    Store::open(directory, options, || Ok(Ledger::new()), &mut |_| {})
 }
 
 pub(crate) fn numbers(directory: &Path) -> Vec<u64> {

@@ -1,0 +1,95 @@
+//! The engine as a machine that is kept.
+
+use std::io::Read;
+use std::path::Path;
+
+use bruit_engine::codec::Malformed;
+use bruit_engine::event::Event;
+use bruit_engine::{Engine, Outcome};
+
+use crate::directory::Listing;
+use crate::founding::{FOUNDING_FILE, Founding};
+use crate::machine::{Machine, RestoreError};
+use crate::recover::OpenError;
+use crate::store::{Options, Store};
+
+/// A clearinghouse whose events are kept in a directory.
+pub type Clearinghouse = Store<Engine>;
+
+impl Clearinghouse {
+    /// Opens the clearinghouse in `directory`, or founds one if there is none. `progress` hears, now and then during the
+    /// replay, how many bytes of journal were read.
+    ///
+    /// # Errors
+    /// [`OpenError`]; see [`Store::open`].
+    pub fn open_or_found(
+        directory: &Path,
+        options: &Options,
+        found: impl FnOnce() -> Founding,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Self, OpenError> {
+        let make = || {
+            let founding = match Founding::read(directory)? {
+                Some(founding) => founding,
+                None => write_founding(directory, options, found())?,
+            };
+            founding.engine().map_err(|error| founding_error(error.to_string()))
+        };
+        Self::open(directory, options, make, progress)
+    }
+}
+
+/// Founds a clearinghouse, unless the directory has files of one already.
+fn write_founding(directory: &Path, options: &Options, founding: Founding) -> Result<Founding, OpenError> {
+    let listing = Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))?;
+    if !listing.segments.is_empty() || !listing.snapshots.is_empty() {
+        return Err(founding_error("is missing".into()));
+    }
+    founding.write(directory, &*options.disk)?;
+    Ok(founding)
+}
+
+const fn founding_error(reason: String) -> OpenError {
+    OpenError::Founding { file: FOUNDING_FILE, reason }
+}
+
+impl Machine for Engine {
+    type Event = Event;
+    type Outcome = Outcome;
+
+    fn encode(event: &Event, out: &mut Vec<u8>) {
+        event.encode(out);
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Event, Malformed> {
+        Event::decode(bytes)
+    }
+
+    fn admit(&self, event: &Event) -> Result<(), Outcome> {
+        Self::admit(self, event).map_err(Outcome::Refused)
+    }
+
+    fn apply(&mut self, event: &Event) -> Outcome {
+        Self::apply(self, event)
+    }
+
+    fn begin_snapshot(&mut self, out: &mut Vec<u8>) {
+        Self::begin_snapshot(self, out);
+    }
+
+    fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
+        Self::continue_snapshot(self, bytes, out)
+    }
+
+    fn restore(&self, input: &mut dyn Read) -> Result<Self, RestoreError> {
+        let restored = Self::restore(self.realm().clone(), *self.plan(), input);
+        restored.map_err(|error| match error {
+            bruit_engine::RestoreError::Io(error) => RestoreError::Read(error),
+            error => RestoreError::State(Box::new(error)),
+        })
+    }
+
+    fn realm(&self) -> [u8; 16] {
+        Self::realm(self).id().0
+    }
+}

@@ -1,0 +1,189 @@
+//! What a clearinghouse was founded as: its realm, with the secret key, and how it began.
+//!
+//! Written once, before anything else, and never changed. Journal and snapshots say which realm they are of, but not its
+//! key: without this file they are of no use. `docs/design/store.md` has the bytes.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use bruit_engine::Engine;
+use bruit_engine::budget::{BudgetOutOfRange, Plan};
+use bruit_engine::codec::{Malformed, Reader};
+use bruit_engine::realm::Realm;
+use bruit_engine::time::Time;
+use bruit_engine::trust::Policy;
+use bruit_filters::FingerprintKey;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::directory::TEMPORARY_PREFIX;
+use crate::disk::Disk;
+use crate::recover::OpenError;
+
+/// The name of the file.
+pub const FOUNDING_FILE: &str = "realm.bruit";
+
+const MAGIC: [u8; 8] = *b"\x89bruitR\n";
+const VERSION: u32 = 1;
+const CHECKSUM_BYTES: usize = 8;
+
+/// The file is shorter than this; a longer one is another.
+const FOUNDING_BYTES_MAX: u64 = 4_096;
+
+/// What is decided when a clearinghouse is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Founding {
+    /// The realm.
+    pub realm: Realm,
+    /// The memory budget, of which the realm's sizes are a part.
+    pub budget_bytes: u64,
+    /// The policy it begins with.
+    pub policy: Policy,
+    /// When.
+    pub founded: Time,
+}
+
+/// Why a founding cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("could not be read: {0}")]
+    Io(#[from] io::Error),
+    #[error("is not such a file")]
+    Magic,
+    #[error("has version {0}, which this program does not read")]
+    Version(u32),
+    #[error("is damaged: its checksum does not hold")]
+    Checksum,
+    #[error("is malformed: {0}")]
+    Malformed(#[from] Malformed),
+    #[error("names an impossible budget: {0}")]
+    Budget(#[from] BudgetOutOfRange),
+}
+
+impl Founding {
+    /// A founding with the usual epochs; the key must have been drawn at random.
+    ///
+    /// # Errors
+    /// [`BudgetOutOfRange`] if there is no plan for the budget.
+    pub fn new(key: [u8; 16], budget_bytes: u64, policy: Policy, founded: Time) -> Result<Self, BudgetOutOfRange> {
+        let sizes = Plan::for_budget(budget_bytes)?.sizes;
+        let key = FingerprintKey::new(key);
+        let realm = Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, sizes);
+        Ok(Self { realm: realm.map_err(|_| BudgetOutOfRange { bytes: budget_bytes })?, budget_bytes, policy, founded })
+    }
+
+    /// The clearinghouse as it began.
+    ///
+    /// # Errors
+    /// [`BudgetOutOfRange`] if there is no plan for the budget.
+    pub fn engine(&self) -> Result<Engine, BudgetOutOfRange> {
+        let plan = Plan { sizes: self.realm.sizes(), ..Plan::for_budget(self.budget_bytes)? };
+        Ok(Engine::new(self.realm.clone(), plan, self.policy.clone(), self.founded))
+    }
+
+    /// The founding of a directory; none if it has none.
+    ///
+    /// # Errors
+    /// [`OpenError::Founding`] if the file is damaged.
+    pub fn read(directory: &Path) -> Result<Option<Self>, OpenError> {
+        let path = directory.join(FOUNDING_FILE);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let fault = |fault: Fault| OpenError::Founding { file: FOUNDING_FILE, reason: fault.to_string() };
+        Self::read_file(&path).map(Some).map_err(fault)
+    }
+
+    fn read_file(path: &Path) -> Result<Self, Fault> {
+        if fs::metadata(path)?.len() > FOUNDING_BYTES_MAX {
+            return Err(Fault::Magic);
+        }
+        Self::decode(&fs::read(path)?)
+    }
+
+    /// Writes the founding of a new directory.
+    ///
+    /// # Errors
+    /// [`OpenError::Io`] if that fails; the directory is still new then.
+    pub(crate) fn write(&self, directory: &Path, disk: &dyn Disk) -> Result<(), OpenError> {
+        let path = directory.join(FOUNDING_FILE);
+        let temporary = directory.join(format!("{TEMPORARY_PREFIX}{FOUNDING_FILE}"));
+        let written = disk.create(&temporary).and_then(|mut file| {
+            file.write_all(&self.encode())?;
+            file.sync()
+        });
+        let written = written.and_then(|()| disk.rename(&temporary, &path));
+        let written = written.and_then(|()| disk.sync_directory(directory));
+        written.map_err(|source| OpenError::io("write", &path, source))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend(VERSION.to_le_bytes());
+        out.extend(self.founded.0.to_le_bytes());
+        out.extend(self.budget_bytes.to_le_bytes());
+        self.realm.encode(&mut out);
+        self.policy.encode(&mut out);
+        let checksum = xxh3_64(&out);
+        out.extend(checksum.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Fault> {
+        let mut reader = Reader::new(bytes);
+        if reader.array("the magic")? != MAGIC {
+            return Err(Fault::Magic);
+        }
+        let version = reader.u32("the version")?;
+        if version != VERSION {
+            return Err(Fault::Version(version));
+        }
+        let (content, checksum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
+        if checksum != xxh3_64(content).to_le_bytes() {
+            return Err(Fault::Checksum);
+        }
+        let founded = Time(reader.u64("when it was founded")?);
+        let budget_bytes = reader.u64("the budget")?;
+        Plan::for_budget(budget_bytes)?;
+        let (realm, policy) = (Realm::decode(&mut reader)?, Policy::decode(&mut reader)?);
+        reader.bytes(CHECKSUM_BYTES, "the checksum")?;
+        reader.finish()?;
+        Ok(Self { realm, budget_bytes, policy, founded })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bruit_engine::budget::BUDGET_MIN;
+
+    use super::*;
+    use crate::disk::SystemDisk;
+
+    fn founding() -> Founding {
+        Founding::new([7; 16], BUDGET_MIN, Policy::default(), Time(1_800_000_000)).unwrap()
+    }
+
+    #[test]
+    fn a_founding_is_read_as_written_and_damage_is_seen_everywhere() {
+        let bytes = founding().encode();
+        assert!(bytes.len() as u64 <= FOUNDING_BYTES_MAX);
+        assert_eq!(Founding::decode(&bytes).unwrap(), founding());
+        for at in 0..bytes.len() {
+            assert!(Founding::decode(&bytes[..at]).is_err(), "cut at {at}");
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert!(Founding::decode(&damaged).is_err(), "damaged at {at}");
+        }
+    }
+
+    #[test]
+    fn a_directory_has_one_founding_or_none() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Founding::read(folder.path()).unwrap(), None);
+        founding().write(folder.path(), &SystemDisk).unwrap();
+        assert_eq!(Founding::read(folder.path()).unwrap(), Some(founding()));
+        fs::write(folder.path().join(FOUNDING_FILE), vec![0; FOUNDING_BYTES_MAX as usize + 1]).unwrap();
+        let error = Founding::read(folder.path()).unwrap_err().to_string();
+        assert!(error.starts_with("realm.bruit is not such a file"), "{error}");
+    }
+}
