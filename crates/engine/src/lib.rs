@@ -13,6 +13,7 @@
 //! | [`accounts`], [`passwords`] | who may claim, and how a claim proves who makes it |
 //! | [`signature`], [`whitelist`] | signatures as fingerprints, and those that never count |
 //! | [`replicas`] | which reports a message is a near replica of |
+//! | [`shingles`] | texts known by rspamd's digests and shingles |
 //! | [`codec`], [`time`] | numbers in bytes, and time as an argument |
 
 pub mod accounts;
@@ -26,6 +27,7 @@ pub mod passwords;
 pub mod quota;
 pub mod realm;
 pub mod replicas;
+pub mod shingles;
 pub mod signature;
 pub mod spam;
 pub mod time;

@@ -1,0 +1,404 @@
+//! Texts known by their shingles: the index behind rspamd's fuzzy storage.
+//!
+//! A client describes a text by a digest and, if it is long enough, 32 shingles, of which two similar texts share many. A
+//! check finds the record with its digest, or else the one that more than half of its shingles name
+//! ([`AGREEMENT_MIN`]). Neither digests nor shingles are kept: a record has 64 bits of its digest's fingerprint and a number,
+//! and an [`OwnerTable`] has 30 bits for each shingle.
+//!
+//! 64 bits suffice for a digest: among a million records, one check in 2^44 finds a wrong one, and nobody without the realm's key
+//! can look for it.
+//!
+//! Numbers are handed out in order, so age is a matter of numbers. [`Shingles::advance`] forgets all of an old epoch by moving
+//! one mark, and each write cleans up a few of them. A record that is written again in a later epoch gets a new number, so
+//! what is still reported does not age. When there is no more room, the oldest numbers go.
+//!
+//! A shingle belongs to the newest [`OWNERS_PER_FEATURE_MAX`] texts that have it, as rspamd gives it to the very newest: those
+//! of ordinary words are shared by most texts, and it must not be the new ones that cannot be found.
+//!
+//! ```
+//! use bruit_engine::shingles::Shingles;
+//! use bruit_engine::time::Time;
+//! use bruit_filters::FingerprintKey;
+//! use bruit_filters::owners::Votes;
+//!
+//! let mut shingles = Shingles::new(FingerprintKey::new([7; 16]), 10_000, 8, 0);
+//! let text: [u64; 32] = std::array::from_fn(|at| (at as u64 + 1) * 1_000_003);
+//! shingles.write(&[1; 64], Some(&text), 11, 10, Time(1_800_000_000));
+//!
+//! let mut similar = text;
+//! similar[..15].fill(0);
+//! let found = shingles.check(&[2; 64], Some(&similar), &mut Votes::new()).expect("17 of 32 agree");
+//! assert_eq!((found.record.flag, found.record.weight, found.agreed), (11, 10, 17));
+//! ```
+
+mod records;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use bruit_filters::owners::{Feature, OWNERS_LIVE_MAX, OWNERS_PER_FEATURE_MAX, Owner, OwnerTable, PARTS, Part, Votes};
+use bruit_filters::{Fingerprint, FingerprintKey};
+
+use crate::codec::{Malformed, Reader, put_count};
+use crate::signature::{RSPAMD_DIGEST_BYTES, fingerprint_of_digest};
+use crate::time::Time;
+
+pub use records::Record;
+use records::Records;
+
+/// The shingles of a text.
+pub const SHINGLES: usize = 32;
+
+/// How many of them have to name a record: more than half, as in rspamd.
+pub const AGREEMENT_MIN: u8 = SHINGLES as u8 / 2 + 1;
+
+/// Most shingles stored for a record: those of two rules that compute them in different ways, which write one digest each.
+/// The table is made for one; if all texts came with two, the oldest would lose theirs.
+const STORED_MAX: usize = 2 * SHINGLES;
+
+/// An index has room for at least this many records, so that the votes which chance casts spread over many.
+pub const RECORDS_MIN: u64 = 1_024;
+
+/// Most records: as many as there are numbers for.
+pub const RECORDS_MAX: u64 = OWNERS_LIVE_MAX - 1;
+
+/// The longest window, in epochs.
+pub const WINDOW_MAX: u64 = 64;
+
+/// Expired records that a write cleans up at least: more than one, so that cleaning catches up.
+const CLEANED_PER_WRITE: usize = 4;
+
+/// A digest as it is on the wire.
+pub type Digest = [u8; RSPAMD_DIGEST_BYTES];
+
+/// Records of texts, to be found by digest or shingles.
+#[derive(Clone, Debug)]
+pub struct Shingles {
+    key: FingerprintKey,
+    table: OwnerTable,
+    records: Records,
+    /// Most numbers in use.
+    records_max: usize,
+    /// How many epochs a record is kept, the one it was written in included.
+    window: u64,
+    /// The epochs within the window and the number each began with; the last is the current one.
+    epochs: VecDeque<(u64, u64)>,
+    /// The memory of a write.
+    votes: Votes,
+}
+
+/// What a check found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// The record.
+    pub record: Record,
+    /// How many of the shingles name it; all, if the digest does.
+    pub agreed: u8,
+}
+
+impl Shingles {
+    /// An index for `records` records ([`RECORDS_MIN`] to [`RECORDS_MAX`]), each kept for `window` epochs (1 to [`WINDOW_MAX`])
+    /// from the one it was last written in. `epoch` is the current one.
+    ///
+    /// # Panics
+    /// If that takes more memory than can be had.
+    #[must_use]
+    pub fn new(key: FingerprintKey, records: u64, window: u64, epoch: u64) -> Self {
+        let table = OwnerTable::with_capacity(records.clamp(RECORDS_MIN, RECORDS_MAX) * SHINGLES as u64);
+        let records_max = records_max(records);
+        let next = table.live().end.number();
+        Self {
+            key,
+            table,
+            records: Records::new(records_max, next),
+            records_max,
+            window: window.clamp(1, WINDOW_MAX),
+            epochs: VecDeque::from([(epoch, next)]),
+            votes: Votes::new(),
+        }
+    }
+
+    /// Begins an epoch: what was last written before the window is forgotten, at once. An epoch that is over does not return.
+    pub fn advance(&mut self, epoch: u64) {
+        if epoch <= self.epoch() {
+            return;
+        }
+        self.epochs.push_back((epoch, self.table.live().end.number()));
+        let oldest = epoch.saturating_sub(self.window - 1);
+        while self.epochs.front().is_some_and(|&(epoch, _)| epoch < oldest) {
+            self.epochs.pop_front();
+        }
+        let first = self.epochs.front().map_or(0, |&(_, first)| first);
+        self.table.expire_before(Owner::from_number(first));
+    }
+
+    /// Adds `weight` to the record of a text, and gives what it is then. A text that was on another list moves to this one
+    /// with this weight only, for the weights of two lists do not add up. One that is written in a later epoch without its
+    /// shingles is found by its digest only from then on.
+    pub fn write(
+        &mut self,
+        digest: &Digest,
+        shingles: Option<&[u64; SHINGLES]>,
+        flag: u8,
+        weight: i32,
+        now: Time,
+    ) -> Record {
+        let digest = self.digest(digest);
+        let features = shingles.map(|shingles| self.features(shingles));
+        let mut record = Record::new(digest, flag, weight, hour(now));
+        let before = self.records.find(digest);
+        if let Some(known) = before.and_then(|number| self.live(number)) {
+            record.first_hour = known.first_hour;
+            record.last_hour = known.last_hour.max(record.last_hour);
+            let added = if known.flag == flag { known.weight } else { 0 };
+            record.weight = weight.saturating_add(added);
+        }
+        let number = self.place(before, record, features.as_ref());
+        if let Some(features) = features {
+            self.store(number, &features);
+        }
+        self.records.get(number).copied().unwrap_or(record)
+    }
+
+    /// Forgets a text; says whether it was known. Give its shingles to free their room at once.
+    pub fn delete(&mut self, digest: &Digest, shingles: Option<&[u64; SHINGLES]>) -> bool {
+        let Some(number) = self.records.find(self.digest(digest)) else { return false };
+        let was_known = self.live(number).is_some();
+        if let Some(features) = shingles.map(|shingles| self.features(shingles)) {
+            self.erase(number, &features);
+        }
+        self.records.retire(number);
+        was_known
+    }
+
+    /// The record with this digest, or else the one that most shingles name, if those are more than half; the newest of
+    /// several.
+    pub fn check(&self, digest: &Digest, shingles: Option<&[u64; SHINGLES]>, votes: &mut Votes) -> Option<Match> {
+        let exact = self.records.find(self.digest(digest)).and_then(|number| self.live(number));
+        if let Some(&record) = exact {
+            return Some(Match { record, agreed: SHINGLES as u8 });
+        }
+        let fingerprints = self.features(shingles?).map(|feature| feature.fingerprint);
+        self.table.votes(&fingerprints, votes);
+        let named = votes.iter().filter_map(|(owner, by_part)| {
+            let agreed = by_part.iter().sum::<u32>().min(SHINGLES as u32) as u8;
+            let record = *self.live(owner.number()).filter(|_| agreed >= AGREEMENT_MIN)?;
+            Some(Match { record, agreed })
+        });
+        // Votes come oldest first, and of equals this is the last.
+        named.max_by_key(|found| found.agreed)
+    }
+
+    /// The current epoch.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epochs.back().map_or(0, |&(epoch, _)| epoch)
+    }
+
+    /// How many texts are known, with those that have expired but were not cleaned up yet.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.live()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The memory of slots, records and index. It does not grow.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.table.bytes() + self.records.bytes()
+    }
+
+    /// The shingles, for writing them beside the records.
+    #[must_use]
+    pub const fn table(&self) -> &OwnerTable {
+        &self.table
+    }
+
+    /// Appends the records by number, and the epochs: all but the [`table`](Self::table). Equal histories give equal bytes.
+    pub fn encode_records(&self, out: &mut Vec<u8>) {
+        put_count(out, self.epochs.len());
+        for (epoch, first) in &self.epochs {
+            out.extend(epoch.to_le_bytes());
+            out.extend(first.to_le_bytes());
+        }
+        self.records.encode(out);
+    }
+
+    /// Reads what [`encode_records`](Self::encode_records) wrote, for an index made with the same numbers, and the table that
+    /// it had then.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the bytes are not those of such an index, or not of this table.
+    pub fn decode_records(
+        key: FingerprintKey,
+        records: u64,
+        window: u64,
+        table: OwnerTable,
+        reader: &mut Reader<'_>,
+    ) -> Result<Self, Malformed> {
+        let (records_max, window) = (records_max(records), window.clamp(1, WINDOW_MAX));
+        let epochs = decode_epochs(reader, window, &table)?;
+        let records = Records::decode(reader, records_max)?;
+        // The next number may be one later than the newest record's, as some are left out.
+        let live = table.live();
+        let is_of_table = records.front() <= live.start.number()
+            && records.end() <= live.end.number()
+            && live.end.number() - records.end() <= 1;
+        if !is_of_table {
+            return Err(Malformed::OutOfRange { what: "the oldest shingle record", value: records.front() });
+        }
+        Ok(Self { key, table, records, records_max, window, epochs, votes: Votes::new() })
+    }
+
+    /// Puts a record where its number is of the current epoch, and gives that number.
+    fn place(&mut self, before: Option<u64>, record: Record, features: Option<&[Feature; SHINGLES]>) -> u64 {
+        let begun = self.epochs.back().map_or(0, |&(_, first)| first);
+        if let Some(number) = before {
+            if let Some(known) = self.records.get_mut(number).filter(|_| number >= begun) {
+                *known = Record { stored: known.stored, ..record };
+                return number;
+            }
+            if let Some(features) = features {
+                self.erase(number, features);
+            }
+            self.records.retire(number);
+        }
+        self.make_room();
+        let owner = self.table.add(&[], 0).owner;
+        self.records.push(owner.number(), record);
+        owner.number()
+    }
+
+    /// Stores those shingles of a record that are not there yet: first all that have room, then those that have to be taken
+    /// from others.
+    fn store(&mut self, number: u64, features: &[Feature; SHINGLES]) {
+        if self.extend(number, features) == 0 {
+            return;
+        }
+        for feature in features {
+            if self.room(number) > 0 {
+                self.make_way(&feature.fingerprint, Owner::from_number(number));
+                self.extend(number, std::slice::from_ref(feature));
+            }
+        }
+    }
+
+    /// Stores shingles as far as the record has room, and gives how many have too many owners.
+    fn extend(&mut self, number: u64, features: &[Feature]) -> usize {
+        let added = self.table.extend(Owner::from_number(number), features, self.room(number));
+        self.count_stored(number, |before| before + added.stored_total());
+        added.refused
+    }
+
+    /// How many more shingles a record may have.
+    fn room(&self, number: u64) -> usize {
+        self.records.get(number).map_or(0, |record| STORED_MAX.saturating_sub(record.stored.into()))
+    }
+
+    /// Takes a shingle from the oldest of its owners, if it has as many as it can have and `owner` is none of them.
+    fn make_way(&mut self, shingle: &Fingerprint, owner: Owner) {
+        if self.table.owners_of(shingle) < OWNERS_PER_FEATURE_MAX {
+            return;
+        }
+        let shingle = std::slice::from_ref(shingle);
+        self.table.votes(shingle, &mut self.votes);
+        if self.votes.of(owner) != [0; PARTS] {
+            return;
+        }
+        let oldest = self.votes.iter().next();
+        if let Some((oldest, _)) = oldest {
+            let removed = self.table.remove(shingle, oldest);
+            self.count_stored(oldest.number(), |before| before.saturating_sub(removed));
+        }
+    }
+
+    /// Takes the shingles of a record that is about to go out of the table.
+    fn erase(&mut self, number: u64, features: &[Feature; SHINGLES]) {
+        let fingerprints = features.map(|feature| feature.fingerprint);
+        self.table.remove(&fingerprints, Owner::from_number(number));
+    }
+
+    fn count_stored(&mut self, number: u64, change: impl FnOnce(usize) -> usize) {
+        if let Some(record) = self.records.get_mut(number) {
+            record.stored = change(record.stored.into()) as u8;
+        }
+    }
+
+    /// Cleans up, and lets the oldest go until one more record fits.
+    fn make_room(&mut self) {
+        let oldest = self.table.live().start.number();
+        for _ in 0..CLEANED_PER_WRITE {
+            if self.records.front() >= oldest {
+                break;
+            }
+            self.records.pop_front();
+        }
+        // A number that is left out may need a place too.
+        while self.records.len() + 2 > self.records_max {
+            self.records.pop_front();
+        }
+        self.table.expire_before(Owner::from_number(self.records.front()));
+    }
+
+    /// The record of a number, if it stands for a text and has not expired.
+    fn live(&self, number: u64) -> Option<&Record> {
+        self.records.get(number).filter(|_| number >= self.table.live().start.number())
+    }
+
+    fn digest(&self, digest: &Digest) -> u64 {
+        fingerprint_of_digest(&self.key, digest).high()
+    }
+
+    /// The shingles with their places, for a shingle only agrees with one of the same place.
+    fn features(&self, shingles: &[u64; SHINGLES]) -> [Feature; SHINGLES] {
+        std::array::from_fn(|at| {
+            let mut bytes = [at as u8; 9];
+            bytes[1..].copy_from_slice(&shingles[at].to_le_bytes());
+            Feature { fingerprint: self.key.fingerprint(&bytes), part: Part::default() }
+        })
+    }
+}
+
+impl PartialEq for Shingles {
+    /// Whether they know the same and will go on alike.
+    fn eq(&self, other: &Self) -> bool {
+        let records = |shingles: &Self| {
+            let mut bytes = Vec::new();
+            shingles.encode_records(&mut bytes);
+            bytes
+        };
+        self.table == other.table && records(self) == records(other)
+    }
+}
+
+impl Eq for Shingles {}
+
+fn records_max(records: u64) -> usize {
+    usize::try_from(records.clamp(RECORDS_MIN, RECORDS_MAX)).unwrap_or(usize::MAX)
+}
+
+fn decode_epochs(reader: &mut Reader<'_>, window: u64, table: &OwnerTable) -> Result<VecDeque<(u64, u64)>, Malformed> {
+    let what = "an epoch of the shingles";
+    let count = reader.count(window as usize, 16, what)?;
+    let mut epochs = VecDeque::with_capacity(count);
+    for _ in 0..count {
+        let (epoch, first) = (reader.u64(what)?, reader.u64(what)?);
+        let is_later = epochs.back().is_none_or(|&(before, earlier)| before < epoch && earlier <= first);
+        if !is_later || first > table.live().end.number() {
+            return Err(Malformed::OutOfRange { what, value: epoch });
+        }
+        epochs.push_back((epoch, first));
+    }
+    if epochs.is_empty() { Err(Malformed::OutOfRange { what, value: 0 }) } else { Ok(epochs) }
+}
+
+/// Hours since the start of 1970; these last for half a million years.
+fn hour(now: Time) -> u32 {
+    u32::try_from(now.epoch(Time::HOUR)).unwrap_or(u32::MAX)
+}
