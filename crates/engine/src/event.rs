@@ -10,6 +10,7 @@
 //! | 3 | [`Event::Bulk`] | head, targets u32, count u32, that many fingerprints |
 //! | 4 | [`Event::Text`] | head, fingerprint, text |
 //! | 5 | [`Event::Good`] | head, count u32, that many features u64 |
+//! | 6 | [`Event::Shingles`] | head, change u8 (0 write, 1 delete), flag u8, weight i32, digest of 64 bytes, 0 or 32 u8, that many shingles u64 |
 //! | 7 | [`Event::Account`] | time u64, the change (`accounts/change.rs`) |
 //! | 8 | [`Event::Whitelist`] | time u64, the change (`whitelist/change.rs`) |
 //! | 9 | [`Event::Policy`] | time u64, the policy (`trust/policy_bytes.rs`) |
@@ -21,6 +22,7 @@ use bruit_filters::Fingerprint;
 use crate::accounts::AccountChange;
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 use crate::replicas::{GOOD_FEATURES, Text};
+use crate::shingles::{Digest, SHINGLES};
 use crate::spam::FLAGS;
 use crate::time::Time;
 use crate::trust::{Claim, Policy, Reporter, read_standing};
@@ -76,6 +78,17 @@ pub enum Event {
         /// At most [`GOOD_FEATURES`].
         features: Vec<u64>,
     },
+    /// A text by rspamd's digest and shingles: what a claim about the digest's fingerprint was made of.
+    Shingles {
+        /// Who, and when.
+        by: By,
+        /// What happens to it.
+        change: TextChange,
+        /// The digest.
+        digest: Box<Digest>,
+        /// The shingles; texts of few words have none.
+        shingles: Option<Box<[u64; SHINGLES]>>,
+    },
     /// A change of the accounts.
     Account {
         /// When.
@@ -97,6 +110,20 @@ pub enum Event {
         /// How.
         policy: Box<Policy>,
     },
+}
+
+/// What happens to a text with shingles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextChange {
+    /// Its weight on a list grows.
+    Write {
+        /// The list, any byte: rspamd's flag.
+        flag: u8,
+        /// By how much.
+        weight: i32,
+    },
+    /// It is forgotten.
+    Delete,
 }
 
 /// Who makes a claim, and when.
@@ -140,6 +167,15 @@ impl Event {
                 by.encode(out);
                 put_count(out, features.len());
                 features.iter().for_each(|feature| out.extend(feature.to_le_bytes()));
+            }
+            Self::Shingles { by, change, digest, shingles } => {
+                out.push(6);
+                by.encode(out);
+                change.encode(out);
+                out.extend(&digest[..]);
+                let shingles = shingles.as_ref().map_or(&[][..], |shingles| &shingles[..]);
+                out.push(shingles.len() as u8);
+                shingles.iter().for_each(|shingle| out.extend(shingle.to_le_bytes()));
             }
             Self::Account { now, change } => {
                 out.push(7);
@@ -190,6 +226,12 @@ impl Event {
                 text: Text::decode(reader)?,
             },
             5 => Self::Good { by: By::decode(reader)?, features: read_features(reader)? },
+            6 => Self::Shingles {
+                by: By::decode(reader)?,
+                change: TextChange::decode(reader)?,
+                digest: Box::new(reader.array("a digest")?),
+                shingles: read_shingles(reader)?,
+            },
             7 => Self::Account { now: Time(reader.u64("a time")?), change: AccountChange::decode(reader)? },
             8 => Self::Whitelist { now: Time(reader.u64("a time")?), change: WhitelistChange::decode(reader)? },
             9 => Self::Policy { now: Time(reader.u64("a time")?), policy: Box::new(Policy::decode(reader)?) },
@@ -212,6 +254,42 @@ impl By {
         let standing = read_standing(reader)?;
         Ok(Self { now, reporter: Reporter { id, standing, group: reader.u64("a group")? } })
     }
+}
+
+impl TextChange {
+    fn encode(self, out: &mut Vec<u8>) {
+        let (change, flag, weight) = match self {
+            Self::Write { flag, weight } => (0, flag, weight),
+            Self::Delete => (1, 0, 0),
+        };
+        out.extend([change, flag]);
+        out.extend(weight.to_le_bytes());
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (change, flag) = (reader.u8("the change of a text")?, reader.u8("a flag")?);
+        let weight = i32::from_le_bytes(reader.array("a weight")?);
+        match (change, flag, weight) {
+            (0, flag, weight) => Ok(Self::Write { flag, weight }),
+            (1, 0, 0) => Ok(Self::Delete),
+            _ => Err(Malformed::OutOfRange { what: "the change of a text", value: change.into() }),
+        }
+    }
+}
+
+fn read_shingles(reader: &mut Reader<'_>) -> Result<Option<Box<[u64; SHINGLES]>>, Malformed> {
+    let count = usize::from(reader.u8("the number of shingles")?);
+    if count == 0 {
+        return Ok(None);
+    }
+    if count != SHINGLES {
+        return Err(Malformed::OutOfRange { what: "the number of shingles", value: count as u64 });
+    }
+    let mut shingles = Box::new([0; SHINGLES]);
+    for shingle in shingles.iter_mut() {
+        *shingle = reader.u64("a shingle")?;
+    }
+    Ok(Some(shingles))
 }
 
 const fn claim_byte(claim: Claim) -> u8 {

@@ -3,7 +3,7 @@
 //! A client describes a text by a digest and, if it is long enough, 32 shingles, of which two similar texts share many. A
 //! check finds the record with its digest, or else the one that more than half of its shingles name
 //! ([`AGREEMENT_MIN`]). Neither digests nor shingles are kept: a record has 64 bits of its digest's fingerprint and a number,
-//! and an [`OwnerTable`] has 30 bits for each shingle.
+//! and an [`OwnerTableWithoutParts`] has 30 bits for each shingle.
 //!
 //! 64 bits suffice for a digest: among a million records, one check in 2^44 finds a wrong one, and nobody without the realm's key
 //! can look for it.
@@ -37,11 +37,14 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use bruit_filters::owners::{Feature, OWNERS_LIVE_MAX, OWNERS_PER_FEATURE_MAX, Owner, OwnerTable, PARTS, Part, Votes};
+use bruit_filters::owners::{
+    Feature, OWNERS_PER_FEATURE_MAX, OWNERS_WITHOUT_PARTS_LIVE_MAX, Owner, OwnerTableWithoutParts, PARTS, Part, Votes,
+};
+use bruit_filters::sizing::{OWNER_LOAD, owner_table_bytes};
 use bruit_filters::{Fingerprint, FingerprintKey};
 
 use crate::codec::{Malformed, Reader, put_count};
-use crate::signature::{RSPAMD_DIGEST_BYTES, fingerprint_of_digest};
+use crate::signature::{RSPAMD_DIGEST_BYTES, fingerprint_of_digest, fingerprint_of_short};
 use crate::time::Time;
 
 pub use records::Record;
@@ -61,10 +64,13 @@ const STORED_MAX: usize = 2 * SHINGLES;
 pub const RECORDS_MIN: u64 = 1_024;
 
 /// Most records: as many as there are numbers for.
-pub const RECORDS_MAX: u64 = OWNERS_LIVE_MAX - 1;
+pub const RECORDS_MAX: u64 = OWNERS_WITHOUT_PARTS_LIVE_MAX - 1;
 
 /// The longest window, in epochs.
 pub const WINDOW_MAX: u64 = 64;
+
+/// What a record takes at most, with its slots and its place in a hash table that has just doubled.
+const BYTES_PER_RECORD: u64 = 170;
 
 /// Expired records that a write cleans up at least: more than one, so that cleaning catches up.
 const CLEANED_PER_WRITE: usize = 4;
@@ -76,7 +82,7 @@ pub type Digest = [u8; RSPAMD_DIGEST_BYTES];
 #[derive(Clone, Debug)]
 pub struct Shingles {
     key: FingerprintKey,
-    table: OwnerTable,
+    table: OwnerTableWithoutParts,
     records: Records,
     /// Most numbers in use.
     records_max: usize,
@@ -105,8 +111,10 @@ impl Shingles {
     /// If that takes more memory than can be had.
     #[must_use]
     pub fn new(key: FingerprintKey, records: u64, window: u64, epoch: u64) -> Self {
-        let table = OwnerTable::with_capacity(records.clamp(RECORDS_MIN, RECORDS_MAX) * SHINGLES as u64);
         let records_max = records_max(records);
+        let bytes = owner_table_bytes(records_max as u64, SHINGLES as u64, OWNER_LOAD);
+        let bytes = usize::try_from(bytes.expect("a table takes less than a PiB")).unwrap_or(usize::MAX);
+        let table = OwnerTableWithoutParts::without_parts(bytes);
         let next = table.live().end.number();
         Self {
             key,
@@ -117,6 +125,12 @@ impl Shingles {
             epochs: VecDeque::from([(epoch, next)]),
             votes: Votes::new(),
         }
+    }
+
+    /// An index in at most `bytes` bytes.
+    #[must_use]
+    pub fn within(key: FingerprintKey, bytes: u64, window: u64, epoch: u64) -> Self {
+        Self::new(key, records_within(bytes), window, epoch)
     }
 
     /// Begins an epoch: what was last written before the window is forgotten, at once. An epoch that is over does not return.
@@ -214,9 +228,14 @@ impl Shingles {
         self.table.bytes() + self.records.bytes()
     }
 
+    /// The same, to change: a snapshot of it is written while it changes.
+    pub(crate) const fn table_mut(&mut self) -> &mut OwnerTableWithoutParts {
+        &mut self.table
+    }
+
     /// The shingles, for writing them beside the records.
     #[must_use]
-    pub const fn table(&self) -> &OwnerTable {
+    pub const fn table(&self) -> &OwnerTableWithoutParts {
         &self.table
     }
 
@@ -239,7 +258,7 @@ impl Shingles {
         key: FingerprintKey,
         records: u64,
         window: u64,
-        table: OwnerTable,
+        table: OwnerTableWithoutParts,
         reader: &mut Reader<'_>,
     ) -> Result<Self, Malformed> {
         let (records_max, window) = (records_max(records), window.clamp(1, WINDOW_MAX));
@@ -346,6 +365,12 @@ impl Shingles {
         self.table.expire_before(Owner::from_number(self.records.front()));
     }
 
+    /// What the text of a record is called in the books.
+    #[must_use]
+    pub fn fingerprint_of(&self, record: &Record) -> Fingerprint {
+        fingerprint_of_short(&self.key, record.digest)
+    }
+
     /// The record of a number, if it stands for a text and has not expired.
     fn live(&self, number: u64) -> Option<&Record> {
         self.records.get(number).filter(|_| number >= self.table.live().start.number())
@@ -379,11 +404,20 @@ impl PartialEq for Shingles {
 
 impl Eq for Shingles {}
 
+/// How many records fit.
+pub(crate) const fn records_within(bytes: u64) -> u64 {
+    bytes / BYTES_PER_RECORD
+}
+
 fn records_max(records: u64) -> usize {
     usize::try_from(records.clamp(RECORDS_MIN, RECORDS_MAX)).unwrap_or(usize::MAX)
 }
 
-fn decode_epochs(reader: &mut Reader<'_>, window: u64, table: &OwnerTable) -> Result<VecDeque<(u64, u64)>, Malformed> {
+fn decode_epochs(
+    reader: &mut Reader<'_>,
+    window: u64,
+    table: &OwnerTableWithoutParts,
+) -> Result<VecDeque<(u64, u64)>, Malformed> {
     let what = "an epoch of the shingles";
     let count = reader.count(window as usize, 16, what)?;
     let mut epochs = VecDeque::with_capacity(count);

@@ -25,10 +25,17 @@ pub fn fingerprint_of_bytes(key: &FingerprintKey, scheme: Scheme, bytes: &[u8]) 
     (bytes.len() <= Signature::BYTES_MAX).then(|| fingerprint(key, scheme as u16, bytes))
 }
 
-/// The fingerprint of a digest of rspamd's fuzzy storage.
+/// The fingerprint of a digest of rspamd's fuzzy storage. Its trailing half follows from the leading one, which is all that
+/// a record of [`crate::shingles`] keeps.
 #[must_use]
 pub fn fingerprint_of_digest(key: &FingerprintKey, digest: &[u8; RSPAMD_DIGEST_BYTES]) -> Fingerprint {
-    fingerprint(key, RSPAMD_NUMBER, digest)
+    fingerprint_of_short(key, fingerprint(key, RSPAMD_NUMBER, digest).high())
+}
+
+/// The fingerprint of a digest whose fingerprint has this leading half.
+#[must_use]
+pub fn fingerprint_of_short(key: &FingerprintKey, high: u64) -> Fingerprint {
+    Fingerprint::new(high, key.fingerprint(&high.to_le_bytes()).low())
 }
 
 /// The fingerprint of a number and at most [`RSPAMD_DIGEST_BYTES`] bytes.
@@ -69,6 +76,8 @@ mod tests {
     #[test]
     fn a_digest_has_a_number_of_its_own() {
         let digest = [9; RSPAMD_DIGEST_BYTES];
-        assert_eq!(fingerprint_of_digest(&KEY, &digest), KEY.fingerprint(&[&[0, 1][..], &digest].concat()));
+        let fingerprint = fingerprint_of_digest(&KEY, &digest);
+        assert_eq!(fingerprint.high(), KEY.fingerprint(&[&[0, 1][..], &digest].concat()).high());
+        assert_eq!(fingerprint, fingerprint_of_short(&KEY, fingerprint.high()));
     }
 }

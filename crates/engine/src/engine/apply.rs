@@ -6,8 +6,9 @@ use super::{BULK_SHARE_PERCENT, BULK_SHARE_PERCENT_ANCHORED, Engine, GOOD_EPOCHS
 use crate::accounts::AccountChange;
 use crate::bulk::BulkTotals;
 use crate::codec::Reader;
-use crate::event::By;
+use crate::event::{By, TextChange};
 use crate::generations::LIVE_GENERATIONS;
+use crate::shingles::{Digest, SHINGLES};
 use crate::time::Time;
 use crate::trust::{Change, Claim, Listing, Policy, Refused, Standing, Trust};
 use crate::whitelist::WhitelistChange;
@@ -17,6 +18,11 @@ pub(super) const ACCOUNT_BYTES: u64 = 320;
 
 /// What a whitelisted signature takes at most, in a hash table that has just doubled.
 pub(super) const WHITELISTED_BYTES: u64 = 75;
+
+/// Strangers and accounts revoke; what was written by others is theirs to delete.
+pub(super) const fn admit_deletion(by: &By) -> Result<(), Refusal> {
+    if by.reporter.standing.is_anchor() { Ok(()) } else { Err(Refusal::NotTrusted) }
+}
 
 impl Engine {
     /// Ages the books a step, and settles a few claims.
@@ -38,6 +44,7 @@ impl Engine {
     fn turn_texts(&mut self) {
         let epoch = self.spam.epoch();
         self.replicas.turn(epoch, LIVE_GENERATIONS);
+        self.shingles.advance(epoch);
         if epoch.is_multiple_of(GOOD_EPOCHS) {
             self.replicas.turn_good();
         }
@@ -126,6 +133,17 @@ impl Engine {
     /// Whose texts are kept: the index has room for few, and a flood of strangers' texts would push out the rest.
     pub(super) fn admit_teaching(&self, by: &By) -> Result<(), Refusal> {
         if self.trust.weighs(self.now, &by.reporter) { Ok(()) } else { Err(Refusal::Stranger) }
+    }
+
+    pub(super) fn change_text(&mut self, change: TextChange, digest: &Digest, shingles: Option<&[u64; SHINGLES]>) {
+        match change {
+            TextChange::Write { flag, weight } => {
+                self.shingles.write(digest, shingles, flag, weight, self.now);
+            }
+            TextChange::Delete => {
+                self.shingles.delete(digest, shingles);
+            }
+        }
     }
 
     pub(super) fn admit_account(&self, change: &AccountChange) -> Result<(), Refusal> {

@@ -4,11 +4,13 @@
 //! of the nursery's index and of the whitelist; only what one of these knows is looked at closely.
 
 use bruit_filters::Fingerprint;
+use bruit_filters::owners::Votes;
 use bruit_filters::ring::{Generations, StagedScratch};
 use bruit_signatures::bruit::Features;
 
 use super::Engine;
 use crate::replicas::Scratch as ReplicaScratch;
+use crate::shingles::{Digest, Match, SHINGLES};
 use crate::spam::Entry;
 use crate::trust::{Assessment, Level, Policy};
 use crate::verdict::{CONFIDENCE_LISTED, CONFIDENCE_OWN, Kind, Reason, Verdict};
@@ -19,6 +21,7 @@ pub struct CheckScratch {
     listed: Vec<Generations>,
     staged: StagedScratch,
     replicas: ReplicaScratch,
+    votes: Votes,
 }
 
 impl Engine {
@@ -72,6 +75,17 @@ impl Engine {
         let names = owners.into_iter().filter_map(|owner| self.replicas.fingerprint_of(owner));
         let verdicts = names.map(|name| self.check(&name, 0));
         verdicts.max_by_key(|verdict| (verdict.kind == Kind::Spam, verdict.confidence)).unwrap_or_default()
+    }
+
+    /// The record that a text with shingles matches, and what is thought of that.
+    pub fn check_shingles(
+        &self,
+        digest: &Digest,
+        shingles: Option<&[u64; SHINGLES]>,
+        scratch: &mut CheckScratch,
+    ) -> Option<(Match, Verdict)> {
+        let found = self.shingles.check(digest, shingles, &mut scratch.votes)?;
+        Some((found, self.check(&self.shingles.fingerprint_of(&found.record), 0)))
     }
 
     /// Whether no structure but the counts knows a signature.

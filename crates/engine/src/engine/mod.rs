@@ -6,6 +6,7 @@ mod explain;
 mod snapshot;
 mod status;
 
+use self::apply::admit_deletion;
 pub use check::CheckScratch;
 pub use explain::{CountedClaims, CountedRecipients, Explanation};
 pub use snapshot::RestoreError;
@@ -16,10 +17,12 @@ use bruit_filters::ring::{CountsRing, MembershipRing, StagedRing};
 use crate::accounts::{Accounts, ChangeError, RegisterError};
 use crate::budget::{Capacities, Plan};
 use crate::bulk::{BulkBook, BulkTotals};
-use crate::event::Event;
+use crate::event::{Event, TextChange};
+use crate::generations::LIVE_GENERATIONS;
 use crate::quota::Quotas;
 use crate::realm::Realm;
 use crate::replicas::Replicas;
+use crate::shingles::Shingles;
 use crate::spam::SpamBook;
 use crate::time::Time;
 use crate::trust::{Policy, Refused, Trust};
@@ -52,6 +55,7 @@ pub struct Engine {
     pub(crate) bulk: BulkBook,
     pub(crate) trust: Trust,
     pub(crate) replicas: Replicas,
+    pub(crate) shingles: Shingles,
     pub(crate) accounts: Accounts,
     pub(crate) whitelist: Whitelist,
     pub(crate) bulk_quotas: Quotas,
@@ -100,6 +104,9 @@ pub enum Refusal {
     /// Strangers may ask, but what they count or learn would not be believed.
     #[error("strangers may ask, but neither count recipients nor teach texts")]
     Stranger,
+    /// Texts are deleted by those whom the operator trusts.
+    #[error("only those whom the operator trusts may delete a text")]
+    NotTrusted,
     /// Every signature is whitelisted.
     #[error("every signature is whitelisted")]
     Whitelisted,
@@ -153,7 +160,9 @@ impl Engine {
         let bulk_epoch = now.epoch(realm.bulk_epoch_seconds());
         let bulk = BulkBook::new(CountsRing::new(lines(sizes.bulk_lines), key_id, bulk_epoch));
         let replicas = Replicas::within(realm.key().clone(), plan.replica_bytes, plan.good_bytes);
+        let shingles = Shingles::within(realm.key().clone(), plan.shingle_bytes, LIVE_GENERATIONS, spam_epoch);
         Self {
+            shingles,
             capacities: Capacities::per_generation(&sizes),
             accounts: Accounts::new(),
             whitelist: Whitelist::new(realm.key()),
@@ -205,6 +214,12 @@ impl Engine {
         &self.replicas
     }
 
+    /// Texts with shingles.
+    #[must_use]
+    pub const fn shingles(&self) -> &Shingles {
+        &self.shingles
+    }
+
     /// The accounts.
     #[must_use]
     pub const fn accounts(&self) -> &Accounts {
@@ -235,6 +250,8 @@ impl Engine {
             Event::Claim { by, fingerprints, .. } => self.admit_claim(by, fingerprints),
             Event::Bulk { by, fingerprints, .. } => self.admit_bulk(by, fingerprints),
             Event::Text { by, .. } => self.admit_teaching(by),
+            Event::Shingles { by, change: TextChange::Write { .. }, .. } => self.admit_teaching(by),
+            Event::Shingles { by, change: TextChange::Delete, .. } => admit_deletion(by),
             Event::Good { by, .. } => {
                 self.admit_teaching(by)?;
                 self.replicas.ensure_room_for_good().map_err(|_| Refusal::GoodIsFull)
@@ -268,6 +285,11 @@ impl Engine {
                     Ok(()) => Outcome::Done,
                     Err(_) => Outcome::Refused(Refusal::GoodIsFull),
                 }
+            }
+            Event::Shingles { by, change, digest, shingles } => {
+                self.hear(by.now);
+                self.change_text(*change, digest, shingles.as_deref());
+                Outcome::Done
             }
             Event::Account { now, change } => {
                 self.hear(*now);

@@ -7,7 +7,7 @@
 use std::io::Read;
 
 use bruit_filters::bloom::MembershipFilter;
-use bruit_filters::owners::OwnerTable;
+use bruit_filters::owners::{OwnerTable, OwnerTableWithoutParts};
 use bruit_filters::ring::{CountsRing, MembershipRing, StagedRing};
 use bruit_filters::snapshot::{RestoreError as FilterError, Snapshot};
 
@@ -15,8 +15,10 @@ use super::Engine;
 use crate::accounts::Accounts;
 use crate::budget::Plan;
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
+use crate::generations::LIVE_GENERATIONS;
 use crate::quota::Quotas;
 use crate::realm::Realm;
+use crate::shingles::{Shingles, records_within};
 use crate::spam::REINSTATED_MAX;
 use crate::time::Time;
 use crate::trust::{Policy, Trust};
@@ -164,8 +166,9 @@ impl Engine {
         let policy = Policy::decode(&mut reader)?;
         let mut engine = Self::new(realm, plan, policy, now);
         engine.decode_small(&mut reader)?;
-        reader.finish()?;
         engine.restore_large(input)?;
+        engine.restore_shingles(&mut reader, input)?;
+        reader.finish()?;
         Ok(engine)
     }
 
@@ -179,6 +182,7 @@ impl Engine {
         self.accounts.encode(out);
         self.whitelist.encode(out);
         self.replicas.encode(out);
+        self.shingles.encode_records(out);
     }
 
     fn decode_small(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
@@ -193,7 +197,7 @@ impl Engine {
     }
 
     /// The rings and tables of lines, in the order in which they are written.
-    fn large(&mut self) -> [&mut dyn Large; 9] {
+    fn large(&mut self) -> [&mut dyn Large; 10] {
         let (table, good) = self.replicas.arrays();
         let [first_good, first_seen, second_good, second_seen] = good;
         [
@@ -206,6 +210,7 @@ impl Engine {
             first_seen,
             second_good,
             second_seen,
+            self.shingles.table_mut(),
         ]
     }
 
@@ -219,6 +224,16 @@ impl Engine {
         for filter in good {
             restore_one(filter, "filter of good mail", |filter| filter.bits() / 8, input)?;
         }
+        Ok(())
+    }
+
+    /// The records of shingles come with the small state, and are checked against the table.
+    fn restore_shingles(&mut self, reader: &mut Reader<'_>, input: &mut dyn Read) -> Result<(), RestoreError> {
+        restore_one(self.shingles.table_mut(), "table of shingles", OwnerTableWithoutParts::bytes, input)?;
+        let key = self.realm.key().clone();
+        let table = std::mem::replace(self.shingles.table_mut(), OwnerTableWithoutParts::without_parts(0));
+        let records = records_within(self.plan.shingle_bytes);
+        self.shingles = Shingles::decode_records(key, records, LIVE_GENERATIONS, table, reader)?;
         Ok(())
     }
 }

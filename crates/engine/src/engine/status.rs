@@ -5,6 +5,7 @@ use bruit_filters::ring::{CountsRing, MembershipRing, NotLive, StagedRing};
 use super::Engine;
 use crate::budget::{CLAIM_COUNT_RATE, COUNT_RATE, REVOKED_RATE, SPAM_RATE};
 use crate::generations::LIVE_GENERATIONS;
+use crate::shingles::records_within;
 
 /// Something is nearly full from this share of what it should hold on.
 pub const NEARLY_FULL: f64 = 0.9;
@@ -111,6 +112,12 @@ impl Engine {
         vec![
             TableStatus { name: "nursery", bytes: self.trust.bytes(), used: known, capacity: known_max },
             TableStatus { name: "texts", bytes: self.replicas.memory(), used: texts, capacity: texts_max },
+            TableStatus {
+                name: "texts with shingles",
+                bytes: self.shingles.bytes(),
+                used: self.shingles.len() as u64,
+                capacity: records_within(self.plan.shingle_bytes),
+            },
             TableStatus {
                 name: "accounts",
                 bytes: lists,

@@ -41,7 +41,7 @@ fn is_known(shingles: &Shingles, number: u64) -> (bool, bool) {
 
 /// How many slots of the table are in use.
 fn slots(shingles: &Shingles) -> u64 {
-    let slots = shingles.table().capacity() as f64 / bruit_filters::sizing::OWNER_LOAD;
+    let slots = shingles.table().capacity() as f64 / OWNER_LOAD;
     (shingles.table().load() * slots).round() as u64
 }
 
@@ -51,7 +51,7 @@ fn encoded(shingles: &Shingles) -> Vec<u8> {
     bytes
 }
 
-fn decoded(bytes: &[u8], table: &OwnerTable) -> Result<Shingles, Malformed> {
+fn decoded(bytes: &[u8], table: &OwnerTableWithoutParts) -> Result<Shingles, Malformed> {
     let mut reader = Reader::new(bytes);
     let shingles = Shingles::decode_records(KEY, 1_024, 8, table.clone(), &mut reader)?;
     reader.finish().map(|()| shingles)

@@ -40,5 +40,5 @@ mod votes;
 pub use feature::{Feature, PARTS, Part};
 pub(crate) use line::SLOTS;
 pub use numbering::{OWNERS_LIVE_MAX, OWNERS_WITHOUT_PARTS_LIVE_MAX, Owner};
-pub use table::{Added, OWNERS_PER_FEATURE_MAX, OwnerTable};
+pub use table::{Added, OWNERS_PER_FEATURE_MAX, OwnerTable, OwnerTableWithoutParts};
 pub use votes::Votes;

@@ -105,7 +105,10 @@ impl OwnerTable {
     }
 }
 
-impl OwnerTable<WIDE_TAG_BITS> {
+/// A table that does not know parts, and tells more owners apart instead; see [`OwnerTable::without_parts`].
+pub type OwnerTableWithoutParts = OwnerTable<WIDE_TAG_BITS>;
+
+impl OwnerTableWithoutParts {
     /// An empty table in at most `bytes` bytes, but never less than two lines, that does not know parts and tells
     /// [`OWNERS_WITHOUT_PARTS_LIVE_MAX`](super::OWNERS_WITHOUT_PARTS_LIVE_MAX) owners apart instead. Whatever part a
     /// feature says it is of, it is stored and votes as one of the first.
