@@ -53,13 +53,17 @@ fn an_entry_pushed_out_of_a_share_passes_to_others_who_voted_on_it() {
 }
 
 #[test]
-fn an_entry_of_a_stranger_is_charged_to_the_first_who_is_none() {
+fn an_entry_is_charged_to_the_first_of_the_best_class() {
     let mut site = Site::new(Policy { group_share: 0.02, ..Policy::default() });
     site.report(stranger(1), 1);
+    let charged = |site: &Site| [1, 2, 3, 4].map(|id| site.trust.nursery.groups.charged(id));
+    assert_eq!(charged(&site), [1, 0, 0, 0]);
     site.report(account(2), 1);
-    site.report(stranger(1), 2);
-    assert_eq!([1, 2].map(|number| site.known(number)), [true; 2]);
-    assert_eq!([1, 2].map(|id| site.trust.nursery.groups.charged(id)), [1, 1]);
+    assert_eq!(charged(&site), [0, 1, 0, 0]);
+    site.report(account(3), 1);
+    assert_eq!(charged(&site), [0, 1, 0, 0]);
+    site.report(own(4), 1);
+    assert_eq!(charged(&site), [0, 0, 0, 1]);
 }
 
 #[test]
