@@ -69,3 +69,35 @@ fn revoke(policy: &Policy, heard: &Heard) -> Change {
 const fn own_reporters_hold(policy: &Policy, evidence: &Evidence) -> bool {
     evidence.own_reports >= policy.own_reports_needed && evidence.own_revokes == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Evidence that is just enough to list again what three anchors revoked that weigh next to nothing.
+    fn enough() -> Evidence {
+        Evidence { spam: 10.0, groups: 5, anchored_reports: 5, anchored_revokes: 3, ..Evidence::default() }
+    }
+
+    #[test]
+    fn listing_again_needs_the_margin_the_groups_and_two_more_anchors() {
+        let again = |change: fn(&mut Evidence)| {
+            let mut evidence = enough();
+            change(&mut evidence);
+            list_again(&Policy::default(), &evidence)
+        };
+        assert_eq!(again(|_| {}), Change::List(By::Evidence));
+        assert_eq!(again(|evidence| evidence.spam = 9.99), Change::Nothing);
+        assert_eq!(again(|evidence| evidence.groups = 2), Change::Nothing);
+        assert_eq!(again(|evidence| evidence.anchored_reports = 4), Change::Nothing);
+    }
+
+    #[test]
+    fn own_reporters_must_outnumber_own_revokers_to_list_again() {
+        let again = |own_reports, own_revokes| {
+            list_again(&Policy::default(), &Evidence { own_reports, own_revokes, ..Evidence::default() })
+        };
+        assert_eq!([again(1, 0), again(2, 2)], [Change::Nothing; 2]);
+        assert_eq!([again(2, 0), again(3, 2)], [Change::List(By::Own); 2]);
+    }
+}

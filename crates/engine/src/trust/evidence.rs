@@ -280,6 +280,15 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_may_ask_for_more_anchors() {
+        let policy = Policy { block_anchors: 2, ..Policy::default() };
+        let mut votes = vec![report(1, Pinned, 2.5), report(2, Account, 2.5), report(3, Account, 2.5)];
+        assert_eq!(Evidence::of(&policy, &mut votes.clone()).level, Level::Suspect);
+        votes[1].standing = Own;
+        assert_eq!(Evidence::of(&policy, &mut votes).level, Level::Block);
+    }
+
+    #[test]
     fn an_anchored_revoke_prevents_a_listing_unless_a_trap_reports() {
         let mut votes = (0..6).map(|id| report(id, Pinned, 2.5)).collect::<Vec<_>>();
         votes.push(revoke(9, Pinned, 2.5));

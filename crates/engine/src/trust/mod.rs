@@ -333,7 +333,7 @@ impl Trust {
     }
 
     /// Settles the claims that are due and lets old ones go, at most `entries_max` signatures; says how many those were. When it
-    /// is that many, there may be more.
+    /// is that many, there may be more. It changes the state: whoever replays claims must settle at the same points.
     pub fn settle(&mut self, now: Time, entries_max: usize) -> usize {
         (0..entries_max).take_while(|_| self.settle_next(now) || self.forget_next(now)).count()
     }

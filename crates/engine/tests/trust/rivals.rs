@@ -49,14 +49,14 @@ impl FlatItem {
     }
 
     fn add_up(&mut self) {
-        let mut voices = HashMap::new();
-        for &(_, group, weight, claim, _) in &self.votes {
-            let voice = voices.entry((group, claim == Claim::Report)).or_insert(0.0_f64);
-            *voice = voice.max(weight);
-        }
-        let side = |reports: bool| voices.iter().filter(move |((_, is), weight)| *is == reports && **weight > 0.0);
-        self.score = side(true).map(|(_, weight)| weight).sum::<f64>() - 2.0 * side(false).map(|(_, w)| w).sum::<f64>();
-        self.groups = side(true).count();
+        let mut voices = self.votes.iter().map(|vote| (vote.3, vote.1, vote.2)).collect::<Vec<_>>();
+        // The heaviest voice of a group comes first and stays.
+        voices.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(b.2.total_cmp(&a.2)));
+        voices.dedup_by_key(|voice| (voice.0, voice.1));
+        let side = |claim| voices.iter().filter(move |voice| voice.0 == claim && voice.2 > 0.0);
+        let sum = |claim| side(claim).map(|voice| voice.2).sum::<f64>();
+        self.score = sum(Claim::Report) - 2.0 * sum(Claim::Revoke);
+        self.groups = side(Claim::Report).count();
     }
 }
 
@@ -79,10 +79,13 @@ impl Flat {
             self.due.push_back((now, item));
         }
         let early = !known.is_listed();
+        let is_first_of_group = !known.votes.iter().any(|vote| vote.1 == reporter.group);
         known.votes.retain(|vote| vote.0 != reporter.id);
         known.votes.push((reporter.id, reporter.group, weight, claim, early));
-        // What weighs nothing changes nothing.
-        if weight > 0.0 {
+        if is_first_of_group {
+            known.score += if claim == Claim::Report { weight } else { -2.0 * weight };
+            known.groups += usize::from(claim == Claim::Report && weight > 0.0);
+        } else {
             known.add_up();
         }
     }

@@ -1,1 +1,0 @@
-//! The rules as a whole, through the facade.

@@ -1,0 +1,243 @@
+//! The scheme against a model of it without bounds, tables or shortcuts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::rngs::ChaCha8Rng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use super::*;
+use crate::trust::precision::{Decay, WEIGHT_PARTS, millionths, precision, weight};
+
+/// A claim as the model keeps it.
+#[derive(Clone, Copy)]
+struct Said {
+    who: Reporter,
+    claim: Claim,
+    weight: f64,
+    early: bool,
+    /// Since the books last changed against it.
+    counts: bool,
+}
+
+impl Said {
+    fn is_anchored(&self) -> bool {
+        self.who.standing.is_anchor() && self.weight > 0.0
+    }
+}
+
+#[derive(Default)]
+struct Signature {
+    first: u64,
+    said: Vec<Said>,
+    promoted: bool,
+    settled: bool,
+}
+
+#[derive(Default)]
+struct Model {
+    policy: Policy,
+    signatures: BTreeMap<u64, Signature>,
+    /// Good and bad in millionths, credits of the day, the day.
+    reporters: BTreeMap<u64, (u32, u32, u32, u64)>,
+}
+
+/// What is true of the claims that count.
+struct Sums {
+    spam: f64,
+    ham: f64,
+    /// The score for listing.
+    listing: f64,
+    groups: usize,
+    reporting: usize,
+    revoking: usize,
+    own: [usize; 2],
+    trap: bool,
+}
+
+impl Model {
+    fn weigh(&self, now: Time, who: &Reporter) -> f64 {
+        let prior = if who.standing.is_anchor() { (60.0, 1.0) } else { (1.0, 1.0) };
+        let (good, bad, ..) = self.aged(now, who.id);
+        let (good, bad) = if who.standing == Standing::Trap { (0, 0) } else { (good, bad) };
+        let stranger = who.standing == Standing::Stranger;
+        if stranger { 0.0 } else { f64::from(weight(precision(good, bad, prior), 2.5)) / WEIGHT_PARTS }
+    }
+
+    fn aged(&self, now: Time, id: u64) -> (u32, u32, u32, u64) {
+        let (good, bad, credited, day) = self.reporters.get(&id).copied().unwrap_or_else(|| (0, 0, 0, now.day()));
+        let days = now.day() - day;
+        let credited = if days > 0 { 0 } else { credited };
+        (Decay::new(30).after(good, days), Decay::new(7).after(bad, days), credited, now.day())
+    }
+
+    fn sums(&self, number: u64) -> Sums {
+        let said = self.signatures[&number].said.iter().filter(|said| said.counts).collect::<Vec<_>>();
+        let side = |claim| {
+            let groups =
+                said.iter().filter(|said| said.claim == claim).map(|said| said.who.group).collect::<BTreeSet<_>>();
+            let (mut anchored, mut others, mut anchors, mut weighing) = (0.0, 0.0, 0, 0);
+            for group in groups {
+                let voices = said.iter().filter(|said| said.claim == claim && said.who.group == group);
+                let heaviest = voices.clone().map(|said| said.weight).fold(0.0, f64::max);
+                let is_anchored = voices.clone().any(|said| said.is_anchored());
+                *(if is_anchored { &mut anchored } else { &mut others }) += heaviest;
+                anchors += usize::from(is_anchored);
+                weighing += usize::from(heaviest > 0.0);
+            }
+            (anchored, others, anchors, weighing)
+        };
+        let (reports, revokes) = (side(Claim::Report), side(Claim::Revoke));
+        let spam = reports.0 + f64::min(reports.1, 5.0);
+        let ham = 2.0 * revokes.0 + f64::min(2.0 * revokes.1, 2.0);
+        let own = |claim| said.iter().filter(|said| said.who.standing == Standing::Own && said.claim == claim).count();
+        Sums {
+            spam,
+            ham,
+            listing: if reports.2 >= 2 { spam - 2.0 * revokes.0 } else { spam - ham },
+            groups: reports.3,
+            reporting: reports.2,
+            revoking: revokes.2,
+            own: [own(Claim::Report), own(Claim::Revoke)],
+            trap: said.iter().any(|said| said.who.standing == Standing::Trap && said.claim == Claim::Report),
+        }
+    }
+
+    fn claim(&mut self, now: Time, who: Reporter, number: u64, claim: Claim, book: Listing) -> Change {
+        let weight = self.weigh(now, &who);
+        self.signatures.entry(number).or_insert_with(|| Signature { first: now.0, ..Signature::default() });
+        let before = self.sums(number);
+        let signature = self.signatures.get_mut(&number).unwrap();
+        let early = match claim {
+            Claim::Report => !book.listed && !signature.promoted,
+            Claim::Revoke => !book.revoked && before.revoking == 0,
+        };
+        let repeats = signature.said.iter().any(|said| said.who.id == who.id && said.claim == claim && said.counts);
+        if who.standing != Standing::Stranger && !repeats {
+            signature.said.retain(|said| said.who.id != who.id);
+            signature.said.push(Said { who, claim, weight, early, counts: true });
+        }
+        let promoted = signature.promoted;
+        let after = self.sums(number);
+        let change = change(&before, &after, &Said { who, claim, weight, early, counts: true }, book, promoted);
+        let signature = self.signatures.get_mut(&number).unwrap();
+        let (is_listed, overruled) = match change {
+            Change::Nothing => return change,
+            Change::List(_) => (true, book.revoked.then_some(Claim::Revoke)),
+            Change::Revoke => (false, Some(Claim::Report)),
+        };
+        signature.promoted = is_listed;
+        signature.said.iter_mut().for_each(|said| said.counts &= Some(said.claim) != overruled);
+        change
+    }
+
+    fn settle(&mut self, now: Time) {
+        let due = |signature: &&mut Signature| !signature.settled && now.0 - signature.first >= 48 * Time::HOUR;
+        let mut settled = self.signatures.values_mut().filter(due).map(|signature| {
+            signature.settled = true;
+            signature.said.clone()
+        });
+        let settled = settled.by_ref().collect::<Vec<_>>();
+        for said in settled.iter().flat_map(|all| all.iter().map(move |one| (all, one))) {
+            self.settle_one(now, said.0, said.1);
+        }
+        self.signatures.retain(|_, signature| now.0 - signature.first < 14 * Time::DAY);
+    }
+
+    fn settle_one(&mut self, now: Time, all: &[Said], one: &Said) {
+        if one.who.standing == Standing::Trap {
+            return;
+        }
+        let others = all.iter().filter(|said| said.who.group != one.who.group);
+        let anchors = |claim| {
+            let says = others.clone().filter(|said| said.claim == claim && said.is_anchored());
+            says.map(|said| said.who.group).collect::<BTreeSet<_>>().len()
+        };
+        let trap = others.clone().any(|said| said.who.standing == Standing::Trap && said.claim == Claim::Report);
+        let (spam, ham) = (anchors(Claim::Report), anchors(Claim::Revoke));
+        let is_spam = if trap { Some(true) } else { (spam != ham).then_some(spam > ham) };
+        let (mut good, mut bad, mut credited, day) = self.aged(now, one.who.id);
+        match is_spam.map(|is_spam| is_spam == (one.claim == Claim::Report)) {
+            Some(true) => {
+                let earned = millionths(if one.early { 1.0 } else { 0.1 }).min(5_000_000 - credited);
+                (good, credited) = (good + earned, credited + earned);
+            }
+            Some(false) => bad += 10_000_000,
+            None => bad += 50_000,
+        }
+        self.reporters.insert(one.who.id, (good, bad, credited, day));
+    }
+}
+
+fn is_block(sums: &Sums) -> bool {
+    sums.listing >= 6.0 && sums.groups >= 3 && sums.reporting >= 1 && (sums.revoking == 0 || sums.trap)
+}
+
+fn change(before: &Sums, after: &Sums, said: &Said, book: Listing, promoted: bool) -> Change {
+    let is_listed = book.listed && !book.revoked;
+    let own_hold = after.own[0] >= 1 && after.own[1] == 0;
+    if said.claim == Claim::Report && !is_listed {
+        let (own, evidence) = if book.revoked {
+            let outweighs = after.listing >= 10.0 && after.groups >= 3 && after.reporting > after.revoking + 1;
+            (after.own[0] >= 2 && after.own[0] > after.own[1], outweighs)
+        } else {
+            (own_hold, is_block(after))
+        };
+        return if own {
+            Change::List(By::Own)
+        } else if evidence {
+            Change::List(By::Evidence)
+        } else {
+            Change::Nothing
+        };
+    }
+    if said.claim == Claim::Revoke && is_listed {
+        let by_anchor = said.is_anchored() && !after.trap;
+        let by_evidence = promoted && is_block(before) && !is_block(after);
+        if said.who.standing == Standing::Own || ((by_anchor || by_evidence) && !own_hold) {
+            return Change::Revoke;
+        }
+    }
+    Change::Nothing
+}
+
+#[test]
+fn the_scheme_does_what_the_model_does() {
+    let mut seen = BTreeMap::new();
+    for seed in 0..60 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut site = Site::with_memory(Policy { group_share: 1.0, own_share: 1.0, ..Policy::default() }, 1 << 22);
+        let mut model = Model::default();
+        assert_eq!(model.policy, Policy::default());
+        for step in 0..600 {
+            let (who, number, claim) = draw(&mut random);
+            let book = site.books.get(&item(number)).copied().unwrap_or_default();
+            let expected = model.claim(site.now, who, number, claim, book);
+            let change = site.claim(who, number, claim).unwrap();
+            assert_eq!(change, expected, "seed {seed}, step {step}: {who:?} {claim:?} of {number}, {book:?}");
+            *seen.entry(format!("{change:?}, revoked {}", book.revoked)).or_insert(0) += 1;
+            let (evidence, sums) = (site.evidence(number), model.sums(number));
+            assert_eq!((evidence.spam, evidence.ham), (sums.spam, sums.ham), "seed {seed}, step {step}");
+            site.wait(random.random_range(0..4 * Time::HOUR));
+            model.settle(site.now);
+        }
+    }
+    // A test that never lists or never revokes proves nothing.
+    assert_eq!(seen.len(), 7, "{seen:?}");
+    assert!(seen.values().all(|&times| times >= 5), "{seen:?}");
+}
+
+/// Few signatures and reporters, so that they meet; mostly accounts, half of them colleagues of someone.
+fn draw(random: &mut ChaCha8Rng) -> (Reporter, u64, Claim) {
+    let id = random.random_range(0..40);
+    let standing = match id {
+        0 => Standing::Trap,
+        1..4 => Standing::Own,
+        4..14 => Standing::Pinned,
+        14..38 => Standing::Account,
+        _ => Standing::Stranger,
+    };
+    let claim = if random.random_bool(0.75) { Claim::Report } else { Claim::Revoke };
+    // Own reporters act at once: rarely, or evidence would never come to matter.
+    let number = if standing == Standing::Own { random.random_range(0..60) } else { random.random_range(0..20) };
+    (Reporter { id, standing, group: if id > 25 { id / 2 } else { id } }, number, claim)
+}
