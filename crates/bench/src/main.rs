@@ -4,6 +4,7 @@
 
 mod counts;
 mod deltas;
+mod engine;
 mod keys;
 mod mail;
 mod membership;
@@ -43,6 +44,7 @@ enum Group {
     Ring,
     Owners,
     Replicas,
+    Engine,
     Signatures,
     Merge,
     Delta,
@@ -51,13 +53,14 @@ enum Group {
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 11] = [
+const GROUPS: [(Group, Bench); 12] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
     (Group::Owners, owners::figures),
     (Group::Signatures, signatures::speed),
     (Group::Replicas, replicas::figures),
+    (Group::Engine, engine::figures),
     (Group::Merge, merge::speed),
     (Group::Space, membership::space),
     (Group::Delta, deltas::size),

@@ -96,6 +96,12 @@ impl SpamBook {
         self.reinstated.remove(fingerprint);
     }
 
+    /// The ring of listed signatures.
+    #[must_use]
+    pub const fn listed(&self) -> &StagedRing {
+        &self.listed
+    }
+
     /// What is known of one signature.
     #[must_use]
     pub fn entry(&self, fingerprint: &Fingerprint) -> Entry {

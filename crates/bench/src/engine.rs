@@ -1,0 +1,231 @@
+//! A clearinghouse of the default budget, filled as a server would fill it: what it holds, what that takes, how fast it
+//! answers, and how long anyone ever waits.
+
+use std::fs;
+use std::io;
+use std::time::Instant;
+
+use bruit_engine::budget::{BUDGET_DEFAULT, Plan};
+use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
+use bruit_engine::generations::LIVE_GENERATIONS;
+use bruit_engine::realm::Realm;
+use bruit_engine::time::Time;
+use bruit_engine::trust::{Policy, Reporter, Standing};
+use bruit_engine::trust::Claim;
+use bruit_engine::verdict::{Kind, Verdict};
+use bruit_engine::{BEHIND_LINES, CheckScratch, Engine, Outcome, TICK_LINES};
+use bruit_filters::FingerprintKey;
+use bruit_filters::ring::{CountsRing, Generations, StagedScratch};
+
+use crate::keys::keys;
+use crate::report::{Figure, Report, Target};
+use crate::timing::compare;
+
+const SPAM_SIGNATURES: u64 = 10_000_000;
+const BULK_SIGNATURES: u64 = 20_000_000;
+/// Signatures of the bulk book have numbers from here on.
+const BULK_FROM: u64 = 1 << 40;
+/// Signatures nobody reported.
+const ABSENT_FROM: u64 = 1 << 50;
+const CHECKS: usize = 500_000;
+/// The start of an epoch of both books.
+const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
+const GIB: usize = 1 << 30;
+
+const OWN: Reporter = Reporter { id: 1, standing: Standing::Own, group: 1 };
+
+pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
+    let before = resident_kib("VmRSS");
+    reset_peak();
+    let mut engine = filled();
+    memory(report, &mut engine, before)?;
+    errors(report, &engine)?;
+    checks(report, &engine)?;
+    space(report, &engine)?;
+    expiry(report)
+}
+
+/// Seven generations of both books, with as many signatures in each.
+fn filled() -> Engine {
+    let plan = Plan::for_budget(BUDGET_DEFAULT).expect("the default");
+    let key = FingerprintKey::new([5; 16]);
+    let realm = Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, plan.sizes).expect("usual epochs");
+    let mut engine = Engine::new(realm, plan, Policy::default(), START);
+    let days = LIVE_GENERATIONS * Realm::SPAM_EPOCH_SECONDS / Time::DAY;
+    for day in 0..days {
+        let now = Time(START.0 + day * Time::DAY);
+        tick(&mut engine, now);
+        let part = |all: u64, parts: u64, at: u64| all * at / parts..all * (at + 1) / parts;
+        report_all(&mut engine, now, part(SPAM_SIGNATURES, days, day));
+        // The last seven days are what the bulk book will hold.
+        if let Some(at) = day.checked_sub(days - LIVE_GENERATIONS) {
+            count_all(&mut engine, now, part(BULK_SIGNATURES, LIVE_GENERATIONS, at));
+        }
+    }
+    engine
+}
+
+fn tick(engine: &mut Engine, now: Time) {
+    while engine.apply(&Event::Tick { now, lines: BEHIND_LINES }) != (Outcome::Ticked { arrived: true }) {}
+}
+
+fn report_all(engine: &mut Engine, now: Time, numbers: std::ops::Range<u64>) {
+    for start in numbers.clone().step_by(FINGERPRINTS_MAX) {
+        let count = (numbers.end - start).min(FINGERPRINTS_MAX as u64) as usize;
+        let by = By { now, reporter: OWN };
+        let event = Event::Claim { by, claim: Claim::Report, flag: 0, fingerprints: keys(start, count) };
+        assert!(matches!(engine.apply(&event), Outcome::Claimed { refused: 0, .. }), "within every quota");
+    }
+}
+
+fn count_all(engine: &mut Engine, now: Time, numbers: std::ops::Range<u64>) {
+    for start in numbers.clone().step_by(FINGERPRINTS_MAX) {
+        let count = (numbers.end - start).min(FINGERPRINTS_MAX as u64) as usize;
+        // Two groups, as each may fill half of a generation.
+        let reporter = Reporter { group: 1 + start / 64 % 3, ..OWN };
+        let event =
+            Event::Bulk { by: By { now, reporter }, targets: 1, fingerprints: keys(BULK_FROM + start, count) };
+        assert!(matches!(engine.apply(&event), Outcome::Counted(_)), "within every quota");
+    }
+}
+
+/// Peak memory, when filled and while a snapshot is written.
+fn memory(report: &mut Report, engine: &mut Engine, before: u64) -> io::Result<()> {
+    let budget = BUDGET_DEFAULT as f64;
+    let share = |peak: u64| (peak - before) as f64 * 1024.0 / budget;
+    let note = format!("{SPAM_SIGNATURES} listed and {BULK_SIGNATURES} counted signatures, {} MiB", BUDGET_DEFAULT >> 20);
+    report.add(Figure::new("peak memory / budget, filled", share(resident_kib("VmHWM")), Target::AtMost(1.05), note))?;
+    let (longest, bytes) = snapshot_beside_events(engine);
+    let note = "with an event after every 64 KiB of it";
+    report.add(Figure::new("peak memory / budget, with a snapshot", share(resident_kib("VmHWM")), Target::None, note))?;
+    let note = format!("{:.0} MB, in steps of 256 KiB", bytes as f64 / 1e6);
+    report.add(Figure::new("longest step of a snapshot, ms", longest, Target::AtMost(10.0), note))
+}
+
+/// Writes a snapshot to nowhere; the longest time that the engine was not free for checks, in ms, and the bytes.
+fn snapshot_beside_events(engine: &mut Engine) -> (f64, usize) {
+    let (mut longest, mut bytes, mut events) = (0.0_f64, 0, 0);
+    let mut out = Vec::new();
+    let start = Instant::now();
+    engine.begin_snapshot(&mut out);
+    longest = longest.max(start.elapsed().as_secs_f64() * 1e3);
+    loop {
+        bytes += out.len();
+        out.clear();
+        let start = Instant::now();
+        let complete = engine.continue_snapshot(256 << 10, &mut out);
+        longest = longest.max(start.elapsed().as_secs_f64() * 1e3);
+        if complete {
+            return (longest, bytes + out.len());
+        }
+        let now = engine.now();
+        report_all(engine, now, events..events + 4);
+        events += 4;
+    }
+}
+
+/// Errors of a full clearinghouse.
+fn errors(report: &mut Report, engine: &Engine) -> io::Result<()> {
+    let rounds = 20_u64;
+    let mut found = 0;
+    let mut verdicts = vec![Verdict::default(); 1_000_000];
+    let mut scratch = CheckScratch::default();
+    for round in 0..rounds {
+        let absent = keys(ABSENT_FROM + round * 1_000_000, 1_000_000);
+        engine.check_batch(&absent, 0, &mut verdicts, &mut scratch);
+        found += verdicts.iter().filter(|verdict| verdict.kind == Kind::Spam).count();
+    }
+    let rate = found as f64 / (rounds * 1_000_000) as f64;
+    let note = format!("{found} of {} million, x 1e6", rounds);
+    report.add(Figure::new("false positives over the window, in millionths", rate * 1e6, Target::AtMost(1.0), note))?;
+    let listed = keys(0, CHECKS);
+    engine.check_batch(&listed, 0, &mut verdicts[..CHECKS], &mut scratch);
+    let kept = verdicts[..CHECKS].iter().filter(|verdict| verdict.kind == Kind::Spam).count();
+    let note = "of the oldest generation, each with one report";
+    report.add(Figure::new("listed signatures found", kept as f64 / CHECKS as f64, Target::AtLeast(1.0), note))?;
+    let over: u32 = verdicts[..CHECKS].iter().map(|verdict| verdict.counts.reports - 1).sum();
+    report.add(Figure::new("mean over-count of claims", f64::from(over) / CHECKS as f64, Target::None, ""))?;
+    let mut totals = vec![0; CHECKS];
+    engine.bulk_totals(&keys(BULK_FROM, CHECKS), &mut totals);
+    let over: u32 = totals.iter().map(|total| total - 1).sum();
+    report.add(Figure::new("mean over-count of recipients", f64::from(over) / CHECKS as f64, Target::None, ""))
+}
+
+/// Checks through the engine beside checks of its spam ring alone.
+fn checks(report: &mut Report, engine: &Engine) -> io::Result<()> {
+    let absent = keys(ABSENT_FROM, CHECKS);
+    let mut found = vec![Generations::default(); CHECKS];
+    let mut verdicts = vec![Verdict::default(); CHECKS];
+    let (mut staged, mut scratch) = (StagedScratch::default(), CheckScratch::default());
+    let pair = compare(
+        CHECKS,
+        || {
+            for (keys, found) in absent.chunks(64).zip(found.chunks_mut(64)) {
+                engine.spam().listed().check_batch(keys, found, &mut staged);
+            }
+        },
+        || {
+            for (keys, verdicts) in absent.chunks(64).zip(verdicts.chunks_mut(64)) {
+                engine.check_batch(keys, 0, verdicts, &mut scratch);
+            }
+        },
+    );
+    let note = format!("batches of 64, {:.1} ns beside {:.1} ns", pair.subject_ns, pair.reference_ns);
+    report.add(Figure::new("checks through the engine / through the filter", pair.ratio, Target::AtLeast(0.7), note))
+}
+
+/// Bytes for each signature that the books hold.
+fn space(report: &mut Report, engine: &Engine) -> io::Result<()> {
+    let status = engine.status();
+    let bytes = |name: &str| status.rings.iter().find(|ring| ring.name == name).map_or(0.0, |ring| ring.bytes as f64);
+    let spam = (bytes("listed signatures") + bytes("counts of claims")) / SPAM_SIGNATURES as f64;
+    let note = format!("{:.2} listed, {:.2} counts of claims", bytes("listed signatures") / 1e7, spam - bytes("listed signatures") / 1e7);
+    report.add(Figure::new("bytes per signature, spam book", spam, Target::AtMost(8.0), note))?;
+    let bulk = bytes("counts of recipients") / BULK_SIGNATURES as f64;
+    report.add(Figure::new("bytes per signature, bulk book", bulk, Target::AtMost(6.0), ""))?;
+    let warnings = status.warnings();
+    let rates = status.rings.iter().map(|ring| format!("{} {:.0} %", ring.name, ring.fill() * 100.0));
+    let note = rates.collect::<Vec<_>>().join(", ");
+    report.add(Figure::new("rings that warn", warnings.len() as f64, Target::None, note))
+}
+
+/// The longest tick while a ring of 1 GiB changes generations.
+fn expiry(report: &mut Report) -> io::Result<()> {
+    let mut ring = CountsRing::new(GIB / 64, bruit_filters::KeyId(1), 0);
+    // Untouched pages would be cleared faster than they are.
+    for start in (0..16).map(|part| part << 30) {
+        ring.insert_batch(&keys(start, 1 << 20));
+    }
+    let step = |ring: &mut CountsRing, lines: u32| {
+        let start = Instant::now();
+        let is_clear = ring.expire(lines as usize);
+        (start.elapsed().as_secs_f64() * 1e3, is_clear)
+    };
+    for (name, lines) in [("of every second", TICK_LINES), ("when behind", BEHIND_LINES)] {
+        let mut longest = 0.0_f64;
+        loop {
+            let (ms, is_clear) = step(&mut ring, lines);
+            longest = longest.max(ms);
+            if is_clear {
+                break;
+            }
+        }
+        ring.advance();
+        let note = format!("a ring of 1 GiB, {lines} lines at a time");
+        report.add(Figure::new(format!("longest tick {name}, ms"), longest, Target::AtMost(10.0), note))?;
+    }
+    Ok(())
+}
+
+/// A figure of the process, in KiB.
+fn resident_kib(name: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with(name));
+    line.and_then(|line| line.split_whitespace().nth(1)).and_then(|kib| kib.parse().ok()).unwrap_or(0)
+}
+
+/// The peak is counted from now on.
+fn reset_peak() {
+    // Where that is not allowed the peak of earlier benches counts too, which the figure would show.
+    let _ = fs::write("/proc/self/clear_refs", "5");
+}
