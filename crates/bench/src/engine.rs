@@ -10,8 +10,8 @@ use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
 use bruit_engine::generations::LIVE_GENERATIONS;
 use bruit_engine::realm::Realm;
 use bruit_engine::time::Time;
-use bruit_engine::trust::{Policy, Reporter, Standing};
 use bruit_engine::trust::Claim;
+use bruit_engine::trust::{Policy, Reporter, Standing};
 use bruit_engine::verdict::{Kind, Verdict};
 use bruit_engine::{BEHIND_LINES, CheckScratch, Engine, Outcome, TICK_LINES};
 use bruit_filters::FingerprintKey;
@@ -49,7 +49,8 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
 fn filled() -> Engine {
     let plan = Plan::for_budget(BUDGET_DEFAULT).expect("the default");
     let key = FingerprintKey::new([5; 16]);
-    let realm = Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, plan.sizes).expect("usual epochs");
+    let realm =
+        Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, plan.sizes).expect("usual epochs");
     let mut engine = Engine::new(realm, plan, Policy::default(), START);
     let days = LIVE_GENERATIONS * Realm::SPAM_EPOCH_SECONDS / Time::DAY;
     for day in 0..days {
@@ -83,8 +84,7 @@ fn count_all(engine: &mut Engine, now: Time, numbers: std::ops::Range<u64>) {
         let count = (numbers.end - start).min(FINGERPRINTS_MAX as u64) as usize;
         // Two groups, as each may fill half of a generation.
         let reporter = Reporter { group: 1 + start / 64 % 3, ..OWN };
-        let event =
-            Event::Bulk { by: By { now, reporter }, targets: 1, fingerprints: keys(BULK_FROM + start, count) };
+        let event = Event::Bulk { by: By { now, reporter }, targets: 1, fingerprints: keys(BULK_FROM + start, count) };
         assert!(matches!(engine.apply(&event), Outcome::Counted(_)), "within every quota");
     }
 }
@@ -93,11 +93,22 @@ fn count_all(engine: &mut Engine, now: Time, numbers: std::ops::Range<u64>) {
 fn memory(report: &mut Report, engine: &mut Engine, before: u64) -> io::Result<()> {
     let budget = BUDGET_DEFAULT as f64;
     let share = |peak: u64| (peak - before) as f64 * 1024.0 / budget;
-    let note = format!("{SPAM_SIGNATURES} listed and {BULK_SIGNATURES} counted signatures, {} MiB", BUDGET_DEFAULT >> 20);
-    report.add(Figure::new("peak memory / budget, filled", share(resident_kib("VmHWM")), Target::AtMost(1.05), note))?;
+    let note =
+        format!("{SPAM_SIGNATURES} listed and {BULK_SIGNATURES} counted signatures, {} MiB", BUDGET_DEFAULT >> 20);
+    report.add(Figure::new(
+        "peak memory / budget, filled",
+        share(resident_kib("VmHWM")),
+        Target::AtMost(1.05),
+        note,
+    ))?;
     let (longest, bytes) = snapshot_beside_events(engine);
     let note = "with an event after every 64 KiB of it";
-    report.add(Figure::new("peak memory / budget, with a snapshot", share(resident_kib("VmHWM")), Target::None, note))?;
+    report.add(Figure::new(
+        "peak memory / budget, with a snapshot",
+        share(resident_kib("VmHWM")),
+        Target::None,
+        note,
+    ))?;
     let note = format!("{:.0} MB, in steps of 256 KiB", bytes as f64 / 1e6);
     report.add(Figure::new("longest step of a snapshot, ms", longest, Target::AtMost(10.0), note))
 }
@@ -179,7 +190,11 @@ fn space(report: &mut Report, engine: &Engine) -> io::Result<()> {
     let status = engine.status();
     let bytes = |name: &str| status.rings.iter().find(|ring| ring.name == name).map_or(0.0, |ring| ring.bytes as f64);
     let spam = (bytes("listed signatures") + bytes("counts of claims")) / SPAM_SIGNATURES as f64;
-    let note = format!("{:.2} listed, {:.2} counts of claims", bytes("listed signatures") / 1e7, spam - bytes("listed signatures") / 1e7);
+    let note = format!(
+        "{:.2} listed, {:.2} counts of claims",
+        bytes("listed signatures") / 1e7,
+        spam - bytes("listed signatures") / 1e7
+    );
     report.add(Figure::new("bytes per signature, spam book", spam, Target::AtMost(8.0), note))?;
     let bulk = bytes("counts of recipients") / BULK_SIGNATURES as f64;
     report.add(Figure::new("bytes per signature, bulk book", bulk, Target::AtMost(6.0), ""))?;

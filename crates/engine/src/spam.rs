@@ -4,6 +4,9 @@
 //! decided by generations: a revocation outweighs every listing of its own generation and of older ones. As long as it is
 //! live nothing is listed again (see [`crate::trust`]), so a revocation never expires before what it revokes.
 //!
+//! Most signatures are reported once in a generation, by the report that lists them. So a listing stands for one report, and
+//! the ring of claims counts only those beyond it; it can be that much smaller.
+//!
 //! The one exception is a revocation that proved wrong. A listing of the same generation could not outweigh it, so the
 //! signature is held in a small exact set until the next generation begins, and listed there.
 
@@ -112,7 +115,7 @@ impl SpamBook {
         }
     }
 
-    /// Counts claims.
+    /// Counts a claim, but for a report that is counted as the listing it made.
     pub(crate) fn count(&mut self, claim: Claim, flag: u8, fingerprint: &Fingerprint) {
         self.claims.insert(&claim_key(claim, flag, fingerprint));
     }
@@ -121,14 +124,18 @@ impl SpamBook {
     #[must_use]
     pub fn counts(&self, flag: u8, fingerprint: &Fingerprint) -> ClaimCounts {
         let count = |claim| self.claims.count(&claim_key(claim, flag, fingerprint));
-        ClaimCounts { reports: count(Claim::Report), revocations: count(Claim::Revoke) }
+        let listings = if flag == 0 { self.listed.check(fingerprint).ages().count() as u32 } else { 0 };
+        ClaimCounts { reports: count(Claim::Report).saturating_add(listings), revocations: count(Claim::Revoke) }
     }
 
     /// The claims counted in the generation of a live epoch; none in another.
     #[must_use]
     pub fn counts_in(&self, epoch: u64, flag: u8, fingerprint: &Fingerprint) -> ClaimCounts {
         let count = |claim| self.claims.count_in(&claim_key(claim, flag, fingerprint), epoch).unwrap_or(0);
-        ClaimCounts { reports: count(Claim::Report), revocations: count(Claim::Revoke) }
+        let age = self.epoch().checked_sub(epoch).and_then(|age| u32::try_from(age).ok());
+        let is_listed = age.is_some_and(|age| self.listed.check(fingerprint).contains(age));
+        let listings = u32::from(flag == 0 && is_listed);
+        ClaimCounts { reports: count(Claim::Report).saturating_add(listings), revocations: count(Claim::Revoke) }
     }
 
     /// Moves towards `epoch`, clearing at most `lines` lines of each ring; returns whether it is reached.

@@ -86,18 +86,25 @@ impl Engine {
         let entry = self.spam.entry(fingerprint);
         let listing = Listing { listed: entry.is_spam(), revoked: entry.is_revoked() };
         let change = self.trust.claim(self.now, &by.reporter, *fingerprint, claim, listing)?;
-        if self.trust.weighs(self.now, &by.reporter) {
+        let change = self.write_down(change, listing, by, fingerprint);
+        let is_counted_by_listing = flag == 0 && matches!(change, Change::List(_)) && !entry.listed.contains(0);
+        if self.trust.weighs(self.now, &by.reporter) && !is_counted_by_listing {
             self.spam.count(claim, flag, fingerprint);
         }
+        Ok(change)
+    }
+
+    /// Changes the spam book as `trust` says; returns what could be done.
+    fn write_down(&mut self, change: Change, listing: Listing, by: &By, fingerprint: &Fingerprint) -> Change {
         match change {
-            Change::List(_) if !self.spam.list(fingerprint) => return Ok(Change::Nothing),
+            Change::List(_) if !self.spam.list(fingerprint) => return Change::Nothing,
             Change::List(_) => {}
             Change::Revoke => self.spam.revoke(fingerprint),
             // A revocation that someone trusted still argues with must not lapse while they do.
             Change::Nothing if listing.revoked && by.reporter.standing.is_anchor() => self.spam.revoke(fingerprint),
             Change::Nothing => {}
         }
-        Ok(change)
+        change
     }
 
     pub(super) fn admit_bulk(&self, by: &By, fingerprints: &[Fingerprint]) -> Result<(), Refusal> {

@@ -1,4 +1,4 @@
-//! A policy in bytes: 30 numbers of 8 bytes each, in the order of the fields. It belongs to the state, as the same events
+//! A policy in bytes: 31 numbers of 8 bytes each, in the order of the fields. It belongs to the state, as the same events
 //! under another policy come to something else.
 
 use super::Policy;
@@ -26,7 +26,7 @@ impl Policy {
     }
 
     /// The fields, in the order in which they are written.
-    fn numbers(&mut self) -> [Number<'_>; 30] {
+    fn numbers(&mut self) -> [Number<'_>; 31] {
         use Number::{Float, Long, Short};
         [
             Float(&mut self.prior.0),
@@ -34,6 +34,7 @@ impl Policy {
             Float(&mut self.anchor_prior.0),
             Float(&mut self.anchor_prior.1),
             Short(&mut self.half_life_days),
+            Short(&mut self.debit_half_life_days),
             Float(&mut self.weight_max),
             Float(&mut self.ham_factor),
             Float(&mut self.unanchored_spam_max),
