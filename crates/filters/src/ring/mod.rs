@@ -13,6 +13,7 @@
 //! | type | a check returns |
 //! |---|---|
 //! | [`MembershipRing`] | the set of generations that hold the key |
+//! | [`StagedRing`] | the same, with fewer bits where false positives must be rare: 43 a key, not 105, at one in a million |
 //! | [`CountsRing`] | the sum of the key's counts over the live generations |
 //!
 //! None reads a clock: an epoch ends when [`advance`](MembershipRing::advance) is called.
@@ -23,7 +24,9 @@ mod lanes;
 pub(crate) mod membership;
 mod records;
 mod snapshot;
+mod staged;
 
 pub use counts::CountsRing;
 pub use lanes::{GENERATIONS, Generations, NotLive};
 pub use membership::MembershipRing;
+pub use staged::{StagedRing, StagedScratch};

@@ -6,6 +6,7 @@ use super::counts::CountsRing;
 use super::lanes::{LANES, Lanes};
 use super::membership::MembershipRing;
 use super::records::{Records, lines_for};
+use super::staged::StagedRing;
 use crate::KeyId;
 use crate::hash::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
 use crate::lines::LINES_MAX;
@@ -39,6 +40,36 @@ impl Snapshot for MembershipRing {
         let allowed = FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX;
         let bits = within_u32("the number of fingerprint bits", bits, allowed)?;
         Ok(Self::read(lines, bits, KeyId(key_id), lanes, input)?)
+    }
+}
+
+impl Snapshot for StagedRing {
+    fn begin_snapshot(&mut self, head: &mut Vec<u8>) {
+        let [first, second] = &mut self.stages;
+        let [epoch, cleared] = first.lanes.fields();
+        put_head(head, Kind::StagedRing, &[first.lines.len() as u64, first.key_id().0, epoch, cleared]);
+        first.lines.begin_snapshot();
+        second.lines.begin_snapshot();
+    }
+
+    fn continue_snapshot(&mut self, lines: usize, out: &mut Vec<u8>) -> bool {
+        continue_all(&mut self.stages.each_mut().map(|stage| &mut stage.lines), lines, out)
+    }
+
+    fn cancel_snapshot(&mut self) {
+        self.stages.iter_mut().for_each(|stage| stage.lines.cancel_snapshot());
+    }
+
+    fn logged_lines(&self) -> usize {
+        self.stages.iter().map(|stage| stage.lines.logged()).sum()
+    }
+
+    fn restore(input: &mut dyn Read, limit_bytes: u64) -> Result<Self, RestoreError> {
+        let [lines, key_id, epoch, cleared] = read_head(input, Kind::StagedRing)?;
+        let lines = lines_within(within("the number of lines", lines, 1..)?, lines, limit_bytes)?;
+        let lanes = Lanes::restore([epoch, cleared], lines)?;
+        let mut stage = || MembershipRing::read(lines, FINGERPRINT_BITS_MAX, KeyId(key_id), lanes, input);
+        Ok(Self { stages: [stage()?, stage()?] })
     }
 }
 

@@ -12,7 +12,7 @@
 //! | the rate of a filter whose keys keep to one 512-bit line | [`one_line_rate`] |
 //! | equations (3) and (4), and their like for the one-line counting layout | [`ln_cell_probability`], [`bulk_rate`], [`counting_line_rate`] |
 //! | how often a refined count is wrong | [`refined_error`], an estimate with its band |
-//! | a ring of eight generations | [`ring_rate`], [`ring_lines_for_rate`] |
+//! | a ring of eight generations | [`ring_rate`], [`ring_lines_for_rate`], and the same for two stages: [`staged_ring_rate`] |
 //! | how often a ring of counts counts what never came | [`counts_ring_rate`], [`counts_ring_lines_for_rate`] |
 //! | a table of owners, and how many of its votes are false | [`owner_table_bytes`], [`false_votes`] |
 //! | the inverse: n and a rate, or n and a memory budget | [`MembershipPlan`], [`CountingPlan`] |
@@ -59,5 +59,5 @@ pub use probability::ln_binomial;
 pub use refined::{Counts, Estimate, Order, intuitive_error, refined_error};
 pub use ring::{
     RING_GENERATIONS, RING_POSITIONS_PER_LINE, RingRate, counts_ring_lines_for_rate, counts_ring_rate,
-    ring_lines_for_rate, ring_rate,
+    ring_lines_for_rate, ring_rate, staged_ring_lines_for_rate, staged_ring_rate,
 };

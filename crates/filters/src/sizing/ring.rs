@@ -19,6 +19,8 @@ pub const RING_POSITIONS_PER_LINE: u32 = 4;
 
 /// Lines of a key.
 pub(crate) const LINES_PER_KEY: u32 = 2;
+/// Lines of a key in both stages of a staged ring.
+pub(crate) const STAGED_LINES_PER_KEY: u32 = 4;
 /// Bits of a word.
 pub(crate) const WORD_BITS: f64 = 64.0;
 /// From so many half-keys on all that is asked for is there: 64 · ln(4 · 10^16) throws leave less than 10^-16.
@@ -54,6 +56,43 @@ pub fn ring_lines_for_rate(keys_per_generation: u64, window_rate: f64) -> Result
     ensure_rate(window_rate)?;
     let enough = |lines| ring_rate(keys_per_generation, lines).window <= window_rate;
     fewest(CELLS_MAX / u64::from(LINE_BITS), enough).ok_or(SizingError::TooLarge)
+}
+
+/// The rates of a [`StagedRing`](crate::ring::StagedRing) with two times `lines_per_stage` lines and
+/// `keys_per_generation` keys in each of `live_generations` generations: eight between the first insertion of an epoch and
+/// the first step of expiry, seven while the oldest is being cleared.
+///
+/// No lines: always yes. No keys: always no.
+#[must_use]
+pub fn staged_ring_rate(keys_per_generation: u64, lines_per_stage: u64, live_generations: u32) -> RingRate {
+    let half_keys = half_keys(keys_per_generation, lines_per_stage);
+    rates(live_generations, |generations| window_rate(&vec![half_keys; generations], STAGED_LINES_PER_KEY))
+}
+
+/// The fewest lines per stage of a [`StagedRing`](crate::ring::StagedRing) for a wanted rate over `live_generations`
+/// generations.
+///
+/// ```
+/// use bruit_filters::sizing::{ring_lines_for_rate, staged_ring_lines_for_rate};
+///
+/// let bits_per_key = |lines: u64| (lines * 512) as f64 / 8e6;
+/// let staged = bits_per_key(2 * staged_ring_lines_for_rate(1_000_000, 8, 1e-6)?);
+/// assert!((staged - 43.0).abs() < 0.5, "{staged}");
+/// assert!(bits_per_key(ring_lines_for_rate(1_000_000, 1e-6)?) > 2.4 * staged);
+/// # Ok::<(), bruit_filters::sizing::SizingError>(())
+/// ```
+///
+/// # Errors
+/// [`SizingError`] for a rate outside (0, 1), no keys, or more than a PiB.
+pub fn staged_ring_lines_for_rate(
+    keys_per_generation: u64,
+    live_generations: u32,
+    window_rate: f64,
+) -> Result<u64, SizingError> {
+    ensure_keys(keys_per_generation)?;
+    ensure_rate(window_rate)?;
+    let enough = |lines| staged_ring_rate(keys_per_generation, lines, live_generations).window <= window_rate;
+    fewest(CELLS_MAX / u64::from(LINE_BITS) / 2, enough).ok_or(SizingError::TooLarge)
 }
 
 /// How often a [`CountsRing`](crate::ring::CountsRing) of `lines` lines reads above 0 for a key that never arrived, with

@@ -21,6 +21,7 @@ pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 pub(crate) enum Kind {
     OneLineFilter = 1,
     MembershipRing = 2,
+    StagedRing = 3,
     CountsRing = 4,
 }
 

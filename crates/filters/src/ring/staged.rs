@@ -1,0 +1,280 @@
+//! A membership ring for rates that leave no room for false positives: two stages that must both say yes.
+//!
+//! Both stages are membership rings of one size. The second takes the fingerprint with its halves swapped, so that what
+//! one stage finds tells nothing about the other and their rates multiply. One ring would have to be made 2.4 times as
+//! large as both for a rate of 10^-6 over the window, for its eight positions per key cannot become more.
+//!
+//! A check asks the first stage for the whole batch and the second one only for what the first found. An absent key thus
+//! costs two line reads, hardly ever four.
+
+use super::lanes::{Generations, NotLive};
+use super::membership::MembershipRing;
+use crate::hash::FINGERPRINT_BITS_MAX;
+use crate::sizing::ring::{STAGED_LINES_PER_KEY, window_rate};
+use crate::{Fingerprint, KeyId, Mismatch};
+
+/// Keys that are swapped at a time on their way into the second stage.
+const STEP_KEYS: usize = 512;
+
+/// Generations of a set, with very few false positives.
+///
+/// ```
+/// use bruit_filters::FingerprintKey;
+/// use bruit_filters::ring::{Generations, StagedRing, StagedScratch};
+/// use bruit_filters::sizing::staged_ring_lines_for_rate;
+///
+/// let key = FingerprintKey::new([1; 16]);
+/// let lines = staged_ring_lines_for_rate(10_000, 8, 1e-6)?;
+/// let mut ring = StagedRing::new(lines as usize, key.id(), 0);
+/// let keys: Vec<_> = (0..10_000u32).map(|i| key.fingerprint(&i.to_le_bytes())).collect();
+/// ring.insert_batch(&keys);
+/// ring.advance();
+///
+/// let mut found = vec![Generations::default(); keys.len()];
+/// ring.check_batch(&keys, &mut found, &mut StagedScratch::default());
+/// assert!(found.iter().all(|found| found.contains(1)));
+/// assert!(ring.check(&key.fingerprint(b"never seen")).is_empty());
+/// # Ok::<(), bruit_filters::sizing::SizingError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagedRing {
+    /// Always in the same epoch, and cleared as far.
+    pub(super) stages: [MembershipRing; 2],
+}
+
+/// What [`StagedRing::check_batch`] works with, in memory that the next call uses again.
+///
+/// It grows to the most keys that ever passed the first stage at once and allocates nothing from then on.
+#[derive(Clone, Debug, Default)]
+pub struct StagedScratch {
+    /// Which keys of the batch passed the first stage.
+    passed: Vec<usize>,
+    /// These, swapped.
+    keys: Vec<Fingerprint>,
+    /// What the second stage said of them.
+    found: Vec<Generations>,
+}
+
+/// The fingerprint as the second stage sees it.
+const fn swapped(key: &Fingerprint) -> Fingerprint {
+    Fingerprint::new(key.low(), key.high())
+}
+
+impl StagedRing {
+    /// An empty ring of twice `lines_per_stage` lines whose current epoch is `epoch`;
+    /// [`crate::sizing::staged_ring_lines_for_rate`] says how many.
+    ///
+    /// # Panics
+    /// If `lines_per_stage` is 0.
+    #[must_use]
+    pub fn new(lines_per_stage: usize, key_id: KeyId, epoch: u64) -> Self {
+        Self { stages: [0, 1].map(|_| MembershipRing::new(lines_per_stage, FINGERPRINT_BITS_MAX, key_id, epoch)) }
+    }
+
+    /// Adds `key` to the current generation.
+    pub fn insert(&mut self, key: &Fingerprint) {
+        self.insert_batch(std::slice::from_ref(key));
+    }
+
+    /// Adds all `keys` to the current generation.
+    pub fn insert_batch(&mut self, keys: &[Fingerprint]) {
+        self.insert_batch_at(self.epoch(), keys).expect("the current epoch is live");
+    }
+
+    /// Adds all `keys` to the generation of a live epoch.
+    ///
+    /// # Errors
+    /// [`NotLive`] if the epoch is not.
+    pub fn insert_batch_at(&mut self, epoch: u64, keys: &[Fingerprint]) -> Result<(), NotLive> {
+        let [first, second] = &mut self.stages;
+        first.insert_batch_at(epoch, keys)?;
+        let mut step = [Fingerprint::default(); STEP_KEYS];
+        for keys in keys.chunks(STEP_KEYS) {
+            let step = &mut step[..keys.len()];
+            step.iter_mut().zip(keys).for_each(|(place, key)| *place = swapped(key));
+            second.insert_batch_at(epoch, step)?;
+        }
+        Ok(())
+    }
+
+    /// The live generations that hold `key`.
+    #[must_use]
+    pub fn check(&self, key: &Fingerprint) -> Generations {
+        let first = self.stages[0].check(key);
+        if first.is_empty() { first } else { first.and(self.stages[1].check(&swapped(key))) }
+    }
+
+    /// Writes the live generations that hold `keys[i]` to `found[i]`.
+    ///
+    /// # Panics
+    /// If the two slices differ in length.
+    pub fn check_batch(&self, keys: &[Fingerprint], found: &mut [Generations], scratch: &mut StagedScratch) {
+        let [first, second] = &self.stages;
+        first.check_batch(keys, found);
+        let StagedScratch { passed, keys: swapped_keys, found: second_found } = scratch;
+        passed.clear();
+        passed.extend((0..keys.len()).filter(|&i| !found[i].is_empty()));
+        swapped_keys.clear();
+        swapped_keys.extend(passed.iter().map(|&i| swapped(&keys[i])));
+        second_found.resize(passed.len(), Generations::default());
+        second.check_batch(swapped_keys, second_found);
+        for (&i, &second) in passed.iter().zip(&*second_found) {
+            found[i] = found[i].and(second);
+        }
+    }
+
+    /// The current epoch.
+    #[must_use]
+    pub const fn epoch(&self) -> u64 {
+        self.stages[0].epoch()
+    }
+
+    /// Begins the next epoch, as [`MembershipRing::advance`] does.
+    pub fn advance(&mut self) {
+        self.stages.iter_mut().for_each(MembershipRing::advance);
+    }
+
+    /// Clears the oldest generation in at most `lines` more lines of each stage; returns whether it is clear in all.
+    pub fn expire(&mut self, lines: usize) -> bool {
+        let [first, second] = self.stages.each_mut().map(|stage| stage.expire(lines));
+        first && second
+    }
+
+    /// Adds all keys of `other` to the same generations here.
+    ///
+    /// # Errors
+    /// [`Mismatch`] if the rings were made with different parameters or are not in the same epoch; nothing is changed
+    /// then.
+    pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
+        // What differs between the rings differs in both stages: if the second refuses, the first has already.
+        self.stages.iter_mut().zip(&other.stages).try_for_each(|(stage, other)| stage.merge(other))
+    }
+
+    /// The share of bits that are set in the generation of a live epoch, in both stages together. It is kept count of and
+    /// costs nothing to ask for.
+    ///
+    /// # Errors
+    /// [`NotLive`] if the epoch is not.
+    pub fn fill(&self, epoch: u64) -> Result<f64, NotLive> {
+        self.mean(|stage| stage.fill(epoch))
+    }
+
+    /// How many distinct keys the fill of a live epoch's generation suggests.
+    ///
+    /// # Errors
+    /// [`NotLive`] if the epoch is not.
+    pub fn estimated_keys(&self, epoch: u64) -> Result<f64, NotLive> {
+        self.mean(|stage| stage.estimated_keys(epoch))
+    }
+
+    /// The probability that a check finds an absent key in any live generation, by how full these are now. It takes less
+    /// than a millisecond, however large the ring is.
+    #[must_use]
+    pub fn estimated_rate(&self) -> f64 {
+        let [first, second] = self.stages.each_ref().map(MembershipRing::half_keys);
+        let mean: Vec<_> = first.iter().zip(second).map(|(first, second)| (first + second) / 2.0).collect();
+        window_rate(&mean, STAGED_LINES_PER_KEY)
+    }
+
+    /// The bits of the whole ring.
+    #[must_use]
+    pub fn bits(&self) -> u64 {
+        self.stages.iter().map(MembershipRing::bits).sum()
+    }
+
+    /// The bytes of the whole ring.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bits() / 8
+    }
+
+    /// The key under which the fingerprints were made.
+    #[must_use]
+    pub const fn key_id(&self) -> KeyId {
+        self.stages[0].key_id()
+    }
+
+    fn mean(&self, of: impl Fn(&MembershipRing) -> Result<f64, NotLive>) -> Result<f64, NotLive> {
+        Ok((of(&self.stages[0])? + of(&self.stages[1])?) / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_keys;
+
+    #[test]
+    fn a_key_is_in_the_generations_that_both_stages_find() {
+        let mut ring = StagedRing::new(60, KeyId(1), 5);
+        let batches: Vec<_> = (0..12).map(|epoch| test_keys(epoch * 1000, 600)).collect();
+        for batch in &batches {
+            ring.advance();
+            ring.insert_batch(batch);
+        }
+        let (keys, mut scratch) = (batches.concat(), StagedScratch::default());
+        let mut found = vec![Generations::default(); keys.len()];
+        ring.check_batch(&keys, &mut found, &mut scratch);
+        for (i, (key, &found)) in keys.iter().zip(&found).enumerate() {
+            let both = ring.stages[0].check(key).and(ring.stages[1].check(&swapped(key)));
+            assert_eq!((found, ring.check(key)), (both, both));
+            let age = 11 - i as u32 / 600;
+            assert!(age >= 8 || found.contains(age), "key {i}");
+        }
+        // So full that the first stage alone finds many in generations they were not in, and the second does not.
+        let ages = |found: &[Generations]| found.iter().map(|found| found.ages().count()).sum::<usize>();
+        let first: Vec<_> = keys.iter().map(|key| ring.stages[0].check(key)).collect();
+        assert!(ages(&first) > ages(&found) + 1000, "{} and {}", ages(&first), ages(&found));
+    }
+
+    #[test]
+    fn checks_allocate_nothing_once_the_scratch_has_grown() {
+        let mut ring = StagedRing::new(1000, KeyId(1), 0);
+        let keys = test_keys(0, 2000);
+        ring.insert_batch(&keys);
+        let (mut found, mut scratch) = (vec![Generations::default(); 2000], StagedScratch::default());
+        ring.check_batch(&keys, &mut found, &mut scratch);
+        let capacities =
+            |scratch: &StagedScratch| [scratch.passed.capacity(), scratch.keys.capacity(), scratch.found.capacity()];
+        let before = capacities(&scratch);
+        for start in 0..50 {
+            ring.check_batch(&test_keys(start * 60, 2000), &mut found, &mut scratch);
+            assert_eq!(capacities(&scratch), before);
+        }
+    }
+
+    #[test]
+    fn expiry_in_steps_ends_with_the_same_bits() {
+        let mut at_once = StagedRing::new(100, KeyId(1), 0);
+        let mut in_steps = at_once.clone();
+        for epoch in 0..12 {
+            for ring in [&mut at_once, &mut in_steps] {
+                ring.insert_batch(&test_keys(epoch * 100, 100));
+            }
+            while !in_steps.expire(7) {}
+            at_once.advance();
+            in_steps.advance();
+        }
+        at_once.expire(usize::MAX);
+        in_steps.expire(usize::MAX);
+        assert_eq!(at_once, in_steps);
+    }
+
+    #[test]
+    fn rings_merge_to_the_union_and_refuse_others() {
+        let (ours, theirs) = (test_keys(0, 500), test_keys(900, 500));
+        let filled = |batches: &[&[Fingerprint]]| {
+            let mut ring = StagedRing::new(500, KeyId(1), 3);
+            batches.iter().for_each(|keys| ring.insert_batch(keys));
+            ring
+        };
+        let mut merged = filled(&[&ours]);
+        merged.merge(&filled(&[&theirs])).unwrap();
+        assert_eq!(merged, filled(&[&ours, &theirs]));
+        let mut later = merged.clone();
+        later.advance();
+        assert_eq!(merged.merge(&later).unwrap_err().what, "the current epoch");
+        assert_eq!(merged.merge(&StagedRing::new(501, KeyId(1), 3)).unwrap_err().what, "the number of lines");
+        assert_eq!(merged, filled(&[&ours, &theirs]));
+    }
+}
