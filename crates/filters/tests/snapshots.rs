@@ -2,7 +2,8 @@
 //! restored to an equal structure that goes on alike; and nothing that damaged bytes could turn into a panic.
 
 use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
-use bruit_filters::ring::{CountsRing, MembershipRing};
+use bruit_filters::owners::{Feature, Owner, OwnerTable, Part, Votes};
+use bruit_filters::ring::{CountsRing, MembershipRing, StagedRing};
 use bruit_filters::snapshot::{RestoreError, Snapshot};
 use bruit_filters::{Fingerprint, FingerprintKey, KeyId};
 use proptest::collection::vec;
@@ -100,6 +101,21 @@ impl Subject for MembershipRing {
     }
 }
 
+impl Subject for StagedRing {
+    fn empty() -> Self {
+        Self::new(17, KEY_ID, 3)
+    }
+
+    fn change(&mut self, change: Change) {
+        change_ring!(self, change);
+    }
+
+    fn ask(&self) {
+        assert!((0.0..=1.0).contains(&self.estimated_rate()) && self.fill(self.epoch()).unwrap() <= 1.0);
+        keys(0, 50).iter().for_each(|key| _ = self.check(key));
+    }
+}
+
 impl Subject for CountsRing {
     fn empty() -> Self {
         Self::new(19, KEY_ID, 3)
@@ -127,6 +143,54 @@ impl Subject for CountsRing {
     fn ask(&self) {
         assert!((0.0..=1.0).contains(&self.estimated_rate()) && self.records(self.epoch()).is_ok());
         self.count_batch(&keys(0, 50), &mut [0; 50]);
+    }
+}
+
+/// The changes of owner tables, with parts or without.
+fn change_table<const BITS: u32>(table: &mut OwnerTable<BITS>, Change { what, start, amount }: Change) {
+    let features = |start, amount| -> Vec<_> {
+        let keys = keys(start, amount).into_iter().enumerate();
+        keys.map(|(i, fingerprint)| Feature { fingerprint, part: Part::of(i, amount) }).collect()
+    };
+    let recent = Owner::from_number(table.live().end.number().saturating_sub(start % 10));
+    match what % 8 {
+        0 => _ = table.remove(&keys(start, amount), recent),
+        1 => table.expire_before(recent),
+        2 => _ = table.extend(recent, &features(start, amount), 20),
+        _ => _ = table.add(&features(start * 7, amount), 48),
+    }
+}
+
+fn ask_table<const BITS: u32>(table: &OwnerTable<BITS>) {
+    table.votes(&keys(0, 200), &mut Votes::new());
+    assert!((0.0..=1.0).contains(&table.load()));
+}
+
+impl Subject for OwnerTable {
+    fn empty() -> Self {
+        Self::with_bytes(30 * 64)
+    }
+
+    fn change(&mut self, change: Change) {
+        change_table(self, change);
+    }
+
+    fn ask(&self) {
+        ask_table(self);
+    }
+}
+
+impl Subject for OwnerTable<22> {
+    fn empty() -> Self {
+        Self::without_parts(30 * 64)
+    }
+
+    fn change(&mut self, change: Change) {
+        change_table(self, change);
+    }
+
+    fn ask(&self) {
+        ask_table(self);
     }
 }
 
@@ -197,7 +261,10 @@ proptest! {
     ) {
         assert_snapshot_is_the_beginning::<OneLineFilter>(&before, &meanwhile, step);
         assert_snapshot_is_the_beginning::<MembershipRing>(&before, &meanwhile, step);
+        assert_snapshot_is_the_beginning::<StagedRing>(&before, &meanwhile, step);
         assert_snapshot_is_the_beginning::<CountsRing>(&before, &meanwhile, step);
+        assert_snapshot_is_the_beginning::<OwnerTable>(&before, &meanwhile, step);
+        assert_snapshot_is_the_beginning::<OwnerTable<22>>(&before, &meanwhile, step);
     }
 }
 
@@ -210,7 +277,10 @@ proptest! {
     ) {
         assert_damage_is_harmless::<OneLineFilter>(&before, &damage, &after);
         assert_damage_is_harmless::<MembershipRing>(&before, &damage, &after);
+        assert_damage_is_harmless::<StagedRing>(&before, &damage, &after);
         assert_damage_is_harmless::<CountsRing>(&before, &damage, &after);
+        assert_damage_is_harmless::<OwnerTable>(&before, &damage, &after);
+        assert_damage_is_harmless::<OwnerTable<22>>(&before, &damage, &after);
     }
 }
 
@@ -230,7 +300,10 @@ fn assert_bytes<S: Subject>(head_bytes: usize, total_lines: usize) {
 fn a_snapshot_is_a_head_and_all_lines_and_takes_no_more_memory_than_allowed() {
     assert_bytes::<OneLineFilter>(8 + 4 * 8, 23);
     assert_bytes::<MembershipRing>(8 + 5 * 8, 29);
+    assert_bytes::<StagedRing>(8 + 4 * 8, 2 * 17);
     assert_bytes::<CountsRing>(8 + 20 * 8, 19 + 128);
+    assert_bytes::<OwnerTable>(8 + 7 * 8, 30);
+    assert_bytes::<OwnerTable<22>>(8 + 7 * 8, 30);
 }
 
 #[test]
@@ -246,13 +319,16 @@ fn huge_sizes_are_refused_before_anything_is_allocated() {
 #[test]
 fn a_snapshot_of_something_else_is_refused_and_says_of_what() {
     let ring = snapshot(&mut MembershipRing::empty());
-    let refused = |bytes: &[u8]| CountsRing::restore(&mut &*bytes, LIMIT_BYTES).unwrap_err().to_string();
-    assert_eq!(refused(&ring), "the snapshot is of kind 2, not 4");
+    let refused = |bytes: &[u8]| StagedRing::restore(&mut &*bytes, LIMIT_BYTES).unwrap_err().to_string();
+    assert_eq!(refused(&ring), "the snapshot is of kind 2, not 3");
     assert_eq!(
-        refused(&[b"brsnap\x02\x04", &ring[8..]].concat()),
+        refused(&[b"brsnap\x02\x03", &ring[8..]].concat()),
         "the snapshot has version 2, which this program does not know"
     );
     assert_eq!(refused(b"bruit filter"), "this is no snapshot of a filter");
+    let parted = snapshot(&mut OwnerTable::<20>::empty());
+    let error = OwnerTable::<22>::restore(&mut &parted[..], LIMIT_BYTES).unwrap_err().to_string();
+    assert_eq!(error, "the number of tag bits has the impossible value 20");
 }
 
 #[test]

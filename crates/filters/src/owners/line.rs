@@ -8,12 +8,15 @@
 //!       60..64   parts of slots 2 to 16, four to a byte, lowest bits first; the highest two bits of byte 63 are zero
 //! ```
 //!
+//! In a table without parts the bits of the parts are the highest two of the tags.
+//!
 //! The checks lie together because a look-up compares all of them and then reads the tags and parts of the few that are
 //! equal. No field of these crosses a byte, and where it lies takes two or three operations on the slot's number.
 
 use bytemuck::{Pod, Zeroable};
 
 use super::feature::Part;
+use super::numbering::TAG_BITS;
 use crate::kernels::bytes::equal_to;
 use crate::lines::Line;
 
@@ -30,11 +33,11 @@ pub(super) const EMPTY_TAG: u32 = 0;
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slot {
-    /// The owner's number in 20 bits.
+    /// The owner's number in 20 bits, or 22.
     pub(super) tag: u32,
     /// Eight bits of the feature.
     pub(super) check: u8,
-    /// Where in the owner's text the feature came from.
+    /// Where in the owner's text the feature came from; the first part, if tags take the bits of it.
     pub(super) part: Part,
 }
 
@@ -59,12 +62,13 @@ impl SlotLine {
         bytemuck::cast_mut(line)
     }
 
-    /// The tag of slot `i`.
+    /// The tag of slot `i`, of `BITS` bits.
     #[inline(always)]
-    pub(super) fn tag(&self, i: usize) -> u32 {
+    pub(super) fn tag<const BITS: u32>(&self, i: usize) -> u32 {
         let (byte, shift) = tag_high_at(i);
         let high = self.packed[byte] >> shift & 0xf;
-        u32::from(u16::from_le_bytes(self.tags_low[i])) | u32::from(high) << 16
+        let tag = u32::from(u16::from_le_bytes(self.tags_low[i])) | u32::from(high) << 16;
+        if BITS == TAG_BITS { tag } else { tag | u32::from(self.part(i).bits()) << TAG_BITS }
     }
 
     /// The part of slot `i`.
@@ -75,34 +79,36 @@ impl SlotLine {
     }
 
     #[inline(always)]
-    pub(super) fn slot(&self, i: usize) -> Slot {
-        Slot { tag: self.tag(i), check: self.checks[i], part: self.part(i) }
+    pub(super) fn slot<const BITS: u32>(&self, i: usize) -> Slot {
+        let part = if BITS == TAG_BITS { self.part(i) } else { Part::default() };
+        Slot { tag: self.tag::<BITS>(i), check: self.checks[i], part }
     }
 
     #[inline(always)]
-    pub(super) fn set(&mut self, i: usize, slot: Slot) {
+    pub(super) fn set<const BITS: u32>(&mut self, i: usize, slot: Slot) {
         self.checks[i] = slot.check;
         self.tags_low[i] = (slot.tag as u16).to_le_bytes();
         let (byte, shift) = tag_high_at(i);
-        self.packed[byte] = self.packed[byte] & !(0xf << shift) | ((slot.tag >> 16) as u8) << shift;
+        self.packed[byte] = self.packed[byte] & !(0xf << shift) | ((slot.tag >> 16) as u8 & 0xf) << shift;
         let (byte, shift) = part_at(i);
-        self.packed[byte] = self.packed[byte] & !(3 << shift) | slot.part.bits() << shift;
+        let last_bits = if BITS == TAG_BITS { slot.part.bits() } else { (slot.tag >> TAG_BITS) as u8 };
+        self.packed[byte] = self.packed[byte] & !(3 << shift) | last_bits << shift;
     }
 
     /// Puts `slot` in place `i` and returns what was there.
-    pub(super) fn replace(&mut self, i: usize, slot: Slot) -> Slot {
-        let before = self.slot(i);
-        self.set(i, slot);
+    pub(super) fn replace<const BITS: u32>(&mut self, i: usize, slot: Slot) -> Slot {
+        let before = self.slot::<BITS>(i);
+        self.set::<BITS>(i, slot);
         before
     }
 
     /// The slots for which `is` holds of their tag.
     #[inline(always)]
-    pub(super) fn with_tag(&self, is: impl Fn(u32) -> bool) -> SlotSet {
+    pub(super) fn with_tag<const BITS: u32>(&self, is: impl Fn(u32) -> bool) -> SlotSet {
         // Eight of them at a time, and a byte each instead of a bit: so the compiler works on several tags at once.
         let mut answers = [0; SLOTS];
         for (eight, answers) in answers.chunks_mut(HALF).enumerate() {
-            let answer = |i: usize| u8::from(is(self.tag(HALF * eight + i)));
+            let answer = |i: usize| u8::from(is(self.tag::<BITS>(HALF * eight + i)));
             answers.iter_mut().enumerate().for_each(|(i, place)| *place = answer(i));
         }
         SlotSet::equal(&answers, 1)
@@ -175,39 +181,51 @@ impl Iterator for SlotSet {
 
 #[cfg(test)]
 mod tests {
+    use super::super::numbering::WIDE_TAG_BITS;
     use super::*;
     use crate::hash::{MULTIPLIER_A, mix};
 
-    fn slots(seed: u64) -> [Slot; SLOTS] {
+    fn slots<const BITS: u32>(seed: u64) -> [Slot; SLOTS] {
         std::array::from_fn(|i| {
             let word = mix(seed << 8 | i as u64 | 1 << 40, MULTIPLIER_A);
-            Slot { tag: (word >> 44) as u32, check: word as u8 & 7, part: Part::from_bits((word >> 8) as u8) }
+            slot::<BITS>((word >> 42) as u32, word as u8 & 7, (word >> 8) as u8)
         })
+    }
+
+    /// As much of it as a slot with tags of `BITS` bits holds.
+    fn slot<const BITS: u32>(tag: u32, check: u8, part: u8) -> Slot {
+        let part = if BITS == TAG_BITS { Part::from_bits(part) } else { Part::default() };
+        Slot { tag: tag & ((1 << BITS) - 1), check, part }
+    }
+
+    fn slots_are_read_as_written<const BITS: u32>() {
+        let mut line = Line::default();
+        for seed in 0..50 {
+            let slots = slots::<BITS>(seed);
+            let view = SlotLine::of_mut(&mut line);
+            slots.iter().enumerate().for_each(|(i, &slot)| view.set::<BITS>(i, slot));
+            assert!(slots.iter().enumerate().all(|(i, &slot)| view.slot::<BITS>(i) == slot));
+            assert_eq!(view.packed[12] >> 6, 0);
+            let full = slot::<BITS>(u32::MAX, 255, 3);
+            for i in 0..SLOTS {
+                assert_eq!(view.replace::<BITS>(i, full), slots[i]);
+                assert!((0..SLOTS).all(|j| view.slot::<BITS>(j) == if j == i { full } else { slots[j] }));
+                view.set::<BITS>(i, slots[i]);
+            }
+        }
     }
 
     #[test]
     fn slots_are_read_as_written_and_leave_the_last_bits_alone() {
-        let mut line = Line::default();
-        for seed in 0..50 {
-            let slots = slots(seed);
-            let view = SlotLine::of_mut(&mut line);
-            slots.iter().enumerate().for_each(|(i, &slot)| view.set(i, slot));
-            assert!(slots.iter().enumerate().all(|(i, &slot)| view.slot(i) == slot));
-            assert_eq!(view.packed[12] >> 6, 0);
-            let full = Slot { tag: 0xf_ffff, check: 255, part: Part::from_bits(3) };
-            for i in 0..SLOTS {
-                assert_eq!(view.replace(i, full), slots[i]);
-                assert!((0..SLOTS).all(|j| view.slot(j) == if j == i { full } else { slots[j] }));
-                view.set(i, slots[i]);
-            }
-        }
+        slots_are_read_as_written::<TAG_BITS>();
+        slots_are_read_as_written::<WIDE_TAG_BITS>();
     }
 
     #[test]
     fn a_line_has_the_documented_bytes() {
         let mut line = Line::default();
         let mut set = |i, tag, check, part| {
-            SlotLine::of_mut(&mut line).set(i, Slot { tag, check, part: Part::from_bits(part) });
+            SlotLine::of_mut(&mut line).set::<TAG_BITS>(i, Slot { tag, check, part: Part::from_bits(part) });
         };
         set(0, 0xa_bcde, 0x11, 1);
         set(1, 0x0_0000, 0x00, 2);
@@ -227,8 +245,8 @@ mod tests {
     #[test]
     fn sets_name_the_slots_that_are_alike() {
         let mut line = Line::default();
-        let slots = slots(99);
-        slots.iter().enumerate().for_each(|(i, &slot)| SlotLine::of_mut(&mut line).set(i, slot));
+        let slots = slots::<TAG_BITS>(99);
+        slots.iter().enumerate().for_each(|(i, &slot)| SlotLine::of_mut(&mut line).set::<TAG_BITS>(i, slot));
         let view = SlotLine::of(&line);
         let filtered = |is: &dyn Fn(&Slot) -> bool| -> Vec<usize> { (0..SLOTS).filter(|&i| is(&slots[i])).collect() };
         for check in 0..=8 {
@@ -236,7 +254,10 @@ mod tests {
             assert_eq!(found.collect::<Vec<_>>(), filtered(&|slot| slot.check == check));
             assert_eq!(found.len() as usize, found.count());
         }
-        assert_eq!(view.with_tag(|tag| tag % 3 == 0).collect::<Vec<_>>(), filtered(&|slot| slot.tag % 3 == 0));
+        assert_eq!(
+            view.with_tag::<TAG_BITS>(|tag| tag % 3 == 0).collect::<Vec<_>>(),
+            filtered(&|slot| slot.tag % 3 == 0)
+        );
         assert_eq!(SlotSet::default().first(), None);
     }
 }

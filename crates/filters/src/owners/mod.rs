@@ -22,12 +22,16 @@
 //!
 //! A feature that already has [`OWNERS_PER_FEATURE_MAX`] owners is refused, for what everybody says tells nothing about
 //! its owner. Memory never grows: when the table is too full to move anything, the oldest slot at hand is lost.
-//! Tables neither merge nor have a file format.
+//! Tables neither merge nor have a file format, but snapshots.
+//!
+//! Who stores features without parts, as shingles are, has two more bits for the owner's number
+//! ([`OwnerTable::without_parts`]): four million owners can then be told apart, and not one.
 
 mod feature;
 mod line;
 mod numbering;
 mod place;
+mod snapshot;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -35,6 +39,6 @@ mod votes;
 
 pub use feature::{Feature, PARTS, Part};
 pub(crate) use line::SLOTS;
-pub use numbering::{OWNERS_LIVE_MAX, Owner};
+pub use numbering::{OWNERS_LIVE_MAX, OWNERS_WITHOUT_PARTS_LIVE_MAX, Owner};
 pub use table::{Added, OWNERS_PER_FEATURE_MAX, OwnerTable};
 pub use votes::Votes;

@@ -1,19 +1,32 @@
-//! Owners are numbered from 1 on, for ever; a tag is the low 20 bits of the number.
+//! Owners are numbered from 1 on, for ever; a tag is the low 20 bits of the number, or 22 in a table without parts.
 //!
-//! The owners from `oldest` to `next` are live, never more than [`OWNERS_LIVE_MAX`] of the 2^20 that tags can tell apart, so
-//! a tag names one live owner at most. An expired owner's slots may lie about until its tag comes round again. Between the
-//! two at least [`SWEEP_OWNERS`] owners are added, and each sweeps its share of the lines: enough for a whole round.
+//! The owners from `oldest` to `next` are live, never more than seven eighths of those that tags can tell apart, so a tag
+//! names one live owner at most. An expired owner's slots may lie about until its tag comes round again. Between the two
+//! at least [`sweep_owners`] owners are added, and each sweeps its share of the lines: enough for a whole round.
 
 use super::line::EMPTY_TAG;
+use crate::snapshot::RestoreError;
+use crate::snapshot::head::{NUMBER_MAX, within};
 
-const TAG_BITS: u32 = 20;
-const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
+/// Bits of a tag where two more tell the part.
+pub(super) const TAG_BITS: u32 = 20;
+/// Bits of a tag where nothing does.
+pub(super) const WIDE_TAG_BITS: u32 = 22;
 
 /// Owners added between the expiry of one, at the latest, and the return of its tag, which takes no part in it itself.
-pub(super) const SWEEP_OWNERS: u64 = 1 << 17;
+pub(super) const fn sweep_owners(tag_bits: u32) -> u64 {
+    1 << (tag_bits - 3)
+}
 
 /// Most owners that are live at a time: seven eighths of the tags. Adding one more expires the oldest.
-pub const OWNERS_LIVE_MAX: u64 = (1 << TAG_BITS) - SWEEP_OWNERS;
+pub const OWNERS_LIVE_MAX: u64 = live_max(TAG_BITS);
+
+/// The same in a table without parts.
+pub const OWNERS_WITHOUT_PARTS_LIVE_MAX: u64 = live_max(WIDE_TAG_BITS);
+
+const fn live_max(tag_bits: u32) -> u64 {
+    (1 << tag_bits) - sweep_owners(tag_bits)
+}
 
 /// The number of an owner, larger than that of every owner before it and never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,28 +39,45 @@ impl Owner {
         Self(number)
     }
 
-    /// The number. Numbers follow each other without gaps but for multiples of 2^20, which are left out: their tag would
-    /// be that of an empty slot.
+    /// The number. Numbers follow each other without gaps but for multiples of 2^20, or of 2^22 without parts, which are
+    /// left out: their tag would be that of an empty slot.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
     }
 
-    pub(super) const fn tag(self) -> u32 {
-        (self.0 & TAG_MASK) as u32
+    pub(super) const fn tag<const BITS: u32>(self) -> u32 {
+        (self.0 & ((1 << BITS) - 1)) as u32
     }
 }
 
-/// Which owners are live.
+/// Which owners are live, where tags have `BITS` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Numbering {
+pub(super) struct Numbering<const BITS: u32> {
     oldest: u64,
     next: u64,
 }
 
-impl Numbering {
+impl<const BITS: u32> Numbering<BITS> {
     pub(super) const fn new() -> Self {
         Self { oldest: 1, next: 1 }
+    }
+
+    /// A numbering again, from [`fields`](Self::fields).
+    pub(super) fn restore([oldest, next]: [u64; 2]) -> Result<Self, RestoreError> {
+        let next = within("the next owner", next, 1..=NUMBER_MAX)?;
+        // One more than live owners, if the number between the newest and the next is left out.
+        let first = next.saturating_sub(live_max(BITS) + 1).max(1);
+        let numbering = Self { oldest: within("the oldest owner", oldest, first..=next)?, next };
+        if numbering.next().tag::<BITS>() == EMPTY_TAG {
+            return Err(RestoreError::OutOfRange { what: "the next owner", value: next });
+        }
+        Ok(numbering)
+    }
+
+    /// What a snapshot keeps of it.
+    pub(super) const fn fields(&self) -> [u64; 2] {
+        [self.oldest, self.next]
     }
 
     pub(super) const fn oldest(&self) -> Owner {
@@ -60,14 +90,14 @@ impl Numbering {
 
     /// Expires whoever has to go before one more can come.
     pub(super) fn make_room(&mut self) {
-        self.expire_before((self.next + 1).saturating_sub(OWNERS_LIVE_MAX));
+        self.expire_before((self.next + 1).saturating_sub(live_max(BITS)));
     }
 
     /// Hands out the next number, after [`make_room`](Self::make_room).
     pub(super) fn hand_out(&mut self) -> Owner {
         let owner = self.next();
         self.next += 1;
-        if self.next().tag() == EMPTY_TAG {
+        if self.next().tag::<BITS>() == EMPTY_TAG {
             self.next += 1;
         }
         owner
@@ -79,7 +109,7 @@ impl Numbering {
     }
 
     pub(super) fn is_live(&self, owner: Owner) -> bool {
-        (self.oldest..self.next).contains(&owner.0) && owner.tag() != EMPTY_TAG
+        (self.oldest..self.next).contains(&owner.0) && owner.tag::<BITS>() != EMPTY_TAG
     }
 
     /// How many owners after the oldest the one with this tag came, if it is live.
@@ -101,7 +131,7 @@ impl Numbering {
 
     #[inline(always)]
     fn distance(&self, tag: u32) -> u32 {
-        tag.wrapping_sub(self.oldest as u32) & TAG_MASK as u32
+        tag.wrapping_sub(self.oldest as u32) & ((1 << BITS) - 1)
     }
 }
 
@@ -109,31 +139,37 @@ impl Numbering {
 mod tests {
     use super::*;
 
-    #[test]
-    fn tags_name_live_owners_and_only_them_through_three_rounds() {
-        let mut numbering = Numbering::new();
+    fn tags_name_live_owners_and_only_them<const BITS: u32>(rounds: u64) {
+        let mut numbering = Numbering::<BITS>::new();
         let mut before = 0;
-        for i in 0..3u64 << TAG_BITS {
+        for i in 0..rounds << BITS {
             numbering.make_room();
             let owner = numbering.hand_out();
-            assert!(owner.0 > before && owner.tag() != EMPTY_TAG);
+            assert!(owner.0 > before && owner.tag::<BITS>() != EMPTY_TAG);
             before = owner.0;
             let oldest = numbering.oldest();
-            assert!(owner.0 - oldest.0 < OWNERS_LIVE_MAX && numbering.is_live(owner));
-            assert_eq!(numbering.place_of(owner.tag()).map(|place| numbering.owner_at(place)), Some(owner));
+            assert!(owner.0 - oldest.0 < live_max(BITS) && numbering.is_live(owner));
+            assert_eq!(numbering.place_of(owner.tag::<BITS>()).map(|place| numbering.owner_at(place)), Some(owner));
             assert_eq!(numbering.place_of(EMPTY_TAG), None);
-            if let Some(expired) = oldest.0.checked_sub(1 + i % SWEEP_OWNERS).map(Owner) {
+            assert_eq!(Numbering::restore(numbering.fields()).unwrap(), numbering);
+            if let Some(expired) = oldest.0.checked_sub(1 + i % sweep_owners(BITS)).map(Owner) {
                 assert!(!numbering.is_live(expired));
                 // Not yet the tag of another: as long as it lies about, it is known for dead.
-                assert_eq!(numbering.place_of(expired.tag()), None);
+                assert_eq!(numbering.place_of(expired.tag::<BITS>()), None);
             }
         }
-        assert_eq!(before, (3 << TAG_BITS) + 3);
+        assert_eq!(before, (rounds << BITS) + rounds);
+    }
+
+    #[test]
+    fn tags_name_live_owners_and_only_them_through_three_rounds() {
+        tags_name_live_owners_and_only_them::<TAG_BITS>(3);
+        tags_name_live_owners_and_only_them::<WIDE_TAG_BITS>(2);
     }
 
     #[test]
     fn expiry_never_runs_backwards_nor_ahead() {
-        let mut numbering = Numbering::new();
+        let mut numbering = Numbering::<TAG_BITS>::new();
         (0..10).for_each(|_| _ = numbering.hand_out());
         numbering.expire_before(5);
         numbering.expire_before(3);

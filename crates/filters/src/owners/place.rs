@@ -35,11 +35,11 @@ pub(super) fn other_line(line: usize, check: u8, lines: usize) -> usize {
 
 /// All slots that have the feature's check, in either of its lines.
 #[inline(always)]
-pub(super) fn slots_with_check(lines: &[Line], place: Place) -> impl Iterator<Item = Slot> {
+pub(super) fn slots_with_check<const BITS: u32>(lines: &[Line], place: Place) -> impl Iterator<Item = Slot> {
     let pair = place.lines.map(|line| SlotLine::of(&lines[line]));
     let [first, second] = pair.map(|line| line.with_check(place.check));
     // One loop over both lines: in which of them a slot lies is no branch that could be learnt.
-    first.then(second).map(move |(second, i)| pair[usize::from(second)].slot(i))
+    first.then(second).map(move |(second, i)| pair[usize::from(second)].slot::<BITS>(i))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::feature::{Feature, PARTS, Part};
 use super::line::{EMPTY_TAG, SLOTS, Slot, SlotLine, SlotSet};
-use super::numbering::{Numbering, Owner, SWEEP_OWNERS};
+use super::numbering::{Numbering, Owner, TAG_BITS, WIDE_TAG_BITS, sweep_owners};
 use super::place::{Place, other_line, slots_with_check};
 use super::votes::Votes;
 use crate::Fingerprint;
@@ -43,17 +43,20 @@ const KICKS_MAX: usize = 32;
 /// table.votes(&words("very cheap pills sold without our prescription to you"), &mut votes);
 /// assert_eq!(votes.of(report.owner), [3, 1, 0, 1]);
 /// ```
+///
+/// `BITS` is the bits of a tag: 20, which leave two for the part, or 22 in a table [without
+/// parts](OwnerTable::without_parts).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnerTable {
+pub struct OwnerTable<const BITS: u32 = TAG_BITS> {
     /// An even number of them, so that a feature's lines always differ.
     pub(super) lines: Lines,
-    pub(super) numbering: Numbering,
+    pub(super) numbering: Numbering<BITS>,
     /// The line to sweep next.
-    sweep_at: usize,
+    pub(super) sweep_at: usize,
     /// Slots moved so far; its remainder chooses which one moves next.
-    kicks: u64,
+    pub(super) kicks: u64,
     /// Live slots lost so far.
-    evictions: u64,
+    pub(super) evictions: u64,
 }
 
 /// What became of an owner's features.
@@ -98,15 +101,50 @@ impl OwnerTable {
     /// If the memory cannot be had, as `Vec` does.
     #[must_use]
     pub fn with_bytes(bytes: usize) -> Self {
-        let lines = (bytes / LINE_BYTES / 2 * 2).max(2);
-        Self { lines: Lines::new(lines), numbering: Numbering::new(), sweep_at: 0, kicks: 0, evictions: 0 }
+        Self::with_lines(bytes / LINE_BYTES)
+    }
+}
+
+impl OwnerTable<WIDE_TAG_BITS> {
+    /// An empty table in at most `bytes` bytes, but never less than two lines, that does not know parts and tells
+    /// [`OWNERS_WITHOUT_PARTS_LIVE_MAX`](super::OWNERS_WITHOUT_PARTS_LIVE_MAX) owners apart instead. Whatever part a
+    /// feature says it is of, it is stored and votes as one of the first.
+    ///
+    /// # Panics
+    /// If the memory cannot be had, as `Vec` does.
+    ///
+    /// ```
+    /// use bruit_filters::FingerprintKey;
+    /// use bruit_filters::owners::{Feature, OwnerTable, Part, Votes};
+    ///
+    /// let key = FingerprintKey::new([1; 16]);
+    /// let shingles: Vec<_> = (0..32u8).map(|i| key.fingerprint(&[i])).collect();
+    /// let features: Vec<_> =
+    ///     shingles.iter().map(|&fingerprint| Feature { fingerprint, part: Part::default() }).collect();
+    /// let mut table = OwnerTable::without_parts(1 << 20);
+    /// let record = table.add(&features, 32).owner;
+    /// let mut votes = Votes::new();
+    /// table.votes(&shingles[10..], &mut votes);
+    /// assert_eq!(votes.of(record), [22, 0, 0, 0]);
+    /// ```
+    #[must_use]
+    pub fn without_parts(bytes: usize) -> Self {
+        Self::with_lines(bytes / LINE_BYTES)
+    }
+}
+
+impl<const BITS: u32> OwnerTable<BITS> {
+    /// An empty table of at most `lines` lines, but never less than two.
+    pub(super) fn with_lines(lines: usize) -> Self {
+        let lines = Lines::new((lines / 2 * 2).max(2));
+        Self { lines, numbering: Numbering::new(), sweep_at: 0, kicks: 0, evictions: 0 }
     }
 
     /// Stores the first `wanted` features of `candidates` that are not refused, under a new owner.
     ///
-    /// A feature that occurs twice is stored once, with the part it has first. If
-    /// [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners are live, the oldest expires. It never fails: an owner of which
-    /// nothing could be stored is an owner without features.
+    /// A feature that occurs twice is stored once, with the part it has first. If as many owners are live as can be, which
+    /// is [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) where parts are known, the oldest expires. It never fails: an owner
+    /// of which nothing could be stored is an owner without features.
     pub fn add(&mut self, candidates: &[Feature], wanted: usize) -> Added {
         self.numbering.make_room();
         // Before the number is handed out: what has the same tag now is of an owner long expired.
@@ -143,7 +181,8 @@ impl OwnerTable {
     }
 
     fn add_one(&mut self, place: Place, part: Part, added: &mut Added) {
-        let tag = added.owner.tag();
+        let tag = added.owner.tag::<BITS>();
+        let part = if BITS == TAG_BITS { part } else { Part::default() };
         if self.live_tags(place).any(|other| other == tag) {
             return;
         }
@@ -167,7 +206,7 @@ impl OwnerTable {
     #[inline(always)]
     fn live_tags(&self, place: Place) -> impl Iterator<Item = u32> {
         let numbering = self.numbering;
-        slots_with_check(&self.lines, place).map(|slot| slot.tag).filter(move |&tag| numbering.is_live_tag(tag))
+        slots_with_check::<BITS>(&self.lines, place).map(|slot| slot.tag).filter(move |&tag| numbering.is_live_tag(tag))
     }
 
     /// Puts `slot` into one of its lines; returns the live slot that was lost for it, if any.
@@ -176,7 +215,7 @@ impl OwnerTable {
         let emptier = usize::from(free[1].len() > free[0].len());
         let line = place.lines[emptier];
         match free[emptier].first() {
-            Some(i) => self.line_mut(line).set(i, slot),
+            Some(i) => self.line_mut(line).set::<BITS>(i, slot),
             None => return self.insert_by_kicks(line, slot),
         }
         None
@@ -190,10 +229,10 @@ impl OwnerTable {
         for _ in 0..KICKS_MAX {
             let victim = (self.kicks % SLOTS as u64) as usize;
             self.kicks += 1;
-            homeless = self.line_mut(line).replace(victim, homeless);
+            homeless = self.line_mut(line).replace::<BITS>(victim, homeless);
             line = other_line(line, homeless.check, self.lines.len());
             if let Some(i) = self.free_slots(line).first() {
-                self.line_mut(line).set(i, homeless);
+                self.line_mut(line).set::<BITS>(i, homeless);
                 return None;
             }
         }
@@ -205,17 +244,17 @@ impl OwnerTable {
         let numbering = self.numbering;
         let age_order = |slot: Slot| numbering.place_of(slot.tag);
         let slots = SlotLine::of(&self.lines[line]);
-        let oldest = (0..SLOTS).min_by_key(|&i| age_order(slots.slot(i))).unwrap_or_default();
-        if age_order(homeless) < age_order(slots.slot(oldest)) {
+        let oldest = (0..SLOTS).min_by_key(|&i| age_order(slots.slot::<BITS>(i))).unwrap_or_default();
+        if age_order(homeless) < age_order(slots.slot::<BITS>(oldest)) {
             return homeless;
         }
-        self.line_mut(line).replace(oldest, homeless)
+        self.line_mut(line).replace::<BITS>(oldest, homeless)
     }
 
     /// The slots of a line that may be written: empty ones and those of expired owners.
     fn free_slots(&self, line: usize) -> SlotSet {
         let numbering = self.numbering;
-        SlotLine::of(&self.lines[line]).with_tag(|tag| !numbering.is_live_tag(tag))
+        SlotLine::of(&self.lines[line]).with_tag::<BITS>(|tag| !numbering.is_live_tag(tag))
     }
 
     fn line_mut(&mut self, line: usize) -> &mut SlotLine {
@@ -223,16 +262,16 @@ impl OwnerTable {
     }
 
     /// Empties the slots of expired owners in the next few lines, as many as it takes for all lines to have their turn
-    /// while [`SWEEP_OWNERS`] owners are added.
+    /// while [`sweep_owners`] owners are added.
     fn sweep(&mut self) {
         let count = self.lines.len();
-        for _ in 0..(count as u64).div_ceil(SWEEP_OWNERS) {
+        for _ in 0..(count as u64).div_ceil(sweep_owners(BITS)) {
             let line = self.sweep_at;
             self.sweep_at = (line + 1) % count;
             let numbering = self.numbering;
             let slots = self.line_mut(line);
-            for i in slots.with_tag(|tag| tag != EMPTY_TAG && !numbering.is_live_tag(tag)) {
-                slots.set(i, Slot::default());
+            for i in slots.with_tag::<BITS>(|tag| tag != EMPTY_TAG && !numbering.is_live_tag(tag)) {
+                slots.set::<BITS>(i, Slot::default());
             }
         }
     }
@@ -244,7 +283,7 @@ impl OwnerTable {
         let numbering = self.numbering;
         let locate = |lines: &&[Line], feature: &Fingerprint| Place::of(feature, lines.len());
         let work = |lines: &mut &[Line], _, _: &Fingerprint, place: Place| {
-            for slot in slots_with_check(lines, place) {
+            for slot in slots_with_check::<BITS>(lines, place) {
                 if let Some(place) = numbering.place_of(slot.tag) {
                     votes.cast(place, slot.part);
                 }
@@ -267,7 +306,7 @@ impl OwnerTable {
             return 0;
         }
         let lines = self.lines.len();
-        features.iter().map(|feature| self.remove_one(Place::of(feature, lines), owner.tag())).sum()
+        features.iter().map(|feature| self.remove_one(Place::of(feature, lines), owner.tag::<BITS>())).sum()
     }
 
     fn remove_one(&mut self, place: Place, tag: u32) -> usize {
@@ -275,8 +314,8 @@ impl OwnerTable {
         for line in place.lines {
             let line = self.line_mut(line);
             for i in line.with_check(place.check) {
-                if line.tag(i) == tag {
-                    line.set(i, Slot::default());
+                if line.tag::<BITS>(i) == tag {
+                    line.set::<BITS>(i, Slot::default());
                     removed += 1;
                 }
             }

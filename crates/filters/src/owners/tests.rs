@@ -2,7 +2,7 @@
 
 use super::feature::{Feature, Part};
 use super::line::SlotLine;
-use super::numbering::{OWNERS_LIVE_MAX, Owner, SWEEP_OWNERS};
+use super::numbering::{OWNERS_LIVE_MAX, Owner, TAG_BITS, sweep_owners};
 use super::place::Place;
 use super::table::OwnerTable;
 use super::votes::Votes;
@@ -28,8 +28,8 @@ fn assert_slots_are_their_owners(table: &OwnerTable, features: impl Fn(Owner) ->
     let mut live = 0;
     for (at, line) in lines.iter().enumerate() {
         let line = SlotLine::of(line);
-        for i in line.with_tag(|tag| table.numbering.is_live_tag(tag)) {
-            let slot = line.slot(i);
+        for i in line.with_tag::<TAG_BITS>(|tag| table.numbering.is_live_tag(tag)) {
+            let slot = line.slot::<TAG_BITS>(i);
             let owner = table.numbering.owner_at(table.numbering.place_of(slot.tag).unwrap());
             let mut places = features(owner).into_iter().map(|feature| {
                 let place = Place::of(&feature.fingerprint, lines.len());
@@ -48,7 +48,7 @@ fn assert_slots_are_their_owners(table: &OwnerTable, features: impl Fn(Owner) ->
 /// The hardest case for the sweep: one line per owner, just enough for a round, and nothing else that overwrites slots.
 #[test]
 fn a_tag_that_returns_finds_no_slot_of_its_former_owner() {
-    const LINES: usize = SWEEP_OWNERS as usize;
+    const LINES: usize = sweep_owners(TAG_BITS) as usize;
     const OWNERS: u64 = 8000;
     let mut table = OwnerTable::with_bytes(LINES * LINE_BYTES);
     // The first owners have features, all others have none, for two rounds of tags.

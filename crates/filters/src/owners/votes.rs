@@ -38,14 +38,14 @@ impl Votes {
         self.counted.clear();
     }
 
-    /// One vote for the owner at `place` of the numbering, which takes 20 bits.
+    /// One vote for the owner at `place` of the numbering, which takes 22 bits at most.
     #[inline(always)]
     pub(super) fn cast(&mut self, place: u32, part: Part) {
         self.ballots.push(place << PART_BITS | u32::from(part.bits()));
     }
 
     /// Adds the votes up. Sorting is cheap beside the look-ups, and no choice of features makes it slow.
-    pub(super) fn count(&mut self, numbering: &Numbering) {
+    pub(super) fn count<const BITS: u32>(&mut self, numbering: &Numbering<BITS>) {
         // By owner only, for which fewer values differ; equal parts need not lie together.
         self.ballots.sort_unstable_by_key(|ballot| ballot >> PART_BITS);
         for run in self.ballots.chunk_by(|a, b| a == b) {

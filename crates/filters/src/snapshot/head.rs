@@ -23,6 +23,7 @@ pub(crate) enum Kind {
     MembershipRing = 2,
     StagedRing = 3,
     CountsRing = 4,
+    OwnerTable = 5,
 }
 
 /// Appends a head.
