@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use bruit_filters::owners::{Added, Feature, OWNERS_PER_FEATURE_MAX, Owner, OwnerTable, PARTS, Part, Votes};
+use bruit_filters::owners::{
+    Added, Feature, OWNERS_LIVE_MAX, OWNERS_PER_FEATURE_MAX, OWNERS_WITHOUT_PARTS_LIVE_MAX, Owner, OwnerTable, PARTS,
+    Part, Votes,
+};
 use bruit_filters::sizing::{OWNER_LOAD, false_votes, owner_table_bytes};
 use bruit_filters::{Fingerprint, FingerprintKey};
 use proptest::collection::vec;
@@ -383,4 +386,30 @@ fn absent_features_cast_the_predicted_false_votes() {
         let mean = expected / 20_000.0;
         assert!(f64::from(most) < mean + 8.0 * mean.sqrt() + 8.0, "{most} votes for one owner, {mean} on average");
     }
+}
+
+/// rspamd's shingles: a million records, each found by more than half of its features and taken for no other.
+#[test]
+fn a_million_owners_of_32_features_are_found_in_a_table_without_parts() {
+    const OWNERS: u64 = 1_000_000;
+    const SHINGLES: usize = 32;
+    const { assert!(OWNERS > OWNERS_LIVE_MAX && OWNERS < OWNERS_WITHOUT_PARTS_LIVE_MAX) };
+    let bytes = owner_table_bytes(OWNERS, SHINGLES as u64, OWNER_LOAD).unwrap();
+    let mut table = OwnerTable::without_parts(bytes as usize);
+    let shingles = |owner: u64| keys(owner * SHINGLES as u64, SHINGLES as u64);
+    for number in 1..=OWNERS {
+        let features: Vec<_> = features(&shingles(number));
+        let added = table.add(&features, SHINGLES);
+        assert_eq!((added.owner.number(), added.stored[1..].iter().sum::<u32>()), (number, 0));
+    }
+    let mut votes = Votes::new();
+    for number in (1..=OWNERS).step_by(7) {
+        table.votes(&shingles(number), &mut votes);
+        let found: Vec<_> = votes.iter().filter(|(_, votes)| votes[0] as usize > SHINGLES / 2).collect();
+        assert_eq!(found.len(), 1, "owner {number}");
+        assert_eq!(found[0].0.number(), number);
+    }
+    let per_owner = table.bytes() as f64 / OWNERS as f64;
+    println!("{per_owner:.2} bytes per owner at load {:.3}, {} lost", table.load(), table.evictions());
+    assert!(per_owner < 135.0);
 }

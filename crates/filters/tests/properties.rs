@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bruit_filters::bloom::{ClassicalFilter, LookupOrder, MembershipFilter, OneLineFilter, SpamPair};
 use bruit_filters::counting::{CountingFilter, Extension, OneLineCounts};
 use bruit_filters::hash::FingerprintHash;
-use bruit_filters::ring::{CountsRing, Generations, MembershipRing};
+use bruit_filters::ring::{CountsRing, Generations, MembershipRing, StagedRing, StagedScratch};
 use bruit_filters::{Fingerprint, KeyId};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -150,13 +150,17 @@ proptest! {
     #[test]
     fn rings_forget_whole_generations_and_nothing_else(batches in vec(fingerprints(40), 1..24), step in 0..9usize) {
         let mut set = MembershipRing::new(9, 40, KEY_ID, 0);
+        let mut staged = StagedRing::new(9, KEY_ID, 0);
         let mut counts = CountsRing::new(9, KEY_ID, 0);
         for (epoch, batch) in batches.iter().enumerate() {
             set.insert_batch(batch);
+            staged.insert_batch(batch);
             counts.insert_batch(batch);
             for (earlier, keys) in batches[..=epoch].iter().enumerate().rev().take(8) {
                 let mut found = vec![Generations::default(); keys.len()];
                 set.check_batch(keys, &mut found);
+                prop_assert!(found.iter().all(|found| found.contains((epoch - earlier) as u32)));
+                staged.check_batch(keys, &mut found, &mut StagedScratch::default());
                 prop_assert!(found.iter().all(|found| found.contains((epoch - earlier) as u32)));
             }
             let live: Vec<_> = batches[..=epoch].iter().rev().take(8).flatten().collect();
@@ -165,8 +169,10 @@ proptest! {
                 prop_assert!(counts.count(key) >= truth);
             }
             set.expire(step);
+            staged.expire(step);
             counts.expire(step);
             set.advance();
+            staged.advance();
             counts.advance();
         }
     }

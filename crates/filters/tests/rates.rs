@@ -9,9 +9,10 @@
 use bruit_filters::bloom::{ClassicalFilter, MembershipFilter, OneLineFilter};
 use bruit_filters::counting::OneLineCounts;
 use bruit_filters::hash::FingerprintHash;
-use bruit_filters::ring::{Generations, MembershipRing};
+use bruit_filters::ring::{CountsRing, Generations, MembershipRing, StagedRing, StagedScratch};
 use bruit_filters::sizing::{
-    Goal, Layout, MembershipPlan, counting_line_rate, fingerprint_bits, ring_lines_for_rate, ring_rate,
+    Goal, Layout, MembershipPlan, RING_GENERATIONS, counting_line_rate, counts_ring_lines_for_rate, counts_ring_rate,
+    fingerprint_bits, ring_lines_for_rate, ring_rate, staged_ring_lines_for_rate, staged_ring_rate,
 };
 use bruit_filters::{Fingerprint, FingerprintKey, KeyId};
 
@@ -122,4 +123,63 @@ fn rings_keep_their_planned_rate_over_the_window() {
         });
         assert_rate(&format!("ring, {size} keys"), found, ring_rate(size, lines).window);
     }
+}
+
+#[test]
+fn staged_rings_keep_their_planned_rate_over_the_window() {
+    for size in SIZES {
+        let lines = staged_ring_lines_for_rate(size, RING_GENERATIONS, 1e-4).unwrap();
+        let found = absent_found(size, |start, absent| {
+            let mut ring = StagedRing::new(lines as usize, KeyId(0), 0);
+            for epoch in 0..8 {
+                ring.advance();
+                ring.insert_batch(&keys(start + (epoch << 24), size));
+            }
+            let estimated = ring.estimated_rate();
+            assert!((0.5e-4..2e-4).contains(&estimated), "{estimated:e}");
+            let mut found = vec![Generations::default(); absent.len()];
+            ring.check_batch(absent, &mut found, &mut StagedScratch::default());
+            found.into_iter().filter(|found| !found.is_empty()).count()
+        });
+        assert_rate(&format!("staged ring, {size} keys"), found, staged_ring_rate(size, lines, 8).window);
+    }
+}
+
+#[test]
+fn rings_of_counts_read_above_0_for_the_unseen_at_the_planned_rate() {
+    for size in SIZES {
+        for rate in [1e-2, 1e-3] {
+            let lines = counts_ring_lines_for_rate(size, 7, rate).unwrap();
+            let found = absent_found(size, |start, absent| {
+                let mut ring = CountsRing::new(lines as usize, KeyId(0), 0);
+                for epoch in 0..7 {
+                    ring.advance();
+                    ring.insert_batch(&keys(start + (epoch << 24), size));
+                }
+                let (counted, estimated) = (ring.keys(3).unwrap() as f64 / size as f64, ring.estimated_rate() / rate);
+                assert!((0.98..=1.0).contains(&counted) && (0.9..1.1).contains(&estimated), "{counted}, {estimated}");
+                let mut found = vec![0; absent.len()];
+                ring.count_batch(absent, &mut found);
+                found.into_iter().filter(|&count| count > 0).count()
+            });
+            assert_rate(&format!("ring of counts, {size} keys"), found, counts_ring_rate(size, lines, 7).window);
+        }
+    }
+}
+
+/// Counts of present keys: wrong ones are fewer than the bound says.
+#[test]
+fn wrong_counts_of_a_ring_are_fewer_than_unseen_keys_that_read_above_0() {
+    let size = 300_000;
+    let lines = size * 40 / 64;
+    let mut ring = CountsRing::new(lines as usize, KeyId(0), 0);
+    let keys = keys(0, size);
+    // The i-th arrives 1 to 8 times, the rounds one after the other.
+    (0..8)
+        .for_each(|round| ring.insert_batch(&keys.iter().copied().skip(round).step_by(round + 1).collect::<Vec<_>>()));
+    let truth = |i: usize| (0..8).filter(|round| i >= *round && (i - round) % (round + 1) == 0).count() as u32;
+    let wrong = keys.iter().enumerate().filter(|(i, key)| ring.count(key) != truth(*i)).count() as f64 / size as f64;
+    let bound = counts_ring_rate(size, lines, 1).generation;
+    println!("{wrong:.5} of the counts are wrong, at most {bound:.5}");
+    assert!(wrong <= bound && wrong > 0.0);
 }
