@@ -177,7 +177,7 @@ fn wrong_counts_of_a_ring_are_fewer_than_unseen_keys_that_read_above_0() {
     // The i-th arrives 1 to 8 times, the rounds one after the other.
     (0..8)
         .for_each(|round| ring.insert_batch(&keys.iter().copied().skip(round).step_by(round + 1).collect::<Vec<_>>()));
-    let truth = |i: usize| (0..8).filter(|round| i >= *round && (i - round).is_multiple_of(round + 1)).count() as u32;
+    let truth = |i: usize| (0..8).filter(|round| i >= *round && (i - round).is_multiple_of(*round + 1)).count() as u32;
     let wrong = keys.iter().enumerate().filter(|(i, key)| ring.count(key) != truth(*i)).count() as f64 / size as f64;
     let bound = counts_ring_rate(size, lines, 1).generation;
     println!("{wrong:.5} of the counts are wrong, at most {bound:.5}");

@@ -38,7 +38,7 @@ pub(crate) enum Path {
     Avx2(HasAvx2),
 }
 
-/// Proof that the processor was asked, and has AVX2. Only [`Path::best`] makes it.
+/// Proof that the processor was asked, and has AVX2 and, as all that have it, POPCNT. Only [`Path::best`] makes it.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HasAvx2(());
@@ -48,7 +48,7 @@ impl Path {
     #[inline]
     pub(crate) fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") {
+        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
             return Self::Avx2(HasAvx2(()));
         }
         Self::Portable

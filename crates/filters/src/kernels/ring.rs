@@ -28,6 +28,18 @@ impl Shape {
     pub(crate) fn locate(&self, lines: &[Line], key: &Fingerprint) -> [usize; 2] {
         lines_of(self.lead(key), lines.len())
     }
+
+    /// Sets the bits of `key` in one lane of its lines; returns how many were not set before.
+    #[inline(always)]
+    pub(crate) fn set(&self, lines: &mut [Line], lane: usize, key: &Fingerprint, places: [usize; 2]) -> u64 {
+        let mut fresh = 0;
+        for (place, mask) in places.into_iter().zip(masks_of(self.lead(key))) {
+            let word = &mut lines[place].0[lane];
+            fresh += (mask & !*word).count_ones();
+            *word |= mask;
+        }
+        fresh.into()
+    }
 }
 
 /// Starts to load both lines of a key.
@@ -38,16 +50,19 @@ pub(crate) fn fetch(lines: &[Line], places: [usize; 2]) {
 }
 
 /// Sets the bits of every key in one lane; returns how many were not set before.
-pub(crate) fn insert(shape: Shape, lines: &mut [Line], lane: usize, keys: &[Fingerprint]) -> u64 {
-    let cached = is_cached(lines);
-    let mut fresh = 0;
-    let work = |lines: &mut &mut [Line], _, key: &Fingerprint, places: [usize; 2]| {
-        for (place, mask) in places.into_iter().zip(masks_of(shape.lead(key))) {
-            let word = &mut lines[place].0[lane];
-            fresh += u64::from((mask & !*word).count_ones());
-            *word |= mask;
-        }
-    };
+#[expect(unsafe_code, reason = "enters code that needs AVX2")]
+pub(crate) fn insert(path: Path, shape: Shape, lines: &mut [Line], lane: usize, keys: &[Fingerprint]) -> u64 {
+    match path {
+        Path::Portable => insert_portable(shape, lines, lane, keys),
+        // SAFETY: the path is proof that the processor has AVX2 and POPCNT.
+        #[cfg(target_arch = "x86_64")]
+        Path::Avx2(_) => unsafe { super::avx2::ring::insert(shape, lines, lane, keys) },
+    }
+}
+
+fn insert_portable(shape: Shape, lines: &mut [Line], lane: usize, keys: &[Fingerprint]) -> u64 {
+    let (cached, mut fresh) = (is_cached(lines), 0);
+    let work = |lines: &mut &mut [Line], _, key: &Fingerprint, places| fresh += shape.set(lines, lane, key, places);
     let locate = |lines: &&mut [Line], key: &Fingerprint| shape.locate(lines, key);
     pipelined(lines, keys, cached, locate, |lines, places| fetch(lines, places), work);
     fresh
@@ -88,7 +103,10 @@ mod tests {
         let keys = test_keys(0, 4000);
         let mut lines = vec![Line::default(); 300];
         for (lane, keys) in keys.chunks(500).enumerate() {
-            insert(shape, &mut lines, lane, keys);
+            let mut again = lines.clone();
+            let fresh = [Path::Portable, Path::best()].map(|path| insert(path, shape, &mut again, lane, keys));
+            assert_eq!((insert(Path::best(), shape, &mut lines, lane, keys), 0), (fresh[0], fresh[1]));
+            assert_eq!(lines, again);
         }
         let sets = [Path::Portable, Path::best()].map(|path| {
             let mut sets = vec![0; keys.len()];

@@ -110,7 +110,7 @@ impl MembershipRing {
     fn insert_in(&mut self, lane: usize, keys: &[Fingerprint]) {
         let (shape, count) = (self.shape(), self.lines.len());
         let lines = self.lines.changing(|| keys.iter().flat_map(|key| lines_of(shape.lead(key), count)));
-        self.ones[lane] += ring::insert(shape, lines, lane, keys);
+        self.ones[lane] += ring::insert(Path::best(), shape, lines, lane, keys);
     }
 
     /// The live generations that hold `key`.

@@ -13,7 +13,7 @@
 //! | type | a check returns |
 //! |---|---|
 //! | [`MembershipRing`] | the set of generations that hold the key |
-//! | [`StagedRing`] | the same, with fewer bits where false positives must be rare: 43 a key, not 105, at one in a million |
+//! | [`StagedRing`] | the same, with fewer bits where false positives must be rare: 40 a key, not 92, at one in a million |
 //! | [`CountsRing`] | the sum of the key's counts over the live generations |
 //!
 //! None reads a clock: an epoch ends when [`advance`](MembershipRing::advance) is called.

@@ -1,7 +1,7 @@
 //! A membership ring for rates that leave no room for false positives: two stages that must both say yes.
 //!
 //! Both stages are membership rings of one size. The second takes the fingerprint with its halves swapped, so that what
-//! one stage finds tells nothing about the other and their rates multiply. One ring would have to be made 2.4 times as
+//! one stage finds tells nothing about the other and their rates multiply. One ring would have to be made 2.3 times as
 //! large as both for a rate of 10^-6 over the window, for its eight positions per key cannot become more.
 //!
 //! A check asks the first stage for the whole batch and the second one only for what the first found. An absent key thus

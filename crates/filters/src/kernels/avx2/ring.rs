@@ -1,4 +1,4 @@
-//! Check of the membership ring: eight lanes of a line are the eight words of two registers.
+//! Check and insertion of the membership ring: eight lanes of a line are the eight words of two registers.
 
 use std::arch::x86_64::*;
 
@@ -19,6 +19,16 @@ pub(crate) fn check(shape: Shape, lines: &[Line], keys: &[Fingerprint], mut foun
     };
     let locate = |lines: &&[Line], key: &Fingerprint| shape.locate(lines, key);
     pipelined(lines, keys, is_cached(lines), locate, |lines, places| fetch(lines, places), work);
+}
+
+/// Sets the bits of every key in one lane; returns how many were not set before.
+#[target_feature(enable = "avx2,popcnt")]
+pub(crate) fn insert(shape: Shape, lines: &mut [Line], lane: usize, keys: &[Fingerprint]) -> u64 {
+    let (cached, mut fresh) = (is_cached(lines), 0);
+    let work = |lines: &mut &mut [Line], _, key: &Fingerprint, places| fresh += shape.set(lines, lane, key, places);
+    let locate = |lines: &&mut [Line], key: &Fingerprint| shape.locate(lines, key);
+    pipelined(lines, keys, cached, locate, |lines, places| fetch(lines, places), work);
+    fresh
 }
 
 /// All ones in every word that has all bits of `mask`.
