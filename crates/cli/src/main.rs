@@ -9,6 +9,7 @@ mod progress;
 mod quantity;
 mod sign;
 mod simulate;
+mod store;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -37,6 +38,8 @@ enum Verb {
     Sign(sign::Arguments),
     /// The simulation study of Yan and Cho (2006), and filters of your own under traffic of your own
     Simulate(simulate::Arguments),
+    /// The directory of a clearinghouse: verify, inspect, repair
+    Store(store::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,7 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Match(arguments) => matching::run(&arguments, output),
         Verb::Sign(arguments) => sign::run(&arguments, output),
         Verb::Simulate(arguments) => simulate::run(&arguments, output),
+        Verb::Store(arguments) => store::run(&arguments, output),
     }
 }
 

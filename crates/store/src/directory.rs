@@ -4,6 +4,8 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::format::SEQUENCE_MAX;
+
 /// The file that the one opener holds a lock on.
 pub(crate) const LOCK_NAME: &str = "lock";
 
@@ -50,7 +52,8 @@ impl Listing {
     }
 
     fn add(&mut self, name: String) {
-        if let Some(first) = number(&name, "journal-") {
+        // The first event is 1; a snapshot of none is possible.
+        if let Some(first) = number(&name, "journal-").filter(|&first| first > 0) {
             self.segments.push(first);
         } else if let Some(sequence) = number(&name, "snapshot-") {
             self.snapshots.push(sequence);
@@ -68,7 +71,7 @@ impl Listing {
 fn number(name: &str, prefix: &str) -> Option<u64> {
     let digits = name.strip_prefix(prefix)?.strip_suffix(".bruit")?;
     let well_formed = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    well_formed.then(|| digits.parse().ok()).flatten()
+    well_formed.then(|| digits.parse().ok()).flatten().filter(|&number| number <= SEQUENCE_MAX)
 }
 
 /// Why a directory could not be locked.
@@ -115,12 +118,19 @@ mod tests {
     #[test]
     fn names_are_read_as_they_are_written_and_no_others_are_taken() {
         let mut listing = Listing::default();
-        for name in [segment_name(u64::MAX), snapshot_name(0), "lock".into(), ".tmp-x".into(), "cut-y".into()] {
+        for name in [segment_name(SEQUENCE_MAX), snapshot_name(0), "lock".into(), ".tmp-x".into(), "cut-y".into()] {
             listing.add(name);
         }
-        let strange = ["journal-1.bruit", "journal-+0000000000000000001.bruit", "snapshot-99999999999999999999.bruit"];
+        let beyond = snapshot_name(SEQUENCE_MAX + 1);
+        let strange = [
+            "journal-1.bruit",
+            "journal-+0000000000000000001.bruit",
+            "snapshot-99999999999999999999.bruit",
+            "journal-00000000000000000000.bruit",
+            &beyond,
+        ];
         strange.iter().for_each(|&name| listing.add(name.into()));
-        assert_eq!((listing.segments, listing.snapshots), (vec![u64::MAX], vec![0]));
+        assert_eq!((listing.segments, listing.snapshots), (vec![SEQUENCE_MAX], vec![0]));
         assert_eq!((listing.temporary.len(), listing.cut.len()), (1, 1));
         assert_eq!(listing.others, strange);
     }

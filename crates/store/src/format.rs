@@ -13,6 +13,9 @@ pub const HEADER_BYTES: usize = 48;
 /// The only version there is.
 pub(crate) const VERSION: u32 = 1;
 
+/// The highest sequence a file may name: far beyond what any disk holds, and far from where counting overflows.
+pub(crate) const SEQUENCE_MAX: u64 = 1 << 62;
+
 /// The length of every checksum.
 pub(crate) const CHECKSUM_BYTES: usize = 8;
 

@@ -6,7 +6,7 @@
 
 use bruit_engine::codec::{Malformed, Reader};
 
-use crate::format::{CHECKSUM_BYTES, checksum};
+use crate::format::{CHECKSUM_BYTES, SEQUENCE_MAX, checksum};
 
 /// The most bytes an event may have.
 pub const EVENT_BYTES_MAX: usize = 64 << 10;
@@ -43,7 +43,7 @@ pub(crate) struct RecordHeader {
 impl RecordHeader {
     /// The sequence of its last event.
     pub(crate) fn last(&self) -> u64 {
-        self.first.saturating_add(u64::from(self.events)).saturating_sub(1)
+        self.first + u64::from(self.events) - 1
     }
 
     /// The whole record, with header and checksum.
@@ -83,7 +83,7 @@ impl RecordHeader {
             && self.events >= 1
             && self.events as usize <= payload_bytes / EVENT_OVERHEAD_BYTES
             && self.durable < self.first
-            && self.first.checked_add(u64::from(self.events)).is_some()
+            && self.first <= SEQUENCE_MAX
     }
 }
 
@@ -202,13 +202,14 @@ mod tests {
     #[test]
     fn a_header_beyond_a_bound_is_none() {
         let good = RecordHeader { payload_bytes: RECORD_BYTES_MAX as u32, first: 2, durable: 1, events: 1 };
-        assert_eq!(header(&good.encode(5)), Some(good));
+        let last = RecordHeader { first: SEQUENCE_MAX, ..good };
+        assert_eq!([header(&good.encode(5)), header(&last.encode(5))], [Some(good), Some(last)]);
         let bad = [
             RecordHeader { payload_bytes: RECORD_BYTES_MAX as u32 + 1, ..good },
             RecordHeader { events: 0, ..good },
             RecordHeader { payload_bytes: 7, events: 2, ..good },
             RecordHeader { durable: 2, ..good },
-            RecordHeader { first: u64::MAX, ..good },
+            RecordHeader { first: SEQUENCE_MAX + 1, ..good },
         ];
         for bad in bad {
             assert_eq!(header(&bad.encode(5)), None, "{bad:?}");

@@ -76,6 +76,8 @@ pub struct Repaired {
 /// # Errors
 /// [`RepairError`] if the store is in use or there is no record boundary at `offset`.
 pub fn repair(directory: &Path, segment: Option<&str>, offset: u64) -> Result<Repaired, RepairError> {
+    // Before the lock, which would leave a file in a directory that is no store.
+    choose(&survey(directory, &mut ())?, segment)?;
     let _lock = Lock::take(directory)?;
     let survey = survey(directory, &mut ())?;
     let first = choose(&survey, segment)?;

@@ -1,0 +1,58 @@
+//! `bruit store`: the directory of a clearinghouse, looked at and mended.
+//!
+//! Everything about bytes is in [`bruit_store`]; here are words, numbers and exit codes. Nothing needs to know what events
+//! mean: these verbs work for every realm.
+
+mod repair;
+mod survey;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+
+const AFTER_HELP: &str = "\
+verify and inspect change nothing and take no lock: a server may run meanwhile. repair
+refuses while one does.
+
+A copy of the directory, made by any means while the server runs, is a backup, provided
+that the copy takes less time than two snapshots; verify tells whether it is whole.
+
+Exit codes: 0 done, 1 verify found something wrong, 2 it could not be done, told in one line.
+
+Example:
+  bruit store verify /var/lib/bruit
+  bruit store repair /var/lib/bruit --cut-after 123456";
+
+/// What `bruit store` is asked.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Check every checksum and that no event is missing
+    Verify(survey::Arguments),
+    /// Tell what is in the directory: files, events, journal
+    Inspect(survey::Arguments),
+    /// Cut the journal behind a damaged place, keeping what is cut in files beside
+    Repair(repair::Arguments),
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    let outcome = match &arguments.verb {
+        Verb::Verify(arguments) => survey::verify(arguments, output),
+        Verb::Inspect(arguments) => survey::inspect(arguments, output).map(|()| ExitCode::SUCCESS),
+        Verb::Repair(arguments) => repair::run(arguments, output).map(|()| ExitCode::SUCCESS),
+    };
+    let flushed = output.flush().map_err(Failure::from);
+    outcome.and_then(|code| flushed.map(|()| code))
+}
+
+/// One line of an error and its causes; code 1 means "something is wrong with the store", so this is 2.
+fn refused(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::BadInput(format!("{:#}", anyhow::Error::new(error)))
+}
