@@ -19,7 +19,7 @@ use bruit_filters::ring::{CountsRing, Generations, StagedScratch};
 
 use crate::keys::keys;
 use crate::report::{Figure, Report, Target};
-use crate::timing::compare;
+use crate::timing::{compare, time};
 
 const SPAM_SIGNATURES: u64 = 10_000_000;
 const BULK_SIGNATURES: u64 = 20_000_000;
@@ -27,9 +27,11 @@ const BULK_SIGNATURES: u64 = 20_000_000;
 const BULK_FROM: u64 = 1 << 40;
 /// Signatures nobody reported.
 const ABSENT_FROM: u64 = 1 << 50;
-const CHECKS: usize = 500_000;
+const CHECKS: usize = 250_000;
 /// The start of an epoch of both books.
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
+/// Days in which it is filled: seven epochs.
+const DAYS: u64 = LIVE_GENERATIONS * Realm::SPAM_EPOCH_SECONDS / Time::DAY;
 const GIB: usize = 1 << 30;
 
 const OWN: Reporter = Reporter { id: 1, standing: Standing::Own, group: 1 };
@@ -52,12 +54,14 @@ fn filled() -> Engine {
     let realm =
         Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, plan.sizes).expect("usual epochs");
     let mut engine = Engine::new(realm, plan, Policy::default(), START);
-    let days = LIVE_GENERATIONS * Realm::SPAM_EPOCH_SECONDS / Time::DAY;
+    let days = DAYS;
     for day in 0..days {
         let now = Time(START.0 + day * Time::DAY);
         tick(&mut engine, now);
         let part = |all: u64, parts: u64, at: u64| all * at / parts..all * (at + 1) / parts;
         report_all(&mut engine, now, part(SPAM_SIGNATURES, days, day));
+        // A quarter is reported twice.
+        report_all(&mut engine, now, part(SPAM_SIGNATURES, 4 * days, 4 * day));
         // The last seven days are what the bulk book will hold.
         if let Some(at) = day.checked_sub(days - LIVE_GENERATIONS) {
             count_all(&mut engine, now, part(BULK_SIGNATURES, LIVE_GENERATIONS, at));
@@ -152,10 +156,13 @@ fn errors(report: &mut Report, engine: &Engine) -> io::Result<()> {
     let listed = keys(0, CHECKS);
     engine.check_batch(&listed, 0, &mut verdicts[..CHECKS], &mut scratch);
     let kept = verdicts[..CHECKS].iter().filter(|verdict| verdict.kind == Kind::Spam).count();
-    let note = "of the oldest generation, each with one report";
+    let note = "of the oldest generation";
     report.add(Figure::new("listed signatures found", kept as f64 / CHECKS as f64, Target::AtLeast(1.0), note))?;
-    let over: u32 = verdicts[..CHECKS].iter().map(|verdict| verdict.counts.reports - 1).sum();
-    report.add(Figure::new("mean over-count of claims", f64::from(over) / CHECKS as f64, Target::None, ""))?;
+    // The first half of these were reported twice.
+    let truth = |at: usize| if (at as u64) < SPAM_SIGNATURES / DAYS / 4 { 2 } else { 1 };
+    let over: u32 = verdicts[..CHECKS].iter().enumerate().map(|(at, verdict)| verdict.counts.reports - truth(at)).sum();
+    let note = "where a quarter of all listed signatures were reported twice";
+    report.add(Figure::new("mean over-count of claims", f64::from(over) / CHECKS as f64, Target::None, note))?;
     let mut totals = vec![0; CHECKS];
     engine.bulk_totals(&keys(BULK_FROM, CHECKS), &mut totals);
     let over: u32 = totals.iter().map(|total| total - 1).sum();
@@ -212,9 +219,9 @@ fn expiry(report: &mut Report) -> io::Result<()> {
         ring.insert_batch(&keys(start, 1 << 20));
     }
     let step = |ring: &mut CountsRing, lines: u32| {
-        let start = Instant::now();
-        let is_clear = ring.expire(lines as usize);
-        (start.elapsed().as_secs_f64() * 1e3, is_clear)
+        let mut is_clear = false;
+        let ns = time(|| is_clear = ring.expire(lines as usize));
+        (ns / 1e6, is_clear)
     };
     for (name, lines) in [("of every second", TICK_LINES), ("when behind", BEHIND_LINES)] {
         let mut longest = 0.0_f64;

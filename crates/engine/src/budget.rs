@@ -59,7 +59,7 @@ pub struct Shares {
 pub const SHARES: Shares = Shares {
     spam: 220,
     revoked: 20,
-    claims: 78,
+    claims: 77,
     bulk: 410,
     trust: 80,
     replicas: 50,

@@ -94,6 +94,7 @@ impl Whitelist {
     }
 
     /// Why a signature does not count; none if it does.
+    #[inline]
     #[must_use]
     pub fn contains(&self, fingerprint: &Fingerprint) -> Option<Why> {
         self.signatures.find(place_of(fingerprint), |entry| entry.fingerprint == *fingerprint).map(|entry| entry.why)

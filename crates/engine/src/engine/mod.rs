@@ -159,7 +159,7 @@ impl Engine {
         );
         let bulk_epoch = now.epoch(realm.bulk_epoch_seconds());
         let bulk = BulkBook::new(CountsRing::new(lines(sizes.bulk_lines), key_id, bulk_epoch));
-        let replicas = Replicas::within(realm.key().clone(), plan.replica_bytes, plan.good_bytes);
+        let replicas = Replicas::within(realm.key().clone(), plan.replica_bytes, plan.good_bytes, spam_epoch);
         let shingles = Shingles::within(realm.key().clone(), plan.shingle_bytes, LIVE_GENERATIONS, spam_epoch);
         Self {
             shingles,

@@ -109,12 +109,12 @@ impl Replicas {
         }
     }
 
-    /// An index in at most `bytes` bytes, with `good_bytes` more for what good mail says.
+    /// An index in at most `bytes` bytes, with `good_bytes` more for what good mail says, whose first epoch is `epoch`.
     #[must_use]
-    pub fn within(key: FingerprintKey, bytes: u64, good_bytes: u64) -> Self {
+    pub fn within(key: FingerprintKey, bytes: u64, good_bytes: u64, epoch: u64) -> Self {
         // Two generations of two filters.
         let good = good_bytes / 4 / good::BYTES_PER_MESSAGE;
-        Self::new(key, bytes / BYTES_PER_REPORT, good)
+        Self { generations: VecDeque::from([(epoch, 1)]), ..Self::new(key, bytes / BYTES_PER_REPORT, good) }
     }
 
     /// Keeps a report. When there is no more room, the oldest ones go.

@@ -1,10 +1,13 @@
 //! A small clearinghouse for tests.
 
-use bruit_engine::Engine;
+#![allow(dead_code, reason = "every test uses a part of it")]
+
 use bruit_engine::budget::Plan;
+use bruit_engine::event::{By, Event};
 use bruit_engine::realm::Realm;
 use bruit_engine::time::Time;
-use bruit_engine::trust::Policy;
+use bruit_engine::trust::{Policy, Reporter, Standing};
+use bruit_engine::{BEHIND_LINES, Engine, Outcome};
 use bruit_filters::{Fingerprint, FingerprintKey};
 
 pub(crate) const SPAM_EPOCH: u64 = Realm::SPAM_EPOCH_SECONDS;
@@ -25,6 +28,16 @@ pub(crate) fn realm() -> Realm {
 /// An empty clearinghouse.
 pub(crate) fn engine() -> Engine {
     Engine::new(realm(), plan(), Policy::default(), START)
+}
+
+/// A claim of a reporter in a group of its own.
+pub(crate) fn by(now: Time, standing: Standing, id: u64) -> By {
+    By { now, reporter: Reporter { id, standing, group: id } }
+}
+
+/// Lets time pass, as often as it takes.
+pub(crate) fn tick(engine: &mut Engine, now: Time) {
+    while engine.apply(&Event::Tick { now, lines: BEHIND_LINES }) != (Outcome::Ticked { arrived: true }) {}
 }
 
 /// The fingerprint of a signature with a number for a name.

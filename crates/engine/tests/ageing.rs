@@ -1,0 +1,169 @@
+//! How long things are known: six epochs at least, seven at most.
+
+mod common;
+
+use bruit_engine::bulk::MANY;
+use bruit_engine::event::{Event, TextChange};
+use bruit_engine::time::Time;
+use bruit_engine::trust::{Claim, Standing};
+use bruit_engine::verdict::Kind;
+use bruit_engine::{BEHIND_LINES, CheckScratch, Engine, Outcome};
+use bruit_signatures::bruit::Features;
+
+use common::{BULK_EPOCH, SPAM_EPOCH, START, by, engine, fingerprint, tick};
+
+const SPAM: u32 = 7;
+
+fn is_spam(engine: &Engine) -> bool {
+    engine.check(&fingerprint(SPAM), 0).kind == Kind::Spam
+}
+
+fn after(seconds: u64) -> Time {
+    Time(START.0 + seconds)
+}
+
+fn report(engine: &mut Engine, now: Time) {
+    let outcome = engine.apply(&claim(now, Claim::Report));
+    assert!(matches!(outcome, Outcome::Claimed { listed: 1, .. }), "{outcome:?}");
+}
+
+fn claim(now: Time, claim: Claim) -> Event {
+    Event::Claim { by: by(now, Standing::Own, 1), claim, flag: 0, fingerprints: vec![fingerprint(SPAM)] }
+}
+
+/// A report at any time of an epoch is found until six epochs later, and gone seven epochs later.
+#[test]
+fn a_report_is_found_until_its_window_ends_and_no_epoch_longer() {
+    for into_epoch in [0, 1, SPAM_EPOCH / 2, SPAM_EPOCH - 1] {
+        let mut engine = engine();
+        let reported = after(into_epoch);
+        tick(&mut engine, reported);
+        report(&mut engine, reported);
+        for epochs in 0..=6 {
+            tick(&mut engine, Time(reported.0 + epochs * SPAM_EPOCH));
+            assert!(is_spam(&engine), "reported {into_epoch} s into the epoch, asked {epochs} epochs later");
+        }
+        tick(&mut engine, Time(reported.0 + 7 * SPAM_EPOCH));
+        assert!(!is_spam(&engine), "reported {into_epoch} s into the epoch");
+        assert_eq!(engine.explain(&fingerprint(SPAM)).claims, [], "its counts are gone with it");
+    }
+}
+
+#[test]
+fn recipients_are_counted_for_their_window_and_many_with_them() {
+    let mut engine = engine();
+    let (few, many) = (fingerprint(1), fingerprint(2));
+    for (fingerprint, targets) in [(few, 3), (many, MANY)] {
+        engine.apply(&Event::Bulk { by: by(START, Standing::Own, 1), targets, fingerprints: vec![fingerprint] });
+    }
+    for days in 0..=6 {
+        tick(&mut engine, after(days * BULK_EPOCH));
+        let event = Event::Bulk { by: by(engine.now(), Standing::Own, 1), targets: 1, fingerprints: vec![many] };
+        let Outcome::Counted(totals) = engine.apply(&event) else { panic!("it is counted") };
+        assert_eq!((totals[0].previous, totals[0].current), (MANY, MANY), "many absorbs, {days} days later");
+        assert_eq!(engine.bulk().total(&few), 3);
+    }
+    tick(&mut engine, after(7 * BULK_EPOCH));
+    assert_eq!(engine.bulk().total(&few), 0);
+    assert_eq!(engine.bulk().total(&many), 6, "what was counted beside many is there when that has gone");
+}
+
+#[test]
+fn texts_and_shingles_age_like_the_spam_book() {
+    let mut engine = engine();
+    let mut scratch = CheckScratch::default();
+    let features = Features { pairs: (1..200).collect(), ..Features::default() };
+    let text = engine.replicas().text(&features);
+    let name = text.fingerprint(engine.realm().key());
+    let (digest, shingles) = (Box::new([3; 64]), Some(Box::new(std::array::from_fn(|at| 1000 + at as u64))));
+    let change = TextChange::Write { flag: 1, weight: 10 };
+    let own = by(START, Standing::Own, 1);
+    engine.apply(&Event::Text { by: own, fingerprint: name, text });
+    engine.apply(&Event::Shingles { by: own, change, digest: digest.clone(), shingles: shingles.clone() });
+    for epochs in 0..=7 {
+        tick(&mut engine, after(epochs * SPAM_EPOCH));
+        let found = engine.check_shingles(&digest, shingles.as_deref(), &mut scratch).is_some();
+        assert_eq!(found, epochs < 7, "shingles, {epochs} epochs later");
+        let found = engine.find_text(&features, &mut scratch);
+        assert_eq!(found, (epochs < 7).then_some(name), "text, {epochs} epochs later");
+    }
+}
+
+/// However long a server was off, it catches up in bounded steps, and only then says that it has arrived.
+#[test]
+fn a_clearinghouse_that_slept_for_years_catches_up() {
+    let mut engine = engine();
+    report(&mut engine, START);
+    let now = after(3 * 365 * Time::DAY);
+    let mut ticks = 0;
+    while engine.apply(&Event::Tick { now, lines: BEHIND_LINES }) != (Outcome::Ticked { arrived: true }) {
+        ticks += 1;
+    }
+    assert!((1_000..3_000).contains(&ticks), "one for each day of the bulk book, and few more: {ticks}");
+    assert!(!is_spam(&engine));
+    report(&mut engine, now);
+    assert!(is_spam(&engine));
+}
+
+#[test]
+fn a_clock_set_back_changes_nothing() {
+    let mut engine = engine();
+    tick(&mut engine, after(3 * SPAM_EPOCH));
+    report(&mut engine, START);
+    tick(&mut engine, START);
+    assert_eq!(engine.now(), after(3 * SPAM_EPOCH));
+    tick(&mut engine, after(9 * SPAM_EPOCH));
+    assert!(is_spam(&engine), "a report of a late clock counts as of now");
+}
+
+#[test]
+fn a_revocation_holds_at_once_and_outlives_what_it_revokes() {
+    for revoked_after in [0, 2, 6] {
+        let mut engine = engine();
+        report(&mut engine, START);
+        let now = after(revoked_after * SPAM_EPOCH);
+        tick(&mut engine, now);
+        let outcome = engine.apply(&claim(now, Claim::Revoke));
+        assert!(matches!(outcome, Outcome::Claimed { revoked: 1, .. }), "{outcome:?}");
+        for epochs in revoked_after..20 {
+            tick(&mut engine, after(epochs * SPAM_EPOCH));
+            assert!(!is_spam(&engine), "revoked after {revoked_after} epochs, asked after {epochs}");
+        }
+    }
+}
+
+/// One own report lists, one own revocation revokes, and then it takes two to list again.
+#[test]
+fn listing_again_what_was_revoked_takes_more_than_revoking_it_did() {
+    let mut engine = engine();
+    report(&mut engine, START);
+    engine.apply(&claim(START, Claim::Revoke));
+    let by_other = |id| Event::Claim {
+        by: by(START, Standing::Own, id),
+        claim: Claim::Report,
+        flag: 0,
+        fingerprints: vec![fingerprint(SPAM)],
+    };
+    engine.apply(&by_other(2));
+    assert!(!is_spam(&engine));
+    engine.apply(&by_other(3));
+    assert!(is_spam(&engine), "in the generation of its revocation");
+    for epochs in 1..=6 {
+        tick(&mut engine, after(epochs * SPAM_EPOCH));
+        assert!(is_spam(&engine), "and {epochs} epochs later");
+    }
+}
+
+/// A revocation that trusted reporters still argue with does not lapse, so that its end is no way around it.
+#[test]
+fn a_contested_revocation_does_not_lapse() {
+    let mut engine = engine();
+    report(&mut engine, START);
+    engine.apply(&claim(START, Claim::Revoke));
+    for epochs in 1..30 {
+        let now = after(epochs * SPAM_EPOCH);
+        tick(&mut engine, now);
+        engine.apply(&claim(now, Claim::Report));
+        assert!(!is_spam(&engine), "reported by one again, {epochs} epochs later");
+    }
+}

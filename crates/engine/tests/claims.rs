@@ -1,0 +1,193 @@
+//! Who is heard, what is counted, and what is told about it.
+
+mod common;
+
+use bruit_engine::bulk::BulkTotals;
+use bruit_engine::event::Event;
+use bruit_engine::signature::fingerprint_of_bytes;
+use bruit_engine::spam::ClaimCounts;
+use bruit_engine::time::Time;
+use bruit_engine::trust::{Claim, Level, Policy, Standing};
+use bruit_engine::verdict::{CONFIDENCE_OWN, Kind, Reason, Verdict};
+use bruit_engine::whitelist::{By as ListedBy, WhitelistChange, Why};
+use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
+use bruit_filters::Fingerprint;
+use bruit_signatures::bruit::Features;
+use bruit_signatures::{Scheme, pyzor};
+
+use common::{KEY, START, by, engine, fingerprint, plan, realm};
+
+fn claim(engine: &mut Engine, standing: Standing, id: u64, claim: Claim, fingerprints: &[Fingerprint]) -> Outcome {
+    let by = by(engine.now(), standing, id);
+    engine.apply(&Event::Claim { by, claim, flag: 0, fingerprints: fingerprints.to_vec() })
+}
+
+#[test]
+fn an_own_report_lists_and_is_counted() {
+    let (mut engine, spam) = (engine(), fingerprint(1));
+    claim(&mut engine, Standing::Own, 1, Claim::Report, &[spam]);
+    claim(&mut engine, Standing::Own, 1, Claim::Report, &[spam]);
+    claim(&mut engine, Standing::Own, 2, Claim::Report, &[spam]);
+    let verdict = engine.check(&spam, 0);
+    assert_eq!((verdict.kind, verdict.reason), (Kind::Spam, Reason::OwnReports));
+    assert!(verdict.confidence >= CONFIDENCE_OWN);
+    assert_eq!(verdict.counts, ClaimCounts { reports: 3, revocations: 0 });
+    assert_eq!(verdict.generations.newest(), Some(0));
+    assert_eq!(engine.check(&fingerprint(2), 0), Verdict::default());
+}
+
+#[test]
+fn sites_with_many_users_can_ask_for_several_reports() {
+    let policy = Policy { own_reports_needed: 3, ..Policy::default() };
+    let (mut engine, spam) = (Engine::new(realm(), plan(), policy, START), fingerprint(1));
+    for (id, kind) in [(1, Kind::Unknown), (2, Kind::Unknown), (2, Kind::Unknown), (3, Kind::Spam)] {
+        claim(&mut engine, Standing::Own, id, Claim::Report, &[spam]);
+        assert_eq!(engine.check(&spam, 0).kind, kind);
+    }
+}
+
+/// A policy is part of the state: it changes by an event, and what is remembered stays.
+#[test]
+fn a_policy_changes_by_an_event() {
+    let (mut engine, spam) = (engine(), fingerprint(1));
+    claim(&mut engine, Standing::Account, 9, Claim::Report, &[spam]);
+    let policy = Box::new(Policy { own_reports_needed: 2, ..Policy::default() });
+    assert_eq!(engine.apply(&Event::Policy { now: START, policy }), Outcome::Done);
+    claim(&mut engine, Standing::Own, 1, Claim::Report, &[spam]);
+    assert_eq!(engine.check(&spam, 0).kind, Kind::Unknown);
+    claim(&mut engine, Standing::Own, 2, Claim::Report, &[spam]);
+    assert_eq!(engine.check(&spam, 0).kind, Kind::Spam);
+    assert_eq!(engine.explain(&spam).assessment.unwrap().report_count, 3);
+}
+
+#[test]
+fn strangers_may_ask_but_neither_list_nor_count_nor_teach() {
+    let (mut engine, spam) = (engine(), fingerprint(1));
+    for id in 0..500 {
+        claim(&mut engine, Standing::Stranger, id, Claim::Report, &[spam]);
+    }
+    let verdict = engine.check(&spam, 0);
+    assert_eq!((verdict.kind, verdict.counts.reports), (Kind::Unknown, 0));
+    let stranger = by(START, Standing::Stranger, 1);
+    let refused = Outcome::Refused(Refusal::Stranger);
+    assert_eq!(engine.apply(&Event::Bulk { by: stranger, targets: 5, fingerprints: vec![spam] }), refused);
+    let features = Features { pairs: (0..100).collect(), ..Features::default() };
+    let text = engine.replicas().text(&features);
+    assert_eq!(engine.apply(&Event::Text { by: stranger, fingerprint: spam, text }), refused);
+    assert_eq!(engine.find_text(&features, &mut CheckScratch::default()), None);
+}
+
+#[test]
+fn evidence_lists_when_groups_agree_and_an_anchor_is_among_them() {
+    let (mut engine, spam) = (engine(), fingerprint(1));
+    for id in [1, 2] {
+        claim(&mut engine, Standing::Pinned, id, Claim::Report, &[spam]);
+        let assessment = engine.explain(&spam).assessment.unwrap();
+        assert_eq!((assessment.evidence.groups, engine.check(&spam, 0).kind), (id as u32, Kind::Unknown));
+    }
+    assert_eq!(engine.check(&spam, 0).reason, Reason::Suspected);
+    claim(&mut engine, Standing::Pinned, 3, Claim::Report, &[spam]);
+    let verdict = engine.check(&spam, 0);
+    assert_eq!((verdict.kind, verdict.reason), (Kind::Spam, Reason::Evidence));
+    assert!(verdict.confidence >= 88, "{verdict:?}");
+    assert_eq!(engine.explain(&spam).assessment.unwrap().evidence.level, Level::Block);
+}
+
+#[test]
+fn whitelisted_signatures_are_never_counted() {
+    let mut engine = engine();
+    let empty = fingerprint_of_bytes(&KEY, Scheme::Pyzor, &pyzor::Digest::EMPTY.0).unwrap();
+    let (good, spam) = (fingerprint(1), fingerprint(2));
+    claim(&mut engine, Standing::Own, 1, Claim::Report, &[good]);
+    assert_eq!(engine.check(&good, 0).kind, Kind::Spam);
+    let list = WhitelistChange::List(good, ListedBy::Operator);
+    assert_eq!(engine.apply(&Event::Whitelist { now: START, change: list }), Outcome::Done);
+    let outcome = claim(&mut engine, Standing::Own, 1, Claim::Report, &[empty, good, spam]);
+    assert_eq!(outcome, Outcome::Claimed { listed: 1, revoked: 0, ignored: 2, refused: 0 });
+    let refused = claim(&mut engine, Standing::Own, 1, Claim::Report, &[empty, good]);
+    assert_eq!(refused, Outcome::Refused(Refusal::Whitelisted));
+    for fingerprint in [empty, good] {
+        let verdict = engine.check(&fingerprint, 0);
+        assert_eq!((verdict.kind, verdict.reason), (Kind::Ham, Reason::Whitelisted));
+    }
+    let event = Event::Bulk { by: by(START, Standing::Own, 1), targets: 9, fingerprints: vec![empty, spam] };
+    let totals = [BulkTotals::default(), BulkTotals { previous: 0, current: 9 }];
+    assert_eq!(engine.apply(&event), Outcome::Counted(totals.to_vec()));
+    assert_eq!(engine.explain(&good).whitelisted, Some(Why::Listed(ListedBy::Operator)));
+    let unlist = Event::Whitelist { now: START, change: WhitelistChange::Unlist(good) };
+    assert_eq!(engine.apply(&unlist), Outcome::Done);
+    assert_eq!(engine.apply(&unlist), Outcome::Refused(Refusal::NotListed));
+}
+
+/// Counting for a whole site, one group uses up its share of a day and leaves the others theirs.
+#[test]
+fn no_group_fills_the_bulk_book_alone() {
+    let mut engine = engine();
+    let count = |engine: &mut Engine, id: u64, start: u32| {
+        let fingerprints = (start..start + 64).map(fingerprint).collect();
+        engine.apply(&Event::Bulk { by: by(engine.now(), Standing::Account, id), targets: 1, fingerprints })
+    };
+    let capacity = bruit_engine::budget::Capacities::per_generation(&realm().sizes()).bulk;
+    let refused_at = (0..).find(|round| count(&mut engine, 1, 64 * round) == Outcome::Refused(Refusal::BulkQuota));
+    let counted = u64::from(refused_at.unwrap()) * 64;
+    assert!(counted <= capacity / 50 && counted + 64 > capacity / 50, "{counted} of {capacity}");
+    assert!(matches!(count(&mut engine, 2, 0), Outcome::Counted(_)));
+    common::tick(&mut engine, Time(START.0 + Time::DAY));
+    assert!(matches!(count(&mut engine, 1, 0), Outcome::Counted(_)));
+}
+
+#[test]
+fn claims_are_counted_by_flag_and_explained_by_generation() {
+    let (mut engine, spam) = (engine(), fingerprint(1));
+    let flagged = |flag, now| Event::Claim {
+        by: by(now, Standing::Own, 1),
+        claim: Claim::Report,
+        flag,
+        fingerprints: vec![spam],
+    };
+    let later = Time(START.0 + common::SPAM_EPOCH);
+    (0..3).for_each(|_| drop(engine.apply(&flagged(1, START))));
+    common::tick(&mut engine, later);
+    (0..2).for_each(|_| drop(engine.apply(&flagged(11, later))));
+    assert_eq!(engine.check(&spam, 1).counts.reports, 3);
+    assert_eq!(engine.check(&spam, 11).counts.reports, 2);
+    assert_eq!(engine.check(&spam, 5).counts.reports, 0);
+    let explained = engine.explain(&spam);
+    let counted = |flag| {
+        let claims = explained.claims.iter().filter(move |claims| claims.flag == flag);
+        claims.map(|claims| (claims.since, claims.counts.reports)).collect::<Vec<_>>()
+    };
+    assert_eq!((counted(1), counted(11)), (vec![(START, 3)], vec![(later, 2)]));
+    assert_eq!(explained.seen, Some((START, later)));
+}
+
+#[test]
+fn a_near_replica_is_judged_by_the_report_it_resembles() {
+    let mut engine = engine();
+    let mut scratch = CheckScratch::default();
+    let message = |start: u64| Features { pairs: (start..start + 100).collect(), ..Features::default() };
+    let text = engine.replicas().text(&message(0));
+    let name = text.fingerprint(engine.realm().key());
+    claim(&mut engine, Standing::Own, 1, Claim::Report, &[name]);
+    engine.apply(&Event::Text { by: by(START, Standing::Own, 1), fingerprint: name, text });
+    assert_eq!(engine.check_text(&message(10), &mut scratch).kind, Kind::Spam);
+    assert_eq!(engine.find_text(&message(10), &mut scratch), Some(name), "a second report is about the first");
+    assert_eq!(engine.check_text(&message(5000), &mut scratch), Verdict::default());
+    claim(&mut engine, Standing::Own, 2, Claim::Revoke, &[name]);
+    assert_eq!(engine.check_text(&message(10), &mut scratch).kind, Kind::Ham);
+}
+
+#[test]
+fn what_two_good_messages_say_does_not_make_a_match() {
+    let mut engine = engine();
+    let message = |extra: u64| Features { pairs: (0..100).chain([extra]).collect(), ..Features::default() };
+    let text = engine.replicas().text(&message(500));
+    let name = text.fingerprint(engine.realm().key());
+    let own = by(START, Standing::Own, 1);
+    engine.apply(&Event::Text { by: own, fingerprint: name, text });
+    for extra in [600, 700] {
+        let features = engine.replicas().good_features_of(&message(extra));
+        assert_eq!(engine.apply(&Event::Good { by: own, features }), Outcome::Done);
+    }
+    assert_eq!(engine.find_text(&message(500), &mut CheckScratch::default()), None);
+}
