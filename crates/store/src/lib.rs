@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`machine`] | the trait of what is kept |
 //! | `store`, `queue`, `writer`, `background` | the running store, its waiting submits, its two threads |
+//! | `gate` | the lock on the machine, whose writer lets readers in between slices |
 //! | `format`, `record`, `segment`, `snapshot` | bytes: headers, records of a journal segment, blocks of a snapshot |
 //! | `journal`, `recover` | writing segments; from a directory to a machine |
 //! | [`survey`], [`repair`] | a directory looked at without touching it; cut behind a damaged place |
@@ -27,6 +28,7 @@ mod background;
 mod directory;
 pub mod disk;
 mod format;
+mod gate;
 mod journal;
 pub mod machine;
 mod queue;
