@@ -111,8 +111,8 @@ pub struct Store<M: Machine> {
 impl<M: Machine> Store<M> {
     /// Opens the store in `directory`, which is made if it is not there.
     ///
-    /// `make` gives the machine without any event; it is asked if no snapshot can be restored. `progress` hears, now and
-    /// then during the replay, how many bytes of journal were read.
+    /// `make` gives the machine without any event; it is asked if no snapshot can be restored. `progress` hears,
+    /// record by record, how many bytes more of the journal were read.
     ///
     /// # Errors
     /// [`OpenError`] if it is in use, of another realm, damaged, or cannot be read or written. But for temporary files
