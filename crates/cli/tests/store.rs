@@ -41,7 +41,7 @@ impl Machine for Counter {
         true
     }
 
-    fn restore(input: &mut dyn Read) -> Result<Self, RestoreError> {
+    fn restore(&self, input: &mut dyn Read) -> Result<Self, RestoreError> {
         let mut bytes = [0; 8];
         input.read_exact(&mut bytes)?;
         Ok(Self(u64::from_le_bytes(bytes)))
@@ -54,7 +54,7 @@ impl Machine for Counter {
 
 fn open(directory: &Path) -> Store<Counter> {
     let options = Options { segment_bytes: 300, snapshot_on_close: false, ..Options::default() };
-    Store::open(directory, &options, || Counter(0), &mut |_| {}).unwrap()
+    Store::open(directory, &options, || Ok(Counter(0)), &mut |_| {}).unwrap()
 }
 
 /// A folder with a store of 20 events, a record each, four to a segment.

@@ -15,6 +15,7 @@
 //! | [`machine`] | the trait of what is kept |
 //! | [`clearinghouse`], [`founding`] | the engine as such a machine, and what it was founded as |
 //! | `store`, `queue`, `writer`, `background` | the running store, its waiting submits, its two threads |
+//! | `gate` | the lock on the machine, whose writer lets readers in between slices |
 //! | `format`, `record`, `segment`, `snapshot` | bytes: headers, records of a journal segment, blocks of a snapshot |
 //! | `journal`, `recover` | writing segments; from a directory to a machine |
 //! | [`survey`], [`repair`] | a directory looked at without touching it; cut behind a damaged place |
@@ -30,6 +31,7 @@ mod directory;
 pub mod disk;
 mod format;
 pub mod founding;
+mod gate;
 mod journal;
 pub mod machine;
 mod queue;

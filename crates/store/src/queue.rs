@@ -4,11 +4,9 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::machine::Machine;
 use crate::record::{EVENT_BYTES_MAX, RECORD_BYTES_MAX, put_event};
@@ -169,6 +167,11 @@ impl<M: Machine> Queue<M> {
         Self { state: Mutex::new(state), ready: Condvar::new() }
     }
 
+    /// Nothing here panics half-way, so a poisoned state is a good one.
+    fn lock(&self) -> MutexGuard<'_, State<M>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Lets a job wait, or answers it at once.
     pub(crate) fn push(&self, job: Job<M>) {
         if let Some((job, error)) = self.try_push(job) {
@@ -178,7 +181,7 @@ impl<M: Machine> Queue<M> {
     }
 
     fn try_push(&self, job: Job<M>) -> Option<(Job<M>, SubmitError)> {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if state.closed {
             return Some((job, SubmitError::Closed));
         }
@@ -195,7 +198,7 @@ impl<M: Machine> Queue<M> {
 
     /// How many events wait.
     pub(crate) fn waiting_events(&self) -> usize {
-        self.state.lock().events
+        self.lock().events
     }
 
     /// Asks for a snapshot; false if nobody will take one any more.
@@ -234,7 +237,7 @@ impl<M: Machine> Queue<M> {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut State<M>) -> T) -> T {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         let result = change(&mut state);
         self.ready.notify_all();
         result
@@ -242,8 +245,14 @@ impl<M: Machine> Queue<M> {
 
     /// Takes what waits, as much as fits one record.
     pub(crate) fn take(&self, wait: &Wait) -> Work<M> {
-        let mut state = self.state.lock();
-        while !state.has_work() && self.wait(&mut state, wait) {}
+        let mut state = self.lock();
+        while !state.has_work() {
+            let (again, in_time) = self.wait(state, wait);
+            state = again;
+            if !in_time {
+                break;
+            }
+        }
         state.woken = false;
         Work {
             jobs: state.take_jobs(),
@@ -254,23 +263,26 @@ impl<M: Machine> Queue<M> {
     }
 
     /// Waits for news; false if there is no more time.
-    fn wait(&self, state: &mut MutexGuard<'_, State<M>>, wait: &Wait) -> bool {
+    fn wait<'a>(&self, state: MutexGuard<'a, State<M>>, wait: &Wait) -> (MutexGuard<'a, State<M>>, bool) {
         match wait {
-            Wait::Poll => return false,
-            Wait::Forever => self.ready.wait(state),
-            Wait::Until(deadline) => return !self.ready.wait_until(state, *deadline).timed_out(),
+            Wait::Poll => (state, false),
+            Wait::Forever => (self.ready.wait(state).unwrap_or_else(PoisonError::into_inner), true),
+            Wait::Until(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let waited = self.ready.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+                (waited.0, !waited.1.timed_out())
+            }
         }
-        true
     }
 
     /// Waits until the snapshot thread is done.
     pub(crate) fn wait_for_snapshot(&self) -> Finished {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         loop {
             if let Some(finished) = state.finished.take() {
                 return finished;
             }
-            self.ready.wait(&mut state);
+            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

@@ -351,8 +351,10 @@ impl<M: Machine> Replay<'_, M> {
             self.report.replayed_events += 1;
             self.next = sequence + 1;
         }
-        self.report.replayed_bytes += record.header.record_bytes();
-        (self.progress)(self.report.replayed_bytes);
+        if record.header.last() >= next {
+            self.report.replayed_bytes += record.header.record_bytes();
+        }
+        (self.progress)(record.header.record_bytes());
         Ok(())
     }
 

@@ -2,15 +2,13 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
-
 use crate::directory::Lock;
 use crate::disk::{Disk, SystemDisk};
+use crate::gate::Gate;
 use crate::journal::SEGMENT_BYTES;
 use crate::machine::Machine;
 use crate::queue::{Completion, Job, Queue, SnapshotError, SubmitError, frame};
@@ -85,9 +83,16 @@ pub struct Status {
 
 /// What the threads share.
 pub(crate) struct Shared<M: Machine> {
-    pub(crate) machine: RwLock<M>,
+    pub(crate) machine: Gate<M>,
     pub(crate) queue: Queue<M>,
-    pub(crate) status: Mutex<Status>,
+    status: Mutex<Status>,
+}
+
+impl<M: Machine> Shared<M> {
+    /// Changes or reads the status. Whoever panicked with it left it as good as it was.
+    pub(crate) fn status<T>(&self, change: impl FnOnce(&mut Status) -> T) -> T {
+        change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// A machine whose events are kept in a directory. See the [crate](crate).
@@ -103,8 +108,8 @@ pub struct Store<M: Machine> {
 impl<M: Machine> Store<M> {
     /// Opens the store in `directory`, which is made if it is not there.
     ///
-    /// `make` gives the machine without any event; it is called when the directory is locked. `progress` hears, now and then
-    /// during the replay, how many bytes of journal were read.
+    /// `make` gives the machine without any event; it is called when the directory is locked. `progress` hears, record by
+    /// record, how many bytes more of the journal were read.
     ///
     /// # Errors
     /// [`OpenError`] if it is in use, of another realm, damaged, or cannot be read or written. But for temporary files
@@ -118,7 +123,7 @@ impl<M: Machine> Store<M> {
         let lock = recover::prepare(directory, &*options.disk)?;
         let recovered = recover::recover(directory, options, make, progress)?;
         let shared = Arc::new(Shared {
-            machine: RwLock::new(recovered.machine),
+            machine: Gate::new(recovered.machine),
             queue: Queue::new(),
             status: Mutex::new(Status::default()),
         });
@@ -183,7 +188,7 @@ impl<M: Machine> Store<M> {
     #[must_use]
     pub fn status(&self) -> Status {
         let waiting_events = self.shared.queue.waiting_events();
-        Status { waiting_events, ..self.shared.status.lock().clone() }
+        Status { waiting_events, ..self.shared.status(|status| status.clone()) }
     }
 
     /// Finishes what was submitted, takes a last snapshot if the options say so, and ends. How it went.

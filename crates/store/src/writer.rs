@@ -10,8 +10,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Instant;
 
-use parking_lot::RwLockWriteGuard;
-
 use crate::background::{self, Chunk, Task};
 use crate::directory::{Listing, snapshot_name};
 use crate::format::{Header, Kind};
@@ -188,7 +186,8 @@ impl<M: Machine> Writer<M> {
                 *outcome = Some(machine.apply(event));
                 applied += 1;
                 if applied % APPLY_SLICE_EVENTS == 0 {
-                    RwLockWriteGuard::bump(&mut machine);
+                    drop(machine);
+                    machine = self.shared.machine.write();
                 }
             }
         }
@@ -291,7 +290,7 @@ impl<M: Machine> Writer<M> {
             Ok(sequence) => {
                 self.snapshots.retain(|&older| older < sequence);
                 self.snapshots.push(sequence);
-                self.shared.status.lock().snapshot_failure = None;
+                self.shared.status(|status| status.snapshot_failure = None);
                 self.remove_superfluous();
                 self.publish();
                 answer(running.requests, &Ok(sequence));
@@ -302,7 +301,7 @@ impl<M: Machine> Writer<M> {
 
     fn snapshot_failed(&self, requests: Vec<Request>, error: Arc<io::Error>) {
         tracing::warn!(%error, "no snapshot was taken: the journal grows until one is");
-        self.shared.status.lock().snapshot_failure = Some(Arc::clone(&error));
+        self.shared.status(|status| status.snapshot_failure = Some(Arc::clone(&error)));
         answer(requests, &Err(SnapshotError::Failed(error)));
     }
 
@@ -349,14 +348,15 @@ impl<M: Machine> Writer<M> {
     }
 
     fn publish(&self) {
-        let mut status = self.shared.status.lock();
-        status.sequence = self.journal.last();
-        status.durable = self.journal.durable();
-        status.records = self.records;
-        status.journal_bytes = self.journal.written_bytes();
-        status.segments = self.journal.segments();
-        status.snapshots.clone_from(&self.snapshots);
-        status.poisoned = self.journal.poison().cloned();
+        self.shared.status(|status| {
+            status.sequence = self.journal.last();
+            status.durable = self.journal.durable();
+            status.records = self.records;
+            status.journal_bytes = self.journal.written_bytes();
+            status.segments = self.journal.segments();
+            status.snapshots.clone_from(&self.snapshots);
+            status.poisoned = self.journal.poison().cloned();
+        });
     }
 }
 

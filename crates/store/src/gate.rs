@@ -1,0 +1,68 @@
+//! A lock for one writer that works in slices, and many readers that must not wait for more than a slice.
+//!
+//! A plain lock does not promise that: the writer that unlocks and locks again usually wins against readers that have yet
+//! to wake, slice after slice. Here readers that wait are counted, and the writer does not lock while there are any.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::thread;
+
+/// Many readers, one writer that steps aside for them.
+#[derive(Debug)]
+pub(crate) struct Gate<T> {
+    lock: RwLock<T>,
+    waiting: AtomicUsize,
+}
+
+impl<T> Gate<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { lock: RwLock::new(value), waiting: AtomicUsize::new(0) }
+    }
+
+    /// Waits for the current slice of the writer at most, and for being woken.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+        match self.lock.try_read() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => self.wait(),
+        }
+    }
+
+    fn wait(&self) -> RwLockReadGuard<'_, T> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let guard = self.lock.read().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        guard
+    }
+
+    /// Lets all readers in that wait, then locks. To be held for one slice.
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+        while self.waiting.load(Ordering::SeqCst) > 0 {
+            thread::yield_now();
+        }
+        self.lock.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_waits_is_let_in_before_the_next_slice() {
+        let gate = Gate::new(0);
+        for slice in 0..200 {
+            thread::scope(|scope| {
+                let mut guard = gate.write();
+                let reader = scope.spawn(|| *gate.read());
+                while gate.waiting.load(Ordering::SeqCst) == 0 {
+                    thread::yield_now();
+                }
+                *guard += 1;
+                drop(guard);
+                *gate.write() += 1;
+                assert_eq!(reader.join().unwrap(), slice * 2 + 1, "what it read is of the slice it waited for");
+            });
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! No bytes of a segment or snapshot trip the store, and whatever is opened can be opened again.
+//!
+//! The first byte of the input says what to make of the rest: a segment or a snapshot of a store's directory, and which of
+//! its checksums to make right, as random bytes never have one.
+#![no_main]
+
+use std::fs;
+use std::io::Read;
+
+use bruit_engine::codec::Malformed;
+use bruit_store::{HEADER_BYTES, Machine, Options, RestoreError, Store, repair, survey};
+use libfuzzer_sys::fuzz_target;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+const REALM: [u8; 16] = [7; 16];
+
+/// The bytes of a record before its events.
+const RECORD_HEADER_BYTES: usize = 32;
+
+/// Keeps the bytes it is told.
+struct Bytes(Vec<u8>);
+
+impl Machine for Bytes {
+    type Event = Vec<u8>;
+    type Outcome = ();
+
+    fn encode(event: &Vec<u8>, out: &mut Vec<u8>) {
+        out.extend(event);
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
+        Ok(bytes.to_vec())
+    }
+
+    fn admit(&self, _: &Vec<u8>) -> Result<(), ()> {
+        Ok(())
+    }
+
+    fn apply(&mut self, event: &Vec<u8>) {
+        self.0.extend(event);
+    }
+
+    fn begin_snapshot(&mut self, out: &mut Vec<u8>) {
+        out.extend(&self.0);
+    }
+
+    fn continue_snapshot(&mut self, _: usize, _: &mut Vec<u8>) -> bool {
+        true
+    }
+
+    fn restore(input: &mut dyn Read) -> Result<Self, RestoreError> {
+        let mut bytes = Vec::new();
+        input.read_to_end(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    fn realm(&self) -> [u8; 16] {
+        REALM
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&wishes, bytes)) = input.split_first() else { return };
+    let is_segment = wishes & 1 == 0;
+    let sequence = u64::from(wishes >> 4) + u64::from(is_segment);
+    let mut file = header(is_segment, sequence);
+    file.extend(bytes);
+    if wishes & 2 != 0 {
+        let seed = xxh3_64_with_seed(&REALM, sequence);
+        if is_segment { mend_records(&mut file, seed) } else { mend_blocks(&mut file, seed) }
+    }
+    let kind = if is_segment { "journal" } else { "snapshot" };
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    fs::write(folder.path().join(format!("{kind}-{sequence:020}.bruit")), file).expect("a file can be written");
+    let options = Options { snapshot_on_close: false, ..Options::default() };
+    let open = || Store::open(folder.path(), &options, || Bytes(Vec::new()), &mut |_| {});
+
+    let found = survey(folder.path(), &mut ()).expect("a directory can be surveyed");
+    if !found.faults().is_empty() {
+        for fault in found.segments.iter().filter_map(|segment| segment.fault.as_ref()) {
+            repair(folder.path(), None, fault.offset).expect("what is damaged can be cut");
+        }
+        return;
+    }
+    let store = open().expect("what a survey calls sound can be opened");
+    let state = store.check(|bytes| bytes.0.clone());
+    drop(store);
+    assert!(open().expect("it can be opened again").check(|bytes| bytes.0 == state));
+});
+
+fn header(is_segment: bool, sequence: u64) -> Vec<u8> {
+    let mut out = if is_segment { b"\x89bruitJ\n".to_vec() } else { b"\x89bruitS\n".to_vec() };
+    out.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+    out.extend(REALM);
+    out.extend(sequence.to_le_bytes());
+    out.extend(xxh3_64(&out).to_le_bytes());
+    out
+}
+
+/// Makes the checksums of the records right, as far as their lengths lead.
+fn mend_records(file: &mut [u8], seed: u64) {
+    let mut start = HEADER_BYTES;
+    while let Some(record) = file.get_mut(start..).filter(|rest| rest.len() > RECORD_HEADER_BYTES + 8) {
+        record[..4].copy_from_slice(b"\xB5rec");
+        let check = (xxh3_64_with_seed(&record[..28], seed) as u32).to_le_bytes();
+        record[28..32].copy_from_slice(&check);
+        let payload = u32::from_le_bytes([record[4], record[5], record[6], record[7]]) as usize;
+        let end = RECORD_HEADER_BYTES.saturating_add(payload);
+        mend(record, end, seed);
+        start = start.saturating_add(end).saturating_add(8);
+    }
+}
+
+/// Makes the checksums of the blocks right, as far as their lengths lead.
+fn mend_blocks(file: &mut [u8], seed: u64) {
+    let mut start = HEADER_BYTES;
+    while let Some(block) = file.get_mut(start..).filter(|rest| rest.len() >= 16) {
+        let length = u32::from_le_bytes([block[0], block[1], block[2], block[3]]) as usize;
+        let end = 8usize.saturating_add(if length == 0 { 8 } else { length });
+        mend(block, end, seed);
+        start = start.saturating_add(end).saturating_add(8);
+    }
+}
+
+/// Puts the checksum of what is before `end` behind it, if there is room.
+fn mend(bytes: &mut [u8], end: usize, seed: u64) {
+    if let Some((covered, rest)) = bytes.split_at_mut_checked(end)
+        && let Some(place) = rest.first_chunk_mut::<8>()
+    {
+        *place = xxh3_64_with_seed(covered, seed).to_le_bytes();
+    }
+}
