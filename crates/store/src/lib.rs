@@ -18,7 +18,7 @@
 //! | `gate` | the lock on the machine, whose writer lets readers in between slices |
 //! | `format`, `record`, `segment`, `snapshot` | bytes: headers, records of a journal segment, blocks of a snapshot |
 //! | `journal`, `recover` | writing segments; from a directory to a machine |
-//! | [`survey`], [`repair`] | a directory looked at without touching it; cut behind a damaged place |
+//! | [`mod@survey`], [`mod@repair`] | a directory looked at without touching it; cut behind a damaged place |
 //! | [`disk`], `directory` | the operations on files that can fail; names and the lock |
 //!
 //! `docs/design/store.md` has the bytes and the order of every `fsync`.

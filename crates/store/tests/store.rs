@@ -158,8 +158,11 @@ fn a_full_queue_refuses_at_once_and_forgets_nothing_it_took() {
             store.submit_with(vec![event.clone()], move |result| sender.send(result.is_ok()).unwrap());
         }
         assert_eq!(store.status().waiting_events, most);
-        assert!(matches!(store.submit(vec![event.clone()]), Err(SubmitError::Busy)));
+        let (refusal, refused) = mpsc::channel();
+        store.submit_with(vec![event.clone()], move |result| refusal.send(result).unwrap());
+        let refused = refused.try_recv();
         hold.wait();
+        assert!(matches!(refused, Ok(Err(SubmitError::Busy))), "at once: {refused:?}");
         drop(sender);
         assert_eq!(answers.iter().filter(|taken| *taken).count(), most);
         assert_eq!(store.status().sequence, most as u64 + 1);
