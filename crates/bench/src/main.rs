@@ -16,6 +16,7 @@ mod report;
 mod ring;
 mod signatures;
 mod simulation;
+mod store;
 mod timing;
 
 use std::io;
@@ -45,6 +46,7 @@ enum Group {
     Owners,
     Replicas,
     Engine,
+    Store,
     Signatures,
     Merge,
     Delta,
@@ -53,7 +55,7 @@ enum Group {
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 12] = [
+const GROUPS: [(Group, Bench); 13] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
@@ -61,6 +63,7 @@ const GROUPS: [(Group, Bench); 12] = [
     (Group::Signatures, signatures::speed),
     (Group::Replicas, replicas::figures),
     (Group::Engine, engine::figures),
+    (Group::Store, store::figures),
     (Group::Merge, merge::speed),
     (Group::Space, membership::space),
     (Group::Delta, deltas::size),
