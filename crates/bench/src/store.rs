@@ -3,8 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use bruit_engine::budget::BUDGET_DEFAULT;
@@ -18,10 +18,13 @@ use crate::keys::key;
 use crate::report::{Figure, Report, Target};
 
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
-/// Threads that submit at the same time, and the reports that each submits at once before it waits for the answer: what a
-/// listener gets from one `recvmmsg`, and clients on their own.
-const LOADS: [(u64, u64, Target); 3] =
-    [(1, 64, Target::AtLeast(0.7)), (2, 64, Target::AtLeast(0.7)), (32, 1, Target::None)];
+/// How reports come: threads, reports that a thread submits at once, and submits of a thread that are under way at a time.
+/// First as a listener's thread has them, in batches from `recvmmsg`, without waiting; then from clients that all wait.
+const LOADS: [Load; 3] = [
+    Load { threads: 1, at_once: 64, under_way: 2, target: Target::AtLeast(0.7) },
+    Load { threads: 1, at_once: 64, under_way: 8, target: Target::AtLeast(0.7) },
+    Load { threads: 32, at_once: 1, under_way: 1, target: Target::None },
+];
 /// Reports of a round.
 const REPORTS: u64 = 19_200;
 const ROUNDS: usize = 7;
@@ -29,6 +32,14 @@ const ROUNDS: usize = 7;
 const REPLAYED: u64 = 10_000_000;
 /// Events in one submit while that journal is written.
 const SUBMITTED: u64 = 1_000;
+
+#[derive(Clone, Copy)]
+struct Load {
+    threads: u64,
+    at_once: u64,
+    under_way: u64,
+    target: Target,
+}
 
 pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     let folder = tempfile::tempdir()?;
@@ -48,11 +59,11 @@ fn open(directory: &Path, durability: Durability) -> Clearinghouse {
 fn durable_reports(report: &mut Report, folder: &Path) -> io::Result<()> {
     let store = open(&folder.join("reports"), Durability::Strict);
     let mut first = 0;
-    for (threads, at_once, target) in LOADS {
+    for load in LOADS {
         let (mut ratios, mut per_second, mut per_record) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             let before = store.status();
-            let seconds = report_from_all(&store, threads, at_once, first);
+            let seconds = report_from_all(&store, load, first);
             first += REPORTS;
             let after = store.status();
             let (records, bytes) = (after.records - before.records, after.journal_bytes - before.journal_bytes);
@@ -60,28 +71,43 @@ fn durable_reports(report: &mut Report, folder: &Path) -> io::Result<()> {
             per_second.push(REPORTS as f64 / seconds);
             per_record.push(REPORTS as f64 / records as f64);
         }
-        let name = format!("durable reports / append + fdatasync, {threads} x {at_once}");
+        let Load { threads, at_once, under_way, target } = load;
+        let name = format!("durable reports / append + fdatasync, {threads} x {under_way} x {at_once}");
         let note = format!("{:.0} reports/s, {:.1} per fdatasync", median(per_second), median(per_record));
         report.add(Figure::new(name, median(ratios), target, note))?;
     }
     Ok(())
 }
 
-/// Every thread reports and waits, again and again; the seconds that takes.
-fn report_from_all(store: &Clearinghouse, threads: u64, at_once: u64, first: u64) -> f64 {
+/// Every thread reports its part; the seconds that takes.
+fn report_from_all(store: &Clearinghouse, load: Load, first: u64) -> f64 {
     let start = Instant::now();
     std::thread::scope(|scope| {
-        for thread in 0..threads {
-            scope.spawn(move || {
-                let own = first + thread * REPORTS / threads..first + (thread + 1) * REPORTS / threads;
-                for start in own.step_by(at_once as usize) {
-                    let events = (start..start + at_once).map(|number| claim(START, thread, number)).collect();
-                    store.submit(events).expect("the disk has room");
-                }
-            });
+        for thread in 0..load.threads {
+            let own = first + thread * REPORTS / load.threads..first + (thread + 1) * REPORTS / load.threads;
+            scope.spawn(move || report_from(store, load, own));
         }
     });
     start.elapsed().as_secs_f64()
+}
+
+fn report_from(store: &Clearinghouse, load: Load, numbers: std::ops::Range<u64>) {
+    let (sender, receiver) = mpsc::channel();
+    let mut under_way = 0;
+    for start in numbers.step_by(load.at_once as usize) {
+        if under_way == load.under_way {
+            receiver.recv().expect("an answer for every submit");
+            under_way -= 1;
+        }
+        let events = (start..start + load.at_once).map(|number| claim(START, number % 8, number)).collect();
+        let done = sender.clone();
+        store.submit_with(events, move |result| {
+            result.expect("the disk has room");
+            done.send(()).expect("somebody waits");
+        });
+        under_way += 1;
+    }
+    (0..under_way).for_each(|_| receiver.recv().expect("an answer for every submit"));
 }
 
 fn claim(now: Time, reporter: u64, number: u64) -> Event {

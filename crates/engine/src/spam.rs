@@ -80,10 +80,10 @@ impl SpamBook {
         self.listed.epoch()
     }
 
-    /// Lists a signature, or reinstates it if a revocation of this generation stands against it. Returns whether it could:
+    /// Lists a signature of which the book says `entry`, or reinstates it if a revocation of this generation stands against it. Returns whether it could:
     /// no more than [`REINSTATED_MAX`] are reinstated in a generation.
-    pub(crate) fn list(&mut self, fingerprint: &Fingerprint) -> bool {
-        if self.revoked.check(fingerprint).contains(0) {
+    pub(crate) fn list(&mut self, fingerprint: &Fingerprint, entry: &Entry) -> bool {
+        if entry.revoked.contains(0) {
             if self.reinstated.len() >= REINSTATED_MAX {
                 return false;
             }

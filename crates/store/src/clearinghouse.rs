@@ -69,6 +69,10 @@ impl Machine for Engine {
         Self::admit(self, event).map_err(Outcome::Refused)
     }
 
+    fn prefetch(&self, event: &Event) {
+        Self::prefetch(self, event);
+    }
+
     fn apply(&mut self, event: &Event) -> Outcome {
         Self::apply(self, event)
     }

@@ -32,6 +32,9 @@ pub trait Machine: Sized + Send + Sync + 'static {
     /// The outcome to answer with instead.
     fn admit(&self, event: &Self::Event) -> Result<(), Self::Outcome>;
 
+    /// Starts to load what an event will change. Those of a slice are all announced before the first is applied.
+    fn prefetch(&self, _event: &Self::Event) {}
+
     /// Changes the state. Never fails: the event is on disk by now.
     fn apply(&mut self, event: &Self::Event) -> Self::Outcome;
 

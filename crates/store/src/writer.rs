@@ -179,17 +179,11 @@ impl<M: Machine> Writer<M> {
     }
 
     fn apply(&self, admitted: &mut [Admitted<M>]) {
-        let mut machine = self.shared.machine.write();
-        let mut applied = 0;
-        for job in admitted {
-            for (event, outcome) in job.events.iter().zip(&mut job.outcomes).filter(|(_, outcome)| outcome.is_none()) {
-                *outcome = Some(machine.apply(event));
-                applied += 1;
-                if applied % APPLY_SLICE_EVENTS == 0 {
-                    drop(machine);
-                    machine = self.shared.machine.write();
-                }
-            }
+        let mut waiting: Vec<_> = admitted.iter_mut().flat_map(Admitted::waiting).collect();
+        for slice in waiting.chunks_mut(APPLY_SLICE_EVENTS) {
+            let mut machine = self.shared.machine.write();
+            slice.iter().for_each(|(event, _)| machine.prefetch(event));
+            slice.iter_mut().for_each(|(event, outcome)| **outcome = Some(machine.apply(event)));
         }
     }
 
@@ -375,6 +369,11 @@ impl<M: Machine> Admitted<M> {
             }
         });
         Self { outcomes: outcomes.collect(), events, completion }
+    }
+
+    /// The events that were not refused, and where their outcomes belong.
+    fn waiting(&mut self) -> impl Iterator<Item = (&M::Event, &mut Option<M::Outcome>)> {
+        self.events.iter().zip(&mut self.outcomes).filter(|(_, outcome)| outcome.is_none())
     }
 
     fn answer(self) {

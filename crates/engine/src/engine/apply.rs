@@ -9,6 +9,7 @@ use crate::codec::Reader;
 use crate::event::{By, TextChange};
 use crate::generations::LIVE_GENERATIONS;
 use crate::shingles::{Digest, SHINGLES};
+use crate::spam::Entry;
 use crate::time::Time;
 use crate::trust::{Change, Claim, Listing, Policy, Refused, Standing, Trust};
 use crate::whitelist::WhitelistChange;
@@ -86,7 +87,7 @@ impl Engine {
         let entry = self.spam.entry(fingerprint);
         let listing = Listing { listed: entry.is_spam(), revoked: entry.is_revoked() };
         let change = self.trust.claim(self.now, &by.reporter, *fingerprint, claim, listing)?;
-        let change = self.write_down(change, listing, by, fingerprint);
+        let change = self.write_down(change, &entry, by, fingerprint);
         let is_counted_by_listing = flag == 0 && matches!(change, Change::List(_)) && !entry.listed.contains(0);
         if self.trust.weighs(self.now, &by.reporter) && !is_counted_by_listing {
             self.spam.count(claim, flag, fingerprint);
@@ -95,13 +96,13 @@ impl Engine {
     }
 
     /// Changes the spam book as `trust` says; returns what could be done.
-    fn write_down(&mut self, change: Change, listing: Listing, by: &By, fingerprint: &Fingerprint) -> Change {
+    fn write_down(&mut self, change: Change, entry: &Entry, by: &By, fingerprint: &Fingerprint) -> Change {
         match change {
-            Change::List(_) if !self.spam.list(fingerprint) => return Change::Nothing,
+            Change::List(_) if !self.spam.list(fingerprint, entry) => return Change::Nothing,
             Change::List(_) => {}
             Change::Revoke => self.spam.revoke(fingerprint),
             // A revocation that someone trusted still argues with must not lapse while they do.
-            Change::Nothing if listing.revoked && by.reporter.standing.is_anchor() => self.spam.revoke(fingerprint),
+            Change::Nothing if entry.is_revoked() && by.reporter.standing.is_anchor() => self.spam.revoke(fingerprint),
             Change::Nothing => {}
         }
         change

@@ -259,6 +259,20 @@ impl Engine {
         }
     }
 
+    /// Starts to load what an event will change, for those that are applied after others: memory is most of their time.
+    pub fn prefetch(&self, event: &Event) {
+        match event {
+            Event::Claim { fingerprints, .. } => fingerprints.iter().for_each(|fingerprint| {
+                self.spam.listed.prefetch(fingerprint);
+                self.spam.revoked.prefetch(fingerprint);
+            }),
+            Event::Bulk { fingerprints, .. } => {
+                fingerprints.iter().for_each(|fingerprint| self.bulk.counts.prefetch(fingerprint));
+            }
+            _ => {}
+        }
+    }
+
     /// Applies an event. What comes out, and what the state is afterwards, depends on nothing but the state before.
     pub fn apply(&mut self, event: &Event) -> Outcome {
         if let Err(refusal) = self.admit(event) {

@@ -66,6 +66,11 @@ pub(crate) fn pipelined<L, T, P: Copy + Default>(
     fetch: impl Fn(&L, P),
     mut work: impl FnMut(&mut L, usize, &T, P),
 ) {
+    // Alone, a key has nothing to wait behind, and clearing the places would take longer than the key does.
+    if let [key] = keys {
+        let place = locate(&lines, key);
+        return work(&mut lines, 0, key, place);
+    }
     let mut places = [P::default(); IN_FLIGHT];
     let arrive = |lines: &L, key: &T| {
         let place = locate(lines, key);

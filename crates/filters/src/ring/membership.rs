@@ -113,6 +113,11 @@ impl MembershipRing {
         self.ones[lane] += ring::insert(Path::best(), shape, lines, lane, keys);
     }
 
+    /// Starts to load what `key` will be looked up or inserted in, and does not wait for it. It changes no answer.
+    pub fn prefetch(&self, key: &Fingerprint) {
+        ring::fetch(&self.lines, self.shape().locate(&self.lines, key));
+    }
+
     /// The live generations that hold `key`.
     #[must_use]
     pub fn check(&self, key: &Fingerprint) -> Generations {

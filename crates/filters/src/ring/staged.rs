@@ -73,7 +73,9 @@ impl StagedRing {
 
     /// Adds `key` to the current generation.
     pub fn insert(&mut self, key: &Fingerprint) {
-        self.insert_batch(std::slice::from_ref(key));
+        let [first, second] = &mut self.stages;
+        first.insert(key);
+        second.insert(&swapped(key));
     }
 
     /// Adds all `keys` to the current generation.
@@ -95,6 +97,13 @@ impl StagedRing {
             second.insert_batch_at(epoch, step)?;
         }
         Ok(())
+    }
+
+    /// See [`MembershipRing::prefetch`].
+    pub fn prefetch(&self, key: &Fingerprint) {
+        let [first, second] = &self.stages;
+        first.prefetch(key);
+        second.prefetch(&swapped(key));
     }
 
     /// The live generations that hold `key`.
