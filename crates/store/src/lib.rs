@@ -5,7 +5,7 @@
 //! restores the newest sound one and replays what the journal has behind it. It does not know what events mean.
 //!
 //! ```text
-//!   submit ──► queue ──► writer thread: admit, one record, one fdatasync, apply, answer
+//!   submit ──► queue ──► writer thread: admit, one record, one fdatasync ──► applier thread: apply, answer
 //!   check  ──► machine (read lock)              │ between batches: a slice of a snapshot
 //!                                               └──► snapshot thread: blocks, fsync, rename
 //! ```
@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`machine`] | the trait of what is kept |
 //! | [`clearinghouse`], [`founding`] | the engine as such a machine, and what it was founded as |
-//! | `store`, `queue`, `writer`, `background` | the running store, its waiting submits, its two threads |
+//! | `store`, `queue`, `writer`, `applier`, `background` | the running store, its waiting submits, its three threads |
 //! | `gate` | the lock on the machine, whose writer lets readers in between slices |
 //! | `format`, `record`, `segment`, `snapshot` | bytes: headers, records of a journal segment, blocks of a snapshot |
 //! | `journal`, `recover` | writing segments; from a directory to a machine |
@@ -25,6 +25,7 @@
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+mod applier;
 mod background;
 pub mod clearinghouse;
 mod directory;

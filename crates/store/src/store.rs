@@ -128,8 +128,8 @@ impl<M: Machine> Store<M> {
             status: Mutex::new(Status::default()),
         });
         let start = recovered.start;
-        let writer = Writer::new(directory.to_owned(), options.clone(), start, Arc::clone(&shared));
-        let spawned = thread::Builder::new().name("bruit-writer".into()).spawn(move || writer.run());
+        let spawned = Writer::new(directory.to_owned(), options.clone(), start, Arc::clone(&shared))
+            .and_then(|writer| thread::Builder::new().name("bruit-writer".into()).spawn(move || writer.run()));
         let writer = spawned.map_err(|source| OpenError::io("start the writer of", directory, source))?;
         Ok(Self { shared, writer: Some(writer), recovery: recovered.report, _lock: lock })
     }

@@ -1,8 +1,9 @@
-//! The writer thread: the only one that changes the machine or the journal.
+//! The writer thread: the only one that changes the journal.
 //!
-//! One round takes all that waits, admits it, writes one record, syncs once, applies and answers; meanwhile the next batch
-//! gathers. Between rounds it copies a slice of a snapshot that is under way. The machine is locked for a short slice at a
-//! time, and given to those who wait in between.
+//! One round takes all that waits, admits it, writes one record and syncs once; meanwhile the next batch gathers. Then it
+//! applies and answers, or has that done by the [`applier`](crate::applier) while it writes the next. Between rounds it
+//! copies a slice of a snapshot that is under way. The machine is locked for a short slice at a time, and given to those who
+//! wait in between.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,17 +11,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Instant;
 
+use crate::applier::{Abandon, Applier, Batch};
 use crate::background::{self, Chunk, Task};
 use crate::directory::{Listing, snapshot_name};
 use crate::format::{Header, Kind};
 use crate::journal::{Journal, JournalError};
 use crate::machine::Machine;
-use crate::queue::{Completion, Finished, Job, Request, SnapshotError, SubmitError, Wait, Work};
-use crate::record::{EVENT_OVERHEAD_BYTES, RecordBuilder};
+use crate::queue::{Finished, Job, Request, SnapshotError, SubmitError, Wait, Work};
+use crate::record::RecordBuilder;
 use crate::store::{Durability, Options, Shared};
-
-/// How many events are applied before others get the lock. An event takes the engine about a microsecond.
-const APPLY_SLICE_EVENTS: usize = 64;
 
 /// How much of a snapshot is copied under one lock.
 const SNAPSHOT_SLICE_BYTES: usize = 256 << 10;
@@ -53,6 +52,7 @@ pub(crate) struct Writer<M: Machine> {
     records: u64,
     /// When the oldest write was made that is not synced.
     unsynced_since: Option<Instant>,
+    applier: Applier<M>,
     running: Option<Running>,
     /// Who waits for the next snapshot.
     requests: Vec<Request>,
@@ -72,26 +72,15 @@ struct Running {
     requests: Vec<Request>,
 }
 
-/// A job on its way through a round.
-struct Admitted<M: Machine> {
-    events: Vec<M::Event>,
-    /// `None` until applied; refused events have theirs from the beginning.
-    outcomes: Vec<Option<M::Outcome>>,
-    completion: Completion<M::Outcome>,
-}
-
-/// Tells all who wait, should the thread ever panic.
-struct Abandon<M: Machine>(Arc<Shared<M>>);
-
-impl<M: Machine> Drop for Abandon<M> {
-    fn drop(&mut self) {
-        self.0.queue.abandon();
-    }
-}
-
 impl<M: Machine> Writer<M> {
-    pub(crate) fn new(directory: PathBuf, options: Options, start: Start, shared: Arc<Shared<M>>) -> Self {
+    pub(crate) fn new(
+        directory: PathBuf,
+        options: Options,
+        start: Start,
+        shared: Arc<Shared<M>>,
+    ) -> io::Result<Self> {
         let writer = Self {
+            applier: Applier::start(&shared)?,
             shared,
             directory,
             options,
@@ -106,8 +95,9 @@ impl<M: Machine> Writer<M> {
             snapshot_at_bytes: 0,
             replayed_bytes: start.replayed_bytes,
         };
+        writer.shared.status(|status| status.sequence = writer.journal.last());
         writer.publish();
-        writer
+        Ok(writer)
     }
 
     pub(crate) fn run(mut self) {
@@ -141,28 +131,20 @@ impl<M: Machine> Writer<M> {
 
     /// One round: how many events were applied.
     fn commit(&mut self, jobs: Vec<Job<M>>) -> usize {
-        let mut admitted = self.admit(jobs);
+        let batch = Batch::admit(jobs, &self.shared, &mut self.record);
         if let Err(error) = self.write() {
             let error = match error {
                 JournalError::Write(error) => SubmitError::Write(error),
                 JournalError::Poisoned(error) => SubmitError::Poisoned(error),
             };
-            admitted.into_iter().for_each(|job| job.completion.answer(Err(error.clone())));
+            batch.fail(&error);
             return 0;
         }
-        self.apply(&mut admitted);
-        // Before the answers, so that whoever has one sees itself counted.
         self.publish();
-        admitted.into_iter().for_each(Admitted::answer);
+        // While others wait, the disk need not.
+        let later = self.shared.queue.waiting_events() > 0;
+        self.applier.apply(batch.written(self.journal.last()), later, &self.shared);
         self.record.events() as usize
-    }
-
-    /// Asks the machine about each event, and puts those it takes into the record.
-    fn admit(&mut self, jobs: Vec<Job<M>>) -> Vec<Admitted<M>> {
-        self.record.clear();
-        let machine = self.shared.machine.read();
-        let record = &mut self.record;
-        jobs.into_iter().map(|job| Admitted::new(job, &machine, record)).collect()
     }
 
     fn write(&mut self) -> Result<(), JournalError> {
@@ -176,15 +158,6 @@ impl<M: Machine> Writer<M> {
             self.unsynced_since.get_or_insert_with(Instant::now);
         }
         Ok(())
-    }
-
-    fn apply(&self, admitted: &mut [Admitted<M>]) {
-        let mut waiting: Vec<_> = admitted.iter_mut().flat_map(Admitted::waiting).collect();
-        for slice in waiting.chunks_mut(APPLY_SLICE_EVENTS) {
-            let mut machine = self.shared.machine.write();
-            slice.iter().for_each(|(event, _)| machine.prefetch(event));
-            slice.iter_mut().for_each(|(event, outcome)| **outcome = Some(machine.apply(event)));
-        }
     }
 
     fn sync_if_due(&mut self) {
@@ -242,6 +215,7 @@ impl<M: Machine> Writer<M> {
     }
 
     fn begin_snapshot(&mut self) {
+        self.applier.drain();
         let requests = std::mem::take(&mut self.requests);
         let sequence = self.journal.last();
         if self.snapshots.last() == Some(&sequence) {
@@ -323,6 +297,7 @@ impl<M: Machine> Writer<M> {
     }
 
     fn shut_down(&mut self) {
+        self.applier.drain();
         self.sync();
         self.complete_snapshot();
         if self.options.snapshot_on_close || !self.requests.is_empty() {
@@ -343,7 +318,6 @@ impl<M: Machine> Writer<M> {
 
     fn publish(&self) {
         self.shared.status(|status| {
-            status.sequence = self.journal.last();
             status.durable = self.journal.durable();
             status.records = self.records;
             status.journal_bytes = self.journal.written_bytes();
@@ -352,41 +326,6 @@ impl<M: Machine> Writer<M> {
             status.poisoned = self.journal.poison().cloned();
         });
     }
-}
-
-impl<M: Machine> Admitted<M> {
-    fn new(job: Job<M>, machine: &M, record: &mut RecordBuilder) -> Self {
-        let Job { events, framed, completion } = job;
-        let mut rest = framed.as_slice();
-        let outcomes = events.iter().map(|event| {
-            let framed = split_framed(&mut rest);
-            match machine.admit(event) {
-                Ok(()) => {
-                    record.push(framed);
-                    None
-                }
-                Err(outcome) => Some(outcome),
-            }
-        });
-        Self { outcomes: outcomes.collect(), events, completion }
-    }
-
-    /// The events that were not refused, and where their outcomes belong.
-    fn waiting(&mut self) -> impl Iterator<Item = (&M::Event, &mut Option<M::Outcome>)> {
-        self.events.iter().zip(&mut self.outcomes).filter(|(_, outcome)| outcome.is_none())
-    }
-
-    fn answer(self) {
-        self.completion.answer(Ok(self.outcomes.into_iter().flatten().collect()));
-    }
-}
-
-/// The next event with its length in front.
-fn split_framed<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
-    let length = rest.first_chunk().map_or(0, |field| u32::from_le_bytes(*field) as usize);
-    let (event, behind) = rest.split_at(EVENT_OVERHEAD_BYTES + length);
-    *rest = behind;
-    event
 }
 
 impl Running {
