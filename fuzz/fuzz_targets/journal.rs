@@ -48,7 +48,7 @@ impl Machine for Bytes {
         true
     }
 
-    fn restore(input: &mut dyn Read) -> Result<Self, RestoreError> {
+    fn restore(&self, input: &mut dyn Read) -> Result<Self, RestoreError> {
         let mut bytes = Vec::new();
         input.read_to_end(&mut bytes)?;
         Ok(Self(bytes))
@@ -73,7 +73,7 @@ fuzz_target!(|input: &[u8]| {
     let folder = tempfile::tempdir().expect("a folder can be made");
     fs::write(folder.path().join(format!("{kind}-{sequence:020}.bruit")), file).expect("a file can be written");
     let options = Options { snapshot_on_close: false, ..Options::default() };
-    let open = || Store::open(folder.path(), &options, || Bytes(Vec::new()), &mut |_| {});
+    let open = || Store::open(folder.path(), &options, || Ok(Bytes(Vec::new())), &mut |_| {});
 
     let found = survey(folder.path(), &mut ()).expect("a directory can be surveyed");
     if !found.faults().is_empty() {
