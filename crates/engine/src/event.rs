@@ -3,19 +3,7 @@
 //! Everything that changes the state is an [`Event`]: applying the same events in the same order gives the same bytes of
 //! state, so a journal of them is all that has to be kept. Checks change nothing and are no events.
 //!
-//! | byte | event | then |
-//! |---|---|---|
-//! | 1 | [`Event::Tick`] | time u64, lines u32 |
-//! | 2 | [`Event::Claim`] | head, claim u8, flag u8, count u32, that many fingerprints |
-//! | 3 | [`Event::Bulk`] | head, targets u32, count u32, that many fingerprints |
-//! | 4 | [`Event::Text`] | head, fingerprint, text |
-//! | 5 | [`Event::Good`] | head, count u32, that many features u64 |
-//! | 6 | [`Event::Shingles`] | head, change u8 (0 write, 1 delete), flag u8, weight i32, digest of 64 bytes, 0 or 32 u8, that many shingles u64 |
-//! | 7 | [`Event::Account`] | time u64, the change (`accounts/change.rs`) |
-//! | 8 | [`Event::Whitelist`] | time u64, the change (`whitelist/change.rs`) |
-//! | 9 | [`Event::Policy`] | time u64, the policy (`trust/policy_bytes.rs`) |
-//!
-//! A head is the time (u64), the reporter's id (u64), standing (u8) and group (u64). All numbers are little-endian.
+//! `docs/design/events.md` has the bytes.
 
 use bruit_filters::Fingerprint;
 
