@@ -4,6 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::disk::private;
 use crate::format::SEQUENCE_MAX;
 
 /// The file that the one opener holds a lock on.
@@ -102,7 +103,7 @@ impl Lock {
     pub(crate) fn take(directory: &Path) -> Result<Self, LockError> {
         let io = |source| LockError::Io { directory: directory.to_owned(), source };
         let path = directory.join(LOCK_NAME);
-        let file = File::options().create(true).truncate(false).write(true).open(path).map_err(io)?;
+        let file = private().create(true).truncate(false).write(true).open(path).map_err(io)?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => Err(LockError::Held { directory: directory.to_owned() }),

@@ -4,7 +4,7 @@
 //! a gap in the journal stops the recovery with an error that says where, and what to do.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, Read as _, Take};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bruit_engine::codec::Malformed;
 
 use crate::directory::{Listing, Lock, LockError, segment_name, snapshot_name};
-use crate::disk::Disk;
+use crate::disk::{Disk, create_private_directory};
 use crate::format::{Header, HeaderFault};
 use crate::journal::{Journal, Resume};
 use crate::machine::{Machine, RestoreError};
@@ -166,7 +166,7 @@ pub(crate) struct Recovered<M> {
 /// Makes the directory if need be, locks it, and removes what was never finished.
 pub(crate) fn prepare(directory: &Path, disk: &dyn Disk) -> Result<Lock, OpenError> {
     if !directory.is_dir() {
-        fs::create_dir_all(directory).map_err(|source| OpenError::io("create", directory, source))?;
+        create_private_directory(directory).map_err(|source| OpenError::io("create", directory, source))?;
         let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or_else(|| Path::new("."));
         disk.sync_directory(parent).map_err(|source| OpenError::io("sync", parent, source))?;

@@ -75,7 +75,7 @@ fn a_store_in_use_can_be_peeked_into() {
                 }
             }
         });
-        while store.status().sequence < 3_000 {
+        while store.status().sequence < 800 {
             tried += 1;
             let confirmed = store.check(|ledger| ledger.counts.len());
             if let Ok((ledger, recovery)) = peeked(folder.path()) {
