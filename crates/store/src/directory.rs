@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::private;
 use crate::format::SEQUENCE_MAX;
+use crate::founding::FOUNDING_FILE;
 
 /// The file that the one opener holds a lock on.
 pub(crate) const LOCK_NAME: &str = "lock";
@@ -62,7 +63,7 @@ impl Listing {
             self.temporary.push(name);
         } else if name.starts_with(CUT_PREFIX) {
             self.cut.push(name);
-        } else if name != LOCK_NAME {
+        } else if name != LOCK_NAME && name != FOUNDING_FILE {
             self.others.push(name);
         }
     }
@@ -119,7 +120,14 @@ mod tests {
     #[test]
     fn names_are_read_as_they_are_written_and_no_others_are_taken() {
         let mut listing = Listing::default();
-        for name in [segment_name(SEQUENCE_MAX), snapshot_name(0), "lock".into(), ".tmp-x".into(), "cut-y".into()] {
+        for name in [
+            segment_name(SEQUENCE_MAX),
+            snapshot_name(0),
+            "lock".into(),
+            "realm.bruit".into(),
+            ".tmp-x".into(),
+            "cut-y".into(),
+        ] {
             listing.add(name);
         }
         let beyond = snapshot_name(SEQUENCE_MAX + 1);
