@@ -179,7 +179,7 @@ fn write_journal(store: &Clearinghouse) {
 fn bulk(now: Time, reporter: u64, number: u64) -> Event {
     let reporter = Reporter { id: reporter, standing: Standing::Own, group: reporter };
     // Some mails have many copies.
-    Event::Bulk { by: By { now, reporter }, targets: 1, fingerprints: vec![key(1 << 40 | number / 16)] }
+    Event::Bulk { by: By { now, reporter }, targets: 1, fingerprints: vec![key((1 << 40) + number / 16)] }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -1,5 +1,6 @@
 //! `bruit`, the one program. Each verb is a module with an `Arguments` and a `run`.
 
+mod date;
 mod failure;
 mod filter;
 mod mailbox;

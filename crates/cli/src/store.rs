@@ -1,8 +1,8 @@
 //! `bruit store`: the directory of a clearinghouse, looked at and mended.
 //!
-//! Everything about bytes is in [`bruit_store`]; here are words, numbers and exit codes. Nothing needs to know what events
-//! mean: these verbs work for every realm.
+//! Everything about bytes is in [`bruit_store`]; here are words, numbers and exit codes.
 
+mod clearinghouse;
 mod repair;
 mod survey;
 
@@ -18,7 +18,11 @@ refuses while one does.
 A copy of the directory, made by any means while the server runs, is a backup, provided
 that the copy takes less time than two snapshots; verify tells whether it is whole.
 
-Exit codes: 0 done, 1 verify found something wrong, 2 it could not be done, told in one line.
+realm.bruit holds the secret key of the realm; without it journal and snapshots are of no
+use. No verb prints the key.
+
+Exit codes: 0 done, 1 verify found something wrong, 2 it could not be done, told in one line;
+inspect then still tells what is in the files.
 
 Example:
   bruit store verify /var/lib/bruit
@@ -34,9 +38,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Check every checksum and that no event is missing
+    /// Check every checksum, that every event can be read, and that none is missing
     Verify(survey::Arguments),
-    /// Tell what is in the directory: files, events, journal
+    /// Tell what is in the directory: files, events, and what the clearinghouse knows
     Inspect(survey::Arguments),
     /// Cut the journal behind a damaged place, keeping what is cut in files beside
     Repair(repair::Arguments),

@@ -3,66 +3,44 @@
 mod common;
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use bruit_engine::codec::Malformed;
-use bruit_store::{Machine, Options, RestoreError, Store};
+use bruit_engine::TICK_LINES;
+use bruit_engine::budget::BUDGET_MIN;
+use bruit_engine::event::{By, Event};
+use bruit_engine::time::Time;
+use bruit_engine::trust::{Claim, Policy, Reporter, Standing};
+use bruit_filters::FingerprintKey;
+use bruit_store::{Clearinghouse, Founding, Options};
 use common::{Folder, bruit, json, printed, refused};
 
-/// Counts its events.
-struct Counter(u64);
+const KEY: [u8; 16] = [0xAB; 16];
+const FOUNDED: Time = Time(1_728_432_000);
 
-impl Machine for Counter {
-    type Event = [u8; 20];
-    type Outcome = ();
+/// A record of a tick: 40 bytes of its own, 4 of length, 13 of event.
+const RECORD_BYTES: u64 = 57;
 
-    fn encode(event: &Self::Event, out: &mut Vec<u8>) {
-        out.extend(event);
-    }
-
-    fn decode(bytes: &[u8]) -> Result<Self::Event, Malformed> {
-        bytes.try_into().map_err(|_| Malformed::Truncated { what: "event" })
-    }
-
-    fn admit(&self, _: &Self::Event) -> Result<(), ()> {
-        Ok(())
-    }
-
-    fn apply(&mut self, _: &Self::Event) {
-        self.0 += 1;
-    }
-
-    fn begin_snapshot(&mut self, out: &mut Vec<u8>) {
-        out.extend(self.0.to_le_bytes());
-    }
-
-    fn continue_snapshot(&mut self, _: usize, _: &mut Vec<u8>) -> bool {
-        true
-    }
-
-    fn restore(&self, input: &mut dyn Read) -> Result<Self, RestoreError> {
-        let mut bytes = [0; 8];
-        input.read_exact(&mut bytes)?;
-        Ok(Self(u64::from_le_bytes(bytes)))
-    }
-
-    fn realm(&self) -> [u8; 16] {
-        [0xAB; 16]
-    }
+fn founding() -> Founding {
+    Founding::new(KEY, BUDGET_MIN, Policy::default(), FOUNDED).unwrap()
 }
 
-fn open(directory: &Path) -> Store<Counter> {
-    let options = Options { segment_bytes: 300, snapshot_on_close: false, ..Options::default() };
-    Store::open(directory, &options, || Ok(Counter(0)), &mut |_| {}).unwrap()
+fn open(directory: &Path) -> Clearinghouse {
+    let segment_bytes = 48 + 4 * RECORD_BYTES;
+    let options = Options { segment_bytes, snapshot_on_close: false, ..Options::default() };
+    Clearinghouse::open_or_found(directory, &options, founding, &mut |_| {}).unwrap()
 }
 
-/// A folder with a store of 20 events, a record each, four to a segment.
+fn tick(number: u64) -> Event {
+    Event::Tick { now: Time(FOUNDED.0 + number), lines: TICK_LINES }
+}
+
+/// A folder with a clearinghouse of 20 events, a record each, four to a segment.
 fn stored() -> (Folder, String) {
     let folder = Folder::new();
     let directory = folder.path("store");
     let store = open(&directory);
-    (0..20).for_each(|number| drop(store.submit(vec![[number; 20]]).unwrap()));
+    (1..=20).for_each(|number| drop(store.submit(vec![tick(number)]).unwrap()));
     (folder, directory.to_str().unwrap().to_owned())
 }
 
@@ -76,9 +54,9 @@ fn segments(directory: &str) -> Vec<PathBuf> {
 /// Changes a byte in the second record of a segment: where that begins.
 fn damage(segment: &Path) -> u64 {
     let mut bytes = fs::read(segment).unwrap();
-    bytes[48 + 64 + 40] ^= 1;
+    bytes[48 + RECORD_BYTES as usize + 40] ^= 1;
     fs::write(segment, bytes).unwrap();
-    48 + 64
+    48 + RECORD_BYTES
 }
 
 #[test]
@@ -87,10 +65,138 @@ fn a_sound_store_is_called_that_and_told_about() {
     assert_eq!(printed(&["store", "verify", &directory]), "sound: 20 events up to 20, in 5 segments and 0 snapshots\n");
     assert_eq!(json(&["store", "verify", "--json", &directory])["sound"], true);
     let told = printed(&["store", "inspect", &directory]);
-    assert!(told.contains("abababab") && told.contains("20 of up to 31 bytes"), "{told}");
+    assert!(told.contains(&founding().realm.id().to_string()) && told.contains("20 of up to 15 bytes"), "{told}");
+    assert!(!told.contains("not ours"), "{told}");
     let told = json(&["store", "inspect", "--json", &directory]);
     assert_eq!((&told["last_event"], &told["segments"][1]["first_event"]), (&20.into(), &5.into()));
-    assert_eq!(told["events_by_size"], serde_json::json!([{ "bytes_max": 31, "events": 20 }]));
+    assert_eq!(told["events_by_size"], serde_json::json!([{ "bytes_max": 15, "events": 20 }]));
+}
+
+#[test]
+fn inspect_tells_what_the_clearinghouse_was_founded_as_and_knows() {
+    let (_folder, directory) = stored();
+    let store = open(Path::new(&directory));
+    let by = By { now: FOUNDED, reporter: Reporter { id: 1, standing: Standing::Own, group: 1 } };
+    let fingerprints: Vec<_> = (0..30_u8).map(|name| FingerprintKey::new(KEY).fingerprint(&[name])).collect();
+    let claim = Event::Claim { by, claim: Claim::Report, flag: 0, fingerprints: fingerprints.clone() };
+    store.submit(vec![claim, Event::Bulk { by, targets: 3, fingerprints }]).unwrap();
+    store.snapshot().unwrap();
+
+    // The store is still open here.
+    let told = printed(&["store", "inspect", &directory]);
+    for expected in [
+        "founded               2024-10-09\n",
+        "budget                8.0 MiB\n",
+        "epochs                spam 5 days, bulk 1 day\n",
+        "recovery              restored snapshot-00000000000000000022.bruit, replayed 0 events, at event 22\n",
+        "  generation          since 2024-10-09, about 30 signatures\n",
+        "table                 accounts, 0 of ",
+    ] {
+        assert!(told.contains(expected), "{expected:?} in {told}");
+    }
+    let told = json(&["store", "inspect", "--json", &directory]);
+    let (found, recovery) = (&told["clearinghouse"], &told["clearinghouse"]["recovery"]);
+    assert_eq!((&found["founded"], &found["budget_bytes"]), (&"2024-10-09".into(), &BUDGET_MIN.into()));
+    assert_eq!((&recovery["snapshot"], &recovery["last_event"]), (&22.into(), &22.into()));
+    let generation = &found["rings"][3]["generations"][0];
+    assert_eq!(*generation, serde_json::json!({ "epoch": 20_005, "start": "2024-10-09", "signatures": 30 }));
+    assert_eq!((&found["warnings"], &told["unrecovered"]), (&serde_json::json!([]), &serde_json::Value::Null));
+}
+
+/// Name, bytes and time of the last change of every file.
+fn contents(directory: &str) -> Vec<(PathBuf, Vec<u8>, SystemTime)> {
+    let mut paths: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let read = |path: PathBuf| (fs::read(&path).unwrap(), path.metadata().unwrap().modified().unwrap(), path);
+    paths.into_iter().map(read).map(|(bytes, time, path)| (path, bytes, time)).collect()
+}
+
+#[test]
+fn looking_changes_nothing_and_never_tells_the_key() {
+    let (_folder, directory) = stored();
+    open(Path::new(&directory)).snapshot().unwrap();
+    let last = segments(&directory).pop().unwrap();
+    let mut torn = fs::read(&last).unwrap();
+    torn.extend(b"\xB5rec");
+    fs::write(last, torn).unwrap();
+    let before = contents(&directory);
+    for verb in ["verify", "inspect"] {
+        let told = printed(&["store", verb, &directory]) + printed(&["store", verb, "--json", &directory]).as_str();
+        assert!(!told.to_lowercase().contains("abababab"), "{verb} tells the key: {told}");
+        assert!(contents(&directory) == before, "{verb} changed a file");
+    }
+}
+
+#[test]
+fn a_founding_that_is_damaged_missing_or_of_another_realm_is_a_fault() {
+    let (_folder, directory) = stored();
+    let realm = Path::new(&directory).join("realm.bruit");
+    let sound = fs::read(&realm).unwrap();
+    let verify = || {
+        let found = bruit(&["store", "verify", &directory]);
+        assert_eq!(found.status.code(), Some(1));
+        String::from_utf8(found.stdout).unwrap()
+    };
+    let mut damaged = sound.clone();
+    damaged[60] ^= 1;
+    fs::write(&realm, damaged).unwrap();
+    assert!(verify().starts_with("realm.bruit is damaged: its checksum does not hold"));
+
+    // What the files say is told all the same, and why it is not all.
+    let found = bruit(&["store", "inspect", &directory]);
+    assert_eq!(found.status.code(), Some(2));
+    assert!(String::from_utf8(found.stdout).unwrap().contains("last event            20\n"));
+    assert!(String::from_utf8(found.stderr).unwrap().starts_with("bruit: realm.bruit is damaged"));
+
+    fs::remove_file(&realm).unwrap();
+    assert!(verify().starts_with("realm.bruit is missing"));
+
+    let other = Folder::new();
+    let founded = other.path("other");
+    let found = || Founding::new([1; 16], BUDGET_MIN, Policy::default(), FOUNDED).unwrap();
+    drop(Clearinghouse::open_or_found(&founded, &Options::default(), found, &mut |_| {}).unwrap());
+    fs::copy(founded.join("realm.bruit"), &realm).unwrap();
+    assert!(verify().starts_with("realm.bruit is of another realm"));
+}
+
+#[test]
+fn an_event_that_cannot_be_read_is_a_fault_though_its_checksum_holds() {
+    /// Tells a byte that is no event.
+    struct Nonsense;
+    impl bruit_store::Machine for Nonsense {
+        type Event = ();
+        type Outcome = ();
+        fn encode((): &(), out: &mut Vec<u8>) {
+            out.push(0xFF);
+        }
+        fn decode(_: &[u8]) -> Result<(), bruit_engine::codec::Malformed> {
+            Ok(())
+        }
+        fn admit(&self, (): &()) -> Result<(), ()> {
+            Ok(())
+        }
+        fn apply(&mut self, (): &()) {}
+        fn begin_snapshot(&mut self, _: &mut Vec<u8>) {}
+        fn continue_snapshot(&mut self, _: usize, _: &mut Vec<u8>) -> bool {
+            true
+        }
+        fn restore(&self, _: &mut dyn std::io::Read) -> Result<Self, bruit_store::RestoreError> {
+            Ok(Self)
+        }
+        fn realm(&self) -> [u8; 16] {
+            founding().realm.id().0
+        }
+    }
+    let (_folder, directory) = stored();
+    let options = Options { snapshot_on_close: false, ..Options::default() };
+    let store = bruit_store::Store::open(Path::new(&directory), &options, || Ok(Nonsense), &mut |_| {}).unwrap();
+    store.submit(vec![()]).unwrap();
+    drop(store);
+    let found = bruit(&["store", "verify", &directory]);
+    let text = String::from_utf8(found.stdout).unwrap();
+    assert_eq!(found.status.code(), Some(1), "{text}");
+    assert!(text.contains("the kind of an event"), "{text}");
+    assert_eq!(bruit(&["store", "inspect", &directory]).status.code(), Some(2));
 }
 
 #[test]
@@ -111,12 +217,12 @@ fn damage_is_told_with_a_way_on_and_repaired_as_told() {
     let found = bruit(&["store", "verify", &directory]);
     let text = String::from_utf8(found.stdout).unwrap();
     assert_eq!(found.status.code(), Some(1), "{text}");
-    assert!(text.starts_with("journal-00000000000000000009.bruit is damaged at byte 112: "), "{text}");
+    assert!(text.starts_with("journal-00000000000000000009.bruit is damaged at byte 105: "), "{text}");
     let command = text.lines().last().unwrap().split_once("behind: bruit ").unwrap().1;
     let words: Vec<&str> = command.split(' ').collect();
     assert_eq!(
         words,
-        ["store", "repair", &directory, "--segment", "journal-00000000000000000009.bruit", "--cut-after", "112"]
+        ["store", "repair", &directory, "--segment", "journal-00000000000000000009.bruit", "--cut-after", "105"]
     );
 
     let told = json(&["store", "repair", &directory, "--cut-after", &offset.to_string(), "--json"]);
@@ -124,14 +230,14 @@ fn damage_is_told_with_a_way_on_and_repaired_as_told() {
     assert_eq!(told["cut_files"].as_array().unwrap().len(), 3);
     assert!(printed(&["store", "verify", &directory]).starts_with("sound: 9 events"));
     assert!(printed(&["store", "inspect", &directory]).contains("cut off"));
-    assert_eq!(open(Path::new(&directory)).check(|counter| counter.0), 9);
+    assert_eq!(open(Path::new(&directory)).check(|engine| engine.now()), Time(FOUNDED.0 + 9));
 }
 
 #[test]
 fn what_is_lost_is_told_in_words() {
     let (_folder, directory) = stored();
     damage(&segments(&directory)[4]);
-    let told = printed(&["store", "repair", &directory, "--cut-after", "112"]);
+    let told = printed(&["store", "repair", &directory, "--cut-after", "105"]);
     assert!(told.contains("the journal ends with event 17\n") && told.contains("lost: 3 events, 18 to 20\n"), "{told}");
 }
 

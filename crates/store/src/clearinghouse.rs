@@ -10,7 +10,7 @@ use bruit_engine::{Engine, Outcome};
 use crate::directory::Listing;
 use crate::founding::{FOUNDING_FILE, Founding};
 use crate::machine::{Machine, RestoreError};
-use crate::recover::OpenError;
+use crate::recover::{OpenError, Recovery, peek};
 use crate::store::{Options, Store};
 
 /// A clearinghouse whose events are kept in a directory.
@@ -33,10 +33,29 @@ impl Clearinghouse {
                 Some(founding) => founding,
                 None => write_founding(directory, options, found())?,
             };
-            founding.engine().map_err(|error| founding_error(error.to_string()))
+            begin(&founding)
         };
         Self::open(directory, options, make, progress)
     }
+
+    /// What the clearinghouse in `directory` was founded as and is now, without a lock and without changing anything; none
+    /// if none was founded there. See [`peek`].
+    ///
+    /// # Errors
+    /// [`OpenError`] if it could not be opened either, but for one in use.
+    pub fn peek(
+        directory: &Path,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Option<(Founding, Engine, Recovery)>, OpenError> {
+        let Some(founding) = Founding::read(directory)? else { return Ok(None) };
+        let (engine, recovery) = peek(directory, || begin(&founding), progress)?;
+        Ok(Some((founding, engine, recovery)))
+    }
+}
+
+/// The engine without any event.
+fn begin(founding: &Founding) -> Result<Engine, OpenError> {
+    founding.engine().map_err(|error| founding_error(error.to_string()))
 }
 
 /// Founds a clearinghouse, unless the directory has files of one already.

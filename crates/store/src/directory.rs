@@ -4,7 +4,9 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::disk::private;
 use crate::format::SEQUENCE_MAX;
+use crate::founding::FOUNDING_FILE;
 
 /// The file that the one opener holds a lock on.
 pub(crate) const LOCK_NAME: &str = "lock";
@@ -61,7 +63,7 @@ impl Listing {
             self.temporary.push(name);
         } else if name.starts_with(CUT_PREFIX) {
             self.cut.push(name);
-        } else if name != LOCK_NAME {
+        } else if name != LOCK_NAME && name != FOUNDING_FILE {
             self.others.push(name);
         }
     }
@@ -102,7 +104,7 @@ impl Lock {
     pub(crate) fn take(directory: &Path) -> Result<Self, LockError> {
         let io = |source| LockError::Io { directory: directory.to_owned(), source };
         let path = directory.join(LOCK_NAME);
-        let file = File::options().create(true).truncate(false).write(true).open(path).map_err(io)?;
+        let file = private().create(true).truncate(false).write(true).open(path).map_err(io)?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => Err(LockError::Held { directory: directory.to_owned() }),
@@ -118,7 +120,14 @@ mod tests {
     #[test]
     fn names_are_read_as_they_are_written_and_no_others_are_taken() {
         let mut listing = Listing::default();
-        for name in [segment_name(SEQUENCE_MAX), snapshot_name(0), "lock".into(), ".tmp-x".into(), "cut-y".into()] {
+        for name in [
+            segment_name(SEQUENCE_MAX),
+            snapshot_name(0),
+            "lock".into(),
+            "realm.bruit".into(),
+            ".tmp-x".into(),
+            "cut-y".into(),
+        ] {
             listing.add(name);
         }
         let beyond = snapshot_name(SEQUENCE_MAX + 1);

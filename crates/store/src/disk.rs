@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Where files are made and replaced.
 pub trait Disk: Debug + Send + Sync + 'static {
-    /// Makes a new file to write to; what had its name is gone.
+    /// Makes a new file to write to, that nobody else may read; what had its name is gone.
     ///
     /// # Errors
     /// As the system says, like all of these.
@@ -71,7 +71,7 @@ impl Disk for SystemDisk {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        Ok(Box::new(OpenOptions::new().append(true).create_new(true).open(path)?))
+        Ok(Box::new(private().append(true).create_new(true).open(path)?))
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -89,6 +89,27 @@ impl Disk for SystemDisk {
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
     }
+}
+
+/// Options that make files for the owner alone: the key of the realm and the credentials of accounts are in them.
+pub(crate) fn private() -> OpenOptions {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Makes a directory for the owner alone, and those above it as usual.
+pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
 }
 
 impl DiskFile for File {

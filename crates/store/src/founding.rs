@@ -86,12 +86,11 @@ impl Founding {
     /// # Errors
     /// [`OpenError::Founding`] if the file is damaged.
     pub fn read(directory: &Path) -> Result<Option<Self>, OpenError> {
-        let path = directory.join(FOUNDING_FILE);
-        if !path.exists() {
-            return Ok(None);
+        match Self::read_file(&directory.join(FOUNDING_FILE)) {
+            Ok(founding) => Ok(Some(founding)),
+            Err(Fault::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(fault) => Err(OpenError::Founding { file: FOUNDING_FILE, reason: fault.to_string() }),
         }
-        let fault = |fault: Fault| OpenError::Founding { file: FOUNDING_FILE, reason: fault.to_string() };
-        Self::read_file(&path).map(Some).map_err(fault)
     }
 
     fn read_file(path: &Path) -> Result<Self, Fault> {

@@ -53,7 +53,7 @@ pub use journal::SEGMENT_BYTES;
 pub use machine::{Machine, RestoreError};
 pub use queue::{QUEUE_BYTES_MAX, QUEUE_EVENTS_MAX, SnapshotError, SubmitError};
 pub use record::{EVENT_BYTES_MAX, RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES};
-pub use recover::{DamagedSnapshot, OpenError, Recovery};
+pub use recover::{DamagedSnapshot, OpenError, PEEKS_MAX, Recovery, peek};
 pub use repair::{RepairError, Repaired, repair};
 pub use snapshot::BLOCK_BYTES_MAX;
 pub use store::{Durability, Options, SNAPSHOT_AFTER_BYTES, Status, Store};

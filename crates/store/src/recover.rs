@@ -4,25 +4,31 @@
 //! a gap in the journal stops the recovery with an error that says where, and what to do.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, BufReader};
+use std::fs::File;
+use std::io::{self, BufReader, Read as _, Take};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bruit_engine::codec::Malformed;
 
 use crate::directory::{Listing, Lock, LockError, segment_name, snapshot_name};
-use crate::disk::Disk;
+use crate::disk::{Disk, create_private_directory};
 use crate::format::{Header, HeaderFault};
 use crate::journal::{Journal, Resume};
 use crate::machine::{Machine, RestoreError};
-use crate::segment::{Record, RecordFault, SegmentReader, Step, is_damage};
+use crate::segment::{Record, SegmentReader, Step, is_damage};
 use crate::snapshot::SnapshotReader;
 use crate::store::Options;
 use crate::writer::Start;
 
 /// How much is read at a time.
 pub(crate) const READ_BYTES: usize = 1 << 20;
+
+/// How often [`peek`] begins anew when the store's owner removed files meanwhile.
+pub const PEEKS_MAX: u32 = 5;
+
+/// A file, up to the length it had when it was opened.
+pub(crate) type Input = BufReader<Take<File>>;
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +124,7 @@ pub struct Recovery {
     pub replayed_events: u64,
     /// How many bytes of records they were in.
     pub replayed_bytes: u64,
-    /// How many bytes of an unfinished write were cut off the end. Nothing in them was ever confirmed.
+    /// How many bytes of an unfinished write were left out at the end. Nothing in them was ever confirmed.
     pub torn_bytes: u64,
     /// The sequence of the last event.
     pub sequence: u64,
@@ -144,7 +150,7 @@ impl fmt::Display for Recovery {
         }
         write!(formatter, ", replayed {} events", self.replayed_events)?;
         if self.torn_bytes > 0 {
-            write!(formatter, ", cut {} bytes of an unfinished write that was never confirmed", self.torn_bytes)?;
+            write!(formatter, ", left out {} bytes of an unfinished write that was never confirmed", self.torn_bytes)?;
         }
         write!(formatter, ", at event {}", self.sequence)
     }
@@ -160,14 +166,13 @@ pub(crate) struct Recovered<M> {
 /// Makes the directory if need be, locks it, and removes what was never finished.
 pub(crate) fn prepare(directory: &Path, disk: &dyn Disk) -> Result<Lock, OpenError> {
     if !directory.is_dir() {
-        fs::create_dir_all(directory).map_err(|source| OpenError::io("create", directory, source))?;
+        create_private_directory(directory).map_err(|source| OpenError::io("create", directory, source))?;
         let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or_else(|| Path::new("."));
         disk.sync_directory(parent).map_err(|source| OpenError::io("sync", parent, source))?;
     }
     let lock = Lock::take(directory)?;
-    let listing = Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))?;
-    for name in listing.temporary {
+    for name in list(directory)?.temporary {
         let path = directory.join(name);
         disk.remove(&path).map_err(|source| OpenError::io("remove", &path, source))?;
     }
@@ -181,23 +186,52 @@ pub(crate) fn recover<M: Machine>(
     make: impl FnOnce() -> Result<M, OpenError>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Recovered<M>, OpenError> {
-    let listing = Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))?;
-    let mut report = Recovery::default();
-    let empty = make()?;
-    let realm = empty.realm();
-    let machine = newest_sound(directory, &listing, &empty, &mut report)?.unwrap_or(empty);
-    let next = report.snapshot.map_or(1, |sequence| sequence + 1);
-    let newest = listing.snapshots.last().copied().unwrap_or(0);
-    let mut replay = Replay { directory, machine, realm, next, newest, report, progress };
-    let end = replay.run(&listing.segments)?;
+    let listing = list(directory)?;
+    let (replay, end) = Replay::of(directory, &listing, make()?, progress)?;
     let (resume, begin) = replay.resume(listing.segments, end, &*options.disk)?;
-    let (machine, report) = (replay.machine, replay.report);
+    let Replay { machine, realm, report, .. } = replay;
     let disk = Arc::clone(&options.disk);
     let journal = Journal::open(disk, directory.to_owned(), options.segment_bytes, resume, begin)
         .map_err(|source| OpenError::io("begin the journal in", directory, source))?;
     let snapshots = report.snapshot.into_iter().collect();
     let start = Start { journal, realm, snapshots, replayed_bytes: report.replayed_bytes };
     Ok(Recovered { machine, start, report })
+}
+
+/// The machine in `directory`, as opening the store would find it, without a lock and without changing anything: a torn
+/// tail is left out, not cut off. The store may be in use. `make` gives the machine without any event, and `progress` hears
+/// how many bytes more of the journal were read.
+///
+/// # Errors
+/// [`OpenError`] if opening would fail, but for a store in use.
+pub fn peek<M: Machine>(
+    directory: &Path,
+    make: impl Fn() -> Result<M, OpenError>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(M, Recovery), OpenError> {
+    let mut tries = 1;
+    loop {
+        let listing = list(directory)?;
+        let replayed = Replay::of(directory, &listing, make()?, progress);
+        let is_whole = replayed.as_ref().is_ok_and(|(replay, _)| replay.report.damaged.is_empty());
+        // A store in use removes what it needs no longer, which looks like damage to whoever was about to read it.
+        if is_whole || tries == PEEKS_MAX || list(directory)? == listing {
+            return replayed.map(|(replay, _)| (replay.machine, replay.report));
+        }
+        tries += 1;
+    }
+}
+
+fn list(directory: &Path) -> Result<Listing, OpenError> {
+    Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))
+}
+
+/// Opens a file to read what it has now, and tells how much that is. What its owner appends meanwhile is not read, so that
+/// an unfinished write is never followed by anything.
+pub(crate) fn open_as_it_is(path: &Path) -> io::Result<(Input, u64)> {
+    let file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    Ok((BufReader::with_capacity(READ_BYTES, file.take(bytes)), bytes))
 }
 
 /// The machine of the newest snapshot that is whole; those that are not go into the report.
@@ -225,7 +259,7 @@ fn newest_sound<M: Machine>(
 
 /// Restores one snapshot. The inner error is the reason why it is damaged.
 fn restore<M: Machine>(path: &Path, sequence: u64, empty: &M) -> Result<Result<M, String>, OpenError> {
-    let opened = File::open(path).and_then(|file| SnapshotReader::open(BufReader::with_capacity(READ_BYTES, file)));
+    let opened = open_as_it_is(path).and_then(|(input, _)| SnapshotReader::open(input));
     let mut reader = match opened {
         Ok(Ok(reader)) => reader,
         Ok(Err(fault)) => return header_fault(path, fault).map(Err),
@@ -282,7 +316,25 @@ struct End {
     torn_bytes: u64,
 }
 
-impl<M: Machine> Replay<'_, M> {
+impl<'a, M: Machine> Replay<'a, M> {
+    /// The machine with everything that is listed, and where the last segment ends. Changes nothing.
+    fn of(
+        directory: &'a Path,
+        listing: &Listing,
+        empty: M,
+        progress: &'a mut dyn FnMut(u64),
+    ) -> Result<(Self, Option<End>), OpenError> {
+        let mut report = Recovery::default();
+        let realm = empty.realm();
+        let machine = newest_sound(directory, listing, &empty, &mut report)?.unwrap_or(empty);
+        let next = report.snapshot.map_or(1, |sequence| sequence + 1);
+        let newest = listing.snapshots.last().copied().unwrap_or(0);
+        let mut replay = Self { directory, machine, realm, next, newest, report, progress };
+        let end = replay.run(&listing.segments)?;
+        replay.report.torn_bytes = end.map_or(0, |end| end.torn_bytes);
+        Ok((replay, end))
+    }
+
     /// Applies everything from `next` on. Where the last segment ends, if there is one.
     fn run(&mut self, segments: &[u64]) -> Result<Option<End>, OpenError> {
         let start = segments.partition_point(|&first| first <= self.next).saturating_sub(1);
@@ -310,8 +362,8 @@ impl<M: Machine> Replay<'_, M> {
         let path = self.directory.join(segment_name(first));
         let io = |source| OpenError::io("read", &path, source);
         let damaged = |offset, reason| OpenError::Damaged { file: segment_name(first), offset, reason };
-        let file = File::open(&path).map_err(io)?;
-        let opened = SegmentReader::open(BufReader::with_capacity(READ_BYTES, file)).map_err(io)?;
+        let (input, length) = open_as_it_is(&path).map_err(io)?;
+        let opened = SegmentReader::open(input).map_err(io)?;
         let mut reader = match opened {
             Ok(reader) => reader,
             Err(fault) => return Err(damaged(0, header_fault(&path, fault)?)),
@@ -332,13 +384,8 @@ impl<M: Machine> Replay<'_, M> {
         if !is_last || next <= self.newest || is_damage(&mut reader, fault).map_err(io)? {
             return Err(damaged(offset, fault.to_string()));
         }
-        self.torn(&path, next, offset, fault)
-    }
-
-    fn torn(&self, path: &Path, next: u64, offset: u64, fault: RecordFault) -> Result<End, OpenError> {
-        let length = fs::metadata(path).map_err(|source| OpenError::io("read", path, source))?.len();
         let torn_bytes = length.saturating_sub(offset);
-        tracing::info!(file = name_of(path), offset, torn_bytes, %fault, "an unfinished write is cut off");
+        tracing::info!(file = name_of(&path), offset, torn_bytes, %fault, "the journal ends with an unfinished write");
         Ok(End { next, offset, torn_bytes })
     }
 
@@ -360,12 +407,11 @@ impl<M: Machine> Replay<'_, M> {
 
     /// Cuts a torn tail, and tells where the journal goes on; true if with a new segment, as the last one ends before
     /// the snapshot does.
-    fn resume(&mut self, segments: Vec<u64>, end: Option<End>, disk: &dyn Disk) -> Result<(Resume, bool), OpenError> {
+    fn resume(&self, segments: Vec<u64>, end: Option<End>, disk: &dyn Disk) -> Result<(Resume, bool), OpenError> {
         if let Some((end, last)) = end.zip(segments.last()).filter(|(end, _)| end.torn_bytes > 0) {
             let path = self.directory.join(segment_name(*last));
             let cut = disk.append(&path).and_then(|mut file| file.set_len(end.offset).and_then(|()| file.sync()));
             cut.map_err(|source| OpenError::io("cut the torn end of", &path, source))?;
-            self.report.torn_bytes = end.torn_bytes;
         }
         let begin = end.is_none_or(|end| end.next != self.next);
         let length = end.map_or(0, |end| end.offset);

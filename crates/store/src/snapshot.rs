@@ -2,6 +2,8 @@
 //!
 //! Header, blocks, trailer. A block is its length, its index, its bytes and a checksum; the trailer is a block of length
 //! 0 that says how many blocks and bytes there were, so that a file that ends early is not taken for a whole one.
+//!
+//! Zeros are most of a young clearinghouse. A run of them is a block without bytes, and its length says how many they are.
 
 use std::io::{self, Read};
 
@@ -9,6 +11,12 @@ use crate::format::{CHECKSUM_BYTES, HEADER_BYTES, Header, HeaderFault, Kind, che
 
 /// The most bytes of state in a block.
 pub const BLOCK_BYTES_MAX: usize = 1 << 20;
+
+/// In the length of a block: it stands for so many zeros, which are not written.
+const ZEROS: u32 = 1 << 31;
+
+/// Zeros are left out in units of so many bytes: more than the 32 that cutting a block in two by a run of zeros costs.
+const ZERO_UNIT_BYTES: usize = 128;
 
 /// What a block takes before its bytes: length and index.
 const BLOCK_HEADER_BYTES: usize = 8;
@@ -30,12 +38,18 @@ impl BlockWriter {
     }
 
     /// Appends `state` as blocks.
-    pub(crate) fn put(&mut self, state: &[u8], out: &mut Vec<u8>) {
-        for piece in state.chunks(BLOCK_BYTES_MAX) {
+    pub(crate) fn put(&mut self, mut state: &[u8], out: &mut Vec<u8>) {
+        while !state.is_empty() {
+            let (piece, is_zeros, rest) = next_piece(state);
             let length = u32::try_from(piece.len()).expect("BLOCK_BYTES_MAX fits 32 bits");
-            self.put_checked(length, piece, out);
+            if is_zeros {
+                self.put_checked(length | ZEROS, &[], out);
+            } else {
+                self.put_checked(length, piece, out);
+            }
             self.blocks = self.blocks.checked_add(1).expect("a snapshot has fewer than 2^32 blocks");
             self.total_bytes += u64::from(length);
+            state = rest;
         }
     }
 
@@ -52,6 +66,22 @@ impl BlockWriter {
         let sum = checksum(out.get(start..).unwrap_or_default(), self.seed);
         out.extend(sum.to_le_bytes());
     }
+}
+
+/// What the next block stands for, whether that is zeros, and what is left.
+fn next_piece(state: &[u8]) -> (&[u8], bool, &[u8]) {
+    let mut units =
+        state.chunks(ZERO_UNIT_BYTES).take(BLOCK_BYTES_MAX / ZERO_UNIT_BYTES).map(|unit| (unit, is_zeros(unit)));
+    let (first, zeros) = units.next().unwrap_or_default();
+    let alike = units.take_while(|(_, also)| *also == zeros).map(|(unit, _)| unit.len());
+    let (piece, rest) = state.split_at(first.len() + alike.sum::<usize>());
+    (piece, zeros, rest)
+}
+
+/// Whether a unit is whole and nothing but zeros.
+fn is_zeros(unit: &[u8]) -> bool {
+    // Without a branch per byte, so that the compiler takes many at a time.
+    unit.len() == ZERO_UNIT_BYTES && unit.iter().fold(0, |any, byte| any | byte) == 0
 }
 
 /// What is wrong with a snapshot, and where.
@@ -77,6 +107,30 @@ impl From<BlockFault> for io::Error {
     }
 }
 
+/// What a block has between its header and its checksum.
+#[derive(Clone, Copy)]
+enum Content {
+    /// So many bytes of the state.
+    Bytes(usize),
+    /// Nothing: it stands for so many zeros.
+    Zeros(usize),
+    /// The length of the whole state.
+    Trailer,
+}
+
+impl Content {
+    /// What the length in a header means; none if no block is that long.
+    fn of(length: u32) -> Option<Self> {
+        let (bytes, zeros) = ((length & !ZEROS) as usize, length & ZEROS != 0);
+        match (bytes, zeros) {
+            (0, false) => Some(Self::Trailer),
+            (1..=BLOCK_BYTES_MAX, false) => Some(Self::Bytes(bytes)),
+            (1..=BLOCK_BYTES_MAX, true) => Some(Self::Zeros(bytes)),
+            _ => None,
+        }
+    }
+}
+
 /// Reads the state in a snapshot; every byte it gives was checked first.
 #[derive(Debug)]
 pub(crate) struct SnapshotReader<R> {
@@ -89,6 +143,8 @@ pub(crate) struct SnapshotReader<R> {
     block: Vec<u8>,
     /// How many bytes of its state were given away.
     given: usize,
+    /// How many zeros are left to give, if it stands for such.
+    zeros: usize,
     ended: bool,
 }
 
@@ -104,6 +160,7 @@ impl<R: Read> SnapshotReader<R> {
             total_bytes: 0,
             block: Vec::new(),
             given: 0,
+            zeros: 0,
             ended: false,
         }))
     }
@@ -119,7 +176,7 @@ impl<R: Read> SnapshotReader<R> {
 
     /// Whether nothing but the trailer is left. Reads it.
     pub(crate) fn finish(mut self) -> io::Result<()> {
-        if !self.current().is_empty() || self.next_block()? {
+        if self.zeros > 0 || !self.current().is_empty() || self.next_block()? {
             return Err(BlockFault::Unread(self.offset).into());
         }
         Ok(())
@@ -145,20 +202,38 @@ impl<R: Read> SnapshotReader<R> {
             return Ok(false);
         }
         self.block.clear();
-        self.given = 0;
+        (self.given, self.zeros) = (0, 0);
         self.more(BLOCK_HEADER_BYTES)?;
-        let length = self.block_header()?;
-        self.more(if length == 0 { TRAILER_REST_BYTES } else { length + CHECKSUM_BYTES })?;
+        let content = self.block_header()?;
+        self.more(match content {
+            Content::Trailer => TRAILER_REST_BYTES,
+            Content::Bytes(length) => length + CHECKSUM_BYTES,
+            Content::Zeros(_) => CHECKSUM_BYTES,
+        })?;
         self.check_block()?;
-        if length == 0 { self.end().map(|()| false) } else { Ok(self.took(length)) }
+        match content {
+            Content::Trailer => return self.end().map(|()| false),
+            Content::Bytes(length) => self.took(length),
+            Content::Zeros(length) => {
+                self.zeros = length;
+                self.took(length);
+            }
+        }
+        Ok(true)
     }
 
-    fn took(&mut self, length: usize) -> bool {
+    fn took(&mut self, length: usize) {
         self.offset += self.block.len() as u64;
         self.total_bytes += length as u64;
         // An index of 2^32 − 1 cannot be followed by another: the next one would not fit its order.
         self.blocks = self.blocks.saturating_add(1);
-        true
+    }
+
+    fn give_zeros(&mut self, out: &mut [u8]) -> usize {
+        let given = out.len().min(self.zeros);
+        out.iter_mut().take(given).for_each(|byte| *byte = 0);
+        self.zeros -= given;
+        given
     }
 
     fn more(&mut self, bytes: usize) -> io::Result<()> {
@@ -166,14 +241,13 @@ impl<R: Read> SnapshotReader<R> {
         if read < bytes { Err(BlockFault::Cut(self.offset).into()) } else { Ok(()) }
     }
 
-    /// The length in the header of the block, if it can be.
-    fn block_header(&self) -> io::Result<usize> {
+    /// What the header of the block says is in it, if that can be.
+    fn block_header(&self) -> io::Result<Content> {
         let mut reader = bruit_engine::codec::Reader::new(&self.block);
-        let fields = reader.u32("length").and_then(|length| Ok((length as usize, reader.u32("index")?)));
-        match fields {
-            Ok((length, index)) if length <= BLOCK_BYTES_MAX && index == self.blocks => Ok(length),
-            _ => Err(BlockFault::Header(self.offset).into()),
-        }
+        let fields = reader.u32("length").and_then(|length| Ok((length, reader.u32("index")?)));
+        let content =
+            fields.ok().filter(|(_, index)| *index == self.blocks).and_then(|(length, _)| Content::of(length));
+        content.ok_or_else(|| BlockFault::Header(self.offset).into())
     }
 
     fn check_block(&self) -> io::Result<()> {
@@ -200,8 +274,11 @@ impl<R: Read> SnapshotReader<R> {
 
 impl<R: Read> Read for SnapshotReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.current().is_empty() && !self.next_block()? {
+        if self.zeros == 0 && self.current().is_empty() && !self.next_block()? {
             return Ok(0);
+        }
+        if self.zeros > 0 {
+            return Ok(self.give_zeros(out));
         }
         let read = self.current().read(out)?;
         self.given += read;
@@ -239,8 +316,31 @@ mod tests {
     }
 
     #[test]
+    fn zeros_cost_a_block_without_bytes_and_come_back_as_they_were() {
+        let unit = ZERO_UNIT_BYTES;
+        let file = |state: &[u8]| snapshot(&[state]).len() - snapshot(&[]).len();
+        for (zeros, bytes) in [(unit - 1, 16 + unit - 1), (unit, 16), (unit + 1, 16 + 17), (BLOCK_BYTES_MAX, 16)] {
+            let state = vec![0; zeros];
+            assert_eq!(file(&state), bytes, "{zeros} zeros");
+            assert_eq!(read(&snapshot(&[&state])).unwrap(), state);
+        }
+        assert_eq!(file(&vec![0; BLOCK_BYTES_MAX + unit]), 32, "no block stands for more than the longest");
+    }
+
+    #[test]
+    fn zeros_between_bytes_never_make_a_snapshot_longer() {
+        let mut state = vec![0; 40 * ZERO_UNIT_BYTES + 5];
+        for (round, place) in [0, 4_000, 2_000, 777, 1_000, 130, 5_124].into_iter().enumerate() {
+            state[place] = 7;
+            let bytes = snapshot(&[&state]);
+            assert!(bytes.len() <= snapshot(&[&[1; 40 * ZERO_UNIT_BYTES + 5]]).len(), "round {round}");
+            assert_eq!(read(&bytes).unwrap(), state, "round {round}");
+        }
+    }
+
+    #[test]
     fn every_changed_byte_and_every_missing_byte_is_noticed() {
-        let whole = snapshot(&[b"first", b"second"]);
+        let whole = snapshot(&[b"first", &[0; 2 * ZERO_UNIT_BYTES], b"second"]);
         for place in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[place] ^= 1;
@@ -264,16 +364,17 @@ mod tests {
 
     #[test]
     fn a_block_longer_than_any_is_refused_before_it_is_read() {
-        let mut bytes = HEADER.encode();
-        bytes.extend((BLOCK_BYTES_MAX as u32 + 1).to_le_bytes());
-        bytes.extend([0; 4]);
-        assert!(read(&bytes).unwrap_err().to_string().contains("longer than any"));
+        for length in [BLOCK_BYTES_MAX as u32 + 1, ZEROS | (BLOCK_BYTES_MAX as u32 + 1), ZEROS, u32::MAX] {
+            let mut bytes = HEADER.encode();
+            BlockWriter::new(&HEADER).put_checked(length, &[], &mut bytes);
+            assert!(read(&bytes).unwrap_err().to_string().contains("longer than any"), "{length:#x}");
+        }
     }
 
     #[test]
     fn a_state_that_leaves_bytes_unread_is_noticed() {
-        let bytes = snapshot(&[b"first", b"second"]);
-        for taken in [0, 3, 5, 6] {
+        let bytes = snapshot(&[b"first", b"second", &[0; ZERO_UNIT_BYTES]]);
+        for taken in [0, 3, 5, 6, 11, 11 + ZERO_UNIT_BYTES - 1] {
             let mut reader = SnapshotReader::open(&*bytes).unwrap().unwrap();
             reader.read_exact(&mut vec![0; taken]).unwrap();
             assert!(reader.finish().is_err(), "{taken} bytes read");

@@ -2,14 +2,13 @@
 //!
 //! No lock is taken, so a store in use can be looked at as well; what it is writing at that moment counts as torn.
 
-use std::fs::File;
-use std::io::{self, BufReader};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use bruit_engine::codec::Malformed;
 
 use crate::directory::{Listing, segment_name, snapshot_name};
-use crate::recover::READ_BYTES;
+use crate::recover::{Input, open_as_it_is};
 use crate::segment::{Record, SegmentReader, Step, is_damage};
 use crate::snapshot::SnapshotReader;
 
@@ -234,13 +233,9 @@ struct Surveyor<'a> {
 }
 
 impl Surveyor<'_> {
-    fn open(&self, file: &str) -> Result<Option<(BufReader<File>, u64)>, SurveyError> {
+    fn open(&self, file: &str) -> Result<Option<(Input, u64)>, SurveyError> {
         let path = self.directory.join(file);
-        let opened = File::open(&path).and_then(|file| {
-            let bytes = file.metadata()?.len();
-            Ok((BufReader::with_capacity(READ_BYTES, file), bytes))
-        });
-        match opened {
+        match open_as_it_is(&path) {
             Ok(opened) => Ok(Some(opened)),
             // A store in use removes what it needs no longer.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -262,7 +257,7 @@ impl Surveyor<'_> {
         Ok(())
     }
 
-    fn snapshot_fault(&mut self, input: BufReader<File>, found: &mut SnapshotSurvey) -> Result<(), String> {
+    fn snapshot_fault(&mut self, input: Input, found: &mut SnapshotSurvey) -> Result<(), String> {
         let opened = SnapshotReader::open(input).map_err(|error| error.to_string())?;
         let mut reader = opened.map_err(|fault| fault.to_string())?;
         if reader.header().sequence != found.sequence {
@@ -289,7 +284,7 @@ impl Surveyor<'_> {
 
     fn segment_fault(
         &mut self,
-        input: BufReader<File>,
+        input: Input,
         found: &mut SegmentSurvey,
         is_last: bool,
     ) -> io::Result<Option<SegmentFault>> {

@@ -73,12 +73,7 @@ struct Running {
 }
 
 impl<M: Machine> Writer<M> {
-    pub(crate) fn new(
-        directory: PathBuf,
-        options: Options,
-        start: Start,
-        shared: Arc<Shared<M>>,
-    ) -> io::Result<Self> {
+    pub(crate) fn new(directory: PathBuf, options: Options, start: Start, shared: Arc<Shared<M>>) -> io::Result<Self> {
         let writer = Self {
             applier: Applier::start(&shared)?,
             shared,

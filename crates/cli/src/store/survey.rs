@@ -5,12 +5,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bruit_store::Observer;
+use bruit_engine::codec::Malformed;
+use bruit_engine::event::Event;
+use bruit_store::founding::FOUNDING_FILE;
 use bruit_store::survey::{SegmentSurvey, SnapshotSurvey, Survey, survey, total_bytes};
+use bruit_store::{Clearinghouse, Founding, Observer};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::refused;
+use super::{clearinghouse, refused};
 use crate::failure::Failure;
 use crate::progress;
 use crate::quantity::{grouped, human_bytes};
@@ -28,7 +31,8 @@ pub(super) struct Arguments {
 
 pub(super) fn verify(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let survey = look(&arguments.directory)?;
-    let faults = survey.faults();
+    let mut faults = survey.faults();
+    faults.extend(founding_fault(&arguments.directory, &survey));
     if arguments.json {
         writeln!(output, "{:#}", json!({ "sound": faults.is_empty(), "faults": faults, "torn_bytes": torn(&survey) }))?;
     } else {
@@ -41,30 +45,56 @@ pub(super) fn verify(arguments: &Arguments, output: &mut impl Write) -> Result<E
     Ok(if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Tells what is in the files in any case, and then why no more can be told, if so.
 pub(super) fn inspect(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
     let survey = look(&arguments.directory)?;
+    let bar = progress::of_bytes(None, false);
+    let peeked = Clearinghouse::peek(&arguments.directory, &mut |bytes| bar.inc(bytes)).map_err(refused);
+    bar.finish_and_clear();
+    let found = peeked.as_ref().ok().and_then(Option::as_ref);
     if arguments.json {
-        writeln!(output, "{:#}", survey_json(&survey))?;
+        let mut all = survey_json(&survey);
+        all["clearinghouse"] = found.map_or(Value::Null, clearinghouse::json);
+        all["unrecovered"] = peeked.as_ref().err().and_then(Failure::line).into();
+        writeln!(output, "{all:#}")?;
     } else {
-        write!(output, "{}", survey_text(&survey))?;
+        let rows = survey_rows(&survey).into_iter().chain(found.map(clearinghouse::rows).into_iter().flatten());
+        rows.into_iter().try_for_each(|(label, value)| writeln!(output, "{label:<22}{value}"))?;
     }
-    Ok(())
+    peeked.map(drop)
 }
 
-/// Moves the bar as files are read.
-struct Bar(ProgressBar);
+/// What is wrong with the file without which the others mean nothing.
+fn founding_fault(directory: &Path, survey: &Survey) -> Option<String> {
+    match Founding::read(directory) {
+        Ok(Some(founding)) => {
+            let is_other = survey.realm.is_some_and(|realm| realm != founding.realm.id().0);
+            is_other.then(|| format!("{FOUNDING_FILE} is of another realm than the files beside it"))
+        }
+        Ok(None) => Some(format!("{FOUNDING_FILE} is missing: without it nothing in the directory means anything")),
+        Err(error) => Some(error.to_string()),
+    }
+}
 
-impl Observer for Bar {
+/// Moves the bar as files are read, and reads every event.
+struct Reader(ProgressBar);
+
+impl Observer for Reader {
+    fn event(&mut self, _: u64, bytes: &[u8]) -> Result<(), Malformed> {
+        Event::decode(bytes).map(drop)
+    }
+
     fn progress(&mut self, bytes: u64) {
         self.0.inc(bytes);
     }
 }
 
 fn look(directory: &Path) -> Result<Survey, Failure> {
-    let mut bar = Bar(progress::of_bytes(Some(total_bytes(directory).map_err(refused)?), false));
-    let survey = survey(directory, &mut bar).map_err(refused)?;
-    bar.0.finish_and_clear();
-    if survey.segments.is_empty() && survey.snapshots.is_empty() {
+    let mut reader = Reader(progress::of_bytes(Some(total_bytes(directory).map_err(refused)?), false));
+    let survey = survey(directory, &mut reader).map_err(refused)?;
+    reader.0.finish_and_clear();
+    let is_empty = survey.segments.is_empty() && survey.snapshots.is_empty();
+    if is_empty && !directory.join(FOUNDING_FILE).exists() {
         return Err(Failure::BadInput(format!("{} is not the directory of a store", directory.display())));
     }
     Ok(survey)
@@ -103,10 +133,9 @@ fn realm(survey: &Survey) -> Option<String> {
     survey.realm.map(|realm| realm.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn survey_text(survey: &Survey) -> String {
-    let mut text = String::new();
-    // Writing to a string does not fail.
-    let mut row = |label: &str, value: String| writeln!(text, "{label:<22}{value}").unwrap_or_default();
+fn survey_rows(survey: &Survey) -> Vec<clearinghouse::Row> {
+    let mut rows = Vec::new();
+    let mut row = |label: &'static str, value: String| rows.push((label, value));
     row("realm", realm(survey).unwrap_or_else(|| "unknown".into()));
     row("last event", grouped(survey.sequence()));
     row("journal", human_bytes(survey.segments.iter().map(|segment| segment.bytes).sum()));
@@ -121,7 +150,7 @@ fn survey_text(survey: &Survey) -> String {
     for (label, names) in [("unfinished", &survey.temporary), ("cut off", &survey.cut), ("not ours", &survey.others)] {
         names.iter().for_each(|name| row(label, name.clone()));
     }
-    text
+    rows
 }
 
 fn snapshot_text(snapshot: &SnapshotSurvey) -> String {

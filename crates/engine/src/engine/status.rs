@@ -30,6 +30,8 @@ pub struct RingStatus {
     pub name: &'static str,
     /// Its memory.
     pub bytes: u64,
+    /// How long an epoch of its generations is.
+    pub epoch_seconds: u64,
     /// What a generation holds before it errs more often than planned.
     pub capacity: u64,
     /// The live generations, newest first: their epoch and about how many signatures they hold.
@@ -88,21 +90,16 @@ impl Engine {
     /// How full everything is. Takes some milliseconds at most.
     #[must_use]
     pub fn status(&self) -> Status {
+        let (spam, bulk) = (self.realm.spam_epoch_seconds(), self.realm.bulk_epoch_seconds());
         let rings = vec![
-            self.ring("listed signatures", &self.spam.listed, self.capacities.spam, SPAM_RATE),
-            self.ring("revoked signatures", &self.spam.revoked, self.capacities.revoked, REVOKED_RATE),
-            self.ring("counts of claims", &self.spam.claims, self.capacities.claims, CLAIM_COUNT_RATE),
-            self.ring("counts of recipients", &self.bulk.counts, self.capacities.bulk, COUNT_RATE),
+            ring("listed signatures", &self.spam.listed, spam, self.capacities.spam, SPAM_RATE),
+            ring("revoked signatures", &self.spam.revoked, spam, self.capacities.revoked, REVOKED_RATE),
+            ring("counts of claims", &self.spam.claims, spam, self.capacities.claims, CLAIM_COUNT_RATE),
+            ring("counts of recipients", &self.bulk.counts, bulk, self.capacities.bulk, COUNT_RATE),
         ];
         let tables = self.tables();
         let bytes = rings.iter().map(|ring| ring.bytes).chain(tables.iter().map(|table| table.bytes)).sum();
         Status { rings, tables, bytes, budget_bytes: self.plan.bytes }
-    }
-
-    fn ring(&self, name: &'static str, ring: &dyn Measured, capacity: u64, planned_rate: f64) -> RingStatus {
-        let live = (0..LIVE_GENERATIONS).filter_map(|age| ring.current().checked_sub(age));
-        let generations = live.map(|epoch| (epoch, ring.keys_of(epoch).unwrap_or(0))).collect();
-        RingStatus { name, bytes: ring.memory(), capacity, generations, error_rate: ring.rate(), planned_rate }
     }
 
     fn tables(&self) -> Vec<TableStatus> {
@@ -132,6 +129,13 @@ impl Engine {
             },
         ]
     }
+}
+
+fn ring(name: &'static str, ring: &dyn Measured, epoch_seconds: u64, capacity: u64, planned_rate: f64) -> RingStatus {
+    let live = (0..LIVE_GENERATIONS).filter_map(|age| ring.current().checked_sub(age));
+    let generations = live.map(|epoch| (epoch, ring.keys_of(epoch).unwrap_or(0))).collect();
+    let (bytes, error_rate) = (ring.memory(), ring.rate());
+    RingStatus { name, bytes, epoch_seconds, capacity, generations, error_rate, planned_rate }
 }
 
 /// A ring that can say how full it is.

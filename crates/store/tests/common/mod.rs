@@ -1,6 +1,8 @@
 //! A tiny exact machine, a disk that fails when told, and directories to break.
 #![allow(dead_code, reason = "every test program uses some of it")]
 
+pub(crate) mod clearinghouse;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};

@@ -1,0 +1,116 @@
+//! What `bruit store inspect` tells of a clearinghouse beyond its files: what it was founded as, and what it knows.
+//!
+//! The realm's name is told, its key never.
+
+use bruit_engine::time::Time;
+use bruit_engine::{Engine, RingStatus, TableStatus};
+use bruit_store::{DamagedSnapshot, Founding, Recovery};
+use serde_json::{Value, json};
+
+use crate::date::date;
+use crate::quantity::{counted, grouped, human_bytes, scientific};
+
+/// A label and what belongs to it.
+pub(super) type Row = (&'static str, String);
+
+/// What was found in a directory.
+type Found = (Founding, Engine, Recovery);
+
+pub(super) fn rows((founding, engine, recovery): &Found) -> Vec<Row> {
+    let status = engine.status();
+    let realm = &founding.realm;
+    let mut rows = vec![
+        ("founded", date(founding.founded)),
+        ("budget", human_bytes(founding.budget_bytes)),
+        ("memory set aside", human_bytes(status.bytes)),
+        ("epochs", format!("spam {}, bulk {}", length(realm.spam_epoch_seconds()), length(realm.bulk_epoch_seconds()))),
+        ("recovery", recovery.to_string().replace('\n', "; ")),
+        ("latest time", date(engine.now())),
+    ];
+    rows.extend(status.rings.iter().flat_map(ring_rows));
+    rows.extend(status.tables.iter().map(|table| ("table", table_text(table))));
+    rows.push(("whitelisted senders", grouped(engine.whitelist().senders.len() as u64)));
+    rows.extend(status.warnings().into_iter().map(|warning| ("warning", warning)));
+    rows
+}
+
+/// A row for the ring, and one for each generation that holds anything.
+fn ring_rows(ring: &RingStatus) -> Vec<Row> {
+    let RingStatus { name, bytes, error_rate, planned_rate, .. } = ring;
+    let (fill, now, planned) = (ring.fill() * 100.0, scientific(*error_rate), scientific(*planned_rate));
+    let bytes = human_bytes(*bytes);
+    let mut rows = vec![("ring", format!("{name}, {bytes}, {fill:.1} % full, errors {now} of {planned} planned"))];
+    let held = ring.generations.iter().filter(|(_, signatures)| *signatures > 0);
+    rows.extend(held.map(|&(epoch, signatures)| {
+        ("  generation", format!("since {}, about {}", start(ring, epoch), counted(signatures, "signature")))
+    }));
+    rows
+}
+
+fn table_text(table: &TableStatus) -> String {
+    let TableStatus { name, bytes, used, capacity } = table;
+    format!("{name}, {} of {}, {}", grouped(*used), grouped(*capacity), human_bytes(*bytes))
+}
+
+/// The day on which a generation began.
+fn start(ring: &RingStatus, epoch: u64) -> String {
+    date(Time(epoch.saturating_mul(ring.epoch_seconds)))
+}
+
+/// `5 days`, or seconds where it is not whole days.
+fn length(seconds: u64) -> String {
+    if seconds.is_multiple_of(Time::DAY) { counted(seconds / Time::DAY, "day") } else { counted(seconds, "second") }
+}
+
+pub(super) fn json((founding, engine, recovery): &Found) -> Value {
+    let status = engine.status();
+    json!({
+        "realm": founding.realm.id().to_string(),
+        "founded": date(founding.founded),
+        "budget_bytes": founding.budget_bytes,
+        "memory_bytes": status.bytes,
+        "spam_epoch_seconds": founding.realm.spam_epoch_seconds(),
+        "bulk_epoch_seconds": founding.realm.bulk_epoch_seconds(),
+        "latest_time": engine.now().0,
+        "recovery": recovery_json(recovery),
+        "rings": status.rings.iter().map(ring_json).collect::<Vec<_>>(),
+        "tables": status.tables.iter().map(table_json).collect::<Vec<_>>(),
+        "accounts": engine.accounts().len(),
+        "whitelisted_signatures": engine.whitelist().len(),
+        "whitelisted_senders": engine.whitelist().senders.len(),
+        "warnings": status.warnings(),
+    })
+}
+
+fn recovery_json(recovery: &Recovery) -> Value {
+    let damaged = recovery.damaged.iter();
+    json!({
+        "snapshot": recovery.snapshot,
+        "damaged": damaged.map(|DamagedSnapshot { file, reason }| json!({ "file": file, "reason": reason })).collect::<Vec<_>>(),
+        "replayed_events": recovery.replayed_events,
+        "replayed_bytes": recovery.replayed_bytes,
+        "torn_bytes": recovery.torn_bytes,
+        "last_event": recovery.sequence,
+    })
+}
+
+fn ring_json(ring: &RingStatus) -> Value {
+    let generations = ring
+        .generations
+        .iter()
+        .map(|&(epoch, signatures)| json!({ "epoch": epoch, "start": start(ring, epoch), "signatures": signatures }));
+    json!({
+        "name": ring.name,
+        "bytes": ring.bytes,
+        "epoch_seconds": ring.epoch_seconds,
+        "capacity_per_generation": ring.capacity,
+        "fill": ring.fill(),
+        "error_rate": ring.error_rate,
+        "planned_error_rate": ring.planned_rate,
+        "generations": generations.collect::<Vec<_>>(),
+    })
+}
+
+fn table_json(table: &TableStatus) -> Value {
+    json!({ "name": table.name, "bytes": table.bytes, "used": table.used, "capacity": table.capacity })
+}

@@ -1,0 +1,105 @@
+//! A clearinghouse under load is killed, again and again: what it confirmed is counted, once.
+//!
+//! As in `crash.rs`, the test program starts itself as the child. Each child counts recipients of signatures of its own,
+//! from several threads, and prints a signature's number *after* its count was confirmed.
+
+mod common;
+
+use std::env;
+use std::io::{BufRead, BufReader, Write, stdout};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use bruit_engine::Engine;
+use bruit_store::Options;
+use common::clearinghouse::*;
+use rand::rngs::ChaCha12Rng;
+use rand::{RngExt as _, SeedableRng};
+use tempfile::tempdir;
+
+const DIRECTORY: &str = "BRUIT_CLEARINGHOUSE_CRASH_TEST_DIRECTORY";
+const FIRST: &str = "BRUIT_CLEARINGHOUSE_CRASH_TEST_FIRST";
+const SEED: u64 = 0xB_0175;
+const KILLS: u64 = 40;
+const THREADS: usize = 3;
+
+/// The number of the first signature of a child; it gets by far not this many done.
+const SIGNATURES_PER_CHILD: u64 = 1 << 20;
+
+/// Small segments and many snapshots, so that a kill may fall into any step.
+fn restless() -> Options {
+    Options { segment_bytes: 4_000, snapshot_after_bytes: 15_000, ..common::options() }
+}
+
+/// What a signature is counted with, different for neighbours.
+fn targets(signature: u64) -> u32 {
+    1 + (signature % 7) as u32
+}
+
+#[test]
+fn after_every_kill_each_confirmed_count_is_there_exactly_once() {
+    if let (Some(directory), Ok(first)) = (env::var_os(DIRECTORY), env::var(FIRST)) {
+        return child(Path::new(&directory), first.parse().unwrap());
+    }
+    let mut random = ChaCha12Rng::seed_from_u64(SEED);
+    let folder = tempdir().unwrap();
+    let (mut confirmed, mut snapshots) = (Vec::new(), 0);
+    for kill in 0..KILLS {
+        let by_child = run_and_kill(folder.path(), kill * SIGNATURES_PER_CHILD, random.random_range(1..250));
+        confirmed.push(by_child);
+        let store = open(folder.path(), &restless());
+        snapshots += u64::from(store.recovery().snapshot.is_some());
+        store.check(|engine| confirmed.iter().for_each(|by_child| assert_counted_once(engine, by_child, kill)));
+    }
+    assert!(snapshots > 0, "kills came after snapshots too");
+}
+
+/// Every confirmed signature has its count; those around them, which may have been on their way, have theirs or none.
+fn assert_counted_once(engine: &Engine, confirmed: &[u64], kill: u64) {
+    for &signature in confirmed {
+        assert_eq!(recipients(engine, signature), targets(signature), "{signature} after kill {kill} (seed {SEED:#x})");
+    }
+    let last = confirmed.iter().max().unwrap();
+    for signature in last - last % SIGNATURES_PER_CHILD..last + 2 * THREADS as u64 {
+        let total = recipients(engine, signature);
+        assert!(total == 0 || total == targets(signature), "{signature} has {total} after kill {kill}");
+    }
+}
+
+/// Lets a child work until it has confirmed so many, and kills it: all it confirmed.
+fn run_and_kill(directory: &Path, first: u64, confirmations: usize) -> Vec<u64> {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "after_every_kill_each_confirmed_count_is_there_exactly_once", "--nocapture"]);
+    command.env(DIRECTORY, directory).env(FIRST, first.to_string());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let parse = |line: std::io::Result<String>| line.ok()?.strip_prefix("confirmed ")?.strip_suffix('.')?.parse().ok();
+    let mut confirmed: Vec<u64> = lines.by_ref().filter_map(parse).take(confirmations).collect();
+    assert_eq!(confirmed.len(), confirmations, "the child works until it is killed");
+    child.kill().unwrap();
+    // What it wrote to the pipe before it died was confirmed as well.
+    confirmed.extend(lines.filter_map(parse));
+    child.wait().unwrap();
+    confirmed
+}
+
+/// Counts recipients of signatures that nobody counted before, for ever.
+fn child(directory: &Path, first: u64) {
+    let store = open(directory, &restless());
+    let next = AtomicU64::new(first);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let signature = next.fetch_add(1, Ordering::SeqCst);
+                    store.submit(vec![bulk(targets(signature), signature)]).unwrap();
+                    // In one write, so that a kill cuts no line that is not the last.
+                    stdout().lock().write_all(format!("confirmed {signature}.\n").as_bytes()).unwrap();
+                    stdout().lock().flush().unwrap();
+                }
+            });
+        }
+    });
+}
