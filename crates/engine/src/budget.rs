@@ -20,10 +20,10 @@ pub const BUDGET_MAX: u64 = 64 << 30;
 pub const SPAM_RATE: f64 = 1e-6;
 /// The share of listed signatures that may be taken for revoked: each is one spam missed.
 pub const REVOKED_RATE: f64 = 1e-4;
-/// The share of signatures that may have a wrong count in a generation. What is wrong is too high, mostly by one.
-pub const COUNT_RATE: f64 = 0.03;
-/// The same for counts of claims, which are only read of signatures that are listed or in the nursery.
-pub const CLAIM_COUNT_RATE: f64 = 0.16;
+/// The share of signatures that may have a wrong count over the window. What is wrong is too high, mostly by one.
+pub const COUNT_RATE: f64 = 0.2;
+/// The same for counts of claims beyond the first.
+pub const CLAIM_COUNT_RATE: f64 = 0.2;
 
 /// Generations that a check sees.
 const LIVE: u32 = LIVE_GENERATIONS as u32;
@@ -145,8 +145,8 @@ impl Capacities {
         Self {
             spam: most(|keys| staged_ring_rate(keys, sizes.spam_lines, LIVE).window <= SPAM_RATE),
             revoked: most(|keys| ring_rate(keys, sizes.revoked_lines).window <= REVOKED_RATE),
-            claims: most(|keys| counts_ring_rate(keys, sizes.claim_lines, LIVE).generation <= CLAIM_COUNT_RATE),
-            bulk: most(|keys| counts_ring_rate(keys, sizes.bulk_lines, LIVE).generation <= COUNT_RATE),
+            claims: most(|keys| counts_ring_rate(keys, sizes.claim_lines, LIVE).window <= CLAIM_COUNT_RATE),
+            bulk: most(|keys| counts_ring_rate(keys, sizes.bulk_lines, LIVE).window <= COUNT_RATE),
         }
     }
 
@@ -171,4 +171,37 @@ fn most(fits: impl Fn(u64) -> bool) -> u64 {
         }
     }
     low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_holds_the_two_servers_of_the_paper_at_once() {
+        let capacities = Capacities::per_window(&Plan::for_budget(BUDGET_DEFAULT).unwrap().sizes);
+        assert!(capacities.spam >= 10_000_000 && capacities.bulk >= 20_000_000, "{capacities:?}");
+        assert!(capacities.revoked >= 1_000_000 && capacities.claims >= 4_000_000, "{capacities:?}");
+    }
+
+    #[test]
+    fn shares_leave_room_for_what_is_in_flight() {
+        let Shares { spam, revoked, claims, bulk, trust, replicas, good, shingles, lists } = SHARES;
+        let sum = spam + revoked + claims + bulk + trust + replicas + good + shingles + lists;
+        assert!((900..=960).contains(&sum), "{sum}");
+    }
+
+    #[test]
+    fn budgets_have_bounds() {
+        for bytes in [BUDGET_MIN - 1, BUDGET_MAX + 1] {
+            assert_eq!(Plan::for_budget(bytes), Err(BudgetOutOfRange { bytes }));
+        }
+        assert!(Plan::for_budget(BUDGET_MIN).is_ok() && Plan::for_budget(BUDGET_MAX).is_ok());
+    }
+
+    #[test]
+    fn the_largest_number_is_found() {
+        assert_eq!(most(|number| number <= 77), 77);
+        assert_eq!(most(|_| false), 0);
+    }
 }

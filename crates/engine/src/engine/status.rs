@@ -36,7 +36,7 @@ pub struct RingStatus {
     pub capacity: u64,
     /// The live generations, newest first: their epoch and about how many signatures they hold.
     pub generations: Vec<(u64, u64)>,
-    /// The error to expect now: false positives over the window, or the share of wrong counts in the current generation.
+    /// The error to expect now: false positives, or the share of wrong counts at most, over the window.
     pub error_rate: f64,
     /// The error it was planned for.
     pub planned_rate: f64,
@@ -79,7 +79,7 @@ impl RingStatus {
         let text = || {
             format!(
                 "the {name} are {percent:.0} % full: expect errors of {error_rate:.1e}, where {planned_rate:.1e} was \
-                 planned; give the clearinghouse more memory"
+                 planned; a clearinghouse with a larger memory budget would hold more"
             )
         };
         (self.fill() >= NEARLY_FULL).then(text)
