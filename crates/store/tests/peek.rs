@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::SystemTime;
 
-use bruit_store::{OpenError, Options, Recovery, peek};
+use bruit_store::{OpenError, Options, PEEKS_MAX, Recovery, Store, peek};
 use common::*;
 use tempfile::tempdir;
 
@@ -56,6 +56,59 @@ fn a_peek_fails_where_opening_does() {
     assert!(matches!(peeked(&folder.path().join("absent")), Err(OpenError::Io { .. })));
 }
 
+/// Takes two snapshots, after which nothing is left of the files that were there before.
+fn replace_all_files(store: &Store<Ledger>) {
+    for _ in 0..2 {
+        let next = store.status().sequence;
+        tell(store, next..next + 10);
+        store.snapshot().unwrap();
+    }
+}
+
+#[test]
+fn what_is_appended_during_a_peek_is_not_read() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    tell(&store, 0..10);
+    let mut next = 10;
+    let append = &mut |_| {
+        // Not for ever, should it be read.
+        if next < 100 {
+            tell(&store, [next]);
+            next += 1;
+        }
+    };
+    let (ledger, recovery) = peek(folder.path(), || Ok(Ledger::new()), append).unwrap();
+    assert_eq!((ledger.counts.len(), recovery.sequence, recovery.torn_bytes), (10, 10, 0));
+    assert_eq!(next, 20, "one was appended for each that was read");
+}
+
+#[test]
+fn a_peek_whose_files_were_removed_begins_anew_and_gives_up_some_time() {
+    let folder = tempdir().unwrap();
+    let store = try_open(folder.path(), &Options { segment_bytes: 100, ..options() }).unwrap();
+    replace_all_files(&store);
+    for removals in [1, PEEKS_MAX - 1, u32::MAX] {
+        let tries = std::cell::Cell::new(0);
+        // Called between the look at the names and the look at the files.
+        let make = || {
+            if tries.get() < removals {
+                replace_all_files(&store);
+            }
+            tries.set(tries.get() + 1);
+            Ok(Ledger::new())
+        };
+        let peeked = peek(folder.path(), make, &mut |_| {});
+        assert_eq!(tries.get(), removals.saturating_add(1).min(PEEKS_MAX));
+        match peeked {
+            Ok((ledger, recovery)) => {
+                assert_eq!((ledger.counts.len() as u64, recovery.damaged), (store.status().sequence, vec![]));
+            }
+            Err(_) => assert_eq!(removals, u32::MAX),
+        }
+    }
+}
+
 /// Files come and go all the time here, faster than anywhere else, and a peek still finds all that was confirmed before.
 #[test]
 fn a_store_in_use_can_be_peeked_into() {
@@ -75,7 +128,7 @@ fn a_store_in_use_can_be_peeked_into() {
                 }
             }
         });
-        while store.status().sequence < 800 {
+        while store.status().sequence < 400 {
             tried += 1;
             let confirmed = store.check(|ledger| ledger.counts.len());
             if let Ok((ledger, recovery)) = peeked(folder.path()) {
