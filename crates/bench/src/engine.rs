@@ -3,21 +3,23 @@
 
 use std::fs;
 use std::io;
-use std::time::Instant;
 
 use bruit_engine::budget::{BUDGET_DEFAULT, Plan};
-use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
+use bruit_engine::event::{By, Event, FINGERPRINTS_MAX, TextChange};
 use bruit_engine::generations::LIVE_GENERATIONS;
 use bruit_engine::realm::Realm;
+use bruit_engine::shingles::{Digest, SHINGLES, Shingles};
 use bruit_engine::time::Time;
 use bruit_engine::trust::Claim;
 use bruit_engine::trust::{Policy, Reporter, Standing};
 use bruit_engine::verdict::{Kind, Verdict};
 use bruit_engine::{BEHIND_LINES, CheckScratch, Engine, Outcome, TICK_LINES};
 use bruit_filters::FingerprintKey;
+use bruit_filters::owners::Votes;
 use bruit_filters::ring::{CountsRing, Generations, StagedScratch};
+use bruit_signatures::bruit::Features;
 
-use crate::keys::keys;
+use crate::keys::{key, keys, mixed};
 use crate::report::{Figure, Report, Target};
 use crate::timing::{compare, time};
 
@@ -44,6 +46,8 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     errors(report, &engine)?;
     checks(report, &engine)?;
     space(report, &engine)?;
+    drop(engine);
+    shingles(report)?;
     expiry(report)
 }
 
@@ -67,7 +71,49 @@ fn filled() -> Engine {
             count_all(&mut engine, now, part(BULK_SIGNATURES, LIVE_GENERATIONS, at));
         }
     }
+    teach_all(&mut engine);
     engine
+}
+
+/// As many texts, good messages and texts with shingles as there is room for, and some more.
+fn teach_all(engine: &mut Engine) {
+    let by = By { now: engine.now(), reporter: OWN };
+    for number in 0..100_000 {
+        let features = Features { pairs: (number * 100..number * 100 + 60).collect(), ..Features::default() };
+        let text = engine.replicas().text(&features);
+        engine.apply(&Event::Text { by, fingerprint: key(number), text });
+        let features = engine.replicas().good_features_of(&features);
+        engine.apply(&Event::Good { by, features });
+        let (digest, shingles) = text_of(number);
+        let change = TextChange::Write { flag: 1, weight: 1 };
+        engine.apply(&Event::Shingles { by, change, digest: Box::new(digest), shingles: Some(Box::new(shingles)) });
+    }
+}
+
+/// Digest and shingles of text number `number`.
+fn text_of(number: u64) -> (Digest, [u64; SHINGLES]) {
+    let mut digest = [0; 64];
+    digest[..8].copy_from_slice(&number.to_le_bytes());
+    (digest, std::array::from_fn(|at| mixed(number << 8 | at as u64)))
+}
+
+/// A million texts with shingles, all of which must be found by 17 of them.
+fn shingles(report: &mut Report) -> io::Result<()> {
+    const RECORDS: u64 = 1_000_000;
+    let mut index = Shingles::new(FingerprintKey::new([5; 16]), RECORDS, LIVE_GENERATIONS, 0);
+    for number in 0..RECORDS {
+        let (digest, shingles) = text_of(number);
+        index.write(&digest, Some(&shingles), 1, 1, START);
+    }
+    let mut votes = Votes::new();
+    let found = (0..RECORDS).step_by(10).filter(|&number| {
+        let (_, mut shingles) = text_of(number);
+        shingles[..15].fill(0);
+        index.check(&[0xff; 64], Some(&shingles), &mut votes).is_some_and(|found| found.agreed >= 17)
+    });
+    let note = format!("{} of {} found by 17 of 32 shingles", found.count(), RECORDS / 10);
+    let bytes = index.bytes() as f64 / RECORDS as f64;
+    report.add(Figure::new("bytes per text with 32 shingles, 1,000,000 of them", bytes, Target::AtMost(170.0), note))
 }
 
 fn tick(engine: &mut Engine, now: Time) {
@@ -117,21 +163,19 @@ fn memory(report: &mut Report, engine: &mut Engine, before: u64) -> io::Result<(
     report.add(Figure::new("longest step of a snapshot, ms", longest, Target::AtMost(10.0), note))
 }
 
-/// Writes a snapshot to nowhere; the longest time that the engine was not free for checks, in ms, and the bytes.
+/// Writes a snapshot to nowhere; the longest time that the engine was not free for checks, in ms of CPU, and the bytes.
 fn snapshot_beside_events(engine: &mut Engine) -> (f64, usize) {
-    let (mut longest, mut bytes, mut events) = (0.0_f64, 0, 0);
+    let (mut bytes, mut events) = (0, 0);
     let mut out = Vec::new();
-    let start = Instant::now();
-    engine.begin_snapshot(&mut out);
-    longest = longest.max(start.elapsed().as_secs_f64() * 1e3);
+    engine.snapshot_start(&mut out);
+    let mut longest = time(|| engine.begin_lines());
     loop {
         bytes += out.len();
         out.clear();
-        let start = Instant::now();
-        let complete = engine.continue_snapshot(256 << 10, &mut out);
-        longest = longest.max(start.elapsed().as_secs_f64() * 1e3);
+        let mut complete = false;
+        longest = longest.max(time(|| complete = engine.continue_snapshot(256 << 10, &mut out)));
         if complete {
-            return (longest, bytes + out.len());
+            return (longest / 1e6, bytes + out.len());
         }
         let now = engine.now();
         report_all(engine, now, events..events + 4);

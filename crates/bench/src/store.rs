@@ -22,8 +22,8 @@ const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
 /// First as a listener's thread has them, in batches from `recvmmsg`, without waiting; then from clients that all wait.
 const LOADS: [Load; 3] = [
     Load { threads: 1, at_once: 64, under_way: 2, target: Target::AtLeast(0.7) },
-    Load { threads: 1, at_once: 64, under_way: 8, target: Target::AtLeast(0.7) },
-    Load { threads: 32, at_once: 1, under_way: 1, target: Target::None },
+    Load { threads: 1, at_once: 64, under_way: 8, target: Target::None },
+    Load { threads: 32, at_once: 1, under_way: 1, target: Target::AtLeast(0.7) },
 ];
 /// Reports of a round.
 const REPORTS: u64 = 19_200;

@@ -96,8 +96,12 @@ impl Machine for Engine {
         Self::apply(self, event)
     }
 
-    fn begin_snapshot(&mut self, out: &mut Vec<u8>) {
-        Self::begin_snapshot(self, out);
+    fn snapshot_start(&self, out: &mut Vec<u8>) {
+        Self::snapshot_start(self, out);
+    }
+
+    fn begin_snapshot(&mut self, _out: &mut Vec<u8>) {
+        self.begin_lines();
     }
 
     fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {

@@ -38,7 +38,11 @@ pub trait Machine: Sized + Send + Sync + 'static {
     /// Changes the state. Never fails: the event is on disk by now.
     fn apply(&mut self, event: &Self::Event) -> Self::Outcome;
 
-    /// Starts a snapshot of the state as it is now: appends the first bytes, and keeps what later events overwrite.
+    /// Appends what a snapshot begins with, as far as that takes long: checks go on meanwhile.
+    /// [`begin_snapshot`](Self::begin_snapshot) follows, and no event in between.
+    fn snapshot_start(&self, _out: &mut Vec<u8>) {}
+
+    /// Starts a snapshot of the state as it is now: appends the next bytes, and keeps what later events overwrite.
     fn begin_snapshot(&mut self, out: &mut Vec<u8>);
 
     /// Appends about `bytes` more bytes of the state *as it was at the beginning*; true when nothing is left.

@@ -219,6 +219,8 @@ impl<M: Machine> Writer<M> {
         match self.start_snapshot(sequence) {
             Ok(chunks) => {
                 let mut bytes = Vec::new();
+                // Nobody else changes the machine, so nothing happens between the two.
+                self.shared.machine.read().snapshot_start(&mut bytes);
                 self.shared.machine.write().begin_snapshot(&mut bytes);
                 let pending = Some(Chunk { bytes, last: false });
                 self.running = Some(Running { chunks, pending, complete: false, requests });

@@ -112,6 +112,13 @@ impl<S: Snapshot> Large for S {
 impl Engine {
     /// Starts a snapshot of the state as it is now, and appends its first bytes. One that was running is given up.
     pub fn begin_snapshot(&mut self, out: &mut Vec<u8>) {
+        self.snapshot_start(out);
+        self.begin_lines();
+    }
+
+    /// Appends the first bytes of a snapshot: all that is small. It takes a while, during which checks can go on;
+    /// [`begin_lines`](Self::begin_lines) must follow before any event does.
+    pub fn snapshot_start(&self, out: &mut Vec<u8>) {
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
         out.extend(self.realm.id().0);
@@ -123,6 +130,11 @@ impl Engine {
         self.encode_small(out);
         let length = (out.len() - small_at) as u64;
         out[length_at..small_at].copy_from_slice(&length.to_le_bytes());
+    }
+
+    /// From now on keeps what rings and tables of lines were, for [`continue_snapshot`](Self::continue_snapshot). Takes
+    /// microseconds.
+    pub fn begin_lines(&mut self) {
         let head = |large: &mut dyn Large| {
             let mut head = Vec::new();
             large.begin(&mut head);

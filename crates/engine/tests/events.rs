@@ -1,0 +1,172 @@
+//! Events in bytes, and what they may not do.
+
+mod common;
+
+use bruit_engine::accounts::{AccountChange, Credential, Protocol, Secret};
+use bruit_engine::event::{Event, FINGERPRINTS_MAX, TextChange};
+use bruit_engine::replicas::GOOD_FEATURES;
+use bruit_engine::spam::{FLAGS, REINSTATED_MAX};
+use bruit_engine::time::Time;
+use bruit_engine::trust::{Claim, Policy, Standing};
+use bruit_engine::verdict::Kind;
+use bruit_engine::whitelist::{By as ListedBy, WhitelistChange};
+use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
+use bruit_signatures::bruit::Features;
+
+use common::{START, by, engine, fingerprint, tick};
+
+fn claim(flag: u8, fingerprints: usize) -> Event {
+    let fingerprints = (0..fingerprints as u32).map(fingerprint).collect();
+    Event::Claim { by: by(START, Standing::Pinned, 77), claim: Claim::Revoke, flag, fingerprints }
+}
+
+fn good(features: u64) -> Event {
+    Event::Good { by: by(START, Standing::Own, 1), features: (0..features).collect() }
+}
+
+fn account(name: &[u8]) -> Event {
+    let credential = Credential::new(name, &Secret::Razor { password: b"tin whistle 7" }).unwrap();
+    let change = AccountChange::Register { name: name.into(), credential, group: 5, standing: Standing::Account };
+    Event::Account { now: START, change }
+}
+
+/// One of each kind, at their bounds.
+fn events() -> Vec<Event> {
+    let own = by(START, Standing::Own, 1);
+    let features = Features { pairs: (0..500).collect(), whole: Some(3), ..Features::default() };
+    let text = engine().replicas().text(&features);
+    let shingles = Some(Box::new(std::array::from_fn(|at| at as u64)));
+    let write = TextChange::Write { flag: 255, weight: -7 };
+    vec![
+        Event::Tick { now: Time(u64::MAX), lines: u32::MAX },
+        claim(FLAGS - 1, FINGERPRINTS_MAX),
+        claim(0, 0),
+        Event::Bulk { by: own, targets: u32::MAX, fingerprints: vec![fingerprint(1)] },
+        Event::Text { by: own, fingerprint: fingerprint(2), text },
+        good(GOOD_FEATURES),
+        Event::Shingles { by: own, change: write, digest: Box::new([7; 64]), shingles },
+        Event::Shingles { by: own, change: TextChange::Delete, digest: Box::new([8; 64]), shingles: None },
+        account(b"alice"),
+        Event::Account { now: START, change: AccountChange::Remove(Protocol::Razor, b"alice".as_slice().into()) },
+        Event::Whitelist { now: START, change: WhitelistChange::List(fingerprint(3), ListedBy::Operator) },
+        Event::Whitelist { now: START, change: WhitelistChange::AddSender(b"example.org".as_slice().into()) },
+        Event::Policy { now: START, policy: Box::new(Policy { own_reports_needed: 2, ..Policy::default() }) },
+    ]
+}
+
+fn encoded(event: &Event) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    event.encode(&mut bytes);
+    bytes
+}
+
+#[test]
+fn every_event_is_read_as_written_and_nothing_shorter_or_longer_is() {
+    for event in events() {
+        let mut bytes = encoded(&event);
+        assert_eq!(Event::decode(&bytes).as_ref(), Ok(&event));
+        (0..bytes.len()).for_each(|cut| assert!(Event::decode(&bytes[..cut]).is_err(), "{event:?} cut at {cut}"));
+        bytes.push(0);
+        assert!(Event::decode(&bytes).is_err(), "{event:?} with a byte more");
+    }
+    assert!((0..=255).filter(|&kind| Event::decode(&[kind]).is_ok()).count() == 0);
+}
+
+#[test]
+fn events_beyond_the_bounds_are_not_read() {
+    for event in [claim(FLAGS, 1), claim(0, FINGERPRINTS_MAX + 1), good(GOOD_FEATURES + 1)] {
+        assert!(Event::decode(&encoded(&event)).is_err(), "{event:?}");
+    }
+}
+
+/// No event is larger than what the journal takes.
+#[test]
+fn events_fit_a_journal() {
+    assert!(events().iter().all(|event| encoded(event).len() < 8 << 10));
+}
+
+#[test]
+fn accounts_and_whitelists_end_where_their_memory_does() {
+    let mut engine = engine();
+    let capacity = |engine: &Engine, name: &str| {
+        engine.status().tables.iter().find(|table| table.name == name).map_or(0, |table| table.capacity)
+    };
+    let accounts = capacity(&engine, "accounts");
+    for at in 0..accounts {
+        assert_eq!(engine.apply(&account(format!("user{at}").as_bytes())), Outcome::Done);
+    }
+    assert_eq!(engine.apply(&account(b"alice")), Outcome::Refused(Refusal::AccountsFull));
+    let list = |at: u64| {
+        let change = WhitelistChange::List(fingerprint(at as u32), ListedBy::Operator);
+        Event::Whitelist { now: START, change }
+    };
+    let signatures = capacity(&engine, "whitelisted signatures");
+    (0..signatures).for_each(|at| assert_eq!(engine.apply(&list(at)), Outcome::Done));
+    assert_eq!(engine.apply(&list(signatures)), Outcome::Refused(Refusal::WhitelistFull));
+    let bytes = engine.accounts().bytes() + engine.whitelist().bytes();
+    assert!(bytes <= engine.plan().list_bytes, "{bytes} of {}", engine.plan().list_bytes);
+}
+
+/// Own users may change their minds about so many signatures in a generation; more stay revoked.
+#[test]
+fn reinstated_signatures_have_a_bound() {
+    let mut engine = engine();
+    let mut reinstated = 0;
+    for at in 0..REINSTATED_MAX as u32 + 10 {
+        let mut say = |id, claim| {
+            let by = by(START, Standing::Own, id);
+            engine.apply(&Event::Claim { by, claim, flag: 0, fingerprints: vec![fingerprint(at)] })
+        };
+        say(1, Claim::Report);
+        say(2, Claim::Revoke);
+        say(3, Claim::Report);
+        say(4, Claim::Report);
+        reinstated += usize::from(engine.check(&fingerprint(at), 0).kind == Kind::Spam);
+    }
+    assert_eq!(reinstated, REINSTATED_MAX);
+    tick(&mut engine, Time(START.0 + common::SPAM_EPOCH));
+    assert_eq!(engine.check(&fingerprint(0), 0).kind, Kind::Spam);
+}
+
+#[test]
+fn only_the_trusted_delete_texts() {
+    let mut engine = engine();
+    let shingles = Some(Box::new(std::array::from_fn(|at| at as u64)));
+    let change = |standing, change| Event::Shingles {
+        by: by(START, standing, 1),
+        change,
+        digest: Box::new([7; 64]),
+        shingles: shingles.clone(),
+    };
+    let known = |engine: &Engine| engine.check_shingles(&[7; 64], None, &mut CheckScratch::default()).is_some();
+    engine.apply(&change(Standing::Own, TextChange::Write { flag: 1, weight: 5 }));
+    for standing in [Standing::Account, Standing::Stranger] {
+        let outcome = engine.apply(&change(standing, TextChange::Delete));
+        assert_eq!((outcome, known(&engine)), (Outcome::Refused(Refusal::NotTrusted), true));
+    }
+    assert_eq!(engine.apply(&change(Standing::Pinned, TextChange::Delete)), Outcome::Done);
+    assert!(!known(&engine));
+}
+
+/// Time passes by ticks alone, and with it claims are settled: who was right gains weight.
+#[test]
+fn ticks_settle_claims() {
+    let mut engine = engine();
+    for at in 0..20 {
+        let fingerprints = vec![fingerprint(at)];
+        let early = Event::Claim {
+            by: by(START, Standing::Account, 9),
+            claim: Claim::Report,
+            flag: 0,
+            fingerprints: fingerprints.clone(),
+        };
+        engine.apply(&early);
+        engine.apply(&Event::Claim { by: by(START, Standing::Trap, 1), claim: Claim::Report, flag: 0, fingerprints });
+    }
+    let weight = |engine: &Engine| engine.trust().reporter(engine.now(), 9).map_or(0.0, |reporter| reporter.weight);
+    assert_eq!(weight(&engine), 0.0);
+    for hours in 1..72 {
+        tick(&mut engine, Time(START.0 + hours * Time::HOUR));
+    }
+    assert!(weight(&engine) > 0.5, "{}", weight(&engine));
+}
