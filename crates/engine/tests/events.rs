@@ -2,7 +2,7 @@
 
 mod common;
 
-use bruit_engine::accounts::{AccountChange, Credential, Protocol, Secret};
+use bruit_engine::accounts::{AccountChange, ChangeError, Credential, Protocol, RegisterError, Secret};
 use bruit_engine::event::{Event, FINGERPRINTS_MAX, TextChange};
 use bruit_engine::replicas::GOOD_FEATURES;
 use bruit_engine::spam::{FLAGS, REINSTATED_MAX};
@@ -105,6 +105,20 @@ fn accounts_and_whitelists_end_where_their_memory_does() {
     assert_eq!(engine.apply(&list(signatures)), Outcome::Refused(Refusal::WhitelistFull));
     let bytes = engine.accounts().bytes() + engine.whitelist().bytes();
     assert!(bytes <= engine.plan().list_bytes, "{bytes} of {}", engine.plan().list_bytes);
+}
+
+/// Anybody may try to register: what cannot be done is refused before it is written down.
+#[test]
+fn changes_that_cannot_be_made_are_not_admitted() {
+    let mut engine = engine();
+    let alice: Box<[u8]> = b"alice".as_slice().into();
+    let remove = Event::Account { now: START, change: AccountChange::Remove(Protocol::Razor, alice) };
+    assert_eq!(engine.admit(&remove), Err(Refusal::Account(ChangeError::Unknown)));
+    assert_eq!(engine.apply(&account(b"alice")), Outcome::Done);
+    assert_eq!(engine.admit(&account(b"alice")), Err(Refusal::Register(RegisterError::NameTaken)));
+    assert_eq!(engine.apply(&remove), Outcome::Done);
+    let unlist = Event::Whitelist { now: START, change: WhitelistChange::Unlist(fingerprint(1)) };
+    assert_eq!(engine.admit(&unlist), Err(Refusal::NotListed));
 }
 
 /// Own users may change their minds about so many signatures in a generation; more stay revoked.

@@ -3,7 +3,7 @@
 use bruit_filters::Fingerprint;
 
 use super::{BULK_SHARE_PERCENT, BULK_SHARE_PERCENT_ANCHORED, Engine, GOOD_EPOCHS, Outcome, Refusal, SETTLED_PER_TICK};
-use crate::accounts::AccountChange;
+use crate::accounts::{AccountChange, ChangeError, RegisterError};
 use crate::bulk::BulkTotals;
 use crate::codec::Reader;
 use crate::event::{By, TextChange};
@@ -156,9 +156,22 @@ impl Engine {
 
     pub(super) fn admit_account(&self, change: &AccountChange) -> Result<(), Refusal> {
         let limit = self.plan.list_bytes / 2 / ACCOUNT_BYTES;
+        let is_known = |protocol, name: &[u8]| self.accounts.get(protocol, name).is_some();
         match change {
             AccountChange::Register { .. } if self.accounts.len() as u64 >= limit => Err(Refusal::AccountsFull),
-            _ => Ok(()),
+            AccountChange::Register { name, credential, .. } if is_known(credential.protocol(), name) => {
+                Err(RegisterError::NameTaken.into())
+            }
+            AccountChange::Register { .. } => Ok(()),
+            AccountChange::Rotate { name, credential } if is_known(credential.protocol(), name) => Ok(()),
+            AccountChange::Remove(protocol, name)
+            | AccountChange::Enable(protocol, name)
+            | AccountChange::Disable(protocol, name)
+                if is_known(*protocol, name) =>
+            {
+                Ok(())
+            }
+            _ => Err(ChangeError::Unknown.into()),
         }
     }
 
@@ -178,6 +191,9 @@ impl Engine {
         let limit = self.plan.list_bytes / 2 / WHITELISTED_BYTES;
         match change {
             WhitelistChange::List(..) if self.whitelist.len() as u64 >= limit => Err(Refusal::WhitelistFull),
+            WhitelistChange::Unlist(fingerprint) if self.whitelist.contains(fingerprint).is_none() => {
+                Err(Refusal::NotListed)
+            }
             _ => Ok(()),
         }
     }
