@@ -12,19 +12,25 @@ pub const LIVE_GENERATIONS: u64 = 7;
 /// Epochs for which a signature is found at least.
 pub const WINDOW_EPOCHS: u64 = LIVE_GENERATIONS - 1;
 
-/// A ring that ages.
-pub(crate) trait Ageing {
+/// A ring that ages, and can say how full it is.
+pub(crate) trait Ring {
     /// The current epoch.
     fn epoch(&self) -> u64;
     /// Begins the next epoch.
     fn advance(&mut self);
     /// Clears the oldest generation in at most `lines` more lines; returns whether it is clear in all.
     fn expire(&mut self, lines: usize) -> bool;
+    /// About how many keys the generation of a live epoch holds.
+    fn keys(&self, epoch: u64) -> u64;
+    /// The error to expect over the window.
+    fn error_rate(&self) -> f64;
+    /// Its memory.
+    fn bytes(&self) -> u64;
 }
 
-macro_rules! ageing {
-    ($($ring:ty),*) => {$(
-        impl Ageing for $ring {
+macro_rules! rings {
+    ($($ring:ty: $keys:expr),*) => {$(
+        impl Ring for $ring {
             fn epoch(&self) -> u64 {
                 Self::epoch(self)
             }
@@ -36,11 +42,23 @@ macro_rules! ageing {
             fn expire(&mut self, lines: usize) -> bool {
                 Self::expire(self, lines)
             }
+
+            fn keys(&self, epoch: u64) -> u64 {
+                $keys(self, epoch).unwrap_or_default() as u64
+            }
+
+            fn error_rate(&self) -> f64 {
+                self.estimated_rate()
+            }
+
+            fn bytes(&self) -> u64 {
+                Self::bytes(self)
+            }
         }
     )*};
 }
 
-ageing!(MembershipRing, StagedRing, CountsRing);
+rings!(MembershipRing: Self::estimated_keys, StagedRing: Self::estimated_keys, CountsRing: Self::keys);
 
 /// What one step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +71,7 @@ pub(crate) struct Turned {
 
 /// Moves rings of equal epochs at most one epoch towards `epoch`, once the next lane of all is clear. Clears at most `lines`
 /// lines of each.
-pub(crate) fn turn(rings: &mut [&mut dyn Ageing], epoch: u64, lines: usize) -> Turned {
+pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> Turned {
     let clear = rings.iter_mut().map(|ring| ring.expire(lines)).filter(|is_clear| *is_clear).count();
     let is_behind = rings.iter().any(|ring| ring.epoch() < epoch);
     let advanced = is_behind && clear == rings.len();
@@ -65,7 +83,7 @@ pub(crate) fn turn(rings: &mut [&mut dyn Ageing], epoch: u64, lines: usize) -> T
 }
 
 /// Takes the oldest generation out of all answers, also in rings that were just made.
-pub(crate) fn retire_oldest(rings: &mut [&mut dyn Ageing]) {
+pub(crate) fn retire_oldest(rings: &mut [&mut dyn Ring]) {
     rings.iter_mut().for_each(|ring| {
         ring.expire(1);
     });

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use bruit_filters::Fingerprint;
 use bruit_filters::ring::{CountsRing, Generations, MembershipRing, StagedRing};
 
-use crate::generations::{Ageing, retire_oldest, turn};
+use crate::generations::{Ring, retire_oldest, turn};
 use crate::trust::Claim;
 
 /// Most signatures that can be reinstated within a generation.
@@ -140,7 +140,7 @@ impl SpamBook {
 
     /// Moves towards `epoch`, clearing at most `lines` lines of each ring; returns whether it is reached.
     pub(crate) fn turn(&mut self, epoch: u64, lines: usize) -> bool {
-        let rings: &mut [&mut dyn Ageing] = &mut [&mut self.listed, &mut self.revoked, &mut self.claims];
+        let rings: &mut [&mut dyn Ring] = &mut [&mut self.listed, &mut self.revoked, &mut self.claims];
         let turned = turn(rings, epoch, lines);
         if turned.advanced {
             let reinstated: Vec<_> = std::mem::take(&mut self.reinstated).into_iter().collect();

@@ -1,10 +1,8 @@
 //! How full everything is, and what errors to expect.
 
-use bruit_filters::ring::{CountsRing, MembershipRing, NotLive, StagedRing};
-
 use super::Engine;
 use crate::budget::{CLAIM_COUNT_RATE, COUNT_RATE, REVOKED_RATE, SPAM_RATE};
-use crate::generations::LIVE_GENERATIONS;
+use crate::generations::{LIVE_GENERATIONS, Ring};
 use crate::shingles::records_within;
 
 /// Something is nearly full from this share of what it should hold on.
@@ -131,71 +129,9 @@ impl Engine {
     }
 }
 
-fn ring(name: &'static str, ring: &dyn Measured, epoch_seconds: u64, capacity: u64, planned_rate: f64) -> RingStatus {
-    let live = (0..LIVE_GENERATIONS).filter_map(|age| ring.current().checked_sub(age));
-    let generations = live.map(|epoch| (epoch, ring.keys_of(epoch).unwrap_or(0))).collect();
-    let (bytes, error_rate) = (ring.memory(), ring.rate());
+fn ring(name: &'static str, ring: &dyn Ring, epoch_seconds: u64, capacity: u64, planned_rate: f64) -> RingStatus {
+    let live = (0..LIVE_GENERATIONS).filter_map(|age| ring.epoch().checked_sub(age));
+    let generations = live.map(|epoch| (epoch, ring.keys(epoch))).collect();
+    let (bytes, error_rate) = (ring.bytes(), ring.error_rate());
     RingStatus { name, bytes, epoch_seconds, capacity, generations, error_rate, planned_rate }
-}
-
-/// A ring that can say how full it is.
-trait Measured {
-    fn current(&self) -> u64;
-    fn keys_of(&self, epoch: u64) -> Result<u64, NotLive>;
-    fn rate(&self) -> f64;
-    fn memory(&self) -> u64;
-}
-
-impl Measured for StagedRing {
-    fn current(&self) -> u64 {
-        self.epoch()
-    }
-
-    fn keys_of(&self, epoch: u64) -> Result<u64, NotLive> {
-        self.estimated_keys(epoch).map(|keys| keys as u64)
-    }
-
-    fn rate(&self) -> f64 {
-        self.estimated_rate()
-    }
-
-    fn memory(&self) -> u64 {
-        self.bytes()
-    }
-}
-
-impl Measured for MembershipRing {
-    fn current(&self) -> u64 {
-        self.epoch()
-    }
-
-    fn keys_of(&self, epoch: u64) -> Result<u64, NotLive> {
-        self.estimated_keys(epoch).map(|keys| keys as u64)
-    }
-
-    fn rate(&self) -> f64 {
-        self.estimated_rate()
-    }
-
-    fn memory(&self) -> u64 {
-        self.bytes()
-    }
-}
-
-impl Measured for CountsRing {
-    fn current(&self) -> u64 {
-        self.epoch()
-    }
-
-    fn keys_of(&self, epoch: u64) -> Result<u64, NotLive> {
-        self.keys(epoch)
-    }
-
-    fn rate(&self) -> f64 {
-        self.estimated_rate()
-    }
-
-    fn memory(&self) -> u64 {
-        self.bytes()
-    }
 }
