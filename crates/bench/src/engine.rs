@@ -77,8 +77,8 @@ fn filled() -> Engine {
 
 /// As many texts, good messages and texts with shingles as there is room for, and some more.
 fn teach_all(engine: &mut Engine) {
-    let by = By { now: engine.now(), reporter: OWN };
     for number in 0..100_000 {
+        let by = By { now: engine.now(), reporter: Reporter { group: number % 8, ..OWN } };
         let features = Features { pairs: (number * 100..number * 100 + 60).collect(), ..Features::default() };
         let text = engine.replicas().text(&features);
         engine.apply(&Event::Text { by, fingerprint: key(number), text });

@@ -186,6 +186,12 @@ impl Shingles {
         was_known
     }
 
+    /// Whether there is a record with this digest.
+    #[must_use]
+    pub fn knows(&self, digest: &Digest) -> bool {
+        self.records.find(self.digest(digest)).and_then(|number| self.live(number)).is_some()
+    }
+
     /// The record with this digest, or else the one that most shingles name, if those are more than half; the newest of
     /// several.
     pub fn check(&self, digest: &Digest, shingles: Option<&[u64; SHINGLES]>, votes: &mut Votes) -> Option<Match> {

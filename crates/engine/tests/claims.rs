@@ -3,7 +3,7 @@
 mod common;
 
 use bruit_engine::bulk::BulkTotals;
-use bruit_engine::event::Event;
+use bruit_engine::event::{Event, TextChange};
 use bruit_engine::signature::fingerprint_of_bytes;
 use bruit_engine::spam::ClaimCounts;
 use bruit_engine::time::Time;
@@ -73,7 +73,8 @@ fn strangers_may_ask_but_neither_list_nor_count_nor_teach() {
     assert_eq!(engine.apply(&Event::Bulk { by: stranger, targets: 5, fingerprints: vec![spam] }), refused);
     let features = Features { pairs: (0..100).collect(), ..Features::default() };
     let text = engine.replicas().text(&features);
-    assert_eq!(engine.apply(&Event::Text { by: stranger, fingerprint: spam, text }), refused);
+    let fingerprint = text.fingerprint(engine.realm().key());
+    assert_eq!(engine.apply(&Event::Text { by: stranger, fingerprint, text }), refused);
     assert_eq!(engine.find_text(&features, &mut CheckScratch::default()), None);
 }
 
@@ -190,4 +191,60 @@ fn what_two_good_messages_say_does_not_make_a_match() {
         assert_eq!(engine.apply(&Event::Good { by: own, features }), Outcome::Done);
     }
     assert_eq!(engine.find_text(&message(500), &mut CheckScratch::default()), None);
+}
+
+/// Trust earned is no licence to change what others' claims mean: an account whose word weighs cannot put good mail under
+/// the name of listed spam, nor call spam good.
+#[test]
+fn accounts_cannot_change_what_a_name_stands_for() {
+    let mut engine = engine();
+    let mut scratch = CheckScratch::default();
+    let account = weighty_account(&mut engine);
+    let newsletter = Features { pairs: (1000..1100).collect(), ..Features::default() };
+    let text = engine.replicas().text(&newsletter);
+    let (own_name, spam) = (text.fingerprint(engine.realm().key()), fingerprint(1));
+    claim(&mut engine, Standing::Own, 1, Claim::Report, &[spam]);
+    let not_trusted = Outcome::Refused(Refusal::NotTrusted);
+    assert_eq!(engine.apply(&Event::Text { by: account, fingerprint: spam, text: text.clone() }), not_trusted);
+    assert_eq!(engine.check_text(&newsletter, &mut scratch), Verdict::default());
+    assert_eq!(engine.apply(&Event::Text { by: account, fingerprint: own_name, text }), Outcome::Done);
+    assert_eq!(engine.check_text(&newsletter, &mut scratch).kind, Kind::Unknown);
+    assert_eq!(engine.apply(&Event::Good { by: account, features: vec![1, 2] }), not_trusted);
+
+    let write = |by, first: u64| Event::Shingles {
+        by,
+        change: TextChange::Write { flag: 1, weight: 1 },
+        digest: Box::new([7; 64]),
+        shingles: Some(Box::new(std::array::from_fn(|at| first + at as u64))),
+    };
+    assert_eq!(engine.apply(&write(by(account.now, Standing::Own, 1), 0)), Outcome::Done);
+    assert_eq!(engine.apply(&write(account, 5000)), not_trusted);
+    let shingles: [u64; 32] = std::array::from_fn(|at| 5000 + at as u64);
+    assert_eq!(engine.check_shingles(&[8; 64], Some(&shingles), &mut scratch), None);
+}
+
+/// An account that was right about twenty signatures.
+fn weighty_account(engine: &mut Engine) -> bruit_engine::event::By {
+    for at in 500..520 {
+        claim(engine, Standing::Account, 9, Claim::Report, &[fingerprint(at)]);
+        claim(engine, Standing::Trap, 8, Claim::Report, &[fingerprint(at)]);
+    }
+    (1..72).for_each(|hours| common::tick(engine, Time(START.0 + hours * Time::HOUR)));
+    by(engine.now(), Standing::Account, 9)
+}
+
+/// One group's texts do not push out those of all others within a day.
+#[test]
+fn no_group_fills_the_index_of_texts_alone() {
+    let mut engine = engine();
+    let account = weighty_account(&mut engine);
+    let teach = |engine: &mut Engine, number: u64| {
+        let features = Features { pairs: (number * 100..number * 100 + 60).collect(), ..Features::default() };
+        let text = engine.replicas().text(&features);
+        let fingerprint = text.fingerprint(engine.realm().key());
+        engine.apply(&Event::Text { by: account, fingerprint, text })
+    };
+    let capacity = engine.replicas().fill().1;
+    let refused_at = (0..).find(|&number| teach(&mut engine, number) == Outcome::Refused(Refusal::TextQuota));
+    assert_eq!(refused_at, Some(capacity / 50));
 }

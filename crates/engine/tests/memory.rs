@@ -57,8 +57,9 @@ fn fill(engine: &mut Engine, capacities: &Capacities) {
 }
 
 fn fill_texts(engine: &mut Engine) {
-    let own = by(engine.now(), Standing::Own, 1);
     for at in 0..20_000 {
+        // Several groups, as each may fill half of an index in a day.
+        let own = by(engine.now(), Standing::Own, at % 8);
         let features = Features { pairs: (at * 100..at * 100 + 60).collect(), ..Features::default() };
         let text = engine.replicas().text(&features);
         engine.apply(&Event::Text { by: own, fingerprint: key(at), text });

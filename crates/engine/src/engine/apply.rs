@@ -2,13 +2,14 @@
 
 use bruit_filters::Fingerprint;
 
-use super::{BULK_SHARE_PERCENT, BULK_SHARE_PERCENT_ANCHORED, Engine, GOOD_EPOCHS, Outcome, Refusal, SETTLED_PER_TICK};
+use super::{Engine, GOOD_EPOCHS, Outcome, Refusal, SETTLED_PER_TICK, SHARE_PERCENT, SHARE_PERCENT_ANCHORED};
 use crate::accounts::{AccountChange, ChangeError, RegisterError};
 use crate::bulk::BulkTotals;
 use crate::codec::Reader;
 use crate::event::{By, TextChange};
 use crate::generations::LIVE_GENERATIONS;
-use crate::shingles::{Digest, SHINGLES};
+use crate::replicas::Text;
+use crate::shingles::{Digest, SHINGLES, records_within};
 use crate::spam::Entry;
 use crate::time::Time;
 use crate::trust::{Change, Claim, Listing, Policy, Refused, Standing, Trust};
@@ -20,9 +21,16 @@ pub(super) const ACCOUNT_BYTES: u64 = 320;
 /// What a whitelisted signature takes at most, in a hash table that has just doubled.
 pub(super) const WHITELISTED_BYTES: u64 = 75;
 
-/// Strangers and accounts revoke; what was written by others is theirs to delete.
-pub(super) const fn admit_deletion(by: &By) -> Result<(), Refusal> {
+/// What changes the meaning of others' claims is for anchors: an account could make good mail look like listed spam, or hide
+/// spam as good mail.
+pub(super) const fn admit_trusted(by: &By) -> Result<(), Refusal> {
     if by.reporter.standing.is_anchor() { Ok(()) } else { Err(Refusal::NotTrusted) }
+}
+
+/// What one group may use of `capacity` in a day.
+fn share(capacity: u64, standing: Standing) -> u32 {
+    let percent = if standing.is_anchor() { SHARE_PERCENT_ANCHORED } else { SHARE_PERCENT };
+    u32::try_from(capacity * percent / 100).unwrap_or(u32::MAX)
 }
 
 impl Engine {
@@ -123,9 +131,7 @@ impl Engine {
 
     /// How many signatures a group may count recipients of in a day.
     fn bulk_limit(&self, standing: Standing) -> u32 {
-        let percent = if standing.is_anchor() { BULK_SHARE_PERCENT_ANCHORED } else { BULK_SHARE_PERCENT };
-        let per_day = self.capacities.bulk * Time::DAY / self.realm.bulk_epoch_seconds().max(1);
-        u32::try_from(per_day * percent / 100).unwrap_or(u32::MAX)
+        share(self.capacities.bulk * Time::DAY / self.realm.bulk_epoch_seconds().max(1), standing)
     }
 
     pub(super) fn count(&mut self, by: &By, targets: u32, fingerprints: &[Fingerprint]) -> Outcome {
@@ -138,9 +144,30 @@ impl Engine {
         Outcome::Counted(fingerprints.iter().map(count).collect())
     }
 
-    /// Whose texts are kept: the index has room for few, and a flood of strangers' texts would push out the rest.
-    pub(super) fn admit_teaching(&self, by: &By) -> Result<(), Refusal> {
-        if self.trust.weighs(self.now, &by.reporter) { Ok(()) } else { Err(Refusal::Stranger) }
+    /// Whose texts are kept: the index has room for few, and a flood would push out the rest. An account gives a text the name
+    /// that follows from it, or it could put good mail under the name of listed spam.
+    pub(super) fn admit_text(&self, by: &By, fingerprint: &Fingerprint, text: &Text) -> Result<(), Refusal> {
+        if !by.reporter.standing.is_anchor() && text.fingerprint(self.realm.key()) != *fingerprint {
+            return Err(Refusal::NotTrusted);
+        }
+        self.admit_teaching(by, self.replicas.fill().1)
+    }
+
+    /// The same for texts with shingles: the digest of a known one says which shingles go with it.
+    pub(super) fn admit_shingles(&self, by: &By, digest: &Digest) -> Result<(), Refusal> {
+        if !by.reporter.standing.is_anchor() && self.shingles.knows(digest) {
+            return Err(Refusal::NotTrusted);
+        }
+        self.admit_teaching(by, records_within(self.plan.shingle_bytes))
+    }
+
+    fn admit_teaching(&self, by: &By, capacity: u64) -> Result<(), Refusal> {
+        if !self.trust.weighs(self.now, &by.reporter) {
+            return Err(Refusal::Stranger);
+        }
+        let limit = share(capacity, by.reporter.standing);
+        let admits = self.text_quotas.admits(by.now, by.reporter.group, 1, limit);
+        if admits { Ok(()) } else { Err(Refusal::TextQuota) }
     }
 
     pub(super) fn change_text(&mut self, change: TextChange, digest: &Digest, shingles: Option<&[u64; SHINGLES]>) {

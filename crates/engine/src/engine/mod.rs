@@ -6,7 +6,7 @@ mod explain;
 mod snapshot;
 mod status;
 
-use self::apply::admit_deletion;
+use self::apply::admit_trusted;
 pub use check::CheckScratch;
 pub use explain::{CountedClaims, CountedRecipients, Explanation};
 pub use snapshot::RestoreError;
@@ -36,10 +36,10 @@ pub const BEHIND_LINES: u32 = 65_536;
 /// Nursery entries that a tick settles at most.
 const SETTLED_PER_TICK: usize = 256;
 
-/// A group's part of what a generation of the bulk book can hold, per day, in a hundred.
-const BULK_SHARE_PERCENT: u64 = 2;
+/// A group's part of what a generation of the bulk book or the indexes of texts can hold, per day, in a hundred.
+const SHARE_PERCENT: u64 = 2;
 /// The same for the site's own users and whom the operator trusts.
-const BULK_SHARE_PERCENT_ANCHORED: u64 = 50;
+const SHARE_PERCENT_ANCHORED: u64 = 50;
 
 /// Spam epochs after which good mail begins a new generation.
 const GOOD_EPOCHS: u64 = 3;
@@ -59,6 +59,7 @@ pub struct Engine {
     pub(crate) accounts: Accounts,
     pub(crate) whitelist: Whitelist,
     pub(crate) bulk_quotas: Quotas,
+    pub(crate) text_quotas: Quotas,
     /// A snapshot that is being written.
     running: Option<snapshot::Running>,
 }
@@ -104,8 +105,11 @@ pub enum Refusal {
     /// Strangers may ask, but what they count or learn would not be believed.
     #[error("strangers may ask, but neither count recipients nor teach texts")]
     Stranger,
-    /// Texts are deleted by those whom the operator trusts.
-    #[error("only those whom the operator trusts may delete a text")]
+    /// The group has taught as many texts today as it may.
+    #[error("this group has taught as many texts today as it may")]
+    TextQuota,
+    /// It would change what others said: what is good mail, which texts go by a name, which are forgotten.
+    #[error("only those whom the operator trusts may say what is good, or change a known text")]
     NotTrusted,
     /// Every signature is whitelisted.
     #[error("every signature is whitelisted")]
@@ -168,6 +172,7 @@ impl Engine {
             whitelist: Whitelist::new(realm.key()),
             trust: Trust::new(policy, plan.trust_bytes),
             bulk_quotas: Quotas::default(),
+            text_quotas: Quotas::default(),
             running: None,
             realm,
             plan,
@@ -249,11 +254,11 @@ impl Engine {
             Event::Whitelist { change, .. } => self.admit_whitelist(change),
             Event::Claim { by, fingerprints, .. } => self.admit_claim(by, fingerprints),
             Event::Bulk { by, fingerprints, .. } => self.admit_bulk(by, fingerprints),
-            Event::Text { by, .. } => self.admit_teaching(by),
-            Event::Shingles { by, change: TextChange::Write { .. }, .. } => self.admit_teaching(by),
-            Event::Shingles { by, change: TextChange::Delete, .. } => admit_deletion(by),
+            Event::Text { by, fingerprint, text } => self.admit_text(by, fingerprint, text),
+            Event::Shingles { by, change: TextChange::Write { .. }, digest, .. } => self.admit_shingles(by, digest),
+            Event::Shingles { by, change: TextChange::Delete, .. } => admit_trusted(by),
             Event::Good { by, .. } => {
-                self.admit_teaching(by)?;
+                admit_trusted(by)?;
                 self.replicas.ensure_room_for_good().map_err(|_| Refusal::GoodIsFull)
             }
         }
@@ -290,6 +295,7 @@ impl Engine {
             }
             Event::Text { by, fingerprint, text } => {
                 self.hear(by.now);
+                self.text_quotas.use_up(self.now, by.reporter.group, 1);
                 self.replicas.report_text(text, *fingerprint);
                 Outcome::Done
             }
@@ -302,6 +308,7 @@ impl Engine {
             }
             Event::Shingles { by, change, digest, shingles } => {
                 self.hear(by.now);
+                self.text_quotas.use_up(self.now, by.reporter.group, 1);
                 self.change_text(*change, digest, shingles.as_deref());
                 Outcome::Done
             }

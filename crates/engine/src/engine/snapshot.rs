@@ -190,6 +190,7 @@ impl Engine {
         put_count(out, self.spam.reinstated.len());
         self.spam.reinstated.iter().for_each(|fingerprint| put_fingerprint(out, *fingerprint));
         self.bulk_quotas.encode(out);
+        self.text_quotas.encode(out);
         self.trust.encode(out);
         self.accounts.encode(out);
         self.whitelist.encode(out);
@@ -202,6 +203,7 @@ impl Engine {
         let reinstated = (0..count).map(|_| reader.fingerprint("a reinstated signature"));
         self.spam.reinstated = reinstated.collect::<Result<_, _>>()?;
         self.bulk_quotas = Quotas::decode(reader)?;
+        self.text_quotas = Quotas::decode(reader)?;
         self.trust = Trust::decode(self.trust.policy().clone(), self.plan.trust_bytes, reader)?;
         self.accounts = Accounts::decode(reader)?;
         self.whitelist = Whitelist::decode(self.realm.key(), reader)?;
