@@ -74,8 +74,32 @@ fn every_event_is_read_as_written_and_nothing_shorter_or_longer_is() {
 
 #[test]
 fn events_beyond_the_bounds_are_not_read() {
-    for event in [claim(FLAGS, 1), claim(0, FINGERPRINTS_MAX + 1), good(GOOD_FEATURES + 1)] {
+    let long: Box<[u8]> = [b'a'; 700].into();
+    let nonsense = Box::new(Policy { block_score: f64::NAN, ..Policy::default() });
+    let events = [
+        claim(FLAGS, 1),
+        claim(0, FINGERPRINTS_MAX + 1),
+        good(GOOD_FEATURES + 1),
+        Event::Account { now: START, change: AccountChange::Remove(Protocol::Razor, [b'a'; 129].into()) },
+        Event::Account { now: START, change: AccountChange::Remove(Protocol::Razor, long.clone()) },
+        Event::Whitelist { now: START, change: WhitelistChange::AddSender(long) },
+        Event::Policy { now: START, policy: nonsense },
+    ];
+    for event in events {
         assert!(Event::decode(&encoded(&event)).is_err(), "{event:?}");
+        assert_eq!(
+            engine().apply(&event),
+            Outcome::Refused(Refusal::OutOfBounds),
+            "what cannot be written is not done"
+        );
+    }
+}
+
+/// Whatever is admitted can be read back from a journal.
+#[test]
+fn what_is_within_bounds_is_read_back() {
+    for event in events() {
+        assert!(event.is_within_bounds() && Event::decode(&encoded(&event)).is_ok(), "{event:?}");
     }
 }
 
@@ -103,6 +127,12 @@ fn accounts_and_whitelists_end_where_their_memory_does() {
     let signatures = capacity(&engine, "whitelisted signatures");
     (0..signatures).for_each(|at| assert_eq!(engine.apply(&list(at)), Outcome::Done));
     assert_eq!(engine.apply(&list(signatures)), Outcome::Refused(Refusal::WhitelistFull));
+    let sender = |at: usize| {
+        let pattern = format!("{}.{at}@example.org", "long".repeat(15)).into_bytes().into();
+        Event::Whitelist { now: START, change: WhitelistChange::AddSender(pattern) }
+    };
+    let full = (0..).find(|&at| engine.apply(&sender(at)) == Outcome::Refused(Refusal::WhitelistFull));
+    assert!(full.is_some_and(|senders| senders > 100));
     let bytes = engine.accounts().bytes() + engine.whitelist().bytes();
     assert!(bytes <= engine.plan().list_bytes, "{bytes} of {}", engine.plan().list_bytes);
 }
