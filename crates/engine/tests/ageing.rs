@@ -101,7 +101,7 @@ fn a_clearinghouse_that_slept_for_years_catches_up() {
     while engine.apply(&Event::Tick { now, lines: BEHIND_LINES }) != (Outcome::Ticked { arrived: true }) {
         ticks += 1;
     }
-    assert!((1_000..3_000).contains(&ticks), "one for each day of the bulk book, and few more: {ticks}");
+    assert!((1_000..20_000).contains(&ticks), "a few for each day of the bulk book: {ticks}");
     assert!(!is_spam(&engine));
     report(&mut engine, now);
     assert!(is_spam(&engine));

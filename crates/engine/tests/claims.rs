@@ -233,12 +233,15 @@ fn accounts_cannot_change_what_a_name_stands_for() {
     let text = engine.replicas().text(&newsletter);
     let (own_name, spam) = (text.fingerprint(engine.realm().key()), fingerprint(1));
     claim(&mut engine, Standing::Own, 1, Claim::Report, &[spam]);
-    let not_trusted = Outcome::Refused(Refusal::NotTrusted);
-    assert_eq!(engine.apply(&Event::Text { by: account, fingerprint: spam, text: text.clone() }), not_trusted);
+    let not_own = Outcome::Refused(Refusal::NotOwn);
+    assert_eq!(engine.apply(&Event::Text { by: account, fingerprint: spam, text: text.clone() }), not_own);
     assert_eq!(engine.check_text(&newsletter, &mut scratch), Verdict::default());
     assert_eq!(engine.apply(&Event::Text { by: account, fingerprint: own_name, text }), Outcome::Done);
     assert_eq!(engine.check_text(&newsletter, &mut scratch).kind, Kind::Unknown);
-    assert_eq!(engine.apply(&Event::Good { by: account, features: vec![1, 2] }), not_trusted);
+    assert_eq!(engine.apply(&Event::Good { by: account, features: vec![1, 2] }), not_own);
+    let text = engine.replicas().text(&newsletter);
+    let peer = by(account.now, Standing::Pinned, 5);
+    assert_eq!(engine.apply(&Event::Text { by: peer, fingerprint: spam, text }), not_own, "nor can a peer");
 
     let write = |by, first: u64| Event::Shingles {
         by,
@@ -247,7 +250,7 @@ fn accounts_cannot_change_what_a_name_stands_for() {
         shingles: Some(Box::new(std::array::from_fn(|at| first + at as u64))),
     };
     assert_eq!(engine.apply(&write(by(account.now, Standing::Own, 1), 0)), Outcome::Done);
-    assert_eq!(engine.apply(&write(account, 5000)), not_trusted);
+    assert_eq!(engine.apply(&write(account, 5000)), not_own);
     let shingles: [u64; 32] = std::array::from_fn(|at| 5000 + at as u64);
     assert_eq!(engine.check_shingles(&[8; 64], Some(&shingles), &mut scratch), None);
 }

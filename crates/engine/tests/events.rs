@@ -173,7 +173,7 @@ fn reinstated_signatures_have_a_bound() {
 }
 
 #[test]
-fn only_the_trusted_delete_texts() {
+fn only_own_users_delete_texts() {
     let mut engine = engine();
     let shingles = Some(Box::new(std::array::from_fn(|at| at as u64)));
     let change = |standing, change| Event::Shingles {
@@ -184,11 +184,11 @@ fn only_the_trusted_delete_texts() {
     };
     let known = |engine: &Engine| engine.check_shingles(&[7; 64], None, &mut CheckScratch::default()).is_some();
     engine.apply(&change(Standing::Own, TextChange::Write { flag: 1, weight: 5 }));
-    for standing in [Standing::Account, Standing::Stranger] {
+    for standing in [Standing::Account, Standing::Stranger, Standing::Pinned] {
         let outcome = engine.apply(&change(standing, TextChange::Delete));
-        assert_eq!((outcome, known(&engine)), (Outcome::Refused(Refusal::NotTrusted), true));
+        assert_eq!((outcome, known(&engine)), (Outcome::Refused(Refusal::NotOwn), true));
     }
-    assert_eq!(engine.apply(&change(Standing::Pinned, TextChange::Delete)), Outcome::Done);
+    assert_eq!(engine.apply(&change(Standing::Own, TextChange::Delete)), Outcome::Done);
     assert!(!known(&engine));
 }
 

@@ -26,10 +26,10 @@ const ACCOUNT_BYTES: u64 = 320;
 /// What a whitelisted signature takes at most, in a hash table that has just doubled.
 const WHITELISTED_BYTES: u64 = 75;
 
-/// What changes the meaning of others' claims is for anchors: an account could make good mail look like listed spam, or hide
-/// spam as good mail.
-pub(super) const fn admit_trusted(by: &By) -> Result<(), Refusal> {
-    if by.reporter.standing.is_anchor() { Ok(()) } else { Err(Refusal::NotTrusted) }
+/// What changes the meaning of others' claims is for the site's own users: anyone else could make good mail look like listed
+/// spam, or hide spam as good mail.
+pub(super) fn admit_own(by: &By) -> Result<(), Refusal> {
+    if by.reporter.standing == Standing::Own { Ok(()) } else { Err(Refusal::NotOwn) }
 }
 
 /// Whether a claim keeps a listing alive: what anchors still report does not age.
@@ -195,19 +195,19 @@ impl Engine {
         Outcome::Counted(fingerprints.iter().map(count).collect())
     }
 
-    /// Whose texts are kept: the index has room for few, and a flood would push out the rest. An account gives a text the name
-    /// that follows from it, or it could put good mail under the name of listed spam.
+    /// Whose texts are kept: the index has room for few, and a flood would push out the rest. Others than own users give a text the
+    /// name that follows from it, or they could put good mail under the name of listed spam.
     pub(super) fn admit_text(&self, by: &By, fingerprint: &Fingerprint, text: &Text) -> Result<(), Refusal> {
-        if !by.reporter.standing.is_anchor() && text.fingerprint(self.realm.key()) != *fingerprint {
-            return Err(Refusal::NotTrusted);
+        if text.fingerprint(self.realm.key()) != *fingerprint {
+            admit_own(by)?;
         }
         self.admit_teaching(by, self.replicas.fill().1)
     }
 
     /// The same for texts with shingles: the digest of a known one says which shingles go with it.
     pub(super) fn admit_shingles(&self, by: &By, digest: &Digest) -> Result<(), Refusal> {
-        if !by.reporter.standing.is_anchor() && self.shingles.knows(digest) {
-            return Err(Refusal::NotTrusted);
+        if self.shingles.knows(digest) {
+            admit_own(by)?;
         }
         self.admit_teaching(by, records_within(self.plan.shingle_bytes))
     }

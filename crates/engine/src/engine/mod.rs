@@ -6,7 +6,7 @@ mod explain;
 mod snapshot;
 mod status;
 
-use self::apply::admit_trusted;
+use self::apply::admit_own;
 pub use check::{CheckScratch, FoundText};
 pub use explain::{CountedClaims, CountedRecipients, Explanation};
 pub use snapshot::RestoreError;
@@ -30,8 +30,9 @@ use crate::whitelist::{SenderError, Whitelist};
 
 /// Lines of each ring that a tick of every second clears: a ring of 1 GiB is done within 70 minutes.
 pub const TICK_LINES: u32 = 4_096;
-/// Lines that a tick clears when the rings are epochs behind, as after a long stop: 4 MiB, well under a millisecond.
-pub const BEHIND_LINES: u32 = 65_536;
+/// Lines that a tick clears when the rings are epochs behind, as after a long stop: 512 KiB of each, well under a millisecond;
+/// beside a running snapshot, which keeps what they were, some milliseconds.
+pub const BEHIND_LINES: u32 = 8_192;
 
 /// An event may be so much later than all before it: a clock that is further ahead is wrong, and time does not go back.
 pub const LEAP_SECONDS_MAX: u64 = 10 * 366 * Time::DAY;
@@ -115,9 +116,9 @@ pub enum Refusal {
     /// The group has taught as many texts today as it may.
     #[error("this group has taught as many texts today as it may")]
     TextQuota,
-    /// It would change what others said: what is good mail, which texts go by a name, which are forgotten.
-    #[error("only those whom the operator trusts may say what is good, or change a known text")]
-    NotTrusted,
+    /// It would change what others' claims mean: what is good mail, which texts go by a name, which are forgotten.
+    #[error("only the site's own users may say what is good, or change a known text")]
+    NotOwn,
     /// Every signature is whitelisted.
     #[error("every signature is whitelisted")]
     Whitelisted,
@@ -278,9 +279,9 @@ impl Engine {
             Event::Bulk { by, targets, fingerprints } => self.admit_bulk(by, *targets, fingerprints),
             Event::Text { by, fingerprint, text } => self.admit_text(by, fingerprint, text),
             Event::Shingles { by, change: TextChange::Write { .. }, digest, .. } => self.admit_shingles(by, digest),
-            Event::Shingles { by, change: TextChange::Delete, .. } => admit_trusted(by),
+            Event::Shingles { by, change: TextChange::Delete, .. } => admit_own(by),
             Event::Good { by, .. } => {
-                admit_trusted(by)?;
+                admit_own(by)?;
                 self.replicas.ensure_room_for_good().map_err(|_| Refusal::GoodIsFull)
             }
         }
