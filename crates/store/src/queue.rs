@@ -25,6 +25,9 @@ pub enum SubmitError {
     #[error("too many events wait for the disk: try again")]
     Busy,
     /// The store is closed.
+    ///
+    /// If it closed because one of its threads panicked, which [`Status::poisoned`](crate::Status::poisoned) tells, it is not
+    /// known whether these events are there when it is opened again.
     #[error("the store is closed")]
     Closed,
     /// An event is larger than [`EVENT_BYTES_MAX`].
@@ -151,6 +154,8 @@ struct State<M: Machine> {
     /// The snapshot thread has room again.
     woken: bool,
     closed: bool,
+    /// A thread panicked: what is on disk may not be in the machine.
+    abandoned: bool,
 }
 
 impl<M: Machine> Queue<M> {
@@ -163,6 +168,7 @@ impl<M: Machine> Queue<M> {
             finished: None,
             woken: false,
             closed: false,
+            abandoned: false,
         };
         Self { state: Mutex::new(state), ready: Condvar::new() }
     }
@@ -227,13 +233,19 @@ impl<M: Machine> Queue<M> {
         self.change(|state| state.closed = true);
     }
 
-    /// Accepts nothing more and tells all who wait: the writer is gone.
+    /// Accepts nothing more and tells all who wait: a thread has panicked.
     pub(crate) fn abandon(&self) {
         let (jobs, requests) = self.change(|state| {
-            state.closed = true;
+            (state.closed, state.abandoned) = (true, true);
+            (state.events, state.bytes) = (0, 0);
             (std::mem::take(&mut state.jobs), std::mem::take(&mut state.requests))
         });
         drop((jobs, requests));
+    }
+
+    /// Whether a thread has panicked.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.lock().abandoned
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut State<M>) -> T) -> T {

@@ -15,6 +15,7 @@ use crate::applier::{Abandon, Applier, Batch};
 use crate::background::{self, Chunk, Task};
 use crate::directory::{Listing, snapshot_name};
 use crate::format::{Header, Kind};
+use crate::gate::Gate;
 use crate::journal::{Journal, JournalError};
 use crate::machine::Machine;
 use crate::queue::{Finished, Job, Request, SnapshotError, SubmitError, Wait, Work};
@@ -101,6 +102,9 @@ impl<M: Machine> Writer<M> {
             let Work { jobs, requests, finished, closing } = self.shared.queue.take(&self.patience());
             let events = if jobs.is_empty() { 0 } else { self.commit(jobs) };
             self.requests.extend(requests);
+            if self.shared.queue.is_abandoned() {
+                return self.give_up(finished);
+            }
             self.finish_snapshot(finished);
             self.sync_if_due();
             self.advance_snapshot(events);
@@ -119,7 +123,9 @@ impl<M: Machine> Writer<M> {
             return Wait::Poll;
         }
         match (self.options.durability, self.unsynced_since) {
-            (Durability::Relaxed { window }, Some(since)) => Wait::Until(since + window),
+            (Durability::Relaxed { window }, Some(since)) => {
+                Wait::Until(since + window)
+            }
             _ => Wait::Forever,
         }
     }
@@ -183,7 +189,7 @@ impl<M: Machine> Writer<M> {
     fn copy_if_room(&mut self) {
         let Some(running) = &mut self.running else { return };
         if running.pending.is_none() && !running.complete {
-            running.take_from(&mut *self.shared.machine.write());
+            running.take_from(&self.shared.machine);
         }
         running.send_pending(false);
     }
@@ -192,12 +198,9 @@ impl<M: Machine> Writer<M> {
     fn copy_slice(&mut self) -> bool {
         let Some(running) = &mut self.running else { return false };
         running.send_pending(true);
-        if running.complete {
-            return false;
-        }
-        running.take_from(&mut *self.shared.machine.write());
+        let taken = !running.complete && running.take_from(&self.shared.machine);
         running.send_pending(true);
-        true
+        taken
     }
 
     fn begin_snapshot_if_due(&mut self) {
@@ -209,8 +212,11 @@ impl<M: Machine> Writer<M> {
         }
     }
 
+    /// Never without everything in the journal being applied: the snapshot would claim to hold it.
     fn begin_snapshot(&mut self) {
-        self.applier.drain();
+        if !self.applier.drain() {
+            return;
+        }
         let requests = std::mem::take(&mut self.requests);
         let sequence = self.journal.last();
         if self.snapshots.last() == Some(&sequence) {
@@ -218,16 +224,22 @@ impl<M: Machine> Writer<M> {
         }
         match self.start_snapshot(sequence) {
             Ok(chunks) => {
-                let mut bytes = Vec::new();
-                // Nobody else changes the machine, so nothing happens between the two.
-                self.shared.machine.read().snapshot_start(&mut bytes);
-                self.shared.machine.write().begin_snapshot(&mut bytes);
-                let pending = Some(Chunk { bytes, last: false });
+                let pending = Some(Chunk { bytes: self.first_bytes(), last: false });
                 self.running = Some(Running { chunks, pending, complete: false, requests });
                 self.copy_if_room();
             }
             Err(error) => self.snapshot_failed(requests, error),
         }
+    }
+
+    fn first_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // Nobody else changes the machine, so nothing happens between the two.
+        self.shared.machine.read().snapshot_start(&mut bytes);
+        if let Some(mut machine) = self.shared.machine.write() {
+            machine.begin_snapshot(&mut bytes);
+        }
+        bytes
     }
 
     /// A snapshot must not be ahead of the journal on disk, or the journal would have a gap.
@@ -248,9 +260,7 @@ impl<M: Machine> Writer<M> {
         let Some(finished) = finished else { return };
         let Some(mut running) = self.running.take() else { return };
         // If the thread gave up early, the machine must still be led to the end, to forget the old state.
-        while !running.complete {
-            running.take_from(&mut *self.shared.machine.write());
-        }
+        while !running.complete && running.take_from(&self.shared.machine) {}
         match finished {
             Ok(sequence) => {
                 self.snapshots.retain(|&older| older < sequence);
@@ -294,12 +304,25 @@ impl<M: Machine> Writer<M> {
     }
 
     fn shut_down(&mut self) {
-        self.applier.drain();
+        if !self.applier.drain() {
+            return self.give_up(None);
+        }
         self.sync();
         self.complete_snapshot();
         if self.options.snapshot_on_close || !self.requests.is_empty() {
             self.begin_snapshot();
             self.complete_snapshot();
+        }
+        self.publish();
+    }
+
+    /// Ends without a snapshot: what a thread that panicked was to apply is in the journal and not in the machine. What
+    /// the snapshot thread is still doing ends before the lock on the directory is given back.
+    fn give_up(&mut self, finished: Option<Finished>) {
+        self.sync();
+        self.requests.clear();
+        if self.running.take().is_some() && finished.is_none() {
+            let _ = self.shared.queue.wait_for_snapshot();
         }
         self.publish();
     }
@@ -320,17 +343,19 @@ impl<M: Machine> Writer<M> {
             status.journal_bytes = self.journal.written_bytes();
             status.segments = self.journal.segments();
             status.snapshots.clone_from(&self.snapshots);
-            status.poisoned = self.journal.poison().cloned();
+            status.poisoned = self.journal.poison().cloned().or(status.poisoned.take());
         });
     }
 }
 
 impl Running {
-    /// Takes the next slice from the machine.
-    fn take_from<M: Machine>(&mut self, machine: &mut M) {
+    /// Takes the next slice from the machine; false if there is none to be had, as somebody panicked with the machine.
+    fn take_from<M: Machine>(&mut self, machine: &Gate<M>) -> bool {
+        let Some(mut machine) = machine.write() else { return false };
         let mut bytes = Vec::with_capacity(SNAPSHOT_SLICE_BYTES);
         self.complete = machine.continue_snapshot(SNAPSHOT_SLICE_BYTES, &mut bytes);
         self.pending = Some(Chunk { bytes, last: self.complete });
+        true
     }
 
     /// Hands over the slice that waits, if there is room or `wait`. If the thread is gone, its news are on their way.
