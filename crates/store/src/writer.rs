@@ -124,7 +124,7 @@ impl<M: Machine> Writer<M> {
         }
         match (self.options.durability, self.unsynced_since) {
             (Durability::Relaxed { window }, Some(since)) => {
-                Wait::Until(since + window)
+                since.checked_add(window).map_or(Wait::Forever, Wait::Until)
             }
             _ => Wait::Forever,
         }

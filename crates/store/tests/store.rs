@@ -230,6 +230,16 @@ fn relaxed_syncs_when_its_window_is_over() {
 }
 
 #[test]
+fn relaxed_for_ever_waits_for_closing() {
+    let folder = tempdir().unwrap();
+    let durability = Durability::Relaxed { window: Duration::MAX };
+    let store = try_open(folder.path(), &Options { durability, ..options() }).unwrap();
+    tell(&store, 0..3);
+    assert_eq!(store.close().durable, 3);
+    assert_eq!(numbers(folder.path()), [0, 1, 2]);
+}
+
+#[test]
 fn a_copy_made_under_load_has_everything_confirmed_before_it_began() {
     let folder = tempdir().unwrap();
     let copies = tempdir().unwrap();
