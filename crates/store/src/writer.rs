@@ -14,6 +14,7 @@ use std::time::Instant;
 use crate::applier::{Abandon, Applier, Batch};
 use crate::background::{self, Chunk, Task};
 use crate::directory::{Listing, snapshot_name};
+use crate::disk::remove_if_there;
 use crate::format::{Header, Kind};
 use crate::gate::Gate;
 use crate::journal::{Journal, JournalError};
@@ -294,7 +295,7 @@ impl<M: Machine> Writer<M> {
         let disk = Arc::clone(&self.options.disk);
         for sequence in Listing::read(&self.directory)?.snapshots {
             if !self.snapshots.contains(&sequence) {
-                disk.remove(&self.directory.join(snapshot_name(sequence)))?;
+                remove_if_there(&*disk, &self.directory.join(snapshot_name(sequence)))?;
             }
         }
         if let [older, _] = *self.snapshots.as_slice() {

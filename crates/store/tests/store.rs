@@ -76,6 +76,21 @@ fn the_two_newest_snapshots_and_the_journal_since_the_older_are_kept() {
 }
 
 #[test]
+fn a_segment_that_somebody_removed_does_not_stop_the_removal_of_others() {
+    let folder = tempdir().unwrap();
+    let store = try_open(folder.path(), &Options { segment_bytes: 150, ..options() }).unwrap();
+    tell(&store, 0..10);
+    std::fs::remove_file(&files(folder.path(), "journal-")[0]).unwrap();
+    for round in 1..4 {
+        tell(&store, round * 10..round * 10 + 10);
+        store.snapshot().unwrap();
+    }
+    let segments = files(folder.path(), "journal-");
+    assert!(segments.len() <= 6, "ten events since the older snapshot: {segments:?}");
+    assert_eq!(store.status().segments, segments.len());
+}
+
+#[test]
 fn snapshots_come_by_themselves_under_load_and_hold_the_state_of_their_sequence() {
     let folder = tempdir().unwrap();
     let store =
