@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bruit_engine::codec::Malformed;
 use bruit_engine::event::Event;
-use bruit_engine::{Engine, Outcome};
+use bruit_engine::{Engine, Outcome, RestoreError as EngineError};
 
 use crate::directory::Listing;
 use crate::founding::{FOUNDING_FILE, Founding};
@@ -111,7 +111,10 @@ impl Machine for Engine {
     fn restore(&self, input: &mut dyn Read) -> Result<Self, RestoreError> {
         let restored = Self::restore(self.realm().clone(), *self.plan(), input);
         restored.map_err(|error| match error {
-            bruit_engine::RestoreError::Io(error) => RestoreError::Read(error),
+            EngineError::Io(error) => RestoreError::Read(error),
+            EngineError::UnknownVersion { .. } | EngineError::OtherRealm | EngineError::OtherBudget { .. } => {
+                RestoreError::Unlike(Box::new(error))
+            }
             error => RestoreError::State(Box::new(error)),
         })
     }

@@ -66,6 +66,10 @@ pub enum RestoreError {
     /// The bytes could not be read, or a checksum does not hold.
     #[error(transparent)]
     Read(#[from] io::Error),
+    /// The bytes are a state, but not one for this machine: a later program wrote it, or one of another making. That is no
+    /// damage, so the store is not opened with an older state instead.
+    #[error(transparent)]
+    Unlike(Box<dyn std::error::Error + Send + Sync>),
     /// The bytes are no state.
     #[error(transparent)]
     State(Box<dyn std::error::Error + Send + Sync>),

@@ -8,6 +8,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use bruit_engine::codec::Malformed;
+
 use crate::machine::Machine;
 use crate::record::{EVENT_BYTES_MAX, RECORD_BYTES_MAX, put_event};
 
@@ -42,6 +44,9 @@ pub enum SubmitError {
         /// Their length.
         bytes: usize,
     },
+    /// An event does not read back from its own bytes: once in the journal, it would keep the store from being opened.
+    #[error("an event could not be read back from the journal")]
+    Unreadable(#[source] Malformed),
     /// The disk refused; nothing was kept, and a later try may succeed.
     #[error("failed to write to the journal (is the disk full?)")]
     Write(#[source] Arc<io::Error>),
@@ -98,7 +103,7 @@ pub(crate) struct Job<M: Machine> {
     pub(crate) completion: Completion<M::Outcome>,
 }
 
-/// Encodes events as they will be in a record.
+/// Encodes events as they will be in a record, and makes sure that they can be read from there.
 pub(crate) fn frame<M: Machine>(events: &[M::Event]) -> Result<Vec<u8>, SubmitError> {
     let mut framed = Vec::new();
     for event in events {
@@ -109,6 +114,8 @@ pub(crate) fn frame<M: Machine>(events: &[M::Event]) -> Result<Vec<u8>, SubmitEr
         if framed.len() > RECORD_BYTES_MAX {
             return Err(SubmitError::TooLarge { bytes: framed.len() });
         }
+        let encoded = framed.split_at(framed.len() - bytes).1;
+        M::decode(encoded).map_err(SubmitError::Unreadable)?;
     }
     Ok(framed)
 }
