@@ -13,8 +13,8 @@ use crate::realm::{BookSizes, RING_LINES_MAX};
 pub const BUDGET_DEFAULT: u64 = 256 << 20;
 /// The least memory that makes sense: a test server, or a small site.
 pub const BUDGET_MIN: u64 = 8 << 20;
-/// The most.
-pub const BUDGET_MAX: u64 = 64 << 30;
+/// The most: of a larger one, ticks could not clear a generation within its day.
+pub const BUDGET_MAX: u64 = 32 << 30;
 
 /// The share of checks of signatures nobody reported that may call them spam, over the whole window.
 pub const SPAM_RATE: f64 = 1e-6;

@@ -124,6 +124,37 @@ pub struct By {
 }
 
 impl Event {
+    /// Whether [`decode`](Self::decode) would read it back. Others must not be written down, nor applied.
+    #[must_use]
+    pub fn is_within_bounds(&self) -> bool {
+        match self {
+            Self::Tick { .. } | Self::Shingles { .. } => true,
+            Self::Claim { flag, fingerprints, .. } => *flag < FLAGS && fingerprints.len() <= FINGERPRINTS_MAX,
+            Self::Bulk { fingerprints, .. } => fingerprints.len() <= FINGERPRINTS_MAX,
+            Self::Text { text, .. } => text.is_within_bounds(),
+            Self::Good { features, .. } => features.len() as u64 <= GOOD_FEATURES,
+            Self::Account { change, .. } => change.is_within_bounds(),
+            Self::Whitelist { change, .. } => change.is_within_bounds(),
+            Self::Policy { policy, .. } => policy.check().is_ok(),
+        }
+    }
+
+    /// When it happened.
+    #[must_use]
+    pub const fn time(&self) -> Time {
+        match self {
+            Self::Tick { now, .. }
+            | Self::Account { now, .. }
+            | Self::Whitelist { now, .. }
+            | Self::Policy { now, .. } => *now,
+            Self::Claim { by, .. }
+            | Self::Bulk { by, .. }
+            | Self::Text { by, .. }
+            | Self::Good { by, .. }
+            | Self::Shingles { by, .. } => by.now,
+        }
+    }
+
     /// Appends the event's bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {

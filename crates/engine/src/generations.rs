@@ -22,6 +22,8 @@ pub(crate) trait Ring {
     fn expire(&mut self, lines: usize) -> bool;
     /// About how many keys the generation of a live epoch holds.
     fn keys(&self, epoch: u64) -> u64;
+    /// How many counts past fifteen the current generation holds, and how many it has room for, if it counts.
+    fn records(&self) -> Option<(usize, usize)>;
     /// The error to expect over the window.
     fn error_rate(&self) -> f64;
     /// Its memory.
@@ -29,7 +31,7 @@ pub(crate) trait Ring {
 }
 
 macro_rules! rings {
-    ($($ring:ty: $keys:expr),*) => {$(
+    ($($ring:ty: $keys:expr, $records:expr;)*) => {$(
         impl Ring for $ring {
             fn epoch(&self) -> u64 {
                 Self::epoch(self)
@@ -47,6 +49,10 @@ macro_rules! rings {
                 $keys(self, epoch).unwrap_or_default() as u64
             }
 
+            fn records(&self) -> Option<(usize, usize)> {
+                $records(self)
+            }
+
             fn error_rate(&self) -> f64 {
                 self.estimated_rate()
             }
@@ -58,7 +64,11 @@ macro_rules! rings {
     )*};
 }
 
-rings!(MembershipRing: Self::estimated_keys, StagedRing: Self::estimated_keys, CountsRing: Self::keys);
+rings! {
+    MembershipRing: Self::estimated_keys, |_: &Self| None;
+    StagedRing: Self::estimated_keys, |_: &Self| None;
+    CountsRing: Self::keys, |ring: &Self| ring.records(ring.epoch()).ok();
+}
 
 /// What one step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,6 +36,6 @@ pub mod verdict;
 pub mod whitelist;
 
 pub use engine::{
-    BEHIND_LINES, CheckScratch, CountedClaims, CountedRecipients, Engine, Explanation, NEARLY_FULL, Outcome, Refusal,
-    RestoreError, RingStatus, Status, TICK_LINES, TableStatus,
+    BEHIND_LINES, CheckScratch, CountedClaims, CountedRecipients, Engine, Explanation, FoundText, LEAP_SECONDS_MAX,
+    NEARLY_FULL, Outcome, Refusal, RestoreError, RingStatus, Status, TICK_LINES, TableStatus,
 };

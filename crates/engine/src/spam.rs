@@ -4,8 +4,9 @@
 //! decided by generations: a revocation outweighs every listing of its own generation and of older ones. As long as it is
 //! live nothing is listed again (see [`crate::trust`]), so a revocation never expires before what it revokes.
 //!
-//! Most signatures are reported once in a generation, by the report that lists them. So a listing stands for one report, and
-//! the ring of claims counts only those beyond it; it can be that much smaller.
+//! Most signatures are reported once in a generation, by the report that lists them. So a listing stands for one report of flag
+//! 0, and the ring of claims counts only those beyond it; it can be that much smaller. (One that was listed by a report of
+//! another flag, or reinstated, therefore counts one more of flag 0 than there were.)
 //!
 //! The one exception is a revocation that proved wrong. A listing of the same generation could not outweigh it, so the
 //! signature is held in a small exact set until the next generation begins, and listed there.
@@ -91,6 +92,11 @@ impl SpamBook {
         }
         self.listed.insert(fingerprint);
         true
+    }
+
+    /// Lists a listed signature in this generation too.
+    pub(crate) fn renew(&mut self, fingerprint: &Fingerprint) {
+        self.listed.insert(fingerprint);
     }
 
     /// Revokes a signature, from this moment on.

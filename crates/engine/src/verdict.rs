@@ -51,7 +51,7 @@ pub struct Verdict {
     pub confidence: u8,
     /// Claims that were counted, by reporters whose word has weight.
     pub counts: ClaimCounts,
-    /// The recipients over the window.
+    /// The recipients over the window, if the question was about the bulk book.
     pub bulk_count: u32,
     /// The generations of the spam book in which it was listed.
     pub generations: Generations,

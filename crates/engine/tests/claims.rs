@@ -2,7 +2,7 @@
 
 mod common;
 
-use bruit_engine::bulk::BulkTotals;
+use bruit_engine::bulk::{BulkTotals, MANY};
 use bruit_engine::event::{Event, TextChange};
 use bruit_engine::signature::fingerprint_of_bytes;
 use bruit_engine::spam::ClaimCounts;
@@ -120,6 +120,34 @@ fn whitelisted_signatures_are_never_counted() {
     assert_eq!(engine.apply(&unlist), Outcome::Refused(Refusal::NotListed));
 }
 
+#[test]
+fn many_recipients_make_a_message_bulk() {
+    let (mut engine, mail) = (engine(), fingerprint(1));
+    engine.apply(&Event::Bulk { by: by(START, Standing::Own, 1), targets: 20, fingerprints: vec![mail] });
+    let verdict = engine.check_bulk(&mail, 20);
+    assert_eq!((verdict.kind, verdict.reason, verdict.bulk_count), (Kind::Bulk, Reason::ManyRecipients, 20));
+    let verdict = engine.check_bulk(&mail, 21);
+    assert_eq!((verdict.kind, verdict.bulk_count), (Kind::Unknown, 20));
+}
+
+/// Counts past fifteen need records, of which there are few: accounts that fill them would make all such counts too high.
+#[test]
+fn accounts_are_believed_few_recipients_at_a_time() {
+    let mut engine = engine();
+    let weighty = weighty_account(&mut engine);
+    let mut count = |by, signature, targets| {
+        let Outcome::Counted(totals) =
+            engine.apply(&Event::Bulk { by, targets, fingerprints: vec![fingerprint(signature)] })
+        else {
+            panic!("it is counted")
+        };
+        totals[0].current
+    };
+    assert_eq!(count(weighty, 1, MANY), 15);
+    assert_eq!(count(by(weighty.now, Standing::Account, 77), 2, MANY), 1);
+    assert_eq!(count(by(weighty.now, Standing::Own, 1), 3, MANY), MANY);
+}
+
 /// Counting for a whole site, one group uses up its share of a day and leaves the others theirs.
 #[test]
 fn no_group_fills_the_bulk_book_alone() {
@@ -172,7 +200,8 @@ fn a_near_replica_is_judged_by_the_report_it_resembles() {
     claim(&mut engine, Standing::Own, 1, Claim::Report, &[name]);
     engine.apply(&Event::Text { by: by(START, Standing::Own, 1), fingerprint: name, text });
     assert_eq!(engine.check_text(&message(10), &mut scratch).kind, Kind::Spam);
-    assert_eq!(engine.find_text(&message(10), &mut scratch), Some(name), "a second report is about the first");
+    let found = engine.find_text(&message(10), &mut scratch).map(|found| found.fingerprint);
+    assert_eq!(found, Some(name), "a second report is about the first");
     assert_eq!(engine.check_text(&message(5000), &mut scratch), Verdict::default());
     claim(&mut engine, Standing::Own, 2, Claim::Revoke, &[name]);
     assert_eq!(engine.check_text(&message(10), &mut scratch).kind, Kind::Ham);
@@ -204,12 +233,15 @@ fn accounts_cannot_change_what_a_name_stands_for() {
     let text = engine.replicas().text(&newsletter);
     let (own_name, spam) = (text.fingerprint(engine.realm().key()), fingerprint(1));
     claim(&mut engine, Standing::Own, 1, Claim::Report, &[spam]);
-    let not_trusted = Outcome::Refused(Refusal::NotTrusted);
-    assert_eq!(engine.apply(&Event::Text { by: account, fingerprint: spam, text: text.clone() }), not_trusted);
+    let not_own = Outcome::Refused(Refusal::NotOwn);
+    assert_eq!(engine.apply(&Event::Text { by: account, fingerprint: spam, text: text.clone() }), not_own);
     assert_eq!(engine.check_text(&newsletter, &mut scratch), Verdict::default());
     assert_eq!(engine.apply(&Event::Text { by: account, fingerprint: own_name, text }), Outcome::Done);
     assert_eq!(engine.check_text(&newsletter, &mut scratch).kind, Kind::Unknown);
-    assert_eq!(engine.apply(&Event::Good { by: account, features: vec![1, 2] }), not_trusted);
+    assert_eq!(engine.apply(&Event::Good { by: account, features: vec![1, 2] }), not_own);
+    let text = engine.replicas().text(&newsletter);
+    let peer = by(account.now, Standing::Pinned, 5);
+    assert_eq!(engine.apply(&Event::Text { by: peer, fingerprint: spam, text }), not_own, "nor can a peer");
 
     let write = |by, first: u64| Event::Shingles {
         by,
@@ -218,7 +250,7 @@ fn accounts_cannot_change_what_a_name_stands_for() {
         shingles: Some(Box::new(std::array::from_fn(|at| first + at as u64))),
     };
     assert_eq!(engine.apply(&write(by(account.now, Standing::Own, 1), 0)), Outcome::Done);
-    assert_eq!(engine.apply(&write(account, 5000)), not_trusted);
+    assert_eq!(engine.apply(&write(account, 5000)), not_own);
     let shingles: [u64; 32] = std::array::from_fn(|at| 5000 + at as u64);
     assert_eq!(engine.check_shingles(&[8; 64], Some(&shingles), &mut scratch), None);
 }

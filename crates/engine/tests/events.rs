@@ -74,8 +74,32 @@ fn every_event_is_read_as_written_and_nothing_shorter_or_longer_is() {
 
 #[test]
 fn events_beyond_the_bounds_are_not_read() {
-    for event in [claim(FLAGS, 1), claim(0, FINGERPRINTS_MAX + 1), good(GOOD_FEATURES + 1)] {
+    let long: Box<[u8]> = [b'a'; 700].into();
+    let nonsense = Box::new(Policy { block_score: f64::NAN, ..Policy::default() });
+    let events = [
+        claim(FLAGS, 1),
+        claim(0, FINGERPRINTS_MAX + 1),
+        good(GOOD_FEATURES + 1),
+        Event::Account { now: START, change: AccountChange::Remove(Protocol::Razor, [b'a'; 129].into()) },
+        Event::Account { now: START, change: AccountChange::Remove(Protocol::Razor, long.clone()) },
+        Event::Whitelist { now: START, change: WhitelistChange::AddSender(long) },
+        Event::Policy { now: START, policy: nonsense },
+    ];
+    for event in events {
         assert!(Event::decode(&encoded(&event)).is_err(), "{event:?}");
+        assert_eq!(
+            engine().apply(&event),
+            Outcome::Refused(Refusal::OutOfBounds),
+            "what cannot be written is not done"
+        );
+    }
+}
+
+/// Whatever is admitted can be read back from a journal.
+#[test]
+fn what_is_within_bounds_is_read_back() {
+    for event in events() {
+        assert!(event.is_within_bounds() && Event::decode(&encoded(&event)).is_ok(), "{event:?}");
     }
 }
 
@@ -103,6 +127,12 @@ fn accounts_and_whitelists_end_where_their_memory_does() {
     let signatures = capacity(&engine, "whitelisted signatures");
     (0..signatures).for_each(|at| assert_eq!(engine.apply(&list(at)), Outcome::Done));
     assert_eq!(engine.apply(&list(signatures)), Outcome::Refused(Refusal::WhitelistFull));
+    let sender = |at: usize| {
+        let pattern = format!("{}.{at}@example.org", "long".repeat(15)).into_bytes().into();
+        Event::Whitelist { now: START, change: WhitelistChange::AddSender(pattern) }
+    };
+    let full = (0..).find(|&at| engine.apply(&sender(at)) == Outcome::Refused(Refusal::WhitelistFull));
+    assert!(full.is_some_and(|senders| senders > 100));
     let bytes = engine.accounts().bytes() + engine.whitelist().bytes();
     assert!(bytes <= engine.plan().list_bytes, "{bytes} of {}", engine.plan().list_bytes);
 }
@@ -143,7 +173,7 @@ fn reinstated_signatures_have_a_bound() {
 }
 
 #[test]
-fn only_the_trusted_delete_texts() {
+fn only_own_users_delete_texts() {
     let mut engine = engine();
     let shingles = Some(Box::new(std::array::from_fn(|at| at as u64)));
     let change = |standing, change| Event::Shingles {
@@ -154,11 +184,11 @@ fn only_the_trusted_delete_texts() {
     };
     let known = |engine: &Engine| engine.check_shingles(&[7; 64], None, &mut CheckScratch::default()).is_some();
     engine.apply(&change(Standing::Own, TextChange::Write { flag: 1, weight: 5 }));
-    for standing in [Standing::Account, Standing::Stranger] {
+    for standing in [Standing::Account, Standing::Stranger, Standing::Pinned] {
         let outcome = engine.apply(&change(standing, TextChange::Delete));
-        assert_eq!((outcome, known(&engine)), (Outcome::Refused(Refusal::NotTrusted), true));
+        assert_eq!((outcome, known(&engine)), (Outcome::Refused(Refusal::NotOwn), true));
     }
-    assert_eq!(engine.apply(&change(Standing::Pinned, TextChange::Delete)), Outcome::Done);
+    assert_eq!(engine.apply(&change(Standing::Own, TextChange::Delete)), Outcome::Done);
     assert!(!known(&engine));
 }
 

@@ -92,7 +92,8 @@ impl Run {
         let signature = self.random.random_range(0..SIGNATURES);
         let claim = if self.random.random_bool(0.8) { Claim::Report } else { Claim::Revoke };
         let flag = [0, 0, 1, 15][self.random.random_range(0..4)];
-        let was_revoked = self.engine.spam().entry(&fingerprint(signature)).is_revoked();
+        let entry = self.engine.spam().entry(&fingerprint(signature));
+        let was_revoked = entry.is_revoked();
         let was_spam = self.model.is_spam(signature, self.spam_epoch());
         let event = Event::Claim { by, claim, flag, fingerprints: vec![fingerprint(signature)] };
         let outcome = self.apply(event);
@@ -102,7 +103,12 @@ impl Run {
             *self.model.claims.entry((signature, flag, claim)).or_default().entry(epoch).or_default() += 1;
         }
         let epoch = self.spam_epoch();
-        if listed == 1 && flag != 0 {
+        // What an anchor still reports does not age.
+        let is_renewed = was_spam && claim == Claim::Report && by.reporter.standing.is_anchor();
+        if let Some(until) = self.model.listed_until.get_mut(&signature).filter(|_| is_renewed) {
+            *until = (*until).max(epoch + LIVE_GENERATIONS);
+        }
+        if (listed == 1 || is_renewed && !entry.listed.contains(0)) && flag != 0 {
             self.model.listings.entry(signature).or_default().insert(epoch, 1);
         }
         if listed == 1 && was_revoked {

@@ -22,7 +22,8 @@ fn assert_holds_every_kind(engine: &Engine) {
     assert_eq!(kinds, [Kind::Spam, Kind::Ham, Kind::Ham, Kind::Unknown]);
     assert_eq!(recipients(engine, 5), 7);
     let mut scratch = CheckScratch::default();
-    assert_eq!(engine.find_text(&features(), &mut scratch), Some(fingerprint(1)));
+    let found = engine.find_text(&features(), &mut scratch).map(|found| found.fingerprint);
+    assert_eq!(found, Some(fingerprint(1)));
     assert!(engine.check_shingles(&DIGEST, None, &mut scratch).is_some());
     assert!(engine.check_shingles(&[0xD2; 64], None, &mut scratch).is_none());
     assert_eq!(engine.accounts().len(), 3);

@@ -39,6 +39,16 @@ pub enum AccountChange {
 }
 
 impl AccountChange {
+    /// Whether its name is no longer than may be written.
+    pub(crate) fn is_within_bounds(&self) -> bool {
+        let (Self::Register { name, .. }
+        | Self::Remove(_, name)
+        | Self::Enable(_, name)
+        | Self::Disable(_, name)
+        | Self::Rotate { name, .. }) = self;
+        name.len() <= NAME_BYTES_MAX
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Register { name, credential, group, standing } => {
@@ -82,10 +92,9 @@ fn put_named(out: &mut Vec<u8>, change: u8, protocol: Protocol, name: &[u8]) {
     put_name(out, name);
 }
 
-/// Longer names are cut, and then refused like any other that is not registered.
+/// A name that is too long is written so that it is not read back.
 fn put_name(out: &mut Vec<u8>, name: &[u8]) {
-    let name = name.get(..NAME_BYTES_MAX).unwrap_or(name);
-    out.push(name.len() as u8);
+    out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
     out.extend(name);
 }
 

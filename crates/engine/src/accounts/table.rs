@@ -15,8 +15,8 @@ pub const ACCOUNTS_MAX: usize = 65_536;
 /// The fewest bytes an account is encoded in: the shortest name and the shortest credential.
 const ENCODED_BYTES_MIN: usize = 1 + 1 + 1 + 20 + REST_BYTES;
 
-/// The bytes of what follows the credential: group, standing, created, last used, enabled.
-const REST_BYTES: usize = 8 + 1 + 8 + 8 + 1;
+/// The bytes of what follows the credential: group, standing, created, enabled.
+const REST_BYTES: usize = 8 + 1 + 8 + 1;
 
 /// All accounts, by protocol and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,8 +37,6 @@ pub struct Account {
     pub standing: Standing,
     /// When it was registered.
     pub created: Time,
-    /// The day of its last claim, or of its registration; see [`Time::day`].
-    pub last_used_day: u64,
     /// Whether its claims are accepted. One that is not keeps its name.
     pub enabled: bool,
 }
@@ -128,7 +126,7 @@ impl Accounts {
         standing: Standing,
         now: Time,
     ) -> Result<(), RegisterError> {
-        let account = Account { credential, group, standing, created: now, last_used_day: now.day(), enabled: true };
+        let account = Account { credential, group, standing, created: now, enabled: true };
         self.insert(name, account)
     }
 
@@ -174,16 +172,6 @@ impl Accounts {
             self.by_key_id.insert(after.id(), name.into());
         }
         self.account_mut(credential.protocol(), name).map(|account| account.credential = credential)
-    }
-
-    /// Notes that an account made a claim. Days do not run backwards.
-    ///
-    /// # Errors
-    /// [`ChangeError::Unknown`].
-    pub fn note_use(&mut self, protocol: Protocol, name: &[u8], now: Time) -> Result<(), ChangeError> {
-        let account = self.account_mut(protocol, name)?;
-        account.last_used_day = account.last_used_day.max(now.day());
-        Ok(())
     }
 
     /// The memory of the table, with the half that the nodes of a tree may leave empty.
@@ -259,7 +247,6 @@ impl Account {
         out.extend(self.group.to_le_bytes());
         out.push(self.standing as u8);
         out.extend(self.created.0.to_le_bytes());
-        out.extend(self.last_used_day.to_le_bytes());
         out.push(self.enabled.into());
     }
 
@@ -269,7 +256,6 @@ impl Account {
             group: reader.u64("an account's group")?,
             standing: read_standing(reader)?,
             created: Time(reader.u64("when an account was created")?),
-            last_used_day: reader.u64("when an account was last used")?,
             enabled: match reader.u8("whether an account is enabled")? {
                 0 => false,
                 1 => true,

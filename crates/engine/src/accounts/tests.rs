@@ -123,16 +123,6 @@ fn rotation_replaces_the_credential_and_nothing_else() {
 }
 
 #[test]
-fn the_last_day_of_use_never_runs_backwards() {
-    let mut accounts = accounts([0, 1, 2, 3, 4]);
-    let later = Time(NOW.0 + 3 * Time::DAY);
-    accounts.note_use(Protocol::Pyzor, b"alice", later).unwrap();
-    accounts.note_use(Protocol::Pyzor, b"alice", NOW).unwrap();
-    assert_eq!(accounts.get(Protocol::Pyzor, b"alice").unwrap().last_used_day, later.day());
-    assert_eq!(accounts.note_use(Protocol::Pyzor, b"bob", NOW), Err(ChangeError::Unknown));
-}
-
-#[test]
 fn the_table_ends_at_its_bound() {
     let mut accounts = Accounts::new();
     let credential = razor(b"any");

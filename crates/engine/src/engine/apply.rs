@@ -2,9 +2,11 @@
 
 use bruit_filters::Fingerprint;
 
-use super::{Engine, GOOD_EPOCHS, Outcome, Refusal, SETTLED_PER_TICK, SHARE_PERCENT, SHARE_PERCENT_ANCHORED};
-use crate::accounts::{AccountChange, ChangeError, RegisterError};
-use crate::bulk::BulkTotals;
+use super::{
+    BEHIND_EPOCHS_MAX, Engine, GOOD_EPOCHS, Outcome, Refusal, SETTLED_PER_TICK, SHARE_PERCENT, SHARE_PERCENT_ANCHORED,
+};
+use crate::accounts::{ACCOUNTS_MAX, AccountChange, ChangeError, RegisterError};
+use crate::bulk::{BulkTotals, MANY};
 use crate::codec::Reader;
 use crate::event::{By, TextChange};
 use crate::generations::LIVE_GENERATIONS;
@@ -13,18 +15,31 @@ use crate::shingles::{Digest, SHINGLES, records_within};
 use crate::spam::Entry;
 use crate::time::Time;
 use crate::trust::{Change, Claim, Listing, Policy, Refused, Standing, Trust};
-use crate::whitelist::WhitelistChange;
+use crate::whitelist::{SIGNATURES_MAX, WhitelistChange};
+
+/// Recipients of one report by an account whose word weighs that are believed.
+const ACCOUNT_TARGETS_MAX: u32 = 15;
 
 /// What an account takes at most, on average: its name, its place in a tree.
-pub(super) const ACCOUNT_BYTES: u64 = 320;
+const ACCOUNT_BYTES: u64 = 320;
 
 /// What a whitelisted signature takes at most, in a hash table that has just doubled.
-pub(super) const WHITELISTED_BYTES: u64 = 75;
+const WHITELISTED_BYTES: u64 = 75;
 
-/// What changes the meaning of others' claims is for anchors: an account could make good mail look like listed spam, or hide
-/// spam as good mail.
-pub(super) const fn admit_trusted(by: &By) -> Result<(), Refusal> {
-    if by.reporter.standing.is_anchor() { Ok(()) } else { Err(Refusal::NotTrusted) }
+/// What changes the meaning of others' claims is for the site's own users: anyone else could make good mail look like listed
+/// spam, or hide spam as good mail.
+pub(super) fn admit_own(by: &By) -> Result<(), Refusal> {
+    if by.reporter.standing == Standing::Own { Ok(()) } else { Err(Refusal::NotOwn) }
+}
+
+/// Whether a claim keeps a listing alive: what anchors still report does not age.
+fn renews(by: &By, claim: Claim, entry: &Entry) -> bool {
+    claim == Claim::Report && by.reporter.standing.is_anchor() && entry.is_spam() && !entry.listed.contains(0)
+}
+
+/// Whether a book at `epoch` may take a claim of `wanted`.
+const fn ensure_arrived(epoch: u64, wanted: u64) -> Result<(), Refusal> {
+    if wanted > epoch + BEHIND_EPOCHS_MAX { Err(Refusal::CatchingUp) } else { Ok(()) }
 }
 
 /// What one group may use of `capacity` in a day.
@@ -60,6 +75,7 @@ impl Engine {
     }
 
     pub(super) fn admit_claim(&self, by: &By, fingerprints: &[Fingerprint]) -> Result<(), Refusal> {
+        ensure_arrived(self.spam.epoch(), by.now.epoch(self.realm.spam_epoch_seconds()))?;
         let mut refusal = Refusal::Nothing;
         for fingerprint in fingerprints {
             if self.whitelist.contains(fingerprint).is_some() {
@@ -95,8 +111,13 @@ impl Engine {
         let entry = self.spam.entry(fingerprint);
         let listing = Listing { listed: entry.is_spam(), revoked: entry.is_revoked() };
         let change = self.trust.claim(self.now, &by.reporter, *fingerprint, claim, listing)?;
-        let change = self.write_down(change, &entry, by, fingerprint);
-        let is_counted_by_listing = flag == 0 && matches!(change, Change::List(_)) && !entry.listed.contains(0);
+        let change = self.write_down(change, &entry, by, claim, fingerprint);
+        let is_renewed = renews(by, claim, &entry);
+        if is_renewed {
+            self.spam.renew(fingerprint);
+        }
+        let is_listed_now = (is_renewed || matches!(change, Change::List(_))) && !entry.listed.contains(0);
+        let is_counted_by_listing = flag == 0 && is_listed_now;
         if self.trust.weighs(self.now, &by.reporter) && !is_counted_by_listing {
             self.spam.count(claim, flag, fingerprint);
         }
@@ -104,29 +125,58 @@ impl Engine {
     }
 
     /// Changes the spam book as `trust` says; returns what could be done.
-    fn write_down(&mut self, change: Change, entry: &Entry, by: &By, fingerprint: &Fingerprint) -> Change {
+    fn write_down(
+        &mut self,
+        change: Change,
+        entry: &Entry,
+        by: &By,
+        claim: Claim,
+        fingerprint: &Fingerprint,
+    ) -> Change {
         match change {
             Change::List(_) if !self.spam.list(fingerprint, entry) => return Change::Nothing,
             Change::List(_) => {}
             Change::Revoke => self.spam.revoke(fingerprint),
             // A revocation that someone trusted still argues with must not lapse while they do.
             Change::Nothing if entry.is_revoked() && by.reporter.standing.is_anchor() => self.spam.revoke(fingerprint),
+            // What own users call good before anyone lists it shall not be listed when the nursery has forgotten that.
+            Change::Nothing if claim == Claim::Revoke && by.reporter.standing == Standing::Own && !entry.is_spam() => {
+                self.spam.revoke(fingerprint);
+            }
             Change::Nothing => {}
         }
         change
     }
 
-    pub(super) fn admit_bulk(&self, by: &By, fingerprints: &[Fingerprint]) -> Result<(), Refusal> {
+    pub(super) fn admit_bulk(&self, by: &By, targets: u32, fingerprints: &[Fingerprint]) -> Result<(), Refusal> {
         if by.reporter.standing == Standing::Stranger {
             return Err(Refusal::Stranger);
         }
         if fingerprints.is_empty() {
             return Err(Refusal::Nothing);
         }
-        let amount = u32::try_from(fingerprints.len()).unwrap_or(u32::MAX);
+        ensure_arrived(self.bulk.counts.epoch(), by.now.epoch(self.realm.bulk_epoch_seconds()))?;
         let limit = self.bulk_limit(by.reporter.standing);
+        let amount = self.bulk_amount(by, targets, fingerprints);
         let admits = self.bulk_quotas.admits(by.now, by.reporter.group, amount, limit);
         if admits { Ok(()) } else { Err(Refusal::BulkQuota) }
+    }
+
+    /// How many recipients of one report are believed. Past fifteen a signature takes a record of its own, of which there are few:
+    /// who fills them makes all counts past fifteen too high. So accounts count up to there, and new ones one at a time.
+    fn believed_targets(&self, by: &By, targets: u32) -> u32 {
+        let most = match by.reporter.standing {
+            standing if standing.is_anchor() => MANY,
+            _ if self.trust.weighs(self.now, &by.reporter) => ACCOUNT_TARGETS_MAX,
+            _ => 1,
+        };
+        targets.min(most)
+    }
+
+    /// What a report takes of its group's share: accounts pay for recipients, as these make records.
+    fn bulk_amount(&self, by: &By, targets: u32, fingerprints: &[Fingerprint]) -> u32 {
+        let each = if by.reporter.standing.is_anchor() { 1 } else { self.believed_targets(by, targets).max(1) };
+        u32::try_from(fingerprints.len()).unwrap_or(u32::MAX).saturating_mul(each)
     }
 
     /// How many signatures a group may count recipients of in a day.
@@ -135,8 +185,9 @@ impl Engine {
     }
 
     pub(super) fn count(&mut self, by: &By, targets: u32, fingerprints: &[Fingerprint]) -> Outcome {
-        let amount = u32::try_from(fingerprints.len()).unwrap_or(u32::MAX);
+        let amount = self.bulk_amount(by, targets, fingerprints);
         self.bulk_quotas.use_up(self.now, by.reporter.group, amount);
+        let targets = self.believed_targets(by, targets);
         let count = |fingerprint: &Fingerprint| match self.whitelist.contains(fingerprint) {
             Some(_) => BulkTotals::default(),
             None => self.bulk.report(fingerprint, targets),
@@ -144,19 +195,19 @@ impl Engine {
         Outcome::Counted(fingerprints.iter().map(count).collect())
     }
 
-    /// Whose texts are kept: the index has room for few, and a flood would push out the rest. An account gives a text the name
-    /// that follows from it, or it could put good mail under the name of listed spam.
+    /// Whose texts are kept: the index has room for few, and a flood would push out the rest. Others than own users give a text the
+    /// name that follows from it, or they could put good mail under the name of listed spam.
     pub(super) fn admit_text(&self, by: &By, fingerprint: &Fingerprint, text: &Text) -> Result<(), Refusal> {
-        if !by.reporter.standing.is_anchor() && text.fingerprint(self.realm.key()) != *fingerprint {
-            return Err(Refusal::NotTrusted);
+        if text.fingerprint(self.realm.key()) != *fingerprint {
+            admit_own(by)?;
         }
         self.admit_teaching(by, self.replicas.fill().1)
     }
 
     /// The same for texts with shingles: the digest of a known one says which shingles go with it.
     pub(super) fn admit_shingles(&self, by: &By, digest: &Digest) -> Result<(), Refusal> {
-        if !by.reporter.standing.is_anchor() && self.shingles.knows(digest) {
-            return Err(Refusal::NotTrusted);
+        if self.shingles.knows(digest) {
+            admit_own(by)?;
         }
         self.admit_teaching(by, records_within(self.plan.shingle_bytes))
     }
@@ -165,6 +216,7 @@ impl Engine {
         if !self.trust.weighs(self.now, &by.reporter) {
             return Err(Refusal::Stranger);
         }
+        ensure_arrived(self.spam.epoch(), by.now.epoch(self.realm.spam_epoch_seconds()))?;
         let limit = share(capacity, by.reporter.standing);
         let admits = self.text_quotas.admits(by.now, by.reporter.group, 1, limit);
         if admits { Ok(()) } else { Err(Refusal::TextQuota) }
@@ -182,7 +234,7 @@ impl Engine {
     }
 
     pub(super) fn admit_account(&self, change: &AccountChange) -> Result<(), Refusal> {
-        let limit = self.plan.list_bytes / 2 / ACCOUNT_BYTES;
+        let limit = self.account_capacity();
         let is_known = |protocol, name: &[u8]| self.accounts.get(protocol, name).is_some();
         match change {
             AccountChange::Register { .. } if self.accounts.len() as u64 >= limit => Err(Refusal::AccountsFull),
@@ -215,14 +267,25 @@ impl Engine {
     }
 
     pub(super) fn admit_whitelist(&self, change: &WhitelistChange) -> Result<(), Refusal> {
-        let limit = self.plan.list_bytes / 2 / WHITELISTED_BYTES;
-        match change {
-            WhitelistChange::List(..) if self.whitelist.len() as u64 >= limit => Err(Refusal::WhitelistFull),
+        let is_full = match change {
+            WhitelistChange::List(..) => self.whitelist.len() as u64 >= self.whitelist_capacity(),
+            WhitelistChange::AddSender(_) => self.whitelist.senders.bytes() >= self.plan.list_bytes / 4,
             WhitelistChange::Unlist(fingerprint) if self.whitelist.contains(fingerprint).is_none() => {
-                Err(Refusal::NotListed)
+                return Err(Refusal::NotListed);
             }
-            _ => Ok(()),
-        }
+            WhitelistChange::Unlist(_) | WhitelistChange::RemoveSender(_) => false,
+        };
+        if is_full { Err(Refusal::WhitelistFull) } else { Ok(()) }
+    }
+
+    /// How many signatures can be whitelisted: a quarter of the memory of lists.
+    pub(super) fn whitelist_capacity(&self) -> u64 {
+        (self.plan.list_bytes / 4 / WHITELISTED_BYTES).min(SIGNATURES_MAX as u64)
+    }
+
+    /// How many accounts there can be: half of the memory of lists.
+    pub(super) fn account_capacity(&self) -> u64 {
+        (self.plan.list_bytes / 2 / ACCOUNT_BYTES).min(ACCOUNTS_MAX as u64)
     }
 
     pub(super) fn change_whitelist(&mut self, change: &WhitelistChange) -> Result<(), Refusal> {

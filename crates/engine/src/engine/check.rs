@@ -24,6 +24,16 @@ pub struct CheckScratch {
     votes: Votes,
 }
 
+/// A text that a message is a near replica of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundText {
+    /// What it is called in the books.
+    pub fingerprint: Fingerprint,
+    /// Whether it is of the current generation. If not, a report of the message should store its text again, under the same
+    /// name, so that what is still sent does not age.
+    pub is_current: bool,
+}
+
 impl Engine {
     /// What is thought of one signature, with claims counted under `flag`.
     #[must_use]
@@ -62,11 +72,28 @@ impl Engine {
         self.bulk.totals(fingerprints, totals);
     }
 
-    /// What a message of this text is called in the books: the name of the oldest report that it is a near replica of, or
-    /// none.
-    pub fn find_text(&self, features: &Features, scratch: &mut CheckScratch) -> Option<Fingerprint> {
+    /// What is thought of a signature of the bulk book, if `threshold` recipients make a message bulk.
+    #[must_use]
+    pub fn check_bulk(&self, fingerprint: &Fingerprint, threshold: u32) -> Verdict {
+        if self.whitelist.contains(fingerprint).is_some() {
+            return Verdict { kind: Kind::Ham, reason: Reason::Whitelisted, ..Verdict::default() };
+        }
+        let bulk_count = self.bulk.total(fingerprint);
+        let (kind, reason) = match bulk_count >= threshold {
+            true => (Kind::Bulk, Reason::ManyRecipients),
+            false => (Kind::Unknown, Reason::NotReported),
+        };
+        Verdict { kind, reason, bulk_count, ..Verdict::default() }
+    }
+
+    /// The oldest report that a message of this text is a near replica of: what a report of the message is about.
+    pub fn find_text(&self, features: &Features, scratch: &mut CheckScratch) -> Option<FoundText> {
         let owners = self.replicas.check(features, &mut scratch.replicas);
-        owners.into_iter().find_map(|owner| self.replicas.fingerprint_of(owner))
+        let found = |owner| {
+            let fingerprint = self.replicas.fingerprint_of(owner)?;
+            Some(FoundText { fingerprint, is_current: self.replicas.is_current(owner) })
+        };
+        owners.into_iter().find_map(found)
     }
 
     /// What is thought of the reports that a message is a near replica of: the verdict of the one most surely spam.
@@ -101,7 +128,7 @@ impl Engine {
         let is_whitelisted = self.whitelist.contains(fingerprint).is_some();
         let (kind, reason, confidence) = judge(self.trust.policy(), is_whitelisted, &entry, assessment.as_ref());
         let counts = self.spam.counts(flag, fingerprint);
-        Verdict { kind, reason, confidence, counts, bulk_count: self.bulk.total(fingerprint), generations: listed }
+        Verdict { kind, reason, confidence, counts, bulk_count: 0, generations: listed }
     }
 }
 

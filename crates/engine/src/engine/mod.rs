@@ -6,8 +6,8 @@ mod explain;
 mod snapshot;
 mod status;
 
-use self::apply::admit_trusted;
-pub use check::CheckScratch;
+use self::apply::admit_own;
+pub use check::{CheckScratch, FoundText};
 pub use explain::{CountedClaims, CountedRecipients, Explanation};
 pub use snapshot::RestoreError;
 pub use status::{NEARLY_FULL, RingStatus, Status, TableStatus};
@@ -30,8 +30,16 @@ use crate::whitelist::{SenderError, Whitelist};
 
 /// Lines of each ring that a tick of every second clears: a ring of 1 GiB is done within 70 minutes.
 pub const TICK_LINES: u32 = 4_096;
-/// Lines that a tick clears when the rings are epochs behind, as after a long stop: 4 MiB, well under a millisecond.
-pub const BEHIND_LINES: u32 = 65_536;
+/// Lines that a tick clears when the rings are epochs behind, as after a long stop: 512 KiB of each, well under a millisecond;
+/// beside a running snapshot, which keeps what they were, some milliseconds.
+pub const BEHIND_LINES: u32 = 8_192;
+
+/// An event may be so much later than all before it: a clock that is further ahead is wrong, and time does not go back.
+pub const LEAP_SECONDS_MAX: u64 = 10 * 366 * Time::DAY;
+
+/// Epochs that a book may be behind the clock and still take claims: a claim of the first second of an epoch comes before the
+/// tick that begins it. Filed further back it would be forgotten too early.
+const BEHIND_EPOCHS_MAX: u64 = 1;
 
 /// Nursery entries that a tick settles at most.
 const SETTLED_PER_TICK: usize = 256;
@@ -108,9 +116,9 @@ pub enum Refusal {
     /// The group has taught as many texts today as it may.
     #[error("this group has taught as many texts today as it may")]
     TextQuota,
-    /// It would change what others said: what is good mail, which texts go by a name, which are forgotten.
-    #[error("only those whom the operator trusts may say what is good, or change a known text")]
-    NotTrusted,
+    /// It would change what others' claims mean: what is good mail, which texts go by a name, which are forgotten.
+    #[error("only the site's own users may say what is good, or change a known text")]
+    NotOwn,
     /// Every signature is whitelisted.
     #[error("every signature is whitelisted")]
     Whitelisted,
@@ -120,6 +128,15 @@ pub enum Refusal {
     /// No signature is named.
     #[error("the event names no signature")]
     Nothing,
+    /// More signatures, features or bytes than an event may have, or a policy that makes no sense.
+    #[error("the event is larger than an event may be, or has a number that it may not have")]
+    OutOfBounds,
+    /// The clock is years ahead.
+    #[error("the clock says that more than ten years have passed: set it right")]
+    Leap,
+    /// Generations have to be cleared first, as after a long stop: tick until it has arrived.
+    #[error("the books are still catching up with the clock: try again soon")]
+    CatchingUp,
     /// An account is not registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
@@ -139,7 +156,7 @@ pub enum Refusal {
     #[error("it is not on the list")]
     NotListed,
     /// What is remembered does not fit the new policy.
-    #[error("what is remembered does not fit the new policy: it may keep fewer votes than there are")]
+    #[error("what is remembered does not fit the new policy")]
     PolicyUnfit,
 }
 
@@ -248,17 +265,23 @@ impl Engine {
     /// # Errors
     /// [`Refusal`] says why.
     pub fn admit(&self, event: &Event) -> Result<(), Refusal> {
+        if !event.is_within_bounds() {
+            return Err(Refusal::OutOfBounds);
+        }
+        if event.time().since(self.now) > LEAP_SECONDS_MAX {
+            return Err(Refusal::Leap);
+        }
         match event {
             Event::Tick { .. } | Event::Policy { .. } => Ok(()),
             Event::Account { change, .. } => self.admit_account(change),
             Event::Whitelist { change, .. } => self.admit_whitelist(change),
             Event::Claim { by, fingerprints, .. } => self.admit_claim(by, fingerprints),
-            Event::Bulk { by, fingerprints, .. } => self.admit_bulk(by, fingerprints),
+            Event::Bulk { by, targets, fingerprints } => self.admit_bulk(by, *targets, fingerprints),
             Event::Text { by, fingerprint, text } => self.admit_text(by, fingerprint, text),
             Event::Shingles { by, change: TextChange::Write { .. }, digest, .. } => self.admit_shingles(by, digest),
-            Event::Shingles { by, change: TextChange::Delete, .. } => admit_trusted(by),
+            Event::Shingles { by, change: TextChange::Delete, .. } => admit_own(by),
             Event::Good { by, .. } => {
-                admit_trusted(by)?;
+                admit_own(by)?;
                 self.replicas.ensure_room_for_good().map_err(|_| Refusal::GoodIsFull)
             }
         }

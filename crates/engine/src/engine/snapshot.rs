@@ -92,7 +92,6 @@ pub(super) struct Running {
 trait Large {
     fn begin(&mut self, head: &mut Vec<u8>);
     fn proceed(&mut self, lines: usize, out: &mut Vec<u8>) -> bool;
-    fn logged(&self) -> usize;
 }
 
 impl<S: Snapshot> Large for S {
@@ -102,10 +101,6 @@ impl<S: Snapshot> Large for S {
 
     fn proceed(&mut self, lines: usize, out: &mut Vec<u8>) -> bool {
         self.continue_snapshot(lines, out)
-    }
-
-    fn logged(&self) -> usize {
-        self.logged_lines()
     }
 }
 
@@ -164,8 +159,10 @@ impl Engine {
 
     /// Lines that are kept twice at the moment, for the rest of the running snapshot.
     #[must_use]
-    pub fn logged_lines(&mut self) -> usize {
-        self.large().iter().map(|large| large.logged()).sum()
+    pub fn logged_lines(&self) -> usize {
+        let rings =
+            self.spam.listed.logged_lines() + self.spam.revoked.logged_lines() + self.spam.claims.logged_lines();
+        rings + self.bulk.counts.logged_lines() + self.replicas.logged_lines() + self.shingles.table().logged_lines()
     }
 
     /// Makes a clearinghouse from a snapshot of the same realm and budget.
@@ -181,7 +178,18 @@ impl Engine {
         engine.restore_large(input)?;
         engine.restore_shingles(&mut reader, input)?;
         reader.finish()?;
+        engine.ensure_epochs()?;
         Ok(engine)
+    }
+
+    /// Rings of one book are in one epoch, and none is ahead of time.
+    fn ensure_epochs(&self) -> Result<(), RestoreError> {
+        let spam = [self.spam.listed.epoch(), self.spam.revoked.epoch(), self.spam.claims.epoch()];
+        let spam_now = self.now.epoch(self.realm.spam_epoch_seconds());
+        let bulk_now = self.now.epoch(self.realm.bulk_epoch_seconds());
+        let is_sound =
+            spam.iter().all(|&epoch| epoch == spam[0] && epoch <= spam_now) && self.bulk.counts.epoch() <= bulk_now;
+        if is_sound { Ok(()) } else { Err(RestoreError::Structure { what: "epoch of its rings", source: None }) }
     }
 
     /// Appends everything but rings and tables of lines.

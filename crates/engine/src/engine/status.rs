@@ -34,6 +34,9 @@ pub struct RingStatus {
     pub capacity: u64,
     /// The live generations, newest first: their epoch and about how many signatures they hold.
     pub generations: Vec<(u64, u64)>,
+    /// How many counts past fifteen the current generation holds, and how many it has room for, if it counts. When there is no more
+    /// room, all such counts become too high.
+    pub records: Option<(usize, usize)>,
     /// The error to expect now: false positives, or the share of wrong counts at most, over the window.
     pub error_rate: f64,
     /// The error it was planned for.
@@ -62,11 +65,12 @@ impl Status {
 }
 
 impl RingStatus {
-    /// How full the fullest generation is: 1 where errors pass what was planned.
+    /// How full the fullest generation is, or its records: 1 where errors pass what was planned.
     #[must_use]
     pub fn fill(&self) -> f64 {
         let most = self.generations.iter().map(|&(_, keys)| keys).max().unwrap_or(0);
-        most as f64 / self.capacity.max(1) as f64
+        let records = self.records.map_or(0.0, |(held, limit)| held as f64 / limit.max(1) as f64);
+        records.max(most as f64 / self.capacity.max(1) as f64)
     }
 
     /// A warning, if it is nearly full.
@@ -117,13 +121,13 @@ impl Engine {
                 name: "accounts",
                 bytes: lists,
                 used: self.accounts.len() as u64,
-                capacity: lists / super::apply::ACCOUNT_BYTES,
+                capacity: self.account_capacity(),
             },
             TableStatus {
                 name: "whitelisted signatures",
                 bytes: lists,
                 used: self.whitelist.len() as u64,
-                capacity: lists / super::apply::WHITELISTED_BYTES,
+                capacity: self.whitelist_capacity(),
             },
         ]
     }
@@ -133,5 +137,6 @@ fn ring(name: &'static str, ring: &dyn Ring, epoch_seconds: u64, capacity: u64, 
     let live = (0..LIVE_GENERATIONS).filter_map(|age| ring.epoch().checked_sub(age));
     let generations = live.map(|epoch| (epoch, ring.keys(epoch))).collect();
     let (bytes, error_rate) = (ring.bytes(), ring.error_rate());
-    RingStatus { name, bytes, epoch_seconds, capacity, generations, error_rate, planned_rate }
+    let records = ring.records();
+    RingStatus { name, bytes, epoch_seconds, capacity, generations, records, error_rate, planned_rate }
 }

@@ -1,8 +1,8 @@
 //! Reports found again by their near replicas.
 //!
 //! A report leaves at most [`STORED_MAX`] features in an [`OwnerTable`], as slots of 30 bits under its number, and a record
-//! of 8 bytes. A check looks up every feature of its message and counts per report; [`Stored`] says how many it takes.
-//! Neither text nor whole fingerprints are kept.
+//! of 24 bytes. A check looks up every feature of its message and counts per report; [`Stored`] says how many it takes.
+//! Neither text nor whole features are kept, only what the text is called in the books.
 //!
 //! The paper's two filters, at the level of features: what good mail says twice, or a revoked message once, does not
 //! count. Such features are not stored, and those stored before no longer vote.
@@ -26,6 +26,7 @@ use std::collections::{HashMap, VecDeque};
 
 use bruit_filters::bloom::OneLineFilter;
 use bruit_filters::owners::{Feature, OWNERS_LIVE_MAX, Owner, OwnerTable, PARTS, Part, Votes};
+use bruit_filters::snapshot::Snapshot;
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::bruit::{Features, QUARTERS, STORED_MAX, STORED_MIN, Stored};
 
@@ -98,7 +99,7 @@ impl Replicas {
     pub fn new(key: FingerprintKey, reports: u64, good: u64) -> Self {
         let records_max = usize::try_from(reports.clamp(REPORTS_MIN, OWNERS_LIVE_MAX)).unwrap_or(usize::MAX);
         Self {
-            table: OwnerTable::with_capacity(reports.max(REPORTS_MIN).saturating_mul(STORED_MAX as u64)),
+            table: OwnerTable::with_capacity(records_max as u64 * STORED_MAX as u64),
             records: VecDeque::with_capacity(records_max),
             records_max,
             stored: 0,
@@ -278,6 +279,12 @@ impl Replicas {
     pub(crate) fn arrays(&mut self) -> (&mut OwnerTable, [&mut OneLineFilter; 4]) {
         let [first, second] = &mut self.good.generations;
         (&mut self.table, [&mut first.good, &mut first.seen, &mut second.good, &mut second.seen])
+    }
+
+    /// Lines of the arrays that a running snapshot keeps twice.
+    pub(crate) fn logged_lines(&self) -> usize {
+        let filters = self.good.generations.iter().flat_map(|generation| [&generation.good, &generation.seen]);
+        self.table.logged_lines() + filters.map(Snapshot::logged_lines).sum::<usize>()
     }
 
     fn fingerprint(&self, feature: u64) -> Fingerprint {

@@ -36,16 +36,18 @@ impl Text {
         self.whole.is_none() && self.quarters.iter().all(Vec::is_empty)
     }
 
-    /// Appends the bytes of the text.
-    ///
-    /// # Panics
-    /// If a quarter has more than 255 features, which only texts that never leave the engine have.
+    /// Whether it has no more features than may be written.
+    pub(crate) fn is_within_bounds(&self) -> bool {
+        self.quarters.iter().all(|quarter| quarter.len() <= TEXT_FEATURES_PER_QUARTER)
+    }
+
+    /// Appends the bytes of the text. One with too many features is written so that it is not read back.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.features.to_le_bytes());
         out.push(u8::from(self.whole.is_some()));
         out.extend(self.whole.into_iter().flat_map(u64::to_le_bytes));
         for quarter in &self.quarters {
-            out.push(u8::try_from(quarter.len()).expect("a text carries few features"));
+            out.push(u8::try_from(quarter.len()).unwrap_or(u8::MAX));
             quarter.iter().for_each(|feature| out.extend(feature.to_le_bytes()));
         }
     }

@@ -38,6 +38,7 @@ const PROMOTED: u8 = 2;
 const REVOKE: u8 = 1;
 const EARLY: u8 = 2;
 const SPENT: u8 = 4;
+const VOTE_SETTLED: u8 = 8;
 
 impl Trust {
     /// Appends the state to `out`.
@@ -157,7 +158,12 @@ fn put_vote(out: &mut Vec<u8>, vote: &Vote) {
     out.extend(vote.group.to_le_bytes());
     out.extend(vote.weight.to_le_bytes());
     out.push(vote.standing as u8);
-    out.push(flag(REVOKE, vote.claim == Claim::Revoke) | flag(EARLY, vote.early) | flag(SPENT, vote.spent));
+    out.push(
+        flag(REVOKE, vote.claim == Claim::Revoke)
+            | flag(EARLY, vote.early)
+            | flag(SPENT, vote.spent)
+            | flag(VOTE_SETTLED, vote.settled),
+    );
 }
 
 fn read_entries(reader: &mut Reader<'_>, policy: &Policy, nursery: &mut Nursery) -> Result<(), Malformed> {
@@ -216,10 +222,10 @@ fn read_vote(reader: &mut Reader<'_>) -> Result<Vote, Malformed> {
     if f64::from(weight) > WEIGHT_MAX * WEIGHT_PARTS || standing == Standing::Stranger {
         return Err(out_of_range("the weight of a vote", weight.into()));
     }
-    let flags = read_flags(reader, REVOKE | EARLY | SPENT)?;
+    let flags = read_flags(reader, REVOKE | EARLY | SPENT | VOTE_SETTLED)?;
     let claim = if flags & REVOKE != 0 { Claim::Revoke } else { Claim::Report };
     let vote = Vote::new(&Reporter { id, standing, group }, weight, claim, flags & EARLY != 0);
-    Ok(Vote { spent: flags & SPENT != 0, ..vote })
+    Ok(Vote { spent: flags & SPENT != 0, settled: flags & VOTE_SETTLED != 0, ..vote })
 }
 
 fn put_groups(out: &mut Vec<u8>, nursery: &Nursery, numbers: &[u32]) {

@@ -20,6 +20,8 @@ pub(super) struct Vote {
     pub(super) early: bool,
     /// Overruled since by a change of the books: no longer evidence, still to be settled.
     pub(super) spent: bool,
+    /// Its reporter was credited or debited for it.
+    pub(super) settled: bool,
 }
 
 /// How much an entry is worth keeping, by the best of its votes.
@@ -36,6 +38,7 @@ impl Vote {
             standing: reporter.standing,
             early,
             spent: false,
+            settled: false,
         }
     }
 

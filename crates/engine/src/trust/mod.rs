@@ -359,19 +359,27 @@ impl Trust {
     fn settle_next(&mut self, now: Time) -> bool {
         let due = |slot: &u32| now.since(self.nursery.get(*slot).first) >= self.policy.settle_after;
         let Some(slot) = self.nursery.next_to_settle().filter(due) else { return false };
-        let mut votes = self.nursery.votes(self.nursery.get(slot)).copied().collect::<Vec<_>>();
-        sort_for_truth(&mut votes);
-        for vote in &votes {
-            self.reporters.settle(&self.policy, now, vote, outcome(&votes, vote));
-        }
+        self.settle_votes(now, slot);
         self.nursery.mark_settled(slot);
         true
+    }
+
+    /// Credits and debits those who voted on an entry, as far as they were not yet.
+    fn settle_votes(&mut self, now: Time, slot: u32) {
+        let mut votes = self.nursery.votes(self.nursery.get(slot)).copied().collect::<Vec<_>>();
+        sort_for_truth(&mut votes);
+        for vote in votes.iter().filter(|vote| !vote.settled) {
+            self.reporters.settle(&self.policy, now, vote, outcome(&votes, vote));
+        }
+        self.nursery.settle_votes(slot);
     }
 
     /// Lets the entry go that was settled first, if its time is over.
     fn forget_next(&mut self, now: Time) -> bool {
         let over = |slot: &u32| now.since(self.nursery.get(*slot).first) >= self.policy.nursery_life;
         let Some(slot) = self.nursery.next_to_go().filter(over) else { return false };
+        // Those who voted after it was settled.
+        self.settle_votes(now, slot);
         self.nursery.remove(slot);
         true
     }

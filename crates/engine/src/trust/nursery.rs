@@ -254,6 +254,14 @@ impl Nursery {
         !self.votes.is_full()
     }
 
+    /// Marks all votes on an entry as settled.
+    pub(super) fn settle_votes(&mut self, slot: u32) {
+        let chain = self.entries[slot].votes;
+        for vote in self.vote_links.iter(&chain) {
+            self.votes[vote].settled = true;
+        }
+    }
+
     /// Marks all claims of one kind as overruled.
     pub(super) fn spend(&mut self, policy: &Policy, slot: u32, claim: Claim) {
         let chain = self.entries[slot].votes;

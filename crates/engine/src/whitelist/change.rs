@@ -21,7 +21,18 @@ pub enum WhitelistChange {
     RemoveSender(Box<[u8]>),
 }
 
+/// The longest pattern that is written down; what a sender may be is for the list to say.
+const PATTERN_BYTES_MAX: usize = 2 * SENDER_BYTES_MAX;
+
 impl WhitelistChange {
+    /// Whether its pattern is no longer than may be written.
+    pub(crate) fn is_within_bounds(&self) -> bool {
+        match self {
+            Self::List(..) | Self::Unlist(_) => true,
+            Self::AddSender(pattern) | Self::RemoveSender(pattern) => pattern.len() <= PATTERN_BYTES_MAX,
+        }
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::List(fingerprint, by) => {
@@ -53,17 +64,16 @@ impl WhitelistChange {
     }
 }
 
-/// Longer patterns are cut, and then refused as too long.
+/// A pattern that is too long is written so that it is not read back.
 fn put_pattern(out: &mut Vec<u8>, change: u8, pattern: &[u8]) {
-    let pattern = pattern.get(..=SENDER_BYTES_MAX).unwrap_or(pattern);
     out.push(change);
-    out.extend((pattern.len() as u16).to_le_bytes());
+    out.extend(u16::try_from(pattern.len()).unwrap_or(u16::MAX).to_le_bytes());
     out.extend(pattern);
 }
 
 fn read_pattern(reader: &mut Reader<'_>) -> Result<Box<[u8]>, Malformed> {
     let length = usize::from(reader.u16("the length of a sender")?);
-    if length > SENDER_BYTES_MAX + 1 {
+    if length > PATTERN_BYTES_MAX {
         return Err(Malformed::OutOfRange { what: "the length of a sender", value: length as u64 });
     }
     Ok(reader.bytes(length, "a sender")?.into())

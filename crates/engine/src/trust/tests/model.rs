@@ -17,6 +17,7 @@ struct Said {
     early: bool,
     /// Since the books last changed against it.
     counts: bool,
+    settled: bool,
 }
 
 impl Said {
@@ -31,6 +32,15 @@ struct Signature {
     said: Vec<Said>,
     promoted: bool,
     settled: bool,
+}
+
+impl Signature {
+    /// What was said, and what of it was not settled before.
+    fn settle(&mut self) -> (Vec<Said>, Vec<Said>) {
+        let new = self.said.iter().filter(|said| !said.settled).cloned().collect();
+        self.said.iter_mut().for_each(|said| said.settled = true);
+        (self.said.clone(), new)
+    }
 }
 
 #[derive(Default)]
@@ -114,11 +124,12 @@ impl Model {
         let repeats = signature.said.iter().any(|said| said.who.id == who.id && said.claim == claim && said.counts);
         if who.standing != Standing::Stranger && !repeats {
             signature.said.retain(|said| said.who.id != who.id);
-            signature.said.push(Said { who, claim, weight, early, counts: true });
+            signature.said.push(Said { who, claim, weight, early, counts: true, settled: false });
         }
         let promoted = signature.promoted;
         let after = self.sums(number);
-        let change = change(&before, &after, &Said { who, claim, weight, early, counts: true }, book, promoted);
+        let change =
+            change(&before, &after, &Said { who, claim, weight, early, counts: true, settled: false }, book, promoted);
         let signature = self.signatures.get_mut(&number).unwrap();
         let (is_listed, overruled) = match change {
             Change::Nothing => return change,
@@ -132,13 +143,16 @@ impl Model {
 
     fn settle(&mut self, now: Time) {
         let due = |signature: &&mut Signature| !signature.settled && now.0 - signature.first >= 48 * Time::HOUR;
-        let mut settled = self.signatures.values_mut().filter(due).map(|signature| {
-            signature.settled = true;
-            signature.said.clone()
-        });
-        let settled = settled.by_ref().collect::<Vec<_>>();
-        for said in settled.iter().flat_map(|all| all.iter().map(move |one| (all, one))) {
-            self.settle_one(now, said.0, said.1);
+        let mut due: Vec<_> = self.signatures.values_mut().filter(due).collect();
+        due.iter_mut().for_each(|signature| signature.settled = true);
+        let mut said: Vec<_> = due.into_iter().map(Signature::settle).collect();
+        let is_over = |signature: &&mut Signature| now.0 - signature.first >= 14 * Time::DAY;
+        // Who spoke later is judged when the signature is forgotten.
+        let mut over: Vec<_> = self.signatures.values_mut().filter(is_over).collect();
+        over.sort_by_key(|signature| signature.first);
+        said.extend(over.into_iter().map(Signature::settle));
+        for (all, new) in said {
+            new.iter().for_each(|one| self.settle_one(now, &all, one));
         }
         self.signatures.retain(|_, signature| now.0 - signature.first < 14 * Time::DAY);
     }
