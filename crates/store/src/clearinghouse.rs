@@ -13,6 +13,9 @@ use crate::machine::{Machine, RestoreError};
 use crate::recover::{OpenError, Recovery, peek};
 use crate::store::{Options, Store};
 
+/// What the engine keeps of a line that was overwritten: its 64 bytes, and its place.
+const LOGGED_LINE_BYTES: usize = 72;
+
 /// A clearinghouse whose events are kept in a directory.
 pub type Clearinghouse = Store<Engine>;
 
@@ -106,6 +109,10 @@ impl Machine for Engine {
 
     fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
         Self::continue_snapshot(self, bytes, out)
+    }
+
+    fn logged_bytes(&self) -> usize {
+        self.logged_lines() * LOGGED_LINE_BYTES
     }
 
     fn restore(&self, input: &mut dyn Read) -> Result<Self, RestoreError> {

@@ -48,6 +48,12 @@ pub trait Machine: Sized + Send + Sync + 'static {
     /// Appends about `bytes` more bytes of the state *as it was at the beginning*; true when nothing is left.
     fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool;
 
+    /// How much memory the snapshot under way takes for what was overwritten since it began. The writer copies faster
+    /// while that is much.
+    fn logged_bytes(&self) -> usize {
+        0
+    }
+
     /// Reads a state back, to the last byte that its snapshot wrote. `self` is a machine without any event, of the same
     /// making.
     ///

@@ -30,6 +30,10 @@ const SNAPSHOT_SLICE_BYTES: usize = 256 << 10;
 /// the state at the beginning. A state of 256 MiB is copied within 4096 events.
 const SNAPSHOT_BYTES_PER_EVENT: usize = 64 << 10;
 
+/// How much the machine may remember of the state at the beginning before nothing but copying is done: an event can
+/// overwrite much at once, as a tick that clears old lines does.
+const SNAPSHOT_LOGGED_BYTES_MAX: usize = 4 << 20;
+
 /// How many snapshots are kept: one to fall back to.
 const SNAPSHOTS_KEPT: usize = 2;
 
@@ -143,8 +147,8 @@ impl<M: Machine> Writer<M> {
             return 0;
         }
         self.publish();
-        // While others wait, the disk need not.
-        let later = self.shared.queue.waiting_events() > 0;
+        // While others wait, the disk need not; but during a snapshot it must be seen what a batch overwrites.
+        let later = self.running.is_none() && self.shared.queue.waiting_events() > 0;
         self.applier.apply(batch.written(self.journal.last()), later, &self.shared);
         self.record.events() as usize
     }
@@ -176,15 +180,21 @@ impl<M: Machine> Writer<M> {
         }
     }
 
-    /// Copies what the events of this round owe, or one slice if there were none and there is room.
+    /// Copies what the events of this round owe, or one slice if there were none and there is room; more while the machine
+    /// remembers too much.
     fn advance_snapshot(&mut self, events: usize) {
         if events == 0 {
             return self.copy_if_room();
         }
         let mut owed = events.saturating_mul(SNAPSHOT_BYTES_PER_EVENT);
-        while owed > 0 && self.copy_slice() {
+        while (owed > 0 || self.remembers_too_much()) && self.copy_slice() {
             owed = owed.saturating_sub(SNAPSHOT_SLICE_BYTES);
         }
+    }
+
+    fn remembers_too_much(&self) -> bool {
+        let is_copying = self.running.as_ref().is_some_and(|running| !running.complete);
+        is_copying && self.shared.machine.read().logged_bytes() > SNAPSHOT_LOGGED_BYTES_MAX
     }
 
     fn copy_if_room(&mut self) {
