@@ -246,9 +246,7 @@ fn a_survey_tells_what_is_there_and_changes_nothing() {
     fs::write(folder.path().join("notes"), "mine").unwrap();
     let state = || -> Vec<(String, Vec<u8>, SystemTime)> {
         let paths = files(folder.path(), "");
-        let one = |path: &PathBuf| {
-            (name(path), fs::read(path).unwrap(), path.metadata().unwrap().modified().unwrap())
-        };
+        let one = |path: &PathBuf| (name(path), fs::read(path).unwrap(), path.metadata().unwrap().modified().unwrap());
         paths.iter().map(one).collect()
     };
     let before = (state(), folder.path().metadata().unwrap().modified().unwrap());

@@ -184,6 +184,33 @@ fn a_full_queue_refuses_at_once_and_forgets_nothing_it_took() {
     }
 }
 
+/// One is applied, one waits for that, and one is in the writer's hands; a fourth is not written before.
+#[test]
+fn the_writer_is_at_most_three_records_ahead_of_what_is_applied() {
+    let folder = tempdir().unwrap();
+    let (disk, options) = faulty();
+    let store = try_open(folder.path(), &options).unwrap();
+    let (held, hold) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (writer_held, writer_hold) = (Arc::clone(&held), Arc::clone(&hold));
+    store.submit_with(vec![told(0)], move |_| {
+        writer_held.wait();
+        writer_hold.wait();
+    });
+    held.wait();
+    let before = disk.syncs.load(Ordering::SeqCst);
+    let (sender, ahead) = mpsc::channel();
+    // No two of them fit one record, and four fit the queue.
+    let large = || (0..63).map(|number| Told { number, padding: EVENT_BYTES_MAX - 8 }).collect();
+    store.submit_with(large(), move |_| {
+        wait_for(|| disk.syncs.load(Ordering::SeqCst) >= before + 3);
+        let _ = sender.send(disk.syncs.load(Ordering::SeqCst) - before);
+    });
+    (0..3).for_each(|_| store.submit_with(large(), |result| drop(result.unwrap())));
+    hold.wait();
+    assert_eq!(ahead.recv().unwrap(), 3);
+    assert_eq!(store.close().sequence, 1 + 4 * 63);
+}
+
 #[test]
 fn everything_submitted_before_closing_is_kept() {
     let folder = tempdir().unwrap();
