@@ -354,7 +354,10 @@ impl<M: Machine> Writer<M> {
             status.journal_bytes = self.journal.written_bytes();
             status.segments = self.journal.segments();
             status.snapshots.clone_from(&self.snapshots);
-            status.poisoned = self.journal.poison().cloned().or(status.poisoned.take());
+            // What a thread that panicked has left there stays.
+            if let Some(error) = self.journal.poison() {
+                status.poisoned = Some(Arc::clone(error));
+            }
         });
     }
 }
