@@ -121,6 +121,10 @@ fn a_bad_tail_that_the_snapshot_holds_is_left_out() {
 #[test]
 fn a_bad_record_that_the_snapshot_holds_is_damage_if_records_behind_are_not_in_it() {
     let (folder, segment, places) = two_snapshots();
+    let copied = tempdir().unwrap();
+    copy(folder.path(), copied.path());
+    change(&copied.path().join(name(&segment)), |bytes| bytes[places[15] + 35] ^= 1);
+    assert_eq!(numbers(copied.path()).len(), 20, "the snapshot holds all that is behind as well");
     tell(&open(folder.path()), [20]);
     change(&segment, |bytes| bytes[places[15] + 35] ^= 1);
     assert_eq!(damage(folder.path()), (name(&segment), places[15] as u64));
