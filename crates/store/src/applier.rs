@@ -41,6 +41,8 @@ pub(crate) struct Applier<M: Machine> {
     done: Receiver<()>,
     /// Batches handed over and not known to be done.
     under_way: usize,
+    /// The thread panicked, and what it was handed was not applied.
+    dead: bool,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -57,35 +59,40 @@ impl<M: Machine> Applier<M> {
                 let _ = finished.send(());
             }
         })?;
-        Ok(Self { batches: Some(batches), done, under_way: 0, thread: Some(thread) })
+        Ok(Self { batches: Some(batches), done, under_way: 0, dead: false, thread: Some(thread) })
     }
 
-    /// Applies a batch behind all before it, and answers: at once, or later if `later`.
+    /// Applies a batch behind all before it, and answers: at once, or later if `later`. Not if the thread has died: a
+    /// batch must not be applied without those before it.
     pub(crate) fn apply(&mut self, batch: Batch<M>, later: bool, shared: &Shared<M>) {
         if !later {
-            self.drain();
-            return batch.apply(shared);
+            if self.drain() {
+                batch.apply(shared);
+            }
+            return;
         }
-        while self.under_way > BATCHES_WAITING {
+        while self.under_way > BATCHES_WAITING && !self.dead {
             self.wait_for_one();
         }
-        if let Some(batches) = &self.batches
-            && batches.send(batch).is_ok()
-        {
-            self.under_way += 1;
+        match self.batches.as_ref().map(|batches| batches.send(batch)) {
+            Some(Ok(())) => self.under_way += 1,
+            Some(Err(_)) | None => self.dead = true,
         }
     }
 
-    /// Waits until everything handed over is applied.
-    pub(crate) fn drain(&mut self) {
-        while self.under_way > 0 {
+    /// Waits until everything handed over is applied; false if that will never be, as the thread has died.
+    pub(crate) fn drain(&mut self) -> bool {
+        while self.under_way > 0 && !self.dead {
             self.wait_for_one();
         }
+        !self.dead
     }
 
     fn wait_for_one(&mut self) {
-        // A thread that died has told all who wait; nothing of it will come.
-        self.under_way = if self.done.recv().is_ok() { self.under_way - 1 } else { 0 };
+        match self.done.recv() {
+            Ok(()) => self.under_way -= 1,
+            Err(_) => self.dead = true,
+        }
     }
 }
 
@@ -97,12 +104,14 @@ impl<M: Machine> Drop for Applier<M> {
     }
 }
 
-/// Tells all who wait, should a thread ever panic.
+/// Tells all who wait, should a thread ever panic, and lets nothing more be accepted.
 pub(crate) struct Abandon<M: Machine>(pub(crate) Arc<Shared<M>>);
 
 impl<M: Machine> Drop for Abandon<M> {
     fn drop(&mut self) {
         if thread::panicking() {
+            let error = Arc::new(io::Error::other("a thread of the store panicked"));
+            self.0.status(|status| status.poisoned = Some(error));
             self.0.queue.abandon();
         }
     }
@@ -129,7 +138,7 @@ impl<M: Machine> Batch<M> {
     fn apply(mut self, shared: &Shared<M>) {
         let mut waiting: Vec<_> = self.jobs.iter_mut().flat_map(Admitted::waiting).collect();
         for slice in waiting.chunks_mut(APPLY_SLICE_EVENTS) {
-            let mut machine = shared.machine.write();
+            let Some(mut machine) = shared.machine.write() else { return };
             slice.iter().for_each(|(event, _)| machine.prefetch(event));
             slice.iter_mut().for_each(|(event, outcome)| **outcome = Some(machine.apply(event)));
         }

@@ -42,19 +42,31 @@ pub(crate) fn start<M: Machine>(task: Task, shared: &Arc<Shared<M>>) -> io::Resu
     let (sender, receiver) = sync_channel(CHUNKS_WAITING);
     let shared = Arc::clone(shared);
     thread::Builder::new().name("bruit-snapshot".into()).spawn(move || {
-        let result = task.run(&receiver, &shared.queue);
-        // The writer must not wait for room in a channel that nobody reads.
-        drop(receiver);
+        let _report = Report(Arc::clone(&shared));
+        // It takes the receiver along: the writer must not wait for room in a channel that nobody reads.
+        let result = task.run(receiver, &shared.queue);
         shared.queue.finish_snapshot(result.map_err(Arc::new));
     })?;
     Ok(sender)
 }
 
+/// Tells the writer, which waits for news, should the thread ever panic.
+struct Report<M: Machine>(Arc<Shared<M>>);
+
+impl<M: Machine> Drop for Report<M> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let error = io::Error::other("the snapshot thread panicked");
+            self.0.queue.finish_snapshot(Err(Arc::new(error)));
+        }
+    }
+}
+
 impl Task {
-    fn run<M: Machine>(&self, chunks: &Receiver<Chunk>, queue: &Queue<M>) -> io::Result<u64> {
+    fn run<M: Machine>(&self, chunks: Receiver<Chunk>, queue: &Queue<M>) -> io::Result<u64> {
         let name = snapshot_name(self.header.sequence);
         let temporary = self.directory.join(format!("{TEMPORARY_PREFIX}{name}"));
-        let written = self.disk.create(&temporary).and_then(|file| self.write(file, chunks, queue));
+        let written = self.disk.create(&temporary).and_then(|file| self.write(file, &chunks, queue));
         if let Err(error) = written {
             // A full disk needs the room. If this fails too, opening the store removes the file.
             let _ = self.disk.remove(&temporary);

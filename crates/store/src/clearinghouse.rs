@@ -5,13 +5,16 @@ use std::path::Path;
 
 use bruit_engine::codec::Malformed;
 use bruit_engine::event::Event;
-use bruit_engine::{Engine, Outcome};
+use bruit_engine::{Engine, Outcome, RestoreError as EngineError};
 
 use crate::directory::Listing;
 use crate::founding::{FOUNDING_FILE, Founding};
 use crate::machine::{Machine, RestoreError};
 use crate::recover::{OpenError, Recovery, peek};
 use crate::store::{Options, Store};
+
+/// What the engine keeps of a line that was overwritten: its 64 bytes, and its place.
+const LOGGED_LINE_BYTES: usize = 72;
 
 /// A clearinghouse whose events are kept in a directory.
 pub type Clearinghouse = Store<Engine>;
@@ -108,10 +111,17 @@ impl Machine for Engine {
         Self::continue_snapshot(self, bytes, out)
     }
 
+    fn logged_bytes(&self) -> usize {
+        self.logged_lines() * LOGGED_LINE_BYTES
+    }
+
     fn restore(&self, input: &mut dyn Read) -> Result<Self, RestoreError> {
         let restored = Self::restore(self.realm().clone(), *self.plan(), input);
         restored.map_err(|error| match error {
-            bruit_engine::RestoreError::Io(error) => RestoreError::Read(error),
+            EngineError::Io(error) => RestoreError::Read(error),
+            EngineError::UnknownVersion { .. } | EngineError::OtherRealm | EngineError::OtherBudget { .. } => {
+                RestoreError::Unlike(Box::new(error))
+            }
             error => RestoreError::State(Box::new(error)),
         })
     }

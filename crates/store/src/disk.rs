@@ -91,6 +91,14 @@ impl Disk for SystemDisk {
     }
 }
 
+/// Removes a file. One that somebody else has removed is as good.
+pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    match disk.remove(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
 /// Options that make files for the owner alone: the key of the realm and the credentials of accounts are in them.
 pub(crate) fn private() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]

@@ -10,7 +10,7 @@ use std::path::Path;
 use bruit_engine::Engine;
 use bruit_engine::budget::{BudgetOutOfRange, Plan};
 use bruit_engine::codec::{Malformed, Reader};
-use bruit_engine::realm::Realm;
+use bruit_engine::realm::{BookSizes, Realm};
 use bruit_engine::time::Time;
 use bruit_engine::trust::Policy;
 use bruit_filters::FingerprintKey;
@@ -43,6 +43,21 @@ pub struct Founding {
     pub founded: Time,
 }
 
+/// Why nothing can be founded as said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnfitFounding {
+    /// There is no plan for the budget.
+    #[error("names an impossible budget: {0}")]
+    Budget(#[from] BudgetOutOfRange),
+    /// The realm's books do not fit the budget.
+    #[error("names books that are larger than its budget of {budget_bytes} bytes allows")]
+    Sizes {
+        /// The budget.
+        budget_bytes: u64,
+    },
+}
+
 /// Why a founding cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum Fault {
@@ -56,8 +71,8 @@ enum Fault {
     Checksum,
     #[error("is malformed: {0}")]
     Malformed(#[from] Malformed),
-    #[error("names an impossible budget: {0}")]
-    Budget(#[from] BudgetOutOfRange),
+    #[error(transparent)]
+    Unfit(#[from] UnfitFounding),
 }
 
 impl Founding {
@@ -75,10 +90,19 @@ impl Founding {
     /// The clearinghouse as it began.
     ///
     /// # Errors
-    /// [`BudgetOutOfRange`] if there is no plan for the budget.
-    pub fn engine(&self) -> Result<Engine, BudgetOutOfRange> {
-        let plan = Plan { sizes: self.realm.sizes(), ..Plan::for_budget(self.budget_bytes)? };
-        Ok(Engine::new(self.realm.clone(), plan, self.policy.clone(), self.founded))
+    /// [`UnfitFounding`] if there is no plan for the budget, or the realm's books do not fit it.
+    pub fn engine(&self) -> Result<Engine, UnfitFounding> {
+        Ok(Engine::new(self.realm.clone(), self.plan()?, self.policy.clone(), self.founded))
+    }
+
+    /// The plan of the budget with the realm's sizes, which may be smaller. Larger ones would be memory that nobody granted.
+    fn plan(&self) -> Result<Plan, UnfitFounding> {
+        let (plan, sizes) = (Plan::for_budget(self.budget_bytes)?, self.realm.sizes());
+        if fit(&sizes, &plan.sizes) {
+            Ok(Plan { sizes, ..plan })
+        } else {
+            Err(UnfitFounding::Sizes { budget_bytes: self.budget_bytes })
+        }
     }
 
     /// The founding of a directory; none if it has none.
@@ -143,17 +167,27 @@ impl Founding {
         }
         let founded = Time(reader.u64("when it was founded")?);
         let budget_bytes = reader.u64("the budget")?;
-        Plan::for_budget(budget_bytes)?;
         let (realm, policy) = (Realm::decode(&mut reader)?, Policy::decode(&mut reader)?);
         reader.bytes(CHECKSUM_BYTES, "the checksum")?;
         reader.finish()?;
-        Ok(Self { realm, budget_bytes, policy, founded })
+        let founding = Self { realm, budget_bytes, policy, founded };
+        founding.plan()?;
+        Ok(founding)
     }
+}
+
+/// Whether no book has more lines than allowed.
+const fn fit(sizes: &BookSizes, most: &BookSizes) -> bool {
+    sizes.spam_lines <= most.spam_lines
+        && sizes.revoked_lines <= most.revoked_lines
+        && sizes.claim_lines <= most.claim_lines
+        && sizes.bulk_lines <= most.bulk_lines
 }
 
 #[cfg(test)]
 mod tests {
     use bruit_engine::budget::BUDGET_MIN;
+    use bruit_engine::realm::RING_LINES_MAX;
 
     use super::*;
     use crate::disk::SystemDisk;
@@ -173,6 +207,34 @@ mod tests {
             damaged[at] ^= 1;
             assert!(Founding::decode(&damaged).is_err(), "damaged at {at}");
         }
+    }
+
+    /// A founding whose books are those of the budget, changed.
+    fn resized(change: impl FnOnce(&mut BookSizes)) -> Founding {
+        let founding = founding();
+        let mut sizes = founding.realm.sizes();
+        change(&mut sizes);
+        let key = FingerprintKey::new([7; 16]);
+        let realm = Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, sizes).unwrap();
+        Founding { realm, ..founding }
+    }
+
+    #[test]
+    fn books_larger_than_the_budget_are_refused_and_smaller_ones_are_not() {
+        let too_large = [
+            resized(|sizes| sizes.spam_lines += 1),
+            resized(|sizes| sizes.revoked_lines += 1),
+            resized(|sizes| sizes.claim_lines += 1),
+            resized(|sizes| sizes.bulk_lines = RING_LINES_MAX),
+        ];
+        for founding in too_large {
+            let unfit = UnfitFounding::Sizes { budget_bytes: BUDGET_MIN };
+            assert_eq!(founding.engine().map(|_| ()), Err(unfit));
+            assert!(matches!(Founding::decode(&founding.encode()), Err(Fault::Unfit(found)) if found == unfit));
+        }
+        let smaller = resized(|sizes| sizes.bulk_lines = 1);
+        assert_eq!(Founding::decode(&smaller.encode()).unwrap(), smaller);
+        assert!(smaller.engine().is_ok());
     }
 
     #[test]

@@ -36,11 +36,13 @@ impl<T> Gate<T> {
     }
 
     /// Lets all readers in that wait, then locks. To be held for one slice.
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+    ///
+    /// None if somebody panicked while changing the value: nobody knows what it is now, so it can only be looked at.
+    pub(crate) fn write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         while self.waiting.load(Ordering::SeqCst) > 0 {
             thread::yield_now();
         }
-        self.lock.write().unwrap_or_else(PoisonError::into_inner)
+        self.lock.write().ok()
     }
 }
 
@@ -53,14 +55,14 @@ mod tests {
         let gate = Gate::new(0);
         for slice in 0..200 {
             thread::scope(|scope| {
-                let mut guard = gate.write();
+                let mut guard = gate.write().unwrap();
                 let reader = scope.spawn(|| *gate.read());
                 while gate.waiting.load(Ordering::SeqCst) == 0 {
                     thread::yield_now();
                 }
                 *guard += 1;
                 drop(guard);
-                *gate.write() += 1;
+                *gate.write().unwrap() += 1;
                 assert_eq!(reader.join().unwrap(), slice * 2 + 1, "what it read is of the slice it waited for");
             });
         }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::directory::{TEMPORARY_PREFIX, segment_name};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, remove_if_there};
 use crate::format::{HEADER_BYTES, Header, Kind};
 use crate::record::RecordBuilder;
 
@@ -143,7 +143,7 @@ impl Journal {
         while let [first, second, ..] = *self.segments.as_slice()
             && second <= sequence.saturating_add(1)
         {
-            self.disk.remove(&self.directory.join(segment_name(first)))?;
+            remove_if_there(&*self.disk, &self.directory.join(segment_name(first)))?;
             self.segments.remove(0);
         }
         Ok(())

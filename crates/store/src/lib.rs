@@ -48,7 +48,7 @@ mod writer;
 pub use clearinghouse::Clearinghouse;
 pub use directory::LockError;
 pub use format::HEADER_BYTES;
-pub use founding::Founding;
+pub use founding::{Founding, UnfitFounding};
 pub use journal::SEGMENT_BYTES;
 pub use machine::{Machine, RestoreError};
 pub use queue::{QUEUE_BYTES_MAX, QUEUE_EVENTS_MAX, SnapshotError, SubmitError};

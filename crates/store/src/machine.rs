@@ -48,6 +48,12 @@ pub trait Machine: Sized + Send + Sync + 'static {
     /// Appends about `bytes` more bytes of the state *as it was at the beginning*; true when nothing is left.
     fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool;
 
+    /// How much memory the snapshot under way takes for what was overwritten since it began. The writer copies faster
+    /// while that is much.
+    fn logged_bytes(&self) -> usize {
+        0
+    }
+
     /// Reads a state back, to the last byte that its snapshot wrote. `self` is a machine without any event, of the same
     /// making.
     ///
@@ -66,6 +72,10 @@ pub enum RestoreError {
     /// The bytes could not be read, or a checksum does not hold.
     #[error(transparent)]
     Read(#[from] io::Error),
+    /// The bytes are a state, but not one for this machine: a later program wrote it, or one of another making. That is no
+    /// damage, so the store is not opened with an older state instead.
+    #[error(transparent)]
+    Unlike(Box<dyn std::error::Error + Send + Sync>),
     /// The bytes are no state.
     #[error(transparent)]
     State(Box<dyn std::error::Error + Send + Sync>),

@@ -8,6 +8,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use bruit_engine::codec::Malformed;
+
 use crate::machine::Machine;
 use crate::record::{EVENT_BYTES_MAX, RECORD_BYTES_MAX, put_event};
 
@@ -25,6 +27,9 @@ pub enum SubmitError {
     #[error("too many events wait for the disk: try again")]
     Busy,
     /// The store is closed.
+    ///
+    /// If it closed because one of its threads panicked, which [`Status::poisoned`](crate::Status::poisoned) tells, it is not
+    /// known whether these events are there when it is opened again.
     #[error("the store is closed")]
     Closed,
     /// An event is larger than [`EVENT_BYTES_MAX`].
@@ -39,6 +44,9 @@ pub enum SubmitError {
         /// Their length.
         bytes: usize,
     },
+    /// An event does not read back from its own bytes: once in the journal, it would keep the store from being opened.
+    #[error("an event could not be read back from the journal")]
+    Unreadable(#[source] Malformed),
     /// The disk refused; nothing was kept, and a later try may succeed.
     #[error("failed to write to the journal (is the disk full?)")]
     Write(#[source] Arc<io::Error>),
@@ -95,7 +103,7 @@ pub(crate) struct Job<M: Machine> {
     pub(crate) completion: Completion<M::Outcome>,
 }
 
-/// Encodes events as they will be in a record.
+/// Encodes events as they will be in a record, and makes sure that they can be read from there.
 pub(crate) fn frame<M: Machine>(events: &[M::Event]) -> Result<Vec<u8>, SubmitError> {
     let mut framed = Vec::new();
     for event in events {
@@ -106,6 +114,8 @@ pub(crate) fn frame<M: Machine>(events: &[M::Event]) -> Result<Vec<u8>, SubmitEr
         if framed.len() > RECORD_BYTES_MAX {
             return Err(SubmitError::TooLarge { bytes: framed.len() });
         }
+        let encoded = framed.split_at(framed.len() - bytes).1;
+        M::decode(encoded).map_err(SubmitError::Unreadable)?;
     }
     Ok(framed)
 }
@@ -151,6 +161,8 @@ struct State<M: Machine> {
     /// The snapshot thread has room again.
     woken: bool,
     closed: bool,
+    /// A thread panicked: what is on disk may not be in the machine.
+    abandoned: bool,
 }
 
 impl<M: Machine> Queue<M> {
@@ -163,6 +175,7 @@ impl<M: Machine> Queue<M> {
             finished: None,
             woken: false,
             closed: false,
+            abandoned: false,
         };
         Self { state: Mutex::new(state), ready: Condvar::new() }
     }
@@ -227,13 +240,19 @@ impl<M: Machine> Queue<M> {
         self.change(|state| state.closed = true);
     }
 
-    /// Accepts nothing more and tells all who wait: the writer is gone.
+    /// Accepts nothing more and tells all who wait: a thread has panicked.
     pub(crate) fn abandon(&self) {
         let (jobs, requests) = self.change(|state| {
-            state.closed = true;
+            (state.closed, state.abandoned) = (true, true);
+            (state.events, state.bytes) = (0, 0);
             (std::mem::take(&mut state.jobs), std::mem::take(&mut state.requests))
         });
         drop((jobs, requests));
+    }
+
+    /// Whether a thread has panicked.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.lock().abandoned
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut State<M>) -> T) -> T {

@@ -16,7 +16,7 @@ use crate::disk::{Disk, create_private_directory};
 use crate::format::{Header, HeaderFault};
 use crate::journal::{Journal, Resume};
 use crate::machine::{Machine, RestoreError};
-use crate::segment::{Record, SegmentReader, Step, is_damage};
+use crate::segment::{Record, SegmentReader, Snapshots, Step, is_damage};
 use crate::snapshot::SnapshotReader;
 use crate::store::Options;
 use crate::writer::Start;
@@ -95,11 +95,27 @@ pub enum OpenError {
         /// The file that needs them: the segment behind the gap, or a damaged snapshot that held them.
         file: String,
     },
+    /// A snapshot is sound, but not of this clearinghouse or not for this program.
+    #[error(
+        "{file} cannot be used here; run the program that wrote it, or move {file} out of the directory to go on with the \
+         snapshot before it and the journal"
+    )]
+    Unlike {
+        /// The snapshot.
+        file: String,
+        /// How it differs.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A sound record holds an event that the machine does not know.
-    #[error("event {sequence} in {file} cannot be read")]
+    #[error(
+        "event {sequence}, in the record at byte {offset} of {file}, cannot be read; run the program that wrote it, or \
+         `bruit store repair DIR --segment {file} --cut-after {offset}` goes on without it and what is behind"
+    )]
     Event {
         /// The segment.
         file: String,
+        /// Where its record begins.
+        offset: u64,
         /// Its sequence.
         sequence: u64,
         /// Why.
@@ -124,7 +140,8 @@ pub struct Recovery {
     pub replayed_events: u64,
     /// How many bytes of records they were in.
     pub replayed_bytes: u64,
-    /// How many bytes of an unfinished write were left out at the end. Nothing in them was ever confirmed.
+    /// How many bytes of an unfinished write were left out at the end. Nothing in them was ever confirmed, or the snapshot
+    /// holds it.
     pub torn_bytes: u64,
     /// The sequence of the last event.
     pub sequence: u64,
@@ -150,7 +167,11 @@ impl fmt::Display for Recovery {
         }
         write!(formatter, ", replayed {} events", self.replayed_events)?;
         if self.torn_bytes > 0 {
-            write!(formatter, ", left out {} bytes of an unfinished write that was never confirmed", self.torn_bytes)?;
+            write!(
+                formatter,
+                ", left out {} bytes of an unfinished write that was never confirmed or is in the snapshot",
+                self.torn_bytes
+            )?;
         }
         write!(formatter, ", at event {}", self.sequence)
     }
@@ -274,6 +295,7 @@ fn restore<M: Machine>(path: &Path, sequence: u64, empty: &M) -> Result<Result<M
     match restored {
         Ok(machine) => Ok(Ok(machine)),
         Err(RestoreError::Read(error)) => Ok(Err(error.to_string())),
+        Err(RestoreError::Unlike(source)) => Err(OpenError::Unlike { file: name_of(path), source }),
         Err(RestoreError::State(error)) => Ok(Err(format!("sound, but not a state: {error}"))),
     }
 }
@@ -301,8 +323,7 @@ struct Replay<'a, M> {
     realm: [u8; 16],
     /// The sequence of the next event to apply.
     next: u64,
-    /// The sequence of the newest snapshot, sound or not: up to there the journal was on disk.
-    newest: u64,
+    snapshots: Snapshots,
     report: Recovery,
     progress: &'a mut dyn FnMut(u64),
 }
@@ -329,7 +350,8 @@ impl<'a, M: Machine> Replay<'a, M> {
         let machine = newest_sound(directory, listing, &empty, &mut report)?.unwrap_or(empty);
         let next = report.snapshot.map_or(1, |sequence| sequence + 1);
         let newest = listing.snapshots.last().copied().unwrap_or(0);
-        let mut replay = Self { directory, machine, realm, next, newest, report, progress };
+        let snapshots = Snapshots { newest, sound: report.snapshot.unwrap_or(0) };
+        let mut replay = Self { directory, machine, realm, next, snapshots, report, progress };
         let end = replay.run(&listing.segments)?;
         replay.report.torn_bytes = end.map_or(0, |end| end.torn_bytes);
         Ok((replay, end))
@@ -351,8 +373,9 @@ impl<'a, M: Machine> Replay<'a, M> {
             }
             end = Some(self.segment(first, place + 1 == needed.len())?);
         }
-        if self.next <= self.newest {
-            return Err(OpenError::Missing { first: self.next, last: self.newest, file: snapshot_name(self.newest) });
+        let newest = self.snapshots.newest;
+        if self.next <= newest {
+            return Err(OpenError::Missing { first: self.next, last: newest, file: snapshot_name(newest) });
         }
         self.report.sequence = self.next - 1;
         Ok(end)
@@ -373,15 +396,16 @@ impl<'a, M: Machine> Replay<'a, M> {
             return Err(damaged(0, format!("the header says that event {} is its first", reader.header().sequence)));
         }
         let fault = loop {
+            let offset = reader.offset();
             match reader.step().map_err(io)? {
-                Step::Record(record) => self.record(&record, &path)?,
+                Step::Record(record) => self.record(&record, &path, offset)?,
                 Step::End => break None,
                 Step::Bad(fault) => break Some(fault),
             }
         };
         let (next, offset) = (reader.next(), reader.offset());
         let Some(fault) = fault else { return Ok(End { next, offset, torn_bytes: 0 }) };
-        if !is_last || next <= self.newest || is_damage(&mut reader, fault).map_err(io)? {
+        if !is_last || is_damage(&mut reader, fault, self.snapshots).map_err(io)? {
             return Err(damaged(offset, fault.to_string()));
         }
         let torn_bytes = length.saturating_sub(offset);
@@ -389,11 +413,11 @@ impl<'a, M: Machine> Replay<'a, M> {
         Ok(End { next, offset, torn_bytes })
     }
 
-    fn record(&mut self, record: &Record<'_>, path: &Path) -> Result<(), OpenError> {
+    fn record(&mut self, record: &Record<'_>, path: &Path, offset: u64) -> Result<(), OpenError> {
         let next = self.next;
         for (sequence, bytes) in record.events().filter(|(sequence, _)| *sequence >= next) {
-            let event =
-                M::decode(bytes).map_err(|source| OpenError::Event { file: name_of(path), sequence, source })?;
+            let unreadable = |source| OpenError::Event { file: name_of(path), offset, sequence, source };
+            let event = M::decode(bytes).map_err(unreadable)?;
             self.machine.apply(&event);
             self.report.replayed_events += 1;
             self.next = sequence + 1;

@@ -148,15 +148,33 @@ fn payload(record: &[u8]) -> &[u8] {
     record.get(RECORD_HEADER_BYTES..record.len().saturating_sub(CHECKSUM_BYTES)).unwrap_or_default()
 }
 
+/// How far snapshots go; 0 if there are none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Snapshots {
+    /// The sequence of the newest, sound or not: up to there the journal was on disk.
+    pub(crate) newest: u64,
+    /// The sequence of the newest sound one, which holds everything up to there.
+    pub(crate) sound: u64,
+}
+
 /// Whether the fault at `reader`'s place, in the last segment, is more than the end of an unfinished write.
 ///
-/// It is if a sound record lies behind it that was written when the bad one was already known to be on disk. (Without
-/// that knowledge, as under relaxed durability, a disk may have kept a later write and lost an earlier one.)
-pub(crate) fn is_damage<R: Read + Seek>(reader: &mut SegmentReader<R>, fault: RecordFault) -> io::Result<bool> {
-    if !fault.may_be_torn() {
+/// It is if a snapshot proves that the bad record was on disk, unless one that is sound holds it and all that is behind, as
+/// in a copy that was made while the record was written and the snapshot a little later. It also is if a sound record lies
+/// behind it that was written when the bad one was already known to be on disk. (Without that knowledge, as under relaxed
+/// durability, a disk may have kept a later write and lost an earlier one.)
+pub(crate) fn is_damage<R: Read + Seek>(
+    reader: &mut SegmentReader<R>,
+    fault: RecordFault,
+    snapshots: Snapshots,
+) -> io::Result<bool> {
+    let missing = reader.next;
+    if !fault.may_be_torn() || (snapshots.sound < missing && missing <= snapshots.newest) {
         return Ok(true);
     }
-    let missing = reader.next;
+    if missing <= snapshots.sound {
+        return Ok(search(reader, |header| header.last() > snapshots.sound, |_| false)? != Search::End);
+    }
     let proof = search(reader, |header| header.durable >= missing, |_| false)?;
     Ok(proof != Search::End)
 }
@@ -257,7 +275,9 @@ mod tests {
             match reader.step().unwrap() {
                 Step::Record(record) => sequences.extend(record.events().map(|(sequence, _)| sequence)),
                 Step::End => return (sequences, None),
-                Step::Bad(fault) => return (sequences, Some(is_damage(&mut reader, fault).unwrap())),
+                Step::Bad(fault) => {
+                    return (sequences, Some(is_damage(&mut reader, fault, Snapshots::default()).unwrap()));
+                }
             }
         }
     }

@@ -141,6 +141,9 @@ impl<M: Machine> Store<M> {
     }
 
     /// Asks the machine. Many may ask at once; a short question holds up nobody.
+    ///
+    /// The question must not call [`check`](Self::check), [`submit`](Self::submit), [`snapshot`](Self::snapshot) or
+    /// [`close`](Self::close) again: the inner call may wait for the writer, which waits until the question is over.
     pub fn check<T>(&self, question: impl FnOnce(&M) -> T) -> T {
         question(&self.shared.machine.read())
     }

@@ -9,7 +9,7 @@ use bruit_engine::codec::Malformed;
 
 use crate::directory::{Listing, segment_name, snapshot_name};
 use crate::recover::{Input, open_as_it_is};
-use crate::segment::{Record, SegmentReader, Step, is_damage};
+use crate::segment::{Record, SegmentReader, Snapshots, Step, is_damage};
 use crate::snapshot::SnapshotReader;
 
 /// Into how many classes events are sorted by size: class *n* has those of 2^(n−1) to 2^n − 1 bytes.
@@ -233,6 +233,11 @@ struct Surveyor<'a> {
 }
 
 impl Surveyor<'_> {
+    /// What is known of the snapshots, once all were looked at.
+    fn snapshots(&self) -> Snapshots {
+        Snapshots { newest: self.newest, sound: self.survey.newest_sound_snapshot().unwrap_or(0) }
+    }
+
     fn open(&self, file: &str) -> Result<Option<(Input, u64)>, SurveyError> {
         let path = self.directory.join(file);
         match open_as_it_is(&path) {
@@ -309,7 +314,7 @@ impl Surveyor<'_> {
                     Err(error) => return Ok(Some(SegmentFault { offset, reason: error.to_string() })),
                 },
             };
-            if is_last && reader.next() > self.newest && !is_damage(&mut reader, fault)? {
+            if is_last && !is_damage(&mut reader, fault, self.snapshots())? {
                 found.torn_bytes = found.bytes.saturating_sub(offset);
                 return Ok(None);
             }

@@ -14,7 +14,9 @@ use std::time::Instant;
 use crate::applier::{Abandon, Applier, Batch};
 use crate::background::{self, Chunk, Task};
 use crate::directory::{Listing, snapshot_name};
+use crate::disk::remove_if_there;
 use crate::format::{Header, Kind};
+use crate::gate::Gate;
 use crate::journal::{Journal, JournalError};
 use crate::machine::Machine;
 use crate::queue::{Finished, Job, Request, SnapshotError, SubmitError, Wait, Work};
@@ -27,6 +29,10 @@ const SNAPSHOT_SLICE_BYTES: usize = 256 << 10;
 /// How much of a snapshot is copied for each event that is applied meanwhile: it bounds what the machine must remember of
 /// the state at the beginning. A state of 256 MiB is copied within 4096 events.
 const SNAPSHOT_BYTES_PER_EVENT: usize = 64 << 10;
+
+/// How much the machine may remember of the state at the beginning before nothing but copying is done: an event can
+/// overwrite much at once, as a tick that clears old lines does.
+const SNAPSHOT_LOGGED_BYTES_MAX: usize = 4 << 20;
 
 /// How many snapshots are kept: one to fall back to.
 const SNAPSHOTS_KEPT: usize = 2;
@@ -101,6 +107,9 @@ impl<M: Machine> Writer<M> {
             let Work { jobs, requests, finished, closing } = self.shared.queue.take(&self.patience());
             let events = if jobs.is_empty() { 0 } else { self.commit(jobs) };
             self.requests.extend(requests);
+            if self.shared.queue.is_abandoned() {
+                return self.give_up(finished);
+            }
             self.finish_snapshot(finished);
             self.sync_if_due();
             self.advance_snapshot(events);
@@ -119,7 +128,9 @@ impl<M: Machine> Writer<M> {
             return Wait::Poll;
         }
         match (self.options.durability, self.unsynced_since) {
-            (Durability::Relaxed { window }, Some(since)) => Wait::Until(since + window),
+            (Durability::Relaxed { window }, Some(since)) => {
+                since.checked_add(window).map_or(Wait::Forever, Wait::Until)
+            }
             _ => Wait::Forever,
         }
     }
@@ -136,8 +147,8 @@ impl<M: Machine> Writer<M> {
             return 0;
         }
         self.publish();
-        // While others wait, the disk need not.
-        let later = self.shared.queue.waiting_events() > 0;
+        // While others wait, the disk need not; but during a snapshot it must be seen what a batch overwrites.
+        let later = self.running.is_none() && self.shared.queue.waiting_events() > 0;
         self.applier.apply(batch.written(self.journal.last()), later, &self.shared);
         self.record.events() as usize
     }
@@ -169,21 +180,27 @@ impl<M: Machine> Writer<M> {
         }
     }
 
-    /// Copies what the events of this round owe, or one slice if there were none and there is room.
+    /// Copies what the events of this round owe, or one slice if there were none and there is room; more while the machine
+    /// remembers too much.
     fn advance_snapshot(&mut self, events: usize) {
         if events == 0 {
             return self.copy_if_room();
         }
         let mut owed = events.saturating_mul(SNAPSHOT_BYTES_PER_EVENT);
-        while owed > 0 && self.copy_slice() {
+        while (owed > 0 || self.remembers_too_much()) && self.copy_slice() {
             owed = owed.saturating_sub(SNAPSHOT_SLICE_BYTES);
         }
+    }
+
+    fn remembers_too_much(&self) -> bool {
+        let is_copying = self.running.as_ref().is_some_and(|running| !running.complete);
+        is_copying && self.shared.machine.read().logged_bytes() > SNAPSHOT_LOGGED_BYTES_MAX
     }
 
     fn copy_if_room(&mut self) {
         let Some(running) = &mut self.running else { return };
         if running.pending.is_none() && !running.complete {
-            running.take_from(&mut *self.shared.machine.write());
+            running.take_from(&self.shared.machine);
         }
         running.send_pending(false);
     }
@@ -192,12 +209,9 @@ impl<M: Machine> Writer<M> {
     fn copy_slice(&mut self) -> bool {
         let Some(running) = &mut self.running else { return false };
         running.send_pending(true);
-        if running.complete {
-            return false;
-        }
-        running.take_from(&mut *self.shared.machine.write());
+        let taken = !running.complete && running.take_from(&self.shared.machine);
         running.send_pending(true);
-        true
+        taken
     }
 
     fn begin_snapshot_if_due(&mut self) {
@@ -209,8 +223,11 @@ impl<M: Machine> Writer<M> {
         }
     }
 
+    /// Never without everything in the journal being applied: the snapshot would claim to hold it.
     fn begin_snapshot(&mut self) {
-        self.applier.drain();
+        if !self.applier.drain() {
+            return;
+        }
         let requests = std::mem::take(&mut self.requests);
         let sequence = self.journal.last();
         if self.snapshots.last() == Some(&sequence) {
@@ -218,16 +235,22 @@ impl<M: Machine> Writer<M> {
         }
         match self.start_snapshot(sequence) {
             Ok(chunks) => {
-                let mut bytes = Vec::new();
-                // Nobody else changes the machine, so nothing happens between the two.
-                self.shared.machine.read().snapshot_start(&mut bytes);
-                self.shared.machine.write().begin_snapshot(&mut bytes);
-                let pending = Some(Chunk { bytes, last: false });
+                let pending = Some(Chunk { bytes: self.first_bytes(), last: false });
                 self.running = Some(Running { chunks, pending, complete: false, requests });
                 self.copy_if_room();
             }
             Err(error) => self.snapshot_failed(requests, error),
         }
+    }
+
+    fn first_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // Nobody else changes the machine, so nothing happens between the two.
+        self.shared.machine.read().snapshot_start(&mut bytes);
+        if let Some(mut machine) = self.shared.machine.write() {
+            machine.begin_snapshot(&mut bytes);
+        }
+        bytes
     }
 
     /// A snapshot must not be ahead of the journal on disk, or the journal would have a gap.
@@ -248,9 +271,7 @@ impl<M: Machine> Writer<M> {
         let Some(finished) = finished else { return };
         let Some(mut running) = self.running.take() else { return };
         // If the thread gave up early, the machine must still be led to the end, to forget the old state.
-        while !running.complete {
-            running.take_from(&mut *self.shared.machine.write());
-        }
+        while !running.complete && running.take_from(&self.shared.machine) {}
         match finished {
             Ok(sequence) => {
                 self.snapshots.retain(|&older| older < sequence);
@@ -284,7 +305,7 @@ impl<M: Machine> Writer<M> {
         let disk = Arc::clone(&self.options.disk);
         for sequence in Listing::read(&self.directory)?.snapshots {
             if !self.snapshots.contains(&sequence) {
-                disk.remove(&self.directory.join(snapshot_name(sequence)))?;
+                remove_if_there(&*disk, &self.directory.join(snapshot_name(sequence)))?;
             }
         }
         if let [older, _] = *self.snapshots.as_slice() {
@@ -294,12 +315,25 @@ impl<M: Machine> Writer<M> {
     }
 
     fn shut_down(&mut self) {
-        self.applier.drain();
+        if !self.applier.drain() {
+            return self.give_up(None);
+        }
         self.sync();
         self.complete_snapshot();
         if self.options.snapshot_on_close || !self.requests.is_empty() {
             self.begin_snapshot();
             self.complete_snapshot();
+        }
+        self.publish();
+    }
+
+    /// Ends without a snapshot: what a thread that panicked was to apply is in the journal and not in the machine. What
+    /// the snapshot thread is still doing ends before the lock on the directory is given back.
+    fn give_up(&mut self, finished: Option<Finished>) {
+        self.sync();
+        self.requests.clear();
+        if self.running.take().is_some() && finished.is_none() {
+            let _ = self.shared.queue.wait_for_snapshot();
         }
         self.publish();
     }
@@ -320,17 +354,22 @@ impl<M: Machine> Writer<M> {
             status.journal_bytes = self.journal.written_bytes();
             status.segments = self.journal.segments();
             status.snapshots.clone_from(&self.snapshots);
-            status.poisoned = self.journal.poison().cloned();
+            // What a thread that panicked has left there stays.
+            if let Some(error) = self.journal.poison() {
+                status.poisoned = Some(Arc::clone(error));
+            }
         });
     }
 }
 
 impl Running {
-    /// Takes the next slice from the machine.
-    fn take_from<M: Machine>(&mut self, machine: &mut M) {
+    /// Takes the next slice from the machine; false if there is none to be had, as somebody panicked with the machine.
+    fn take_from<M: Machine>(&mut self, machine: &Gate<M>) -> bool {
+        let Some(mut machine) = machine.write() else { return false };
         let mut bytes = Vec::with_capacity(SNAPSHOT_SLICE_BYTES);
         self.complete = machine.continue_snapshot(SNAPSHOT_SLICE_BYTES, &mut bytes);
         self.pending = Some(Chunk { bytes, last: self.complete });
+        true
     }
 
     /// Hands over the slice that waits, if there is room or `wait`. If the thread is gone, its news are on their way.

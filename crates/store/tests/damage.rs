@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use bruit_store::{OpenError, Options, RepairError, repair, survey};
@@ -75,26 +75,60 @@ fn a_bad_tail_before_a_later_segment_is_damage() {
     assert_eq!(damage(folder.path()), (name(&segments[0]), places[places.len() - 2] as u64));
 }
 
-#[test]
-fn a_bad_tail_that_a_snapshot_proves_to_have_been_safe_is_damage() {
+/// Numbers 0 to 9, a snapshot, 10 to 19, and another: the directory, the one segment, and where its records begin.
+fn two_snapshots() -> (TempDir, PathBuf, Vec<usize>) {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
-    tell(&store, 0..5);
-    store.snapshot().unwrap();
+    for round in 0..2 {
+        tell(&store, round * 10..(round + 1) * 10);
+        store.snapshot().unwrap();
+    }
     drop(store);
     let segment = files(folder.path(), "journal-").pop().unwrap();
     let places = boundaries(&segment);
-    change(&segment, |bytes| bytes.truncate(places[5] - 1));
-    assert_eq!(damage(folder.path()), (name(&segment), places[4] as u64));
-    let repaired = repair(folder.path(), None, places[4] as u64).unwrap();
-    assert_eq!((repaired.kept_up_to, repaired.lost), (4, None), "the snapshot has it");
-    let store = open(folder.path());
-    assert_eq!(store.check(Ledger::numbers), [0, 1, 2, 3, 4]);
-    tell(&store, [5]);
-    drop(store);
-    assert_eq!(numbers(folder.path()), [0, 1, 2, 3, 4, 5]);
-    let survey = survey(folder.path(), &mut ()).unwrap();
-    assert!(survey.faults().is_empty() && survey.missing.is_empty(), "nothing is needed before the oldest snapshot");
+    (folder, segment, places)
+}
+
+#[test]
+fn a_bad_tail_that_only_a_damaged_snapshot_holds_is_damage() {
+    let (folder, segment, places) = two_snapshots();
+    change(&segment, |bytes| bytes.truncate(places[20] - 1));
+    change(&files(folder.path(), "snapshot-")[1], |bytes| bytes[60] ^= 1);
+    assert_eq!(damage(folder.path()), (name(&segment), places[19] as u64));
+    let repaired = repair(folder.path(), None, places[19] as u64).unwrap();
+    assert_eq!((repaired.kept_up_to, repaired.lost), (19, None), "nothing behind the cut could be read");
+}
+
+/// `cp` reads the journal while a record is half written, and a snapshot a little later.
+#[test]
+fn a_bad_tail_that_the_snapshot_holds_is_left_out() {
+    let (folder, segment, places) = two_snapshots();
+    let whole = fs::read(&segment).unwrap();
+    for length in [places[20] - 1, places[19] + 1, places[12] + 5, places[4] + 40] {
+        let copied = tempdir().unwrap();
+        copy(folder.path(), copied.path());
+        fs::write(copied.path().join(name(&segment)), &whole[..length]).unwrap();
+        assert!(survey(copied.path(), &mut ()).unwrap().faults().is_empty(), "cut at {length}");
+        let store = open(copied.path());
+        assert_eq!(store.check(Ledger::numbers), (0..20).collect::<Vec<_>>());
+        tell(&store, [20]);
+        drop(store);
+        assert_eq!(numbers(copied.path()), (0..21).collect::<Vec<_>>(), "it goes on behind the snapshot");
+        assert!(survey(copied.path(), &mut ()).unwrap().faults().is_empty());
+    }
+}
+
+#[test]
+fn a_bad_record_that_the_snapshot_holds_is_damage_if_records_behind_are_not_in_it() {
+    let (folder, segment, places) = two_snapshots();
+    let copied = tempdir().unwrap();
+    copy(folder.path(), copied.path());
+    change(&copied.path().join(name(&segment)), |bytes| bytes[places[15] + 35] ^= 1);
+    assert_eq!(numbers(copied.path()).len(), 20, "the snapshot holds all that is behind as well");
+    tell(&open(folder.path()), [20]);
+    change(&segment, |bytes| bytes[places[15] + 35] ^= 1);
+    assert_eq!(damage(folder.path()), (name(&segment), places[15] as u64));
+    assert_eq!(survey(folder.path(), &mut ()).unwrap().faults().len(), 1);
 }
 
 #[test]
@@ -216,9 +250,7 @@ fn a_survey_tells_what_is_there_and_changes_nothing() {
     fs::write(folder.path().join("notes"), "mine").unwrap();
     let state = || -> Vec<(String, Vec<u8>, SystemTime)> {
         let paths = files(folder.path(), "");
-        let one = |path: &std::path::PathBuf| {
-            (name(path), fs::read(path).unwrap(), path.metadata().unwrap().modified().unwrap())
-        };
+        let one = |path: &PathBuf| (name(path), fs::read(path).unwrap(), path.metadata().unwrap().modified().unwrap());
         paths.iter().map(one).collect()
     };
     let before = (state(), folder.path().metadata().unwrap().modified().unwrap());

@@ -2,22 +2,36 @@
 
 mod common;
 
-use std::io::Read;
-use std::sync::{Arc, Barrier};
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
 
 use bruit_engine::codec::Malformed;
-use bruit_store::{EVENT_BYTES_MAX, Machine, RestoreError, Store};
-use common::{REALM, options};
+use bruit_store::disk::{Disk, DiskFile, SystemDisk};
+use bruit_store::{EVENT_BYTES_MAX, Machine, Options, RestoreError, Store};
+use common::{REALM, name, options, wait_for};
 use tempfile::tempdir;
 
-/// How large the state is: sixteen times what is copied for one event.
+/// How large a state is: sixteen times what is copied for one event.
 const STATE_BYTES: usize = 1 << 20;
 
 /// Counts how many events were applied while a snapshot was under way.
 #[derive(Default)]
 struct Busy {
+    state_bytes: usize,
+    /// How much of the old state it must remember for each of them.
+    logged_bytes_per_event: usize,
     left_bytes: usize,
     meanwhile: usize,
+    /// How many slices were copied.
+    slices: Arc<AtomicUsize>,
+}
+
+impl Busy {
+    fn new(state_bytes: usize, logged_bytes_per_event: usize) -> Self {
+        Self { state_bytes, logged_bytes_per_event, ..Self::default() }
+    }
 }
 
 impl Machine for Busy {
@@ -41,21 +55,26 @@ impl Machine for Busy {
     }
 
     fn begin_snapshot(&mut self, _: &mut Vec<u8>) {
-        self.left_bytes = STATE_BYTES;
+        self.left_bytes = self.state_bytes;
     }
 
     fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
         let taken = bytes.min(self.left_bytes);
         out.resize(out.len() + taken, 0);
         self.left_bytes -= taken;
+        self.slices.fetch_add(1, Ordering::SeqCst);
         self.left_bytes == 0
+    }
+
+    fn logged_bytes(&self) -> usize {
+        if self.left_bytes > 0 { self.meanwhile * self.logged_bytes_per_event } else { 0 }
     }
 
     fn restore(&self, input: &mut dyn Read) -> Result<Self, RestoreError> {
         let mut state = Vec::new();
         input.read_to_end(&mut state)?;
-        assert_eq!(state.len(), STATE_BYTES);
-        Ok(Self::default())
+        assert_eq!(state.len(), self.state_bytes);
+        Ok(Self::new(self.state_bytes, self.logged_bytes_per_event))
     }
 
     fn realm(&self) -> [u8; 16] {
@@ -63,11 +82,15 @@ impl Machine for Busy {
     }
 }
 
-#[test]
-fn events_applied_during_a_snapshot_are_bounded_by_the_size_of_the_state() {
+/// How many of 192 events, three records, are applied while a snapshot is under way that began before.
+fn applied_meanwhile(state_bytes: usize, logged_bytes_per_event: usize) -> usize {
     let folder = tempdir().unwrap();
-    let store = Store::open(folder.path(), &options(), || Ok(Busy::default()), &mut |_| {}).unwrap();
-    // The writer is held up in an answer until the queue is full: three records of 64 events, and a snapshot wanted.
+    let make = || Ok(Busy::new(state_bytes, logged_bytes_per_event));
+    // Due with event 253, and not again.
+    let options = Options { snapshot_after_bytes: 253 * EVENT_BYTES_MAX as u64, ..options() };
+    let store = Store::open(folder.path(), &options, make, &mut |_| {}).unwrap();
+    (0..4).for_each(|_| drop(store.submit(vec![(); 63]).unwrap()));
+    // The writer is held up in the answer until the queue is full.
     let (held, hold) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
     let (writer_held, writer_hold) = (Arc::clone(&held), Arc::clone(&hold));
     store.submit_with(vec![()], move |_| {
@@ -75,17 +98,76 @@ fn events_applied_during_a_snapshot_are_bounded_by_the_size_of_the_state() {
         writer_hold.wait();
     });
     held.wait();
-    std::thread::scope(|scope| {
-        let snapshot = scope.spawn(|| store.snapshot().unwrap());
-        (0..192).for_each(|_| store.submit_with(vec![()], |_| {}));
-        hold.wait();
-        snapshot.join().unwrap();
-    });
-    store.submit(vec![()]).unwrap();
-    // The round that finds the request applies before it begins; the next one copies everything.
+    (0..191).for_each(|_| store.submit_with(vec![()], |_| {}));
+    let (sender, done) = mpsc::channel();
+    store.submit_with(vec![()], move |result| drop(sender.send(result)));
+    hold.wait();
+    done.recv().unwrap().unwrap();
     let meanwhile = store.check(|busy| busy.meanwhile);
-    assert!(meanwhile <= 64, "{meanwhile} events of 192");
     drop(store);
-    let store = Store::open(folder.path(), &options(), || Ok(Busy::default()), &mut |_| {}).unwrap();
-    assert!(store.recovery().snapshot.is_some());
+    let store = Store::open(folder.path(), &options, make, &mut |_| {}).unwrap();
+    assert_eq!(store.recovery().snapshot, Some(253));
+    meanwhile
+}
+
+#[test]
+fn events_applied_during_a_snapshot_are_bounded_by_the_size_of_the_state() {
+    assert_eq!(applied_meanwhile(STATE_BYTES, 0), 64, "the first record owes all of it");
+}
+
+#[test]
+fn events_that_overwrite_much_make_the_snapshot_faster() {
+    // Each record owes a quarter of this state.
+    let state_bytes = 16 * STATE_BYTES;
+    assert_eq!(applied_meanwhile(state_bytes, 4 << 10), 192, "less than 1 MiB is remembered in the end");
+    assert_eq!(applied_meanwhile(state_bytes, 64 << 10), 128, "4 MiB after the first record, 8 after the second");
+    assert_eq!(applied_meanwhile(state_bytes, (64 << 10) + 1), 64, "more than 4 MiB after the first");
+}
+
+/// A disk that holds up a snapshot until no more of it is copied, and tells how much was by then.
+#[derive(Debug, Default)]
+struct HeldDisk {
+    slices: Arc<AtomicUsize>,
+    slices_held: Arc<AtomicUsize>,
+}
+
+impl Disk for HeldDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        if name(path).contains("snapshot-") {
+            wait_for(|| self.slices.load(Ordering::SeqCst) >= CHUNKS_WAITING);
+            self.slices_held.store(self.slices.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+        SystemDisk.create(path)
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        SystemDisk.append(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemDisk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.remove(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.sync_directory(path)
+    }
+}
+
+/// How many pieces wait for the disk: the first bytes and three slices; a fourth slice waits with the writer.
+const CHUNKS_WAITING: usize = 4;
+
+#[test]
+fn a_slow_disk_holds_up_copying_and_not_memory() {
+    let folder = tempdir().unwrap();
+    let disk = HeldDisk::default();
+    let (slices, slices_held) = (Arc::clone(&disk.slices), Arc::clone(&disk.slices_held));
+    let make = || Ok(Busy { slices, ..Busy::new(16 * STATE_BYTES, 0) });
+    let store = Store::open(folder.path(), &Options { disk: Arc::new(disk), ..options() }, make, &mut |_| {}).unwrap();
+    store.submit(vec![()]).unwrap();
+    store.snapshot().unwrap();
+    assert_eq!(slices_held.load(Ordering::SeqCst), CHUNKS_WAITING);
 }

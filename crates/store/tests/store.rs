@@ -76,6 +76,21 @@ fn the_two_newest_snapshots_and_the_journal_since_the_older_are_kept() {
 }
 
 #[test]
+fn a_segment_that_somebody_removed_does_not_stop_the_removal_of_others() {
+    let folder = tempdir().unwrap();
+    let store = try_open(folder.path(), &Options { segment_bytes: 150, ..options() }).unwrap();
+    tell(&store, 0..10);
+    std::fs::remove_file(&files(folder.path(), "journal-")[0]).unwrap();
+    for round in 1..4 {
+        tell(&store, round * 10..round * 10 + 10);
+        store.snapshot().unwrap();
+    }
+    let segments = files(folder.path(), "journal-");
+    assert!(segments.len() <= 6, "ten events since the older snapshot: {segments:?}");
+    assert_eq!(store.status().segments, segments.len());
+}
+
+#[test]
 fn snapshots_come_by_themselves_under_load_and_hold_the_state_of_their_sequence() {
     let folder = tempdir().unwrap();
     let store =
@@ -169,6 +184,33 @@ fn a_full_queue_refuses_at_once_and_forgets_nothing_it_took() {
     }
 }
 
+/// One is applied, one waits for that, and one is in the writer's hands; a fourth is not written before.
+#[test]
+fn the_writer_is_at_most_three_records_ahead_of_what_is_applied() {
+    let folder = tempdir().unwrap();
+    let (disk, options) = faulty();
+    let store = try_open(folder.path(), &options).unwrap();
+    let (held, hold) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (writer_held, writer_hold) = (Arc::clone(&held), Arc::clone(&hold));
+    store.submit_with(vec![told(0)], move |_| {
+        writer_held.wait();
+        writer_hold.wait();
+    });
+    held.wait();
+    let before = disk.syncs.load(Ordering::SeqCst);
+    let (sender, ahead) = mpsc::channel();
+    // No two of them fit one record, and four fit the queue.
+    let large = || (0..63).map(|number| Told { number, padding: EVENT_BYTES_MAX - 8 }).collect();
+    store.submit_with(large(), move |_| {
+        wait_for(|| disk.syncs.load(Ordering::SeqCst) >= before + 3);
+        let _ = sender.send(disk.syncs.load(Ordering::SeqCst) - before);
+    });
+    (0..3).for_each(|_| store.submit_with(large(), |result| drop(result.unwrap())));
+    hold.wait();
+    assert_eq!(ahead.recv().unwrap(), 3);
+    assert_eq!(store.close().sequence, 1 + 4 * 63);
+}
+
 #[test]
 fn everything_submitted_before_closing_is_kept() {
     let folder = tempdir().unwrap();
@@ -227,6 +269,16 @@ fn relaxed_syncs_when_its_window_is_over() {
     // The second of two rounds comes after the sync of the first.
     tell(&store, [10]);
     assert!(store.status().durable >= 10);
+}
+
+#[test]
+fn relaxed_for_ever_waits_for_closing() {
+    let folder = tempdir().unwrap();
+    let durability = Durability::Relaxed { window: Duration::MAX };
+    let store = try_open(folder.path(), &Options { durability, ..options() }).unwrap();
+    tell(&store, 0..3);
+    assert_eq!(store.close().durable, 3);
+    assert_eq!(numbers(folder.path()), [0, 1, 2]);
 }
 
 #[test]

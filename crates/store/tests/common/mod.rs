@@ -178,6 +178,14 @@ pub(crate) fn boundaries(segment: &Path) -> Vec<usize> {
     places
 }
 
+/// Waits until something is so, and then long enough that one step more would be seen.
+pub(crate) fn wait_for(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        std::thread::yield_now();
+    }
+    (0..10_000).for_each(|_| std::thread::yield_now());
+}
+
 /// The disk of the system, until told to fail.
 #[derive(Debug, Default)]
 pub(crate) struct FaultyDisk {
