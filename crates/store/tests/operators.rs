@@ -178,3 +178,19 @@ fn what_is_no_store_is_not_repaired() {
     assert!(matches!(repair(folder.path(), None, 0, false), Err(RepairError::NoStore { .. })));
     assert!(files(folder.path(), "").is_empty());
 }
+
+#[test]
+fn the_realm_is_that_of_the_founding_and_not_of_the_first_file() {
+    let (other, folder) = (with_snapshots(), tempdir().unwrap());
+    let store = clearinghouse::open(folder.path(), &options());
+    store.submit(clearinghouse::events_of_every_kind()).unwrap();
+    store.snapshot().unwrap();
+    drop(store);
+    let oldest = "snapshot-00000000000000000000.bruit";
+    fs::copy(&files(other.path(), "snapshot-")[0], folder.path().join(oldest)).unwrap();
+    let found = survey(folder.path(), &mut ()).unwrap();
+    assert_eq!(found.realm, Some(clearinghouse::founding().realm.id().0));
+    let faults = found.faults();
+    assert_eq!(faults.iter().map(|fault| fault.file.as_deref()).collect::<Vec<_>>(), [Some(oldest)]);
+    assert!(found.opens(), "it is not even looked at");
+}
