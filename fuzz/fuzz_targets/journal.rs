@@ -81,7 +81,7 @@ fuzz_target!(|input: &[u8]| {
     let found = survey(folder.path(), &mut ()).expect("a directory can be surveyed");
     if !found.faults().is_empty() {
         for fault in found.segments.iter().filter_map(|segment| segment.fault.as_ref()) {
-            repair(folder.path(), None, fault.offset).expect("what is damaged can be cut");
+            repair(folder.path(), None, fault.offset, true).expect("what is damaged can be cut");
         }
         return;
     }

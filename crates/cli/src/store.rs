@@ -53,7 +53,15 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
         Verb::Repair(arguments) => repair::run(arguments, output).map(|()| ExitCode::SUCCESS),
     };
     let flushed = output.flush().map_err(Failure::from);
-    outcome.and_then(|code| flushed.map(|()| code))
+    outcome.and_then(|code| flushed.map(|()| code)).map_err(never_one)
+}
+
+/// Code 1 is taken: a full disk under our output must not look like a fault in the store.
+fn never_one(failure: Failure) -> Failure {
+    match failure {
+        Failure::Other(error) => Failure::BadInput(format!("{error:#}")),
+        told => told,
+    }
 }
 
 /// One line of an error and its causes; code 1 means "something is wrong with the store", so this is 2.

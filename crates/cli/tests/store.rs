@@ -234,6 +234,69 @@ fn damage_is_told_with_a_way_on_and_repaired_as_told() {
 }
 
 #[test]
+fn damage_that_a_snapshot_holds_is_called_harmless_and_no_cut_is_advised() {
+    let (_folder, directory) = stored();
+    let store = open(Path::new(&directory));
+    store.snapshot().unwrap();
+    drop(store.submit(vec![tick(21)]).unwrap());
+    drop(store);
+    let offset = damage(&segments(&directory)[1]).to_string();
+    let found = bruit(&["store", "verify", &directory]);
+    let text = String::from_utf8(found.stdout).unwrap();
+    assert_eq!(found.status.code(), Some(1), "{text}");
+    let advice = "harmless: snapshot-00000000000000000020.bruit holds it; the next snapshot removes it";
+    assert!(text.contains(advice) && !text.contains("repair"), "{text}");
+    let found = bruit(&["store", "verify", "--json", &directory]);
+    let told: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    let fault = &told["faults"][0];
+    assert_eq!((&fault["file"], &fault["offset"]), (&"journal-00000000000000000005.bruit".into(), &105.into()));
+    assert_eq!((&fault["harmless"], &fault["advice"]), (&true.into(), &advice.into()));
+
+    let line = refused(&["store", "repair", &directory, "--cut-after", &offset]);
+    assert!(line.contains("opens with everything as it is, and without events 21 to 21"), "{line}");
+    let told = printed(&["store", "repair", &directory, "--cut-after", &offset, "--force"]);
+    assert!(told.contains("lost: 1 events, 21 to 21\n"), "{told}");
+}
+
+#[test]
+fn a_command_with_a_path_in_it_can_be_pasted_into_a_shell() {
+    let (folder, directory) = stored();
+    let blanks = folder.path("my store");
+    fs::rename(&directory, &blanks).unwrap();
+    damage(&segments(blanks.to_str().unwrap())[2]);
+    let quoted = format!("bruit store repair '{}' --segment", blanks.display());
+    let text = String::from_utf8(bruit(&["store", "verify", blanks.to_str().unwrap()]).stdout).unwrap();
+    assert!(text.contains(&quoted), "{text}");
+    let found = bruit(&["store", "inspect", blanks.to_str().unwrap()]);
+    assert!(String::from_utf8(found.stderr).unwrap().contains(&quoted));
+}
+
+#[test]
+fn inspect_says_when_the_founding_is_missing() {
+    let (_folder, directory) = stored();
+    fs::remove_file(Path::new(&directory).join("realm.bruit")).unwrap();
+    for arguments in [&["store", "inspect", &directory][..], &["store", "inspect", "--json", &directory]] {
+        let found = bruit(arguments);
+        assert_eq!(found.status.code(), Some(2));
+        assert!(String::from_utf8(found.stderr).unwrap().starts_with("bruit: realm.bruit is missing"));
+    }
+    let told: serde_json::Value =
+        serde_json::from_slice(&bruit(&["store", "inspect", "--json", &directory]).stdout).unwrap();
+    assert!(told["unrecovered"].as_str().unwrap().starts_with("realm.bruit is missing"), "{told}");
+}
+
+/// Code 1 means that the store is not sound.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_no_fault_of_the_store() {
+    let (_folder, directory) = stored();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bruit"));
+    let found = command.args(["store", "verify", &directory]).stdout(full).output().unwrap();
+    assert_eq!(found.status.code(), Some(2), "{}", String::from_utf8_lossy(&found.stderr));
+}
+
+#[test]
 fn what_is_lost_is_told_in_words() {
     let (_folder, directory) = stored();
     damage(&segments(&directory)[4]);
@@ -248,7 +311,7 @@ fn what_cannot_be_done_is_refused_in_one_line() {
     assert!(refused(&["store", "verify", &absent]).contains("failed to read"));
     let empty = folder.path("").to_str().unwrap().to_owned();
     assert!(refused(&["store", "inspect", &empty]).contains("is not the directory of a store"));
-    assert!(refused(&["store", "repair", &empty, "--cut-after", "0"]).contains("no segment is damaged"));
+    assert!(refused(&["store", "repair", &empty, "--cut-after", "0"]).contains("is not the directory of a store"));
     assert!(refused(&["store", "repair", &directory, "--cut-after", "0"]).contains("no segment is damaged"));
     let name = "journal-00000000000000000005.bruit";
     let line = refused(&["store", "repair", &directory, "--cut-after", "100", "--segment", name]);

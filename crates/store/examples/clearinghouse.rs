@@ -1,4 +1,5 @@
-//! A clearinghouse without a server: found one in a directory, report a signature, ask about it.
+//! A clearinghouse without a server: found one in a directory, report a signature, ask about it. A check founds nothing
+//! and changes nothing.
 //!
 //! ```sh
 //! cargo run --release -p bruit-store --example clearinghouse -- DIR report "cheap pills"
@@ -7,8 +8,9 @@
 //! ```
 
 use std::error::Error;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bruit_engine::TICK_LINES;
@@ -18,29 +20,53 @@ use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Policy, Reporter, Standing};
 use bruit_store::{Clearinghouse, Founding, Options};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [directory, verb, signature] = arguments.as_slice() else {
-        return Err("usage: clearinghouse DIR report|revoke|check SIGNATURE".into());
+        return fail("usage: clearinghouse DIR report|revoke|check SIGNATURE".into());
     };
+    let directory = Path::new(directory);
+    let done = match verb.as_str() {
+        "report" => claim(directory, Claim::Report, signature),
+        "revoke" => claim(directory, Claim::Revoke, signature),
+        "check" => check(directory, signature),
+        other => Err(format!("{other} is not report, revoke or check").into()),
+    };
+    done.map_or_else(fail, |()| ExitCode::SUCCESS)
+}
+
+/// An error and its causes, in one line.
+fn fail(error: Box<dyn Error>) -> ExitCode {
+    let (mut line, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        line = format!("{line}: {error}");
+        cause = error.source();
+    }
+    let _ = writeln!(io::stderr(), "clearinghouse: {line}");
+    ExitCode::FAILURE
+}
+
+fn check(directory: &Path, signature: &str) -> Result<(), Box<dyn Error>> {
+    let found = Clearinghouse::peek(directory, &mut |_| {})?;
+    let (_, engine, recovery) = found.ok_or("no clearinghouse was founded there: report something first")?;
+    let fingerprint = engine.realm().key().fingerprint(signature.as_bytes());
+    writeln!(io::stdout(), "{recovery}\n{:?}", engine.check(&fingerprint, 0))?;
+    Ok(())
+}
+
+fn claim(directory: &Path, claim: Claim, signature: &str) -> Result<(), Box<dyn Error>> {
     let now = Time(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs());
     let mut key = [0; 16];
     getrandom::fill(&mut key)?;
     let found = || Founding::new(key, BUDGET_DEFAULT, Policy::default(), now).expect("the default");
-    let store = Clearinghouse::open_or_found(Path::new(directory), &Options::default(), found, &mut |_| {})?;
-    let mut out = std::io::stdout();
+    let store = Clearinghouse::open_or_found(directory, &Options::default(), found, &mut |_| {})?;
+    let mut out = io::stdout();
     writeln!(out, "{}", store.recovery())?;
 
     let fingerprint = store.check(|engine| engine.realm().key().fingerprint(signature.as_bytes()));
-    let reporter = Reporter { id: 1, standing: Standing::Own, group: 1 };
-    let claim = |claim| Event::Claim { by: By { now, reporter }, claim, flag: 0, fingerprints: vec![fingerprint] };
-    let events = match verb.as_str() {
-        "report" => vec![Event::Tick { now, lines: TICK_LINES }, claim(Claim::Report)],
-        "revoke" => vec![Event::Tick { now, lines: TICK_LINES }, claim(Claim::Revoke)],
-        "check" => vec![],
-        other => return Err(format!("{other} is not report, revoke or check").into()),
-    };
-    for outcome in store.submit(events)? {
+    let by = By { now, reporter: Reporter { id: 1, standing: Standing::Own, group: 1 } };
+    let claim = Event::Claim { by, claim, flag: 0, fingerprints: vec![fingerprint] };
+    for outcome in store.submit(vec![Event::Tick { now, lines: TICK_LINES }, claim])? {
         writeln!(out, "{outcome:?}")?;
     }
     writeln!(out, "{:?}", store.check(|engine| engine.check(&fingerprint, 0)))?;

@@ -31,6 +31,7 @@ impl Clearinghouse {
         found: impl FnOnce() -> Founding,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Self, OpenError> {
+        refuse_strangers(directory)?;
         let make = || {
             let founding = match Founding::read(directory)? {
                 Some(founding) => founding,
@@ -53,6 +54,19 @@ impl Clearinghouse {
         let Some(founding) = Founding::read(directory)? else { return Ok(None) };
         let (engine, recovery) = peek(directory, || begin(&founding), progress)?;
         Ok(Some((founding, engine, recovery)))
+    }
+}
+
+/// Keeps a mistyped path from becoming a store. Before the lock, which would leave a file there.
+fn refuse_strangers(directory: &Path) -> Result<(), OpenError> {
+    if !directory.is_dir() || directory.join(FOUNDING_FILE).exists() {
+        return Ok(());
+    }
+    let listing = Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))?;
+    // The root of a file system of its own has this one.
+    match listing.others.into_iter().find(|name| name != "lost+found") {
+        Some(file) => Err(OpenError::NotEmpty { directory: directory.to_owned(), file }),
+        None => Ok(()),
     }
 }
 

@@ -59,13 +59,35 @@ impl Listing {
             self.segments.push(first);
         } else if let Some(sequence) = number(&name, "snapshot-") {
             self.snapshots.push(sequence);
-        } else if name.starts_with(TEMPORARY_PREFIX) {
+        } else if is_temporary(&name) {
             self.temporary.push(name);
         } else if name.starts_with(CUT_PREFIX) {
             self.cut.push(name);
         } else if name != LOCK_NAME && name != FOUNDING_FILE {
             self.others.push(name);
         }
+    }
+}
+
+/// Whether this is the name of something that the store itself was writing: what others call so is not ours to remove.
+fn is_temporary(name: &str) -> bool {
+    name.strip_prefix(TEMPORARY_PREFIX).is_some_and(|finished| {
+        number(finished, "journal-").is_some()
+            || number(finished, "snapshot-").is_some()
+            || finished == FOUNDING_FILE
+            || finished.starts_with(CUT_PREFIX)
+    })
+}
+
+/// A path as a shell reads it: in quotes if it has anything but plain characters.
+#[must_use]
+pub fn quoted(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
+    if !path.is_empty() && path.chars().all(is_plain) {
+        path.into()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
     }
 }
 
@@ -97,18 +119,32 @@ pub enum LockError {
 }
 
 /// The right to write to a directory, until dropped. A process that dies gives it back.
+///
+/// Two locks, as the file can be removed by a tidy person while it is held: the directory cannot.
 #[derive(Debug)]
-pub(crate) struct Lock(#[expect(dead_code, reason = "the lock is held as long as the file is open")] File);
+#[expect(dead_code, reason = "the locks are held as long as the files are open")]
+pub(crate) struct Lock {
+    file: File,
+    /// None where directories cannot be locked: on some systems, and on some network file systems.
+    directory: Option<File>,
+}
 
 impl Lock {
     pub(crate) fn take(directory: &Path) -> Result<Self, LockError> {
         let io = |source| LockError::Io { directory: directory.to_owned(), source };
+        let held = || LockError::Held { directory: directory.to_owned() };
         let path = directory.join(LOCK_NAME);
         let file = private().create(true).truncate(false).write(true).open(path).map_err(io)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(LockError::Held { directory: directory.to_owned() }),
-            Err(TryLockError::Error(source)) => Err(io(source)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(held()),
+            Err(TryLockError::Error(source)) => return Err(io(source)),
+        }
+        let directory = File::open(directory).map_err(TryLockError::Error);
+        match directory.and_then(|directory| directory.try_lock().map(|()| directory)) {
+            Ok(directory) => Ok(Self { file, directory: Some(directory) }),
+            Err(TryLockError::WouldBlock) => Err(held()),
+            Err(TryLockError::Error(_)) => Ok(Self { file, directory: None }),
         }
     }
 }
@@ -125,7 +161,10 @@ mod tests {
             snapshot_name(0),
             "lock".into(),
             "realm.bruit".into(),
-            ".tmp-x".into(),
+            format!(".tmp-{}", segment_name(1)),
+            format!(".tmp-{}", snapshot_name(1)),
+            ".tmp-realm.bruit".into(),
+            ".tmp-cut-48-y".into(),
             "cut-y".into(),
         ] {
             listing.add(name);
@@ -136,11 +175,33 @@ mod tests {
             "journal-+0000000000000000001.bruit",
             "snapshot-99999999999999999999.bruit",
             "journal-00000000000000000000.bruit",
+            ".tmp-x",
+            ".tmp-journal-1.bruit",
             &beyond,
         ];
         strange.iter().for_each(|&name| listing.add(name.into()));
         assert_eq!((listing.segments, listing.snapshots), (vec![SEQUENCE_MAX], vec![0]));
-        assert_eq!((listing.temporary.len(), listing.cut.len()), (1, 1));
+        assert_eq!((listing.temporary.len(), listing.cut.len()), (4, 1));
         assert_eq!(listing.others, strange);
+    }
+
+    #[test]
+    fn a_directory_is_held_even_if_the_file_of_its_lock_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = Lock::take(folder.path()).unwrap();
+        assert!(matches!(Lock::take(folder.path()), Err(LockError::Held { .. })));
+        fs::remove_file(folder.path().join(LOCK_NAME)).unwrap();
+        assert!(matches!(Lock::take(folder.path()), Err(LockError::Held { .. })));
+        drop(lock);
+        Lock::take(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_path_is_quoted_if_a_shell_would_cut_it() {
+        for (path, expected) in
+            [("/var/lib/bruit", "/var/lib/bruit"), ("my store", "'my store'"), ("it's", r"'it'\''s'"), ("", "''")]
+        {
+            assert_eq!(quoted(Path::new(path)), expected);
+        }
     }
 }

@@ -73,7 +73,8 @@ impl Header {
         out
     }
 
-    /// Version before checksum, so that a file of a later version is called that, and not damaged.
+    /// Checksum before version: a later version is believed only of a header that is whole, so that a changed bit is damage.
+    /// Later versions therefore keep the length of the header and the place of its checksum.
     pub(crate) fn decode(kind: Kind, bytes: &[u8]) -> Result<Self, HeaderFault> {
         let truncated = |_| HeaderFault::Truncated;
         let mut reader = Reader::new(bytes);
@@ -81,15 +82,15 @@ impl Header {
             return Err(HeaderFault::Magic);
         }
         let version = reader.u32("version").map_err(truncated)?;
-        if version != VERSION {
-            return Err(HeaderFault::Version(version));
-        }
         let reserved = reader.u32("reserved").map_err(truncated)?;
         let realm = reader.array("realm").map_err(truncated)?;
         let sequence = reader.u64("sequence").map_err(truncated)?;
         let covered = bytes.get(..HEADER_BYTES - CHECKSUM_BYTES).unwrap_or_default();
         if reader.u64("checksum").map_err(truncated)? != xxh3_64(covered) {
             return Err(HeaderFault::Checksum);
+        }
+        if version != VERSION {
+            return Err(HeaderFault::Version(version));
         }
         if reserved != 0 {
             return Err(HeaderFault::Reserved);
@@ -130,7 +131,8 @@ mod tests {
         for bit in 0..HEADER_BYTES * 8 {
             let mut bytes = HEADER.encode();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(Header::decode(Kind::Segment, &bytes).is_err(), "bit {bit}");
+            let expected = if bit < 64 { HeaderFault::Magic } else { HeaderFault::Checksum };
+            assert_eq!(Header::decode(Kind::Segment, &bytes), Err(expected), "bit {bit}");
         }
     }
 
@@ -138,6 +140,8 @@ mod tests {
     fn a_later_version_is_called_that() {
         let mut bytes = HEADER.encode();
         bytes[8] = 2;
+        let sum = xxh3_64(&bytes[..40]);
+        bytes[40..].copy_from_slice(&sum.to_le_bytes());
         assert_eq!(Header::decode(Kind::Segment, &bytes), Err(HeaderFault::Version(2)));
     }
 

@@ -108,11 +108,14 @@ impl Founding {
     /// The founding of a directory; none if it has none.
     ///
     /// # Errors
-    /// [`OpenError::Founding`] if the file is damaged.
+    /// [`OpenError::Founding`] if the file is damaged, [`OpenError::Io`] if it cannot be read.
     pub fn read(directory: &Path) -> Result<Option<Self>, OpenError> {
-        match Self::read_file(&directory.join(FOUNDING_FILE)) {
+        let path = directory.join(FOUNDING_FILE);
+        match Self::read_file(&path) {
             Ok(founding) => Ok(Some(founding)),
             Err(Fault::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            // A file that may not be read is none to restore from a backup.
+            Err(Fault::Io(source)) => Err(OpenError::io("read", &path, source)),
             Err(fault) => Err(OpenError::Founding { file: FOUNDING_FILE, reason: fault.to_string() }),
         }
     }

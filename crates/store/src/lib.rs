@@ -18,7 +18,8 @@
 //! | `gate` | the lock on the machine, whose writer lets readers in between slices |
 //! | `format`, `record`, `segment`, `snapshot` | bytes: headers, records of a journal segment, blocks of a snapshot |
 //! | `journal`, `recover` | writing segments; from a directory to a machine |
-//! | [`mod@survey`], [`mod@repair`] | a directory looked at without touching it; cut behind a damaged place |
+//! | [`mod@survey`], [`findings`] | a directory looked at without touching it; what is wrong with it, and what to do |
+//! | [`mod@repair`] | the journal cut behind a damaged place |
 //! | [`disk`], `directory` | the operations on files that can fail; names and the lock |
 //!
 //! `docs/design/store.md` has the bytes and the order of every `fsync`.
@@ -30,6 +31,7 @@ mod background;
 pub mod clearinghouse;
 mod directory;
 pub mod disk;
+pub mod findings;
 mod format;
 pub mod founding;
 mod gate;
@@ -46,7 +48,8 @@ pub mod survey;
 mod writer;
 
 pub use clearinghouse::Clearinghouse;
-pub use directory::LockError;
+pub use directory::{LockError, quoted};
+pub use findings::{Advice, Finding};
 pub use format::HEADER_BYTES;
 pub use founding::{Founding, UnfitFounding};
 pub use journal::SEGMENT_BYTES;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bruit_engine::codec::Malformed;
 
-use crate::directory::{Listing, Lock, LockError, segment_name, snapshot_name};
+use crate::directory::{Listing, Lock, LockError, quoted, segment_name, snapshot_name};
 use crate::disk::{Disk, create_private_directory};
 use crate::format::{Header, HeaderFault};
 use crate::journal::{Journal, Resume};
@@ -48,7 +48,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// A file belongs to another realm.
-    #[error("{file} belongs to another realm")]
+    #[error("{file} belongs to another realm: move it out of the directory")]
     OtherRealm {
         /// The file.
         file: String,
@@ -61,6 +61,20 @@ pub enum OpenError {
         /// Its version.
         version: u32,
     },
+    /// There is no clearinghouse, and something else is where one was to be founded.
+    #[error("{} has files that are not a store's, such as {file}: nothing is founded there", directory.display())]
+    NotEmpty {
+        /// The directory.
+        directory: PathBuf,
+        /// One of the files.
+        file: String,
+    },
+    /// The owner of the store removed files while they were being read, again and again.
+    #[error("files went while reading {}: try again", directory.display())]
+    FilesWent {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// What the clearinghouse was founded as cannot be read.
     #[error("{file} {reason}; without it nothing in the directory means anything: restore it from a backup")]
     Founding {
@@ -72,9 +86,12 @@ pub enum OpenError {
     /// The journal is damaged where it was safe on disk.
     #[error(
         "{file} is damaged at byte {offset}: {reason}; a backup has it whole, or \
-         `bruit store repair DIR --segment {file} --cut-after {offset}` goes on without what is behind"
+         `bruit store repair {} --segment {file} --cut-after {offset}` goes on without what is behind",
+        quoted(directory)
     )]
     Damaged {
+        /// The directory.
+        directory: PathBuf,
         /// The segment.
         file: String,
         /// Where the bad record begins.
@@ -84,8 +101,10 @@ pub enum OpenError {
     },
     /// Events are missing, between two files or at the end.
     #[error(
-        "events {first} to {last} are missing before {file}; a backup has them, or move {file} out of the directory \
-         to go on without it"
+        "events {first} to {last} are missing before {file}{}; a backup has them, or move {file} and the segments behind \
+         it out of the directory, and lose everything after event {}",
+        because(damaged),
+        first - 1
     )]
     Missing {
         /// The first missing sequence.
@@ -94,6 +113,8 @@ pub enum OpenError {
         last: u64,
         /// The file that needs them: the segment behind the gap, or a damaged snapshot that held them.
         file: String,
+        /// Snapshots that are damaged; one of them may have held the events.
+        damaged: Vec<String>,
     },
     /// A snapshot is sound, but not of this clearinghouse or not for this program.
     #[error(
@@ -123,6 +144,11 @@ pub enum OpenError {
     },
 }
 
+/// Why events are missing, as far as damaged snapshots are the cause.
+fn because(damaged: &[String]) -> String {
+    if damaged.is_empty() { String::new() } else { format!(" ({} cannot be used, being damaged)", damaged.join(", ")) }
+}
+
 impl OpenError {
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), source }
@@ -145,6 +171,9 @@ pub struct Recovery {
     pub torn_bytes: u64,
     /// The sequence of the last event.
     pub sequence: u64,
+    /// The last event of the journal, if the snapshot holds later ones. A copy made while the server ran may be so;
+    /// otherwise the last segment is gone, and with it whatever came after the snapshot.
+    pub journal_ends: Option<u64>,
 }
 
 /// A snapshot that was not used.
@@ -173,7 +202,13 @@ impl fmt::Display for Recovery {
                 self.torn_bytes
             )?;
         }
-        write!(formatter, ", at event {}", self.sequence)
+        write!(formatter, ", at event {}", self.sequence)?;
+        self.journal_ends.map_or(Ok(()), |last| {
+            write!(
+                formatter,
+                "\nthe journal ends with event {last}, before the snapshot: unless this is a copy, a file is gone"
+            )
+        })
     }
 }
 
@@ -195,6 +230,9 @@ pub(crate) fn prepare(directory: &Path, disk: &dyn Disk) -> Result<Lock, OpenErr
     let lock = Lock::take(directory)?;
     for name in list(directory)?.temporary {
         let path = directory.join(name);
+        if path.is_dir() {
+            continue;
+        }
         disk.remove(&path).map_err(|source| OpenError::io("remove", &path, source))?;
     }
     Ok(lock)
@@ -236,8 +274,11 @@ pub fn peek<M: Machine>(
         let replayed = Replay::of(directory, &listing, make()?, progress);
         let is_whole = replayed.as_ref().is_ok_and(|(replay, _)| replay.report.damaged.is_empty());
         // A store in use removes what it needs no longer, which looks like damage to whoever was about to read it.
-        if is_whole || tries == PEEKS_MAX || list(directory)? == listing {
+        if is_whole || list(directory)? == listing {
             return replayed.map(|(replay, _)| (replay.machine, replay.report));
+        }
+        if tries == PEEKS_MAX {
+            return Err(OpenError::FilesWent { directory: directory.to_owned() });
         }
         tries += 1;
     }
@@ -278,13 +319,13 @@ fn newest_sound<M: Machine>(
     Ok(None)
 }
 
-/// Restores one snapshot. The inner error is the reason why it is damaged.
+/// Restores one snapshot. The inner error is the reason why it is damaged; one that the system does not let us read is not.
 fn restore<M: Machine>(path: &Path, sequence: u64, empty: &M) -> Result<Result<M, String>, OpenError> {
+    let io = |source| OpenError::io("read", path, source);
     let opened = open_as_it_is(path).and_then(|(input, _)| SnapshotReader::open(input));
-    let mut reader = match opened {
-        Ok(Ok(reader)) => reader,
-        Ok(Err(fault)) => return header_fault(path, fault).map(Err),
-        Err(error) => return Ok(Err(error.to_string())),
+    let mut reader = match opened.map_err(io)? {
+        Ok(reader) => reader,
+        Err(fault) => return header_fault(path, fault).map(Err),
     };
     let header = *reader.header();
     check_realm(path, &header, empty.realm())?;
@@ -294,10 +335,16 @@ fn restore<M: Machine>(path: &Path, sequence: u64, empty: &M) -> Result<Result<M
     let restored = empty.restore(&mut reader).and_then(|machine| Ok(reader.finish().map(|()| machine)?));
     match restored {
         Ok(machine) => Ok(Ok(machine)),
+        Err(RestoreError::Read(error)) if is_of_the_system(&error) => Err(io(error)),
         Err(RestoreError::Read(error)) => Ok(Err(error.to_string())),
         Err(RestoreError::Unlike(source)) => Err(OpenError::Unlike { file: name_of(path), source }),
         Err(RestoreError::State(error)) => Ok(Err(format!("sound, but not a state: {error}"))),
     }
+}
+
+/// Whether the system refused, rather than that we do not like what it gave us: our own errors have no number.
+pub(crate) fn is_of_the_system(error: &io::Error) -> bool {
+    error.raw_os_error().is_some()
 }
 
 /// A later version is an error of its own: falling back would throw away what a newer program kept.
@@ -365,35 +412,54 @@ impl<'a, M: Machine> Replay<'a, M> {
         for (place, &first) in needed.iter().enumerate() {
             let due = end.map_or(self.next, |end| end.next.max(self.next));
             if first > due {
-                return Err(OpenError::Missing { first: due, last: first - 1, file: segment_name(first) });
+                return Err(self.missing(due, first - 1, segment_name(first)));
             }
             if let Some(end) = end.filter(|end| first < end.next) {
                 let reason = format!("the segment begins with event {first} where {} is due", end.next);
-                return Err(OpenError::Damaged { file: segment_name(first), offset: 0, reason });
+                return Err(self.damaged(first, 0, reason));
             }
             end = Some(self.segment(first, place + 1 == needed.len())?);
         }
         let newest = self.snapshots.newest;
         if self.next <= newest {
-            return Err(OpenError::Missing { first: self.next, last: newest, file: snapshot_name(newest) });
+            return Err(self.missing(self.next, newest, snapshot_name(newest)));
         }
+        self.note_early_end(end);
         self.report.sequence = self.next - 1;
         Ok(end)
+    }
+
+    /// When a snapshot is written, the journal is on disk up to it and beyond.
+    fn note_early_end(&mut self, end: Option<End>) {
+        let last = end.map_or(0, |end| end.next - 1);
+        if self.report.snapshot.is_some_and(|sequence| last < sequence) {
+            tracing::warn!(last, "the journal ends before the snapshot: unless this is a copy, a file is gone");
+            self.report.journal_ends = Some(last);
+        }
+    }
+
+    fn missing(&self, first: u64, last: u64, file: String) -> OpenError {
+        let damaged = self.report.damaged.iter().map(|snapshot| snapshot.file.clone()).collect();
+        OpenError::Missing { first, last, file, damaged }
+    }
+
+    fn damaged(&self, first: u64, offset: u64, reason: String) -> OpenError {
+        OpenError::Damaged { directory: self.directory.to_owned(), file: segment_name(first), offset, reason }
     }
 
     fn segment(&mut self, first: u64, is_last: bool) -> Result<End, OpenError> {
         let path = self.directory.join(segment_name(first));
         let io = |source| OpenError::io("read", &path, source);
-        let damaged = |offset, reason| OpenError::Damaged { file: segment_name(first), offset, reason };
         let (input, length) = open_as_it_is(&path).map_err(io)?;
         let opened = SegmentReader::open(input).map_err(io)?;
         let mut reader = match opened {
             Ok(reader) => reader,
-            Err(fault) => return Err(damaged(0, header_fault(&path, fault)?)),
+            Err(fault) => return Err(self.damaged(first, 0, header_fault(&path, fault)?)),
         };
         check_realm(&path, reader.header(), self.realm)?;
         if reader.header().sequence != first {
-            return Err(damaged(0, format!("the header says that event {} is its first", reader.header().sequence)));
+            let reason = format!("the header says that event {} is its first", reader.header().sequence);
+            return Err(self.damaged(first, 0, reason));
         }
         let fault = loop {
             let offset = reader.offset();
@@ -406,7 +472,7 @@ impl<'a, M: Machine> Replay<'a, M> {
         let (next, offset) = (reader.next(), reader.offset());
         let Some(fault) = fault else { return Ok(End { next, offset, torn_bytes: 0 }) };
         if !is_last || is_damage(&mut reader, fault, self.snapshots).map_err(io)? {
-            return Err(damaged(offset, fault.to_string()));
+            return Err(self.damaged(first, offset, fault.to_string()));
         }
         let torn_bytes = length.saturating_sub(offset);
         tracing::info!(file = name_of(&path), offset, torn_bytes, %fault, "the journal ends with an unfinished write");

@@ -77,13 +77,12 @@ impl<R: Read> SegmentReader<R> {
     pub(crate) fn open(mut input: R) -> io::Result<Result<Self, HeaderFault>> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
         input.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;
-        Ok(Header::decode(Kind::Segment, &bytes).map(|header| Self {
-            input,
-            header,
-            offset: HEADER_BYTES as u64,
-            next: header.sequence,
-            buffer: Vec::new(),
-        }))
+        Ok(Header::decode(Kind::Segment, &bytes).map(|header| Self::assume(input, header)))
+    }
+
+    /// Reads behind a header that is not sound, as if it were `header`.
+    pub(crate) const fn assume(input: R, header: Header) -> Self {
+        Self { input, header, offset: HEADER_BYTES as u64, next: header.sequence, buffer: Vec::new() }
     }
 
     pub(crate) const fn header(&self) -> &Header {
@@ -173,20 +172,20 @@ pub(crate) fn is_damage<R: Read + Seek>(
         return Ok(true);
     }
     if missing <= snapshots.sound {
-        return Ok(search(reader, |header| header.last() > snapshots.sound, |_| false)? != Search::End);
+        return Ok(search(reader, |header| header.last() > snapshots.sound, |_, _| false)? != Search::End);
     }
-    let proof = search(reader, |header| header.durable >= missing, |_| false)?;
+    let proof = search(reader, |header| header.durable >= missing, |_, _| false)?;
     Ok(proof != Search::End)
 }
 
-/// The highest sequence in sound records from the fault at `reader`'s place on.
-pub(crate) fn last_behind<R: Read + Seek>(reader: &mut SegmentReader<R>) -> io::Result<Option<u64>> {
+/// The highest sequence in sound records from `reader`'s place on, and where the last of them ends.
+pub(crate) fn last_behind<R: Read + Seek>(reader: &mut SegmentReader<R>) -> io::Result<Option<(u64, u64)>> {
     let mut last = None;
     search(
         reader,
         |_| true,
-        |header| {
-            last = last.max(Some(header.last()));
+        |place, header| {
+            last = last.max(Some((header.last(), place + header.record_bytes())));
             true
         },
     )?;
@@ -208,7 +207,7 @@ enum Search {
 fn search<R: Read + Seek>(
     reader: &mut SegmentReader<R>,
     wanted: impl Fn(&RecordHeader) -> bool,
-    mut visit: impl FnMut(&RecordHeader) -> bool,
+    mut visit: impl FnMut(u64, &RecordHeader) -> bool,
 ) -> io::Result<Search> {
     let (input, seed, mut from, mut candidates) = (&mut reader.input, reader.header.seed(), reader.offset, 0);
     loop {
@@ -217,9 +216,10 @@ fn search<R: Read + Seek>(
             return Ok(Search::End);
         }
         for (place, header) in headers(&window, seed).filter(|(_, header)| wanted(header)) {
-            let record = read_at(input, from + place as u64, header.record_bytes())?;
+            let place = from + place as u64;
+            let record = read_at(input, place, header.record_bytes())?;
             if whole(&record, &header, seed).is_ok() {
-                if !visit(&header) {
+                if !visit(place, &header) {
                     return Ok(Search::Found);
                 }
                 continue;

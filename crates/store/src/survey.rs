@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use bruit_engine::codec::Malformed;
 
 use crate::directory::{Listing, segment_name, snapshot_name};
-use crate::recover::{Input, open_as_it_is};
+use crate::format::HeaderFault;
+use crate::founding::Founding;
+use crate::recover::{Input, is_of_the_system, open_as_it_is};
 use crate::segment::{Record, SegmentReader, Snapshots, Step, is_damage};
 use crate::snapshot::SnapshotReader;
 
@@ -48,7 +50,7 @@ impl Observer for () {}
 /// What is in a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// The realm of the first file that tells one.
+    /// The realm of the founding, or else of the first file that tells one.
     pub realm: Option<[u8; 16]>,
     /// The snapshots, oldest first.
     pub snapshots: Vec<SnapshotSurvey>,
@@ -64,6 +66,37 @@ pub struct Survey {
     pub cut: Vec<String>,
     /// Files that are not the store's.
     pub others: Vec<String>,
+    /// Files that were removed before they could be read, as a store in use does: what is missing then may not be.
+    pub went: Vec<String>,
+}
+
+/// What is wrong with a file; reads well behind its name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileFault {
+    /// Its bytes have changed.
+    #[error("is damaged: {0}")]
+    Damaged(String),
+    /// It is of another store.
+    #[error("belongs to another realm")]
+    OtherRealm,
+    /// The system refuses, or the file is of a later version; nothing is known to be wrong with it.
+    #[error("cannot be read: {0}")]
+    Unreadable(String),
+}
+
+impl From<io::Error> for FileFault {
+    fn from(error: io::Error) -> Self {
+        if is_of_the_system(&error) { Self::Unreadable(error.to_string()) } else { Self::Damaged(error.to_string()) }
+    }
+}
+
+impl From<HeaderFault> for FileFault {
+    fn from(fault: HeaderFault) -> Self {
+        match fault {
+            HeaderFault::Version(_) => Self::Unreadable(fault.to_string()),
+            other => Self::Damaged(other.to_string()),
+        }
+    }
 }
 
 /// One snapshot.
@@ -80,7 +113,7 @@ pub struct SnapshotSurvey {
     /// In how many blocks.
     pub blocks: u32,
     /// What is wrong with it.
-    pub fault: Option<String>,
+    pub fault: Option<FileFault>,
 }
 
 /// One segment.
@@ -118,7 +151,7 @@ pub struct SegmentFault {
     /// Where the bad record begins.
     pub offset: u64,
     /// What is wrong.
-    pub reason: String,
+    pub fault: FileFault,
 }
 
 /// A gap in the journal.
@@ -133,21 +166,6 @@ pub struct Missing {
 }
 
 impl Survey {
-    /// What keeps the store from being opened with everything in it, a line each. A torn tail is no fault.
-    #[must_use]
-    pub fn faults(&self) -> Vec<String> {
-        let snapshots = self.snapshots.iter().filter_map(|snapshot| {
-            snapshot.fault.as_ref().map(|fault| format!("{} is damaged: {fault}", snapshot.file))
-        });
-        let segments = self.segments.iter().filter_map(|segment| {
-            let SegmentFault { offset, reason } = segment.fault.as_ref()?;
-            Some(format!("{} is damaged at byte {offset}: {reason}", segment.file))
-        });
-        let missing = self.missing.iter().filter(|missing| !missing.in_snapshot);
-        let missing = missing.map(|Missing { first, last, .. }| format!("events {first} to {last} are missing"));
-        snapshots.chain(segments).chain(missing).collect()
-    }
-
     /// The newest snapshot without a fault, by its sequence.
     #[must_use]
     pub fn newest_sound_snapshot(&self) -> Option<u64> {
@@ -179,11 +197,14 @@ pub fn total_bytes(directory: &Path) -> Result<u64, SurveyError> {
 /// [`SurveyError`] if the system refuses. Whatever is wrong with what was read is in the [`Survey`].
 pub fn survey(directory: &Path, observer: &mut dyn Observer) -> Result<Survey, SurveyError> {
     let listing = list(directory)?;
-    let newest = listing.snapshots.last().copied().unwrap_or(0);
-    let mut surveyor = Surveyor { directory, observer, newest, survey: Survey::default() };
+    // What is wrong with the founding is for whoever reads it to tell.
+    let realm = Founding::read(directory).ok().flatten().map(|founding| founding.realm.id().0);
+    let mut surveyor = Surveyor { directory, observer, newest: 0, survey: Survey { realm, ..Survey::default() } };
     for &sequence in &listing.snapshots {
         surveyor.snapshot(sequence)?;
     }
+    let newest = ours(&surveyor.survey.snapshots).map(|snapshot| snapshot.sequence).max().unwrap_or(0);
+    surveyor.newest = newest;
     let last = listing.segments.last().copied();
     for &first in &listing.segments {
         surveyor.segment(first, Some(first) == last)?;
@@ -201,8 +222,8 @@ fn list(directory: &Path) -> Result<Listing, SurveyError> {
 /// The sequences that are in no segment: between two, before the first, and those that only a snapshot proves.
 fn gaps(segments: &[SegmentSurvey], snapshots: &[SnapshotSurvey], newest: u64, sound: Option<u64>) -> Vec<Missing> {
     // Before the oldest snapshot nothing is needed.
-    let mut due = snapshots.first().map_or(1, |snapshot| snapshot.sequence.saturating_add(1));
-    if snapshots.iter().all(|snapshot| snapshot.fault.is_some()) {
+    let mut due = ours(snapshots).next().map_or(1, |snapshot| snapshot.sequence.saturating_add(1));
+    if ours(snapshots).all(|snapshot| snapshot.fault.is_some()) {
         due = 1;
     }
     let mut missing = Vec::new();
@@ -225,9 +246,15 @@ fn gaps(segments: &[SegmentSurvey], snapshots: &[SnapshotSurvey], newest: u64, s
     missing
 }
 
+/// The snapshots that are not of another realm.
+fn ours(snapshots: &[SnapshotSurvey]) -> impl Iterator<Item = &SnapshotSurvey> {
+    snapshots.iter().filter(|snapshot| snapshot.fault != Some(FileFault::OtherRealm))
+}
+
 struct Surveyor<'a> {
     directory: &'a Path,
     observer: &'a mut dyn Observer,
+    /// The sequence of the newest snapshot, sound or not.
     newest: u64,
     survey: Survey,
 }
@@ -238,12 +265,15 @@ impl Surveyor<'_> {
         Snapshots { newest: self.newest, sound: self.survey.newest_sound_snapshot().unwrap_or(0) }
     }
 
-    fn open(&self, file: &str) -> Result<Option<(Input, u64)>, SurveyError> {
+    fn open(&mut self, file: &str) -> Result<Option<(Input, u64)>, SurveyError> {
         let path = self.directory.join(file);
         match open_as_it_is(&path) {
             Ok(opened) => Ok(Some(opened)),
             // A store in use removes what it needs no longer.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.survey.went.push(file.to_owned());
+                Ok(None)
+            }
             Err(source) => Err(SurveyError { path, source }),
         }
     }
@@ -262,18 +292,18 @@ impl Surveyor<'_> {
         Ok(())
     }
 
-    fn snapshot_fault(&mut self, input: Input, found: &mut SnapshotSurvey) -> Result<(), String> {
-        let opened = SnapshotReader::open(input).map_err(|error| error.to_string())?;
-        let mut reader = opened.map_err(|fault| fault.to_string())?;
-        if reader.header().sequence != found.sequence {
-            return Err(format!("the header says that it holds event {}", reader.header().sequence));
-        }
+    fn snapshot_fault(&mut self, input: Input, found: &mut SnapshotSurvey) -> Result<(), FileFault> {
+        let mut reader = SnapshotReader::open(input)??;
         if self.is_other_realm(reader.header().realm) {
-            return Err("it belongs to another realm".into());
+            return Err(FileFault::OtherRealm);
+        }
+        let sequence = reader.header().sequence;
+        if sequence != found.sequence {
+            return Err(FileFault::Damaged(format!("the header says that it holds event {sequence}")));
         }
         let checked = reader.check(|bytes| self.observer.progress(bytes));
         (found.blocks, found.state_bytes) = reader.read_so_far();
-        checked.map_err(|error| error.to_string())
+        Ok(checked?)
     }
 
     fn segment(&mut self, first: u64, is_last: bool) -> Result<(), SurveyError> {
@@ -282,7 +312,7 @@ impl Surveyor<'_> {
         let mut found = SegmentSurvey { file, first, next: first, bytes, ..SegmentSurvey::default() };
         found.fault = self
             .segment_fault(input, &mut found, is_last)
-            .unwrap_or_else(|source| Some(SegmentFault { offset: 0, reason: source.to_string() }));
+            .unwrap_or_else(|source| Some(SegmentFault { offset: 0, fault: source.into() }));
         self.survey.segments.push(found);
         Ok(())
     }
@@ -293,17 +323,19 @@ impl Surveyor<'_> {
         found: &mut SegmentSurvey,
         is_last: bool,
     ) -> io::Result<Option<SegmentFault>> {
-        let whole_file = |reason| Ok(Some(SegmentFault { offset: 0, reason }));
+        let whole_file = |fault| Ok(Some(SegmentFault { offset: 0, fault }));
         let mut reader = match SegmentReader::open(input)? {
             Ok(reader) => reader,
-            Err(fault) => return whole_file(fault.to_string()),
+            Err(fault) => return whole_file(fault.into()),
         };
-        if reader.header().sequence != found.first {
-            return whole_file(format!("the header says that event {} is its first", reader.header().sequence));
-        }
         if self.is_other_realm(reader.header().realm) {
-            return whole_file("it belongs to another realm".into());
+            return whole_file(FileFault::OtherRealm);
         }
+        let sequence = reader.header().sequence;
+        if sequence != found.first {
+            return whole_file(FileFault::Damaged(format!("the header says that event {sequence} is its first")));
+        }
+        let damaged = |offset, reason| Ok(Some(SegmentFault { offset, fault: FileFault::Damaged(reason) }));
         loop {
             let offset = reader.offset();
             let fault = match reader.step()? {
@@ -311,14 +343,14 @@ impl Surveyor<'_> {
                 Step::Bad(fault) => fault,
                 Step::Record(record) => match self.record(&record, found) {
                     Ok(()) => continue,
-                    Err(error) => return Ok(Some(SegmentFault { offset, reason: error.to_string() })),
+                    Err(error) => return damaged(offset, error.to_string()),
                 },
             };
             if is_last && !is_damage(&mut reader, fault, self.snapshots())? {
                 found.torn_bytes = found.bytes.saturating_sub(offset);
                 return Ok(None);
             }
-            return Ok(Some(SegmentFault { offset, reason: fault.to_string() }));
+            return damaged(offset, fault.to_string());
         }
     }
 

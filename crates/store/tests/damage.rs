@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use bruit_store::{OpenError, Options, RepairError, repair, survey};
+use bruit_store::{Advice, OpenError, Options, RepairError, repair, survey};
 use common::*;
 use tempfile::{TempDir, tempdir};
 
@@ -37,7 +37,7 @@ fn damage_in_the_middle_stops_with_its_place_and_repair_goes_on_without_what_is_
     assert_eq!(survey(folder.path(), &mut ()).unwrap().faults().len(), 1);
 
     let before: u64 = segments.iter().map(|path| path.metadata().unwrap().len()).sum();
-    let repaired = repair(folder.path(), None, offset).unwrap();
+    let repaired = repair(folder.path(), None, offset, false).unwrap();
     let first_segment = boundaries(&segments[0]).len() as u64 - 1;
     assert_eq!(repaired.kept_up_to, first_segment + 2);
     assert_eq!((repaired.cut_up_to, repaired.lost), (Some(30), Some((first_segment + 3, 30))));
@@ -95,7 +95,7 @@ fn a_bad_tail_that_only_a_damaged_snapshot_holds_is_damage() {
     change(&segment, |bytes| bytes.truncate(places[20] - 1));
     change(&files(folder.path(), "snapshot-")[1], |bytes| bytes[60] ^= 1);
     assert_eq!(damage(folder.path()), (name(&segment), places[19] as u64));
-    let repaired = repair(folder.path(), None, places[19] as u64).unwrap();
+    let repaired = repair(folder.path(), None, places[19] as u64, false).unwrap();
     assert_eq!((repaired.kept_up_to, repaired.lost), (19, None), "nothing behind the cut could be read");
 }
 
@@ -138,14 +138,17 @@ fn a_missing_segment_is_named_by_its_sequences() {
     let (second, third) = (survey(folder.path(), &mut ()).unwrap().segments[1].clone(), name(&segments[2]));
     fs::remove_file(&segments[1]).unwrap();
     match try_open(folder.path(), &options()).err() {
-        Some(OpenError::Missing { first, last, file }) => {
+        Some(OpenError::Missing { first, last, file, .. }) => {
             assert_eq!((first, last, file), (second.first, second.next - 1, third.clone()));
         }
         other => panic!("{other:?}"),
     }
     let survey = survey(folder.path(), &mut ()).unwrap();
-    assert_eq!(survey.faults(), [format!("events {} to {} are missing", second.first, second.next - 1)]);
-    let repaired = repair(folder.path(), Some(&third), 0).unwrap();
+    let [fault] = &survey.faults()[..] else { panic!("{:?}", survey.faults()) };
+    assert_eq!(fault.text, format!("events {} to {} are missing", second.first, second.next - 1));
+    let without = Advice::GoOnWithout { file: third.clone(), last: second.first - 1 };
+    assert_eq!((&fault.advice, survey.opens()), (&without, false));
+    let repaired = repair(folder.path(), Some(&third), 0, false).unwrap();
     assert_eq!(repaired.lost.map(|(_, last)| last), Some(30));
     assert_eq!(numbers(folder.path()).len() as u64, second.first - 1);
 }
@@ -156,7 +159,8 @@ fn a_damaged_header_of_a_segment_is_damage_at_its_beginning() {
     let segment = files(folder.path(), "journal-")[1].clone();
     change(&segment, |bytes| bytes[20] ^= 1);
     assert_eq!(damage(folder.path()), (name(&segment), 0));
-    repair(folder.path(), None, 0).unwrap();
+    let repaired = repair(folder.path(), None, 0, false).unwrap();
+    assert_eq!((repaired.lost.map(|(_, last)| last), repaired.is_all), (Some(30), true));
     assert!(!segment.exists());
     open(folder.path());
 }
@@ -164,7 +168,13 @@ fn a_damaged_header_of_a_segment_is_damage_at_its_beginning() {
 #[test]
 fn a_segment_of_a_later_version_is_called_that() {
     let folder = many_segments();
-    change(&files(folder.path(), "journal-")[1], |bytes| bytes[8] = 2);
+    let segment = files(folder.path(), "journal-")[1].clone();
+    change(&segment, |bytes| bytes[8] = 2);
+    assert_eq!(damage(folder.path()), (name(&segment), 0), "one changed bit is damage");
+    change(&segment, |bytes| {
+        let sum = xxhash_rust::xxh3::xxh3_64(&bytes[..40]);
+        bytes[40..48].copy_from_slice(&sum.to_le_bytes());
+    });
     let error = try_open(folder.path(), &options()).err();
     assert!(matches!(error, Some(OpenError::Version { version: 2, .. })), "{error:?}");
 }
@@ -186,7 +196,6 @@ fn a_damaged_snapshot_falls_back_to_the_one_before_and_says_so() {
         let copied = tempdir().unwrap();
         copy(folder.path(), copied.path());
         change(&copied.path().join(name(&newest)), |bytes| bytes[place] ^= 1);
-        // Byte 8 to 11 is the version, which is refused rather than fallen back from.
         let store = open(copied.path());
         let recovery = store.recovery();
         assert_eq!((recovery.snapshot, recovery.replayed_events), (Some(40), 43), "byte {place}");
@@ -215,7 +224,11 @@ fn events_that_only_a_damaged_snapshot_had_are_missing_and_not_forgotten() {
     fs::remove_file(files(folder.path(), "journal-").pop().unwrap()).unwrap();
     change(&files(folder.path(), "snapshot-")[0], |bytes| bytes[60] ^= 1);
     match try_open(folder.path(), &options()).err() {
-        Some(OpenError::Missing { first, last, file }) => {
+        Some(error @ OpenError::Missing { .. }) => {
+            let told = error.to_string();
+            assert!(told.contains("(snapshot-00000000000000000040.bruit cannot be used, being damaged)"), "{told}");
+            assert!(told.ends_with("lose everything after event 30"), "{told}");
+            let OpenError::Missing { first, last, file, .. } = error else { unreachable!() };
             assert_eq!((first, last, file), (31, 40, "snapshot-00000000000000000040.bruit".into()));
         }
         other => panic!("{other:?}"),
@@ -227,14 +240,14 @@ fn repair_cuts_at_record_boundaries_only_and_not_under_a_running_store() {
     let folder = many_segments();
     let segment = files(folder.path(), "journal-")[0].clone();
     let places = boundaries(&segment);
-    match repair(folder.path(), Some(&name(&segment)), places[1] as u64 + 1) {
+    match repair(folder.path(), Some(&name(&segment)), places[1] as u64 + 1, false) {
         Err(RepairError::NoBoundary { before, .. }) => assert_eq!(before, places[1] as u64),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(repair(folder.path(), None, 48), Err(RepairError::NothingDamaged)));
-    assert!(matches!(repair(folder.path(), Some("nothing"), 48), Err(RepairError::NoSuchSegment { .. })));
+    assert!(matches!(repair(folder.path(), None, 48, false), Err(RepairError::NothingDamaged)));
+    assert!(matches!(repair(folder.path(), Some("nothing"), 48, false), Err(RepairError::NoSuchSegment { .. })));
     let store = open(folder.path());
-    assert!(matches!(repair(folder.path(), Some(&name(&segment)), 48), Err(RepairError::Lock(_))));
+    assert!(matches!(repair(folder.path(), Some(&name(&segment)), 48, false), Err(RepairError::Lock(_))));
     assert_eq!(store.check(Ledger::numbers).len(), 30);
 }
 
@@ -246,7 +259,7 @@ fn a_survey_tells_what_is_there_and_changes_nothing() {
     tell(&store, 30..40);
     drop(store);
     change(&files(folder.path(), "journal-").pop().unwrap(), |bytes| bytes.extend([7; 10]));
-    fs::write(folder.path().join(".tmp-x"), "half").unwrap();
+    fs::write(folder.path().join(".tmp-realm.bruit"), "half").unwrap();
     fs::write(folder.path().join("notes"), "mine").unwrap();
     let state = || -> Vec<(String, Vec<u8>, SystemTime)> {
         let paths = files(folder.path(), "");
@@ -261,5 +274,5 @@ fn a_survey_tells_what_is_there_and_changes_nothing() {
     assert_eq!(survey.segments.last().unwrap().torn_bytes, 10);
     assert_eq!((survey.event_sizes[4], survey.event_sizes.iter().sum::<u64>()), (40, 40), "8 bytes each");
     assert_eq!((survey.snapshots[0].sequence, survey.snapshots[0].state_bytes), (30, 32 + 30 * 16));
-    assert_eq!((survey.temporary, survey.others), (vec![".tmp-x".to_owned()], vec!["notes".to_owned()]));
+    assert_eq!((survey.temporary, survey.others), (vec![".tmp-realm.bruit".to_owned()], vec!["notes".to_owned()]));
 }

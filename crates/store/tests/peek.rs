@@ -30,7 +30,7 @@ fn a_peek_finds_what_opening_finds_and_changes_nothing() {
     store.snapshot().unwrap();
     tell(&store, 10..20);
     drop(store);
-    fs::write(folder.path().join(".tmp-unfinished"), "half").unwrap();
+    fs::write(folder.path().join(".tmp-realm.bruit"), "half").unwrap();
     change(&files(folder.path(), "journal-").pop().unwrap(), |bytes| bytes.extend(b"\xB5rec torn"));
 
     let before = contents(folder.path());
@@ -104,7 +104,10 @@ fn a_peek_whose_files_were_removed_begins_anew_and_gives_up_some_time() {
             Ok((ledger, recovery)) => {
                 assert_eq!((ledger.counts.len() as u64, recovery.damaged), (store.status().sequence, vec![]));
             }
-            Err(_) => assert_eq!(removals, u32::MAX),
+            Err(error) => {
+                assert!(matches!(error, OpenError::FilesWent { .. }), "{error}");
+                assert_eq!(removals, u32::MAX);
+            }
         }
     }
 }

@@ -69,7 +69,7 @@ fn an_event_that_cannot_be_read_stops_with_its_place_and_repair_goes_on_without(
     let error = try_open(folder.path(), &options()).err().unwrap();
     assert!(matches!(&error, OpenError::Event { sequence: 3, offset, .. } if *offset == place), "{error:?}");
     assert!(error.to_string().contains(&format!("--segment {} --cut-after {place}", name(&segment))), "{error}");
-    let repaired = repair(folder.path(), Some(&name(&segment)), place).unwrap();
+    let repaired = repair(folder.path(), Some(&name(&segment)), place, true).unwrap();
     assert_eq!(repaired.lost, Some((3, 4)));
     assert_eq!(numbers(folder.path()), [0, 1]);
 }

@@ -91,6 +91,7 @@ fn recovery_json(recovery: &Recovery) -> Value {
         "replayed_bytes": recovery.replayed_bytes,
         "torn_bytes": recovery.torn_bytes,
         "last_event": recovery.sequence,
+        "journal_ends": recovery.journal_ends,
     })
 }
 

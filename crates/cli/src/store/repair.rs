@@ -24,13 +24,18 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     segment: Option<String>,
 
+    /// Cut even though the store opens with everything as it is
+    #[arg(long)]
+    force: bool,
+
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
-    let repaired = repair(&arguments.directory, arguments.segment.as_deref(), arguments.cut_after).map_err(refused)?;
+    let Arguments { directory, cut_after, segment, force, .. } = arguments;
+    let repaired = repair(directory, segment.as_deref(), *cut_after, *force).map_err(refused)?;
     if arguments.json { print_json(&repaired, output) } else { print_text(&repaired, output) }
 }
 
@@ -41,14 +46,20 @@ fn print_text(repaired: &Repaired, output: &mut impl Write) -> Result<(), Failur
         writeln!(output, "kept what was cut in {file}")?;
     }
     writeln!(output, "{} bytes were cut", grouped(*cut_bytes))?;
-    match repaired.lost {
-        Some((first, last)) => {
-            let count = grouped(last - first + 1);
-            writeln!(output, "lost: {count} events, {} to {}", grouped(first), grouped(last))?;
-        }
-        None => writeln!(output, "no event is known to be lost: snapshots hold what was cut")?,
-    }
+    writeln!(output, "{}", lost_line(repaired))?;
     Ok(())
+}
+
+fn lost_line(repaired: &Repaired) -> String {
+    let lost = repaired.lost.map(|(first, last)| {
+        format!("lost: {} events, {} to {}", grouped(last - first + 1), grouped(first), grouped(last))
+    });
+    match (lost, repaired.is_all) {
+        (Some(lost), true) => lost,
+        (Some(lost), false) => format!("{lost}, and cannot tell how many more: some of what was cut is unreadable"),
+        (None, true) => "no event is lost: snapshots hold what was cut".into(),
+        (None, false) => "cannot tell how many events are lost: what was cut is unreadable".into(),
+    }
 }
 
 fn print_json(repaired: &Repaired, output: &mut impl Write) -> Result<(), Failure> {
@@ -61,6 +72,7 @@ fn print_json(repaired: &Repaired, output: &mut impl Write) -> Result<(), Failur
         "kept_up_to": repaired.kept_up_to,
         "cut_up_to": repaired.cut_up_to,
         "lost": lost,
+        "lost_is_all": repaired.is_all,
     });
     writeln!(output, "{json:#}")?;
     Ok(())

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use bruit_engine::codec::Malformed;
 use bruit_engine::event::Event;
 use bruit_store::founding::FOUNDING_FILE;
-use bruit_store::survey::{SegmentSurvey, SnapshotSurvey, Survey, survey, total_bytes};
-use bruit_store::{Clearinghouse, Founding, Observer};
+use bruit_store::survey::{FileFault, SegmentSurvey, SnapshotSurvey, Survey, survey, total_bytes};
+use bruit_store::{Advice, Clearinghouse, Finding, Founding, Observer};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
@@ -30,19 +30,43 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn verify(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
-    let survey = look(&arguments.directory)?;
-    let mut faults = survey.faults();
-    faults.extend(founding_fault(&arguments.directory, &survey));
+    let directory = &arguments.directory;
+    let survey = look(directory)?;
+    let founding = founding_fault(directory, &survey);
+    let (faults, warnings) = (survey.faults(), survey.warnings());
+    let is_sound = faults.is_empty() && founding.is_none();
+    if !faults.is_empty() && !survey.went.is_empty() {
+        return Err(Failure::BadInput(format!("files went while reading {}: try again", directory.display())));
+    }
     if arguments.json {
-        writeln!(output, "{:#}", json!({ "sound": faults.is_empty(), "faults": faults, "torn_bytes": torn(&survey) }))?;
+        let faults = founding
+            .iter()
+            .map(|text| json!({ "text": text }))
+            .chain(faults.iter().map(|fault| fault_json(fault, directory)));
+        let faults: Vec<_> = faults.collect();
+        let all = json!({ "sound": is_sound, "faults": faults, "warnings": warnings, "torn_bytes": torn(&survey) });
+        writeln!(output, "{all:#}")?;
     } else {
-        faults.iter().try_for_each(|fault| writeln!(output, "{fault}"))?;
-        way_on(&survey, &arguments.directory).map_or(Ok(()), |line| writeln!(output, "{line}"))?;
-        if faults.is_empty() {
+        founding.iter().try_for_each(|line| writeln!(output, "{line}"))?;
+        for fault in &faults {
+            writeln!(output, "{fault}\n  {}", fault.advice.text(directory))?;
+        }
+        warnings.iter().try_for_each(|warning| writeln!(output, "warning: {warning}"))?;
+        if is_sound {
             writeln!(output, "{}", sound_line(&survey))?;
         }
     }
-    Ok(if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn fault_json(fault: &Finding, directory: &Path) -> Value {
+    json!({
+        "file": fault.file,
+        "offset": fault.offset,
+        "text": fault.text,
+        "harmless": matches!(fault.advice, Advice::Harmless(_)),
+        "advice": fault.advice.text(directory),
+    })
 }
 
 /// Tells what is in the files in any case, and then why no more can be told, if so.
@@ -51,7 +75,8 @@ pub(super) fn inspect(arguments: &Arguments, output: &mut impl Write) -> Result<
     let bar = progress::of_bytes(None, false);
     let peeked = Clearinghouse::peek(&arguments.directory, &mut |bytes| bar.inc(bytes)).map_err(refused);
     bar.finish_and_clear();
-    let found = peeked.as_ref().ok().and_then(Option::as_ref);
+    let peeked = peeked.and_then(|found| found.ok_or_else(|| Failure::BadInput(founding_is_missing())));
+    let found = peeked.as_ref().ok();
     if arguments.json {
         let mut all = survey_json(&survey);
         all["clearinghouse"] = found.map_or(Value::Null, clearinghouse::json);
@@ -64,16 +89,28 @@ pub(super) fn inspect(arguments: &Arguments, output: &mut impl Write) -> Result<
     peeked.map(drop)
 }
 
+fn founding_is_missing() -> String {
+    format!("{FOUNDING_FILE} is missing: without it nothing in the directory means anything")
+}
+
 /// What is wrong with the file without which the others mean nothing.
 fn founding_fault(directory: &Path, survey: &Survey) -> Option<String> {
     match Founding::read(directory) {
-        Ok(Some(founding)) => {
-            let is_other = survey.realm.is_some_and(|realm| realm != founding.realm.id().0);
-            is_other.then(|| format!("{FOUNDING_FILE} is of another realm than the files beside it"))
+        Ok(Some(_)) => {
+            let text = "is of another realm than the files beside it: take it from a backup of this store";
+            all_are_foreign(survey).then(|| format!("{FOUNDING_FILE} {text}"))
         }
-        Ok(None) => Some(format!("{FOUNDING_FILE} is missing: without it nothing in the directory means anything")),
-        Err(error) => Some(error.to_string()),
+        Ok(None) => Some(founding_is_missing()),
+        Err(error) => refused(error).line(),
     }
+}
+
+/// Whether every file is of another realm than the founding.
+fn all_are_foreign(survey: &Survey) -> bool {
+    let snapshots = survey.snapshots.iter().map(|snapshot| snapshot.fault.as_ref());
+    let segments = survey.segments.iter().map(|segment| segment.fault.as_ref().map(|fault| &fault.fault));
+    let mut faults = snapshots.chain(segments).peekable();
+    faults.peek().is_some() && faults.all(|fault| fault == Some(&FileFault::OtherRealm))
 }
 
 /// Moves the bar as files are read, and reads every event.
@@ -118,17 +155,6 @@ fn sound_line(survey: &Survey) -> String {
     line
 }
 
-/// What to do about the first damaged segment.
-fn way_on(survey: &Survey, directory: &Path) -> Option<String> {
-    let segment = survey.segments.iter().find(|segment| segment.fault.is_some())?;
-    let offset = segment.fault.as_ref()?.offset;
-    let directory = directory.display();
-    Some(format!(
-        "restore a backup, or go on without what is behind: bruit store repair {directory} --segment {} --cut-after {offset}",
-        segment.file
-    ))
-}
-
 fn realm(survey: &Survey) -> Option<String> {
     survey.realm.map(|realm| realm.iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -146,7 +172,7 @@ fn survey_rows(survey: &Survey) -> Vec<clearinghouse::Row> {
     }
     survey.snapshots.iter().for_each(|snapshot| row("snapshot", snapshot_text(snapshot)));
     survey.segments.iter().for_each(|segment| row("segment", segment_text(segment)));
-    survey.faults().into_iter().for_each(|fault| row("fault", fault));
+    survey.faults().iter().for_each(|fault| row("fault", fault.to_string()));
     for (label, names) in [("unfinished", &survey.temporary), ("cut off", &survey.cut), ("not ours", &survey.others)] {
         names.iter().for_each(|name| row(label, name.clone()));
     }
@@ -187,7 +213,7 @@ fn survey_json(survey: &Survey) -> Value {
             "bytes_max": (1u64 << class) - 1,
             "events": count,
         })).collect::<Vec<_>>(),
-        "faults": survey.faults(),
+        "faults": survey.faults().iter().map(ToString::to_string).collect::<Vec<_>>(),
         "unfinished": survey.temporary,
         "cut": survey.cut,
         "others": survey.others,
@@ -201,7 +227,7 @@ fn snapshot_json(snapshot: &SnapshotSurvey) -> Value {
         "bytes": snapshot.bytes,
         "state_bytes": snapshot.state_bytes,
         "blocks": snapshot.blocks,
-        "fault": snapshot.fault,
+        "fault": snapshot.fault.as_ref().map(ToString::to_string),
     })
 }
 
@@ -214,6 +240,6 @@ fn segment_json(segment: &SegmentSurvey) -> Value {
         "bytes": segment.bytes,
         "event_bytes": segment.event_bytes,
         "torn_bytes": segment.torn_bytes,
-        "fault": segment.fault.as_ref().map(|fault| json!({ "offset": fault.offset, "reason": fault.reason })),
+        "fault": segment.fault.as_ref().map(|fault| json!({ "offset": fault.offset, "reason": fault.fault.to_string() })),
     })
 }

@@ -1,0 +1,196 @@
+//! What an operator may do to a directory, with the best of intentions.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use bruit_store::survey::FileFault;
+use bruit_store::{Advice, LockError, OpenError, Options, RepairError, Store, repair, survey};
+use common::*;
+use tempfile::{TempDir, tempdir};
+
+/// Events 1 to 60 in segments of a few records, with snapshots at 20 and 40.
+fn with_snapshots() -> TempDir {
+    let folder = tempdir().unwrap();
+    let store = try_open(folder.path(), &Options { segment_bytes: 500, ..options() }).unwrap();
+    for round in 0..3 {
+        tell(&store, round * 20..(round + 1) * 20);
+        if round < 2 {
+            store.snapshot().unwrap();
+        }
+    }
+    folder
+}
+
+fn advices(directory: &Path) -> Vec<Advice> {
+    survey(directory, &mut ()).unwrap().faults().into_iter().map(|finding| finding.advice).collect()
+}
+
+#[test]
+fn damage_that_a_snapshot_holds_is_harmless_and_not_cut_unless_forced() {
+    let folder = with_snapshots();
+    let held = files(folder.path(), "journal-")[1].clone();
+    let place = boundaries(&held)[1];
+    change(&held, |bytes| bytes[place + 35] ^= 1);
+    let found = survey(folder.path(), &mut ()).unwrap();
+    let [fault] = &found.faults()[..] else { panic!("{:?}", found.faults()) };
+    assert_eq!(fault.advice, Advice::Harmless("snapshot-00000000000000000040.bruit".into()));
+    assert!(found.opens());
+    assert!(found.warnings()[0].contains("would be of no use"), "{:?}", found.warnings());
+
+    match repair(folder.path(), None, place as u64, false) {
+        Err(RepairError::Needless { first: 41, last: 60, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(numbers(folder.path()).len(), 60);
+    let repaired = repair(folder.path(), None, place as u64, true).unwrap();
+    assert_eq!((repaired.lost, repaired.is_all), (Some((41, 60)), true));
+}
+
+#[test]
+fn repair_cuts_the_damage_that_is_in_the_way_and_not_what_a_snapshot_holds() {
+    let folder = with_snapshots();
+    let segments = files(folder.path(), "journal-");
+    let last = segments.last().unwrap();
+    let place = boundaries(last)[0];
+    for segment in [&segments[1], last] {
+        change(segment, |bytes| bytes[place + 35] ^= 1);
+    }
+    assert_eq!(repair(folder.path(), None, place as u64, false).unwrap().segment, name(last));
+}
+
+#[test]
+fn a_repair_at_the_end_of_the_journal_leaves_no_empty_file() {
+    let folder = with_snapshots();
+    let last = files(folder.path(), "journal-").pop().unwrap();
+    let end = last.metadata().unwrap().len();
+    let repaired = repair(folder.path(), Some(&name(&last)), end, false).unwrap();
+    assert_eq!((repaired.cut_files, repaired.lost), (vec![], None));
+    assert_eq!(numbers(folder.path()).len(), 60);
+}
+
+#[test]
+fn a_segment_that_was_cut_short_within_its_header_is_not_called_without_loss() {
+    let folder = with_snapshots();
+    let last = files(folder.path(), "journal-").pop().unwrap();
+    change(&last, |bytes| bytes.truncate(20));
+    assert!(!repair(folder.path(), None, 0, false).unwrap().is_all);
+}
+
+#[test]
+fn a_foreign_snapshot_condemns_no_other_file() {
+    let other = tempdir().unwrap();
+    let make = || Ok(Ledger { realm: [1; 16], ..Ledger::new() });
+    let store = Store::open(other.path(), &options(), make, &mut |_| {}).unwrap();
+    tell(&store, 0..5);
+    store.snapshot().unwrap();
+    drop(store);
+    let folder = with_snapshots();
+    let foreign = folder.path().join("snapshot-00000000000000009999.bruit");
+    fs::copy(&files(other.path(), "snapshot-")[0], &foreign).unwrap();
+    let found = survey(folder.path(), &mut ()).unwrap();
+    assert_eq!(found.snapshots.last().unwrap().fault, Some(FileFault::OtherRealm));
+    assert_eq!(advices(folder.path()), [Advice::MoveAway]);
+    let error = try_open(folder.path(), &options()).err().unwrap().to_string();
+    assert!(error.ends_with("move it out of the directory"), "{error}");
+    fs::remove_file(foreign).unwrap();
+    assert_eq!(numbers(folder.path()).len(), 60);
+}
+
+/// A directory can be opened but not read, even by root: it stands for every error of the system.
+#[test]
+fn a_snapshot_that_cannot_be_read_is_not_called_damaged_and_not_fallen_back_from() {
+    let folder = with_snapshots();
+    let newest = files(folder.path(), "snapshot-").pop().unwrap();
+    fs::remove_file(&newest).unwrap();
+    fs::create_dir(&newest).unwrap();
+    match try_open(folder.path(), &options()).err() {
+        Some(OpenError::Io { path, .. }) => assert_eq!(path, newest),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(advices(folder.path()), [Advice::MakeReadable]);
+}
+
+#[test]
+fn a_founding_that_cannot_be_read_is_not_to_be_restored() {
+    let folder = tempdir().unwrap();
+    fs::create_dir(folder.path().join("realm.bruit")).unwrap();
+    let error = clearinghouse::try_open(folder.path(), &options()).err();
+    assert!(matches!(error, Some(OpenError::Io { .. })), "{error:?}");
+}
+
+#[test]
+fn a_journal_that_ends_before_the_snapshot_is_told_of() {
+    let folder = with_snapshots();
+    for segment in files(folder.path(), "journal-").iter().skip(1) {
+        fs::remove_file(segment).unwrap();
+    }
+    let found = survey(folder.path(), &mut ()).unwrap();
+    let end = found.segments[0].next - 1;
+    assert!(
+        found.warnings()[0].starts_with(&format!("the journal ends with event {end}, before")),
+        "{:?}",
+        found.warnings()
+    );
+    let store = open(folder.path());
+    assert_eq!((store.recovery().journal_ends, store.recovery().sequence), (Some(end), 40));
+    drop(store);
+    assert_eq!(open(folder.path()).recovery().journal_ends, None, "the journal goes on behind the snapshot");
+}
+
+#[test]
+fn opening_removes_only_what_the_store_left_unfinished() {
+    let folder = with_snapshots();
+    let (ours, strange) = (folder.path().join(".tmp-realm.bruit"), folder.path().join(".tmp-thesis"));
+    let directory = folder.path().join(".tmp-cut-x");
+    fs::write(&ours, "half").unwrap();
+    fs::write(&strange, "whole").unwrap();
+    fs::create_dir(&directory).unwrap();
+    open(folder.path());
+    assert!(!ours.exists() && strange.exists() && directory.exists());
+}
+
+#[test]
+fn nothing_is_founded_among_other_peoples_files() {
+    let folder = tempdir().unwrap();
+    fs::write(folder.path().join("letter.txt"), "dear").unwrap();
+    let error = clearinghouse::try_open(folder.path(), &options()).err();
+    assert!(matches!(error, Some(OpenError::NotEmpty { .. })), "{error:?}");
+    assert_eq!(files(folder.path(), "").len(), 1, "not even a lock");
+    fs::rename(folder.path().join("letter.txt"), folder.path().join("lost+found")).unwrap();
+    clearinghouse::open(folder.path(), &options());
+}
+
+#[test]
+fn a_store_whose_lock_was_removed_is_still_held() {
+    let folder = with_snapshots();
+    let store = open(folder.path());
+    fs::remove_file(folder.path().join("lock")).unwrap();
+    let error = try_open(folder.path(), &options()).err();
+    assert!(matches!(error, Some(OpenError::Lock(LockError::Held { .. }))), "{error:?}");
+    drop(store);
+}
+
+#[test]
+fn what_is_no_store_is_not_repaired() {
+    let folder = tempdir().unwrap();
+    assert!(matches!(repair(folder.path(), None, 0, false), Err(RepairError::NoStore { .. })));
+    assert!(files(folder.path(), "").is_empty());
+}
+
+#[test]
+fn the_realm_is_that_of_the_founding_and_not_of_the_first_file() {
+    let (other, folder) = (with_snapshots(), tempdir().unwrap());
+    let store = clearinghouse::open(folder.path(), &options());
+    store.submit(clearinghouse::events_of_every_kind()).unwrap();
+    store.snapshot().unwrap();
+    drop(store);
+    let oldest = "snapshot-00000000000000000000.bruit";
+    fs::copy(&files(other.path(), "snapshot-")[0], folder.path().join(oldest)).unwrap();
+    let found = survey(folder.path(), &mut ()).unwrap();
+    assert_eq!(found.realm, Some(clearinghouse::founding().realm.id().0));
+    let faults = found.faults();
+    assert_eq!(faults.iter().map(|fault| fault.file.as_deref()).collect::<Vec<_>>(), [Some(oldest)]);
+    assert!(found.opens(), "it is not even looked at");
+}
