@@ -13,7 +13,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bruit_engine::TICK_LINES;
 use bruit_engine::budget::BUDGET_DEFAULT;
 use bruit_engine::event::{By, Event};
 use bruit_engine::time::Time;
@@ -66,7 +65,8 @@ fn claim(directory: &Path, claim: Claim, signature: &str) -> Result<(), Box<dyn 
     let fingerprint = store.check(|engine| engine.realm().key().fingerprint(signature.as_bytes()));
     let by = By { now, reporter: Reporter { id: 1, standing: Standing::Own, group: 1 } };
     let claim = Event::Claim { by, claim, flag: 0, fingerprints: vec![fingerprint] };
-    for outcome in store.submit(vec![Event::Tick { now, lines: TICK_LINES }, claim])? {
+    writeln!(out, "{:?}", store.catch_up(now)?)?;
+    for outcome in store.submit(vec![claim])? {
         writeln!(out, "{outcome:?}")?;
     }
     writeln!(out, "{:?}", store.check(|engine| engine.check(&fingerprint, 0)))?;

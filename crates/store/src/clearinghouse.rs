@@ -5,16 +5,21 @@ use std::path::Path;
 
 use bruit_engine::codec::Malformed;
 use bruit_engine::event::Event;
-use bruit_engine::{Engine, Outcome, RestoreError as EngineError};
+use bruit_engine::time::Time;
+use bruit_engine::{BEHIND_LINES, Engine, Outcome, RestoreError as EngineError};
 
 use crate::directory::Listing;
 use crate::founding::{FOUNDING_FILE, Founding};
 use crate::machine::{Machine, RestoreError};
+use crate::queue::SubmitError;
 use crate::recover::{OpenError, Recovery, peek};
 use crate::store::{Options, Store};
 
 /// What the engine keeps of a line that was overwritten: its 64 bytes, and its place.
 const LOGGED_LINE_BYTES: usize = 72;
+
+/// Ticks that are written together when there are many to come.
+const CATCH_UP_TICKS: usize = 64;
 
 /// A clearinghouse whose events are kept in a directory.
 pub type Clearinghouse = Store<Engine>;
@@ -54,6 +59,23 @@ impl Clearinghouse {
         let Some(founding) = Founding::read(directory)? else { return Ok(None) };
         let (engine, recovery) = peek(directory, || begin(&founding), progress)?;
         Ok(Some((founding, engine, recovery)))
+    }
+
+    /// Brings the books to `now`, as often as it takes: after a long stop claims are refused before. What the last tick came
+    /// to: that it has arrived, or why time cannot be that.
+    ///
+    /// # Errors
+    /// [`SubmitError`] if the ticks cannot be kept.
+    pub fn catch_up(&self, now: Time) -> Result<Outcome, SubmitError> {
+        let mut ticks = 1;
+        loop {
+            let outcomes = self.submit(vec![Event::Tick { now, lines: BEHIND_LINES }; ticks])?;
+            match outcomes.into_iter().next_back() {
+                Some(Outcome::Ticked { arrived: false }) => ticks = CATCH_UP_TICKS,
+                Some(outcome) => return Ok(outcome),
+                None => return Err(SubmitError::Closed),
+            }
+        }
     }
 }
 

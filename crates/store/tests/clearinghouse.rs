@@ -8,6 +8,7 @@ use std::thread;
 
 use bruit_engine::accounts::Protocol;
 use bruit_engine::event::Event;
+use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Standing};
 use bruit_engine::verdict::Kind;
 use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
@@ -154,4 +155,17 @@ fn nobody_else_may_read_the_directory_or_its_files() {
     let files = common::files(&directory, "");
     assert_eq!(files.len(), 4, "lock, realm, journal, snapshot");
     files.iter().for_each(|file| assert_eq!(mode(file), 0o600, "{}", file.display()));
+}
+
+/// A server that was off for months catches up before it takes claims, in a few writes.
+#[test]
+fn a_clearinghouse_catches_up_before_it_takes_claims() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path(), &options());
+    let now = Time(FOUNDED.0 + 60 * Time::DAY);
+    assert_eq!(store.catch_up(now).unwrap(), Outcome::Ticked { arrived: true });
+    assert!(store.status().records < 100, "{:?}", store.status());
+    assert_eq!(store.check(|engine| engine.now()), now);
+    let leap = store.catch_up(Time(u64::MAX)).unwrap();
+    assert_eq!(leap, Outcome::Refused(Refusal::Leap));
 }
