@@ -91,7 +91,7 @@ fn a_directory_is_founded_once_and_is_of_no_use_without_its_founding() {
     let folder = tempdir().unwrap();
     assert!(Clearinghouse::peek(folder.path(), &mut |_| {}).unwrap().is_none());
     drop(open(folder.path(), &options()));
-    let other = || Founding { founded: bruit_engine::time::Time(0), ..founding() };
+    let other = || Founding { founded: Time(0), ..founding() };
     drop(Clearinghouse::open_or_found(folder.path(), &options(), other, &mut |_| {}).unwrap());
     assert_eq!(Founding::read(folder.path()).unwrap(), Some(founding()), "the first founding stays");
 
