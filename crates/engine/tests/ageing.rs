@@ -220,6 +220,22 @@ fn listing_again_what_was_revoked_takes_more_than_revoking_it_did() {
     }
 }
 
+#[test]
+fn what_was_listed_again_can_be_revoked_again() {
+    let mut engine = engine();
+    report(&mut engine, START);
+    engine.apply(&claim(START, Claim::Revoke));
+    for id in [2, 3] {
+        let by = by(START, Standing::Own, id);
+        engine.apply(&Event::Claim { by, claim: Claim::Report, flag: 0, fingerprints: vec![fingerprint(SPAM)] });
+    }
+    assert!(is_spam(&engine));
+    engine.apply(&claim(START, Claim::Revoke));
+    assert!(!is_spam(&engine), "in the generation in which it was reinstated");
+    tick(&mut engine, after(SPAM_EPOCH));
+    assert!(!is_spam(&engine), "and in the next");
+}
+
 /// A revocation that trusted reporters still argue with does not lapse, so that its end is no way around it.
 #[test]
 fn a_contested_revocation_does_not_lapse() {
