@@ -91,6 +91,23 @@ fn texts_and_shingles_age_like_the_spam_book() {
     }
 }
 
+/// What good mail says is forgotten within seven epochs: a word of last month's newsletters may be this month's spam.
+#[test]
+fn what_good_mail_says_is_forgotten() {
+    let mut engine = engine();
+    let features = |extra: u64| Features { pairs: (1..100).chain([extra]).collect(), ..Features::default() };
+    for extra in [1000, 2000] {
+        let features = engine.replicas().good_features_of(&features(extra));
+        engine.apply(&Event::Good { by: by(START, Standing::Own, 1), features });
+    }
+    let counts = |engine: &Engine| !engine.replicas().text(&Features { links: vec![], ..features(3) }).is_empty();
+    for epochs in 0..=7 {
+        tick(&mut engine, after(epochs * SPAM_EPOCH));
+        assert!(epochs > 2 || !counts(&engine), "good for three epochs at least");
+    }
+    assert!(counts(&engine));
+}
+
 /// However long a server was off, it catches up in bounded steps, and only then says that it has arrived.
 #[test]
 fn a_clearinghouse_that_slept_for_years_catches_up() {
