@@ -2,13 +2,12 @@
 
 mod common;
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
 use bruit_engine::codec::Malformed;
-use bruit_store::disk::{Disk, DiskFile, SystemDisk};
 use bruit_store::{Machine, Options, RestoreError, SnapshotError, Store};
 use common::*;
 use tempfile::tempdir;
@@ -105,37 +104,11 @@ fn what_a_dead_writer_left_undone_is_applied_when_the_store_is_opened_again() {
     assert_eq!(numbers(folder.path()), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, FATAL]);
 }
 
-/// A disk whose driver panics at the first snapshot.
-#[derive(Debug)]
-struct PanickingDisk;
-
-impl Disk for PanickingDisk {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        assert!(!name(path).contains("snapshot-"), "a bug in a snapshot");
-        SystemDisk.create(path)
-    }
-
-    fn append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        SystemDisk.append(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        SystemDisk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        SystemDisk.remove(path)
-    }
-
-    fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        SystemDisk.sync_directory(path)
-    }
-}
-
 #[test]
 fn a_panic_of_the_snapshot_thread_is_a_failed_snapshot() {
     let folder = tempdir().unwrap();
-    let options = Options { disk: Arc::new(PanickingDisk), snapshot_on_close: true, ..options() };
+    let disk = WatchedDisk(Box::new(|path| assert!(!name(path).contains("snapshot-"), "a bug in a snapshot")));
+    let options = Options { disk: Arc::new(disk), snapshot_on_close: true, ..options() };
     let store = try_open(folder.path(), &options).unwrap();
     tell(&store, 0..3);
     assert!(matches!(store.snapshot(), Err(SnapshotError::Failed(_))));

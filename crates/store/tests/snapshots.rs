@@ -2,15 +2,13 @@
 
 mod common;
 
-use std::io::{self, Read};
-use std::path::Path;
+use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 
 use bruit_engine::codec::Malformed;
-use bruit_store::disk::{Disk, DiskFile, SystemDisk};
 use bruit_store::{EVENT_BYTES_MAX, Machine, Options, RestoreError, Store};
-use common::{REALM, name, options, wait_for};
+use common::{REALM, WatchedDisk, name, options, wait_for};
 use tempfile::tempdir;
 
 /// How large a state is: sixteen times what is copied for one event.
@@ -124,47 +122,21 @@ fn events_that_overwrite_much_make_the_snapshot_faster() {
     assert_eq!(applied_meanwhile(state_bytes, (64 << 10) + 1), 64, "more than 4 MiB after the first");
 }
 
-/// A disk that holds up a snapshot until no more of it is copied, and tells how much was by then.
-#[derive(Debug, Default)]
-struct HeldDisk {
-    slices: Arc<AtomicUsize>,
-    slices_held: Arc<AtomicUsize>,
-}
-
-impl Disk for HeldDisk {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        if name(path).contains("snapshot-") {
-            wait_for(|| self.slices.load(Ordering::SeqCst) >= CHUNKS_WAITING);
-            self.slices_held.store(self.slices.load(Ordering::SeqCst), Ordering::SeqCst);
-        }
-        SystemDisk.create(path)
-    }
-
-    fn append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        SystemDisk.append(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        SystemDisk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        SystemDisk.remove(path)
-    }
-
-    fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        SystemDisk.sync_directory(path)
-    }
-}
-
 /// How many pieces wait for the disk: the first bytes and three slices; a fourth slice waits with the writer.
 const CHUNKS_WAITING: usize = 4;
 
 #[test]
 fn a_slow_disk_holds_up_copying_and_not_memory() {
     let folder = tempdir().unwrap();
-    let disk = HeldDisk::default();
-    let (slices, slices_held) = (Arc::clone(&disk.slices), Arc::clone(&disk.slices_held));
+    let (slices, slices_held) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (copied, held) = (Arc::clone(&slices), Arc::clone(&slices_held));
+    // The snapshot's file is not made before so many slices wait for it.
+    let disk = WatchedDisk(Box::new(move |path| {
+        if name(path).contains("snapshot-") {
+            wait_for(|| copied.load(Ordering::SeqCst) >= CHUNKS_WAITING);
+            held.store(copied.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+    }));
     let make = || Ok(Busy { slices, ..Busy::new(16 * STATE_BYTES, 0) });
     let store = Store::open(folder.path(), &Options { disk: Arc::new(disk), ..options() }, make, &mut |_| {}).unwrap();
     store.submit(vec![()]).unwrap();

@@ -4,6 +4,7 @@
 pub(crate) mod clearinghouse;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -280,5 +281,37 @@ impl DiskFile for FaultyFile {
         } else {
             self.file.set_len(length)
         }
+    }
+}
+
+/// The disk of the system, which tells of every file before it makes it.
+pub(crate) struct WatchedDisk(pub(crate) Box<dyn Fn(&Path) + Send + Sync>);
+
+impl fmt::Debug for WatchedDisk {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("WatchedDisk")
+    }
+}
+
+impl Disk for WatchedDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        (self.0)(path);
+        SystemDisk.create(path)
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        SystemDisk.append(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemDisk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.remove(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.sync_directory(path)
     }
 }
