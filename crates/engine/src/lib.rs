@@ -37,5 +37,5 @@ pub mod whitelist;
 
 pub use engine::{
     BEHIND_LINES, CheckScratch, CountedClaims, CountedRecipients, Engine, Explanation, FoundText, LEAP_SECONDS_MAX,
-    NEARLY_FULL, Outcome, Refusal, RestoreError, RingStatus, Status, TICK_LINES, TableStatus,
+    NEARLY_FULL, Outcome, Refusal, RestoreError, RingStatus, SETTLED_PER_TICK, Status, TICK_LINES, TableStatus,
 };

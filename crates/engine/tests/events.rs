@@ -10,7 +10,7 @@ use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Policy, Standing};
 use bruit_engine::verdict::Kind;
 use bruit_engine::whitelist::{By as ListedBy, WhitelistChange};
-use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
+use bruit_engine::{CheckScratch, Engine, Outcome, Refusal, SETTLED_PER_TICK};
 use bruit_signatures::bruit::Features;
 
 use common::{START, by, engine, fingerprint, tick};
@@ -213,4 +213,24 @@ fn ticks_settle_claims() {
         tick(&mut engine, Time(START.0 + hours * Time::HOUR));
     }
     assert!(weight(&engine) > 0.5, "{}", weight(&engine));
+}
+
+/// A tick takes bounded time, however many claims are due: the next one goes on.
+#[test]
+fn a_tick_settles_so_many_claims_and_no_more() {
+    let mut engine = engine();
+    let signatures = SETTLED_PER_TICK as u32 + 50;
+    for at in 0..signatures {
+        for (standing, id) in [(Standing::Account, 9), (Standing::Trap, 1)] {
+            let fingerprints = vec![fingerprint(at)];
+            engine.apply(&Event::Claim { by: by(START, standing, id), claim: Claim::Report, flag: 0, fingerprints });
+        }
+    }
+    let now = Time(START.0 + 48 * Time::HOUR);
+    let settled = |engine: &mut Engine| {
+        engine.apply(&Event::Tick { now, lines: 1 });
+        engine.trust().reporter(now, 9).unwrap().confirmed
+    };
+    assert_eq!(settled(&mut engine), SETTLED_PER_TICK as u32);
+    assert_eq!(settled(&mut engine), signatures);
 }

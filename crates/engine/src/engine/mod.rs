@@ -42,7 +42,7 @@ pub const LEAP_SECONDS_MAX: u64 = 10 * 366 * Time::DAY;
 const BEHIND_EPOCHS_MAX: u64 = 1;
 
 /// Nursery entries that a tick settles at most.
-const SETTLED_PER_TICK: usize = 256;
+pub const SETTLED_PER_TICK: usize = 256;
 
 /// A group's part of what a generation of the bulk book or the indexes of texts can hold, per day, in a hundred.
 const SHARE_PERCENT: u64 = 2;
