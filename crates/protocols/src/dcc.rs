@@ -1,0 +1,1 @@
+//! DCC, as `dccproc`, `dccifd` and `cdcc` speak it.

@@ -1,0 +1,1 @@
+//! rspamd's fuzzy storage, as its `fuzzy_check` speaks it.

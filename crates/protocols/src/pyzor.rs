@@ -1,0 +1,1 @@
+//! Pyzor, as its client and the one in SpamAssassin speak it.

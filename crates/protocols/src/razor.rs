@@ -1,0 +1,1 @@
+//! Razor, as `razor-agents` speak it.
