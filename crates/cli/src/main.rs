@@ -8,6 +8,7 @@ mod matching;
 mod plan;
 mod progress;
 mod quantity;
+mod serve;
 mod sign;
 mod simulate;
 mod store;
@@ -35,6 +36,8 @@ enum Verb {
     Filter(filter::Arguments),
     /// Which reports is a message a near replica of? Jobs in, answers out
     Match(matching::Arguments),
+    /// The server: Razor, DCC, Pyzor, rspamd and HTTP clients ask it and report to it
+    Serve(serve::Arguments),
     /// The signatures of messages, by every scheme
     Sign(sign::Arguments),
     /// The simulation study of Yan and Cho (2006), and filters of your own under traffic of your own
@@ -56,6 +59,7 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),
         Verb::Match(arguments) => matching::run(&arguments, output),
+        Verb::Serve(arguments) => serve::run(&arguments, output),
         Verb::Sign(arguments) => sign::run(&arguments, output),
         Verb::Simulate(arguments) => simulate::run(&arguments, output),
         Verb::Store(arguments) => store::run(&arguments, output),
