@@ -19,7 +19,7 @@ pub struct Outgoing<'a> {
     pub digests: &'a [Digest],
     /// What the reply will repeat, 1024 or more.
     pub thread: u16,
-    /// Who asks; `anonymous` is nobody.
+    /// Who asks. `anonymous` is nobody; so is an empty name, which is left out, as the Perl client does.
     pub user: &'a str,
     /// Unix seconds.
     pub time: u64,
@@ -59,7 +59,9 @@ impl Outgoing<'_> {
         self.put_digests(out);
         put_decimal(out, "Thread: ", self.thread.into());
         put(out, "PV: ", "2.1");
-        put(out, "User: ", self.user);
+        if !self.user.is_empty() {
+            put(out, "User: ", self.user);
+        }
         put_decimal(out, "Time: ", self.time);
         let signed = out.get(start..).unwrap_or_default().trim_ascii();
         let signature = sign(signed, self.time.to_string().as_bytes());
