@@ -1,9 +1,11 @@
 //! `bruit`, the one program. Each verb is a module with an `Arguments` and a `run`.
 
+mod completions;
 mod date;
 mod failure;
 mod filter;
 mod mailbox;
+mod man;
 mod matching;
 mod plan;
 mod progress;
@@ -44,6 +46,10 @@ enum Verb {
     Simulate(simulate::Arguments),
     /// The directory of a clearinghouse: verify, inspect, repair
     Store(store::Arguments),
+    /// Manual pages, one for every verb
+    Man(man::Arguments),
+    /// A script that completes our verbs and options in a shell
+    Completions(completions::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +69,8 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Sign(arguments) => sign::run(&arguments, output),
         Verb::Simulate(arguments) => simulate::run(&arguments, output),
         Verb::Store(arguments) => store::run(&arguments, output),
+        Verb::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Verb::Completions(arguments) => completions::run(&arguments, output).map(|()| ExitCode::SUCCESS),
     }
 }
 
