@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use super::accounts::{RawAccount, RawToken};
 use super::{
-    ACCOUNTS_MAX, ADDRESSES_MAX, Config, ConfigError, DccSettings, FuzzySettings, HttpSettings, LimitSettings, Listen,
-    MANY_NEVER, PyzorSettings, RELAXED_WINDOW, RazorSettings, Settings, THREADS_MAX, wrong,
+    ACCOUNTS_MAX, ADDRESSES_MAX, Config, ConfigError, DccSettings, DccWhitelist, FuzzySettings, HttpSettings,
+    LimitSettings, Listen, MANY_NEVER, PyzorSettings, RELAXED_WINDOW, RazorSettings, Settings, THREADS_MAX, wrong,
 };
 use crate::limits::Rate;
 use crate::rights::{Rights, Who};
@@ -308,7 +308,7 @@ impl RawDcc {
             password: self.password,
             brand,
             many: within("dcc.many", self.many.unwrap_or(MANY_NEVER), 1, MANY_NEVER)?,
-            whitelist: self.whitelist,
+            whitelist: self.whitelist.map_or_else(|| Ok(DccWhitelist::default()), |file| DccWhitelist::read(&file))?,
         })
     }
 }
