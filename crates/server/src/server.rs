@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::accounts::{self, AccountError};
 use crate::config::{Config, Settings};
+use crate::dcc::Dcc;
 use crate::metrics::Language;
 use crate::pyzor::Pyzor;
 use crate::razor;
@@ -135,6 +136,7 @@ impl Server {
     }
 
     fn listen(&mut self, config: &Config) -> Result<(), ServeError> {
+        self.listen_udp(&config.listen.dcc, config.threads, Dcc::default)?;
         self.listen_udp(&config.listen.pyzor, config.threads, Pyzor::default)?;
         self.listen_razor(&config.listen.razor)
     }
