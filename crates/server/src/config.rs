@@ -6,6 +6,7 @@
 //! [`Settings`] is the part that can change while the server runs.
 
 mod accounts;
+mod dcc_whitelist;
 mod raw;
 
 use std::net::SocketAddr;
@@ -22,6 +23,7 @@ use crate::limits::Rate;
 use crate::rights::Rights;
 
 pub use accounts::{AccountSecret, AccountSettings, Token};
+pub use dcc_whitelist::DccWhitelist;
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -135,8 +137,8 @@ pub struct DccSettings {
     pub brand: String,
     /// Recipients from which a checksum is answered "many".
     pub many: u32,
-    /// A file of whitelisted checksums, in DCC's format.
-    pub whitelist: Option<PathBuf>,
+    /// What is never counted, or always answered "many", from a file in DCC's format.
+    pub whitelist: DccWhitelist,
 }
 
 /// What is Pyzor's own.

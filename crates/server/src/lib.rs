@@ -14,7 +14,7 @@
 //! | `service` | what all listeners share |
 //! | `sources`, [`rights`], [`limits`], `duplicates` | who asks, what they may, how often, and whether they have already |
 //! | `udp` | threads that take datagrams by the batch |
-//! | `pyzor` | the ends of the request path, one for each language |
+//! | `dcc`, `pyzor` | the ends of the request path, one for each language |
 //! | `metrics` | what is counted |
 #![allow(dead_code)]
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -23,6 +23,7 @@
 mod accounts;
 pub mod config;
 mod connections;
+mod dcc;
 mod duplicates;
 mod fuzzy_keys;
 pub mod limits;

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::accounts::{self, AccountError};
 use crate::config::{Config, Settings};
+use crate::dcc::Dcc;
 use crate::pyzor::Pyzor;
 use crate::service::{Service, now};
 use crate::ticker::Ticker;
@@ -129,6 +130,7 @@ impl Server {
     }
 
     fn listen(&mut self, config: &Config) -> Result<(), ServeError> {
+        self.listen_udp(&config.listen.dcc, config.threads, Dcc::default)?;
         self.listen_udp(&config.listen.pyzor, config.threads, Pyzor::default)
     }
 

@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use super::accounts::{RawAccount, RawToken};
 use super::{
-    ACCOUNTS_MAX, ADDRESSES_MAX, Config, ConfigError, DccSettings, FuzzySettings, HttpSettings, LimitSettings, Listen,
-    MANY_NEVER, PyzorSettings, RELAXED_WINDOW, RazorSettings, Settings, THREADS_MAX, wrong,
+    ACCOUNTS_MAX, ADDRESSES_MAX, Config, ConfigError, DccSettings, DccWhitelist, FuzzySettings, HttpSettings,
+    LimitSettings, Listen, MANY_NEVER, PyzorSettings, RELAXED_WINDOW, RazorSettings, Settings, THREADS_MAX, wrong,
 };
 use crate::limits::Rate;
 use crate::rights::{Rights, Who};
@@ -215,7 +215,10 @@ fn within<N: PartialOrd + std::fmt::Display>(key: &str, value: N, least: N, most
 
 impl RawRights {
     fn check(&self) -> Rights {
-        let usual = Rights::default();
+        self.check_over(Rights::default())
+    }
+
+    fn check_over(&self, usual: Rights) -> Rights {
         Rights {
             check: self.check.unwrap_or(usual.check),
             report: self.report.unwrap_or(usual.report),
@@ -305,7 +308,7 @@ impl RawDcc {
             password: self.password,
             brand,
             many: within("dcc.many", self.many.unwrap_or(MANY_NEVER), 1, MANY_NEVER)?,
-            whitelist: self.whitelist,
+            whitelist: self.whitelist.map_or_else(|| Ok(DccWhitelist::default()), |file| DccWhitelist::read(&file))?,
         })
     }
 }
@@ -320,8 +323,10 @@ impl RawPyzor {
 impl RawHttp {
     fn check(self) -> Result<HttpSettings, ConfigError> {
         let body_max = self.body_max.map_or(16 << 20, |given| given.0);
+        // Other protocols have accounts for those who are not our own; here that is what tokens are for.
+        let usual = Rights { report: Who::Own, revoke: Who::Own, ..Rights::default() };
         Ok(HttpSettings {
-            rights: self.rights.check(),
+            rights: self.rights.check_over(usual),
             tokens: self.tokens.into_iter().map(RawToken::check).collect::<Result<_, _>>()?,
             body_bytes_max: within("http.body_max", body_max, 1 << 10, 64 << 20)? as usize,
             bulk_threshold: self.bulk_threshold.unwrap_or(MANY_NEVER).max(1),
