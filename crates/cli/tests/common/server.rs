@@ -125,7 +125,7 @@ impl Drop for Server {
 
 /// A configuration that takes any free port, and calls one address of loopback the site's own.
 fn configuration(data: &Path, more: &str) -> String {
-    let mut text = format!("data = {data:?}\nmemory = \"64MiB\"\nown_networks = [\"127.0.0.1/32\"]\n");
+    let mut text = format!("data = {data:?}\nmemory = \"16MiB\"\nown_networks = [\"127.0.0.1/32\"]\n");
     for protocol in ["razor", "dcc", "pyzor", "fuzzy", "http"] {
         // A section that the test has things to say in is its own; it names the address, too.
         if !more.contains(&format!("[{protocol}]")) {
