@@ -23,19 +23,26 @@ const PACKAGES: &[Package] = &[
         name: "razor",
         program: "razor-check",
         stage: Stage::Nextest,
-        reason: "our Razor signatures are compared with those of the original client",
+        reason: "our Razor signatures are compared with those of the original client, and it talks to our server",
     },
     Package {
         name: "pyzor",
         program: "pyzor",
         stage: Stage::Nextest,
-        reason: "digests are compared with those of Pyzor's own client",
+        reason: "digests are compared with those of Pyzor's own client, and it talks to our server",
     },
     Package {
         name: "python3-pip",
         program: "pip3",
         stage: Stage::Nextest,
         reason: "digests are compared with those of Pyzor 1.1, too, which Debian does not have",
+    },
+    Package { name: "rspamd", program: "rspamd", stage: Stage::Nextest, reason: "its fuzzy_check talks to our server" },
+    Package {
+        name: "spamassassin",
+        program: "spamassassin",
+        stage: Stage::Nextest,
+        reason: "its Razor2 and Pyzor plugins talk to our server",
     },
 ];
 
@@ -49,6 +56,9 @@ const TOOLS: &[Tool] = &[
 
 /// The Python modules that stages load, each from a folder of its own in the target directory.
 const MODULES: &[Module] = &[Module { name: "pyzor", version: "1.1.2", stage: Stage::Nextest }];
+
+/// What apt-get and the scripts of packages are told: ask nothing, and start no daemon, whether by systemd or by init.
+const QUIETLY: &[&str] = &["env", "DEBIAN_FRONTEND=noninteractive", "SYSTEMD_OFFLINE=1", "RUNLEVEL=1", "apt-get"];
 
 /// Where Debian puts daemons: not always on the path of those who are not root.
 const DAEMON_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -108,9 +118,9 @@ fn install_packages(missing: &[&Package]) -> Result<()> {
     Ok(())
 }
 
-/// Runs apt-get so that it never asks.
+/// Runs apt-get so that it never asks, and no daemon runs afterwards that did not before.
 fn apt_get(privilege: &[&str], arguments: &[&str]) -> Result<()> {
-    let words = [privilege, &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"], arguments].concat();
+    let words = [privilege, QUIETLY, arguments].concat();
     let (program, arguments) = words.split_first().expect("apt-get is among the words");
     command::run(&mut command::program(program, arguments))
 }

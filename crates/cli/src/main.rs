@@ -1,13 +1,16 @@
 //! `bruit`, the one program. Each verb is a module with an `Arguments` and a `run`.
 
+mod completions;
 mod date;
 mod failure;
 mod filter;
 mod mailbox;
+mod man;
 mod matching;
 mod plan;
 mod progress;
 mod quantity;
+mod serve;
 mod sign;
 mod simulate;
 mod store;
@@ -35,12 +38,18 @@ enum Verb {
     Filter(filter::Arguments),
     /// Which reports is a message a near replica of? Jobs in, answers out
     Match(matching::Arguments),
+    /// The server: Razor, DCC, Pyzor, rspamd and HTTP clients ask it and report to it
+    Serve(serve::Arguments),
     /// The signatures of messages, by every scheme
     Sign(sign::Arguments),
     /// The simulation study of Yan and Cho (2006), and filters of your own under traffic of your own
     Simulate(simulate::Arguments),
     /// The directory of a clearinghouse: verify, inspect, repair
     Store(store::Arguments),
+    /// Manual pages, one for every verb
+    Man(man::Arguments),
+    /// A script that completes our verbs and options in a shell
+    Completions(completions::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -56,9 +65,12 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),
         Verb::Match(arguments) => matching::run(&arguments, output),
+        Verb::Serve(arguments) => serve::run(&arguments, output),
         Verb::Sign(arguments) => sign::run(&arguments, output),
         Verb::Simulate(arguments) => simulate::run(&arguments, output),
         Verb::Store(arguments) => store::run(&arguments, output),
+        Verb::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Verb::Completions(arguments) => completions::run(&arguments, output).map(|()| ExitCode::SUCCESS),
     }
 }
 

@@ -1,1 +1,43 @@
-//! The daemon.
+//! The daemon: listeners for five languages, one request path, limits, rights, configuration and metrics.
+//!
+//! ```text
+//!   razor (TCP) ─┐                                        ┌─► engine (read lock): checks
+//!   http  (TCP) ─┤                                        │
+//!   dcc   (UDP) ─┼─► decode ─► limits, rights ─► Service ─┤
+//!   pyzor (UDP) ─┤                                        │
+//!   fuzzy (UDP) ─┘                                        └─► store: reports, answered when they are on disk
+//! ```
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`config`], `units` | one TOML file, checked |
+//! | `service` | what all listeners share |
+//! | `sources`, [`rights`], [`limits`], `duplicates` | who asks, what they may, how often, and whether they have already |
+//! | `udp` | threads that take datagrams by the batch |
+//! | `pyzor` | the ends of the request path, one for each language |
+//! | `metrics` | what is counted |
+#![allow(dead_code)]
+#![deny(clippy::unwrap_used, clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+mod accounts;
+pub mod config;
+mod connections;
+mod duplicates;
+mod fuzzy_keys;
+pub mod limits;
+mod metrics;
+mod pyzor;
+pub mod rights;
+mod server;
+mod service;
+mod signals;
+mod sources;
+mod ticker;
+mod udp;
+mod units;
+
+pub use accounts::AccountError;
+pub use config::{Config, ConfigError};
+pub use server::{Listening, ServeError, Server};
+pub use signals::{Signal, Signals};

@@ -10,7 +10,7 @@ mod base64;
 pub mod bruit;
 pub mod dcc;
 pub mod exact;
-mod hex;
+pub mod hex;
 pub mod message;
 pub mod pyzor;
 pub mod razor;

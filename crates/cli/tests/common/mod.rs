@@ -2,6 +2,11 @@
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+mod clients;
+mod program;
+mod server;
+pub(crate) mod wire;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -9,6 +14,13 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+#[allow(unused_imports, reason = "not every test runs other programs")]
+pub(crate) use clients::{PyzorHome, RazorHome};
+#[allow(unused_imports, reason = "not every test runs other programs")]
+pub(crate) use program::{Answer, program, run, testdata};
+#[allow(unused_imports, reason = "not every test runs a server")]
+pub(crate) use server::Server;
 
 /// Runs `bruit`.
 pub(crate) fn bruit(arguments: &[&str]) -> Output {

@@ -7,7 +7,8 @@
 //!
 //! - **Fuz2** counts only words of dictionaries that come with the original program and may not be used here. The real
 //!   client computes it; a server only compares it.
-//! - Substitute headers, greylisting and reputation checksums, which need the configuration of a client or its server.
+//! - Greylisting and reputation checksums, which need the configuration of a client or its server. For that of a substitute
+//!   header there is [`substitute_sum`], but no message is asked for one.
 //! - Guessing the client's address from the topmost `Received` field, as `dccproc -R` does: [`Envelope::client`] is what the
 //!   caller knows.
 //!
@@ -39,4 +40,4 @@ mod sign;
 mod transfer;
 
 pub use content::NESTING_MAX;
-pub use sign::{Checksum, Envelope, Kind, sign};
+pub use sign::{Checksum, Envelope, Kind, address_sum, field_sum, sign, substitute_sum};

@@ -114,8 +114,9 @@ fn md5(bytes: &[u8]) -> [u8; 16] {
     Md5::digest(bytes).into()
 }
 
-/// Of all sixteen bytes of an address of version 6; one of version 4 is mapped into it.
-fn address_sum(address: IpAddr) -> [u8; 16] {
+/// The checksum of an address: of all sixteen bytes of one of version 6; one of version 4 is mapped into it.
+#[must_use]
+pub fn address_sum(address: IpAddr) -> [u8; 16] {
     let address: Ipv6Addr = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
         IpAddr::V6(address) => address,
@@ -123,8 +124,17 @@ fn address_sum(address: IpAddr) -> [u8; 16] {
     md5(&address.octets())
 }
 
-fn field_sum(value: &[u8]) -> [u8; 16] {
+/// The checksum of the value of a header field, or of the sender that an envelope names.
+#[must_use]
+pub fn field_sum(value: &[u8]) -> [u8; 16] {
     md5(&normalised(value))
+}
+
+/// The checksum of a field that a client was told to take beside the usual ones: of its name, in small letters, and value.
+#[must_use]
+pub fn substitute_sum(name: &[u8], value: &[u8]) -> [u8; 16] {
+    let hash = Md5::new().chain_update(name.to_ascii_lowercase()).chain_update(normalised(value));
+    hash.finalize().into()
 }
 
 #[cfg(test)]
@@ -146,6 +156,11 @@ mod tests {
     fn short_bodies_have_no_sum() {
         assert_eq!(sum_of(&of_length(BODY_BYTES_MIN - 1), Kind::Body), None);
         assert_eq!(sum_of(&of_length(BODY_BYTES_MIN), Kind::Body), Some(md5(&[b'1'; BODY_BYTES_MIN])));
+    }
+
+    #[test]
+    fn a_substitute_is_its_name_and_value() {
+        assert_eq!(substitute_sum(b"List-ID", b" <News.example.>"), md5(b"list-idnews.example"));
     }
 
     #[test]

@@ -1,0 +1,161 @@
+//! `bruit serve`: the daemon.
+
+use std::env;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use bruit_server::{Config, Listening, Server, Signal, Signals};
+use sd_notify::NotifyState;
+use tracing_subscriber::EnvFilter;
+
+use crate::failure::Failure;
+use crate::progress;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Without a configuration the server listens on loopback only, and whoever can reach it there is one \
+    of the site's own users. bruit.toml in the repository has every setting with its default.\n\n\
+    Signals: SIGTERM and SIGINT stop it when everything under way is answered and on disk; SIGHUP reads the configuration \
+    again (all but data, memory, durability, threads and listen)."
+)]
+pub(crate) struct Arguments {
+    /// The configuration, a TOML file
+    #[arg(long, value_name = "FILE", env = "BRUIT_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// The directory of the clearinghouse, which is made if it is not there
+    ///
+    /// Else `data` in the configuration, else $STATE_DIRECTORY (systemd), else $XDG_DATA_HOME/bruit, else
+    /// ~/.local/share/bruit.
+    #[arg(long, value_name = "DIR", env = "BRUIT_DATA")]
+    data: Option<PathBuf>,
+
+    /// Only say whether the configuration can be used
+    #[arg(long)]
+    check_config: bool,
+
+    /// How much to say on standard error: error, warn, info, debug, or a filter such as bruit_server=debug
+    #[arg(long, value_name = "LEVEL", env = "BRUIT_LOG", default_value = "info")]
+    log: String,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    let config = read(arguments.config.as_deref())?;
+    if arguments.check_config {
+        writeln!(output, "the configuration can be used")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    start_log(&arguments.log)?;
+    let directory = directory(arguments, &config)?;
+    let server = start(&config, &directory)?;
+    let mut signals = Signals::take(server.runtime()).context("failed to take signals").map_err(Failure::Other)?;
+    announce(&server, output)?;
+    notify(&[NotifyState::Ready]);
+    loop {
+        match signals.next(server.runtime()) {
+            Signal::Stop => break,
+            Signal::Reload => reload(&server, arguments.config.as_deref()),
+        }
+    }
+    notify(&[NotifyState::Stopping]);
+    tracing::info!("stopping");
+    stop(server)
+}
+
+fn read(file: Option<&Path>) -> Result<Config, Failure> {
+    let Some(file) = file else { return Ok(Config::default()) };
+    let named = |error| anyhow::Error::new(error).context(format!("configuration {}", file.display()));
+    Config::read(file).map_err(|error| Failure::BadInput(format!("{:#}", named(error))))
+}
+
+fn start_log(filter: &str) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| Failure::BadInput(format!("--log {filter:?}: {error}")))?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
+    Ok(())
+}
+
+fn directory(arguments: &Arguments, config: &Config) -> Result<PathBuf, Failure> {
+    let given = arguments.data.clone().or_else(|| config.data.clone());
+    let from = |name: &str, below: &str| {
+        env::var_os(name).filter(|value| !value.is_empty()).map(|value| Path::new(&value).join(below))
+    };
+    given
+        .or_else(|| from("STATE_DIRECTORY", ""))
+        .or_else(|| from("XDG_DATA_HOME", "bruit"))
+        .or_else(|| from("HOME", ".local/share/bruit"))
+        .ok_or_else(|| Failure::BadInput("there is no home directory: say --data DIR".into()))
+}
+
+fn start(config: &Config, directory: &Path) -> Result<Server, Failure> {
+    let bar = progress::of_bytes(None, true);
+    let server = Server::start(config, directory, &mut |bytes| bar.inc(bytes));
+    bar.finish_and_clear();
+    let server = server.map_err(|error| Failure::Other(error.into()))?;
+    tracing::info!(recovery = %server.recovery(), "opened");
+    Ok(server)
+}
+
+/// Where it listens, and what to try. Whoever started us may not read it, which is no reason not to serve.
+fn announce(server: &Server, output: &mut impl Write) -> Result<(), Failure> {
+    match write_announcement(server, output) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        output,
+        "bruit {} serves the clearinghouse in {}",
+        env!("CARGO_PKG_VERSION"),
+        server.directory().display()
+    )?;
+    for listening in server.listening() {
+        let Listening { protocol, transport, address, note } = listening;
+        let line = format!("  {protocol:<6} {transport} {address:<22} {note}");
+        writeln!(output, "{}", line.trim_end())?;
+    }
+    if let Some(http) = server.listening().iter().find(|listening| listening.protocol == "http") {
+        let option =
+            if http.address.port() == 8625 { String::new() } else { format!(" --server http://{}", http.address) };
+        writeln!(output, "\nTry, in another shell, with any mail in a file:")?;
+        writeln!(output, "  bruit report{option} < mail")?;
+        writeln!(output, "  bruit check{option} < mail     # exit code 0: spam")?;
+        writeln!(
+            output,
+            "docs/operators/ says how to point SpamAssassin, rspamd, Razor, Pyzor and DCC clients here.\n"
+        )?;
+    }
+    writeln!(output, "ready")?;
+    output.flush()
+}
+
+fn reload(server: &Server, file: Option<&Path>) {
+    notify(&[NotifyState::Reloading]);
+    let result = read(file)
+        .map_err(|failure| failure.line().unwrap_or_default())
+        .and_then(|config| server.reload(&config).map_err(|error| format!("{:#}", anyhow::Error::new(error))));
+    match result {
+        Ok(()) => tracing::info!("the configuration was read again"),
+        Err(error) => tracing::error!(error, "the configuration was read again and cannot be used: nothing changed"),
+    }
+    notify(&[NotifyState::Ready]);
+}
+
+fn stop(server: Server) -> Result<ExitCode, Failure> {
+    let status = server.stop();
+    if let Some(error) = status.poisoned {
+        return Err(Failure::Other(anyhow::anyhow!("the disk failed under the journal: {error}")));
+    }
+    tracing::info!(sequence = status.sequence, "stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells systemd, if it started us.
+fn notify(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "failed to notify the service manager");
+    }
+}

@@ -1,0 +1,131 @@
+//! Homes for the clients of others: all that they need to talk to our server, and to nobody else.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{Answer, Folder, Server, program, run};
+
+/// The home of a user of Razor.
+pub(crate) struct RazorHome<'a> {
+    server: &'a Server,
+    folder: Folder,
+}
+
+impl<'a> RazorHome<'a> {
+    /// A home whose lists name `server` only. It is in them twice, by two spellings, as the client looks for others (by
+    /// a discovery, in every run) when its list has one entry.
+    pub(crate) fn new(server: &'a Server) -> Self {
+        let folder = Folder::new();
+        let address = server.address("razor");
+        let home = folder.path("");
+        let home = home.display();
+        folder.write(
+            "razor-agent.conf",
+            format!(
+                "razorhome = {home}\nlogfile = {home}/razor-agent.log\ndebuglevel = 9\nturn_off_discovery = 1\n\
+                 razordiscovery = {address}\nmin_cf = ac\nlogic_method = 4\nreport_headers = 1\n"
+            ),
+        );
+        folder.write("servers.discovery.lst", format!("{address}\n"));
+        for list in ["servers.catalogue.lst", "servers.nomination.lst"] {
+            folder.write(list, format!("{address}\n127.1:{}\n", address.port()));
+        }
+        Self { server, folder }
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.folder.path("razor-agent.conf")
+    }
+
+    /// Everything that the client noted.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path("razor-agent.log")).unwrap_or_default()
+    }
+
+    /// Runs one of the client's programs on `message`; it has to end with `code`.
+    #[track_caller]
+    pub(crate) fn run(&self, name: &str, arguments: &[&str], message: &[u8], code: i32) -> Answer {
+        let mut home = std::ffi::OsString::from("-home=");
+        home.push(self.folder.path(""));
+        let mut command = program(name, "razor");
+        run(command.arg(home).args(arguments).env("HOME", self.folder.path("")), message).expect(code, self.server)
+    }
+
+    #[track_caller]
+    pub(crate) fn register(&self) {
+        self.run(
+            "razor-admin",
+            &["-register", "-user=alice@example.org", "-pass=correct horse battery staple"],
+            b"",
+            0,
+        );
+    }
+
+    /// Whether the client calls `message` spam.
+    #[track_caller]
+    pub(crate) fn check(&self, message: &[u8], is_spam: bool) {
+        self.run("razor-check", &[], message, i32::from(!is_spam));
+    }
+
+    /// Reports `message`, and looks into the log whether the server took it: the client ends well in any case.
+    #[track_caller]
+    pub(crate) fn report(&self, message: &[u8]) {
+        let accepted = |log: &str| log.matches("Server accepted report").count();
+        let before = accepted(&self.log());
+        self.run("razor-report", &["-f"], message, 0);
+        assert!(accepted(&self.log()) > before, "{}\n--- the server ---\n{}", self.log(), self.server.said());
+    }
+
+    #[track_caller]
+    pub(crate) fn revoke(&self, message: &[u8]) {
+        self.run("razor-revoke", &["-f"], message, 0);
+    }
+}
+
+/// The home of a user of Pyzor.
+pub(crate) struct PyzorHome<'a> {
+    server: &'a Server,
+    folder: Folder,
+}
+
+impl<'a> PyzorHome<'a> {
+    /// The home of nobody in particular.
+    pub(crate) fn new(server: &'a Server) -> Self {
+        let folder = Folder::new();
+        folder.write("servers", format!("{}\n", server.address("pyzor")));
+        Self { server, folder }
+    }
+
+    /// The home of someone with an account.
+    pub(crate) fn of(server: &'a Server, user: &str, key: &str) -> Self {
+        let home = Self::new(server);
+        let address = server.address("pyzor");
+        // The client wants a salt before the key, and does nothing with it.
+        home.folder.write("accounts", format!("{} : {} : {user} : aaaa,{key}\n", address.ip(), address.port()));
+        home
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path("")
+    }
+
+    /// Runs Debian's client on `message`; it has to end with `code`.
+    #[track_caller]
+    pub(crate) fn run(&self, arguments: &[&str], message: &[u8], code: i32) -> Answer {
+        self.run_by(&mut program("pyzor", "pyzor"), arguments, message, code)
+    }
+
+    /// The same with another client.
+    #[track_caller]
+    pub(crate) fn run_by(&self, client: &mut Command, arguments: &[&str], message: &[u8], code: i32) -> Answer {
+        let command = client.arg("--homedir").arg(self.path()).args(arguments).env("HOME", self.path());
+        run(command, message).expect(code, self.server)
+    }
+
+    /// Whether the client calls `message` spam.
+    #[track_caller]
+    pub(crate) fn check(&self, message: &[u8], is_spam: bool) {
+        self.run(&["check"], message, i32::from(!is_spam));
+    }
+}

@@ -1,0 +1,171 @@
+//! Requests written by hand, byte for byte as other clients send them, for tests that need thousands or have no client to run.
+//!
+//! Nothing here is shared with our own codecs, which could be wrong in the same way on both sides.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::Duration;
+
+/// How often a datagram is sent, as real clients repeat theirs.
+const ATTEMPTS: usize = 4;
+/// How long each of them waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What a stream may take to answer.
+const STREAM_PATIENCE: Duration = Duration::from_secs(10);
+/// Longer than any reply.
+const REPLY_BYTES_MAX: usize = 2048;
+
+/// Sizes of the fuzzy protocol's requests and replies.
+const FUZZY_REQUEST_BYTES: usize = 76;
+const FUZZY_REPLY_BYTES: usize = 96;
+/// DCC: what a report adds to the number of targets to call them spam, and what is answered then.
+const DCC_SPAM: u32 = 0x0100_0000;
+const DCC_MANY: u32 = 0x00ff_fff0;
+/// DCC: the number of whoever has no account, and the type of the checksum of a body.
+const DCC_ANONYMOUS: u32 = 1;
+const DCC_BODY: u8 = 7;
+
+/// A socket that talks to one server over UDP.
+pub(crate) struct Datagrams {
+    socket: UdpSocket,
+    /// In every request, so that a late answer is not taken for another's.
+    thread: u32,
+}
+
+impl Datagrams {
+    pub(crate) fn to(server: SocketAddr) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(server).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { socket, thread: 1024 }
+    }
+
+    /// Sends `request`, again if need be, until a datagram comes that `is_reply` takes.
+    #[track_caller]
+    fn ask(&self, request: &[u8], is_reply: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+        let mut buffer = [0; REPLY_BYTES_MAX];
+        for _ in 0..ATTEMPTS {
+            self.socket.send(request).unwrap();
+            while let Ok(length) = self.socket.recv(&mut buffer) {
+                if is_reply(&buffer[..length]) {
+                    return buffer[..length].to_vec();
+                }
+            }
+        }
+        panic!("no answer to {}", request.escape_ascii());
+    }
+
+    fn next_thread(&mut self) -> u32 {
+        // Pyzor's clients draw theirs from 1024 to 65535.
+        self.thread = if self.thread == 65_535 { 1024 } else { self.thread + 1 };
+        self.thread
+    }
+
+    /// Pyzor's answer to `operation` (check, report) on a digest: the code, and the count if there is one.
+    #[track_caller]
+    pub(crate) fn pyzor(&mut self, operation: &str, digest: &str) -> (u32, Option<u64>) {
+        let thread = self.next_thread();
+        let request = format!("Op: {operation}\nOp-Digest: {digest}\nThread: {thread}\nPV: 2.1\n\n");
+        let field = |reply: &str, name: &str| {
+            let value = reply.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            value.trim().parse::<u64>().ok()
+        };
+        let text = |reply: &[u8]| String::from_utf8(reply.to_vec()).unwrap();
+        let is_reply = |reply: &[u8]| field(&text(reply), "Thread") == Some(u64::from(thread));
+        let reply = text(&self.ask(request.as_bytes(), is_reply));
+        (u32::try_from(field(&reply, "Code").unwrap()).unwrap(), field(&reply, "Count"))
+    }
+
+    /// Whether DCC's count of a body's checksum is `many`.
+    #[track_caller]
+    pub(crate) fn dcc_is_many(&mut self, sum: [u8; 16]) -> bool {
+        self.dcc(3, 0, sum) == DCC_MANY
+    }
+
+    /// Tells DCC that a body is spam.
+    #[track_caller]
+    pub(crate) fn dcc_report_spam(&mut self, sum: [u8; 16]) {
+        assert_eq!(self.dcc(2, DCC_SPAM | 1, sum), DCC_MANY);
+    }
+
+    /// The current count that a DCC server answers.
+    #[track_caller]
+    fn dcc(&mut self, operation: u8, targets: u32, sum: [u8; 16]) -> u32 {
+        let thread = self.next_thread().to_be_bytes();
+        let mut request = vec![0, 62, 12, operation];
+        request.extend(DCC_ANONYMOUS.to_be_bytes());
+        // Host, process, request and transmission.
+        request.extend([*b"test", *b"proc", thread, [0; 4]].concat());
+        request.extend(targets.to_be_bytes());
+        request.extend([DCC_BODY, 18]);
+        request.extend(sum);
+        // Whoever has no account signs with zeros.
+        request.extend([0; 16]);
+        let reply = self.ask(&request, |reply| reply.len() == 48 && reply[16..20] == thread);
+        assert_eq!(reply[3], 4, "{reply:?}");
+        u32::from_be_bytes(reply[24..28].try_into().unwrap())
+    }
+
+    /// The flag and probability that a fuzzy storage answers for a digest.
+    #[track_caller]
+    pub(crate) fn fuzzy_check(&mut self, digest: [u8; 64]) -> (u32, f32) {
+        let reply = self.fuzzy(0, 0, digest);
+        (word(&reply, 4), f32::from_bits(word(&reply, 12)))
+    }
+
+    /// Adds a digest to list 1.
+    #[track_caller]
+    pub(crate) fn fuzzy_add(&mut self, digest: [u8; 64]) {
+        let reply = self.fuzzy(1, 10, digest);
+        assert!(f32::from_bits(word(&reply, 12)) > 0.5, "{reply:?}");
+    }
+
+    #[track_caller]
+    fn fuzzy(&mut self, command: u8, value: u32, digest: [u8; 64]) -> Vec<u8> {
+        let tag = self.next_thread();
+        let mut request = vec![4, command, 0, u8::from(command != 0)];
+        request.extend(value.to_le_bytes());
+        request.extend(tag.to_le_bytes());
+        request.extend(digest);
+        assert_eq!(request.len(), FUZZY_REQUEST_BYTES);
+        self.ask(&request, |reply| reply.len() == FUZZY_REPLY_BYTES && word(reply, 8) == tag)
+    }
+}
+
+/// The little-endian number at `offset`.
+fn word(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes(bytes[offset..offset + 4].try_into().unwrap())
+}
+
+/// Asks a Razor server about one signature over a connection of its own; gives the line that it answers.
+#[track_caller]
+pub(crate) fn razor_check(server: SocketAddr, signature: &str) -> String {
+    let mut stream = connect(server);
+    let mut lines = BufReader::new(stream.try_clone().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert!(line.contains("sn="), "{line}");
+    write!(stream, "cn=razor-agents&cv=2.84\r\na=c&e=8&s={signature}\r\n").unwrap();
+    line.clear();
+    lines.read_line(&mut line).unwrap();
+    stream.write_all(b"a=q\r\n").unwrap();
+    line.trim_end().to_owned()
+}
+
+/// What an HTTP server answers to a GET of `path`, head and body.
+#[track_caller]
+pub(crate) fn http_get(server: SocketAddr, path: &str) -> String {
+    let mut stream = connect(server);
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+/// A connection that neither waits for ever nor holds bytes back.
+fn connect(server: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect_timeout(&server, STREAM_PATIENCE).unwrap();
+    stream.set_read_timeout(Some(STREAM_PATIENCE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}

@@ -1,1 +1,0 @@
-//! DCC, as `dccproc`, `dccifd` and `cdcc` speak it.

@@ -1,0 +1,174 @@
+//! Checksums as a request lists them.
+
+/// The bytes of one item: kind, length, sum.
+pub const ITEM_BYTES: usize = 18;
+
+/// Most items of one request: one of each kind, as the kinds must ascend.
+pub const ITEMS_MAX: usize = Kind::ALL.len();
+
+/// A checksum, which is an MD5.
+pub type Sum = [u8; 16];
+
+/// What a checksum is of. The numbers are those on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// The address of the client that sent the message.
+    Ip = 1,
+    /// The sender of the envelope.
+    EnvFrom,
+    /// The field `From`.
+    From,
+    /// A field of the client's choice.
+    Substitute,
+    /// The field `Message-ID`.
+    MessageId,
+    /// The last field `Received`.
+    Received,
+    /// The body.
+    Body,
+    /// The letters of the text.
+    Fuz1,
+    /// The words of the text that are in the client's dictionaries.
+    Fuz2,
+    /// The address again: how much mail it sends.
+    ReputationTotal,
+    /// The address again: how much of it is bulk.
+    Reputation,
+}
+
+/// One checksum of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Item {
+    /// What it is of.
+    pub kind: Kind,
+    /// The checksum.
+    pub sum: Sum,
+}
+
+/// The items of a request, which are known to be sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Items<'f>(&'f [[u8; ITEM_BYTES]]);
+
+impl Kind {
+    /// All there are, in ascending order.
+    pub const ALL: [Self; 11] = [
+        Self::Ip,
+        Self::EnvFrom,
+        Self::From,
+        Self::Substitute,
+        Self::MessageId,
+        Self::Received,
+        Self::Body,
+        Self::Fuz1,
+        Self::Fuz2,
+        Self::ReputationTotal,
+        Self::Reputation,
+    ];
+
+    /// The kind with this number on the wire.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
+    }
+
+    /// The name in headers, logs and configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ip => "IP",
+            Self::EnvFrom => "env_From",
+            Self::From => "From",
+            Self::Substitute => "Substitute",
+            Self::MessageId => "Message-ID",
+            Self::Received => "Received",
+            Self::Body => "Body",
+            Self::Fuz1 => "Fuz1",
+            Self::Fuz2 => "Fuz2",
+            Self::ReputationTotal => "rep-total",
+            Self::Reputation => "rep",
+        }
+    }
+}
+
+impl Item {
+    /// The item in these bytes; none if its kind or length is wrong.
+    pub(super) fn read(&[kind, length, sum @ ..]: &[u8; ITEM_BYTES]) -> Option<Self> {
+        let kind = Kind::from_number(kind).filter(|_| usize::from(length) == ITEM_BYTES)?;
+        Some(Self { kind, sum })
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[self.kind as u8, ITEM_BYTES as u8]);
+        out.extend_from_slice(&self.sum);
+    }
+}
+
+impl<'f> Items<'f> {
+    /// The items in these bytes; none if one is wrong, or not of a higher kind than the one before.
+    pub(super) fn read(bytes: &'f [u8]) -> Option<Self> {
+        let (items, []) = bytes.as_chunks::<ITEM_BYTES>() else { return None };
+        let mut highest = 0;
+        for item in items {
+            let kind = Item::read(item)?.kind as u8;
+            if kind <= highest {
+                return None;
+            }
+            highest = kind;
+        }
+        Some(Self(items))
+    }
+
+    /// How many there are, at most [`ITEMS_MAX`].
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none, which is legal.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The items, in the order of the request.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Item> + 'f {
+        self.0.iter().map(|item| Item::read(item).expect("items are read once before they are kept"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(kinds: &[u8]) -> Vec<u8> {
+        kinds.iter().flat_map(|&kind| [vec![kind, 18], vec![kind; 16]].concat()).collect()
+    }
+
+    #[test]
+    fn kinds_are_numbered_from_one() {
+        for (index, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, index + 1);
+            assert_eq!(Kind::from_number(kind as u8), Some(kind));
+        }
+        assert_eq!((Kind::from_number(0), Kind::from_number(12)), (None, None));
+    }
+
+    #[test]
+    fn kinds_must_ascend() {
+        let all: Vec<u8> = (1..=11).collect();
+        assert_eq!(Items::read(&bytes(&all)).unwrap().len(), ITEMS_MAX);
+        assert!(Items::read(&[]).unwrap().is_empty());
+        for kinds in [&[7, 7][..], &[8, 7], &[0], &[12], &[1, 2, 3, 3]] {
+            assert_eq!(Items::read(&bytes(kinds)), None, "{kinds:?}");
+        }
+    }
+
+    #[test]
+    fn items_have_their_length_and_no_other() {
+        let mut items = bytes(&[7, 8]);
+        assert_eq!(Items::read(&items[..35]), None);
+        items[19] = 17;
+        assert_eq!(Items::read(&items), None);
+    }
+}

@@ -1,0 +1,163 @@
+//! What is answered.
+
+use super::VERSION_MAX;
+use super::counts::Totals;
+use super::frame::{Header, SIGNATURE_BYTES};
+use super::request::op;
+
+/// The longest brand: its field ends in a zero.
+pub const BRAND_BYTES_MAX: usize = BRAND_BYTES - 1;
+
+/// The longest text of an error.
+pub const ERROR_BYTES_MAX: usize = 127;
+
+/// The longest text of an administrative reply.
+pub const TEXT_BYTES_MAX: usize = 1460;
+
+/// The field of the brand.
+pub(super) const BRAND_BYTES: usize = 64;
+
+/// A reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply<'r> {
+    /// To a NOP, and to what was done.
+    Ok {
+        /// The server's name in the headers that clients write.
+        brand: &'r Brand,
+        /// How long replies to this client will be held up, in milliseconds.
+        delay_ms: u16,
+    },
+    /// To a query or a report: the totals of its items, in their order.
+    Answer(&'r [Totals]),
+    /// That it could not be done, and why; [`ERROR_BYTES_MAX`] bytes of it are sent.
+    Error(&'r str),
+    /// To an administrative request; [`TEXT_BYTES_MAX`] bytes of it are sent.
+    Text(&'r str),
+    /// To the question by how much replies to anonymous clients are held up.
+    AnonymousDelay {
+        /// By how many requests of a network its delay doubles.
+        inflate: u32,
+        /// In milliseconds.
+        delay_ms: u16,
+    },
+}
+
+/// The name of a server in the headers that clients write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Brand {
+    bytes: [u8; BRAND_BYTES],
+}
+
+impl Reply<'_> {
+    /// Appends the reply to a request with this header. `server` is our ID; `sign` makes the signature of the frame so far:
+    /// by the password that verified the request, or else by [`Header::unauthenticated`].
+    pub fn encode(
+        &self,
+        request: &Header,
+        server: u32,
+        out: &mut Vec<u8>,
+        sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_BYTES],
+    ) {
+        let version_max = request.version.min(VERSION_MAX);
+        request.of_reply(server).write(self.op(), out, |out| self.write(version_max, out), sign);
+    }
+
+    const fn op(&self) -> u8 {
+        match self {
+            Self::Ok { .. } => op::OK,
+            Self::Answer(_) => op::ANSWER,
+            Self::Error(_) => op::ERROR,
+            Self::Text(_) | Self::AnonymousDelay { .. } => op::ADMN,
+        }
+    }
+
+    fn write(&self, version_max: u8, out: &mut Vec<u8>) {
+        match self {
+            Self::Ok { brand, delay_ms } => {
+                out.extend_from_slice(&[version_max, 0]);
+                out.extend_from_slice(&delay_ms.to_be_bytes());
+                out.extend_from_slice(&brand.bytes);
+            }
+            Self::Answer(totals) => totals.iter().for_each(|totals| totals.write(out)),
+            Self::Error(text) => {
+                out.extend_from_slice(cut(text, ERROR_BYTES_MAX));
+                out.push(0);
+            }
+            Self::Text(text) => out.extend_from_slice(cut(text, TEXT_BYTES_MAX)),
+            Self::AnonymousDelay { inflate, delay_ms } => {
+                out.extend_from_slice(&inflate.to_be_bytes());
+                out.extend_from_slice(&delay_ms.to_be_bytes());
+            }
+        }
+    }
+}
+
+impl Totals {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.current.word().to_be_bytes());
+        out.extend_from_slice(&self.previous.word().to_be_bytes());
+    }
+}
+
+impl Brand {
+    /// A name of 1 to [`BRAND_BYTES_MAX`] visible characters, without colons; none if it is another.
+    #[must_use]
+    pub fn new(name: &str) -> Option<Self> {
+        let is_allowed = |byte: &u8| byte.is_ascii_graphic() && *byte != b':';
+        if !(1..=BRAND_BYTES_MAX).contains(&name.len()) || !name.as_bytes().iter().all(is_allowed) {
+            return None;
+        }
+        let mut bytes = [0; BRAND_BYTES];
+        bytes.iter_mut().zip(name.bytes()).for_each(|(byte, letter)| *byte = letter);
+        Some(Self { bytes })
+    }
+}
+
+/// As many bytes of a text as fit, whole characters only.
+fn cut(text: &str, bytes_max: usize) -> &[u8] {
+    text.as_bytes().get(..text.floor_char_boundary(bytes_max)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn length(reply: &Reply<'_>) -> usize {
+        let request = Header { version: 12, sender: 1, numbers: [0; 16] };
+        let mut out = Vec::new();
+        reply.encode(&request, 1001, &mut out, |frame| request.unauthenticated(frame));
+        assert_eq!(usize::from(u16::from_be_bytes([out[0], out[1]])), out.len());
+        out.len()
+    }
+
+    #[test]
+    fn texts_are_cut_where_they_must_end() {
+        assert_eq!(length(&Reply::Error("")), 41);
+        assert_eq!(length(&Reply::Error(&"e".repeat(ERROR_BYTES_MAX))), 41 + ERROR_BYTES_MAX);
+        assert_eq!(length(&Reply::Error(&"e".repeat(ERROR_BYTES_MAX + 1))), 41 + ERROR_BYTES_MAX);
+        assert_eq!(length(&Reply::Text(&"t".repeat(TEXT_BYTES_MAX))), 40 + TEXT_BYTES_MAX);
+        assert_eq!(length(&Reply::Text(&"t".repeat(TEXT_BYTES_MAX + 1))), 40 + TEXT_BYTES_MAX);
+        assert_eq!(length(&Reply::Text(&"é".repeat(TEXT_BYTES_MAX))), 40 + TEXT_BYTES_MAX);
+        assert_eq!(length(&Reply::Error(&"é".repeat(ERROR_BYTES_MAX))), 40 + ERROR_BYTES_MAX);
+        assert_eq!(length(&Reply::AnonymousDelay { inflate: 1, delay_ms: 2 }), 46);
+    }
+
+    #[test]
+    fn brands_fit_their_field() {
+        assert!(Brand::new(&"b".repeat(BRAND_BYTES_MAX)).is_some());
+        for refused in ["", "two words", "co:lon", "b\u{e9}", &"b".repeat(BRAND_BYTES_MAX + 1)] {
+            assert!(Brand::new(refused).is_none(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn replies_come_in_a_version_we_speak() {
+        let brand = Brand::new("brand").unwrap();
+        for (version, expected) in [(4, [4, 4]), (12, [12, 12]), (13, [12, 12]), (32, [12, 12])] {
+            let request = Header { version, sender: 1, numbers: [0; 16] };
+            let mut out = Vec::new();
+            Reply::Ok { brand: &brand, delay_ms: 0 }.encode(&request, 1001, &mut out, |_| [0; 16]);
+            assert_eq!([out[2], out[24]], expected);
+        }
+    }
+}

@@ -1,1 +1,0 @@
-//! Pyzor, as its client and the one in SpamAssassin speak it.

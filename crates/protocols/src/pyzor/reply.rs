@@ -1,0 +1,185 @@
+//! What is answered.
+
+/// A reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply<'t> {
+    /// How it went.
+    pub code: Code,
+    /// What the request's [`thread`](super::Request::thread) was.
+    pub thread: &'t [u8],
+    /// What was asked for.
+    pub body: Body,
+}
+
+/// How a request went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// 200: it is done.
+    Ok,
+    /// 400: no version, or a digest that is none.
+    BadRequest,
+    /// 401: an unknown user, a wrong signature, or a time too far from ours.
+    Unauthorized,
+    /// 403: not for this user, or no such op.
+    Forbidden,
+    /// 500: our fault; or a signed request without a time, as in the original server.
+    Internal,
+    /// 505: another version of the protocol.
+    VersionNotSupported,
+}
+
+/// What a reply says beyond how it went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Body {
+    /// Nothing: to a ping, a report, a revocation, and whatever failed.
+    #[default]
+    Empty,
+    /// To a check or a pong.
+    Counts {
+        /// Claims that it is spam.
+        reports: u64,
+        /// Claims that it is not.
+        revokes: u64,
+    },
+    /// To an info.
+    Info {
+        /// When reports came.
+        reported: Times,
+        /// When revocations came.
+        revoked: Times,
+        /// Claims that it is spam.
+        reports: u64,
+        /// Claims that it is not.
+        revokes: u64,
+    },
+}
+
+/// When claims of one kind came, in Unix seconds; 0 is never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// The first.
+    pub entered: u64,
+    /// The last.
+    pub updated: u64,
+}
+
+impl Reply<'_> {
+    /// Appends the reply to `out`: code, text, version and thread, then what was asked for. The Perl client needs this
+    /// order, and the empty line at the end.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.code.head().as_bytes());
+        out.extend_from_slice(self.thread);
+        out.push(b'\n');
+        self.body.encode(out);
+        out.push(b'\n');
+    }
+}
+
+impl Code {
+    /// All there are.
+    pub const ALL: [Self; 6] =
+        [Self::Ok, Self::BadRequest, Self::Unauthorized, Self::Forbidden, Self::Internal, Self::VersionNotSupported];
+
+    /// The number on the wire.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        match self {
+            Self::Ok => 200,
+            Self::BadRequest => 400,
+            Self::Unauthorized => 401,
+            Self::Forbidden => 403,
+            Self::Internal => 500,
+            Self::VersionNotSupported => 505,
+        }
+    }
+
+    /// The reply up to the value of `Thread`.
+    const fn head(self) -> &'static str {
+        match self {
+            Self::Ok => "Code: 200\nDiag: OK\nPV: 2.1\nThread: ",
+            Self::BadRequest => "Code: 400\nDiag: Bad request: version or digest missing or wrong.\nPV: 2.1\nThread: ",
+            Self::Unauthorized => "Code: 401\nDiag: Unauthorized: user, signature or time is wrong.\nPV: 2.1\nThread: ",
+            Self::Forbidden => {
+                "Code: 403\nDiag: Forbidden: User is not authorized to request the operation.\nPV: 2.1\nThread: "
+            }
+            Self::Internal => "Code: 500\nDiag: Internal error.\nPV: 2.1\nThread: ",
+            Self::VersionNotSupported => "Code: 505\nDiag: Version not supported.\nPV: 2.1\nThread: ",
+        }
+    }
+}
+
+impl Body {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Empty => {}
+            Self::Counts { reports, revokes } => encode_counts(*reports, *revokes, out),
+            Self::Info { reported, revoked, reports, revokes } => {
+                reported.encode("", out);
+                revoked.encode("WL-", out);
+                encode_counts(*reports, *revokes, out);
+            }
+        }
+    }
+}
+
+impl Times {
+    fn encode(self, prefix: &str, out: &mut Vec<u8>) {
+        line(out, prefix, "Entered: ", self.entered);
+        line(out, prefix, "Updated: ", self.updated);
+    }
+}
+
+fn encode_counts(reports: u64, revokes: u64, out: &mut Vec<u8>) {
+    line(out, "", "Count: ", reports.min(super::COUNT_MAX));
+    line(out, "WL-", "Count: ", revokes.min(super::COUNT_MAX));
+}
+
+fn line(out: &mut Vec<u8>, prefix: &str, name: &str, value: u64) {
+    out.extend_from_slice(prefix.as_bytes());
+    out.extend_from_slice(name.as_bytes());
+    put_number(out, value);
+    out.push(b'\n');
+}
+
+/// Appends decimal digits.
+pub(super) fn put_number(out: &mut Vec<u8>, mut value: u64) {
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (value % 10) as u8;
+        value /= 10;
+        start -= 1;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(start..).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_full() {
+        for value in [0, 9, 10, 1_794_725_694, u64::MAX] {
+            let mut out = Vec::new();
+            put_number(&mut out, value);
+            assert_eq!(out, value.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn every_code_is_in_its_head() {
+        for code in Code::ALL {
+            assert!(code.head().starts_with(&format!("Code: {}\nDiag: ", code.number())));
+        }
+    }
+
+    #[test]
+    fn counts_end_where_clients_stop_counting() {
+        let mut out = Vec::new();
+        Body::Counts { reports: u64::MAX, revokes: super::super::COUNT_MAX + 1 }.encode(&mut out);
+        assert_eq!(out, b"Count: 9223372036854775807\nWL-Count: 9223372036854775807\n");
+    }
+}

@@ -1,0 +1,74 @@
+//! Accounts that the configuration names, brought into the clearinghouse.
+//!
+//! The file prevails: an account that it names is registered, or changed to what the file says. Accounts that it does not name
+//! stay as they are, since clients may have registered them; to remove one that was in the file, say so by HTTP.
+
+use bruit_engine::Engine;
+use bruit_engine::accounts::{Account, AccountChange, Credential, CredentialError, Secret};
+use bruit_filters::FingerprintKey;
+
+use crate::config::{AccountSecret, AccountSettings};
+use crate::fuzzy_keys;
+use crate::sources::reporter_id;
+
+/// Why an account of the file cannot be one.
+#[derive(Debug, thiserror::Error)]
+#[error("account {name:?}: {reason}")]
+pub struct AccountError {
+    name: String,
+    reason: String,
+}
+
+/// What has to change so that the clearinghouse has the accounts of the file.
+///
+/// # Errors
+/// [`AccountError`] for the first that cannot be.
+pub(crate) fn changes(named: &[AccountSettings], engine: &Engine) -> Result<Vec<AccountChange>, AccountError> {
+    let key = engine.realm().key();
+    let mut changes = Vec::new();
+    for settings in named {
+        let credential = credential(settings)?;
+        let group = group(settings, key);
+        let name: Box<[u8]> = settings.name.as_bytes().into();
+        let known = engine.accounts().get(settings.protocol, &name);
+        if known.is_some_and(|known| is_as_named(known, &credential, settings, group)) {
+            continue;
+        }
+        if known.is_some() {
+            changes.push(AccountChange::Remove(settings.protocol, name.clone()));
+        }
+        changes.push(AccountChange::Register { name, credential, group, standing: settings.standing });
+    }
+    Ok(changes)
+}
+
+fn is_as_named(known: &Account, credential: &Credential, settings: &AccountSettings, group: u64) -> bool {
+    known.credential == *credential && known.standing == settings.standing && known.group == group
+}
+
+fn credential(settings: &AccountSettings) -> Result<Credential, AccountError> {
+    let name = settings.name.as_bytes();
+    let refused = |error: CredentialError| AccountError { name: settings.name.clone(), reason: error.to_string() };
+    let secret = match &settings.secret {
+        AccountSecret::Password(password) => Secret::Razor { password: password.as_bytes() },
+        AccountSecret::Passwords(current, next) => {
+            Secret::Dcc { current: current.as_bytes(), next: next.as_ref().map(String::as_bytes) }
+        }
+        AccountSecret::Key(key) => Secret::Pyzor { key: key.as_bytes() },
+        AccountSecret::KeyPair(secret, flags) => {
+            let reason = "the secret is neither 52 characters of rspamd's base-32 nor 64 hexadecimal digits".to_owned();
+            let public_key =
+                fuzzy_keys::public_key(secret).ok_or_else(|| AccountError { name: settings.name.clone(), reason })?;
+            Secret::Fuzzy { public_key, flags: *flags }
+        }
+    };
+    Credential::new(name, &secret).map_err(refused)
+}
+
+/// Accounts of one group are one voice; one without a group is a voice by itself.
+fn group(settings: &AccountSettings, key: &FingerprintKey) -> u64 {
+    match &settings.group {
+        Some(group) => key.fingerprint(format!("group:{group}").as_bytes()).high(),
+        None => reporter_id(settings.protocol, settings.name.as_bytes(), key),
+    }
+}

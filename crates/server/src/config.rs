@@ -1,0 +1,296 @@
+//! The configuration: one TOML file, every key of which may be left out.
+//!
+//! `raw` is the file as it is written, which knows no key that is not documented; [`Config`] is what the server works with.
+//! `bruit.toml` at the root of the repository has every key with its default.
+//!
+//! [`Settings`] is the part that can change while the server runs.
+
+mod accounts;
+mod raw;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
+
+use bruit_engine::bulk::MANY;
+use bruit_signatures::razor::Ep4;
+use bruit_store::Durability;
+use ipnet::IpNet;
+
+use crate::limits::Rate;
+use crate::rights::Rights;
+
+pub use accounts::{AccountSecret, AccountSettings, Token};
+
+/// The longest file that is read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Most accounts of a file: they are compared with those of the clearinghouse at every reload.
+pub const ACCOUNTS_MAX: usize = 10_000;
+
+/// Most addresses of a protocol.
+pub const ADDRESSES_MAX: usize = 16;
+
+/// Most threads of a protocol.
+pub const THREADS_MAX: u32 = 64;
+
+/// What the server works with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The directory of the clearinghouse, if the file says.
+    pub data: Option<PathBuf>,
+    /// The memory budget of a clearinghouse that is founded now.
+    pub memory_bytes: u64,
+    /// When a report is answered.
+    pub durability: Durability,
+    /// Threads of each UDP protocol.
+    pub threads: u32,
+    /// Where to listen.
+    pub listen: Listen,
+    /// What can change while the server runs.
+    pub settings: Settings,
+}
+
+/// Where to listen, by protocol. Nothing is off.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listen {
+    /// TCP.
+    pub razor: Vec<SocketAddr>,
+    /// UDP.
+    pub dcc: Vec<SocketAddr>,
+    /// UDP.
+    pub pyzor: Vec<SocketAddr>,
+    /// UDP.
+    pub fuzzy: Vec<SocketAddr>,
+    /// TCP.
+    pub http: Vec<SocketAddr>,
+}
+
+/// What can change while the server runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The site's own networks.
+    pub own_networks: Vec<IpNet>,
+    /// How much a network that is not our own may ask for.
+    pub limits: LimitSettings,
+    /// Accounts that the file names.
+    pub accounts: Vec<AccountSettings>,
+    /// Razor.
+    pub razor: RazorSettings,
+    /// DCC.
+    pub dcc: DccSettings,
+    /// Pyzor.
+    pub pyzor: PyzorSettings,
+    /// rspamd's fuzzy storage.
+    pub fuzzy: FuzzySettings,
+    /// HTTP.
+    pub http: HttpSettings,
+}
+
+/// How much a network that is not our own may ask for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LimitSettings {
+    /// Requests, of any kind.
+    pub requests: Rate,
+    /// Reports and revocations.
+    pub claims: Rate,
+    /// Replies over UDP that are longer than their requests.
+    pub longer_replies: Rate,
+    /// Work that takes long: new keys of encryption, registrations, messages to sign.
+    pub costly: Rate,
+    /// TCP connections in all.
+    pub connections: usize,
+    /// TCP connections of one network that is not our own.
+    pub connections_per_network: usize,
+}
+
+/// What is Razor's own.
+#[derive(Clone, Debug)]
+pub struct RazorSettings {
+    /// Who may do what.
+    pub rights: Rights,
+    /// Who may register an account.
+    pub register: crate::rights::Who,
+    /// The confidence from which clients take a part for spam.
+    pub confidence: u8,
+    /// The parameters of e4: the current ones, and earlier ones that still arrive.
+    pub ep4: Vec<Ep4>,
+    /// The revision of the server's state; clients ask for it anew when it rises.
+    pub revision: u32,
+    /// Names under which clients reach the server; its address, if there are none.
+    pub hosts: Vec<String>,
+}
+
+/// What is DCC's own.
+#[derive(Clone, Debug)]
+pub struct DccSettings {
+    /// Who may do what.
+    pub rights: Rights,
+    /// What the server calls itself in replies, 100 to 32,767.
+    pub server_id: u32,
+    /// The password of that id, for administration.
+    pub password: Option<String>,
+    /// What clients call us in their header field.
+    pub brand: String,
+    /// Recipients from which a checksum is answered "many".
+    pub many: u32,
+    /// A file of whitelisted checksums, in DCC's format.
+    pub whitelist: Option<PathBuf>,
+}
+
+/// What is Pyzor's own.
+#[derive(Clone, Debug)]
+pub struct PyzorSettings {
+    /// Who may do what.
+    pub rights: Rights,
+    /// The least count that a check of a listed signature is answered: SpamAssassin believes 5.
+    pub listed_count: u32,
+}
+
+/// What is the fuzzy storage's own.
+#[derive(Clone, Debug)]
+pub struct FuzzySettings {
+    /// Who may do what.
+    pub rights: Rights,
+    /// Whether requests that are not encrypted are refused.
+    pub encrypted_only: bool,
+}
+
+/// What is HTTP's own.
+#[derive(Clone, Debug)]
+pub struct HttpSettings {
+    /// Who may do what without a token.
+    pub rights: Rights,
+    /// Who may do more.
+    pub tokens: Vec<Token>,
+    /// The longest request.
+    pub body_bytes_max: usize,
+    /// Recipients from which a message is bulk.
+    pub bulk_threshold: u32,
+    /// Names, besides addresses, under which the server may be asked.
+    pub hosts: Vec<String>,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("failed to read {}", .file.display())]
+    Read {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is longer than any configuration.
+    #[error("{} is longer than {FILE_BYTES_MAX} bytes", .0.display())]
+    TooLong(PathBuf),
+    /// It is not TOML, or has a key or value that there is not.
+    #[error("{0}")]
+    Syntax(String),
+    /// A value that cannot be.
+    #[error("{key}: {reason}")]
+    Value {
+        /// Where it stands.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`], with the place in the file.
+    pub fn read(file: &Path) -> Result<Self, ConfigError> {
+        let failed = |source| ConfigError::Read { file: file.to_owned(), source };
+        if fs::metadata(file).map_err(failed)?.len() > FILE_BYTES_MAX {
+            return Err(ConfigError::TooLong(file.to_owned()));
+        }
+        Self::parse(&fs::read_to_string(file).map_err(failed)?)
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let raw: raw::File = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+        raw.check()
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::parse("").expect("an empty file is the defaults")
+    }
+}
+
+/// In one line: where, and what.
+fn syntax(text: &str, error: &toml::de::Error) -> ConfigError {
+    let line = error.span().map(|span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
+    let place = line.map_or_else(String::new, |line| format!("line {line}: "));
+    ConfigError::Syntax(format!("{place}{}", error.message().replace('\n', " ")))
+}
+
+fn wrong(key: &str, reason: impl Into<String>) -> ConfigError {
+    ConfigError::Value { key: key.to_owned(), reason: reason.into() }
+}
+
+/// Never "many", however many recipients.
+pub const MANY_NEVER: u32 = MANY;
+
+/// How long a machine that crashes may lose under `durability = "relaxed"`, unless told.
+const RELAXED_WINDOW: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_at_all_is_a_configuration_that_listens_on_loopback() {
+        let config = Config::default();
+        let Listen { razor, dcc, pyzor, fuzzy, http } = &config.listen;
+        let all = [razor, dcc, pyzor, fuzzy, http];
+        assert!(all.iter().all(|addresses| addresses.len() == 1 && addresses[0].ip().is_loopback()));
+        assert_eq!(all.map(|addresses| addresses[0].port()), [2703, 6277, 24441, 11335, 8625]);
+        assert_eq!(config.durability, Durability::Strict);
+    }
+
+    #[test]
+    fn unknown_keys_and_impossible_values_are_refused_with_their_place() {
+        for (text, expected) in [
+            ("memory = \"256MiB\"\nmemroy = 1", "line 2: unknown field `memroy`"),
+            ("[pyzor]\nport = 1", "line 2: unknown field `port`"),
+            ("memory = \"256\"", "is not a size"),
+            ("memory = \"1MiB\"", "memory: "),
+            ("own_networks = [\"127.0.0.1/33\"]", "line 1"),
+            ("threads = 0", "threads: 1 to 64"),
+            ("threads = 65", "threads: 1 to 64"),
+            ("[dcc]\nserver_id = 99", "dcc.server_id: 100 to 32767"),
+            ("[razor]\nep4 = []", "razor.ep4: "),
+            ("[razor]\nconfidence = 101", "razor.confidence: 1 to 100"),
+            ("[pyzor.rights]\nreport = \"everyone\"", "unknown variant `everyone`"),
+            ("relaxed_window = \"1s\"", "relaxed_window: "),
+        ] {
+            let error = Config::parse(text).unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains('\n'), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_protocol_is_turned_off_by_listening_nowhere() {
+        let config = Config::parse("[razor]\nlisten = []\n[dcc]\nlisten = [\"127.0.0.1:0\", \"[::1]:0\"]").unwrap();
+        assert!(config.listen.razor.is_empty() && config.listen.dcc.len() == 2);
+    }
+
+    #[test]
+    fn relaxed_durability_has_to_be_asked_for() {
+        let config = Config::parse("durability = \"relaxed\"\nrelaxed_window = \"200ms\"").unwrap();
+        assert_eq!(config.durability, Durability::Relaxed { window: Duration::from_millis(200) });
+    }
+}

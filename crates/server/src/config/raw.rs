@@ -1,0 +1,331 @@
+//! The file as it is written, and its way into what the server works with.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use bruit_engine::budget::{BUDGET_DEFAULT, Plan};
+use bruit_signatures::razor::Ep4;
+use bruit_store::Durability;
+use ipnet::IpNet;
+use serde::Deserialize;
+
+use super::accounts::{RawAccount, RawToken};
+use super::{
+    ACCOUNTS_MAX, ADDRESSES_MAX, Config, ConfigError, DccSettings, FuzzySettings, HttpSettings, LimitSettings, Listen,
+    MANY_NEVER, PyzorSettings, RELAXED_WINDOW, RazorSettings, Settings, THREADS_MAX, wrong,
+};
+use crate::limits::Rate;
+use crate::rights::{Rights, Who};
+use crate::units::{Bytes, Span};
+
+/// The file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct File {
+    data: Option<PathBuf>,
+    memory: Option<Bytes>,
+    durability: RawDurability,
+    relaxed_window: Option<Span>,
+    threads: Option<u32>,
+    own_networks: Option<Vec<IpNet>>,
+    limits: RawLimits,
+    accounts: Vec<RawAccount>,
+    razor: RawRazor,
+    dcc: RawDcc,
+    pyzor: RawPyzor,
+    fuzzy: RawFuzzy,
+    http: RawHttp,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawDurability {
+    #[default]
+    Strict,
+    Relaxed,
+}
+
+/// One address, or several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum RawListen {
+    One(SocketAddr),
+    Several(Vec<SocketAddr>),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawRights {
+    check: Option<Who>,
+    report: Option<Who>,
+    revoke: Option<Who>,
+    admin: Option<Who>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawLimits {
+    requests: Option<RawRate>,
+    claims: Option<RawRate>,
+    longer_replies: Option<RawRate>,
+    costly: Option<RawRate>,
+    connections: Option<usize>,
+    connections_per_network: Option<usize>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRate {
+    per_second: f64,
+    burst: u32,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawRazor {
+    listen: Option<RawListen>,
+    rights: RawRights,
+    register: Option<Who>,
+    confidence: Option<u8>,
+    ep4: Option<Vec<String>>,
+    revision: Option<u32>,
+    hosts: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawDcc {
+    listen: Option<RawListen>,
+    rights: RawRights,
+    server_id: Option<u32>,
+    password: Option<String>,
+    brand: Option<String>,
+    many: Option<u32>,
+    whitelist: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawPyzor {
+    listen: Option<RawListen>,
+    rights: RawRights,
+    listed_count: Option<u32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawFuzzy {
+    listen: Option<RawListen>,
+    rights: RawRights,
+    encrypted_only: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawHttp {
+    listen: Option<RawListen>,
+    rights: RawRights,
+    tokens: Vec<RawToken>,
+    body_max: Option<Bytes>,
+    bulk_threshold: Option<u32>,
+    hosts: Vec<String>,
+}
+
+/// The names of DCC servers.
+const SERVER_IDS: std::ops::RangeInclusive<u32> = 100..=32_767;
+
+/// The longest brand, in DCC's reply to a NOP.
+const BRAND_BYTES_MAX: usize = 63;
+
+/// What the server of a site without other plans calls itself.
+const SERVER_ID: u32 = 1_024;
+
+/// The least count that SpamAssassin's Pyzor plugin believes.
+const LISTED_COUNT: u32 = 5;
+
+impl File {
+    pub(super) fn check(self) -> Result<Config, ConfigError> {
+        let listen = Listen {
+            razor: addresses("razor.listen", self.razor.listen.as_ref(), 2703)?,
+            dcc: addresses("dcc.listen", self.dcc.listen.as_ref(), 6277)?,
+            pyzor: addresses("pyzor.listen", self.pyzor.listen.as_ref(), 24441)?,
+            fuzzy: addresses("fuzzy.listen", self.fuzzy.listen.as_ref(), 11335)?,
+            http: addresses("http.listen", self.http.listen.as_ref(), 8625)?,
+        };
+        if self.accounts.len() > ACCOUNTS_MAX {
+            return Err(wrong("accounts", format!("at most {ACCOUNTS_MAX}, not {}", self.accounts.len())));
+        }
+        let settings = Settings {
+            own_networks: self.own_networks.unwrap_or_else(loopback),
+            limits: self.limits.check()?,
+            accounts: self.accounts.into_iter().map(RawAccount::check).collect::<Result<_, _>>()?,
+            razor: self.razor.check()?,
+            dcc: self.dcc.check()?,
+            pyzor: self.pyzor.check()?,
+            fuzzy: FuzzySettings { rights: self.fuzzy.rights.check(), encrypted_only: self.fuzzy.encrypted_only },
+            http: self.http.check()?,
+        };
+        Ok(Config {
+            data: self.data,
+            memory_bytes: memory(self.memory)?,
+            durability: durability(self.durability, self.relaxed_window)?,
+            threads: within("threads", self.threads.unwrap_or(1), 1, THREADS_MAX)?,
+            listen,
+            settings,
+        })
+    }
+}
+
+fn memory(given: Option<Bytes>) -> Result<u64, ConfigError> {
+    let bytes = given.map_or(BUDGET_DEFAULT, |given| given.0);
+    Plan::for_budget(bytes).map(|_| bytes).map_err(|error| wrong("memory", error.to_string()))
+}
+
+fn durability(kind: RawDurability, window: Option<Span>) -> Result<Durability, ConfigError> {
+    match (kind, window) {
+        (RawDurability::Strict, None) => Ok(Durability::Strict),
+        (RawDurability::Strict, Some(_)) => Err(wrong("relaxed_window", "only with durability = \"relaxed\"")),
+        (RawDurability::Relaxed, window) => {
+            Ok(Durability::Relaxed { window: window.map_or(RELAXED_WINDOW, |window| window.0) })
+        }
+    }
+}
+
+fn addresses(key: &str, given: Option<&RawListen>, port: u16) -> Result<Vec<SocketAddr>, ConfigError> {
+    match given {
+        None => Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]),
+        Some(RawListen::One(address)) => Ok(vec![*address]),
+        Some(RawListen::Several(addresses)) if addresses.len() <= ADDRESSES_MAX => Ok(addresses.clone()),
+        Some(RawListen::Several(addresses)) => {
+            Err(wrong(key, format!("at most {ADDRESSES_MAX} addresses, not {}", addresses.len())))
+        }
+    }
+}
+
+fn loopback() -> Vec<IpNet> {
+    ["127.0.0.0/8", "::1/128"].iter().map(|network| network.parse().expect("a network")).collect()
+}
+
+fn within<N: PartialOrd + std::fmt::Display>(key: &str, value: N, least: N, most: N) -> Result<N, ConfigError> {
+    if value < least || value > most {
+        return Err(wrong(key, format!("{least} to {most}, not {value}")));
+    }
+    Ok(value)
+}
+
+impl RawRights {
+    fn check(&self) -> Rights {
+        let usual = Rights::default();
+        Rights {
+            check: self.check.unwrap_or(usual.check),
+            report: self.report.unwrap_or(usual.report),
+            revoke: self.revoke.unwrap_or(usual.revoke),
+            admin: self.admin.unwrap_or(usual.admin),
+        }
+    }
+}
+
+impl RawLimits {
+    fn check(self) -> Result<LimitSettings, ConfigError> {
+        Ok(LimitSettings {
+            requests: rate("limits.requests", self.requests, Rate { per_second: 50.0, burst: 500 })?,
+            claims: rate("limits.claims", self.claims, Rate { per_second: 10.0, burst: 100 })?,
+            longer_replies: rate("limits.longer_replies", self.longer_replies, Rate { per_second: 10.0, burst: 50 })?,
+            costly: rate("limits.costly", self.costly, Rate { per_second: 0.1, burst: 20 })?,
+            connections: within("limits.connections", self.connections.unwrap_or(1_024), 1, 65_536)?,
+            connections_per_network: within(
+                "limits.connections_per_network",
+                self.connections_per_network.unwrap_or(32),
+                1,
+                65_536,
+            )?,
+        })
+    }
+}
+
+fn rate(key: &str, given: Option<RawRate>, usual: Rate) -> Result<Rate, ConfigError> {
+    let rate = given.map_or(usual, |given| Rate { per_second: given.per_second, burst: given.burst });
+    if !(0.0..=1e9).contains(&rate.per_second) {
+        return Err(wrong(key, format!("0 to 1e9 per second, not {}", rate.per_second)));
+    }
+    Ok(rate)
+}
+
+impl RawRazor {
+    fn check(self) -> Result<RazorSettings, ConfigError> {
+        let ep4 = self.ep4.map_or_else(|| Ok(vec![Ep4::default()]), |given| epochs(&given))?;
+        if self.hosts.len() > ADDRESSES_MAX {
+            return Err(wrong("razor.hosts", format!("at most {ADDRESSES_MAX} names")));
+        }
+        Ok(RazorSettings {
+            rights: self.rights.check(),
+            register: self.register.unwrap_or(Who::Anyone),
+            confidence: within("razor.confidence", self.confidence.unwrap_or(50), 1, 100)?,
+            // A list that grows at every change of the parameters raises the revision by itself.
+            revision: self.revision.unwrap_or(ep4.len() as u32),
+            ep4,
+            hosts: self.hosts,
+        })
+    }
+}
+
+/// Most parameters of e4 that are accepted at once: a report is signed under each.
+const EP4_MAX: usize = 8;
+
+fn epochs(given: &[String]) -> Result<Vec<Ep4>, ConfigError> {
+    if given.is_empty() || given.len() > EP4_MAX {
+        return Err(wrong("razor.ep4", format!("1 to {EP4_MAX} of them, the current one first")));
+    }
+    let parse = |text: &String| text.parse().map_err(|error| wrong("razor.ep4", format!("{text:?}: {error}")));
+    given.iter().map(parse).collect()
+}
+
+impl RawDcc {
+    fn check(self) -> Result<DccSettings, ConfigError> {
+        let brand = self.brand.unwrap_or_else(|| "bruit".into());
+        let is_brand = brand.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
+        if brand.is_empty() || brand.len() > BRAND_BYTES_MAX || !is_brand {
+            return Err(wrong("dcc.brand", format!("1 to {BRAND_BYTES_MAX} printable characters without ':'")));
+        }
+        if self
+            .password
+            .as_ref()
+            .is_some_and(|password| bruit_engine::accounts::dcc::DccPassword::new(password.as_bytes()).is_none())
+        {
+            return Err(wrong("dcc.password", "1 to 32 bytes without blanks"));
+        }
+        Ok(DccSettings {
+            rights: self.rights.check(),
+            server_id: within(
+                "dcc.server_id",
+                self.server_id.unwrap_or(SERVER_ID),
+                *SERVER_IDS.start(),
+                *SERVER_IDS.end(),
+            )?,
+            password: self.password,
+            brand,
+            many: within("dcc.many", self.many.unwrap_or(MANY_NEVER), 1, MANY_NEVER)?,
+            whitelist: self.whitelist,
+        })
+    }
+}
+
+impl RawPyzor {
+    fn check(self) -> Result<PyzorSettings, ConfigError> {
+        let listed_count = within("pyzor.listed_count", self.listed_count.unwrap_or(LISTED_COUNT), 1, 999_999)?;
+        Ok(PyzorSettings { rights: self.rights.check(), listed_count })
+    }
+}
+
+impl RawHttp {
+    fn check(self) -> Result<HttpSettings, ConfigError> {
+        let body_max = self.body_max.map_or(16 << 20, |given| given.0);
+        Ok(HttpSettings {
+            rights: self.rights.check(),
+            tokens: self.tokens.into_iter().map(RawToken::check).collect::<Result<_, _>>()?,
+            body_bytes_max: within("http.body_max", body_max, 1 << 10, 64 << 20)? as usize,
+            bulk_threshold: self.bulk_threshold.unwrap_or(MANY_NEVER).max(1),
+            hosts: self.hosts,
+        })
+    }
+}

@@ -1,0 +1,120 @@
+//! How much one source may ask for: token buckets in a table that does not grow.
+//!
+//! A source has a cell in each of two rows, by a keyed hash, and is refused only if both are empty. Cells are shared, as in a
+//! Bloom filter: nobody's bucket is ever thrown out to make room, so a flood from many networks cannot win back what it has used up,
+//! and somebody else is refused only if both of their cells are shared with sources that are over their limit. With
+//! 1,000 such sources that is one in 4,300.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Cells of a row.
+const CELLS: usize = 1 << 16;
+
+/// Rows, each with a cell of its own for every source.
+const ROWS: usize = 2;
+
+/// How often something may happen: `per_second` in the long run, `burst` at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// In the long run. Zero refuses everything.
+    pub per_second: f64,
+    /// At once.
+    pub burst: u32,
+}
+
+/// The buckets of all sources for one kind of thing.
+///
+/// A cell holds when its bucket will be full again, in nanoseconds: a bucket that is full needs no upkeep, and one number says
+/// how full it is (the generic cell rate algorithm).
+#[derive(Debug)]
+pub(crate) struct Buckets {
+    cells: Box<[AtomicU64]>,
+}
+
+impl Buckets {
+    pub(crate) fn new() -> Self {
+        Self { cells: (0..ROWS * CELLS).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Takes a token of the source with this hash; whether there was one. `now` is the time since the server started.
+    pub(crate) fn admit(&self, source: u64, rate: Rate, now: Duration) -> bool {
+        let Some((interval, depth)) = rate.nanoseconds() else { return false };
+        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let taken = |(row, at): (usize, usize)| {
+            self.cells.get(row * CELLS + at).is_some_and(|cell| take(cell, now, interval, depth))
+        };
+        // Both are asked, so that both know.
+        let of_rows = [(0, source as usize % CELLS), (1, (source >> 32) as usize % CELLS)];
+        of_rows.map(taken).contains(&true)
+    }
+}
+
+/// Moves the time at which a bucket is full, if it has a token.
+fn take(cell: &AtomicU64, now: u64, interval: u64, depth: u64) -> bool {
+    let moved = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
+        let next = full_at.max(now).saturating_add(interval);
+        (next - now <= depth).then_some(next)
+    });
+    moved.is_ok()
+}
+
+impl Rate {
+    /// Time for one token, and for a whole bucket. None if there are no tokens.
+    fn nanoseconds(self) -> Option<(u64, u64)> {
+        if self.per_second <= 0.0 || self.burst == 0 {
+            return None;
+        }
+        let interval = (1e9 / self.per_second).max(1.0) as u64;
+        Some((interval, interval.saturating_mul(self.burst.into())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate { per_second: 10.0, burst: 5 };
+
+    fn admitted(buckets: &Buckets, source: u64, times: usize, now: Duration) -> usize {
+        (0..times).filter(|_| buckets.admit(source, RATE, now)).count()
+    }
+
+    #[test]
+    fn a_burst_is_admitted_and_then_the_rate() {
+        let buckets = Buckets::new();
+        assert_eq!(admitted(&buckets, 7, 100, Duration::ZERO), 5);
+        assert_eq!(admitted(&buckets, 7, 100, Duration::from_millis(100)), 1);
+        assert_eq!(admitted(&buckets, 7, 100, Duration::from_millis(150)), 0);
+        assert_eq!(admitted(&buckets, 7, 100, Duration::from_secs(60)), 5);
+    }
+
+    #[test]
+    fn one_source_does_not_use_up_the_tokens_of_another() {
+        let buckets = Buckets::new();
+        admitted(&buckets, 7, 100, Duration::ZERO);
+        assert_eq!(admitted(&buckets, 8 | 9 << 32, 100, Duration::ZERO), 5);
+    }
+
+    #[test]
+    fn sharing_one_cell_of_two_costs_nothing() {
+        let buckets = Buckets::new();
+        admitted(&buckets, 7 | 1 << 32, 100, Duration::ZERO);
+        assert_eq!(admitted(&buckets, 7 | 2 << 32, 100, Duration::ZERO), 5);
+    }
+
+    #[test]
+    fn sharing_both_cells_is_being_one_source() {
+        let buckets = Buckets::new();
+        admitted(&buckets, 7 | 1 << 32, 100, Duration::ZERO);
+        let same_cells = (7 + CELLS as u64) | (1 + CELLS as u64) << 32;
+        assert_eq!(admitted(&buckets, same_cells, 100, Duration::ZERO), 0);
+    }
+
+    #[test]
+    fn no_rate_admits_nothing() {
+        let buckets = Buckets::new();
+        assert!(!buckets.admit(1, Rate { per_second: 0.0, burst: 5 }, Duration::ZERO));
+        assert!(!buckets.admit(1, Rate { per_second: 5.0, burst: 0 }, Duration::ZERO));
+    }
+}

@@ -1,0 +1,215 @@
+//! Pyzor's end of the request path.
+//!
+//! `report` and `whitelist` are claims about signatures. A check is answered in counts, which clients compare with thresholds of
+//! their own, so what is listed has a count that they believe, and what is not has none:
+//!
+//! | verdict | `Count` | `WL-Count` |
+//! |---|---|---|
+//! | spam | reports, at least `listed_count` | 0 |
+//! | ham | reports, below `listed_count` | revocations, at least 1 |
+//! | unknown | 0 | 0 |
+//!
+//! `info` is for people, and tells what was counted.
+
+use bruit_engine::accounts::pyzor::is_fresh;
+use bruit_engine::accounts::{Credential, Protocol};
+use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
+use bruit_engine::signature::fingerprint_of_bytes;
+use bruit_engine::time::Time;
+use bruit_engine::trust::{Claim, Reporter};
+use bruit_engine::verdict::{Kind, Verdict};
+use bruit_engine::{Outcome, Refusal};
+use bruit_filters::{Fingerprint, FingerprintKey};
+use bruit_protocols::pyzor::{
+    Body, COUNT_MAX, Code, Digest, Op, Reply, Request as PyzorRequest, THREAD_BYTES_MAX, Times,
+};
+use bruit_signatures::Scheme;
+use bruit_store::SubmitError;
+
+use crate::metrics::{Answered, Language};
+use crate::rights::Who;
+use crate::service::Service;
+use crate::udp::{Batch, Change, Datagrams, Found, Request, Step};
+
+/// Pyzor.
+#[derive(Default)]
+pub(crate) struct Pyzor {
+    /// What a signature is of, and what identifies a request.
+    scratch: Vec<u8>,
+}
+
+/// A request that waits for its answer.
+pub(crate) struct Waiting {
+    op: Op,
+    digest: Fingerprint,
+    thread: [u8; THREAD_BYTES_MAX],
+    thread_bytes: u8,
+}
+
+impl Datagrams for Pyzor {
+    const LANGUAGE: Language = Language::Pyzor;
+    type Waiting = Waiting;
+
+    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<Waiting> {
+        let Some(asked) = PyzorRequest::decode(request.packet) else { return Step::Drop(Answered::Malformed) };
+        let mut refuse = |code, answered| {
+            Reply { code, thread: asked.thread(), body: Body::Empty }.encode(reply);
+            Step::Reply(answered)
+        };
+        let Some(reporter) = self.reporter(&asked, request) else {
+            return refuse(Code::Unauthorized, Answered::Unverified);
+        };
+        let (Some(op), None) = (asked.op(), asked.fault()) else {
+            return refuse(asked.fault().unwrap_or(Code::Forbidden), Answered::Malformed);
+        };
+        if !right(op, request).includes(reporter.standing) {
+            return refuse(Code::Forbidden, Answered::Refused);
+        }
+        let Some(digest) = asked.first_digest().filter(|_| op != Op::Ping && op != Op::Pong) else {
+            let body = if op == Op::Pong { Body::Counts { reports: COUNT_MAX, revokes: 0 } } else { Body::Empty };
+            Reply { code: Code::Ok, thread: asked.thread(), body }.encode(reply);
+            return Step::Reply(Answered::Other);
+        };
+        let waiting = Waiting::new(op, &asked, fingerprint(&request.service.key, digest));
+        match op {
+            Op::Report => self.claim(&asked, request, reporter, Claim::Report, waiting),
+            Op::Whitelist => self.claim(&asked, request, reporter, Claim::Revoke, waiting),
+            Op::Ping | Op::Pong | Op::Check | Op::Info => {
+                batch.check(waiting.digest);
+                Step::Check(waiting)
+            }
+        }
+    }
+
+    fn answer_check(
+        &mut self,
+        waiting: &Waiting,
+        request: &Request<'_>,
+        found: Found<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Answered {
+        let verdict = found.verdicts.first().copied().unwrap_or_default();
+        let body = match waiting.op {
+            Op::Info => info(request, &waiting.digest),
+            _ => counts(&verdict, request.settings.pyzor.listed_count),
+        };
+        Reply { code: Code::Ok, thread: waiting.thread(), body }.encode(reply);
+        verdict.kind.into()
+    }
+
+    fn answer_change(
+        _service: &Service,
+        waiting: &Waiting,
+        outcomes: Result<&[Outcome], &SubmitError>,
+        reply: &mut Vec<u8>,
+    ) -> Answered {
+        let (code, answered) = match outcomes {
+            Ok(outcomes) if outcomes.iter().any(is_refused) => (Code::Forbidden, Answered::Refused),
+            Ok(_) => (Code::Ok, Answered::Accepted),
+            Err(_) => (Code::Internal, Answered::Failed),
+        };
+        Reply { code, thread: waiting.thread(), body: Body::Empty }.encode(reply);
+        answered
+    }
+}
+
+impl Pyzor {
+    /// Who asks; none if the signature or the time of a named user is wrong. Without a name nothing is verified, as no client
+    /// without an account signs as the protocol says.
+    fn reporter(&mut self, asked: &PyzorRequest<'_>, request: &Request<'_>) -> Option<Reporter> {
+        let Some(user) = asked.user() else { return Some(request.source.reporter(&request.service.key)) };
+        let account = request.engine.accounts().get(Protocol::Pyzor, user).filter(|account| account.enabled)?;
+        let Credential::Pyzor(verifier) = &account.credential else { return None };
+        let (time, signature) = (asked.time()?, asked.signature()?);
+        if !is_fresh(Time(asked.time_seconds()?), request.now) {
+            return None;
+        }
+        asked.signed_text(&mut self.scratch);
+        verifier
+            .verify(&self.scratch, time, signature)
+            .then(|| request.source.reporter_as(Protocol::Pyzor, user, account, &request.service.key))
+    }
+
+    fn claim(
+        &mut self,
+        asked: &PyzorRequest<'_>,
+        request: &Request<'_>,
+        reporter: Reporter,
+        claim: Claim,
+        waiting: Waiting,
+    ) -> Step<Waiting> {
+        let key = &request.service.key;
+        let fingerprints: Vec<Fingerprint> = asked.digests().map(|digest| fingerprint(key, &digest)).collect();
+        let by = By { now: request.now, reporter };
+        let event = |some: &[Fingerprint]| Event::Claim { by, claim, flag: 0, fingerprints: some.to_vec() };
+        let events = fingerprints.chunks(FINGERPRINTS_MAX).map(event).collect();
+        asked.duplicate_key(&mut self.scratch);
+        // A signed request is the same wherever it comes from: whoever overheard it may send it again.
+        if asked.user().is_none() {
+            self.scratch.extend(request.from.to_string().into_bytes());
+        }
+        Step::Change(Change { waiting, events, request: key.fingerprint(&self.scratch) })
+    }
+}
+
+impl Waiting {
+    fn new(op: Op, asked: &PyzorRequest<'_>, digest: Fingerprint) -> Self {
+        let mut thread = [0; THREAD_BYTES_MAX];
+        let given = asked.thread();
+        thread.iter_mut().zip(given).for_each(|(byte, &given)| *byte = given);
+        Self { op, digest, thread, thread_bytes: given.len().min(THREAD_BYTES_MAX) as u8 }
+    }
+
+    fn thread(&self) -> &[u8] {
+        self.thread.get(..self.thread_bytes.into()).unwrap_or_default()
+    }
+}
+
+/// Who may do that. Whitelisting is taking back what others say.
+const fn right(op: Op, request: &Request<'_>) -> Who {
+    let rights = &request.settings.pyzor.rights;
+    match op {
+        Op::Ping | Op::Pong | Op::Check | Op::Info => rights.check,
+        Op::Report => rights.report,
+        Op::Whitelist => rights.revoke,
+    }
+}
+
+fn fingerprint(key: &FingerprintKey, digest: &Digest) -> Fingerprint {
+    fingerprint_of_bytes(key, Scheme::Pyzor, digest).expect("a digest is a short signature")
+}
+
+fn counts(verdict: &Verdict, listed_count: u32) -> Body {
+    let claims = verdict.counts;
+    let (reports, revokes) = match verdict.kind {
+        Kind::Spam => (claims.reports.max(listed_count), 0),
+        Kind::Ham => (claims.reports.min(listed_count - 1), claims.revocations.max(1)),
+        Kind::Bulk | Kind::Unknown => (0, 0),
+    };
+    Body::Counts { reports: reports.into(), revokes: revokes.into() }
+}
+
+/// What was counted, and since when. Times are those of the signature: which claims were first and last is not kept.
+fn info(request: &Request<'_>, fingerprint: &Fingerprint) -> Body {
+    let known = request.engine.explain(fingerprint);
+    let claims = known.verdict.counts;
+    let times = |count: u32| match known.seen {
+        Some((first, last)) if count > 0 => Times { entered: first.0, updated: last.0 },
+        _ => Times::default(),
+    };
+    Body::Info {
+        reported: times(claims.reports),
+        revoked: times(claims.revocations),
+        reports: claims.reports.into(),
+        revokes: claims.revocations.into(),
+    }
+}
+
+/// Whether a claim was refused. One about what is whitelisted changes nothing, and nobody need know.
+fn is_refused(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Refused(refusal) => *refusal != Refusal::Whitelisted,
+        Outcome::Claimed { refused, .. } => *refused > 0,
+        _ => false,
+    }
+}

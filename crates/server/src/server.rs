@@ -1,0 +1,234 @@
+//! A running server: from a configuration to listeners, and back to a closed clearinghouse.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bruit_engine::event::Event;
+use bruit_engine::trust::Policy;
+use bruit_engine::{Outcome, Refusal};
+use bruit_store::{Clearinghouse, Founding, OpenError, Options, Recovery, Status, SubmitError};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use crate::accounts::{self, AccountError};
+use crate::config::{Config, Settings};
+use crate::pyzor::Pyzor;
+use crate::service::{Service, now};
+use crate::ticker::Ticker;
+use crate::udp;
+
+/// How long connections may take to end when the server stops.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Accounts that are changed at once.
+const ACCOUNTS_PER_SUBMIT: usize = 256;
+
+/// A running server.
+pub struct Server {
+    service: Arc<Service>,
+    listening: Vec<Listening>,
+    listeners: Vec<udp::Listener>,
+    stop_threads: Arc<AtomicBool>,
+    stop_tasks: watch::Sender<bool>,
+    runtime: Runtime,
+    ticker: Ticker,
+    directory: PathBuf,
+}
+
+/// Where a language is spoken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listening {
+    /// Its name.
+    pub protocol: &'static str,
+    /// `udp` or `tcp`.
+    pub transport: &'static str,
+    /// The address, with the port that was found if any would do.
+    pub address: SocketAddr,
+    /// What else its users have to know.
+    pub note: String,
+}
+
+/// Why a server does not start, or does not take a configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The clearinghouse does not open.
+    #[error("failed to open the clearinghouse in {}", .directory.display())]
+    Open {
+        /// Its directory.
+        directory: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<OpenError>,
+    },
+    /// The books cannot be brought to the present.
+    #[error("failed to bring the books to the present")]
+    CatchUp(#[source] SubmitError),
+    /// The clock cannot be right.
+    #[error("the clock is not right: {0}")]
+    Clock(Refusal),
+    /// An address cannot be used.
+    #[error(
+        "failed to listen for {protocol} at {address}: is another server running there? [{protocol}] listen in the configuration changes it"
+    )]
+    Listen {
+        /// Whose.
+        protocol: &'static str,
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// An account of the file cannot be one.
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    /// The accounts of the file are not kept.
+    #[error("failed to keep the accounts of the configuration")]
+    Accounts(#[source] SubmitError),
+    /// The clearinghouse does not take an account of the file.
+    #[error("an account of the configuration is refused: {0}")]
+    AccountRefused(Refusal),
+    /// The system does not give what a server needs.
+    #[error("failed to start the server's threads")]
+    Start(#[source] io::Error),
+}
+
+impl Server {
+    /// Opens or founds the clearinghouse in `directory`, brings it to the present, and listens. `progress` hears how much of the
+    /// journal was read.
+    ///
+    /// # Errors
+    /// [`ServeError`]; then nothing listens.
+    pub fn start(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Self, ServeError> {
+        let store = open(config, directory, progress)?;
+        let service = Arc::new(Service::new(store, config.settings.clone()));
+        take_accounts(&service, &config.settings)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("bruit-tcp")
+            .enable_all()
+            .build()
+            .map_err(ServeError::Start)?;
+        let mut server = Self {
+            ticker: Ticker::start(Arc::clone(&service)).map_err(ServeError::Start)?,
+            service,
+            listening: Vec::new(),
+            listeners: Vec::new(),
+            stop_threads: Arc::new(AtomicBool::new(false)),
+            stop_tasks: watch::Sender::new(false),
+            runtime,
+            directory: directory.to_owned(),
+        };
+        server.listen(config)?;
+        Ok(server)
+    }
+
+    fn listen(&mut self, config: &Config) -> Result<(), ServeError> {
+        self.listen_udp(&config.listen.pyzor, config.threads, Pyzor::default)
+    }
+
+    fn listen_udp<P: udp::Datagrams>(
+        &mut self,
+        addresses: &[SocketAddr],
+        threads: u32,
+        make: impl Fn() -> P,
+    ) -> Result<(), ServeError> {
+        let protocol = P::LANGUAGE.name();
+        for &address in addresses {
+            let failed = |source| ServeError::Listen { protocol, address, source };
+            let listener = udp::Listener::start(&self.service, &[address], threads, &self.stop_threads, &make);
+            let listener = listener.map_err(failed)?;
+            let own = listener.addresses().iter();
+            self.listening.extend(own.map(|&address| Listening {
+                protocol,
+                transport: "udp",
+                address,
+                note: String::new(),
+            }));
+            self.listeners.push(listener);
+        }
+        Ok(())
+    }
+
+    /// Where it listens, in the order of the languages' names.
+    #[must_use]
+    pub fn listening(&self) -> &[Listening] {
+        &self.listening
+    }
+
+    /// What opening the clearinghouse found.
+    #[must_use]
+    pub fn recovery(&self) -> &Recovery {
+        self.service.store.recovery()
+    }
+
+    /// The directory of the clearinghouse.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The runtime that serves TCP, for whoever waits for signals.
+    #[must_use]
+    pub const fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Takes the settings of another configuration. Where to listen and where the clearinghouse is do not change.
+    ///
+    /// # Errors
+    /// [`ServeError`] if its accounts cannot be; then nothing changes.
+    pub fn reload(&self, config: &Config) -> Result<(), ServeError> {
+        take_accounts(&self.service, &config.settings)?;
+        self.service.change_settings(config.settings.clone());
+        Ok(())
+    }
+
+    /// Takes no more requests, answers those under way, and closes the clearinghouse.
+    #[must_use]
+    pub fn stop(self) -> Status {
+        self.stop_threads.store(true, Ordering::Relaxed);
+        self.stop_tasks.send_replace(true);
+        self.ticker.stop();
+        self.listeners.into_iter().for_each(udp::Listener::join);
+        self.runtime.shutdown_timeout(DRAIN);
+        match Arc::into_inner(self.service) {
+            Some(service) => service.store.close(),
+            // A task that did not end in time has it; the process will end, and the journal has everything.
+            None => Status::default(),
+        }
+    }
+}
+
+fn open(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Clearinghouse, ServeError> {
+    let failed = |source| ServeError::Open { directory: directory.to_owned(), source: Box::new(source) };
+    let mut key = [0; 16];
+    getrandom::fill(&mut key).map_err(|error| ServeError::Start(io::Error::other(error)))?;
+    let found = || Founding::new(key, config.memory_bytes, Policy::default(), now()).expect("checked with the file");
+    let options = Options { durability: config.durability, ..Options::default() };
+    let store = Clearinghouse::open_or_found(directory, &options, found, progress).map_err(failed)?;
+    match store.catch_up(now()).map_err(ServeError::CatchUp)? {
+        Outcome::Refused(refusal) => Err(ServeError::Clock(refusal)),
+        _ => Ok(store),
+    }
+}
+
+/// Brings the accounts of the file into the clearinghouse.
+fn take_accounts(service: &Service, settings: &Settings) -> Result<(), ServeError> {
+    let changes = service.store.check(|engine| accounts::changes(&settings.accounts, engine))?;
+    let now = now();
+    for changes in changes.chunks(ACCOUNTS_PER_SUBMIT) {
+        let events = changes.iter().map(|change| Event::Account { now, change: change.clone() }).collect();
+        let outcomes = service.store.submit(events).map_err(ServeError::Accounts)?;
+        if let Some(Outcome::Refused(refusal)) = outcomes.iter().find(|outcome| matches!(outcome, Outcome::Refused(_)))
+        {
+            return Err(ServeError::AccountRefused(*refusal));
+        }
+    }
+    Ok(())
+}

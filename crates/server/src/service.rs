@@ -1,0 +1,105 @@
+//! What all listeners share: the clearinghouse, the settings in force, limits, counters, and the clock.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bruit_engine::time::Time;
+use bruit_filters::FingerprintKey;
+use bruit_store::Clearinghouse;
+
+use crate::config::Settings;
+use crate::connections::Connections;
+use crate::limits::Buckets;
+use crate::metrics::Metrics;
+use crate::sources::Source;
+
+/// What all listeners share.
+pub(crate) struct Service {
+    pub(crate) store: Clearinghouse,
+    /// The realm's key, under which signatures and sources are hashed.
+    pub(crate) key: FingerprintKey,
+    pub(crate) metrics: Metrics,
+    pub(crate) limits: Limits,
+    pub(crate) connections: Arc<Connections>,
+    settings: RwLock<Arc<Settings>>,
+    started: Instant,
+}
+
+/// The buckets of every kind of thing that is limited.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    pub(crate) requests: Buckets,
+    pub(crate) claims: Buckets,
+    pub(crate) longer_replies: Buckets,
+    pub(crate) costly: Buckets,
+}
+
+/// Kinds of things that are limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limited {
+    /// Any request.
+    Request,
+    /// A report or revocation.
+    Claim,
+    /// A reply over UDP that is longer than its request.
+    LongerReply,
+    /// Work that takes long.
+    Costly,
+}
+
+impl Service {
+    pub(crate) fn new(store: Clearinghouse, settings: Settings) -> Self {
+        let key = store.check(|engine| engine.realm().key().clone());
+        let limits = Limits {
+            requests: Buckets::new(),
+            claims: Buckets::new(),
+            longer_replies: Buckets::new(),
+            costly: Buckets::new(),
+        };
+        let settings = RwLock::new(Arc::new(settings));
+        Self {
+            store,
+            key,
+            metrics: Metrics::new(),
+            limits,
+            connections: Arc::default(),
+            settings,
+            started: Instant::now(),
+        }
+    }
+
+    /// The settings in force. Listeners ask once per batch or connection.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn change_settings(&self, settings: Settings) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    /// Time since the server started: what limits and duplicates go by, as it never jumps.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Whether a source may do something once more. The site's own networks always may.
+    pub(crate) fn admits(&self, source: &Source, kind: Limited, settings: &Settings, now: Duration) -> bool {
+        source.is_own || self.admits_hash(source.network(&self.key), kind, settings, now)
+    }
+
+    /// The same for an account or network by its hash.
+    pub(crate) fn admits_hash(&self, hash: u64, kind: Limited, settings: &Settings, now: Duration) -> bool {
+        let (buckets, rate) = match kind {
+            Limited::Request => (&self.limits.requests, settings.limits.requests),
+            Limited::Claim => (&self.limits.claims, settings.limits.claims),
+            Limited::LongerReply => (&self.limits.longer_replies, settings.limits.longer_replies),
+            Limited::Costly => (&self.limits.costly, settings.limits.costly),
+        };
+        buckets.admit(hash, rate, now)
+    }
+}
+
+/// What time it is, for the clearinghouse.
+pub(crate) fn now() -> Time {
+    Time(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()))
+}

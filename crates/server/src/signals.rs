@@ -1,0 +1,48 @@
+//! What the system tells a daemon: to stop, or to read its configuration again.
+
+use std::io;
+
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{self, SignalKind, signal};
+
+/// What a daemon is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGTERM, or SIGINT from a terminal.
+    Stop,
+    /// SIGHUP.
+    Reload,
+}
+
+/// Signals from now on.
+pub struct Signals {
+    terminate: unix::Signal,
+    interrupt: unix::Signal,
+    hang_up: unix::Signal,
+}
+
+impl Signals {
+    /// Takes signals, which until then end the process.
+    ///
+    /// # Errors
+    /// If the system does not let us.
+    pub fn take(runtime: &Runtime) -> io::Result<Self> {
+        let _guard = runtime.enter();
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for the next.
+    pub fn next(&mut self, runtime: &Runtime) -> Signal {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = self.terminate.recv() => Signal::Stop,
+                _ = self.interrupt.recv() => Signal::Stop,
+                _ = self.hang_up.recv() => Signal::Reload,
+            }
+        })
+    }
+}

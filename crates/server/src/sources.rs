@@ -1,0 +1,114 @@
+//! Where requests come from: whose network it is, and how much it has asked for.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use bruit_engine::accounts::{Account, Protocol};
+use bruit_engine::trust::{Reporter, Standing};
+use bruit_filters::FingerprintKey;
+use ipnet::IpNet;
+
+/// Leading bits of an IPv4 address that are one source.
+const V4_BITS: u32 = 24;
+
+/// Leading bits of an IPv6 address that are one source: what a provider gives to one customer.
+const V6_BITS: u32 = 48;
+
+/// Where a request came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// The address, never an IPv4 one in the clothes of IPv6.
+    pub(crate) address: IpAddr,
+    /// Whether it is in one of the site's own networks.
+    pub(crate) is_own: bool,
+}
+
+impl Source {
+    pub(crate) fn new(address: IpAddr, own_networks: &[IpNet]) -> Self {
+        let address = address.to_canonical();
+        Self { address, is_own: own_networks.iter().any(|network| network.contains(&address)) }
+    }
+
+    /// A keyed hash of the network: what limits and votes go by. With the key, so that nobody can look for addresses that
+    /// share somebody else's limits.
+    pub(crate) fn network(&self, key: &FingerprintKey) -> u64 {
+        let mut bytes = *b"network:................";
+        let (family, network) = match self.address {
+            IpAddr::V4(address) => (4, v4_network(address).to_ipv6_mapped()),
+            IpAddr::V6(address) => (6, v6_network(address)),
+        };
+        let (_, place) = bytes.split_at_mut(8);
+        place.copy_from_slice(&network.octets());
+        key.fingerprint(&bytes).high() ^ family
+    }
+
+    /// Who speaks, without an account.
+    pub(crate) fn reporter(&self, key: &FingerprintKey) -> Reporter {
+        let network = self.network(key);
+        let standing = if self.is_own { Standing::Own } else { Standing::Stranger };
+        Reporter { id: network, standing, group: network }
+    }
+
+    /// Who speaks, with an account of this name. Standing that the operator gave prevails; an account used from an own network
+    /// is one of the site's own users.
+    pub(crate) fn reporter_as(
+        &self,
+        protocol: Protocol,
+        name: &[u8],
+        account: &Account,
+        key: &FingerprintKey,
+    ) -> Reporter {
+        let standing = match account.standing {
+            Standing::Account | Standing::Stranger if self.is_own => Standing::Own,
+            standing => standing,
+        };
+        Reporter { id: reporter_id(protocol, name, key), standing, group: account.group }
+    }
+}
+
+/// What an account is called among reporters.
+pub(crate) fn reporter_id(protocol: Protocol, name: &[u8], key: &FingerprintKey) -> u64 {
+    let mut bytes = b"account:".to_vec();
+    bytes.extend(protocol.name().as_bytes());
+    bytes.push(b':');
+    bytes.extend(name);
+    key.fingerprint(&bytes).high()
+}
+
+fn v4_network(address: Ipv4Addr) -> Ipv4Addr {
+    Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << (32 - V4_BITS)))
+}
+
+fn v6_network(address: Ipv6Addr) -> Ipv6Addr {
+    Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - V6_BITS)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: FingerprintKey = FingerprintKey::new([3; 16]);
+
+    fn source(address: &str) -> Source {
+        Source::new(address.parse().unwrap(), &["127.0.0.0/8".parse().unwrap(), "2001:db8:1::/48".parse().unwrap()])
+    }
+
+    #[test]
+    fn own_networks_are_told_apart_also_in_the_clothes_of_ipv6() {
+        for address in ["127.0.0.1", "::ffff:127.1.2.3", "2001:db8:1::9"] {
+            assert!(source(address).is_own, "{address}");
+        }
+        for address in ["192.0.2.1", "2001:db8:2::9", "::1"] {
+            assert!(!source(address).is_own, "{address}");
+        }
+    }
+
+    #[test]
+    fn neighbours_are_one_source() {
+        let network = |address| source(address).network(&KEY);
+        assert_eq!(network("192.0.2.1"), network("192.0.2.255"));
+        assert_eq!(network("192.0.2.1"), network("::ffff:192.0.2.9"));
+        assert_ne!(network("192.0.2.1"), network("192.0.3.1"));
+        assert_eq!(network("2001:db8:7::1"), network("2001:db8:7:ffff::1"));
+        assert_ne!(network("2001:db8:7::1"), network("2001:db8:8::1"));
+    }
+}

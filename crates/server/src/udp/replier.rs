@@ -1,0 +1,81 @@
+//! The thread that answers changes, when they are on disk.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+
+use bruit_engine::Outcome;
+use bruit_store::SubmitError;
+
+use super::socket::{BATCH, Outbox};
+use super::{Completed, Datagrams, Shared, Submitted};
+use crate::metrics::{Answered, Tally};
+
+/// Answers changes. Ends when no worker is left and everything is answered.
+pub(super) struct Replier<P: Datagrams> {
+    shared: Shared,
+    completed: Receiver<Completed<P::Waiting>>,
+    outbox: Outbox,
+}
+
+impl<P: Datagrams> Replier<P> {
+    pub(super) fn new(shared: Shared, completed: Receiver<Completed<P::Waiting>>) -> Self {
+        Self { shared, completed, outbox: Outbox::new() }
+    }
+
+    pub(super) fn run(mut self) {
+        while let Ok(completed) = self.completed.recv() {
+            self.answer(completed);
+            // What came meanwhile goes out with it.
+            while self.outbox.len() < BATCH
+                && let Ok(completed) = self.completed.try_recv()
+            {
+                self.answer(completed);
+            }
+            self.outbox.send(&self.shared.socket);
+        }
+    }
+
+    fn answer(&mut self, completed: Completed<P::Waiting>) {
+        let Completed { changes, result, received } = completed;
+        let count = changes.len();
+        let mut tally = Tally::default();
+        match result {
+            Ok(outcomes) => self.answer_all(changes, outcomes, &mut tally),
+            Err(error) => changes.into_iter().for_each(|change| self.fail(&change, &error, &mut tally)),
+        }
+        self.shared.under_way.fetch_sub(count, Ordering::Relaxed);
+        let metrics = self.shared.service.metrics.of(P::LANGUAGE);
+        metrics.add(&tally);
+        metrics.took(received.elapsed());
+    }
+
+    fn answer_all(&mut self, changes: Vec<Submitted<P::Waiting>>, outcomes: Vec<Outcome>, tally: &mut Tally) {
+        let mut outcomes = outcomes.into_iter();
+        for change in changes {
+            let own: Arc<[Outcome]> = outcomes.by_ref().take(change.events).collect();
+            self.shared.duplicates.answer(change.request, &own);
+            let answered = P::answer_change(&self.shared.service, &change.waiting, Ok(&own), self.outbox.space());
+            self.reply(&change, answered, tally);
+        }
+    }
+
+    /// Says that a change could not be kept, and lets it be tried again.
+    fn fail(&mut self, change: &Submitted<P::Waiting>, error: &SubmitError, tally: &mut Tally) {
+        self.shared.duplicates.forget(change.request);
+        let answered = P::answer_change(&self.shared.service, &change.waiting, Err(error), self.outbox.space());
+        self.reply(change, answered, tally);
+    }
+
+    /// Keeps a reply. Claims are limited, so a few bytes more than a stranger sent are no weapon; many are not given.
+    fn reply(&mut self, change: &Submitted<P::Waiting>, answered: Answered, tally: &mut Tally) {
+        let written = self.outbox.written();
+        let is_allowed = change.bytes_max.is_none_or(|bytes| written <= 2 * bytes);
+        if written == 0 || !is_allowed {
+            self.outbox.discard();
+        } else {
+            self.outbox.finish(&change.peer);
+        }
+        tally.count(answered);
+    }
+}
