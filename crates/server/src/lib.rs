@@ -14,7 +14,7 @@
 //! | `service` | what all listeners share |
 //! | `sources`, [`rights`], [`limits`], `duplicates` | who asks, what they may, how often, and whether they have already |
 //! | `udp` | threads that take datagrams by the batch |
-//! | `pyzor` | the ends of the request path, one for each language |
+//! | `pyzor`, `fuzzy` | the ends of the request path, one for each language |
 //! | `metrics` | what is counted |
 #![allow(dead_code)]
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -24,6 +24,7 @@ mod accounts;
 pub mod config;
 mod connections;
 mod duplicates;
+mod fuzzy;
 mod fuzzy_keys;
 pub mod limits;
 mod metrics;
@@ -39,5 +40,6 @@ mod units;
 
 pub use accounts::AccountError;
 pub use config::{Config, ConfigError};
+pub use fuzzy_keys::KeyFileError;
 pub use server::{Listening, ServeError, Server};
 pub use signals::{Signal, Signals};

@@ -16,10 +16,12 @@ use tokio::sync::watch;
 
 use crate::accounts::{self, AccountError};
 use crate::config::{Config, Settings};
+use crate::fuzzy::{Fuzzy, Vault};
+use crate::fuzzy_keys::{self, KeyFileError};
 use crate::pyzor::Pyzor;
 use crate::service::{Service, now};
 use crate::ticker::Ticker;
-use crate::udp;
+use crate::udp::{self, Datagrams as _};
 
 /// How long connections may take to end when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -93,6 +95,9 @@ pub enum ServeError {
     /// The clearinghouse does not take an account of the file.
     #[error("an account of the configuration is refused: {0}")]
     AccountRefused(Refusal),
+    /// The key pair of the fuzzy storage cannot be had.
+    #[error(transparent)]
+    FuzzyKey(#[from] KeyFileError),
     /// The system does not give what a server needs.
     #[error("failed to start the server's threads")]
     Start(#[source] io::Error),
@@ -129,7 +134,22 @@ impl Server {
     }
 
     fn listen(&mut self, config: &Config) -> Result<(), ServeError> {
+        self.listen_fuzzy(config)?;
         self.listen_udp(&config.listen.pyzor, config.threads, Pyzor::default)
+    }
+
+    /// Listens for rspamd, and says what clients encrypt to.
+    fn listen_fuzzy(&mut self, config: &Config) -> Result<(), ServeError> {
+        if config.listen.fuzzy.is_empty() {
+            return Ok(());
+        }
+        let own = fuzzy_keys::own(&self.directory)?;
+        let note = format!("encryption_key = \"{}\"", own.public());
+        let vault = Arc::new(Vault::new(own).map_err(ServeError::Start)?);
+        self.listen_udp(&config.listen.fuzzy, config.threads, || Fuzzy::new(Arc::clone(&vault)))?;
+        let fuzzy = self.listening.iter_mut().filter(|listening| listening.protocol == Fuzzy::LANGUAGE.name());
+        fuzzy.for_each(|listening| listening.note.clone_from(&note));
+        Ok(())
     }
 
     fn listen_udp<P: udp::Datagrams>(

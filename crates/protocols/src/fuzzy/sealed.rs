@@ -107,6 +107,12 @@ impl<'p> SealedRequest<'p> {
         let (mac, ciphertext) = split(rest)?;
         Some(Self { key_id: *key_id, client: PublicKey(*client), nonce, mac, ciphertext })
     }
+
+    /// What it was encrypted with: no client uses one twice, so a request that comes again with it was sent again.
+    #[must_use]
+    pub const fn nonce(&self) -> &'p Nonce {
+        self.nonce
+    }
 }
 
 impl SharedKey {
