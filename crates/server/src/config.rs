@@ -21,6 +21,7 @@ use bruit_signatures::razor::Ep4;
 use bruit_store::Durability;
 use ipnet::IpNet;
 
+use crate::fuzzy_keys::Keyring;
 use crate::limits::Rate;
 use crate::rights::Rights;
 
@@ -159,6 +160,8 @@ pub struct FuzzySettings {
     pub rights: Rights,
     /// Whether requests that are not encrypted are refused.
     pub encrypted_only: bool,
+    /// The key pairs of accounts.
+    pub(crate) keys: Keyring,
 }
 
 /// What is HTTP's own.

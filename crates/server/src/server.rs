@@ -19,6 +19,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::accounts::{self, AccountError};
 use crate::config::{Config, Settings};
 use crate::dcc::Dcc;
+use crate::fuzzy::{Fuzzy, Vault};
+use crate::fuzzy_keys::{self, KeyFileError};
 use crate::metrics::Language;
 use crate::pyzor::Pyzor;
 use crate::razor;
@@ -99,6 +101,9 @@ pub enum ServeError {
     /// The clearinghouse does not take an account of the file.
     #[error("an account of the configuration is refused: {0}")]
     AccountRefused(Refusal),
+    /// The key pair of the fuzzy storage cannot be had.
+    #[error(transparent)]
+    FuzzyKey(#[from] KeyFileError),
     /// The system does not give what a server needs.
     #[error("failed to start the server's threads")]
     Start(#[source] io::Error),
@@ -137,6 +142,7 @@ impl Server {
 
     fn listen(&mut self, config: &Config) -> Result<(), ServeError> {
         self.listen_udp(&config.listen.dcc, config.threads, Dcc::default)?;
+        self.listen_fuzzy(config)?;
         self.listen_udp(&config.listen.pyzor, config.threads, Pyzor::default)?;
         self.listen_razor(&config.listen.razor)
     }
@@ -151,6 +157,20 @@ impl Server {
             self.listening.push(Listening { protocol, transport: "tcp", address, note: String::new() });
             self.tasks.push(task);
         }
+        Ok(())
+    }
+
+    /// Listens for rspamd, and says what clients encrypt to.
+    fn listen_fuzzy(&mut self, config: &Config) -> Result<(), ServeError> {
+        if config.listen.fuzzy.is_empty() {
+            return Ok(());
+        }
+        let own = fuzzy_keys::own(&self.directory)?;
+        let note = format!("encryption_key = \"{}\"", own.public());
+        let vault = Arc::new(Vault::new(own).map_err(ServeError::Start)?);
+        self.listen_udp(&config.listen.fuzzy, config.threads, || Fuzzy::new(Arc::clone(&vault)))?;
+        let fuzzy = self.listening.iter_mut().filter(|listening| listening.protocol == Language::Fuzzy.name());
+        fuzzy.for_each(|listening| listening.note.clone_from(&note));
         Ok(())
     }
 
