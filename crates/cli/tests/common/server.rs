@@ -55,7 +55,7 @@ impl Server {
 
     /// The public key of the fuzzy protocol, as rspamd's configuration wants it.
     pub(crate) fn fuzzy_key(&self) -> String {
-        self.listener("fuzzy").skip_while(|word| *word != "key").nth(1).unwrap().to_owned()
+        self.listener("fuzzy").last().unwrap().trim_matches('"').to_owned()
     }
 
     /// The address that clients of the HTTP interface are given.
