@@ -21,6 +21,7 @@ use ipnet::IpNet;
 use crate::limits::Rate;
 use crate::rights::Rights;
 
+pub(crate) use accounts::sha256;
 pub use accounts::{AccountSecret, AccountSettings, Token};
 
 /// The longest file that is read.

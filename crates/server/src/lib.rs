@@ -14,7 +14,7 @@
 //! | `service` | what all listeners share |
 //! | `sources`, [`rights`], [`limits`], `duplicates` | who asks, what they may, how often, and whether they have already |
 //! | `udp` | threads that take datagrams by the batch |
-//! | `pyzor` | the ends of the request path, one for each language |
+//! | `pyzor`, `http` | the ends of the request path, one for each language |
 //! | `metrics` | what is counted |
 #![allow(dead_code)]
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -25,6 +25,7 @@ pub mod config;
 mod connections;
 mod duplicates;
 mod fuzzy_keys;
+mod http;
 pub mod limits;
 mod metrics;
 mod pyzor;

@@ -13,9 +13,12 @@ use bruit_engine::{Outcome, Refusal};
 use bruit_store::{Clearinghouse, Founding, OpenError, Options, Recovery, Status, SubmitError};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::accounts::{self, AccountError};
 use crate::config::{Config, Settings};
+use crate::http;
+use crate::metrics::Language;
 use crate::pyzor::Pyzor;
 use crate::service::{Service, now};
 use crate::ticker::Ticker;
@@ -129,7 +132,20 @@ impl Server {
     }
 
     fn listen(&mut self, config: &Config) -> Result<(), ServeError> {
+        self.listen_http(&config.listen.http)?;
         self.listen_udp(&config.listen.pyzor, config.threads, Pyzor::default)
+    }
+
+    fn listen_http(&mut self, addresses: &[SocketAddr]) -> Result<(), ServeError> {
+        let protocol = Language::Http.name();
+        for &address in addresses {
+            let failed = |source| ServeError::Listen { protocol, address, source };
+            let stop = self.stop_tasks.subscribe();
+            let address = http::listen(&self.runtime, &self.service, address, &stop).map_err(failed)?;
+            let note = "GET /v1/openapi.json describes it".to_owned();
+            self.listening.push(Listening { protocol, transport: "tcp", address, note });
+        }
+        Ok(())
     }
 
     fn listen_udp<P: udp::Datagrams>(
@@ -196,6 +212,8 @@ impl Server {
         self.stop_tasks.send_replace(true);
         self.ticker.stop();
         self.listeners.into_iter().for_each(udp::Listener::join);
+        // Every task that serves a connection holds a receiver until it has ended.
+        let _ = self.runtime.block_on(async { timeout(DRAIN, self.stop_tasks.closed()).await });
         self.runtime.shutdown_timeout(DRAIN);
         match Arc::into_inner(self.service) {
             Some(service) => service.store.close(),
