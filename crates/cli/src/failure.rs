@@ -4,17 +4,21 @@
 //! |---|---|
 //! | 0 | done; also when the reader of our output went away |
 //! | 1 | something we did not foresee, or the system refused |
-//! | 2 | bad input, told in one line |
+//! | 2 | bad input, or a server that does not answer or refuses; told in one line |
 //! | 130 | ended by Ctrl-C, told in one line |
 
 use std::io;
 use std::process::ExitCode;
+
+use bruit_client::ClientError;
 
 /// Why a verb stopped.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The input is wrong; the text says what to change.
     BadInput(String),
+    /// The server does not answer, or refuses.
+    Server(ClientError),
     /// Whoever read our output has seen enough.
     ReaderLeft,
     /// Anything else.
@@ -26,6 +30,7 @@ impl Failure {
     pub(crate) fn line(&self) -> Option<String> {
         match self {
             Self::BadInput(text) => Some(text.clone()),
+            Self::Server(error) => Some(error.to_string()),
             Self::ReaderLeft => None,
             Self::Other(error) => Some(format!("{error:#}")),
         }
@@ -33,7 +38,7 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::BadInput(_) => ExitCode::from(2),
+            Self::BadInput(_) | Self::Server(_) => ExitCode::from(2),
             Self::ReaderLeft => ExitCode::SUCCESS,
             Self::Other(_) => ExitCode::FAILURE,
         }
@@ -45,6 +50,12 @@ impl Failure {
         let paragraph = text.split("\n\n").next().unwrap_or_default();
         let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
         Self::BadInput(format!("{} (see --help)", line.trim_start_matches("error: ")))
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::Server(error)
     }
 }
 

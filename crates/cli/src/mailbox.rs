@@ -50,9 +50,20 @@ pub(crate) struct Message<'m> {
     pub(crate) bytes: &'m [u8],
 }
 
+/// What standard input is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StandardInput {
+    /// What a file would be: a message or an mbox.
+    Mailbox,
+    /// One message, as a mail system hands them over. It may begin with a `From ` line and have others, which a sender could
+    /// use to have a message taken apart.
+    Message,
+}
+
 /// Calls `work` with everything that is found in `paths`, in their order; in standard input if there are none.
 pub(crate) fn for_each(
     paths: &[PathBuf],
+    standard_input: StandardInput,
     mut work: impl FnMut(Item<'_>, &ProgressBar) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     if paths.iter().filter(|path| *path == Path::new("-")).count() > 1 {
@@ -65,33 +76,44 @@ pub(crate) fn for_each(
         let mut work = |item: Item<'_>| work(item, &bar);
         match source {
             Source::Fault(text) => work(Item::Fault(text.clone())),
-            source => read(source, sources.len() > 1, &mut buffer, &bar, &mut work),
+            source => {
+                let is_message = *source == Source::Standard && standard_input == StandardInput::Message;
+                let place = Place { source, is_message, is_one_of_many: sources.len() > 1 };
+                read(&place, &mut buffer, &bar, &mut work)
+            }
         }
     });
     bar.finish_and_clear();
     outcome
 }
 
+/// A source, and what is known of it beforehand.
+struct Place<'s> {
+    source: &'s Source,
+    /// Whether it is one message, whatever it begins with.
+    is_message: bool,
+    is_one_of_many: bool,
+}
+
 /// Reads one source to its end.
 fn read(
-    source: &Source,
-    is_one_of_many: bool,
+    place: &Place<'_>,
     buffer: &mut Vec<u8>,
     bar: &ProgressBar,
     work: &mut impl FnMut(Item<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let name = source.name();
-    let mut reader = match open(source) {
+    let name = place.source.name();
+    let mut reader = match open(place.source) {
         Ok(reader) => reader,
         Err(error) => return work(Item::Fault(format!("{}: {error}", name.display()))),
     };
-    let mut mailbox = mbox::Mailbox::new(&mut *reader, buffer, MESSAGE_BYTES_MAX);
+    let mut mailbox = mbox::Mailbox::new(&mut *reader, buffer, MESSAGE_BYTES_MAX, place.is_message);
     loop {
         match mailbox.next() {
             Ok(None) => return Ok(()),
             Ok(Some(Piece { number, bytes: Some(bytes) })) => {
                 bar.inc(bytes.len() as u64);
-                let is_one_of_many = is_one_of_many || number.is_some();
+                let is_one_of_many = place.is_one_of_many || number.is_some();
                 work(Item::Message(Message { file: name, number, is_one_of_many, bytes }))?;
             }
             Ok(Some(Piece { number, bytes: None })) => work(Item::Fault(too_long(name, number)))?,

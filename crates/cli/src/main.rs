@@ -1,7 +1,10 @@
 //! `bruit`, the one program. Each verb is a module with an `Arguments` and a `run`.
 
+mod check;
+mod claim;
 mod completions;
 mod date;
+mod explain;
 mod failure;
 mod filter;
 mod mailbox;
@@ -10,16 +13,20 @@ mod matching;
 mod plan;
 mod progress;
 mod quantity;
+mod remote;
 mod serve;
 mod sign;
 mod simulate;
+mod stats;
 mod store;
+mod terminal;
+mod whitelist;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::claim::Claim;
 use crate::failure::Failure;
 
 /// A self-hosted clearinghouse for collaborative spam detection on Bloom filters.
@@ -32,6 +39,18 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Is a message spam? Asks a server
+    Check(check::Arguments),
+    /// Tells a server that messages are spam
+    Report(claim::Arguments),
+    /// Tells a server that messages are not spam
+    Revoke(claim::Arguments),
+    /// Why a server thinks what it thinks of a message
+    Explain(explain::Arguments),
+    /// How a server is doing
+    Stats(stats::Arguments),
+    /// Senders and signatures that a server never calls spam
+    Whitelist(whitelist::Arguments),
     /// How large a filter must be: cells, hash functions, memory and rates, side by side
     Plan(plan::Arguments),
     /// Filter files: make, fill, ask, join, compare
@@ -62,6 +81,12 @@ fn main() -> ExitCode {
 fn run() -> Result<ExitCode, Failure> {
     let output = &mut std::io::stdout().lock();
     match parse()?.verb {
+        Verb::Check(arguments) => check::run(&arguments, output),
+        Verb::Report(arguments) => claim::run(&arguments, Claim::Report, output),
+        Verb::Revoke(arguments) => claim::run(&arguments, Claim::Revoke, output),
+        Verb::Explain(arguments) => explain::run(&arguments, output),
+        Verb::Stats(arguments) => stats::run(&arguments, output).map(|()| ExitCode::SUCCESS),
+        Verb::Whitelist(arguments) => whitelist::run(&arguments, output),
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),
         Verb::Match(arguments) => matching::run(&arguments, output),
@@ -86,8 +111,8 @@ fn parse() -> Result<Arguments, Failure> {
 
 fn report(failure: &Failure) -> ExitCode {
     if let Some(line) = failure.line() {
-        // One line, whatever the name of a file has in it. Nobody is left to tell if this fails too.
-        let _ = writeln!(std::io::stderr().lock(), "bruit: {}", line.replace('\n', " "));
+        // One line, whatever the name of a file or the answer of a server has in it.
+        terminal::complain(&line.replace('\n', " "));
     }
     failure.exit_code()
 }

@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::mailbox::MESSAGE_BYTES_MAX;
 use crate::progress;
-use crate::sign::complain;
+use crate::terminal::complain;
 
 /// The longest job file.
 const JOBS_BYTES_MAX: u64 = 256 << 20;

@@ -3,6 +3,8 @@
 //! Counts take decimal suffixes: `10M` signatures are ten million. Sizes follow the usual file tools: `M` and `MiB` are
 //! 2^20 bytes, `MB` is 10^6.
 
+use std::time::Duration;
+
 /// Beyond 2^53 an `f64` no longer holds every whole number.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
@@ -53,6 +55,21 @@ pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
 /// A threshold for counts, at least 1.
 pub(crate) fn parse_threshold(text: &str) -> Result<u32, String> {
     u32::try_from(parse_count(text)?).map_err(|_| "it must be at most 4294967295".into())
+}
+
+/// A time to wait, of at least a millisecond and at most an hour; seconds unless told.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split_unit(text);
+    let seconds = match unit {
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        _ => return Err(format!("'{unit}' is not a unit of time: write 500ms, 5, 5s or 1m")),
+    };
+    match parse_number(number)? * seconds {
+        seconds if (1e-3..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("it must be at least 1ms and at most 60m".into()),
+    }
 }
 
 fn unit_bytes(unit: &str) -> Option<f64> {
@@ -137,6 +154,18 @@ pub(crate) fn scientific_of_ln(ln: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_have_units_and_bounds() {
+        for (text, millis) in
+            [("5", 5000), ("5s", 5000), ("1ms", 1), ("250 ms", 250), ("1.5s", 1500), ("60m", 3_600_000)]
+        {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "0", "0.9ms", "60.1m", "1h", "-1s", "nan", "s"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn counts_are_read_in_every_usual_form() {

@@ -6,7 +6,7 @@ mod explain;
 mod json;
 mod text;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +16,8 @@ use bruit_signatures::{Context, Wanted, dcc, sign};
 use clap::ValueEnum;
 
 use crate::failure::Failure;
-use crate::mailbox::{self, Item, Message};
+use crate::mailbox::{self, Item, Message, StandardInput};
+use crate::terminal::complain;
 use explain::Explained;
 
 const AFTER_HELP: &str = "\
@@ -84,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     let context = Context { ep4: arguments.ep4.clone(), envelope };
     let mut output = BufWriter::new(output);
     let mut code = ExitCode::SUCCESS;
-    mailbox::for_each(&arguments.files, |item, bar| match item {
+    mailbox::for_each(&arguments.files, StandardInput::Mailbox, |item, bar| match item {
         Item::Message(message) => print(arguments, &message, &wanted, &context, &mut output),
         Item::Fault(line) => {
             code = ExitCode::from(2);
@@ -116,11 +117,6 @@ fn print(
         explained.print(output)?;
     }
     Ok(())
-}
-
-/// Tells of one input that is left out. Nobody is left to tell if this fails too.
-pub(crate) fn complain(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "bruit: {}", text::printable(line));
 }
 
 fn wanted(choices: &[Choice]) -> Wanted {

@@ -18,14 +18,14 @@ const FUZ2_NUMBER: u16 = 257;
 /// The fingerprint of a signature.
 #[must_use]
 pub fn fingerprint_of(key: &FingerprintKey, signature: &Signature) -> Fingerprint {
-    fingerprint(key, signature.scheme() as u16, signature.bytes())
+    fingerprint(key, number(signature.scheme()), signature.bytes())
 }
 
 /// The fingerprint of the signature that has these bytes, as a protocol's request brings them; none if there are more than
 /// [`Signature::BYTES_MAX`].
 #[must_use]
 pub fn fingerprint_of_bytes(key: &FingerprintKey, scheme: Scheme, bytes: &[u8]) -> Option<Fingerprint> {
-    (bytes.len() <= Signature::BYTES_MAX).then(|| fingerprint(key, scheme as u16, bytes))
+    (bytes.len() <= Signature::BYTES_MAX).then(|| fingerprint(key, number(scheme), bytes))
 }
 
 /// The fingerprint of a DCC checksum of the kind Fuz2.
@@ -45,6 +45,14 @@ pub fn fingerprint_of_digest(key: &FingerprintKey, digest: &[u8; RSPAMD_DIGEST_B
 #[must_use]
 pub fn fingerprint_of_short(key: &FingerprintKey, high: u64) -> Fingerprint {
     Fingerprint::new(high, key.fingerprint(&high.to_le_bytes()).low())
+}
+
+/// What stands for a scheme. Clients of both releases of Pyzor send digests without saying which they are of.
+const fn number(scheme: Scheme) -> u16 {
+    match scheme {
+        Scheme::Pyzor11 => Scheme::Pyzor as u16,
+        scheme => scheme as u16,
+    }
 }
 
 /// The fingerprint of a number and at most [`RSPAMD_DIGEST_BYTES`] bytes.

@@ -14,7 +14,7 @@
 //! | `service` | what all listeners share |
 //! | `sources`, [`rights`], [`limits`], `duplicates` | who asks, what they may, how often, and whether they have already |
 //! | `udp` | threads that take datagrams by the batch |
-//! | `dcc`, `pyzor` | the ends of the request path, one for each language |
+//! | `dcc`, `pyzor`, `razor` | the ends of the request path, one for each language |
 //! | `metrics` | what is counted |
 #![allow(dead_code)]
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -29,6 +29,7 @@ mod fuzzy_keys;
 pub mod limits;
 mod metrics;
 mod pyzor;
+mod razor;
 pub mod rights;
 mod server;
 mod service;

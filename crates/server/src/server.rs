@@ -13,11 +13,15 @@ use bruit_engine::{Outcome, Refusal};
 use bruit_store::{Clearinghouse, Founding, OpenError, Options, Recovery, Status, SubmitError};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 
 use crate::accounts::{self, AccountError};
 use crate::config::{Config, Settings};
 use crate::dcc::Dcc;
+use crate::metrics::Language;
 use crate::pyzor::Pyzor;
+use crate::razor;
 use crate::service::{Service, now};
 use crate::ticker::Ticker;
 use crate::udp;
@@ -35,6 +39,7 @@ pub struct Server {
     listeners: Vec<udp::Listener>,
     stop_threads: Arc<AtomicBool>,
     stop_tasks: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
     runtime: Runtime,
     ticker: Ticker,
     directory: PathBuf,
@@ -122,6 +127,7 @@ impl Server {
             listeners: Vec::new(),
             stop_threads: Arc::new(AtomicBool::new(false)),
             stop_tasks: watch::Sender::new(false),
+            tasks: Vec::new(),
             runtime,
             directory: directory.to_owned(),
         };
@@ -131,7 +137,21 @@ impl Server {
 
     fn listen(&mut self, config: &Config) -> Result<(), ServeError> {
         self.listen_udp(&config.listen.dcc, config.threads, Dcc::default)?;
-        self.listen_udp(&config.listen.pyzor, config.threads, Pyzor::default)
+        self.listen_udp(&config.listen.pyzor, config.threads, Pyzor::default)?;
+        self.listen_razor(&config.listen.razor)
+    }
+
+    fn listen_razor(&mut self, addresses: &[SocketAddr]) -> Result<(), ServeError> {
+        let protocol = Language::Razor.name();
+        for &address in addresses {
+            let failed = |source| ServeError::Listen { protocol, address, source };
+            let stop = self.stop_tasks.subscribe();
+            let listener = razor::Listener::start(&self.service, self.runtime.handle(), address, stop);
+            let razor::Listener { address, task } = listener.map_err(failed)?;
+            self.listening.push(Listening { protocol, transport: "tcp", address, note: String::new() });
+            self.tasks.push(task);
+        }
+        Ok(())
     }
 
     fn listen_udp<P: udp::Datagrams>(
@@ -198,11 +218,22 @@ impl Server {
         self.stop_tasks.send_replace(true);
         self.ticker.stop();
         self.listeners.into_iter().for_each(udp::Listener::join);
+        self.runtime.block_on(drain(self.tasks));
         self.runtime.shutdown_timeout(DRAIN);
         match Arc::into_inner(self.service) {
             Some(service) => service.store.close(),
             // A task that did not end in time has it; the process will end, and the journal has everything.
             None => Status::default(),
+        }
+    }
+}
+
+/// Waits for listeners and their connections, but not for ever.
+async fn drain(tasks: Vec<JoinHandle<()>>) {
+    let deadline = Instant::now() + DRAIN;
+    for task in tasks {
+        if matches!(timeout_at(deadline, task).await, Ok(Err(_))) {
+            tracing::error!("a listener panicked");
         }
     }
 }

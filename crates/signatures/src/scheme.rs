@@ -157,6 +157,24 @@ impl Wanted {
 }
 
 impl Scheme {
+    /// All of them, in the order of what they are derived from.
+    pub const ALL: [Self; 14] = [
+        Self::Exact,
+        Self::Attachment,
+        Self::Url,
+        Self::Pyzor,
+        Self::Pyzor11,
+        Self::RazorE4,
+        Self::RazorE8,
+        Self::DccIp,
+        Self::DccEnvFrom,
+        Self::DccFrom,
+        Self::DccMessageId,
+        Self::DccReceived,
+        Self::DccBody,
+        Self::DccFuz1,
+    ];
+
     /// The name, as in configuration and output.
     pub fn name(self) -> &'static str {
         match self {
@@ -194,7 +212,7 @@ impl Signature {
     /// The longest signature.
     pub const BYTES_MAX: usize = 32;
 
-    fn new(scheme: Scheme, part: Option<u32>, value: &[u8]) -> Self {
+    pub(crate) fn new(scheme: Scheme, part: Option<u32>, value: &[u8]) -> Self {
         debug_assert!(value.len() <= Self::BYTES_MAX, "no scheme has longer signatures");
         let mut bytes = [0; Self::BYTES_MAX];
         let length = value.len().min(Self::BYTES_MAX);

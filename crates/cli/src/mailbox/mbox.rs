@@ -29,19 +29,20 @@ pub(super) struct Mailbox<'b, R: ?Sized> {
     line: Vec<u8>,
     number: u64,
     is_at_end: bool,
+    is_message: bool,
 }
 
 impl<'b, R: BufRead + ?Sized> Mailbox<'b, R> {
-    /// Reads from `source` into `message`, at most `limit` bytes at a time.
-    pub(super) fn new(source: &'b mut R, message: &'b mut Vec<u8>, limit: usize) -> Self {
-        Self { source, limit, message, line: Vec::new(), number: 0, is_at_end: false }
+    /// Reads from `source` into `message`, at most `limit` bytes at a time; one message, if it is known to be one.
+    pub(super) fn new(source: &'b mut R, message: &'b mut Vec<u8>, limit: usize, is_message: bool) -> Self {
+        Self { source, limit, message, line: Vec::new(), number: 0, is_at_end: false, is_message }
     }
 
     /// The next message.
     pub(super) fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
         if self.number == 0 {
             self.read_line()?;
-            if !self.line.starts_with(FROM) {
+            if self.is_message || !self.line.starts_with(FROM) {
                 return self.only();
             }
         }
@@ -114,8 +115,12 @@ mod tests {
 
     /// Numbers, 0 for none, and texts, `-` for one that is too long.
     fn read(file: &str, limit: usize) -> Vec<(u64, String)> {
+        pieces(file, limit, false)
+    }
+
+    fn pieces(file: &str, limit: usize, is_message: bool) -> Vec<(u64, String)> {
         let (mut source, mut buffer, mut found) = (file.as_bytes(), Vec::new(), Vec::new());
-        let mut mailbox = Mailbox::new(&mut source, &mut buffer, limit);
+        let mut mailbox = Mailbox::new(&mut source, &mut buffer, limit, is_message);
         while let Some(piece) = mailbox.next().unwrap() {
             let text = piece.bytes.map_or_else(|| "-".into(), |bytes| String::from_utf8(bytes.to_vec()).unwrap());
             found.push((piece.number.unwrap_or(0), text));
@@ -134,6 +139,14 @@ mod tests {
         expect("From a\nb\n\n", &[(0, "From a\nb\n\n")]);
         expect("", &[(0, "")]);
         expect("\n", &[(0, "\n")]);
+    }
+
+    #[test]
+    fn what_is_known_to_be_one_message_is_not_cut() {
+        for text in ["From a\nx\n\nFrom b\ny\n", "", "From a\n\nFrom b\n\nFrom c"] {
+            assert_eq!(pieces(text, 1000, true), [(0, text.to_owned())]);
+        }
+        assert_eq!(pieces("From a\n\nFrom b\n", 14, true), [(0, "-".to_owned())]);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use bruit_signatures::pyzor::{Version, predigest};
 use bruit_signatures::reading::Reading;
 use serde_json::{Value, json};
 
-use super::text::printable;
 use crate::quantity::grouped;
+use crate::terminal::printable;
 
 /// Everything there is to tell about one message.
 pub(super) struct Explained {

@@ -69,6 +69,11 @@ fn line_length(raw: &[u8]) -> usize {
 }
 
 impl<'m> Fields<'m> {
+    /// The header of a message. A leading `From ` line, as in an mbox, is no field.
+    pub fn of(message: &'m [u8]) -> Self {
+        split(super::without_envelope_line(message)).0
+    }
+
     /// The first field of that name, without the name; folding is left in.
     pub fn get(&self, name: &str) -> Option<&'m [u8]> {
         self.iter().find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)

@@ -1,53 +1,8 @@
-//! The JSON of our own HTTP interface: what is asked, and what is answered.
-//!
-//! Signatures are spelt as `bruit sign` prints them. The features of a text, by which near replicas are found, are numbers
-//! of 8 bytes, little-endian, in base64. `GET /v1/openapi.json` of a server describes all of it.
+//! What a check or claim is answered, and what went wrong.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
-
-/// Most signatures in one request.
-pub const SIGNATURES_MAX: usize = 256;
-
-/// Most features of a text in one request: as many as a message has at most.
-pub const FEATURES_MAX: usize = 1 << 17;
-
-/// What a check, report, revocation or explanation is about.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Subject {
-    /// Signatures, at most [`SIGNATURES_MAX`].
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub signatures: Vec<NamedSignature>,
-    /// The text, for near replicas.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<Text>,
-    /// The sender's address, for the whitelist of senders. It is not kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sender: Option<String>,
-}
-
-/// A signature by its scheme's name and in its spelling.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NamedSignature {
-    /// The scheme, such as `pyzor`.
-    pub scheme: String,
-    /// The signature.
-    pub value: String,
-}
-
-/// The features of a text, each list in base64 of little-endian numbers of 8 bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Text {
-    /// Pairs of words.
-    pub pairs: String,
-    /// Links.
-    pub links: String,
-    /// The whole, 16 hexadecimal digits, of texts with few features.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub whole: Option<String>,
-}
 
 /// What is thought of a message or signature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +17,25 @@ pub enum Verdict {
     Bulk,
     /// It was called spam wrongly, or must never be.
     Ham,
+}
+
+impl Verdict {
+    /// The word for it, as in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Spam => "spam",
+            Self::Bulk => "bulk",
+            Self::Ham => "ham",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
 }
 
 /// The answer to a check.
@@ -86,7 +60,7 @@ pub struct CheckedSignature {
     /// The scheme.
     pub scheme: String,
     /// The signature; absent for near replicas, which have none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// What is thought of it.
     pub verdict: Verdict,
@@ -105,7 +79,7 @@ pub struct CheckedSignature {
 /// The answer to a report or revocation: it is on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimed {
-    /// Signatures whose claim was taken.
+    /// Signatures whose claim was taken; the text of a message is one of them.
     pub accepted: u32,
     /// Signatures that are listed as spam since.
     pub listed: u32,
@@ -115,16 +89,17 @@ pub struct Claimed {
     pub ignored: u32,
     /// Signatures whose claim was refused.
     pub refused: u32,
-    /// Why the last of them was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Why, if any was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// What went wrong, as `application/problem+json` (RFC 9457).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{title}: {detail}")]
 pub struct Problem {
-    /// What kind of problem it is: a page of its own, or `about:blank`.
-    #[serde(rename = "type")]
+    /// What kind of problem it is: `about:blank`, as the status says it all.
+    #[serde(rename = "type", default = "blank")]
     pub kind: String,
     /// The kind in words.
     pub title: String,
@@ -132,4 +107,45 @@ pub struct Problem {
     pub status: u16,
     /// What is wrong with this request.
     pub detail: String,
+}
+
+fn blank() -> String {
+    "about:blank".to_owned()
+}
+
+impl Problem {
+    /// A problem whose kind is its status.
+    #[must_use]
+    pub fn new(status: u16, title: &str, detail: impl fmt::Display) -> Self {
+        Self { kind: blank(), title: title.to_owned(), status, detail: detail.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_has_one_name() {
+        for verdict in [Verdict::Unknown, Verdict::Spam, Verdict::Bulk, Verdict::Ham] {
+            assert_eq!(serde_json::to_value(verdict).unwrap(), verdict.name());
+        }
+    }
+
+    #[test]
+    fn answers_may_have_more_fields_and_fewer() {
+        let text = r#"{"scheme": "bruit", "verdict": "spam", "reason": "listed", "confidence": 88, "report_count": 1,
+            "revoke_count": 0, "bulk_count": 0, "colour": "red"}"#;
+        let read: CheckedSignature = serde_json::from_str(text).unwrap();
+        assert_eq!((read.value, read.verdict), (None, Verdict::Spam));
+    }
+
+    #[test]
+    fn a_problem_reads_well() {
+        let problem = Problem::new(403, "not allowed", "reporting needs a token");
+        assert_eq!(problem.to_string(), "not allowed: reporting needs a token");
+        let text = serde_json::to_string(&problem).unwrap();
+        assert!(text.starts_with(r#"{"type":"about:blank""#), "{text}");
+        assert_eq!(serde_json::from_str::<Problem>(&text).unwrap(), problem);
+    }
 }

@@ -1,0 +1,177 @@
+//! The message on standard input, written back with what was found out about it.
+//!
+//! Not one byte is lost or changed but for the field itself, which stands at the top of the header, and fields of the same
+//! name that were there, which a sender may have forged. What cannot be checked passes, too, and says so.
+
+use std::io::{self, Read, Write};
+
+use anyhow::Context as _;
+use bruit_client::ClientError;
+use bruit_client::http::Checked;
+
+use super::{Answer, Question};
+use crate::failure::Failure;
+use crate::mailbox::MESSAGE_BYTES_MAX;
+use crate::remote::machine_word;
+use crate::terminal::complain;
+
+/// The field.
+const NAME: &str = "X-Bruit";
+
+/// Asks about standard input and writes it to `output`.
+pub(super) fn run(question: &Question, output: &mut impl Write) -> Result<(), Failure> {
+    let mut input = io::stdin().lock();
+    let mut message = Vec::new();
+    let read = input.by_ref().take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut message);
+    read.context("failed to read the message").map_err(Failure::Other)?;
+    let value = if message.len() > MESSAGE_BYTES_MAX {
+        "unchecked; reason=too_long".to_owned()
+    } else {
+        value(&question.ask(&message))
+    };
+    let written = write(&message, &value, output).and_then(|()| {
+        io::copy(&mut input, output)?;
+        output.flush()
+    });
+    // A reader that has seen enough has not seen the message: whoever runs this must know.
+    written.context("failed to write the message back").map_err(Failure::Other)
+}
+
+/// What the field says.
+fn value(answer: &Answer) -> String {
+    match answer {
+        Ok(Checked { verdict, reason, confidence, .. }) => {
+            format!("{verdict}; confidence={confidence}; reason={}", machine_word(reason))
+        }
+        Err(error) => {
+            complain(&error.to_string());
+            format!("unchecked; reason={}", reason(error))
+        }
+    }
+}
+
+const fn reason(error: &ClientError) -> &'static str {
+    match error {
+        ClientError::TimedOut { .. } => "timed_out",
+        ClientError::Unreachable { .. } => "unreachable",
+        ClientError::Refused { .. } => "refused",
+        _ => "malformed",
+    }
+}
+
+/// Writes a message with the field on top of its header, behind a leading `From ` line.
+fn write(message: &[u8], value: &str, output: &mut impl Write) -> io::Result<()> {
+    let (envelope, rest) = match message.starts_with(b"From ") {
+        true => message.split_at(line_length(message)),
+        false => (&[][..], message),
+    };
+    let end = line_end(message);
+    output.write_all(envelope)?;
+    if !envelope.is_empty() && !envelope.ends_with(b"\n") {
+        output.write_all(end)?;
+    }
+    write!(output, "{NAME}: {value}")?;
+    output.write_all(end)?;
+    if !begins_with_header(rest) {
+        // Without a header, the first line of the text would be taken for a field, or for more of ours.
+        output.write_all(end)?;
+        return output.write_all(rest);
+    }
+    write_without_field(rest, output)
+}
+
+/// Writes a message without the fields of our name. The header is taken to end at the first empty line, as the most
+/// tolerant readers do, so that none of them finds a forged field.
+fn write_without_field(message: &[u8], output: &mut impl Write) -> io::Result<()> {
+    let mut rest = message;
+    let mut is_dropped = false;
+    while !rest.is_empty() && !is_empty(rest) {
+        let (line, behind) = rest.split_at(line_length(rest));
+        is_dropped = if is_continuation(line) { is_dropped } else { is_ours(line) };
+        if !is_dropped {
+            output.write_all(line)?;
+        }
+        rest = behind;
+    }
+    output.write_all(rest)
+}
+
+/// Whether the first line is a field, or the empty line that ends a header without any.
+fn begins_with_header(message: &[u8]) -> bool {
+    let name = message.iter().take_while(|byte| byte.is_ascii_graphic() && **byte != b':').count();
+    let behind = message.get(name..).unwrap_or_default().trim_ascii_start();
+    message.is_empty() || is_empty(message) || (name > 0 && behind.starts_with(b":"))
+}
+
+fn is_ours(line: &[u8]) -> bool {
+    let (name, rest) = line.split_at_checked(NAME.len()).unwrap_or_default();
+    name.eq_ignore_ascii_case(NAME.as_bytes()) && rest.trim_ascii_start().starts_with(b":")
+}
+
+fn is_continuation(line: &[u8]) -> bool {
+    matches!(line.first(), Some(b' ' | b'\t'))
+}
+
+/// Whether an empty line comes next.
+fn is_empty(rest: &[u8]) -> bool {
+    rest.starts_with(b"\n") || rest.starts_with(b"\r\n")
+}
+
+/// The length of the first line, with its end.
+fn line_length(bytes: &[u8]) -> usize {
+    bytes.iter().position(|&byte| byte == b'\n').map_or(bytes.len(), |end| end + 1)
+}
+
+/// How the lines of a message end, by the first of them.
+fn line_end(message: &[u8]) -> &'static [u8] {
+    let first = message.get(..line_length(message)).unwrap_or_default();
+    if first.ends_with(b"\r\n") { b"\r\n" } else { b"\n" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(message: &str) -> String {
+        let mut output = Vec::new();
+        write(message.as_bytes(), "ham", &mut output).unwrap();
+        String::from_utf8(output).unwrap()
+    }
+
+    #[test]
+    fn the_field_comes_first() {
+        assert_eq!(written("A: b\n\nX-Bruit: text\n"), "X-Bruit: ham\nA: b\n\nX-Bruit: text\n");
+        assert_eq!(written("A: b\r\n\r\ntext"), "X-Bruit: ham\r\nA: b\r\n\r\ntext");
+        assert_eq!(written("From x Mon\nA: b\n\ntext\n"), "From x Mon\nX-Bruit: ham\nA: b\n\ntext\n");
+        assert_eq!(written("From x Mon\r\nA: b"), "From x Mon\r\nX-Bruit: ham\r\nA: b");
+        assert_eq!(written("\ntext"), "X-Bruit: ham\n\ntext");
+        assert_eq!(written(""), "X-Bruit: ham\n");
+        assert_eq!(written("From x"), "From x\nX-Bruit: ham\n");
+    }
+
+    #[test]
+    fn forged_fields_go_with_their_continuations() {
+        for forged in ["X-Bruit: no\n", "x-bruit : no\n more\n\tand more\n", "X-BRUIT\t:\n", "X-Bruit: a\nX-Bruit: b\n"]
+        {
+            assert_eq!(
+                written(&format!("{forged}A: b\n c\n\ntext\n")),
+                "X-Bruit: ham\nA: b\n c\n\ntext\n",
+                "{forged:?}"
+            );
+            assert_eq!(
+                written(&format!("A: b\n c\n{forged}D: e\n\n")),
+                "X-Bruit: ham\nA: b\n c\nD: e\n\n",
+                "{forged:?}"
+            );
+        }
+        // Some readers go on to the first empty line, whatever lies between.
+        assert_eq!(written("A: b\nno field\nX-Bruit: no\n\n"), "X-Bruit: ham\nA: b\nno field\n\n");
+        assert_eq!(written("X-Bruited: b\nX-Bruit: no"), "X-Bruit: ham\nX-Bruited: b\n");
+    }
+
+    #[test]
+    fn a_text_without_a_header_stays_one() {
+        assert_eq!(written("text\nX-Bruit: text\n"), "X-Bruit: ham\n\ntext\nX-Bruit: text\n");
+        assert_eq!(written(" folded: x\nA: b\n\n"), "X-Bruit: ham\n\n folded: x\nA: b\n\n");
+    }
+}

@@ -1,0 +1,135 @@
+//! `bruit explain`: why a server thinks what it thinks of a message.
+
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use bruit_client::http::{Evidence, Explained, ExplainedSignature, Subject};
+use bruit_client::{ClientError, Purpose, Signer};
+use bruit_engine::time::Time;
+
+use crate::check::CHECK_TIMEOUT;
+use crate::date::date;
+use crate::failure::Failure;
+use crate::quantity::{counted, grouped};
+use crate::remote::{Messages, Place, Server, for_each_answer, json_line, words};
+use crate::terminal::{complain, printable};
+
+const AFTER_HELP: &str = "\
+Generations are numbered by age: 0 is the current one. What leaves this machine is what 'bruit check' sends.
+
+Examples:
+  bruit explain message.eml
+  bruit explain --scheme pyzor --json < message | jq '.signatures[].evidence'";
+
+/// What `bruit explain` is asked.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    messages: Messages,
+
+    /// Send no sender's address
+    #[arg(long)]
+    no_sender: bool,
+
+    /// Print one JSON object a line for each message
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+type Answer = Result<Explained, ClientError>;
+
+pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    let client = arguments.server.client(CHECK_TIMEOUT)?;
+    let signer = Signer { names_sender: !arguments.no_sender, ..arguments.messages.signer(Purpose::Check) };
+    let ask = |message: &[u8]| -> Answer {
+        let subject: Subject = signer.subject(message);
+        client.explain(&subject)
+    };
+    let mut output = BufWriter::new(output);
+    let mut is_answered = true;
+    let was_all_read = for_each_answer(&arguments.messages, ask, |place, answer, bar| {
+        if let Err(error) = &answer {
+            is_answered = false;
+            bar.suspend(|| complain(&format!("{}{error}", place.prefix())));
+        }
+        Ok(print(arguments, place, &answer, &mut output)?)
+    })?;
+    output.flush()?;
+    Ok(if is_answered && was_all_read { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+fn print(arguments: &Arguments, place: &Place, answer: &Answer, output: &mut impl Write) -> io::Result<()> {
+    if arguments.json {
+        return writeln!(output, "{}", json_line(place, answer));
+    }
+    let Ok(explained) = answer else { return Ok(()) };
+    let prefix = printable(&place.prefix());
+    writeln!(output, "{prefix}{}", verdict(explained.verdict.name(), explained.confidence, &explained.reason))?;
+    if let Some(is_whitelisted) = explained.sender_whitelisted {
+        let not = if is_whitelisted { "" } else { "not " };
+        writeln!(output, "  the sender is {not}whitelisted")?;
+    }
+    if explained.bulk_count > 0 {
+        writeln!(output, "  {} counted", counted(explained.bulk_count.into(), "recipient"))?;
+    }
+    explained.signatures.iter().try_for_each(|signature| print_signature(signature, output))
+}
+
+fn print_signature(signature: &ExplainedSignature, output: &mut impl Write) -> io::Result<()> {
+    let checked = &signature.checked;
+    let value = checked.value.as_deref().unwrap_or("the text");
+    writeln!(output, "  {} {}", printable(&checked.scheme), printable(value))?;
+    let mut lines = vec![verdict(checked.verdict.name(), checked.confidence, &checked.reason)];
+    lines.extend(signature.whitelisted.as_deref().map(|by| format!("whitelisted by: {}", printable(by))));
+    lines.extend(generations("listed", &signature.listed));
+    lines.extend(generations("revoked", &signature.revoked));
+    lines.extend(signature.reinstated.then(|| "listed in spite of its revocation".to_owned()));
+    lines.extend(signature.claims.iter().map(|claims| {
+        let flag = if claims.flag == 0 { String::new() } else { format!(", flag {}", claims.flag) };
+        let (reports, revokes) = (u64::from(claims.report_count), u64::from(claims.revoke_count));
+        format!("since {}: {}, {}{flag}", day(claims.since), counted(reports, "report"), counted(revokes, "revocation"))
+    }));
+    lines.extend(signature.recipients.iter().map(|recipients| {
+        format!("since {}: {}", day(recipients.since), counted(recipients.bulk_count.into(), "recipient"))
+    }));
+    lines.extend(signature.evidence.as_ref().map(evidence));
+    lines.extend(
+        signature
+            .first_seen
+            .zip(signature.last_seen)
+            .map(|(first, last)| format!("first seen {}, last seen {}", day(first), day(last))),
+    );
+    lines.iter().try_for_each(|line| writeln!(output, "    {line}"))
+}
+
+fn verdict(verdict: &str, confidence: u8, reason: &str) -> String {
+    let confidence = if confidence == 0 { String::new() } else { format!(", confidence {confidence}") };
+    format!("{verdict}{confidence}: {}", printable(words(reason)))
+}
+
+fn generations(what: &str, ages: &[u32]) -> Option<String> {
+    let text = ages.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    (!ages.is_empty()).then(|| format!("{what} in generations {text}"))
+}
+
+fn evidence(evidence: &Evidence) -> String {
+    let Evidence { level, score, spam, ham, groups, anchored_reports, own_reports, own_revokes, .. } = evidence;
+    let trap = if evidence.trap { ", a trap" } else { "" };
+    let promoted = evidence.promoted.map_or_else(String::new, |time| format!("; listed {}", day(time)));
+    format!(
+        "evidence: {}, score {score:.2} (spam {spam:.2}, ham {ham:.2}) from {}, {anchored_reports} of them anchored{trap}; own \
+         users: {} for spam, {} against{promoted}",
+        printable(level),
+        counted((*groups).into(), "group"),
+        grouped((*own_reports).into()),
+        grouped((*own_revokes).into()),
+    )
+}
+
+fn day(time: u64) -> String {
+    date(Time(time))
+}

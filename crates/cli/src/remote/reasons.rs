@@ -1,0 +1,38 @@
+//! Why a server thinks what it thinks, in words.
+
+/// The reason for a verdict as a person says it; one that is not known is shown as it is.
+pub(crate) fn words(reason: &str) -> &str {
+    match reason {
+        "own_reports" => "the site's own users reported it",
+        "evidence" => "independent reporters agree",
+        "listed" => "it was listed before the time that is remembered in detail",
+        "revoked" => "it was reported, and then revoked",
+        "whitelisted" => "it is whitelisted",
+        "sender_whitelisted" => "its sender is whitelisted",
+        "many_recipients" => "it was sent to many",
+        "suspected" => "it was reported, but not by enough to be sure",
+        "not_reported" => "nobody whose word counts has reported it",
+        other => other,
+    }
+}
+
+/// A word of a server for a header field: whatever it sent, nothing but a word comes out.
+pub(crate) fn machine_word(word: &str) -> &str {
+    let is_word = !word.is_empty() && word.len() <= 32;
+    let is_plain = word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    if is_word && is_plain { word } else { "other" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_a_word_goes_into_a_header() {
+        assert_eq!(machine_word("own_reports"), "own_reports");
+        for word in ["", "a b", "a\r\nX-Spam: no", "ä", "A", "a;b", &"a".repeat(33)] {
+            assert_eq!(machine_word(word), "other", "{word:?}");
+        }
+        assert_eq!(machine_word(&"a".repeat(32)).len(), 32);
+    }
+}

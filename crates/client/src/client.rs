@@ -1,0 +1,244 @@
+//! Questions to one server, over connections that are kept for the next question.
+
+use std::error::Error as _;
+use std::io;
+use std::time::Duration;
+
+use bruit_protocols::http::{
+    Checked, Claimed, Done, Explained, JSON, PROBLEM_JSON, Problem, Stats, Subject, Whitelist, WhitelistEntry,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use ureq::http::{Method, Request, Response, Uri};
+use ureq::{Agent, Body};
+
+use crate::error::ClientError;
+
+/// The longest answer that is read.
+pub const ANSWER_BYTES_MAX: u64 = 4 << 20;
+
+/// How much of what a server says is shown.
+const SHOWN_CHARS_MAX: usize = 300;
+
+/// One server.
+///
+/// Redirections are not followed and proxies not used: what leaves the machine goes to that server and nowhere else.
+#[derive(Clone, Debug)]
+pub struct Client {
+    agent: Agent,
+    /// Without a slash at its end.
+    server: String,
+    /// The value of the field `Authorization`.
+    authorization: Option<String>,
+    timeout: Duration,
+}
+
+impl Client {
+    /// A client of the server at `url`, which shows `token` if there is one. Nothing takes longer than `timeout`, from the
+    /// look-up of the server's name to the last byte of its answer.
+    ///
+    /// # Errors
+    /// [`ClientError::Address`] and [`ClientError::Token`]. The server is not asked anything yet.
+    pub fn new(url: &str, token: Option<&str>, timeout: Duration) -> Result<Self, ClientError> {
+        let server = url.trim_end_matches('/').to_owned();
+        if !is_address(&server) {
+            return Err(ClientError::Address(url.to_owned()));
+        }
+        if token.is_some_and(|token| token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic())) {
+            return Err(ClientError::Token);
+        }
+        let config = Agent::config_builder()
+            .timeout_global(Some(timeout))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .user_agent(concat!("bruit/", env!("CARGO_PKG_VERSION")));
+        let authorization = token.map(|token| format!("Bearer {token}"));
+        Ok(Self { agent: config.build().new_agent(), server, authorization, timeout })
+    }
+
+    /// The server's address.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// What is thought of a message.
+    ///
+    /// # Errors
+    /// [`ClientError`] if there is no answer.
+    pub fn check(&self, subject: &Subject) -> Result<Checked, ClientError> {
+        self.send(Method::POST, "/v1/check", subject)
+    }
+
+    /// Claims that a message is spam.
+    ///
+    /// # Errors
+    /// [`ClientError`] if the claim was not taken, or it is not known whether it was.
+    pub fn report(&self, subject: &Subject) -> Result<Claimed, ClientError> {
+        self.send(Method::POST, "/v1/report", subject)
+    }
+
+    /// Claims that a message is not spam.
+    ///
+    /// # Errors
+    /// [`ClientError`] if the claim was not taken, or it is not known whether it was.
+    pub fn revoke(&self, subject: &Subject) -> Result<Claimed, ClientError> {
+        self.send(Method::POST, "/v1/revoke", subject)
+    }
+
+    /// Everything that is known of a message.
+    ///
+    /// # Errors
+    /// [`ClientError`] if there is no answer.
+    pub fn explain(&self, subject: &Subject) -> Result<Explained, ClientError> {
+        self.send(Method::POST, "/v1/explain", subject)
+    }
+
+    /// How the server is doing.
+    ///
+    /// # Errors
+    /// [`ClientError`] if there is no answer.
+    pub fn stats(&self) -> Result<Stats, ClientError> {
+        self.get("/v1/stats")
+    }
+
+    /// What is whitelisted, from the sender at `offset` on.
+    ///
+    /// # Errors
+    /// [`ClientError`] if there is no answer.
+    pub fn whitelist(&self, offset: u64) -> Result<Whitelist, ClientError> {
+        self.get(&format!("/v1/whitelist?offset={offset}"))
+    }
+
+    /// Puts something on the whitelist.
+    ///
+    /// # Errors
+    /// [`ClientError`] if that was not done, or it is not known whether it was.
+    pub fn add_to_whitelist(&self, entry: &WhitelistEntry) -> Result<Done, ClientError> {
+        self.send(Method::POST, "/v1/whitelist", entry)
+    }
+
+    /// Takes something off the whitelist.
+    ///
+    /// # Errors
+    /// [`ClientError`] if that was not done, or it is not known whether it was.
+    pub fn remove_from_whitelist(&self, entry: &WhitelistEntry) -> Result<Done, ClientError> {
+        self.send(Method::DELETE, "/v1/whitelist", entry)
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let request = self.request(Method::GET, path, ()).map_err(|cause| self.malformed(cause))?;
+        self.answer(self.agent.run(request))
+    }
+
+    fn send<T: DeserializeOwned>(&self, method: Method, path: &str, body: &impl Serialize) -> Result<T, ClientError> {
+        let body = serde_json::to_vec(body).map_err(|cause| self.malformed(cause))?;
+        let request = self.request(method, path, body).map_err(|cause| self.malformed(cause))?;
+        let request = self.agent.configure_request(request).allow_non_standard_methods(true).build();
+        self.answer(self.agent.run(request))
+    }
+
+    fn request<B>(&self, method: Method, path: &str, body: B) -> Result<Request<B>, ureq::http::Error> {
+        let mut request = Request::builder().method(&method).uri(format!("{}{path}", self.server));
+        if method != Method::GET {
+            request = request.header(CONTENT_TYPE, JSON);
+        }
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        request.body(body)
+    }
+
+    fn answer<T: DeserializeOwned>(&self, answer: Result<Response<Body>, ureq::Error>) -> Result<T, ClientError> {
+        let mut answer = answer.map_err(|error| self.failure(error))?;
+        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        let body = body.map_err(|error| self.failure(error))?;
+        if !answer.status().is_success() {
+            return Err(ClientError::Refused { server: self.server.clone(), problem: problem(&answer, &body) });
+        }
+        serde_json::from_slice(&body).map_err(|cause| self.malformed(cause))
+    }
+
+    fn failure(&self, error: ureq::Error) -> ClientError {
+        let server = self.server.clone();
+        match error {
+            ureq::Error::Timeout(_) => ClientError::TimedOut { server, timeout: self.timeout },
+            ureq::Error::Io(error) => self.io_failure(&error),
+            ureq::Error::HostNotFound => ClientError::Unreachable { server, cause: "there is no such host".into() },
+            ureq::Error::ConnectionFailed | ureq::Error::Tls(_) | ureq::Error::Rustls(_) => {
+                ClientError::Unreachable { server, cause: error.to_string() }
+            }
+            error => self.malformed(error),
+        }
+    }
+
+    /// A body that breaks off is told as an error of input, with the cause inside.
+    fn io_failure(&self, error: &io::Error) -> ClientError {
+        let server = self.server.clone();
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
+        if error.kind() == io::ErrorKind::TimedOut || matches!(inner, Some(ureq::Error::Timeout(_))) {
+            return ClientError::TimedOut { server, timeout: self.timeout };
+        }
+        let cause = error.source().map_or_else(|| error.to_string(), |source| source.to_string());
+        ClientError::Unreachable { server, cause: shown(&cause) }
+    }
+
+    fn malformed(&self, cause: impl std::fmt::Display) -> ClientError {
+        ClientError::Malformed { server: self.server.clone(), cause: shown(&cause.to_string()) }
+    }
+}
+
+/// Whether a text names a server, and nothing that a request could not be sent to.
+fn is_address(text: &str) -> bool {
+    let Ok(uri) = text.parse::<Uri>() else { return false };
+    let is_known = matches!(uri.scheme_str(), Some("http" | "https"));
+    let has_host = uri.host().is_some_and(|host| !host.is_empty());
+    let has_name = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+    is_known && has_host && !has_name && uri.query().is_none() && !text.contains('#')
+}
+
+/// What a refusal says; one that is not of a clearinghouse, but of a proxy before it, has its status only.
+fn problem(answer: &Response<Body>, body: &[u8]) -> Problem {
+    let status = answer.status();
+    let is_problem =
+        answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(PROBLEM_JSON.as_bytes()));
+    let told = serde_json::from_slice::<Problem>(body).ok().filter(|_| is_problem);
+    let told = told.map(|told| Problem { title: shown(&told.title), detail: shown(&told.detail), ..told });
+    told.unwrap_or_else(|| {
+        Problem::new(
+            status.as_u16(),
+            &format!("HTTP status {}", status.as_u16()),
+            status.canonical_reason().unwrap_or("no reason given"),
+        )
+    })
+}
+
+/// As much of a text as is shown.
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_tokens_are_looked_at_before_anything_is_sent() {
+        let client = |url: &str, token| Client::new(url, token, Duration::from_secs(1));
+        for url in ["http://127.0.0.1:8625", "https://bruit.example.org/spam/", "http://[::1]:8625/", "http://a"] {
+            assert!(client(url, Some("t0ken")).is_ok(), "{url}");
+        }
+        assert_eq!(client("http://a/b//", None).unwrap().server(), "http://a/b");
+        for url in
+            ["", "127.0.0.1:8625", "ftp://a", "http://", "http://a?b", "http://u:p@a", "http://a#b", "http://a b"]
+        {
+            assert!(matches!(client(url, None), Err(ClientError::Address(_))), "{url}");
+        }
+        for token in ["", "a b", "a\r\nX: y", "ä"] {
+            assert!(matches!(client("http://a", Some(token)), Err(ClientError::Token)), "{token:?}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What is sent of a message: which signatures, for which purpose.
+
+use bruit_protocols::http::Subject;
+use bruit_signatures::razor::Ep4;
+use bruit_signatures::{Context, Scheme, Wanted, sender, sign};
+
+/// Makes subjects of messages.
+#[derive(Clone, Debug)]
+pub struct Signer {
+    /// What to compute.
+    pub schemes: Schemes,
+    /// The parameters of Razor's signatures that the server announces, if it announces others than usual.
+    pub ep4: Ep4,
+    /// Whether to send the address in the field `From`.
+    pub names_sender: bool,
+}
+
+/// What a message is signed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To ask: a check or an explanation.
+    Check,
+    /// To report or revoke.
+    Claim,
+}
+
+/// Schemes, and whether the features of near replicas are among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schemes {
+    signatures: Vec<Scheme>,
+    replicas: bool,
+}
+
+/// The names under which one or several schemes can be chosen.
+const NAMES: &[(&str, &[Scheme])] = &[
+    ("exact", &[Scheme::Exact]),
+    ("attachment", &[Scheme::Attachment]),
+    ("url", &[Scheme::Url]),
+    ("pyzor", &[Scheme::Pyzor, Scheme::Pyzor11]),
+    ("razor", &[Scheme::RazorE4, Scheme::RazorE8]),
+    ("razor_e4", &[Scheme::RazorE4]),
+    ("razor_e8", &[Scheme::RazorE8]),
+    ("dcc", &[Scheme::DccBody, Scheme::DccFuz1]),
+    ("bruit", &[]),
+];
+
+impl Purpose {
+    /// What is sent unless told otherwise.
+    ///
+    /// Innocent mail shares links, attachments (a logo, a form) and Razor's e8, which is a domain and a length: they are
+    /// asked about, as somebody may know better, but not claimed to be spam.
+    #[must_use]
+    pub fn schemes(self) -> Schemes {
+        let names: &[&str] = match self {
+            Self::Check => &["exact", "attachment", "pyzor", "razor", "dcc", "bruit"],
+            Self::Claim => &["exact", "pyzor", "razor_e4", "bruit"],
+        };
+        names.iter().filter_map(|name| Schemes::named(name)).fold(Schemes::default(), Schemes::and)
+    }
+}
+
+impl Schemes {
+    /// The names that [`named`](Self::named) knows.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|(name, _)| *name)
+    }
+
+    /// The schemes of a name, such as `razor`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let (name, schemes) = NAMES.iter().find(|(known, _)| *known == name)?;
+        Some(Self { signatures: schemes.to_vec(), replicas: *name == "bruit" })
+    }
+
+    /// These and others.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.signatures.extend(others.signatures);
+        self.replicas |= others.replicas;
+        self
+    }
+
+    fn wanted(&self) -> Wanted {
+        let has = |schemes: &[Scheme]| schemes.iter().any(|scheme| self.signatures.contains(scheme));
+        Wanted {
+            exact: has(&[Scheme::Exact]),
+            attachment: has(&[Scheme::Attachment]),
+            url: has(&[Scheme::Url]),
+            pyzor: has(&[Scheme::Pyzor]),
+            razor: has(&[Scheme::RazorE4, Scheme::RazorE8]),
+            dcc: has(&[Scheme::DccBody, Scheme::DccFuz1]),
+            bruit: self.replicas,
+        }
+    }
+}
+
+impl Signer {
+    /// One that computes what is usual for a purpose. Only for a check it names the sender.
+    #[must_use]
+    pub fn new(purpose: Purpose) -> Self {
+        Self { schemes: purpose.schemes(), ep4: Ep4::default(), names_sender: purpose == Purpose::Check }
+    }
+
+    /// What is sent of a message.
+    #[must_use]
+    pub fn subject(&self, message: &[u8]) -> Subject {
+        let context = Context { ep4: self.ep4.clone(), ..Context::default() };
+        let mut signed = sign(message, &self.schemes.wanted(), &context);
+        signed.signatures.retain(|signature| self.schemes.signatures.contains(&signature.scheme()));
+        Subject::of(&signed, self.names_sender.then(|| sender::of(message)).flatten())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGE: &[u8] = b"From: Secret Sender <sender@secret.example>\nTo: <recipient@secret.example>\nSubject: the subject\n\
+        Message-ID: <identity@secret.example>\nReceived: from relay.secret.example\nContent-Type: multipart/mixed; \
+        boundary=X\n\n--X\n\nGenuine watches at wholesale prices: http://shop.secret.example/watches and more of a text.\n\
+        --X\nContent-Type: image/png\nContent-Disposition: attachment; filename=secret.png\n\nnot an image\n--X--\n";
+
+    fn schemes(subject: &Subject) -> Vec<&str> {
+        let mut schemes: Vec<&str> = subject.signatures.iter().map(|named| &*named.scheme).collect();
+        schemes.dedup();
+        schemes
+    }
+
+    #[test]
+    fn a_check_asks_more_than_a_claim_says() {
+        let check = Signer::new(Purpose::Check).subject(MESSAGE);
+        let expected = ["exact", "attachment", "pyzor", "razor_e4", "razor_e8", "razor_e4", "dcc_body", "dcc_fuz1"];
+        assert_eq!(schemes(&check), expected);
+        assert_eq!(check.sender.as_deref(), Some("sender@secret.example"));
+        let claim = Signer::new(Purpose::Claim).subject(MESSAGE);
+        assert_eq!(schemes(&claim), ["exact", "pyzor", "razor_e4"]);
+        assert_eq!((claim.text.is_some(), claim.sender), (true, None));
+    }
+
+    #[test]
+    fn no_word_of_a_message_goes_out_but_the_sender() {
+        let every = Schemes::names().filter_map(Schemes::named).fold(Schemes::default(), Schemes::and);
+        let signer = Signer { schemes: every, ..Signer::new(Purpose::Check) };
+        let named = serde_json::to_string(&signer.subject(MESSAGE)).unwrap();
+        assert!(named.contains("sender@secret.example"));
+        let silent = serde_json::to_string(&Signer { names_sender: false, ..signer }.subject(MESSAGE)).unwrap();
+        for word in
+            ["secret", "sender", "recipient", "subject", "identity", "watches", "png", "dcc_message_id", "dcc_from"]
+        {
+            assert!(!silent.contains(word), "{word} in {silent}");
+        }
+    }
+
+    #[test]
+    fn schemes_are_chosen_by_name() {
+        let of = |name: &str| {
+            let signer = Signer { schemes: Schemes::named(name).unwrap(), ..Signer::new(Purpose::Claim) };
+            signer.subject(MESSAGE)
+        };
+        for name in Schemes::names() {
+            let found = of(name);
+            assert_eq!(found.text.is_some(), name == "bruit", "{name}");
+            assert!(schemes(&found).iter().all(|scheme| scheme.starts_with(name)), "{name}: {found:?}");
+            assert_eq!(found.signatures.is_empty(), name == "bruit", "{name}");
+        }
+        assert_eq!(Schemes::named("all"), None);
+    }
+}

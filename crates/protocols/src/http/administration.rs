@@ -1,0 +1,134 @@
+//! Reporters and whitelists, for whoever may administer a server.
+
+use serde::{Deserialize, Serialize};
+
+use super::subject::NamedSignature;
+
+/// A page of the reporters that have accounts, sorted by protocol and name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReporterPage {
+    /// Some of them.
+    pub reporters: Vec<ReporterEntry>,
+    /// All that there are.
+    pub total: u64,
+    /// Where the next page begins, as `?offset=` of the next request; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
+}
+
+/// An account.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReporterEntry {
+    /// Its protocol: `razor`, `pyzor`, `dcc` or `fuzzy`.
+    pub protocol: String,
+    /// Its name there.
+    pub name: String,
+    /// What the operator knows of it: `trap`, `own`, `pinned` or `account`.
+    pub standing: String,
+    /// The group whose members count as one voice, 16 hexadecimal digits.
+    pub group: String,
+    /// Whether its claims are accepted.
+    pub enabled: bool,
+    /// When it was registered.
+    pub created: u64,
+    /// How its claims have fared; absent before one of them was settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<ReporterTrust>,
+}
+
+/// How the claims of a reporter have fared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReporterTrust {
+    /// The lower bound of how often it is right.
+    pub precision: f64,
+    /// What its claims weigh.
+    pub weight: f64,
+    /// Claims that anchors of other groups confirmed.
+    pub confirmed: u32,
+    /// Claims they refuted.
+    pub refuted: u32,
+    /// Claims they said nothing of.
+    pub unconfirmed: u32,
+}
+
+/// A reporter to be registered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewReporter {
+    /// Its protocol: `razor`, `pyzor`, `dcc` or `fuzzy`.
+    pub protocol: String,
+    /// Its name there; for `dcc` the number of the client.
+    pub name: String,
+    /// A password for `razor` and `dcc`; for `pyzor` the key that `pyzor genkey` prints behind the comma; for `fuzzy` the
+    /// public key in 64 hexadecimal digits.
+    pub secret: String,
+    /// What the operator knows of it: `trap`, `own`, `pinned` or `account`, which it is unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<String>,
+    /// A word for the group whose members count as one voice; a group of its own unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The flags that a `fuzzy` key may write; all unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flags: Option<Vec<u8>>,
+}
+
+/// A reporter to be removed, or to be heard or not any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReporterChange {
+    /// Its protocol.
+    pub protocol: String,
+    /// Its name there.
+    pub name: String,
+    /// Whether its claims are accepted from now on. To be left out if it is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// What is whitelisted: all signatures, and a page of the senders.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Whitelist {
+    /// Senders: addresses, domains (`example.org`), everything below a domain (`.example.org`).
+    pub senders: Vec<String>,
+    /// All senders that there are.
+    pub sender_count: u64,
+    /// Where the next page of senders begins, as `?offset=` of the next request; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
+    /// How many signatures there are. Only keyed hashes are kept, so they cannot be listed.
+    pub signature_count: u64,
+}
+
+/// Something to be put on the whitelist, or to be taken off: a sender or a signature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhitelistEntry {
+    /// An address, `example.org` for everybody there, `.example.org` for everybody below it.
+    Sender(String),
+    /// A signature.
+    Signature(NamedSignature),
+}
+
+/// The answer to a change: it is on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// Whether anything is other than before.
+    pub changed: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_of_the_whitelist_is_one_thing() {
+        let read = |text: &str| serde_json::from_str::<WhitelistEntry>(text);
+        assert_eq!(read(r#"{"sender": ".example.org"}"#).unwrap(), WhitelistEntry::Sender(".example.org".into()));
+        let signature = r#"{"signature": {"scheme": "pyzor", "value": "00"}}"#;
+        assert!(matches!(read(signature).unwrap(), WhitelistEntry::Signature(named) if named.scheme == "pyzor"));
+        for text in [r#"{}"#, r#"{"domain": "example.org"}"#, r#"{"sender": "a", "signature": {}}"#] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The JSON of our own HTTP interface: what is asked, and what is answered.
+//!
+//! Both ends use these types; neither sockets nor the books are known here. Signatures are spelt as `bruit sign` prints
+//! them. The features of a text, by which near replicas are found, are numbers of 8 bytes, little-endian, in base64. Times
+//! are seconds since 1970 (Unix), and what is absent is left out. Requests with fields that are not known are refused;
+//! answers may get more fields, which a client must pass over.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `subject` | what a question or claim is about |
+//! | `answers` | what a check or claim is answered; what went wrong |
+//! | `explanation` | everything that is known of signatures |
+//! | `stats` | how a server is doing |
+//! | `administration` | reporters and whitelists |
+//!
+//! `GET /v1/openapi.json` of a server describes all of it.
+
+mod administration;
+mod answers;
+mod explanation;
+mod stats;
+mod subject;
+
+pub use administration::{
+    Done, NewReporter, ReporterChange, ReporterEntry, ReporterPage, ReporterTrust, Whitelist, WhitelistEntry,
+};
+pub use answers::{Checked, CheckedSignature, Claimed, Problem, Verdict};
+pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients};
+pub use stats::{Generation, Recovery, RequestCount, Ring, Stats, Store, Table};
+pub use subject::{
+    FEATURES_MAX, NamedSignature, SENDER_BYTES_MAX, SIGNATURES_MAX, SUBJECT_BYTES_MAX, Subject, SubjectError, Text,
+};
+
+/// The media type of requests and answers.
+pub const JSON: &str = "application/json";
+
+/// The media type of a [`Problem`].
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// The scheme under which near replicas are told; features are no signatures, so [`Scheme`] does not have it.
+///
+/// [`Scheme`]: bruit_signatures::Scheme
+pub const REPLICA_SCHEME: &str = "bruit";

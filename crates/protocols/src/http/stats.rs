@@ -1,0 +1,123 @@
+//! How a server is doing.
+
+use serde::{Deserialize, Serialize};
+
+/// The state of a server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stats {
+    /// Which release it is.
+    pub version: String,
+    /// How long it has run.
+    pub uptime_seconds: u64,
+    /// Memory set aside for what it knows.
+    pub memory_bytes: u64,
+    /// What that may be.
+    pub memory_budget_bytes: u64,
+    /// The rings of the books.
+    pub rings: Vec<Ring>,
+    /// What refuses or forgets when it is full.
+    pub tables: Vec<Table>,
+    /// What the operator should know.
+    pub warnings: Vec<String>,
+    /// How the store is doing.
+    pub store: Store,
+    /// What opening the store found.
+    pub recovery: Recovery,
+    /// Requests since the start.
+    pub requests: Vec<RequestCount>,
+}
+
+/// The state of a ring.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ring {
+    /// Which one.
+    pub name: String,
+    /// Its memory.
+    pub bytes: u64,
+    /// How long an epoch of its generations is.
+    pub epoch_seconds: u64,
+    /// What a generation holds before it errs more often than planned.
+    pub capacity: u64,
+    /// How full the fullest generation is; 1 where errors pass what was planned.
+    pub fill: f64,
+    /// The live generations, newest first.
+    pub generations: Vec<Generation>,
+    /// The error to expect now.
+    pub error_rate: f64,
+    /// The error it was planned for.
+    pub planned_rate: f64,
+}
+
+/// A generation of a ring.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Generation {
+    /// When it began.
+    pub since: u64,
+    /// About how many signatures it holds.
+    pub signatures: u64,
+}
+
+/// The state of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// Which one.
+    pub name: String,
+    /// Its memory.
+    pub bytes: u64,
+    /// What it holds.
+    pub used: u64,
+    /// What it has room for.
+    pub capacity: u64,
+}
+
+/// The state of the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Store {
+    /// The number of the last event that was applied.
+    pub sequence: u64,
+    /// The number up to which the journal is on disk for certain.
+    pub durable: u64,
+    /// Records written since the start.
+    pub records: u64,
+    /// Bytes of journal written since the start.
+    pub journal_bytes: u64,
+    /// Files that the journal has.
+    pub segments: u64,
+    /// The numbers of the last events in the snapshots that are kept.
+    pub snapshots: Vec<u64>,
+    /// Events that wait for the disk.
+    pub waiting_events: u64,
+    /// Why nothing is accepted any more, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Why the last snapshot was not taken, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_failure: Option<String>,
+}
+
+/// What opening the store found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// The snapshot that was restored, by the number of its last event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<u64>,
+    /// Newer snapshots that were damaged.
+    pub damaged_snapshots: u64,
+    /// Events replayed behind it.
+    pub replayed_events: u64,
+    /// Bytes of an unfinished write that were left out.
+    pub torn_bytes: u64,
+    /// The number of the last event then.
+    pub sequence: u64,
+}
+
+/// Requests of one kind since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestCount {
+    /// The protocol, such as `pyzor`.
+    pub protocol: String,
+    /// What became of them, such as `spam`, `accepted` or `limited`.
+    pub answered: String,
+    /// How many.
+    pub count: u64,
+}

@@ -1,0 +1,324 @@
+//! What a check, report, revocation or explanation is about.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bruit_signatures::bruit::Features;
+use bruit_signatures::{Scheme, Signature, Signed, SpellingError};
+use serde::{Deserialize, Serialize};
+
+pub use bruit_signatures::sender::SENDER_BYTES_MAX;
+
+/// Most signatures in one request.
+pub const SIGNATURES_MAX: usize = 256;
+
+/// Most features of each kind in one request. The 256 KiB of text that count have fewer words than a third of that, and
+/// each word makes three pairs at most.
+pub const FEATURES_MAX: usize = 1 << 18;
+
+/// The longest request: the features in base64, and room for everything else.
+pub const SUBJECT_BYTES_MAX: usize = FEATURES_MAX * 8 / 3 * 4 + (1 << 18);
+
+/// The longest base64 of a list of features.
+const FEATURES_TEXT_MAX: usize = (FEATURES_MAX * 8).div_ceil(3) * 4;
+
+/// What a check, report, revocation or explanation is about.
+///
+/// ```
+/// use bruit_protocols::http::Subject;
+/// use bruit_signatures::{Context, Wanted, sign};
+///
+/// let signed = sign(b"\nBuy genuine watches", &Wanted { pyzor: true, ..Wanted::NONE }, &Context::default());
+/// let subject = Subject::of(&signed, None);
+/// assert_eq!(subject.signed()?.signatures, signed.signatures);
+/// # Ok::<(), bruit_protocols::http::SubjectError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Subject {
+    /// Signatures, at most [`SIGNATURES_MAX`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub signatures: Vec<NamedSignature>,
+    /// The text, for near replicas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<Text>,
+    /// The sender's address, for the whitelist of senders. It is not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
+}
+
+/// A signature by its scheme's name and in its spelling.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedSignature {
+    /// The scheme, such as `pyzor`.
+    pub scheme: String,
+    /// The signature.
+    pub value: String,
+}
+
+/// The features of a text, each list in base64 of little-endian numbers of 8 bytes, at most [`FEATURES_MAX`] of each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Text {
+    /// Pairs of words.
+    pub pairs: String,
+    /// Links.
+    pub links: String,
+    /// The whole, 16 hexadecimal digits, of texts with few features.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole: Option<String>,
+}
+
+/// Why a request is not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubjectError {
+    /// Nothing is asked about.
+    #[error("neither signatures nor a text are given")]
+    Empty,
+    /// [`SIGNATURES_MAX`].
+    #[error("{found} signatures are given, more than {SIGNATURES_MAX}")]
+    TooManySignatures {
+        /// How many.
+        found: usize,
+    },
+    /// [`FEATURES_MAX`].
+    #[error("more than {FEATURES_MAX} features of one kind are given")]
+    TooManyFeatures,
+    /// A scheme that there is not.
+    #[error("there is no scheme of the name {0:?}")]
+    UnknownScheme(String),
+    /// A signature that its scheme does not have.
+    #[error(transparent)]
+    Signature(#[from] SpellingError),
+    /// Features that are not base64 of numbers.
+    #[error("features are not in base64, or not whole numbers of 8 bytes")]
+    Features,
+    /// One feature, twice.
+    #[error("a feature is given twice")]
+    RepeatedFeature,
+    /// A whole that is no number.
+    #[error("the whole of a text is 16 hexadecimal digits")]
+    Whole,
+    /// [`SENDER_BYTES_MAX`].
+    #[error("a sender has at most {SENDER_BYTES_MAX} bytes")]
+    LongSender,
+}
+
+impl Subject {
+    /// What was computed of a message. Signatures and features past the bounds are left out.
+    #[must_use]
+    pub fn of(signed: &Signed, sender: Option<String>) -> Self {
+        Self {
+            signatures: signed.signatures.iter().take(SIGNATURES_MAX).map(NamedSignature::of).collect(),
+            text: signed.features.as_ref().map(Text::of),
+            sender,
+        }
+    }
+
+    /// What it says: signatures in their order, and features. Where links lead is not among it.
+    ///
+    /// # Errors
+    /// [`SubjectError`] if it is more than a request may have, or not understood.
+    pub fn signed(&self) -> Result<Signed, SubjectError> {
+        let found = self.signatures.len();
+        if found > SIGNATURES_MAX {
+            return Err(SubjectError::TooManySignatures { found });
+        }
+        if found == 0 && self.text.is_none() {
+            return Err(SubjectError::Empty);
+        }
+        if self.sender.as_ref().is_some_and(|sender| sender.len() > SENDER_BYTES_MAX) {
+            return Err(SubjectError::LongSender);
+        }
+        let signatures = self.signatures.iter().map(NamedSignature::signature).collect::<Result<_, _>>()?;
+        let features = self.text.as_ref().map(Text::features).transpose()?;
+        Ok(Signed { signatures, links: Vec::new(), features })
+    }
+}
+
+impl NamedSignature {
+    /// A signature by name.
+    #[must_use]
+    pub fn of(signature: &Signature) -> Self {
+        Self { scheme: signature.scheme().name().to_owned(), value: signature.to_string() }
+    }
+
+    /// The signature.
+    ///
+    /// # Errors
+    /// [`SubjectError`] if there is no such scheme, or it has no such signature.
+    pub fn signature(&self) -> Result<Signature, SubjectError> {
+        let unknown = || SubjectError::UnknownScheme(self.scheme.chars().take(32).collect());
+        let scheme = Scheme::from_name(&self.scheme).ok_or_else(unknown)?;
+        Ok(Signature::parse(scheme, &self.value)?)
+    }
+}
+
+impl Text {
+    /// The features of a text, as many as a request may have.
+    #[must_use]
+    pub fn of(features: &Features) -> Self {
+        Self {
+            pairs: encode(&features.pairs),
+            links: encode(&features.links),
+            whole: features.whole.map(|whole| format!("{whole:016x}")),
+        }
+    }
+
+    /// The features.
+    ///
+    /// # Errors
+    /// [`SubjectError`] if they are too many, or not understood.
+    pub fn features(&self) -> Result<Features, SubjectError> {
+        Ok(Features {
+            pairs: decode(&self.pairs)?,
+            links: decode(&self.links)?,
+            whole: self.whole.as_deref().map(parse_whole).transpose()?,
+        })
+    }
+}
+
+fn encode(features: &[u64]) -> String {
+    let bytes: Vec<u8> = features.iter().take(FEATURES_MAX).flat_map(|feature| feature.to_le_bytes()).collect();
+    STANDARD.encode(bytes)
+}
+
+/// The numbers of a text, each once: one that is repeated would count for more than one pair of words can.
+fn decode(text: &str) -> Result<Vec<u64>, SubjectError> {
+    if text.len() > FEATURES_TEXT_MAX {
+        return Err(SubjectError::TooManyFeatures);
+    }
+    let bytes = STANDARD.decode(text).map_err(|_| SubjectError::Features)?;
+    let (features, rest) = bytes.as_chunks();
+    if !rest.is_empty() {
+        return Err(SubjectError::Features);
+    }
+    if features.len() > FEATURES_MAX {
+        return Err(SubjectError::TooManyFeatures);
+    }
+    let features: Vec<u64> = features.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+    let mut sorted = features.clone();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|pair| matches!(pair, [one, other] if one == other)) {
+        return Err(SubjectError::RepeatedFeature);
+    }
+    Ok(features)
+}
+
+fn parse_whole(text: &str) -> Result<u64, SubjectError> {
+    let is_whole = text.len() == 16 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u64::from_str_radix(text, 16).ok().filter(|_| is_whole).ok_or(SubjectError::Whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use bruit_signatures::{Context, Wanted, sign};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MESSAGE: &[u8] = b"From: a@b.example\n\nGenuine watches at wholesale prices, delivered within seven days: \
+        http://shop.example.com/watches\n";
+
+    fn with(signatures: usize) -> Subject {
+        let signature = NamedSignature { scheme: "pyzor".into(), value: "00".repeat(20) };
+        Subject { signatures: vec![signature; signatures], ..Subject::default() }
+    }
+
+    fn with_pairs(features: impl Iterator<Item = u64>) -> Subject {
+        let bytes: Vec<u8> = features.flat_map(u64::to_le_bytes).collect();
+        Subject { text: Some(Text { pairs: STANDARD.encode(bytes), ..Text::default() }), ..Subject::default() }
+    }
+
+    #[test]
+    fn what_was_computed_comes_out_again() {
+        let signed = sign(MESSAGE, &Wanted::ALL, &Context::default());
+        let subject = Subject::of(&signed, Some("a@b.example".into()));
+        let text = serde_json::to_string(&subject).unwrap();
+        assert!(!text.contains("watches"), "no word of the message goes out: {text}");
+        let read: Subject = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, subject);
+        let again = read.signed().unwrap();
+        assert_eq!(again.features, signed.features);
+        let bytes = |signed: &Signed| signed.signatures.iter().map(|s| s.bytes().to_vec()).collect::<Vec<_>>();
+        assert_eq!(bytes(&again), bytes(&signed));
+    }
+
+    #[test]
+    fn signatures_end_at_their_bound() {
+        assert_eq!(with(SIGNATURES_MAX).signed().unwrap().signatures.len(), SIGNATURES_MAX);
+        let found = SIGNATURES_MAX + 1;
+        assert_eq!(with(found).signed(), Err(SubjectError::TooManySignatures { found }));
+        let mut signed = with(SIGNATURES_MAX).signed().unwrap();
+        signed.signatures.push(signed.signatures[0]);
+        assert_eq!(Subject::of(&signed, None).signatures.len(), SIGNATURES_MAX, "the rest is left out");
+    }
+
+    #[test]
+    fn features_end_at_their_bound() {
+        let most = with_pairs(0..FEATURES_MAX as u64);
+        let length = serde_json::to_vec(&most).unwrap().len();
+        assert!(length < SUBJECT_BYTES_MAX, "{length}");
+        let features = most.signed().unwrap().features.unwrap();
+        assert_eq!(features.pairs.len(), FEATURES_MAX);
+        assert_eq!(with_pairs(0..FEATURES_MAX as u64 + 1).signed(), Err(SubjectError::TooManyFeatures));
+        assert_eq!(with_pairs(0..FEATURES_MAX as u64 + 9).signed(), Err(SubjectError::TooManyFeatures));
+        let more = Features { pairs: (0..FEATURES_MAX as u64 + 1).collect(), ..Features::default() };
+        assert_eq!(Text::of(&more).features().unwrap().pairs, features.pairs, "the rest is left out");
+    }
+
+    #[test]
+    fn no_text_has_more_features_than_fit() {
+        // Different pairs of the shortest words there are, as many as are read.
+        let letters = b'a'..=b'z';
+        let words: Vec<String> = letters
+            .clone()
+            .flat_map(|one| letters.clone().map(move |two| format!("{}{}", one as char, two as char)))
+            .collect();
+        let mut text = String::from("\n");
+        for (one, first) in words.iter().enumerate() {
+            words.iter().skip(one + 1).for_each(|second| text.extend([first, " ", second, " "]));
+        }
+        let wanted = Wanted { bruit: true, ..Wanted::NONE };
+        let features = sign(text.as_bytes(), &wanted, &Context::default()).features.unwrap();
+        assert!(features.pairs.len() > 10_000 && features.pairs.len() <= FEATURES_MAX, "{}", features.pairs.len());
+    }
+
+    #[test]
+    fn a_sender_is_so_long() {
+        let mut subject = with(1);
+        subject.sender = Some("a".repeat(SENDER_BYTES_MAX));
+        assert!(subject.signed().is_ok());
+        subject.sender = Some("a".repeat(SENDER_BYTES_MAX + 1));
+        assert_eq!(subject.signed(), Err(SubjectError::LongSender));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_by_name() {
+        assert_eq!(Subject::default().signed(), Err(SubjectError::Empty));
+        assert_eq!(with_pairs([1, 2, 1].into_iter()).signed(), Err(SubjectError::RepeatedFeature));
+        let text =
+            |pairs: &str, whole: &str| Text { pairs: pairs.into(), whole: Some(whole.into()), ..Text::default() };
+        assert_eq!(text("AAAA", "0000000000000000").features(), Err(SubjectError::Features));
+        assert_eq!(text("AAAAAAAAAAA", "0000000000000000").features(), Err(SubjectError::Features));
+        assert_eq!(text("", "+000000000000000").features(), Err(SubjectError::Whole));
+        assert_eq!(text("AAAAAAAAAAA=", "000000000000000a").features().unwrap().whole, Some(10));
+        let named = |scheme: &str, value: &str| NamedSignature { scheme: scheme.into(), value: value.into() };
+        assert_eq!(named("md5", "00").signature(), Err(SubjectError::UnknownScheme("md5".into())));
+        assert!(matches!(named("pyzor", "00").signature(), Err(SubjectError::Signature(_))));
+        assert!(serde_json::from_str::<Subject>(r#"{"message": "text"}"#).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_features_come_out_again(
+            pairs in prop::collection::hash_set(any::<u64>(), 0..50),
+            links in prop::collection::hash_set(any::<u64>(), 0..50),
+            whole in any::<Option<u64>>(),
+        ) {
+            let features = Features { pairs: pairs.into_iter().collect(), links: links.into_iter().collect(), whole };
+            prop_assert_eq!(Text::of(&features).features(), Ok(features));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Signatures read back from the spelling in which they are written.
+//!
+//! A text is the signature of a scheme if it has as many bytes as that scheme's signatures have: razor64 for Razor, and for
+//! the others hexadecimal digits of either case.
+
+use crate::razor::{E4Signature, E8Signature};
+use crate::scheme::{Scheme, Signature};
+
+/// Why a text is not a signature of a scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a signature of the scheme {scheme} is {spelling}")]
+pub struct SpellingError {
+    scheme: Scheme,
+    spelling: &'static str,
+}
+
+impl Scheme {
+    /// The scheme of this [`name`](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scheme| scheme.name() == name)
+    }
+
+    /// How many bytes its signatures have.
+    pub const fn signature_bytes(self) -> usize {
+        match self {
+            Self::Exact | Self::Attachment | Self::Url => 32,
+            Self::Pyzor | Self::Pyzor11 | Self::RazorE4 => 20,
+            Self::RazorE8 => 8,
+            Self::DccIp
+            | Self::DccEnvFrom
+            | Self::DccFrom
+            | Self::DccMessageId
+            | Self::DccReceived
+            | Self::DccBody
+            | Self::DccFuz1 => 16,
+        }
+    }
+
+    const fn spelling(self) -> &'static str {
+        match (self, self.signature_bytes()) {
+            (Self::RazorE4, _) => "28 characters of razor64, the last of them A",
+            (Self::RazorE8, _) => "12 characters of razor64, the last of them A",
+            (_, 16) => "32 hexadecimal digits",
+            (_, 20) => "40 hexadecimal digits",
+            (_, _) => "64 hexadecimal digits",
+        }
+    }
+}
+
+impl Signature {
+    /// Reads a signature of the whole message in the spelling in which it is displayed.
+    ///
+    /// ```
+    /// use bruit_signatures::{Scheme, Signature};
+    ///
+    /// let signature = Signature::parse(Scheme::RazorE4, "maD-J2LHO2hbHzZrbOXcsZ6ndsoA")?;
+    /// assert_eq!(signature.to_string(), "maD-J2LHO2hbHzZrbOXcsZ6ndsoA");
+    /// # Ok::<(), bruit_signatures::SpellingError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SpellingError`] if the text is no signature of the scheme.
+    pub fn parse(scheme: Scheme, text: &str) -> Result<Self, SpellingError> {
+        let parsed = match scheme {
+            Scheme::RazorE4 => text.parse().ok().map(|E4Signature(bytes)| Self::new(scheme, None, &bytes)),
+            Scheme::RazorE8 => text.parse().ok().map(|E8Signature(bytes)| Self::new(scheme, None, &bytes)),
+            _ => parse_hex(scheme, text),
+        };
+        parsed.ok_or_else(|| SpellingError { scheme, spelling: scheme.spelling() })
+    }
+}
+
+fn parse_hex(scheme: Scheme, text: &str) -> Option<Signature> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * scheme.signature_bytes() {
+        return None;
+    }
+    let mut bytes = [0; Signature::BYTES_MAX];
+    for (byte, [high, low]) in bytes.iter_mut().zip(digits.as_chunks().0) {
+        *byte = digit(*high)? << 4 | digit(*low)?;
+    }
+    Some(Signature::new(scheme, None, bytes.get(..scheme.signature_bytes())?))
+}
+
+fn digit(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|value| value as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Context, Wanted, dcc, sign};
+
+    const MESSAGE: &[u8] = b"From: a@b.example\nMessage-ID: <1@b.example>\nReceived: from c\nContent-Type: multipart/mixed; \
+        boundary=X\n\n--X\n\nGenuine watches at wholesale prices: http://shop.example.com/watches and more of a text that \
+        is long enough for every scheme.\n--X\nContent-Type: image/png\nContent-Disposition: attachment\n\nnot\0an image\n--X--\n";
+
+    #[test]
+    fn every_scheme_reads_what_it_writes() {
+        let envelope = dcc::Envelope { client: Some([192, 0, 2, 1].into()), sender: Some(b"a@b.example") };
+        let signed = sign(MESSAGE, &Wanted::ALL, &Context { envelope, ..Context::default() });
+        for signature in &signed.signatures {
+            assert_eq!(signature.bytes().len(), signature.scheme().signature_bytes(), "{signature:?}");
+            let read = Signature::parse(signature.scheme(), &signature.to_string()).unwrap();
+            assert_eq!((read.scheme(), read.bytes()), (signature.scheme(), signature.bytes()));
+        }
+        let missing = Scheme::ALL.iter().filter(|scheme| !signed.signatures.iter().any(|s| s.scheme() == **scheme));
+        assert_eq!(missing.collect::<Vec<_>>(), [&Scheme::Pyzor11], "of which there is one only where it differs");
+    }
+
+    #[test]
+    fn schemes_are_found_by_name() {
+        Scheme::ALL.iter().for_each(|scheme| assert_eq!(Scheme::from_name(scheme.name()), Some(*scheme)));
+        assert_eq!(Scheme::from_name("Exact"), None);
+        assert_eq!(Scheme::from_name("bruit"), None, "features are no signatures");
+    }
+
+    #[test]
+    fn digits_may_have_either_case_and_there_are_so_many() {
+        let digits = "A94a8fe5ccb19ba61c4c0873d391e987982fbbd3";
+        let read = Signature::parse(Scheme::Pyzor, digits).unwrap();
+        assert_eq!(read.to_string(), digits.to_lowercase());
+        for other in
+            ["", &digits[1..], &digits[2..], "a94a8fe5ccb19ba61c4c0873d391e987982fbbg3", &format!("{digits}00")]
+        {
+            let error = Signature::parse(Scheme::Pyzor, other).unwrap_err();
+            assert_eq!(error.to_string(), "a signature of the scheme pyzor is 40 hexadecimal digits", "{other}");
+        }
+        let error = Signature::parse(Scheme::RazorE8, "CEwqbhldO38B").unwrap_err();
+        assert!(error.to_string().ends_with("12 characters of razor64, the last of them A"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(at in 0..Scheme::ALL.len(), text in "\\PC{0,70}|[0-9a-f]{0,70}") {
+            if let Ok(signature) = Signature::parse(Scheme::ALL[at], &text) {
+                prop_assert_eq!(signature.to_string(), text.to_lowercase());
+            }
+        }
+    }
+}
