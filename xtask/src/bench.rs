@@ -12,7 +12,8 @@ pub(crate) struct Options {
     arguments: Vec<String>,
 }
 
-/// Builds the benchmarks optimised, and runs them.
+/// Builds the program and the benchmarks optimised, and runs them. One of them starts the program that lies beside it.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    command::run(&mut command::cargo(&["build", "--release", "--package", "bruit"]))?;
     command::run(command::cargo(&["run", "--release", "--package", "bruit-bench", "--"]).args(&options.arguments))
 }

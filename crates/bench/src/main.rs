@@ -14,6 +14,7 @@ mod owners;
 mod replicas;
 mod report;
 mod ring;
+mod server;
 mod signatures;
 mod simulation;
 mod store;
@@ -34,6 +35,9 @@ struct Arguments {
     /// One JSON object instead of a table.
     #[arg(long)]
     json: bool,
+    /// Be the echo that servers are compared with, with replies of so many bytes.
+    #[arg(long, hide = true, exclusive = true)]
+    echo: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -47,6 +51,7 @@ enum Group {
     Replicas,
     Engine,
     Store,
+    Server,
     Signatures,
     Merge,
     Delta,
@@ -55,7 +60,7 @@ enum Group {
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 13] = [
+const GROUPS: [(Group, Bench); 14] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
@@ -64,6 +69,7 @@ const GROUPS: [(Group, Bench); 13] = [
     (Group::Replicas, replicas::figures),
     (Group::Engine, engine::figures),
     (Group::Store, store::figures),
+    (Group::Server, server::figures),
     (Group::Merge, merge::speed),
     (Group::Space, membership::space),
     (Group::Delta, deltas::size),
@@ -73,6 +79,9 @@ const GROUPS: [(Group, Bench); 13] = [
 
 fn main() -> io::Result<()> {
     let arguments = Arguments::parse();
+    if let Some(reply_bytes) = arguments.echo {
+        return server::echo::run(reply_bytes);
+    }
     let mut report = Report::new(arguments.json)?;
     for (group, bench) in GROUPS {
         if arguments.only.is_empty() || arguments.only.contains(&group) {

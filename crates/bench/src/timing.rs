@@ -55,7 +55,8 @@ pub(crate) fn compare<R, S>(
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+/// The middle value.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

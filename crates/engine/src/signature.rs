@@ -12,17 +12,26 @@ pub const RSPAMD_DIGEST_BYTES: usize = 64;
 /// What stands for the scheme of an rspamd digest, which is computed by clients only. Schemes have numbers below 256.
 const RSPAMD_NUMBER: u16 = 256;
 
+/// The same of a DCC checksum of the kind Fuz2, which takes dictionaries that only DCC's own clients may use.
+const FUZ2_NUMBER: u16 = 257;
+
 /// The fingerprint of a signature.
 #[must_use]
 pub fn fingerprint_of(key: &FingerprintKey, signature: &Signature) -> Fingerprint {
-    fingerprint(key, signature.scheme() as u16, signature.bytes())
+    fingerprint(key, number(signature.scheme()), signature.bytes())
 }
 
 /// The fingerprint of the signature that has these bytes, as a protocol's request brings them; none if there are more than
 /// [`Signature::BYTES_MAX`].
 #[must_use]
 pub fn fingerprint_of_bytes(key: &FingerprintKey, scheme: Scheme, bytes: &[u8]) -> Option<Fingerprint> {
-    (bytes.len() <= Signature::BYTES_MAX).then(|| fingerprint(key, scheme as u16, bytes))
+    (bytes.len() <= Signature::BYTES_MAX).then(|| fingerprint(key, number(scheme), bytes))
+}
+
+/// The fingerprint of a DCC checksum of the kind Fuz2.
+#[must_use]
+pub fn fingerprint_of_fuz2(key: &FingerprintKey, sum: &[u8; 16]) -> Fingerprint {
+    fingerprint(key, FUZ2_NUMBER, sum)
 }
 
 /// The fingerprint of a digest of rspamd's fuzzy storage. Its trailing half follows from the leading one, which is all that
@@ -36,6 +45,14 @@ pub fn fingerprint_of_digest(key: &FingerprintKey, digest: &[u8; RSPAMD_DIGEST_B
 #[must_use]
 pub fn fingerprint_of_short(key: &FingerprintKey, high: u64) -> Fingerprint {
     Fingerprint::new(high, key.fingerprint(&high.to_le_bytes()).low())
+}
+
+/// What stands for a scheme. Clients of both releases of Pyzor send digests without saying which they are of.
+const fn number(scheme: Scheme) -> u16 {
+    match scheme {
+        Scheme::Pyzor11 => Scheme::Pyzor as u16,
+        scheme => scheme as u16,
+    }
 }
 
 /// The fingerprint of a number and at most [`RSPAMD_DIGEST_BYTES`] bytes.
@@ -71,6 +88,13 @@ mod tests {
         let bytes = [1; Signature::BYTES_MAX + 1];
         assert!(fingerprint_of_bytes(&KEY, Scheme::Exact, &bytes[1..]).is_some());
         assert_eq!(fingerprint_of_bytes(&KEY, Scheme::Exact, &bytes), None);
+    }
+
+    #[test]
+    fn fuz2_has_a_number_of_its_own() {
+        let sum = [9; 16];
+        assert_eq!(fingerprint_of_fuz2(&KEY, &sum), KEY.fingerprint(&[&[1, 1][..], &sum].concat()));
+        assert_ne!(Some(fingerprint_of_fuz2(&KEY, &sum)), fingerprint_of_bytes(&KEY, Scheme::DccFuz1, &sum));
     }
 
     #[test]

@@ -6,23 +6,28 @@
 //! [`Settings`] is the part that can change while the server runs.
 
 mod accounts;
+mod dcc_whitelist;
 mod raw;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
 use bruit_engine::bulk::MANY;
+use bruit_protocols::razor::{ServerList, Terms};
 use bruit_signatures::razor::Ep4;
 use bruit_store::Durability;
 use ipnet::IpNet;
 
+use crate::fuzzy_keys::Keyring;
 use crate::limits::Rate;
 use crate::rights::Rights;
 
 pub(crate) use accounts::sha256;
 pub use accounts::{AccountSecret, AccountSettings, Token};
+pub use dcc_whitelist::DccWhitelist;
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -117,10 +122,10 @@ pub struct RazorSettings {
     pub confidence: u8,
     /// The parameters of e4: the current ones, and earlier ones that still arrive.
     pub ep4: Vec<Ep4>,
-    /// The revision of the server's state; clients ask for it anew when it rises.
-    pub revision: u32,
-    /// Names under which clients reach the server; its address, if there are none.
-    pub hosts: Vec<String>,
+    /// What clients are told of these, with a revision; they ask anew when it rises.
+    pub terms: Arc<Terms>,
+    /// Names under which clients reach the server; the address they did, if there are none.
+    pub servers: Option<ServerList>,
 }
 
 /// What is DCC's own.
@@ -136,8 +141,8 @@ pub struct DccSettings {
     pub brand: String,
     /// Recipients from which a checksum is answered "many".
     pub many: u32,
-    /// A file of whitelisted checksums, in DCC's format.
-    pub whitelist: Option<PathBuf>,
+    /// What is never counted, or always answered "many", from a file in DCC's format.
+    pub whitelist: DccWhitelist,
 }
 
 /// What is Pyzor's own.
@@ -156,6 +161,8 @@ pub struct FuzzySettings {
     pub rights: Rights,
     /// Whether requests that are not encrypted are refused.
     pub encrypted_only: bool,
+    /// The key pairs of accounts.
+    pub(crate) keys: Keyring,
 }
 
 /// What is HTTP's own.
@@ -274,6 +281,7 @@ mod tests {
             ("threads = 65", "threads: 1 to 64"),
             ("[dcc]\nserver_id = 99", "dcc.server_id: 100 to 32767"),
             ("[razor]\nep4 = []", "razor.ep4: "),
+            ("[razor]\nhosts = [\"localhost\"]", "razor.hosts: a Razor server is"),
             ("[razor]\nconfidence = 101", "razor.confidence: 1 to 100"),
             ("[pyzor.rights]\nreport = \"everyone\"", "unknown variant `everyone`"),
             ("relaxed_window = \"1s\"", "relaxed_window: "),

@@ -96,7 +96,13 @@ impl Engine {
         let of = |generations: Generations| Some((began(generations.oldest()?), began(generations.newest()?)));
         let of_books = join(of(entry.listed), of(entry.revoked));
         let of_nursery = assessment.map(|known| (known.first, known.last));
-        join(of_books, of_nursery)
+        match (of_books, of_nursery) {
+            // What began in the generation that the nursery remembers began when the nursery says.
+            (Some((began, newest)), Some((first, last))) if first.epoch(seconds) == began.epoch(seconds) => {
+                Some((first, newest.max(last)))
+            }
+            (books, nursery) => join(books, nursery),
+        }
     }
 }
 

@@ -50,7 +50,7 @@ const DCC: [Scheme; 7] = [
 
 /// The fingerprints of all of them.
 pub(super) fn fingerprints(key: &FingerprintKey) -> impl Iterator<Item = Fingerprint> {
-    let sha1 = [Scheme::Pyzor, Scheme::Pyzor11, Scheme::RazorE4].map(|scheme| (scheme, &SHA1[..]));
+    let sha1 = [Scheme::Pyzor, Scheme::RazorE4].map(|scheme| (scheme, &SHA1[..]));
     let sha256 = [Scheme::Exact, Scheme::Attachment, Scheme::Url].map(|scheme| (scheme, &SHA256[..]));
     let md5 = DCC.map(|scheme| (scheme, &MD5[..]));
     let signatures = sha1.into_iter().chain(sha256).chain(md5);

@@ -30,8 +30,7 @@ pub use digest::{DIGEST_BYTES, Digest};
 pub use reply::{Body, Code, Reply, Times};
 pub use request::{Op, Request};
 
-/// How much of a datagram is looked at, as in the original server. A listener should receive a byte more, so that what was
-/// cut can be told from what ends there.
+/// How much of a datagram is looked at, as in the original server. A line that is not known to end there does not count.
 pub const FRAME_BYTES_MAX: usize = 8192;
 
 /// Most digests of one request: what fits, in the shortest spelling of their lines.

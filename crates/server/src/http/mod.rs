@@ -1,12 +1,12 @@
 //! Our own language: JSON over HTTP, for `bruit check` and its kin, for programs, and for whoever administers the server.
 //!
 //! ```text
-//!   listener ─► connection ─► router ─► caller: host, origin, token, limits ─► body ─► judge, claims, … ─► JSON
+//!   connection ─► router ─► caller: host, origin, token, limits ─► body ─► judge, claims, … ─► JSON
 //! ```
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `listener` | connections: how many, how slow, how long |
+//! | `connection` | how slow and how long one may be |
 //! | `router` | which path leads where |
 //! | `caller` | who asks, and what they may |
 //! | `body` | bodies, within bounds, and the messages in them |
@@ -20,10 +20,10 @@
 mod body;
 mod caller;
 mod claims;
+mod connection;
 mod explain;
 mod fault;
 mod judge;
-mod listener;
 mod reporters;
 mod router;
 mod stats;
@@ -32,18 +32,33 @@ mod whitelist;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use listener::listen;
-
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 
+use crate::metrics::Language;
 use crate::service::Service;
+use crate::tcp::Listener;
 use fault::Fault;
 
 /// All bodies that are held at once, in bytes.
 const BODIES_BYTES_MAX: usize = 128 << 20;
+
+/// Listens at `address` until `stop` says so.
+pub(crate) fn listen(
+    service: &Arc<Service>,
+    runtime: &Handle,
+    address: SocketAddr,
+    stop: watch::Receiver<bool>,
+) -> io::Result<Listener> {
+    let router = router::router(Http::new(Arc::clone(service)));
+    let serve = move |stream, source, stop| connection::serve(stream, source, router.clone(), stop);
+    Listener::start(service, runtime, address, stop, Language::Http, serve)
+}
 
 /// What the handlers share.
 #[derive(Clone)]

@@ -125,9 +125,13 @@ impl Inbox {
 
     /// The datagrams that were taken.
     pub(super) fn datagrams(&self) -> impl Iterator<Item = (&Peer, &[u8])> {
-        self.received.iter().zip(self.buffers.iter()).map(|(received, buffer)| {
-            (&received.peer, buffer.get(..received.bytes.min(DATAGRAM_BYTES_MAX)).unwrap_or_default())
-        })
+        (0..self.received.len()).filter_map(|at| self.datagram(at))
+    }
+
+    /// One of them.
+    pub(super) fn datagram(&self, at: usize) -> Option<(&Peer, &[u8])> {
+        let (received, buffer) = (self.received.get(at)?, self.buffers.get(at)?);
+        Some((&received.peer, buffer.get(..received.bytes.min(DATAGRAM_BYTES_MAX)).unwrap_or_default()))
     }
 
     pub(super) fn len(&self) -> usize {

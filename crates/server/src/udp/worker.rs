@@ -4,16 +4,18 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use bruit_engine::Outcome;
 use bruit_engine::event::Event;
 
 use super::batch::Places;
 use super::socket::{BATCH, Inbox, Outbox, Peer};
 use super::{Batch, Change, Completed, Datagrams, Request, Shared, Step, Submitted, UNDER_WAY_MAX};
+use crate::config::Settings;
 use crate::duplicates::Copy;
 use crate::metrics::{Answered, Tally};
-use crate::service::{Limited, now};
+use crate::service::{Limited, Service, now};
 use crate::sources::Source;
 
 /// Takes datagrams, answers checks, and submits changes.
@@ -33,6 +35,8 @@ struct Round<P: Datagrams> {
     tally: Tally,
     /// Checks, by the number of their datagram.
     checks: Vec<(usize, P::Waiting, Places)>,
+    /// Copies of changes that were answered before.
+    repeats: Vec<(usize, P::Waiting, Arc<[Outcome]>)>,
     changes: Vec<Submitted<P::Waiting>>,
     events: Vec<Event>,
 }
@@ -49,6 +53,7 @@ impl<P: Datagrams> Worker<P> {
             outbox: Outbox::new(),
             tally: Tally::default(),
             checks: Vec::with_capacity(BATCH),
+            repeats: Vec::new(),
             changes: Vec::new(),
             events: Vec::new(),
         };
@@ -65,7 +70,7 @@ impl<P: Datagrams> Worker<P> {
                 Err(error) => {
                     tracing::error!(protocol = P::LANGUAGE.name(), %error, "failed to receive");
                     // Not a loop that does nothing but fail.
-                    std::thread::sleep(std::time::Duration::from_millis(100));
+                    std::thread::sleep(Duration::from_millis(100));
                 }
             }
         }
@@ -103,16 +108,24 @@ impl<P: Datagrams> Worker<P> {
                 round.take(protocol, shared, at, peer, &request(peer, packet));
             }
             round.batch.look_up(engine);
-            let mut checks = std::mem::take(&mut round.checks).into_iter().peekable();
-            for (at, (peer, packet)) in inbox.datagrams().enumerate() {
-                if let Some((_, waiting, places)) = checks.next_if(|(of, ..)| *of == at) {
-                    let request = request(peer, packet);
-                    let found = round.batch.found(&places);
-                    let answered = protocol.answer_check(&waiting, &request, found, round.outbox.space());
-                    round.reply(peer, &request, answered);
-                }
+            let mut checks = std::mem::take(&mut round.checks);
+            for (at, waiting, places) in checks.drain(..) {
+                let Some((peer, packet)) = inbox.datagram(at) else { continue };
+                let request = request(peer, packet);
+                let found = round.batch.found(&places);
+                let answered = protocol.answer_check(&waiting, &request, found, round.outbox.space());
+                round.reply(peer, &Sent::of(&request), answered);
             }
+            round.checks = checks;
         });
+        // Without the lock: an answer to a change may ask the clearinghouse itself.
+        for (at, waiting, outcomes) in std::mem::take(&mut round.repeats) {
+            let Some((peer, packet)) = inbox.datagram(at) else { continue };
+            P::answer_change(service, &waiting, Ok(&outcomes), round.outbox.space());
+            let source = Source::new(peer.address.ip(), &settings.own_networks);
+            let sent = Sent { bytes: packet.len(), source, service, settings: &settings, uptime };
+            round.reply(peer, &sent, Answered::Duplicate);
+        }
     }
 
     /// Hands the changes of the batch to the clearinghouse.
@@ -140,10 +153,10 @@ impl<P: Datagrams> Round<P> {
         self.batch.begin();
         match protocol.decode(request, &mut self.batch, self.outbox.space()) {
             Step::Check(waiting) => self.checks.push((at, waiting, self.batch.places())),
-            Step::Reply(answered) => self.reply(peer, request, answered),
+            Step::Reply(answered) => self.reply(peer, &Sent::of(request), answered),
             Step::Change(change) => {
                 self.batch.abandon();
-                self.change(shared, peer, request, change);
+                self.change(shared, at, peer, request, change);
             }
             Step::Drop(answered) => {
                 self.outbox.discard();
@@ -154,14 +167,11 @@ impl<P: Datagrams> Round<P> {
     }
 
     /// Queues a change, unless it is a copy or too much.
-    fn change(&mut self, shared: &Shared, peer: &Peer, request: &Request<'_>, change: Change<P::Waiting>) {
+    fn change(&mut self, shared: &Shared, at: usize, peer: &Peer, request: &Request<'_>, change: Change<P::Waiting>) {
         let Change { waiting, events, request: identity } = change;
         match shared.duplicates.begin(identity, request.uptime) {
             Copy::UnderWay => self.tally.count(Answered::Duplicate),
-            Copy::Answered(outcomes) => {
-                P::answer_change(request.service, &waiting, Ok(&outcomes), self.outbox.space());
-                self.reply(peer, request, Answered::Duplicate);
-            }
+            Copy::Answered(outcomes) => self.repeats.push((at, waiting, outcomes)),
             Copy::First => {
                 if !self.has_room(shared, request) {
                     shared.duplicates.forget(identity);
@@ -183,18 +193,34 @@ impl<P: Datagrams> Round<P> {
 
     /// Keeps a reply, unless it would give a stranger more bytes than he sent, too often: addresses can be forged, and then
     /// somebody else gets them.
-    fn reply(&mut self, peer: &Peer, request: &Request<'_>, answered: Answered) {
-        let is_longer = self.outbox.written() > request.packet.len();
-        let Request { source, settings, uptime, .. } = request;
-        if self.outbox.written() == 0 {
+    fn reply(&mut self, peer: &Peer, sent: &Sent<'_>, answered: Answered) {
+        let written = self.outbox.written();
+        if written == 0 {
             return self.tally.count(answered);
         }
-        if is_longer && !request.service.admits(source, Limited::LongerReply, settings, *uptime) {
+        if written > sent.bytes && !sent.service.admits(&sent.source, Limited::LongerReply, sent.settings, sent.uptime)
+        {
             self.outbox.discard();
             return self.tally.count(Answered::Limited);
         }
         self.outbox.finish(peer);
         self.tally.count(answered);
+    }
+}
+
+/// What a reply is measured by.
+struct Sent<'r> {
+    bytes: usize,
+    source: Source,
+    service: &'r Service,
+    settings: &'r Settings,
+    uptime: Duration,
+}
+
+impl<'r> Sent<'r> {
+    const fn of(request: &Request<'r>) -> Self {
+        let &Request { packet, source, service, settings, uptime, .. } = request;
+        Self { bytes: packet.len(), source, service, settings, uptime }
     }
 }
 

@@ -1,0 +1,21 @@
+//! The reference: a process that answers datagrams and does nothing else.
+
+use std::io::{self, Write};
+
+use super::datagrams::{BATCH, Datagrams};
+
+/// More than any request of the bench.
+const DATAGRAM_BYTES_MAX: usize = 2048;
+
+/// Prints its port, and answers every datagram with `reply_bytes` bytes until it is killed.
+pub(crate) fn run(reply_bytes: usize) -> io::Result<()> {
+    let mut datagrams = Datagrams::bind()?;
+    writeln!(io::stdout(), "{}", datagrams.port()?)?;
+    io::stdout().flush()?;
+    let mut buffers = vec![[0; DATAGRAM_BYTES_MAX]; BATCH];
+    loop {
+        let received = datagrams.receive(buffers.iter_mut().map(<[u8; _]>::as_mut_slice))?;
+        let replies = buffers[..received.count].iter().map(|buffer| &buffer[..reply_bytes]);
+        datagrams.send(replies, &received.senders)?;
+    }
+}

@@ -1,0 +1,137 @@
+//! The load generator: requests made in advance, sent from one socket, every answer kept.
+//!
+//! Answers are matched with their requests after the clock has stopped: the generator must not be what is measured.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::datagrams::{BATCH, Datagrams};
+
+/// Without any answer for so long, what is under way counts as lost.
+const PATIENCE: Duration = Duration::from_millis(1_000);
+/// More than any reply.
+const REPLY_BYTES_MAX: usize = 256;
+
+/// Requests of one length.
+pub(crate) struct Packets {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Packets {
+    /// `count` requests, each written by `write`.
+    pub(crate) fn new(count: usize, mut write: impl FnMut(usize, &mut Vec<u8>)) -> Self {
+        let mut bytes = Vec::new();
+        write(0, &mut bytes);
+        let length = bytes.len();
+        for at in 1..count {
+            write(at, &mut bytes);
+            assert_eq!(bytes.len(), (at + 1) * length, "requests of one kind have one length");
+        }
+        Self { bytes, length }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.bytes.len() / self.length
+    }
+
+    fn batch(&self, from: usize, count: usize) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.bytes[from * self.length..(from + count) * self.length].chunks_exact(self.length)
+    }
+}
+
+/// What came back.
+pub(crate) struct Answers {
+    bytes: Vec<[u8; REPLY_BYTES_MAX]>,
+    lengths: Vec<usize>,
+    /// When each came, since the start.
+    arrivals: Vec<Duration>,
+    /// From the first request to the last answer.
+    pub(crate) elapsed: Duration,
+    /// Requests without an answer.
+    pub(crate) lost: usize,
+}
+
+impl Answers {
+    fn with_room_for(requests: usize) -> Self {
+        Self {
+            // Room for a full batch behind the last answer, and touched now, not when the clock runs.
+            bytes: vec![[1; REPLY_BYTES_MAX]; requests + BATCH],
+            lengths: Vec::with_capacity(requests + BATCH),
+            arrivals: Vec::with_capacity(requests + BATCH),
+            elapsed: Duration::ZERO,
+            lost: 0,
+        }
+    }
+
+    /// Every answer with the time it came, in the order of arrival.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Duration)> {
+        let replies = self.bytes.iter().zip(&self.lengths).map(|(bytes, &length)| &bytes[..length]);
+        replies.zip(self.arrivals.iter().copied())
+    }
+
+    fn count(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Where the next answers go.
+    fn room(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let taken = self.lengths.len();
+        self.bytes[taken..taken + BATCH].iter_mut().map(<[u8; _]>::as_mut_slice)
+    }
+
+    fn note(&mut self, lengths: &[usize], arrival: Duration) {
+        self.lengths.extend_from_slice(lengths);
+        self.arrivals.resize(self.lengths.len(), arrival);
+        self.elapsed = arrival;
+    }
+}
+
+/// Sends all of `packets` to `server` as fast as it answers, never more than `window` ahead of it.
+pub(crate) fn saturate(server: SocketAddr, packets: &Packets, window: usize) -> io::Result<Answers> {
+    let mut datagrams = Datagrams::connect(server, PATIENCE)?;
+    let total = packets.count();
+    let mut answers = Answers::with_room_for(total);
+    let (mut sent, start) = (0, Instant::now());
+    while answers.count() + answers.lost < total {
+        let under_way = sent - answers.count() - answers.lost;
+        let next = BATCH.min(window).min(total - sent);
+        if next > 0 && under_way + next <= window {
+            datagrams.send(packets.batch(sent, next), &[None; BATCH])?;
+            sent += next;
+            continue;
+        }
+        let received = datagrams.receive(answers.room())?;
+        if received.count == 0 {
+            answers.lost += under_way;
+        }
+        answers.note(&received.lengths[..received.count], start.elapsed());
+    }
+    Ok(answers)
+}
+
+/// Sends all of `packets` to `server`, the n-th after n × `interval`, whether it answers or not.
+pub(crate) fn pace(server: SocketAddr, packets: &Packets, interval: Duration) -> io::Result<Answers> {
+    let mut datagrams = Datagrams::connect(server, PATIENCE)?;
+    let total = packets.count();
+    let mut answers = Answers::with_room_for(total);
+    let (mut sent, start) = (0, Instant::now());
+    while answers.count() < total {
+        let now = start.elapsed();
+        let due = (now.div_duration_f64(interval) as usize + 1).min(total);
+        let next = BATCH.min(due - sent);
+        if next > 0 {
+            datagrams.send(packets.batch(sent, next), &[None; BATCH])?;
+            sent += next;
+        }
+        let received = datagrams.receive_ready(answers.room())?;
+        if received.count > 0 {
+            answers.note(&received.lengths[..received.count], start.elapsed());
+        } else if sent == total && now > answers.elapsed + PATIENCE {
+            answers.lost = total - answers.count();
+            break;
+        }
+    }
+    Ok(answers)
+}

@@ -1,0 +1,52 @@
+//! A running `bruit serve`: what a request costs it, beside an echo and beside the servers it can stand in for.
+//!
+//! The cost is processor time, by the server's own clock of it, so that it hardly moves on a busy machine. Server and load
+//! have a processor each. The load requires an answer to every request, and reads it.
+
+mod datagrams;
+pub(crate) mod echo;
+mod footprint;
+mod load;
+mod peers;
+mod process;
+mod requests;
+mod rounds;
+mod speed;
+mod subject;
+
+use std::{fs, io};
+
+use crate::report::{Figure, Report, Target};
+use footprint::Known;
+use peers::Beside;
+use process::Processors;
+use rounds::{Rounds, WINDOW};
+use subject::Subject;
+
+/// What the server knows whose speed is measured: as much as the default budget holds of a day's reports of one site.
+const KNOWN: Known = Known { pyzor: 500_000, dcc: 200_000, texts: 50_000 };
+/// The default budget.
+const MEMORY: &str = "256MiB";
+
+pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let processors = Processors::divide()?;
+    let rounds = Rounds::with_window(WINDOW);
+    let (of_speed, of_footprint) = (folder.path().join("speed"), folder.path().join("footprint"));
+    fs::create_dir_all(&of_speed)?;
+    fs::create_dir_all(&of_footprint)?;
+    let subject = Subject::start(&processors, &of_speed, MEMORY)?;
+    KNOWN.report_to(&subject, &rounds, |_, _| Ok(()))?;
+    speed::figures(report, &rounds, &processors, &subject, KNOWN)?;
+    peers::figures(report, &processors, folder.path(), &Beside { subject: &subject, known: KNOWN, rounds: &rounds })?;
+    drop(subject);
+    footprint::figures(report, &rounds, &processors, &of_footprint)?;
+    for (name, count) in [
+        ("requests to the server without an answer", &rounds.lost),
+        ("checks of signatures that were reported and are not known", &rounds.forgotten),
+    ] {
+        let note = format!("of {} requests", rounds.requests.get());
+        report.add(Figure::new(name, count.get() as f64, Target::AtMost(0.0), note))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! Servers as child processes: on a processor of their own, stopped when no longer needed, their use of time and memory seen.
+
+use std::fs;
+use std::io::{self, Error, ErrorKind};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::signal::{Signal, kill};
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+
+/// How long a server may take to stop before it is killed.
+const STOPPING: Duration = Duration::from_secs(20);
+/// How often it is looked whether it has.
+const STOPPING_STEP: Duration = Duration::from_millis(10);
+
+/// Who runs where: the bench on the first processor, servers on the last, so that neither takes the other's time. Dropped,
+/// it lets the bench run anywhere again.
+pub(crate) struct Processors {
+    all: CpuSet,
+    servers: CpuSet,
+    bench: CpuSet,
+}
+
+impl Processors {
+    /// Keeps this thread to its processor.
+    pub(crate) fn divide() -> io::Result<Self> {
+        let all = sched_getaffinity(SELF)?;
+        let mut allowed = (0..CpuSet::count()).filter(|&cpu| all.is_set(cpu) == Ok(true));
+        let first = allowed.next().ok_or_else(|| Error::other("no processor to run on"))?;
+        let last = allowed.next_back().unwrap_or(first);
+        let only = |cpu| -> io::Result<CpuSet> {
+            let mut set = CpuSet::new();
+            set.set(cpu)?;
+            Ok(set)
+        };
+        let processors = Self { all, servers: only(last)?, bench: only(first)? };
+        sched_setaffinity(SELF, &processors.bench)?;
+        Ok(processors)
+    }
+
+    /// Starts `command` as a server.
+    pub(crate) fn start(&self, command: &mut Command) -> io::Result<Server> {
+        // A child inherits the processors of the thread that starts it.
+        sched_setaffinity(SELF, &self.servers)?;
+        let child = command.stdin(Stdio::null()).spawn();
+        sched_setaffinity(SELF, &self.bench)?;
+        Ok(Server { child: child? })
+    }
+}
+
+impl Drop for Processors {
+    fn drop(&mut self) {
+        // What it was before is allowed.
+        let _ = sched_setaffinity(SELF, &self.all);
+    }
+}
+
+const SELF: Pid = Pid::from_raw(0);
+
+/// A running program, stopped when dropped.
+pub(crate) struct Server {
+    child: Child,
+}
+
+impl Server {
+    /// What it prints, if that was piped.
+    pub(crate) fn output(&mut self) -> io::Result<ChildStdout> {
+        self.child.stdout.take().ok_or_else(|| Error::other("its output is not piped"))
+    }
+
+    /// User and system time of the process and its children so far.
+    pub(crate) fn cpu_time(&self) -> io::Result<Duration> {
+        self.family().into_iter().map(cpu_time).sum()
+    }
+
+    /// Bytes of memory that the process has in use.
+    pub(crate) fn resident_bytes(&self) -> io::Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).and_then(|kib| kib.parse::<u64>().ok());
+        kib.map(|kib| kib << 10).ok_or_else(|| Error::other("no VmRSS in its status"))
+    }
+
+    /// Fails with [`ErrorKind::BrokenPipe`] if it has ended.
+    pub(crate) fn must_run(&mut self) -> io::Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => Err(Error::new(ErrorKind::BrokenPipe, format!("the server has ended: {status}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks it to stop, and waits until it has.
+    fn stop(&mut self) -> io::Result<()> {
+        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM)?;
+        let start = Instant::now();
+        while start.elapsed() < STOPPING {
+            if self.child.try_wait()?.is_some() {
+                return Ok(());
+            }
+            std::thread::sleep(STOPPING_STEP);
+        }
+        self.child.kill()?;
+        self.child.wait().map(drop)
+    }
+
+    fn family(&self) -> Vec<u32> {
+        let mut family = vec![self.child.id()];
+        let mut at = 0;
+        while let Some(&parent) = family.get(at) {
+            let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+            family.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+            at += 1;
+        }
+        family
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself, and then there is nothing to stop.
+        let _ = self.stop();
+    }
+}
+
+fn cpu_time(process: u32) -> io::Result<Duration> {
+    let clock = clock_getcpuclockid(Pid::from_raw(process as i32))?;
+    Ok(clock_gettime(clock)?.into())
+}
+
+/// Bytes of all files under `folder`.
+pub(crate) fn disk_bytes(folder: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() { disk_bytes(&entry.path())? } else { metadata.len() };
+    }
+    Ok(bytes)
+}

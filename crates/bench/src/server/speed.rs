@@ -1,0 +1,128 @@
+//! What a request costs the server, in units of what it costs the echo, and how long it takes.
+
+use std::io;
+use std::time::Duration;
+
+use super::footprint::Known;
+use super::process::Processors;
+use super::requests::dcc::Sums;
+use super::requests::{About, Kind, fuzzy, pyzor};
+use super::rounds::{Echo, Round, Rounds};
+use super::subject::Subject;
+use crate::report::{Figure, Report, Target};
+use crate::timing::median;
+
+/// Rounds of which the median counts.
+const ROUNDS: usize = 7;
+/// Requests of a round.
+pub(crate) const REQUESTS: usize = 30_000;
+/// Requests before the first round, which warm both up and say how long replies are.
+const WARM_UP: usize = 2_000;
+/// Signatures that rounds report have numbers from here on.
+const REPORTED_FROM: u64 = 1 << 36;
+
+/// One line of the table.
+struct Case {
+    name: &'static str,
+    protocol: &'static str,
+    kind: Box<dyn Kind>,
+    /// Checks: the signatures that are known. Reports: none, they report new ones.
+    known: Option<u64>,
+    target: Target,
+}
+
+/// All kinds of requests over UDP. `known` are the signatures that the server knows.
+fn cases(known: Known) -> Vec<Case> {
+    let case = |name, protocol, kind, known, target| Case { name, protocol, kind, known, target };
+    let sums = |is_report, is_signed| Box::new(Sums { is_report, is_signed });
+    let (most, sealed, none) = (Target::AtLeast(0.8), Target::AtLeast(0.15), Target::None);
+    let (digests, near) = (fuzzy::Digests, fuzzy::NearCopies);
+    vec![
+        case("Pyzor check", "pyzor", Box::new(pyzor::Check), Some(known.pyzor), most),
+        case("DCC query, 3 sums, anonymous", "dcc", sums(false, false), Some(known.dcc), most),
+        case("DCC query, 3 sums, signed", "dcc", sums(false, true), Some(known.dcc), none),
+        case("fuzzy check by digest", "fuzzy", Box::new(digests), Some(known.texts), most),
+        case("fuzzy check by 32 shingles", "fuzzy", Box::new(near), Some(known.texts), none),
+        case("fuzzy check by digest, encrypted", "fuzzy", fuzzy::sealed(digests), Some(known.texts), sealed),
+        case("fuzzy check by 32 shingles, encrypted", "fuzzy", fuzzy::sealed(near), Some(known.texts), sealed),
+        case("Pyzor report", "pyzor", Box::new(pyzor::Report { digests: 1 }), None, none),
+        case("DCC report, 3 sums, anonymous", "dcc", sums(true, false), None, none),
+        case("DCC report, 3 sums, signed", "dcc", sums(true, true), None, none),
+        case("fuzzy write, 32 shingles", "fuzzy", Box::new(fuzzy::Write), None, none),
+    ]
+}
+
+/// What requests of `case` in round number `round` are about.
+fn about(case: &Case, round: usize) -> About {
+    case.known.map_or(About::From(REPORTED_FROM + (round * REQUESTS) as u64), About::HalfBelow)
+}
+
+/// Every kind of request.
+pub(crate) fn figures(
+    report: &mut Report,
+    rounds: &Rounds,
+    processors: &Processors,
+    subject: &Subject,
+    known: Known,
+) -> io::Result<()> {
+    cases(known).iter().try_for_each(|case| compare(report, rounds, processors, subject, case))
+}
+
+fn compare(
+    report: &mut Report,
+    rounds: &Rounds,
+    processors: &Processors,
+    subject: &Subject,
+    case: &Case,
+) -> io::Result<()> {
+    let address = subject.address(case.protocol)?;
+    let warm_up = rounds.saturate(address, &rounds.requests(&*case.kind, WARM_UP, about(case, ROUNDS)))?;
+    let reply_bytes = warm_up.iter().map(|(reply, _)| reply.len()).max().unwrap_or_default();
+    let echo = Echo::start(processors, reply_bytes)?;
+    let mut found = Vec::new();
+    for round in 0..ROUNDS {
+        let requests = rounds.requests(&*case.kind, REQUESTS, about(case, round));
+        found.push((echo.measure(&requests)?, rounds.measure(address, &requests, || subject.cpu_time())?));
+    }
+    let (echoed, served): (Vec<Round>, Vec<Round>) = found.into_iter().unzip();
+    let ratios = echoed.iter().zip(&served).map(|(echo, subject)| subject.per_cpu_second / echo.per_cpu_second);
+    let ratio = median(ratios);
+    let (echoed, served) = (Round::median(&echoed), Round::median(&served));
+    let note = format!(
+        "{:.2} us of CPU beside {:.2}; {:.0} requests/s",
+        1e6 / served.per_cpu_second,
+        1e6 / echoed.per_cpu_second,
+        served.per_second
+    );
+    report.add(Figure::new(format!("{}: requests per CPU second / echo's", case.name), ratio, case.target, note))?;
+    latency(report, rounds, subject, case, served.per_second / 2.0)
+}
+
+/// How long requests take when half as many come as could be served.
+fn latency(report: &mut Report, rounds: &Rounds, subject: &Subject, case: &Case, per_second: f64) -> io::Result<()> {
+    let requests = rounds.requests(&*case.kind, REQUESTS, about(case, ROUNDS + 1));
+    let mut waits = rounds.pace(subject.address(case.protocol)?, &requests, per_second)?;
+    let (half, most) = (percentile(&mut waits, 50), percentile(&mut waits, 99));
+    let note = format!("p50 {:.0} us, at {per_second:.0} requests/s", half.as_secs_f64() * 1e6);
+    let name = format!("{}: p99 at half load, us", case.name);
+    report.add(Figure::new(name, most.as_secs_f64() * 1e6, Target::None, note))
+}
+
+/// The wait that so many of a hundred do not exceed.
+fn percentile(waits: &mut [Duration], percent: usize) -> Duration {
+    let at = (waits.len() * percent / 100).min(waits.len().saturating_sub(1));
+    if waits.is_empty() { Duration::ZERO } else { *waits.select_nth_unstable(at).1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_waits_that_so_many_do_not_exceed() {
+        let mut waits: Vec<Duration> = (1..=100).rev().map(Duration::from_micros).collect();
+        assert_eq!(percentile(&mut waits, 50), Duration::from_micros(51));
+        assert_eq!(percentile(&mut waits, 99), Duration::from_micros(100));
+        assert_eq!(percentile(&mut [], 99), Duration::ZERO);
+    }
+}

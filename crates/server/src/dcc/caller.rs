@@ -1,0 +1,88 @@
+//! Who asks, and whether it was asked before.
+
+use std::net::IpAddr;
+
+use bruit_engine::accounts::dcc::DccPassword;
+use bruit_engine::accounts::{Credential, Protocol};
+use bruit_engine::trust::Reporter;
+use bruit_filters::Fingerprint;
+use bruit_protocols::dcc::{ANONYMOUS, Request as DccRequest};
+
+use crate::udp::Request;
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub(super) struct Caller {
+    pub(super) reporter: Reporter,
+    /// What the request was signed with; none if it is anonymous, or as good as.
+    pub(super) password: Option<DccPassword>,
+    /// Whether it came under the server's own ID, and proved it.
+    pub(super) is_self: bool,
+    /// Whether an ID was named and not proved.
+    pub(super) is_unverified: bool,
+}
+
+impl Caller {
+    /// Who is behind a request. Under the ID of a server one may administer it, but is no reporter.
+    pub(super) fn of(asked: &DccRequest<'_>, request: &Request<'_>) -> Self {
+        let is_named = asked.header.sender != ANONYMOUS;
+        let reporter = request.source.reporter(&request.service.key);
+        let nobody = Self { reporter, password: None, is_self: false, is_unverified: is_named };
+        if !asked.is_signed() {
+            return nobody;
+        }
+        if asked.header.sender == request.settings.dcc.server_id {
+            let known = request.settings.dcc.password.as_ref().and_then(|word| DccPassword::new(word.as_bytes()));
+            let password = known.filter(|password| password.verify(asked.frame()));
+            return Self { password, is_self: password.is_some(), is_unverified: password.is_none(), ..nobody };
+        }
+        Self::client(asked, request).unwrap_or(nobody)
+    }
+
+    /// Who has the account of this client-ID, if the signature is right.
+    fn client(asked: &DccRequest<'_>, request: &Request<'_>) -> Option<Self> {
+        let mut digits = [0; 10];
+        let name = decimal(asked.header.sender, &mut digits);
+        let account = request.engine.accounts().get(Protocol::Dcc, name).filter(|account| account.enabled)?;
+        let Credential::Dcc(verifier) = &account.credential else { return None };
+        let password = verifier.verify(asked.frame()).copied();
+        let reporter = request.source.reporter_as(Protocol::Dcc, name, account, &request.service.key);
+        password.map(|_| Self { reporter, password, is_self: false, is_unverified: false })
+    }
+}
+
+/// A number in decimal digits, without memory of its own.
+fn decimal(number: u32, digits: &mut [u8; 10]) -> &[u8] {
+    let (mut rest, mut start) = (number, digits.len());
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        start -= 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    digits.get(start..).unwrap_or_default()
+}
+
+/// A keyed hash of what the copies of a request have in common: most of its header, and whence it came.
+pub(super) fn identity(asked: &DccRequest<'_>, request: &Request<'_>) -> Fingerprint {
+    let address = match request.source.address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    let port = request.from.port().to_be_bytes();
+    request.service.key.fingerprint(&[asked.duplicate_key(), &address.octets(), &port].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_written_without_leading_zeros() {
+        for number in [0, 9, 32_768, 16_777_215, u32::MAX] {
+            assert_eq!(decimal(number, &mut [0; 10]), number.to_string().as_bytes());
+        }
+    }
+}

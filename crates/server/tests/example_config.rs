@@ -1,0 +1,39 @@
+//! The commented example of the repository is what it says: every key is known, and every default is the default.
+
+use bruit_server::Config;
+
+fn example() -> String {
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bruit.toml")).expect("the example is there")
+}
+
+/// The example with its settings made real: lines that begin with `#` and a key or a table.
+fn uncommented() -> String {
+    let is_setting = |line: &str| line.starts_with('#') && !line.starts_with("# ") && line.len() > 1;
+    let line = |line: &str| if is_setting(line) { line[1..].to_owned() } else { line.to_owned() };
+    example().lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_example_as_it_stands_is_the_defaults() {
+    let config = Config::parse(&example()).expect("the example can be used");
+    assert_eq!(format!("{config:?}"), format!("{:?}", Config::default()));
+}
+
+#[test]
+fn every_setting_of_the_example_is_known_and_has_its_default() {
+    let text = uncommented().replace("durability = \"strict\"", "durability = \"relaxed\"");
+    let config = Config::parse(&text).expect("all settings are known");
+    let (settings, default) = (&config.settings, Config::default());
+    assert_eq!((settings.accounts.len(), settings.http.tokens.len()), (4, 1));
+    assert_eq!(config.listen, default.listen);
+    assert_eq!((config.memory_bytes, config.threads), (default.memory_bytes, default.threads));
+    assert_eq!(settings.limits, default.settings.limits);
+    assert_eq!(settings.own_networks, default.settings.own_networks);
+    assert_eq!(format!("{:?}", settings.razor), format!("{:?}", default.settings.razor));
+    assert_eq!(format!("{:?}", settings.pyzor), format!("{:?}", default.settings.pyzor));
+    assert_eq!(format!("{:?}", settings.fuzzy), format!("{:?}", default.settings.fuzzy));
+    let (dcc, default_dcc) = (&settings.dcc, &default.settings.dcc);
+    assert_eq!((dcc.rights, dcc.many, dcc.server_id), (default_dcc.rights, default_dcc.many, default_dcc.server_id));
+    let (http, default_http) = (&settings.http, &default.settings.http);
+    assert_eq!((http.rights, http.body_bytes_max), (default_http.rights, default_http.body_bytes_max));
+}
