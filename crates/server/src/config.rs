@@ -11,14 +11,17 @@ mod raw;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
 use bruit_engine::bulk::MANY;
+use bruit_protocols::razor::{ServerList, Terms};
 use bruit_signatures::razor::Ep4;
 use bruit_store::Durability;
 use ipnet::IpNet;
 
+use crate::fuzzy_keys::Keyring;
 use crate::limits::Rate;
 use crate::rights::Rights;
 
@@ -118,10 +121,10 @@ pub struct RazorSettings {
     pub confidence: u8,
     /// The parameters of e4: the current ones, and earlier ones that still arrive.
     pub ep4: Vec<Ep4>,
-    /// The revision of the server's state; clients ask for it anew when it rises.
-    pub revision: u32,
-    /// Names under which clients reach the server; its address, if there are none.
-    pub hosts: Vec<String>,
+    /// What clients are told of these, with a revision; they ask anew when it rises.
+    pub terms: Arc<Terms>,
+    /// Names under which clients reach the server; the address they did, if there are none.
+    pub servers: Option<ServerList>,
 }
 
 /// What is DCC's own.
@@ -157,6 +160,8 @@ pub struct FuzzySettings {
     pub rights: Rights,
     /// Whether requests that are not encrypted are refused.
     pub encrypted_only: bool,
+    /// The key pairs of accounts.
+    pub(crate) keys: Keyring,
 }
 
 /// What is HTTP's own.
@@ -275,6 +280,7 @@ mod tests {
             ("threads = 65", "threads: 1 to 64"),
             ("[dcc]\nserver_id = 99", "dcc.server_id: 100 to 32767"),
             ("[razor]\nep4 = []", "razor.ep4: "),
+            ("[razor]\nhosts = [\"localhost\"]", "razor.hosts: a Razor server is"),
             ("[razor]\nconfidence = 101", "razor.confidence: 1 to 100"),
             ("[pyzor.rights]\nreport = \"everyone\"", "unknown variant `everyone`"),
             ("relaxed_window = \"1s\"", "relaxed_window: "),

@@ -14,7 +14,7 @@
 //! | `service` | what all listeners share |
 //! | `sources`, [`rights`], [`limits`], `duplicates` | who asks, what they may, how often, and whether they have already |
 //! | `udp` | threads that take datagrams by the batch |
-//! | `dcc`, `pyzor` | the ends of the request path, one for each language |
+//! | `dcc`, `fuzzy`, `pyzor`, `razor` | the ends of the request path, one for each language |
 //! | `metrics` | what is counted |
 #![allow(dead_code)]
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -25,10 +25,12 @@ pub mod config;
 mod connections;
 mod dcc;
 mod duplicates;
+mod fuzzy;
 mod fuzzy_keys;
 pub mod limits;
 mod metrics;
 mod pyzor;
+mod razor;
 pub mod rights;
 mod server;
 mod service;
@@ -40,5 +42,6 @@ mod units;
 
 pub use accounts::AccountError;
 pub use config::{Config, ConfigError};
+pub use fuzzy_keys::KeyFileError;
 pub use server::{Listening, ServeError, Server};
 pub use signals::{Signal, Signals};

@@ -66,7 +66,7 @@ impl Signature {
             Scheme::RazorE8 => text.parse().ok().map(|E8Signature(bytes)| Self::new(scheme, None, &bytes)),
             _ => parse_hex(scheme, text),
         };
-        parsed.ok_or(SpellingError { scheme, spelling: scheme.spelling() })
+        parsed.ok_or_else(|| SpellingError { scheme, spelling: scheme.spelling() })
     }
 }
 

@@ -158,7 +158,7 @@ fn answers_that_are_none_are_errors() {
 fn an_answer_at_the_bound_is_read() {
     let body =
         json!({"verdict": "spam", "reason": "listed", "confidence": 88, "bulk_count": 0, "signatures": []}).to_string();
-    let padded = body.clone() + &" ".repeat(bruit_client::ANSWER_BYTES_MAX as usize - body.len());
+    let padded = body.clone() + " ".repeat(bruit_client::ANSWER_BYTES_MAX as usize - body.len()).as_str();
     let server = StandIn::always(Answer::Raw(stand_in::reply(200, "application/json", padded.as_bytes())));
     assert_eq!(told(&run("check", server.url(), MESSAGE.as_bytes())).0, 0);
 }

@@ -1,16 +1,21 @@
 //! What a server tells every client about itself: the greeting, its state, and where to find it.
 
+use std::net::SocketAddr;
+
 use bruit_signatures::razor::Ep4;
 
 use super::frame::{BATCH_LINES_MAX, BLOB_KIB};
 use super::reply::REPLY_BYTES_MAX;
 use super::sis;
 
-/// Most `ep4` that a server keeps: the current one and those before it.
-pub const EPOCHS_MAX: usize = 4;
+/// Most `ep4` that a server keeps, the current one and those before it: a reported part is signed under each.
+pub const EPOCHS_MAX: usize = 8;
 
 /// Most names in a list of servers.
-pub const SERVERS_MAX: usize = 8;
+pub const SERVERS_MAX: usize = 16;
+
+/// The port of servers that are named without one.
+const PORT: u16 = 2703;
 
 /// The one engine that reports are made by; with any other the client sends nonsense.
 const REPORT_ENGINE: &str = "4";
@@ -104,6 +109,15 @@ impl ServerList {
         if list.encode("csl").len() > REPLY_BYTES_MAX { Err(TermsError::TooLong) } else { Ok(list) }
     }
 
+    /// The list of a server that is reached at this address, and has no name. At Razor's own port it is two spellings of it:
+    /// with a list of one, clients look for servers again before every check.
+    #[must_use]
+    pub fn at(address: SocketAddr) -> Self {
+        let host = address.ip().to_canonical();
+        let whole = SocketAddr::new(host, address.port()).to_string();
+        Self(if address.port() == PORT { vec![host.to_string(), whole] } else { vec![whole] })
+    }
+
     /// The reply that gives the list under `key`. A list of one is a plain line, or the client misreads it.
     pub(super) fn encode(&self, key: &str) -> Vec<u8> {
         let Self(names) = self;
@@ -181,6 +195,14 @@ mod tests {
         assert_eq!(list(&["127.0.0.1"]).unwrap().encode("csl"), b"csl=127.0.0.1\r\n");
         let two = list(&["127.0.0.1:2704", "razor.example.org"]).unwrap();
         assert_eq!(two.encode("nsl"), b"-nsl=127.0.0.1%3A2704\r\nnsl=razor.example.org\r\n.\r\n");
+    }
+
+    #[test]
+    fn a_server_without_a_name_is_found_at_its_address() {
+        let names = |address: &str| ServerList::at(address.parse().unwrap()).0;
+        assert_eq!(names("127.0.0.1:2703"), ["127.0.0.1", "127.0.0.1:2703"]);
+        assert_eq!(names("[::ffff:192.0.2.7]:2704"), ["192.0.2.7:2704"]);
+        assert_eq!(names("[2001:db8::1]:2703"), ["2001:db8::1", "[2001:db8::1]:2703"]);
     }
 
     #[test]

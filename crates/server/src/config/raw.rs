@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bruit_engine::budget::{BUDGET_DEFAULT, Plan};
+use bruit_protocols::razor::{ServerList, Terms};
 use bruit_signatures::razor::Ep4;
 use bruit_store::Durability;
 use ipnet::IpNet;
@@ -14,6 +16,7 @@ use super::{
     ACCOUNTS_MAX, ADDRESSES_MAX, Config, ConfigError, DccSettings, DccWhitelist, FuzzySettings, HttpSettings,
     LimitSettings, Listen, MANY_NEVER, PyzorSettings, RELAXED_WINDOW, RazorSettings, Settings, THREADS_MAX, wrong,
 };
+use crate::fuzzy_keys::Keyring;
 use crate::limits::Rate;
 use crate::rights::{Rights, Who};
 use crate::units::{Bytes, Span};
@@ -155,14 +158,19 @@ impl File {
         if self.accounts.len() > ACCOUNTS_MAX {
             return Err(wrong("accounts", format!("at most {ACCOUNTS_MAX}, not {}", self.accounts.len())));
         }
+        let accounts = self.accounts.into_iter().map(RawAccount::check).collect::<Result<Vec<_>, _>>()?;
         let settings = Settings {
             own_networks: self.own_networks.unwrap_or_else(loopback),
             limits: self.limits.check()?,
-            accounts: self.accounts.into_iter().map(RawAccount::check).collect::<Result<_, _>>()?,
             razor: self.razor.check()?,
             dcc: self.dcc.check()?,
             pyzor: self.pyzor.check()?,
-            fuzzy: FuzzySettings { rights: self.fuzzy.rights.check(), encrypted_only: self.fuzzy.encrypted_only },
+            fuzzy: FuzzySettings {
+                rights: self.fuzzy.rights.check(),
+                encrypted_only: self.fuzzy.encrypted_only,
+                keys: Keyring::of(&accounts),
+            },
+            accounts,
             http: self.http.check()?,
         };
         Ok(Config {
@@ -257,28 +265,26 @@ fn rate(key: &str, given: Option<RawRate>, usual: Rate) -> Result<Rate, ConfigEr
 impl RawRazor {
     fn check(self) -> Result<RazorSettings, ConfigError> {
         let ep4 = self.ep4.map_or_else(|| Ok(vec![Ep4::default()]), |given| epochs(&given))?;
-        if self.hosts.len() > ADDRESSES_MAX {
-            return Err(wrong("razor.hosts", format!("at most {ADDRESSES_MAX} names")));
-        }
+        let confidence = within("razor.confidence", self.confidence.unwrap_or(50), 1, 100)?;
+        // A list that grows at every change of the parameters raises the revision by itself.
+        let revision = self.revision.unwrap_or(ep4.len() as u32);
+        let terms =
+            Terms::new(confidence, ep4.clone(), revision).map_err(|error| wrong("razor.ep4", error.to_string()))?;
+        let hosts = Some(self.hosts).filter(|hosts| !hosts.is_empty());
+        let servers =
+            hosts.map(ServerList::new).transpose().map_err(|error| wrong("razor.hosts", error.to_string()))?;
         Ok(RazorSettings {
             rights: self.rights.check(),
             register: self.register.unwrap_or(Who::Anyone),
-            confidence: within("razor.confidence", self.confidence.unwrap_or(50), 1, 100)?,
-            // A list that grows at every change of the parameters raises the revision by itself.
-            revision: self.revision.unwrap_or(ep4.len() as u32),
+            confidence,
             ep4,
-            hosts: self.hosts,
+            terms: Arc::new(terms),
+            servers,
         })
     }
 }
 
-/// Most parameters of e4 that are accepted at once: a report is signed under each.
-const EP4_MAX: usize = 8;
-
 fn epochs(given: &[String]) -> Result<Vec<Ep4>, ConfigError> {
-    if given.is_empty() || given.len() > EP4_MAX {
-        return Err(wrong("razor.ep4", format!("1 to {EP4_MAX} of them, the current one first")));
-    }
     let parse = |text: &String| text.parse().map_err(|error| wrong("razor.ep4", format!("{text:?}: {error}")));
     given.iter().map(parse).collect()
 }

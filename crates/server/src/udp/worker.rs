@@ -167,14 +167,7 @@ impl<P: Datagrams> Round<P> {
     }
 
     /// Queues a change, unless it is a copy or too much.
-    fn change(
-        &mut self,
-        shared: &Shared,
-        at: usize,
-        peer: &Peer,
-        request: &Request<'_>,
-        change: Change<P::Waiting>,
-    ) {
+    fn change(&mut self, shared: &Shared, at: usize, peer: &Peer, request: &Request<'_>, change: Change<P::Waiting>) {
         let Change { waiting, events, request: identity } = change;
         match shared.duplicates.begin(identity, request.uptime) {
             Copy::UnderWay => self.tally.count(Answered::Duplicate),
@@ -205,7 +198,8 @@ impl<P: Datagrams> Round<P> {
         if written == 0 {
             return self.tally.count(answered);
         }
-        if written > sent.bytes && !sent.service.admits(&sent.source, Limited::LongerReply, sent.settings, sent.uptime) {
+        if written > sent.bytes && !sent.service.admits(&sent.source, Limited::LongerReply, sent.settings, sent.uptime)
+        {
             self.outbox.discard();
             return self.tally.count(Answered::Limited);
         }

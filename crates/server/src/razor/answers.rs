@@ -1,0 +1,332 @@
+//! What is answered: by the clearinghouse, the rights of who asks, and their limits.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bruit_engine::accounts::{AccountChange, Credential, CredentialError, Protocol, RegisterError, Secret};
+use bruit_engine::event::{By, Event};
+use bruit_engine::signature::fingerprint_of_bytes;
+use bruit_engine::trust::{Claim, Reporter, Standing};
+use bruit_engine::verdict::{Kind, Reason, Verdict};
+use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
+use bruit_filters::Fingerprint;
+use bruit_protocols::razor::{Action, ErrorCode, Reply, Signature};
+use bruit_store::SubmitError;
+use tokio::sync::oneshot;
+
+use crate::config::Settings;
+use crate::metrics::{Answered, Language};
+use crate::service::{Limited, Service, now};
+use crate::sources::Source;
+
+/// Random bytes of a challenge, and of a name or password that the server makes up. They are written as twice as many
+/// hexadecimal digits.
+const RANDOM_BYTES: usize = 10;
+
+/// How long a wrong password takes, so that a connection is no way to try many.
+const WRONG_PASSWORD_PAUSE: Duration = Duration::from_secs(1);
+
+/// Answers the questions of one connection.
+pub(super) struct Answers {
+    service: Arc<Service>,
+    settings: Arc<Settings>,
+    source: Source,
+    scratch: CheckScratch,
+    fingerprints: Vec<Fingerprint>,
+    verdicts: Vec<Verdict>,
+}
+
+/// Who makes a claim, or why there is none.
+type Claimant = Result<Reporter, ErrorCode>;
+
+impl Answers {
+    pub(super) fn new(service: Arc<Service>, settings: Arc<Settings>, source: Source) -> Self {
+        let (scratch, fingerprints, verdicts) = Default::default();
+        Self { service, settings, source, scratch, fingerprints, verdicts }
+    }
+
+    /// The replies to what a conversation asks, made for `user` if one is known.
+    pub(super) async fn find(&mut self, question: Action, user: Option<&[u8]>) -> Vec<Reply> {
+        let began = Instant::now();
+        let replies = if self.admits(Limited::Request) {
+            self.answer(question, user).await
+        } else {
+            vec![self.refuse(ErrorCode::LIMITED, Answered::Limited); things(&question)]
+        };
+        self.service.metrics.of(Language::Razor).took(began.elapsed());
+        replies
+    }
+
+    async fn answer(&mut self, question: Action, user: Option<&[u8]>) -> Vec<Reply> {
+        match question {
+            Action::Check(signatures) => self.check(&signatures, user),
+            Action::Report(signatures) => {
+                let signatures: Vec<_> = signatures.into_iter().map(Signature::E4).collect();
+                self.report(&signatures, user).await
+            }
+            Action::ReportBodies(parts) => vec![self.report_bodies(&parts, user).await],
+            Action::Revoke(signatures) => self.revoke(&signatures, user).await,
+            Action::Register { user, password } => vec![self.register(user, password).await],
+            Action::Challenge { user } => vec![self.challenge(&user)],
+            Action::Verify { user, challenge, response } => vec![self.verify(&user, &challenge, &response).await],
+            Action::Reply(_) | Action::Pause | Action::Close => Vec::new(),
+        }
+    }
+
+    fn check(&mut self, signatures: &[Signature], user: Option<&[u8]>) -> Vec<Reply> {
+        let standing = self.reporter(user).map_or(Standing::Stranger, |reporter| reporter.standing);
+        if !self.settings.razor.rights.check.includes(standing) {
+            return vec![self.refuse(ErrorCode::FORBIDDEN, Answered::Refused); signatures.len()];
+        }
+        self.fingerprints.clear();
+        self.fingerprints.extend(signatures.iter().map(|signature| fingerprint(&self.service, signature)));
+        self.verdicts.resize(signatures.len(), Verdict::default());
+        self.service.store.check(|engine| {
+            engine.check_batch(&self.fingerprints, 0, &mut self.verdicts, &mut self.scratch);
+        });
+        self.verdicts.iter().for_each(|verdict| self.count(verdict.kind.into()));
+        self.verdicts.iter().map(|verdict| opinion(verdict, self.settings.razor.confidence)).collect()
+    }
+
+    /// Counts reports of what is listed in the current generation, and asks for the rest.
+    async fn report(&self, signatures: &[Signature], user: Option<&[u8]>) -> Vec<Reply> {
+        let reporter = match self.claimant(user, Claim::Report, signatures.len()) {
+            Ok(reporter) => reporter,
+            Err(code) => return vec![Reply::Error(code); signatures.len()],
+        };
+        let fingerprints: Vec<_> = signatures.iter().map(|signature| fingerprint(&self.service, signature)).collect();
+        let is_listed: Vec<bool> = self.service.store.check(|engine| {
+            fingerprints.iter().map(|fingerprint| is_listed_now(&engine.check(fingerprint, 0))).collect()
+        });
+        let listed = fingerprints.iter().zip(&is_listed).filter(|(_, is_listed)| **is_listed);
+        let events = listed.map(|(fingerprint, _)| claim(reporter, Claim::Report, vec![*fingerprint])).collect();
+        let mut counted = self.submit(events).await.into_iter();
+        let answer = |is_listed: bool| match is_listed {
+            true => counted.next().unwrap_or(Reply::Error(ErrorCode::UNAVAILABLE)),
+            false => Reply::Error(ErrorCode::BODY_WANTED),
+        };
+        is_listed.into_iter().map(answer).collect()
+    }
+
+    /// Reports parts by all that they are known by, as one claim each. One reply: that all are taken, or why not.
+    async fn report_bodies(&self, parts: &[Vec<Signature>], user: Option<&[u8]>) -> Reply {
+        let reporter = match self.claimant(user, Claim::Report, parts.len()) {
+            Ok(reporter) => reporter,
+            Err(code) => return Reply::Error(code),
+        };
+        let events = parts.iter().map(|part| {
+            let fingerprints = part.iter().map(|signature| fingerprint(&self.service, signature)).collect();
+            claim(reporter, Claim::Report, fingerprints)
+        });
+        let replies = self.submit(events.collect()).await;
+        replies.into_iter().find(|reply| *reply != Reply::Done).unwrap_or(Reply::Done)
+    }
+
+    async fn revoke(&self, signatures: &[Signature], user: Option<&[u8]>) -> Vec<Reply> {
+        let reporter = match self.claimant(user, Claim::Revoke, signatures.len()) {
+            Ok(reporter) => reporter,
+            Err(code) => return vec![Reply::Error(code); signatures.len()],
+        };
+        let event = |signature| claim(reporter, Claim::Revoke, vec![fingerprint(&self.service, signature)]);
+        self.submit(signatures.iter().map(event).collect()).await
+    }
+
+    /// Who claims something about so many things, if they may.
+    fn claimant(&self, user: Option<&[u8]>, claim: Claim, things: usize) -> Claimant {
+        let refused = |code, answered| {
+            self.count(answered);
+            Err(code)
+        };
+        let rights = &self.settings.razor.rights;
+        let right = if claim == Claim::Report { rights.report } else { rights.revoke };
+        let Some(reporter) = self.reporter(user).filter(|reporter| right.includes(reporter.standing)) else {
+            return refused(ErrorCode::FORBIDDEN, Answered::Refused);
+        };
+        if (0..things).all(|_| self.admits(Limited::Claim) && self.admits_account(reporter.id)) {
+            return Ok(reporter);
+        }
+        refused(ErrorCode::LIMITED, Answered::Limited)
+    }
+
+    /// Who asks: the account, if it is still one, or the network.
+    fn reporter(&self, user: Option<&[u8]>) -> Option<Reporter> {
+        let key = &self.service.key;
+        let Some(user) = user else { return Some(self.source.reporter(key)) };
+        self.service.store.check(|engine| {
+            let account = engine.accounts().get(Protocol::Razor, user).filter(|account| account.enabled)?;
+            Some(self.source.reporter_as(Protocol::Razor, user, account, key))
+        })
+    }
+
+    /// Tells the clearinghouse, and waits until it is on disk. A reply for each event.
+    async fn submit(&self, events: Vec<Event>) -> Vec<Reply> {
+        let count = events.len();
+        let replies: Vec<_> = match self.outcomes(events).await {
+            Ok(outcomes) => outcomes.iter().map(taken).collect(),
+            Err(_) => vec![Reply::Error(ErrorCode::UNAVAILABLE); count],
+        };
+        replies.iter().for_each(|reply| self.count(became(reply)));
+        replies
+    }
+
+    async fn outcomes(&self, events: Vec<Event>) -> Result<Vec<Outcome>, SubmitError> {
+        let (sender, receiver) = oneshot::channel();
+        // A connection that has ended needs no answer.
+        self.service.store.submit_with(events, move |result| drop(sender.send(result)));
+        receiver.await.unwrap_or(Err(SubmitError::Closed))
+    }
+
+    /// Makes an account. Those of one network are one voice, until the operator says otherwise.
+    async fn register(&self, user: Option<Vec<u8>>, password: Option<Vec<u8>>) -> Reply {
+        let standing = self.source.reporter(&self.service.key).standing;
+        if !self.settings.razor.register.includes(standing) {
+            return self.refuse(ErrorCode::FORBIDDEN, Answered::Refused);
+        }
+        if !self.admits(Limited::Costly) {
+            return self.refuse(ErrorCode::LIMITED, Answered::Limited);
+        }
+        let (Some(user), Some(password)) = (user.or_else(random), password.or_else(random)) else {
+            return self.refuse(ErrorCode::UNAVAILABLE, Answered::Failed);
+        };
+        let credential = match Credential::new(&user, &Secret::Razor { password: &password }) {
+            Ok(credential) => credential,
+            Err(error) => return self.refuse(not_a_credential(&error), Answered::Refused),
+        };
+        let group = self.source.network(&self.service.key);
+        let name = user.clone().into();
+        let change = AccountChange::Register { name, credential, group, standing: Standing::Account };
+        match self.outcomes(vec![Event::Account { now: now(), change }]).await.as_deref() {
+            Ok([Outcome::Refused(refusal)]) => self.refuse(not_registered(*refusal), Answered::Refused),
+            Ok(_) => {
+                self.count(Answered::Accepted);
+                Reply::Registered { user, password }
+            }
+            Err(_) => self.refuse(ErrorCode::UNAVAILABLE, Answered::Failed),
+        }
+    }
+
+    fn challenge(&self, user: &[u8]) -> Reply {
+        let enabled = self
+            .service
+            .store
+            .check(|engine| engine.accounts().get(Protocol::Razor, user).map(|account| account.enabled));
+        match (enabled, random()) {
+            (None, _) => self.refuse(ErrorCode::UNKNOWN_USER, Answered::Unverified),
+            (Some(false), _) => self.refuse(ErrorCode::FORBIDDEN, Answered::Refused),
+            (Some(true), None) => self.refuse(ErrorCode::UNAVAILABLE, Answered::Failed),
+            (Some(true), Some(challenge)) => {
+                self.count(Answered::Other);
+                Reply::Challenge(challenge)
+            }
+        }
+    }
+
+    async fn verify(&self, user: &[u8], challenge: &[u8], response: &[u8]) -> Reply {
+        if self.service.store.check(|engine| verifies(engine, user, challenge, response)) {
+            self.count(Answered::Other);
+            return Reply::Done;
+        }
+        self.count(Answered::Unverified);
+        tokio::time::sleep(WRONG_PASSWORD_PAUSE).await;
+        Reply::Refused
+    }
+
+    fn admits(&self, kind: Limited) -> bool {
+        self.service.admits(&self.source, kind, &self.settings, self.service.uptime())
+    }
+
+    /// Whether an account may claim once more, wherever it does so from.
+    fn admits_account(&self, id: u64) -> bool {
+        self.source.is_own || self.service.admits_hash(id, Limited::Claim, &self.settings, self.service.uptime())
+    }
+
+    fn refuse(&self, code: ErrorCode, answered: Answered) -> Reply {
+        self.count(answered);
+        Reply::Error(code)
+    }
+
+    fn count(&self, answered: Answered) {
+        self.service.metrics.of(Language::Razor).count(answered);
+    }
+}
+
+/// How many replies a question wants.
+const fn things(question: &Action) -> usize {
+    match question {
+        Action::Check(signatures) | Action::Revoke(signatures) => signatures.len(),
+        Action::Report(signatures) => signatures.len(),
+        _ => 1,
+    }
+}
+
+fn fingerprint(service: &Service, signature: &Signature) -> Fingerprint {
+    fingerprint_of_bytes(&service.key, signature.scheme(), signature.bytes()).expect("Razor's signatures are short")
+}
+
+fn claim(reporter: Reporter, claim: Claim, fingerprints: Vec<Fingerprint>) -> Event {
+    Event::Claim { by: By { now: now(), reporter }, claim, flag: 0, fingerprints }
+}
+
+/// What clients are told of a verdict, if they take a part for spam from this confidence on.
+fn opinion(verdict: &Verdict, recommended: u8) -> Reply {
+    match (verdict.kind, verdict.reason) {
+        (Kind::Spam, _) => Reply::Spam { confidence: verdict.confidence, contested: false },
+        (_, Reason::Suspected) => Reply::Spam {
+            confidence: verdict.confidence.min(recommended.saturating_sub(1)),
+            contested: verdict.counts.revocations > 0,
+        },
+        _ => Reply::NotSpam,
+    }
+}
+
+/// Whether it is spam by the current generation, so that its links are, too.
+const fn is_listed_now(verdict: &Verdict) -> bool {
+    matches!(verdict.kind, Kind::Spam) && verdict.generations.contains(0)
+}
+
+/// What a claim came to. One about what is whitelisted changes nothing, and nobody need know.
+fn taken(outcome: &Outcome) -> Reply {
+    match outcome {
+        Outcome::Refused(Refusal::Whitelisted) => Reply::Done,
+        Outcome::Refused(Refusal::CatchingUp) => Reply::Error(ErrorCode::UNAVAILABLE),
+        Outcome::Refused(_) | Outcome::Claimed { refused: 1.., .. } => Reply::Refused,
+        _ => Reply::Done,
+    }
+}
+
+fn became(reply: &Reply) -> Answered {
+    match reply {
+        Reply::Done => Answered::Accepted,
+        Reply::Error(_) => Answered::Failed,
+        _ => Answered::Refused,
+    }
+}
+
+const fn not_a_credential(error: &CredentialError) -> ErrorCode {
+    match error {
+        CredentialError::Name(_) => ErrorCode::NAME_REFUSED,
+        _ => ErrorCode::PASSWORD_REFUSED,
+    }
+}
+
+const fn not_registered(refusal: Refusal) -> ErrorCode {
+    match refusal {
+        Refusal::Register(RegisterError::NameTaken) => ErrorCode::USER_EXISTS,
+        Refusal::Register(RegisterError::Name(_)) => ErrorCode::NAME_REFUSED,
+        Refusal::Register(RegisterError::Full) | Refusal::AccountsFull => ErrorCode::LIMITED,
+        _ => ErrorCode::UNAVAILABLE,
+    }
+}
+
+fn verifies(engine: &Engine, user: &[u8], challenge: &[u8], response: &[u8]) -> bool {
+    let account = engine.accounts().get(Protocol::Razor, user).filter(|account| account.enabled);
+    let Some(Credential::Razor(verifier)) = account.map(|account| &account.credential) else { return false };
+    verifier.verify(challenge, response)
+}
+
+/// Hexadecimal digits that nobody can guess; none if the system has no randomness.
+fn random() -> Option<Vec<u8>> {
+    let mut bytes = [0; RANDOM_BYTES];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect())
+}

@@ -1,0 +1,174 @@
+//! One connection: bytes in, actions done, replies out, each in one write.
+//!
+//! Whoever says nothing for [`SILENCE_MAX`], or takes longer than [`REQUEST_MAX`] over one request, is disconnected.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bruit_protocols::razor::{Action, BLOB_PAUSE, Conversation, ServerList};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::answers::Answers;
+use super::told;
+use crate::service::Service;
+use crate::sources::Source;
+
+/// Longest silence; clients wait as long for us.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// Longest time from the first byte of a request to its last.
+pub(super) const REQUEST_MAX: Duration = Duration::from_secs(60);
+
+/// Bytes read at once. Only reports are longer.
+const READ_BYTES: usize = 4 * 1024;
+
+/// Serves a connection to its end.
+pub(super) async fn serve(
+    stream: TcpStream,
+    source: Source,
+    service: Arc<Service>,
+    stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    // A reply in two segments is two replies to the client.
+    stream.set_nodelay(true)?;
+    let settings = service.settings();
+    let local: SocketAddr = stream.local_addr()?;
+    let servers = settings.razor.servers.clone().unwrap_or_else(|| ServerList::at(local));
+    let terms = Arc::clone(&settings.razor.terms);
+    let mut connection = Connection { stream, buffer: vec![0; READ_BYTES], stop, request_began: None };
+    connection.write(terms.greeting()).await?;
+    let mut conversation = Conversation::new(terms, servers);
+    let mut answers = Answers::new(service, settings, source);
+    while connection.read(&mut conversation).await? {
+        while let Some(action) = conversation.next_action() {
+            match action {
+                Action::Reply(reply) => connection.write(&reply).await?,
+                Action::Close => return Ok(()),
+                Action::Pause => connection.pause(&mut conversation).await?,
+                question => {
+                    let replies = answers.find(question, conversation.user()).await;
+                    conversation.answer(replies);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    stop: watch::Receiver<bool>,
+    /// When the first byte came of a request that is not complete.
+    request_began: Option<Instant>,
+}
+
+impl Connection {
+    /// Waits for bytes. False at the end: the client's, ours, or that of our patience.
+    async fn read(&mut self, conversation: &mut Conversation) -> io::Result<bool> {
+        let now = Instant::now();
+        let began = conversation.is_within_request().then(|| self.request_began.unwrap_or(now));
+        self.request_began = began;
+        let deadline = began.map_or(now + SILENCE_MAX, |began| (began + REQUEST_MAX).min(now + SILENCE_MAX));
+        let read = tokio::select! {
+            read = timeout_at(deadline, self.stream.read(&mut self.buffer)) => read,
+            // What has begun to come in was not answered: the client will try again.
+            () = told(&mut self.stop) => return Ok(false),
+        };
+        let Ok(read) = read else { return Ok(false) };
+        let bytes = read?;
+        conversation.receive(self.buffer.get(..bytes).unwrap_or_default());
+        Ok(bytes > 0)
+    }
+
+    /// Waits whether something follows a blob.
+    async fn pause(&mut self, conversation: &mut Conversation) -> io::Result<()> {
+        if let Ok(read) = timeout(BLOB_PAUSE, self.stream.read(&mut self.buffer)).await {
+            conversation.receive(self.buffer.get(..read?).unwrap_or_default());
+        }
+        conversation.resume();
+        Ok(())
+    }
+
+    /// Writes a reply in one go. One that the system does not take at once is waited for no longer than a request.
+    async fn write(&mut self, reply: &[u8]) -> io::Result<()> {
+        timeout(SILENCE_MAX, self.stream.write_all(reply)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use bruit_engine::trust::Policy;
+    use bruit_store::{Clearinghouse, Founding, Options};
+    use tempfile::TempDir;
+    use tokio::net::TcpListener;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::service::now;
+
+    const GREETING_BYTES: usize = b"a=cg&ep4=7542-10&sn=C&srl=1\r\n".len();
+
+    /// A connection that is being served, and when it began. Time passes when everybody waits.
+    struct Served {
+        client: TcpStream,
+        task: JoinHandle<io::Result<()>>,
+        began: Instant,
+        _stop: watch::Sender<bool>,
+        _directory: TempDir,
+    }
+
+    async fn served() -> Served {
+        let directory = TempDir::new().unwrap();
+        let found = || Founding::new([7; 16], 8 << 20, Policy::default(), now()).unwrap();
+        let store = Clearinghouse::open_or_found(directory.path(), &Options::default(), found, &mut |_| {}).unwrap();
+        let service = Arc::new(Service::new(store, Config::default().settings));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, peer) = listener.accept().await.unwrap();
+        let stop = watch::Sender::new(false);
+        let source = Source::new(peer.ip(), &[]);
+        let task = tokio::spawn(serve(stream, source, service, stop.subscribe()));
+        client.read_exact(&mut [0; GREETING_BYTES]).await.unwrap();
+        Served { client, task, began: Instant::now(), _stop: stop, _directory: directory }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_ends_a_connection() {
+        let served = served().await;
+        served.task.await.unwrap().unwrap();
+        assert_eq!(served.began.elapsed().as_secs(), SILENCE_MAX.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_comes_drop_by_drop_ends_a_connection() {
+        let mut served = served().await;
+        while !served.task.is_finished() {
+            served.client.write_all(b"a").await.unwrap();
+            tokio::time::sleep(Duration::from_secs(7)).await;
+        }
+        served.task.await.unwrap().unwrap();
+        let waited = served.began.elapsed();
+        assert!(waited >= REQUEST_MAX && waited < REQUEST_MAX + SILENCE_MAX, "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_asks_now_and_then_stays() {
+        let mut served = served().await;
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            served.client.write_all(b"a=xyz\r\n").await.unwrap();
+            let mut reply = [0; b"err=201\r\n".len()];
+            served.client.read_exact(&mut reply).await.unwrap();
+        }
+        assert!(served.began.elapsed() > 2 * REQUEST_MAX && !served.task.is_finished());
+    }
+}
