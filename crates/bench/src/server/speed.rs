@@ -75,7 +75,7 @@ fn compare(
     subject: &Subject,
     case: &Case,
 ) -> io::Result<()> {
-    let address = subject.address(case.protocol)?;
+    let Ok(address) = subject.address(case.protocol) else { return report.missing(case.name, "", "not served yet") };
     let warm_up = rounds.saturate(address, &rounds.requests(&*case.kind, WARM_UP, about(case, ROUNDS)))?;
     let reply_bytes = warm_up.iter().map(|(reply, _)| reply.len()).max().unwrap_or_default();
     let echo = Echo::start(processors, reply_bytes)?;
