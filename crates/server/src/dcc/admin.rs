@@ -40,7 +40,7 @@ pub(super) fn answer(
         AdminOperation::StatsClear => {
             to.write(&Reply::Error("statistics are since the start of the server, and not cleared"), reply);
         }
-        AdminOperation::Clock => to.write(&Reply::Text(&clock_text(admin.clock, request)), reply),
+        AdminOperation::Clock => to.write(&Reply::Text(&clock_text(admin.clock.into(), request.now.0)), reply),
         // Nobody is held up, however many ask.
         AdminOperation::AnonymousDelay => to.write(&Reply::AnonymousDelay { inflate: u32::MAX, delay_ms: 0 }, reply),
         AdminOperation::ClientsByAddress | AdminOperation::ClientsById => {
@@ -118,8 +118,7 @@ fn spelt(item: &Item) -> String {
     std::iter::once(item.kind.name().to_owned()).chain(groups).collect()
 }
 
-fn clock_text(clock: u32, request: &Request<'_>) -> String {
-    let (theirs, ours) = (u64::from(clock), request.now.0);
+fn clock_text(theirs: u64, ours: u64) -> String {
     match theirs.abs_diff(ours) {
         0 => "the clocks of client and server agree".to_owned(),
         seconds if theirs > ours => format!("the client's clock is {seconds} seconds ahead"),
@@ -150,5 +149,12 @@ mod tests {
     fn checksums_are_spelt_as_in_the_captured_error() {
         let sum = 0x7ae7_d243_ee00_3263_6cc6_106a_72e8_2bb2_u128.to_be_bytes();
         assert_eq!(spelt(&Item { kind: Kind::Body, sum }), "Body 7ae7d243 ee003263 6cc6106a 72e82bb2");
+    }
+
+    #[test]
+    fn clocks_are_compared_in_words() {
+        assert_eq!(clock_text(7, 7), "the clocks of client and server agree");
+        assert_eq!(clock_text(9, 7), "the client's clock is 2 seconds ahead");
+        assert_eq!(clock_text(7, u64::MAX), format!("the client's clock is {} seconds behind", u64::MAX - 7));
     }
 }
