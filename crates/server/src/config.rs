@@ -25,6 +25,7 @@ use crate::fuzzy_keys::Keyring;
 use crate::limits::Rate;
 use crate::rights::Rights;
 
+pub(crate) use accounts::sha256;
 pub use accounts::{AccountSecret, AccountSettings, Token};
 pub use dcc_whitelist::DccWhitelist;
 

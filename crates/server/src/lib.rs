@@ -13,10 +13,9 @@
 //! | [`config`], `units` | one TOML file, checked |
 //! | `service` | what all listeners share |
 //! | `sources`, [`rights`], [`limits`], `duplicates` | who asks, what they may, how often, and whether they have already |
-//! | `udp` | threads that take datagrams by the batch |
-//! | `dcc`, `fuzzy`, `pyzor`, `razor` | the ends of the request path, one for each language |
+//! | `udp`, `tcp` | threads that take datagrams by the batch; tasks for connections |
+//! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the ends of the request path, one for each language |
 //! | `metrics` | what is counted |
-#![allow(dead_code)]
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
@@ -27,6 +26,7 @@ mod dcc;
 mod duplicates;
 mod fuzzy;
 mod fuzzy_keys;
+mod http;
 pub mod limits;
 mod metrics;
 mod pyzor;
@@ -36,6 +36,7 @@ mod server;
 mod service;
 mod signals;
 mod sources;
+mod tcp;
 mod ticker;
 mod udp;
 mod units;

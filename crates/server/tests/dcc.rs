@@ -411,8 +411,7 @@ fn statistics_and_clock_are_for_the_site_and_its_clients() {
     own.query(&message(1));
     let statistics = text(&own.administer(AdminOperation::Stats));
     assert!(statistics.contains("server-ID 1001") && statistics.contains("\n           1 unknown\n"), "{statistics}");
-    let check =
-        Admin { clock: now() + 1000, operation: AdminOperation::Clock, value: 0, values: [0; 3], rest: &[] };
+    let check = Admin { clock: now() + 1000, operation: AdminOperation::Clock, value: 0, values: [0; 3], rest: &[] };
     let clock = text(&own.ask(&Ask::Admin(check)));
     assert!(clock.ends_with(" seconds ahead"), "{clock}");
     let delay = own.administer(AdminOperation::AnonymousDelay);
