@@ -3,7 +3,7 @@
 //! Answers are matched with their requests after the clock has stopped: the generator must not be what is measured.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use super::datagrams::{BATCH, Datagrams};
@@ -88,9 +88,9 @@ impl Answers {
     }
 }
 
-/// Sends all of `packets` to `server` as fast as it answers, never more than `window` ahead of it.
-pub(crate) fn saturate(server: SocketAddr, packets: &Packets, window: usize) -> io::Result<Answers> {
-    let mut datagrams = Datagrams::connect(server, PATIENCE)?;
+/// Sends all of `packets` from `client` to `server` as fast as it answers, never more than `window` ahead of it.
+pub(crate) fn saturate(client: Ipv4Addr, server: SocketAddr, packets: &Packets, window: usize) -> io::Result<Answers> {
+    let mut datagrams = Datagrams::connect(client, server, PATIENCE)?;
     let total = packets.count();
     let mut answers = Answers::with_room_for(total);
     let (mut sent, start) = (0, Instant::now());
@@ -113,9 +113,9 @@ pub(crate) fn saturate(server: SocketAddr, packets: &Packets, window: usize) -> 
     Ok(answers)
 }
 
-/// Sends all of `packets` to `server`, the n-th after n × `interval`, whether it answers or not.
-pub(crate) fn pace(server: SocketAddr, packets: &Packets, interval: Duration) -> io::Result<Answers> {
-    let mut datagrams = Datagrams::connect(server, PATIENCE)?;
+/// Sends all of `packets` from `client` to `server`, the n-th after n × `interval`, whether it answers or not.
+pub(crate) fn pace(client: Ipv4Addr, server: SocketAddr, packets: &Packets, interval: Duration) -> io::Result<Answers> {
+    let mut datagrams = Datagrams::connect(client, server, PATIENCE)?;
     let total = packets.count();
     let mut answers = Answers::with_room_for(total);
     let (mut sent, start) = (0, Instant::now());
@@ -144,6 +144,7 @@ mod tests {
 
     use super::*;
 
+    const CLIENT: Ipv4Addr = Ipv4Addr::LOCALHOST;
     const TOTAL: usize = 2 * BATCH + 1;
 
     fn packets() -> Packets {
@@ -152,8 +153,8 @@ mod tests {
 
     /// Answers the first `count` datagrams with themselves.
     fn answers_first(count: usize) -> SocketAddr {
-        let mut server = Datagrams::bind().unwrap();
-        let address = (std::net::Ipv4Addr::LOCALHOST, server.port().unwrap()).into();
+        let mut server = Datagrams::bind(CLIENT).unwrap();
+        let address = (CLIENT, server.port().unwrap()).into();
         thread::spawn(move || {
             let (mut buffers, mut answered) = (vec![[0; 4]; BATCH], 0);
             while answered < count {
@@ -178,15 +179,15 @@ mod tests {
     #[test]
     fn every_request_is_sent_once_and_every_answer_is_kept() {
         let all: Vec<u32> = (0..TOTAL as u32).collect();
-        let answers = saturate(answers_first(TOTAL), &packets(), BATCH).unwrap();
+        let answers = saturate(CLIENT, answers_first(TOTAL), &packets(), BATCH).unwrap();
         assert_eq!((numbers(&answers), answers.lost), (all.clone(), 0));
-        let answers = pace(answers_first(TOTAL), &packets(), Duration::from_micros(10)).unwrap();
+        let answers = pace(CLIENT, answers_first(TOTAL), &packets(), Duration::from_micros(10)).unwrap();
         assert_eq!((numbers(&answers), answers.lost), (all, 0));
     }
 
     #[test]
     fn requests_without_an_answer_are_counted() {
-        assert_eq!(saturate(answers_first(TOTAL - 1), &packets(), 2 * BATCH).unwrap().lost, 1);
-        assert_eq!(pace(answers_first(TOTAL - 1), &packets(), Duration::from_micros(10)).unwrap().lost, 1);
+        assert_eq!(saturate(CLIENT, answers_first(TOTAL - 1), &packets(), 2 * BATCH).unwrap().lost, 1);
+        assert_eq!(pace(CLIENT, answers_first(TOTAL - 1), &packets(), Duration::from_micros(10)).unwrap().lost, 1);
     }
 }

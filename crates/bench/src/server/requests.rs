@@ -105,7 +105,7 @@ fn refused(reply: &[u8]) -> Error {
 }
 
 /// `N` bytes that belong to signature number `signature`; other salts, other bytes.
-fn bytes_of<const N: usize>(signature: u64, salt: u64) -> [u8; N] {
+pub(crate) fn bytes_of<const N: usize>(signature: u64, salt: u64) -> [u8; N] {
     let mut bytes = [0; N];
     for (at, chunk) in bytes.chunks_mut(8).enumerate() {
         let word = mixed(mixed(signature ^ salt << 56) ^ at as u64).to_le_bytes();
