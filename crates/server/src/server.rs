@@ -161,7 +161,7 @@ impl Server {
             return Ok(());
         }
         let own = fuzzy_keys::own(&self.directory)?;
-        let note = format!("encryption_key = \"{}\"", own.public());
+        let note = format!("key {}", own.public());
         let vault = Arc::new(Vault::new(own).map_err(ServeError::Start)?);
         self.listen_udp(&config.listen.fuzzy, config.threads, || Fuzzy::new(Arc::clone(&vault)))?;
         let fuzzy = self.listening.iter_mut().filter(|listening| listening.protocol == Language::Fuzzy.name());

@@ -5,7 +5,7 @@
 //! to us by a trick of DNS), and must not come from a page of another site. And it makes a proxy on this machine a way in for
 //! everybody, so what came through a proxy is a stranger's unless it has a token.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
@@ -27,7 +27,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The other end of a connection, as an extension of its requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) SocketAddr);
+pub(super) struct Peer(pub(super) IpAddr);
 
 /// Who asks.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl FromRequestParts<Http> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
         let Some(&Peer(peer)) = parts.extensions.get() else { return Err(Fault::broken()) };
-        let caller = Self::of(peer.ip(), &parts.headers, &http.service)?;
+        let caller = Self::of(peer, &parts.headers, &http.service)?;
         caller.take(Limited::Request, &http.service)?;
         Ok(caller)
     }
