@@ -21,7 +21,7 @@ use crate::config::{Config, Settings};
 use crate::dcc::Dcc;
 use crate::fuzzy::{Fuzzy, Vault};
 use crate::fuzzy_keys::{self, KeyFileError};
-use crate::http;
+use crate::http::Http;
 use crate::metrics::Language;
 use crate::pyzor::Pyzor;
 use crate::razor;
@@ -179,10 +179,11 @@ impl Server {
 
     fn listen_http(&mut self, addresses: &[SocketAddr]) -> Result<(), ServeError> {
         let protocol = Language::Http.name();
+        let http = Http::new(Arc::clone(&self.service));
         for &address in addresses {
             let failed = |source| ServeError::Listen { protocol, address, source };
             let stop = self.stop_tasks.subscribe();
-            let listener = http::listen(&self.service, self.runtime.handle(), address, stop);
+            let listener = http.listen(self.runtime.handle(), address, stop);
             let Listener { address, task } = listener.map_err(failed)?;
             let note = "GET /v1/openapi.json describes it".to_owned();
             self.listening.push(Listening { protocol, transport: "tcp", address, note });

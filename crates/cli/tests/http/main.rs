@@ -281,6 +281,32 @@ fn a_strangers_report_changes_nothing() {
 }
 
 #[test]
+fn strangers_are_limited_whether_they_ask_or_guess() {
+    let folder = Folder::new();
+    let more = "[limits]\nrequests = { per_second = 0.0001, burst = 6 }\nclaims = { per_second = 0.0001, burst = 1 }\n\
+        costly = { per_second = 0.0001, burst = 2 }\n";
+    let server = Server::start(&folder, more);
+    let mut connection = Connection::to(&server);
+    let mut ask = |path: &str, media: &str, fields: &[(&str, &str)]| {
+        let fields = [&[("Via", "1.1 proxy"), ("Content-Type", media)], fields].concat();
+        let body = if media == "message/rfc822" { SPAM } else { r#"{"text": {}}"# };
+        let answer = connection.ask(&request("POST", path, &fields, body.as_bytes()));
+        assert!(answer.status != 429 || answer.head.to_lowercase().contains("retry-after: "), "{}", answer.head);
+        answer.status
+    };
+    let (json, message) = ("application/json", "message/rfc822");
+    assert_eq!(ask("/v1/check", message, &[]), 200);
+    assert_eq!(ask("/v1/report", message, &[]), 200);
+    assert_eq!(ask("/v1/check", message, &[]), 429, "no more messages to be signed");
+    assert_eq!(ask("/v1/report", json, &[]), 429, "no more reports");
+    assert_eq!(ask("/v1/check", json, &[]), 200);
+    assert_eq!(ask("/v1/check", json, &[("Authorization", "Bearer guess")]), 401);
+    assert_eq!(ask("/v1/check", json, &[("Authorization", "Bearer guess")]), 429);
+    assert_eq!(ask("/v1/check", json, &[]), 429);
+    expect(&server, "check", SPAM, 1);
+}
+
+#[test]
 fn pages_of_other_sites_and_names_of_others_get_nothing_done() {
     let folder = Folder::new();
     let server = Server::start(&folder, "[http]\nlisten = \"127.0.0.1:0\"\nhosts = [\"bruit.example.org\"]\n");

@@ -44,24 +44,33 @@ impl FromRequestParts<Http> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
         let Some(&Peer(peer)) = parts.extensions.get() else { return Err(Fault::broken()) };
-        let caller = Self::of(peer, &parts.headers, &http.service)?;
-        caller.take(Limited::Request, &http.service)?;
-        Ok(caller)
+        let (service, headers) = (&*http.service, &parts.headers);
+        let settings = service.settings();
+        let source = source(peer, headers, &settings);
+        match Self::of(source, headers, &settings, &service.key) {
+            Ok(caller) => caller.take(Limited::Request, service).map(|()| caller),
+            // To guess costs as much as to ask.
+            Err(fault) if service.admits(&source, Limited::Request, &settings, service.uptime()) => Err(fault),
+            Err(_) => Err(Fault::limited("requests")),
+        }
     }
 }
 
+/// Where a request comes from: not from here, if somebody sent it on.
+fn source(address: IpAddr, headers: &HeaderMap, settings: &Settings) -> Source {
+    let mut source = Source::new(address, &settings.own_networks);
+    source.is_own &= ![FORWARDED, X_FORWARDED_FOR, VIA].iter().any(|name| headers.contains_key(name));
+    source
+}
+
 impl Caller {
-    fn of(address: IpAddr, headers: &HeaderMap, service: &Service) -> Result<Self, Fault> {
-        let settings = service.settings();
+    fn of(source: Source, headers: &HeaderMap, settings: &Arc<Settings>, key: &FingerprintKey) -> Result<Self, Fault> {
         check_host(headers, &settings.http.hosts)?;
         check_origin(headers)?;
-        let mut source = Source::new(address, &settings.own_networks);
-        source.is_own &= ![FORWARDED, X_FORWARDED_FOR, VIA].iter().any(|name| headers.contains_key(name));
         let token = token(headers, &settings.http.tokens)?;
-        let reporter =
-            token.map_or_else(|| source.reporter(&service.key), |token| holder(token, &source, &service.key));
+        let reporter = token.map_or_else(|| source.reporter(key), |token| holder(token, &source, key));
         let is_admin = token.is_some_and(|token| token.admin);
-        Ok(Self { settings: Arc::clone(&settings), reporter, source, is_admin })
+        Ok(Self { settings: Arc::clone(settings), reporter, source, is_admin })
     }
 
     /// Refuses what the caller may not do.

@@ -48,18 +48,6 @@ use fault::Fault;
 /// All bodies that are held at once, in bytes.
 const BODIES_BYTES_MAX: usize = 128 << 20;
 
-/// Listens at `address` until `stop` says so.
-pub(crate) fn listen(
-    service: &Arc<Service>,
-    runtime: &Handle,
-    address: SocketAddr,
-    stop: watch::Receiver<bool>,
-) -> io::Result<Listener> {
-    let router = router::router(Http::new(Arc::clone(service)));
-    let serve = move |stream, source, stop| connection::serve(stream, source, router.clone(), stop);
-    Listener::start(service, runtime, address, stop, Language::Http, serve)
-}
-
 /// What the handlers share.
 #[derive(Clone)]
 pub(crate) struct Http {
@@ -74,6 +62,18 @@ impl Http {
     pub(crate) fn new(service: Arc<Service>) -> Self {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         Self { service, bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX)), workers: Arc::new(Semaphore::new(workers)) }
+    }
+
+    /// Listens at `address` until `stop` says so.
+    pub(crate) fn listen(
+        &self,
+        runtime: &Handle,
+        address: SocketAddr,
+        stop: watch::Receiver<bool>,
+    ) -> io::Result<Listener> {
+        let router = router::router(self.clone());
+        let serve = move |stream, source, stop| connection::serve(stream, source, router.clone(), stop);
+        Listener::start(&self.service, runtime, address, stop, Language::Http, serve)
     }
 
     /// Does what takes time, or waits for the engine's lock, where no other connection waits for it.

@@ -10,7 +10,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bruit_engine::accounts::AccountChange;
-use bruit_engine::event::Event;
+use bruit_engine::event::{By, Event};
 use bruit_engine::trust::Claim;
 use bruit_engine::whitelist::WhitelistChange;
 use bruit_protocols::http::{
@@ -97,7 +97,7 @@ async fn claim(http: &Http, caller: Caller, request: Request, claim: Claim) -> A
     let held = read_subject(http, &caller, request).await?;
     let events = http.compute(move |service| {
         let asked = held.asked(Purpose::Claim, &caller.settings)?;
-        claims::prepare(service, &asked, claim, claims::by(now(), caller.reporter))
+        claims::prepare(service, &asked, claim, By { now: now(), reporter: caller.reporter })
     });
     let events = events.await?;
     let outcomes = claims::submit(http, events.clone()).await?;
