@@ -13,10 +13,9 @@
 //! | [`config`], `units` | one TOML file, checked |
 //! | `service` | what all listeners share |
 //! | `sources`, [`rights`], [`limits`], `duplicates` | who asks, what they may, how often, and whether they have already |
-//! | `tcp`, `udp` | a task for each connection; threads that take datagrams by the batch |
+//! | `udp`, `tcp` | threads that take datagrams by the batch; tasks for connections |
 //! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the ends of the request path, one for each language |
 //! | `metrics` | what is counted |
-#![allow(dead_code)]
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 

@@ -16,32 +16,15 @@
 mod answers;
 mod connection;
 
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
-use tokio::runtime::Handle;
-use tokio::sync::watch;
-
-use crate::metrics::Language;
 use crate::service::Service;
-use crate::sources::Source;
-use crate::tcp::Listener;
+use crate::tcp::Connection;
 
-/// Listens at `address` until `stop` says so.
-pub(crate) fn listen(
-    service: &Arc<Service>,
-    runtime: &Handle,
-    address: SocketAddr,
-    stop: watch::Receiver<bool>,
-) -> io::Result<Listener> {
-    let shared = Arc::clone(service);
-    let serve = move |stream, source, stop| serve(stream, source, Arc::clone(&shared), stop);
-    Listener::start(service, runtime, address, stop, Language::Razor, serve)
-}
-
-async fn serve(stream: TcpStream, source: Source, service: Arc<Service>, stop: watch::Receiver<bool>) {
+/// Serves a connection to its end.
+pub(crate) async fn serve(connection: Connection, service: Arc<Service>) {
+    let Connection { stream, source, stop, permit } = connection;
     // Whatever ended it, the client is gone or has been told.
     let _ = connection::serve(stream, source, service, stop).await;
+    drop(permit);
 }

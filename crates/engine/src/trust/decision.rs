@@ -4,7 +4,7 @@
 //!
 //! - **Listing** what is not revoked: enough own reporters, if no own reporter revokes; or evidence at [`Level::Block`].
 //! - **Listing what is revoked** takes more. By own reporters: one more than otherwise, and more than own reporters revoke; as many as
-//!   otherwise, when the last own reporter who revokes takes that back and reports.
+//!   otherwise, when an own reporter takes the last anchored revoke back by a report.
 //!   By evidence: a score of `block_score` and `unrevoke_margin`, as many groups as always, and at least two anchored groups more
 //!   reporting than revoking. Only reports made since the revocation count, as it overruled those before.
 //! - **Revoking** what is listed: an own reporter, at once. An anchor, unless a trap reported or own reporters hold it.
@@ -47,7 +47,8 @@ fn list(policy: &Policy, evidence: &Evidence) -> Change {
 }
 
 fn list_again(policy: &Policy, before: &Evidence, evidence: &Evidence) -> Change {
-    let is_taken_back = before.own_revokes > 0 && own_reporters_hold(policy, evidence);
+    let is_alone = before.own_revokes > 0 && evidence.anchored_revokes == 0;
+    let is_taken_back = is_alone && own_reporters_hold(policy, evidence);
     let is_outvoted = evidence.own_reports > policy.own_reports_needed && evidence.own_reports > evidence.own_revokes;
     if is_taken_back || is_outvoted {
         return Change::List(By::Own);

@@ -17,7 +17,6 @@ use bruit_filters::FingerprintKey;
 use super::Http;
 use super::fault::Fault;
 use crate::config::{Settings, Token, sha256};
-use crate::rights::{Rights, Who};
 use crate::service::{Limited, Service};
 use crate::sources::Source;
 
@@ -36,7 +35,25 @@ pub(super) struct Caller {
     pub(super) settings: Arc<Settings>,
     pub(super) reporter: Reporter,
     source: Source,
-    is_admin: bool,
+    grant: Grant,
+}
+
+/// What somebody wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Right {
+    Check,
+    Report,
+    Revoke,
+    Administer,
+}
+
+/// What a token allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grant {
+    /// There is none.
+    None,
+    Use,
+    Admin,
 }
 
 impl FromRequestParts<Http> for Caller {
@@ -69,13 +86,20 @@ impl Caller {
         check_origin(headers)?;
         let token = token(headers, &settings.http.tokens)?;
         let reporter = token.map_or_else(|| source.reporter(key), |token| holder(token, &source, key));
-        let is_admin = token.is_some_and(|token| token.admin);
-        Ok(Self { settings: Arc::clone(settings), reporter, source, is_admin })
+        let grant = token.map_or(Grant::None, |token| if token.admin { Grant::Admin } else { Grant::Use });
+        Ok(Self { settings: Arc::clone(settings), reporter, source, grant })
     }
 
-    /// Refuses what the caller may not do.
-    pub(super) fn require(&self, right: impl FnOnce(&Rights) -> Who) -> Result<(), Fault> {
-        if self.is_admin || right(&self.settings.http.rights).includes(self.reporter.standing) {
+    /// Refuses what the caller may not do. Whoever has a token may ask, report and revoke: that is what it was given for.
+    pub(super) fn require(&self, right: Right) -> Result<(), Fault> {
+        let rights = &self.settings.http.rights;
+        let (who, is_granted) = match right {
+            Right::Check => (rights.check, self.grant != Grant::None),
+            Right::Report => (rights.report, self.grant != Grant::None),
+            Right::Revoke => (rights.revoke, self.grant != Grant::None),
+            Right::Administer => (rights.admin, self.grant == Grant::Admin),
+        };
+        if is_granted || who.includes(self.reporter.standing) {
             return Ok(());
         }
         Err(Fault::forbidden("this needs a token with more rights, or an address in the site's own networks"))

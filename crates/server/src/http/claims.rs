@@ -4,6 +4,7 @@
 //! that text's name; a text that is new is kept and gets a name of its own.
 
 use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
+use bruit_engine::signature::fingerprint_of;
 use bruit_engine::trust::{Claim, Standing};
 use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
 use bruit_filters::Fingerprint;
@@ -14,14 +15,13 @@ use tokio::sync::oneshot;
 use super::Http;
 use super::body::Asked;
 use super::fault::Fault;
-use super::judge::fingerprint;
 use crate::service::Service;
 
 /// Events that make up a claim.
 pub(super) fn events(engine: &Engine, asked: &Asked, claim: Claim, by: By) -> Vec<Event> {
     let key = engine.realm().key();
     let mut fingerprints: Vec<Fingerprint> =
-        asked.signed.signatures.iter().map(|signature| fingerprint(key, signature)).collect();
+        asked.signed.signatures.iter().map(|signature| fingerprint_of(key, signature)).collect();
     let mut events = Vec::new();
     if let Some(features) = &asked.signed.features {
         fingerprints.extend(text(engine, features, claim, by, &mut events));

@@ -1,4 +1,4 @@
-//! A connection: how slow, how long.
+//! Connections: how many, how slow, how long.
 //!
 //! One that sends no request, or half of one, ends after [`HEADER_TIMEOUT`]; the longest ends after [`CONNECTION_TIMEOUT`],
 //! whatever it does, so that a client that does not read cannot stay for ever.
@@ -13,13 +13,10 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::caller::Peer;
-use crate::sources::Source;
-use crate::tcp::told;
+use crate::tcp::Connection;
 
 /// How long the header of a request may take, and how long a connection may be idle.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,9 +34,8 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(600);
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves one connection to its end.
-pub(super) async fn serve(stream: TcpStream, source: Source, router: Router, mut stop: watch::Receiver<bool>) {
-    // Answers are short, and whoever waits for one has nothing else to send.
-    let _ = stream.set_nodelay(true);
+pub(crate) async fn serve(connection: Connection, router: Router) {
+    let Connection { stream, source, mut stop, permit: _permit } = connection;
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(source.address));
@@ -53,7 +49,7 @@ pub(super) async fn serve(stream: TcpStream, source: Source, router: Router, mut
     tokio::select! {
         _ = connection.as_mut() => return,
         () = sleep(CONNECTION_TIMEOUT) => {}
-        () = told(&mut stop) => {}
+        _ = stop.wait_for(|stop| *stop) => {}
     }
     connection.as_mut().graceful_shutdown();
     let _ = timeout(END_TIMEOUT, connection).await;

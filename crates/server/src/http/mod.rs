@@ -1,12 +1,12 @@
 //! Our own language: JSON over HTTP, for `bruit check` and its kin, for programs, and for whoever administers the server.
 //!
 //! ```text
-//!   connection ─► router ─► caller: host, origin, token, limits ─► body ─► judge, claims, … ─► JSON
+//!   tcp ─► connection ─► router ─► caller: host, origin, token, limits ─► body ─► judge, claims, … ─► JSON
 //! ```
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `connection` | how slow and how long one may be |
+//! | `connection` | how slow and how long a connection may be |
 //! | `router` | which path leads where |
 //! | `caller` | who asks, and what they may |
 //! | `body` | bodies, within bounds, and the messages in them |
@@ -32,21 +32,24 @@ mod whitelist;
 #[cfg(test)]
 mod tests;
 
-use std::io;
-use std::net::SocketAddr;
+pub(crate) use connection::serve;
+
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, watch};
+use axum::Router;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use crate::metrics::Language;
 use crate::service::Service;
-use crate::tcp::Listener;
 use fault::Fault;
 
 /// All bodies that are held at once, in bytes.
 const BODIES_BYTES_MAX: usize = 128 << 20;
+
+/// Everything that is served, for [`serve`].
+pub(crate) fn router(service: &Arc<Service>) -> Router {
+    router::router(Http::new(Arc::clone(service)))
+}
 
 /// What the handlers share.
 #[derive(Clone)]
@@ -62,18 +65,6 @@ impl Http {
     pub(crate) fn new(service: Arc<Service>) -> Self {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         Self { service, bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX)), workers: Arc::new(Semaphore::new(workers)) }
-    }
-
-    /// Listens at `address` until `stop` says so.
-    pub(crate) fn listen(
-        &self,
-        runtime: &Handle,
-        address: SocketAddr,
-        stop: watch::Receiver<bool>,
-    ) -> io::Result<Listener> {
-        let router = router::router(self.clone());
-        let serve = move |stream, source, stop| connection::serve(stream, source, router.clone(), stop);
-        Listener::start(&self.service, runtime, address, stop, Language::Http, serve)
     }
 
     /// Does what takes time, or waits for the engine's lock, where no other connection waits for it.

@@ -16,7 +16,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::answers::Answers;
 use crate::service::Service;
 use crate::sources::Source;
-use crate::tcp::told;
 
 /// Longest silence; clients wait as long for us.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
@@ -34,8 +33,6 @@ pub(super) async fn serve(
     service: Arc<Service>,
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    // A reply in two segments is two replies to the client.
-    stream.set_nodelay(true)?;
     let settings = service.settings();
     let local: SocketAddr = stream.local_addr()?;
     let servers = settings.razor.servers.clone().unwrap_or_else(|| ServerList::at(local));
@@ -99,6 +96,11 @@ impl Connection {
     async fn write(&mut self, reply: &[u8]) -> io::Result<()> {
         timeout(SILENCE_MAX, self.stream.write_all(reply)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
+}
+
+/// Waits until we are told to stop. If nobody is left who could tell us, we are to.
+async fn told(stop: &mut watch::Receiver<bool>) {
+    drop(stop.wait_for(|stop| *stop).await);
 }
 
 #[cfg(test)]
