@@ -17,7 +17,6 @@ use bruit_filters::FingerprintKey;
 use super::Http;
 use super::fault::Fault;
 use crate::config::{Settings, Token, sha256};
-use crate::rights::{Rights, Who};
 use crate::service::{Limited, Service};
 use crate::sources::Source;
 
@@ -36,7 +35,25 @@ pub(super) struct Caller {
     pub(super) settings: Arc<Settings>,
     pub(super) reporter: Reporter,
     source: Source,
-    is_admin: bool,
+    grant: Grant,
+}
+
+/// What somebody wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Right {
+    Check,
+    Report,
+    Revoke,
+    Administer,
+}
+
+/// What a token allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grant {
+    /// There is none.
+    None,
+    Use,
+    Admin,
 }
 
 impl FromRequestParts<Http> for Caller {
@@ -44,29 +61,45 @@ impl FromRequestParts<Http> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
         let Some(&Peer(peer)) = parts.extensions.get() else { return Err(Fault::broken()) };
-        let caller = Self::of(peer, &parts.headers, &http.service)?;
-        caller.take(Limited::Request, &http.service)?;
-        Ok(caller)
+        let (service, headers) = (&*http.service, &parts.headers);
+        let settings = service.settings();
+        let source = source(peer, headers, &settings);
+        match Self::of(source, headers, &settings, &service.key) {
+            Ok(caller) => caller.take(Limited::Request, service).map(|()| caller),
+            // To guess costs as much as to ask.
+            Err(fault) if service.admits(&source, Limited::Request, &settings, service.uptime()) => Err(fault),
+            Err(_) => Err(Fault::limited("requests")),
+        }
     }
 }
 
+/// Where a request comes from: not from here, if somebody sent it on.
+fn source(address: IpAddr, headers: &HeaderMap, settings: &Settings) -> Source {
+    let mut source = Source::new(address, &settings.own_networks);
+    source.is_own &= ![FORWARDED, X_FORWARDED_FOR, VIA].iter().any(|name| headers.contains_key(name));
+    source
+}
+
 impl Caller {
-    fn of(address: IpAddr, headers: &HeaderMap, service: &Service) -> Result<Self, Fault> {
-        let settings = service.settings();
+    fn of(source: Source, headers: &HeaderMap, settings: &Arc<Settings>, key: &FingerprintKey) -> Result<Self, Fault> {
         check_host(headers, &settings.http.hosts)?;
         check_origin(headers)?;
-        let mut source = Source::new(address, &settings.own_networks);
-        source.is_own &= ![FORWARDED, X_FORWARDED_FOR, VIA].iter().any(|name| headers.contains_key(name));
         let token = token(headers, &settings.http.tokens)?;
-        let reporter =
-            token.map_or_else(|| source.reporter(&service.key), |token| holder(token, &source, &service.key));
-        let is_admin = token.is_some_and(|token| token.admin);
-        Ok(Self { settings: Arc::clone(&settings), reporter, source, is_admin })
+        let reporter = token.map_or_else(|| source.reporter(key), |token| holder(token, &source, key));
+        let grant = token.map_or(Grant::None, |token| if token.admin { Grant::Admin } else { Grant::Use });
+        Ok(Self { settings: Arc::clone(settings), reporter, source, grant })
     }
 
-    /// Refuses what the caller may not do.
-    pub(super) fn require(&self, right: impl FnOnce(&Rights) -> Who) -> Result<(), Fault> {
-        if self.is_admin || right(&self.settings.http.rights).includes(self.reporter.standing) {
+    /// Refuses what the caller may not do. Whoever has a token may ask, report and revoke: that is what it was given for.
+    pub(super) fn require(&self, right: Right) -> Result<(), Fault> {
+        let rights = &self.settings.http.rights;
+        let (who, is_granted) = match right {
+            Right::Check => (rights.check, self.grant != Grant::None),
+            Right::Report => (rights.report, self.grant != Grant::None),
+            Right::Revoke => (rights.revoke, self.grant != Grant::None),
+            Right::Administer => (rights.admin, self.grant == Grant::Admin),
+        };
+        if is_granted || who.includes(self.reporter.standing) {
             return Ok(());
         }
         Err(Fault::forbidden("this needs a token with more rights, or an address in the site's own networks"))

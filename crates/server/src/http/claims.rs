@@ -5,7 +5,6 @@
 
 use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
 use bruit_engine::signature::fingerprint_of;
-use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Standing};
 use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
 use bruit_filters::Fingerprint;
@@ -125,9 +124,4 @@ pub(super) fn prepare(service: &Service, asked: &Asked, claim: Claim, by: By) ->
     }
     let what = if claim == Claim::Report { "nothing that can be reported" } else { "nothing that was ever reported" };
     Err(Fault::malformed(format!("the message has {what}: no signature, and no text that is long enough")))
-}
-
-/// Who claims, and when.
-pub(super) const fn by(now: Time, reporter: bruit_engine::trust::Reporter) -> By {
-    By { now, reporter }
 }
