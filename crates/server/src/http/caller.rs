@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use axum::http::header::{AUTHORIZATION, FORWARDED, HOST, HeaderMap, HeaderName, ORIGIN, VIA};
+use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use axum::http::request::Parts;
 use bruit_engine::trust::{Reporter, Standing};
 use bruit_filters::FingerprintKey;
@@ -22,7 +22,6 @@ use crate::sources::Source;
 
 /// What browsers say about the page a request comes from.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The other end of a connection, as an extension of its requests.
 #[derive(Clone, Copy, Debug)]
@@ -73,11 +72,17 @@ impl FromRequestParts<Http> for Caller {
     }
 }
 
-/// Where a request comes from: not from here, if somebody sent it on.
+/// Where a request comes from: not from here, if somebody sent it on, or all are sent on.
 fn source(address: IpAddr, headers: &HeaderMap, settings: &Settings) -> Source {
     let mut source = Source::new(address, &settings.own_networks);
-    source.is_own &= ![FORWARDED, X_FORWARDED_FOR, VIA].iter().any(|name| headers.contains_key(name));
+    source.is_own &= !settings.http.behind_proxy && !headers.keys().any(is_of_proxy);
     source
+}
+
+/// Whether a field is one that proxies add.
+fn is_of_proxy(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    matches!(name, "forwarded" | "via" | "x-real-ip") || name.starts_with("x-forwarded-")
 }
 
 impl Caller {
@@ -109,7 +114,6 @@ impl Caller {
     pub(super) fn take(&self, kind: Limited, service: &Service) -> Result<(), Fault> {
         let what = match kind {
             Limited::Request | Limited::LongerReply => "requests",
-            Limited::Claim => "reports and revocations",
             Limited::Costly => "messages that the server has to sign: send signatures instead",
         };
         let is_admitted = match self.reporter.standing {
@@ -118,6 +122,18 @@ impl Caller {
             _ => service.admits_hash(self.reporter.id, kind, &self.settings, service.uptime()),
         };
         if is_admitted { Ok(()) } else { Err(Fault::limited(what)) }
+    }
+
+    /// Refuses claims about more signatures than the caller may make.
+    pub(super) fn take_claims(&self, count: u32, service: &Service) -> Result<(), Fault> {
+        let Self { reporter, source, settings, .. } = self;
+        let is_admitted = service.admits_claims(reporter, source, count, settings, service.uptime());
+        if is_admitted { Ok(()) } else { Err(Fault::limited("reports and revocations")) }
+    }
+
+    /// Whether nobody vouches for the caller.
+    pub(super) const fn is_stranger(&self) -> bool {
+        matches!(self.reporter.standing, Standing::Stranger)
     }
 }
 
@@ -210,6 +226,21 @@ mod tests {
             assert!(check_host(&headers(&[(HOST, host)]), &own).is_err(), "{host}");
         }
         assert!(check_host(&headers(&[]), &own).is_ok(), "browsers always name one");
+    }
+
+    #[test]
+    fn what_a_proxy_sends_on_does_not_come_from_here() {
+        let mut settings = crate::config::Config::default().settings;
+        let is_own = |name: &'static str, settings: &Settings| {
+            let address = IpAddr::from([127, 0, 0, 1]);
+            source(address, &headers(&[(HeaderName::from_static(name), "x")]), settings).is_own
+        };
+        assert!(is_own("accept", &settings));
+        for name in ["forwarded", "via", "x-real-ip", "x-forwarded-for", "x-forwarded-proto"] {
+            assert!(!is_own(name, &settings), "{name}");
+        }
+        settings.http.behind_proxy = true;
+        assert!(!is_own("accept", &settings));
     }
 
     #[test]

@@ -75,7 +75,12 @@ async fn check(State(http): State<Http>, caller: Caller, request: Request) -> An
     caller.require(Right::Check)?;
     let held = read_subject(&http, &caller, request).await?;
     let judged = http.compute(move |service| {
-        let asked = held.asked(Purpose::Check, &caller.settings)?;
+        let mut asked = held.asked(Purpose::Check, &caller.settings)?;
+        if caller.is_stranger() {
+            // Whom we trust is nobody's business who might forge it.
+            asked.sender = None;
+            asked.ensure_short(|| caller.take(Limited::Costly, service))?;
+        }
         Ok(service.store.check(|engine| judge::check(engine, &asked, caller.settings.http.bulk_threshold)))
     });
     let judged = judged.await?;
@@ -93,11 +98,12 @@ async fn revoke(State(http): State<Http>, caller: Caller, request: Request) -> A
 }
 
 async fn claim(http: &Http, caller: Caller, request: Request, claim: Claim) -> Answer<Claimed> {
-    caller.take(Limited::Claim, &http.service)?;
     let held = read_subject(http, &caller, request).await?;
     let events = http.compute(move |service| {
         let asked = held.asked(Purpose::Claim, &caller.settings)?;
-        claims::prepare(service, &asked, claim, By { now: now(), reporter: caller.reporter })
+        let events = claims::prepare(service, &asked, claim, By { now: now(), reporter: caller.reporter })?;
+        caller.take_claims(claims::signatures(&events), service)?;
+        Ok(events)
     });
     let events = events.await?;
     let outcomes = claims::submit(http, events.clone()).await?;
