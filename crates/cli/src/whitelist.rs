@@ -19,7 +19,7 @@ Anybody can write anybody's address: checks should name senders that your mail s
 Signatures are spelt as 'bruit sign' prints them; the server keeps keyed hashes of them only and cannot list
 them.
 
-Exit codes: 0 done, 1 nothing had to be changed, 2 refused or failed.
+Exit codes: 0 done, 1 what is to be removed is not on the list, 2 refused or failed.
 
 Examples:
   bruit whitelist add --sender newsletter@example.org
@@ -78,24 +78,20 @@ struct List {
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     match &arguments.verb {
         Verb::Add(change) => {
-            let done = change.server.client(CLAIM_TIMEOUT)?.add_to_whitelist(&change.entry()?)?;
-            writeln!(output, "{}", if done.changed { "whitelisted" } else { "it was whitelisted already" })?;
-            Ok(code(done.changed))
+            change.server.client(CLAIM_TIMEOUT)?.add_to_whitelist(&change.entry()?)?;
+            writeln!(output, "whitelisted")?;
+            Ok(ExitCode::SUCCESS)
         }
         Verb::Remove(change) => {
             let done = change.server.client(CLAIM_TIMEOUT)?.remove_from_whitelist(&change.entry()?)?;
             writeln!(output, "{}", if done.changed { "taken off the whitelist" } else { "it was not whitelisted" })?;
-            Ok(code(done.changed))
+            Ok(if done.changed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Verb::List(list) => {
             print(list, &list.server.client(CLAIM_TIMEOUT)?, output)?;
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-fn code(is_changed: bool) -> ExitCode {
-    if is_changed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 impl Change {

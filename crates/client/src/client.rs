@@ -154,7 +154,8 @@ impl Client {
 
     fn answer<T: DeserializeOwned>(&self, answer: Result<Response<Body>, ureq::Error>) -> Result<T, ClientError> {
         let mut answer = answer.map_err(|error| self.failure(error))?;
-        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        // The limit is where reading on is an error, so the end has to come before it.
+        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX + 1).read_to_vec();
         let body = body.map_err(|error| self.failure(error))?;
         if !answer.status().is_success() {
             return Err(ClientError::Refused { server: self.server.clone(), problem: problem(&answer, &body) });

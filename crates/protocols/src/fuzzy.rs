@@ -20,6 +20,7 @@
 mod command;
 mod extensions;
 mod keys;
+mod poly1305;
 mod reply;
 mod sealed;
 mod text;

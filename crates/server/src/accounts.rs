@@ -46,7 +46,11 @@ fn is_as_named(known: &Account, credential: &Credential, settings: &AccountSetti
     known.credential == *credential && known.standing == settings.standing && known.group == group
 }
 
-fn credential(settings: &AccountSettings) -> Result<Credential, AccountError> {
+/// What is kept of the secret of an account.
+///
+/// # Errors
+/// [`AccountError`] if its name or secret is refused.
+pub(crate) fn credential(settings: &AccountSettings) -> Result<Credential, AccountError> {
     let name = settings.name.as_bytes();
     let refused = |error: CredentialError| AccountError { name: settings.name.clone(), reason: error.to_string() };
     let secret = match &settings.secret {
@@ -66,7 +70,7 @@ fn credential(settings: &AccountSettings) -> Result<Credential, AccountError> {
 }
 
 /// Accounts of one group are one voice; one without a group is a voice by itself.
-fn group(settings: &AccountSettings, key: &FingerprintKey) -> u64 {
+pub(crate) fn group(settings: &AccountSettings, key: &FingerprintKey) -> u64 {
     match &settings.group {
         Some(group) => key.fingerprint(format!("group:{group}").as_bytes()).high(),
         None => reporter_id(settings.protocol, settings.name.as_bytes(), key),

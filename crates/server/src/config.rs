@@ -21,9 +21,11 @@ use bruit_signatures::razor::Ep4;
 use bruit_store::Durability;
 use ipnet::IpNet;
 
+use crate::fuzzy_keys::Keyring;
 use crate::limits::Rate;
 use crate::rights::Rights;
 
+pub(crate) use accounts::sha256;
 pub use accounts::{AccountSecret, AccountSettings, Token};
 pub use dcc_whitelist::DccWhitelist;
 
@@ -159,6 +161,8 @@ pub struct FuzzySettings {
     pub rights: Rights,
     /// Whether requests that are not encrypted are refused.
     pub encrypted_only: bool,
+    /// The key pairs of accounts.
+    pub(crate) keys: Keyring,
 }
 
 /// What is HTTP's own.

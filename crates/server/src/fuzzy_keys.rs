@@ -1,6 +1,146 @@
-//! Key pairs of rspamd's fuzzy storage, in its spelling.
+//! Key pairs of rspamd's fuzzy storage: the server's own, kept in the data directory, and those of accounts.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use bruit_protocols::fuzzy::{KeyId, KeyTextError, Keypair};
+
+use crate::config::{AccountSecret, AccountSettings};
+
+/// The file of the server's own key pair.
+const KEY_FILE: &str = "fuzzy.key";
+
+/// The longest file that is read: a key, and some blanks.
+const KEY_FILE_BYTES_MAX: u64 = 256;
+
+/// The key pairs of accounts, by what requests call them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Keyring {
+    pairs: HashMap<KeyId, Keypair>,
+}
+
+/// Why there is no key pair of our own.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFileError {
+    /// The file cannot be read, or not be made.
+    #[error("failed to read or make {}", .file.display())]
+    Io {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It holds something else.
+    #[error("{} holds no key: restore it, or remove it and give all clients the new public key", .file.display())]
+    Text {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: KeyTextError,
+    },
+}
+
+impl Keyring {
+    /// The key pairs of those accounts that have one. A secret that is none is refused where accounts are registered.
+    pub(crate) fn of(accounts: &[AccountSettings]) -> Self {
+        let secrets = accounts.iter().filter_map(|account| match &account.secret {
+            AccountSecret::KeyPair(secret, _) => Keypair::from_secret_text(secret).ok(),
+            _ => None,
+        });
+        Self { pairs: secrets.map(|pair| (pair.public().id(), pair)).collect() }
+    }
+
+    /// The key pair that a request calls so.
+    pub(crate) fn get(&self, id: &KeyId) -> Option<&Keypair> {
+        self.pairs.get(id)
+    }
+}
 
 /// The public half of the key pair with this secret half.
-pub(crate) fn public_key(_secret: &str) -> Option<[u8; 32]> {
-    None
+pub(crate) fn public_key(secret: &str) -> Option<[u8; 32]> {
+    Keypair::from_secret_text(secret).ok().map(|pair| pair.public().0)
+}
+
+/// The server's own key pair, which is made the first time.
+///
+/// # Errors
+/// [`KeyFileError`].
+pub(crate) fn own(directory: &Path) -> Result<Keypair, KeyFileError> {
+    let file = directory.join(KEY_FILE);
+    let failed = |source| KeyFileError::Io { file: file.clone(), source };
+    match read(&file) {
+        Ok(text) => {
+            Keypair::from_secret_text(text.trim()).map_err(|source| KeyFileError::Text { file: file.clone(), source })
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make(directory, &file).map_err(failed),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn read(file: &Path) -> io::Result<String> {
+    if fs::metadata(file)?.len() > KEY_FILE_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is longer than a key"));
+    }
+    fs::read_to_string(file)
+}
+
+/// Makes a key pair. It is on disk before anybody is told: clients that were given a key which is gone would be deaf.
+fn make(directory: &Path, file: &Path) -> io::Result<Keypair> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(io::Error::other)?;
+    let pair = Keypair::from_secret(secret);
+    let unfinished = directory.join(format!("{KEY_FILE}.new"));
+    let mut options = OpenOptions::new();
+    let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+    writeln!(out, "{}", pair.secret_text())?;
+    out.sync_all()?;
+    fs::rename(&unfinished, file)?;
+    File::open(directory)?.sync_all()?;
+    Ok(pair)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_key_pair_is_made_once_and_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = own(folder.path()).unwrap();
+        assert_eq!(own(folder.path()).unwrap().public(), first.public());
+        let other = tempfile::tempdir().unwrap();
+        assert_ne!(own(other.path()).unwrap().public(), first.public());
+        let mode = fs::metadata(folder.path().join(KEY_FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    }
+
+    #[test]
+    fn a_file_that_holds_no_key_is_named_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(KEY_FILE);
+        for text in ["", "not a key", &"y".repeat(KEY_FILE_BYTES_MAX as usize + 1)] {
+            fs::write(&file, text).unwrap();
+            let error = own(folder.path()).unwrap_err().to_string();
+            assert!(error.contains(KEY_FILE), "{error}");
+            assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn the_longest_file_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pair = Keypair::from_secret([7; 32]);
+        let text = format!("{:<1$}", pair.secret_text(), KEY_FILE_BYTES_MAX as usize);
+        fs::write(folder.path().join(KEY_FILE), text).unwrap();
+        assert_eq!(own(folder.path()).unwrap().public(), pair.public());
+    }
 }

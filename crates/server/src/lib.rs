@@ -13,10 +13,9 @@
 //! | [`config`], `units` | one TOML file, checked |
 //! | `service` | what all listeners share |
 //! | `sources`, [`rights`], [`limits`], `duplicates` | who asks, what they may, how often, and whether they have already |
-//! | `udp` | threads that take datagrams by the batch |
-//! | `dcc`, `pyzor`, `razor` | the ends of the request path, one for each language |
+//! | `udp`, `tcp` | threads that take datagrams by the batch; tasks for connections |
+//! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the ends of the request path, one for each language |
 //! | `metrics` | what is counted |
-#![allow(dead_code)]
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
@@ -25,7 +24,9 @@ pub mod config;
 mod connections;
 mod dcc;
 mod duplicates;
+mod fuzzy;
 mod fuzzy_keys;
+mod http;
 pub mod limits;
 mod metrics;
 mod pyzor;
@@ -35,11 +36,13 @@ mod server;
 mod service;
 mod signals;
 mod sources;
+mod tcp;
 mod ticker;
 mod udp;
 mod units;
 
 pub use accounts::AccountError;
 pub use config::{Config, ConfigError};
+pub use fuzzy_keys::KeyFileError;
 pub use server::{Listening, ServeError, Server};
 pub use signals::{Signal, Signals};

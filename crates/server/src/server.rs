@@ -13,16 +13,19 @@ use bruit_engine::{Outcome, Refusal};
 use bruit_store::{Clearinghouse, Founding, OpenError, Options, Recovery, Status, SubmitError};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 use crate::accounts::{self, AccountError};
 use crate::config::{Config, Settings};
 use crate::dcc::Dcc;
+use crate::fuzzy::{Fuzzy, Vault};
+use crate::fuzzy_keys::{self, KeyFileError};
+use crate::http;
 use crate::metrics::Language;
 use crate::pyzor::Pyzor;
 use crate::razor;
 use crate::service::{Service, now};
+use crate::tcp;
 use crate::ticker::Ticker;
 use crate::udp;
 
@@ -39,7 +42,6 @@ pub struct Server {
     listeners: Vec<udp::Listener>,
     stop_threads: Arc<AtomicBool>,
     stop_tasks: watch::Sender<bool>,
-    tasks: Vec<JoinHandle<()>>,
     runtime: Runtime,
     ticker: Ticker,
     directory: PathBuf,
@@ -99,6 +101,9 @@ pub enum ServeError {
     /// The clearinghouse does not take an account of the file.
     #[error("an account of the configuration is refused: {0}")]
     AccountRefused(Refusal),
+    /// The key pair of the fuzzy storage cannot be had.
+    #[error(transparent)]
+    FuzzyKey(#[from] KeyFileError),
     /// The system does not give what a server needs.
     #[error("failed to start the server's threads")]
     Start(#[source] io::Error),
@@ -127,7 +132,6 @@ impl Server {
             listeners: Vec::new(),
             stop_threads: Arc::new(AtomicBool::new(false)),
             stop_tasks: watch::Sender::new(false),
-            tasks: Vec::new(),
             runtime,
             directory: directory.to_owned(),
         };
@@ -136,20 +140,59 @@ impl Server {
     }
 
     fn listen(&mut self, config: &Config) -> Result<(), ServeError> {
+        self.listen_razor(&config.listen.razor)?;
         self.listen_udp(&config.listen.dcc, config.threads, Dcc::default)?;
         self.listen_udp(&config.listen.pyzor, config.threads, Pyzor::default)?;
-        self.listen_razor(&config.listen.razor)
+        self.listen_fuzzy(config)?;
+        self.listen_http(&config.listen.http)
     }
 
     fn listen_razor(&mut self, addresses: &[SocketAddr]) -> Result<(), ServeError> {
-        let protocol = Language::Razor.name();
+        let service = Arc::clone(&self.service);
+        let note = |_: SocketAddr| String::new();
+        self.listen_tcp(Language::Razor, addresses, note, move |connection| {
+            razor::serve(connection, Arc::clone(&service))
+        })
+    }
+
+    /// Listens for rspamd, and says what clients encrypt to.
+    fn listen_fuzzy(&mut self, config: &Config) -> Result<(), ServeError> {
+        if config.listen.fuzzy.is_empty() {
+            return Ok(());
+        }
+        let own = fuzzy_keys::own(&self.directory)?;
+        let note = format!("key {}", own.public());
+        let vault = Arc::new(Vault::new(own).map_err(ServeError::Start)?);
+        self.listen_udp(&config.listen.fuzzy, config.threads, || Fuzzy::new(Arc::clone(&vault)))?;
+        let fuzzy = self.listening.iter_mut().filter(|listening| listening.protocol == Language::Fuzzy.name());
+        fuzzy.for_each(|listening| listening.note.clone_from(&note));
+        Ok(())
+    }
+
+    fn listen_http(&mut self, addresses: &[SocketAddr]) -> Result<(), ServeError> {
+        let router = http::router(&self.service);
+        let note = |address: SocketAddr| format!("http://{address}");
+        self.listen_tcp(Language::Http, addresses, note, move |connection| http::serve(connection, router.clone()))
+    }
+
+    fn listen_tcp<S, F>(
+        &mut self,
+        language: Language,
+        addresses: &[SocketAddr],
+        note: impl Fn(SocketAddr) -> String,
+        serve: S,
+    ) -> Result<(), ServeError>
+    where
+        S: Fn(tcp::Connection) -> F + Clone + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let protocol = language.name();
         for &address in addresses {
             let failed = |source| ServeError::Listen { protocol, address, source };
             let stop = self.stop_tasks.subscribe();
-            let listener = razor::Listener::start(&self.service, self.runtime.handle(), address, stop);
-            let razor::Listener { address, task } = listener.map_err(failed)?;
-            self.listening.push(Listening { protocol, transport: "tcp", address, note: String::new() });
-            self.tasks.push(task);
+            let listening = tcp::listen(&self.runtime, &self.service, language, address, stop, serve.clone());
+            let address = listening.map_err(failed)?;
+            self.listening.push(Listening { protocol, transport: "tcp", address, note: note(address) });
         }
         Ok(())
     }
@@ -218,22 +261,13 @@ impl Server {
         self.stop_tasks.send_replace(true);
         self.ticker.stop();
         self.listeners.into_iter().for_each(udp::Listener::join);
-        self.runtime.block_on(drain(self.tasks));
+        // Every task that serves a connection holds a receiver until it has ended.
+        let _ = self.runtime.block_on(async { timeout(DRAIN, self.stop_tasks.closed()).await });
         self.runtime.shutdown_timeout(DRAIN);
         match Arc::into_inner(self.service) {
             Some(service) => service.store.close(),
             // A task that did not end in time has it; the process will end, and the journal has everything.
             None => Status::default(),
-        }
-    }
-}
-
-/// Waits for listeners and their connections, but not for ever.
-async fn drain(tasks: Vec<JoinHandle<()>>) {
-    let deadline = Instant::now() + DRAIN;
-    for task in tasks {
-        if matches!(timeout_at(deadline, task).await, Ok(Err(_))) {
-            tracing::error!("a listener panicked");
         }
     }
 }

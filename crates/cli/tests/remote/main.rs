@@ -137,7 +137,7 @@ fn answers_that_are_none_are_errors() {
     huge.resize(huge.len() + length as usize, b' ');
     let html = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>".to_vec();
     for raw in [b"garbage\r\n\r\n".to_vec(), b"SSH-2.0-x\r\n".to_vec(), html, huge] {
-        let shown = String::from_utf8_lossy(&raw[..20]).into_owned();
+        let shown = String::from_utf8_lossy(&raw[..raw.len().min(20)]).into_owned();
         let server = StandIn::always(Answer::Raw(raw));
         let output = run("check", server.url(), MESSAGE.as_bytes());
         let (code, printed, complaint) = told(&output);
@@ -158,7 +158,8 @@ fn answers_that_are_none_are_errors() {
 fn an_answer_at_the_bound_is_read() {
     let body =
         json!({"verdict": "spam", "reason": "listed", "confidence": 88, "bulk_count": 0, "signatures": []}).to_string();
-    let padded = body.clone() + &" ".repeat(bruit_client::ANSWER_BYTES_MAX as usize - body.len());
+    let blanks = " ".repeat(bruit_client::ANSWER_BYTES_MAX as usize - body.len());
+    let padded = format!("{body}{blanks}");
     let server = StandIn::always(Answer::Raw(stand_in::reply(200, "application/json", padded.as_bytes())));
     assert_eq!(told(&run("check", server.url(), MESSAGE.as_bytes())).0, 0);
 }

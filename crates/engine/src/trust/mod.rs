@@ -299,7 +299,7 @@ impl Trust {
             vote,
             listing,
             promoted: before.promoted.is_some(),
-            before: before.evidence.level,
+            before: before.evidence,
             after: self.nursery.get(slot).evidence,
         };
         let change = decide(&self.policy, &heard);

@@ -55,12 +55,11 @@ pub struct ReporterTrust {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewReporter {
-    /// Its protocol: `razor`, `pyzor`, `dcc` or `fuzzy`.
+    /// Its protocol: `razor`, `pyzor` or `dcc`. Key pairs of `fuzzy` are named in the server's configuration.
     pub protocol: String,
     /// Its name there; for `dcc` the number of the client.
     pub name: String,
-    /// A password for `razor` and `dcc`; for `pyzor` the key that `pyzor genkey` prints behind the comma; for `fuzzy` the
-    /// public key in 64 hexadecimal digits.
+    /// A password for `razor` and `dcc`; for `pyzor` the key that `pyzor genkey` prints behind the comma.
     pub secret: String,
     /// What the operator knows of it: `trap`, `own`, `pinned` or `account`, which it is unless told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,9 +67,6 @@ pub struct NewReporter {
     /// A word for the group whose members count as one voice; a group of its own unless told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The flags that a `fuzzy` key may write; all unless told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flags: Option<Vec<u8>>,
 }
 
 /// A reporter to be removed, or to be heard or not any more.

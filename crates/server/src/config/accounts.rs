@@ -6,7 +6,6 @@ use bruit_engine::trust::Standing;
 use serde::Deserialize;
 
 use super::{ConfigError, wrong};
-use crate::rights::Who;
 
 /// The bytes of a SHA-256.
 const SHA256_BYTES: usize = 32;
@@ -167,11 +166,4 @@ impl RawToken {
 pub(crate) fn sha256(token: &[u8]) -> [u8; SHA256_BYTES] {
     use sha2::Digest as _;
     sha2::Sha256::digest(token).into()
-}
-
-impl Token {
-    /// Whether its holder is one of `who`, or an administrator where that is asked.
-    pub(crate) fn may(&self, who: Who) -> bool {
-        self.admin || who.includes(self.standing)
-    }
 }

@@ -16,6 +16,7 @@ use super::{
     ACCOUNTS_MAX, ADDRESSES_MAX, Config, ConfigError, DccSettings, DccWhitelist, FuzzySettings, HttpSettings,
     LimitSettings, Listen, MANY_NEVER, PyzorSettings, RELAXED_WINDOW, RazorSettings, Settings, THREADS_MAX, wrong,
 };
+use crate::fuzzy_keys::Keyring;
 use crate::limits::Rate;
 use crate::rights::{Rights, Who};
 use crate::units::{Bytes, Span};
@@ -157,14 +158,19 @@ impl File {
         if self.accounts.len() > ACCOUNTS_MAX {
             return Err(wrong("accounts", format!("at most {ACCOUNTS_MAX}, not {}", self.accounts.len())));
         }
+        let accounts = self.accounts.into_iter().map(RawAccount::check).collect::<Result<Vec<_>, _>>()?;
         let settings = Settings {
             own_networks: self.own_networks.unwrap_or_else(loopback),
             limits: self.limits.check()?,
-            accounts: self.accounts.into_iter().map(RawAccount::check).collect::<Result<_, _>>()?,
             razor: self.razor.check()?,
             dcc: self.dcc.check()?,
             pyzor: self.pyzor.check()?,
-            fuzzy: FuzzySettings { rights: self.fuzzy.rights.check(), encrypted_only: self.fuzzy.encrypted_only },
+            fuzzy: FuzzySettings {
+                rights: self.fuzzy.rights.check(),
+                encrypted_only: self.fuzzy.encrypted_only,
+                keys: Keyring::of(&accounts),
+            },
+            accounts,
             http: self.http.check()?,
         };
         Ok(Config {

@@ -14,7 +14,6 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answers::Answers;
-use super::told;
 use crate::service::Service;
 use crate::sources::Source;
 
@@ -34,8 +33,6 @@ pub(super) async fn serve(
     service: Arc<Service>,
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    // A reply in two segments is two replies to the client.
-    stream.set_nodelay(true)?;
     let settings = service.settings();
     let local: SocketAddr = stream.local_addr()?;
     let servers = settings.razor.servers.clone().unwrap_or_else(|| ServerList::at(local));
@@ -98,5 +95,82 @@ impl Connection {
     /// Writes a reply in one go. One that the system does not take at once is waited for no longer than a request.
     async fn write(&mut self, reply: &[u8]) -> io::Result<()> {
         timeout(SILENCE_MAX, self.stream.write_all(reply)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+/// Waits until we are told to stop. If nobody is left who could tell us, we are to.
+async fn told(stop: &mut watch::Receiver<bool>) {
+    drop(stop.wait_for(|stop| *stop).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use bruit_engine::trust::Policy;
+    use bruit_store::{Clearinghouse, Founding, Options};
+    use tempfile::TempDir;
+    use tokio::net::TcpListener;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::service::now;
+
+    const GREETING_BYTES: usize = b"a=cg&ep4=7542-10&sn=C&srl=1\r\n".len();
+
+    /// A connection that is being served, and when it began. Time passes when everybody waits.
+    struct Served {
+        client: TcpStream,
+        task: JoinHandle<io::Result<()>>,
+        began: Instant,
+        _stop: watch::Sender<bool>,
+        _directory: TempDir,
+    }
+
+    async fn served() -> Served {
+        let directory = TempDir::new().unwrap();
+        let found = || Founding::new([7; 16], 8 << 20, Policy::default(), now()).unwrap();
+        let store = Clearinghouse::open_or_found(directory.path(), &Options::default(), found, &mut |_| {}).unwrap();
+        let service = Arc::new(Service::new(store, Config::default().settings));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, peer) = listener.accept().await.unwrap();
+        let stop = watch::Sender::new(false);
+        let source = Source::new(peer.ip(), &[]);
+        let task = tokio::spawn(serve(stream, source, service, stop.subscribe()));
+        client.read_exact(&mut [0; GREETING_BYTES]).await.unwrap();
+        Served { client, task, began: Instant::now(), _stop: stop, _directory: directory }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_ends_a_connection() {
+        let served = served().await;
+        served.task.await.unwrap().unwrap();
+        assert_eq!(served.began.elapsed().as_secs(), SILENCE_MAX.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_comes_drop_by_drop_ends_a_connection() {
+        let mut served = served().await;
+        while !served.task.is_finished() {
+            served.client.write_all(b"a").await.unwrap();
+            tokio::time::sleep(Duration::from_secs(7)).await;
+        }
+        served.task.await.unwrap().unwrap();
+        let waited = served.began.elapsed();
+        assert!(waited >= REQUEST_MAX && waited < REQUEST_MAX + SILENCE_MAX, "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_asks_now_and_then_stays() {
+        let mut served = served().await;
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            served.client.write_all(b"a=xyz\r\n").await.unwrap();
+            let mut reply = [0; b"err=201\r\n".len()];
+            served.client.read_exact(&mut reply).await.unwrap();
+        }
+        assert!(served.began.elapsed() > 2 * REQUEST_MAX && !served.task.is_finished());
     }
 }

@@ -1,5 +1,7 @@
 //! A server on free ports with a clearinghouse of its own, and datagrams for it.
 
+#![allow(dead_code, reason = "not every test uses all of it")]
+
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;

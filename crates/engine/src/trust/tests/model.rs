@@ -192,7 +192,8 @@ fn change(before: &Sums, after: &Sums, said: &Said, book: Listing, promoted: boo
     if said.claim == Claim::Report && !is_listed {
         let (own, evidence) = if book.revoked {
             let outweighs = after.listing >= 10.0 && after.groups >= 3 && after.reporting > after.revoking + 1;
-            (after.own[0] >= 2 && after.own[0] > after.own[1], outweighs)
+            let taken_back = before.own[1] > 0 && own_hold && after.revoking == 0;
+            (taken_back || (after.own[0] >= 2 && after.own[0] > after.own[1]), outweighs)
         } else {
             (own_hold, is_block(after))
         };

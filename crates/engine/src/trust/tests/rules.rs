@@ -121,6 +121,29 @@ fn own_reporters_list_again_only_with_one_more_than_otherwise_and_more_than_revo
 }
 
 #[test]
+fn an_own_reporter_takes_its_revoke_back_by_reporting_if_no_other_stands() {
+    let mut site = Site::new(Policy::default());
+    for _ in 0..2 {
+        assert_eq!(site.report(own(1), 1), Change::List(By::Own));
+        assert_eq!(site.revoke(own(1), 1), Change::Revoke);
+    }
+    assert_eq!(site.revoke(own(2), 1), Change::Nothing, "it is off");
+    assert_eq!(site.report(own(1), 1), Change::Nothing, "the other still revokes");
+    assert_eq!(site.report(own(2), 1), Change::List(By::Own));
+
+    site.report(pinned(3), 2);
+    assert_eq!(site.revoke(own(1), 2), Change::Nothing, "nobody listed it");
+    site.books.insert(item(2), Listing { listed: true, revoked: true });
+    site.revoke(pinned(4), 2);
+    assert_eq!(site.report(own(1), 2), Change::Nothing, "a peer revokes too");
+
+    let mut strict = Site::new(Policy { own_reports_needed: 2, ..Policy::default() });
+    [1, 2].into_iter().for_each(|id| _ = strict.report(own(id), 1));
+    assert_eq!(strict.revoke(own(1), 1), Change::Revoke);
+    assert_eq!(strict.report(own(1), 1), Change::Nothing, "one of two: the other's report was before the revocation");
+}
+
+#[test]
 fn evidence_lists_again_only_with_the_margin_and_two_more_anchors() {
     let mut site = Site::new(Policy::default());
     [1, 2, 3].into_iter().for_each(|id| _ = site.report(pinned(id), 1));

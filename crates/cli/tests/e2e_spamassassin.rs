@@ -1,0 +1,108 @@
+//! The unmodified SpamAssassin of Debian with its Razor2 and Pyzor plugins, stock rules and stock thresholds.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{Answer, Folder, PyzorHome, RazorHome, Server, program, run, testdata};
+
+/// Where Debian has the rules, and what loads the plugins.
+const RULES: &str = "/usr/share/spamassassin";
+const SITE: &str = "/etc/spamassassin";
+/// What both plugins find, if they do.
+const RULE_NAMES: [&str; 3] = ["PYZOR_CHECK", "RAZOR2_CF_RANGE_51_100", "RAZOR2_CHECK"];
+
+#[test]
+fn what_spamassassin_reports_it_scores_until_it_revokes() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let site = Site::new(&server, |_, pyzor| format!("pyzor_options --homedir {}\n", pyzor.display()));
+    site.razor.register();
+    let (spam, other) = (message("razor/base64.eml"), message("razor/html.eml"));
+    assert_eq!(site.hits(&spam), [""; 0]);
+    site.run(&["-r"], &spam).expect(0, &server);
+    assert_eq!(site.hits(&spam), RULE_NAMES);
+    assert_eq!(site.hits(&other), [""; 0]);
+    site.run(&["-k"], &spam).expect(0, &server);
+    // The plugin for Pyzor has no way to revoke.
+    assert_eq!(site.hits(&spam), ["PYZOR_CHECK"]);
+}
+
+/// Without a process of Python for every message; SpamAssassin's manual says that this excludes forking.
+#[test]
+fn the_plugin_in_perl_scores_a_report() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let site = Site::new(&server, |_, pyzor| {
+        format!("pyzor_perl 1\npyzor_fork 0\npyzor_server_file {}\n", pyzor.join("servers").display())
+    });
+    let (spam, other) = (message("razor/base64.eml"), message("razor/html.eml"));
+    site.pyzor.run(&["report"], &spam, 0);
+    assert_eq!(site.hits(&spam), ["PYZOR_CHECK"]);
+    assert_eq!(site.hits(&other), [""; 0]);
+}
+
+fn message(name: &str) -> Vec<u8> {
+    fs::read(testdata(name)).unwrap()
+}
+
+/// A site's configuration that lets SpamAssassin talk to our server and to nobody else.
+struct Site<'a> {
+    folder: Folder,
+    razor: RazorHome<'a>,
+    pyzor: PyzorHome<'a>,
+    server: &'a Server,
+}
+
+impl<'a> Site<'a> {
+    /// `pyzor` gives the lines about the Pyzor plugin, from the home of SpamAssassin and that of Pyzor.
+    fn new(server: &'a Server, pyzor_lines: impl Fn(&Path, &Path) -> String) -> Self {
+        let site = Self { folder: Folder::new(), razor: RazorHome::new(server), pyzor: PyzorHome::new(server), server };
+        for entry in fs::read_dir(SITE).expect("spamassassin is missing: apt-get install spamassassin") {
+            site.load_plugins_of(&entry.unwrap().path());
+        }
+        let lines = pyzor_lines(&site.folder.path(""), &site.pyzor.path());
+        let (config, bayes) = (site.razor.config(), site.folder.path("bayes"));
+        let lines = format!("razor_config {}\nbayes_path {}\n{lines}", config.display(), bayes.display());
+        site.folder.write("local.cf", lines + "dns_available no\nreport_safe 0\n");
+        site.folder.write("prefs", "");
+        site
+    }
+
+    /// Takes over a list of plugins, but for the one that mails reports to a public service.
+    fn load_plugins_of(&self, file: &Path) {
+        let is_list = file.extension().is_some_and(|extension| extension == "pre");
+        if is_list && !file.ends_with("sa-compile.pre") {
+            let lines = fs::read_to_string(file).unwrap();
+            let lines: Vec<&str> = lines.lines().filter(|line| !line.contains("SpamCop")).collect();
+            self.folder.write(file.file_name().unwrap().to_str().unwrap(), lines.join("\n") + "\n");
+        }
+    }
+
+    /// The rules of both plugins that hit `message`.
+    #[track_caller]
+    fn hits(&self, message: &[u8]) -> Vec<&'static str> {
+        let text = self.run(&[], message).expect(0, self.server).text;
+        let Some((_, status)) = text.split_once("\nX-Spam-Status: ") else { panic!("no verdict: {text}") };
+        rules(status)
+    }
+
+    fn run(&self, arguments: &[&str], input: &[u8]) -> Answer {
+        let mut command = program("spamassassin", "spamassassin");
+        command
+            .args(["-C", RULES])
+            .arg("--siteconfigpath")
+            .arg(self.folder.path(""))
+            .arg("-p")
+            .arg(self.folder.path("prefs"));
+        run(command.args(arguments).env("HOME", self.folder.path("")), input)
+    }
+}
+
+/// Those of [`RULE_NAMES`] in a field that says which rules hit, folded as it may be.
+fn rules(status: &str) -> Vec<&'static str> {
+    let (field, _) = status.split_once("autolearn").unwrap_or_else(|| panic!("{status}"));
+    let hits: String = field.split_whitespace().collect();
+    RULE_NAMES.into_iter().filter(|rule| hits.split([',', '=']).any(|hit| hit == *rule)).collect()
+}

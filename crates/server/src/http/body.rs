@@ -1,0 +1,199 @@
+//! Bodies of requests, and the messages in them.
+//!
+//! A body is read as it comes and counted with all others that are held, so that neither many nor long nor slow ones take
+//! more than their share of memory.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use bruit_protocols::http::{JSON, SUBJECT_BYTES_MAX, Subject};
+use bruit_signatures::{Context, Scheme, Signed, Wanted, sender, sign};
+use http_body_util::BodyExt as _;
+use serde::de::DeserializeOwned;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::Http;
+use super::caller::Caller;
+use super::fault::Fault;
+use crate::config::Settings;
+use crate::service::Limited;
+
+/// How long a body may take to come.
+const BODY_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The longest body of an administrator's request.
+const SMALL_BYTES_MAX: usize = 64 << 10;
+
+/// The media types of a raw message.
+const MESSAGES: [&str; 3] = ["message/rfc822", "text/plain", "application/octet-stream"];
+
+/// What a message is signed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Check,
+    Claim,
+}
+
+/// What is asked about.
+pub(super) struct Asked {
+    pub(super) signed: Signed,
+    pub(super) sender: Option<String>,
+}
+
+/// A body in memory, and its part of what is held.
+pub(super) struct Held {
+    bytes: Vec<u8>,
+    is_message: bool,
+    _permits: Vec<OwnedSemaphorePermit>,
+}
+
+/// Reads what a request is about: JSON, or a message.
+pub(super) async fn read_subject(http: &Http, caller: &Caller, request: Request) -> Result<Held, Fault> {
+    let (parts, body) = request.into_parts();
+    let media = media_type(&parts.headers);
+    let is_message = MESSAGES.contains(&&*media);
+    let limit = caller.settings.http.body_bytes_max;
+    let bytes_max = match &*media {
+        JSON => limit.min(SUBJECT_BYTES_MAX),
+        _ if is_message => limit,
+        _ => return Err(Fault::media(format!("a subject is {JSON}, a message {}", MESSAGES.join(", ")))),
+    };
+    if is_message {
+        caller.take(Limited::Costly, &http.service)?;
+    }
+    let (bytes, permits) = collect(body, bytes_max, &http.bodies).await?;
+    Ok(Held { bytes, is_message, _permits: permits })
+}
+
+/// Reads a short body of JSON.
+pub(super) async fn read_json<T: DeserializeOwned>(http: &Http, request: Request) -> Result<T, Fault> {
+    let (parts, body) = request.into_parts();
+    if media_type(&parts.headers) != JSON {
+        return Err(Fault::media(format!("the body has to be {JSON}")));
+    }
+    let (bytes, _permits) = collect(body, SMALL_BYTES_MAX, &http.bodies).await?;
+    serde_json::from_slice(&bytes).map_err(Fault::malformed)
+}
+
+impl Held {
+    /// What is in the body. Takes as long as signing a message does.
+    pub(super) fn asked(self, purpose: Purpose, settings: &Settings) -> Result<Asked, Fault> {
+        if self.is_message {
+            return Ok(of_message(&self.bytes, purpose, settings));
+        }
+        let subject: Subject = serde_json::from_slice(&self.bytes).map_err(Fault::malformed)?;
+        let signed = subject.signed().map_err(Fault::malformed)?;
+        Ok(Asked { signed, sender: subject.sender })
+    }
+}
+
+/// What a client would send of the message: for a claim nothing that innocent mail shares.
+fn of_message(message: &[u8], purpose: Purpose, settings: &Settings) -> Asked {
+    let is_check = purpose == Purpose::Check;
+    let wanted =
+        Wanted { exact: true, attachment: is_check, url: false, pyzor: true, razor: true, dcc: is_check, bruit: true };
+    let ep4 = settings.razor.ep4.first().cloned().unwrap_or_default();
+    let mut signed = sign(message, &wanted, &Context { ep4, ..Context::default() });
+    signed.signatures.retain(|signature| match signature.scheme() {
+        Scheme::RazorE8 => is_check,
+        Scheme::DccFrom | Scheme::DccMessageId | Scheme::DccReceived => false,
+        _ => true,
+    });
+    Asked { signed, sender: is_check.then(|| sender::of(message)).flatten() }
+}
+
+/// The media type, in lower case and without parameters.
+fn media_type(headers: &HeaderMap) -> String {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+async fn collect(
+    body: Body,
+    bytes_max: usize,
+    bodies: &std::sync::Arc<Semaphore>,
+) -> Result<(Vec<u8>, Vec<OwnedSemaphorePermit>), Fault> {
+    let (mut body, mut bytes, mut permits) = (body, Vec::new(), Vec::new());
+    let read = async {
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| Fault::malformed("the body broke off"))?;
+            // Trailers say nothing.
+            let Ok(data) = frame.into_data() else { continue };
+            take(&data, bytes_max, &mut bytes, &mut permits, bodies)?;
+        }
+        Ok(())
+    };
+    timeout(BODY_TIMEOUT, read).await.map_err(|_| Fault::too_slow())??;
+    Ok((bytes, permits))
+}
+
+fn take(
+    data: &Bytes,
+    bytes_max: usize,
+    bytes: &mut Vec<u8>,
+    permits: &mut Vec<OwnedSemaphorePermit>,
+    bodies: &std::sync::Arc<Semaphore>,
+) -> Result<(), Fault> {
+    if bytes.len() + data.len() > bytes_max {
+        return Err(Fault::too_long(bytes_max));
+    }
+    let count = u32::try_from(data.len()).map_err(|_| Fault::too_long(bytes_max))?;
+    let permit = std::sync::Arc::clone(bodies).try_acquire_many_owned(count);
+    let permit = permit.map_err(|_| Fault::busy("too many long requests at once: try again"))?;
+    match permits.first_mut() {
+        Some(first) => first.merge(permit),
+        None => permits.push(permit),
+    }
+    bytes.extend_from_slice(data);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn collected(length: usize, bytes_max: usize, room: usize) -> Result<usize, String> {
+        let bodies = Arc::new(Semaphore::new(room));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let result = runtime.block_on(collect(Body::from(vec![b'x'; length]), bytes_max, &bodies));
+        let length = result.map(|(bytes, permits)| {
+            assert_eq!(bodies.available_permits(), room - bytes.len());
+            drop(permits);
+            bytes.len()
+        });
+        assert_eq!(bodies.available_permits(), room, "all is given back");
+        length.map_err(|fault| format!("{fault:?}"))
+    }
+
+    #[test]
+    fn a_body_is_read_up_to_its_bound_and_within_what_all_may_hold() {
+        assert_eq!(collected(10, 10, 100), Ok(10));
+        assert!(collected(11, 10, 100).unwrap_err().contains("413"));
+        assert_eq!(collected(10, 10, 10), Ok(10));
+        assert!(collected(10, 10, 9).unwrap_err().contains("503"));
+    }
+
+    #[test]
+    fn a_claim_leaves_out_what_innocent_mail_shares() {
+        let message = b"From: a@example.org\nContent-Type: multipart/mixed; boundary=X\n\n--X\n\nSee \
+            http://shop.example.com/ for genuine watches.\n--X\nContent-Type: image/png\n\nimage\n--X--\n";
+        let settings = Config::default().settings;
+        let schemes = |purpose| {
+            let asked = of_message(message, purpose, &settings);
+            let mut schemes: Vec<&str> = asked.signed.signatures.iter().map(|found| found.scheme().name()).collect();
+            schemes.sort_unstable();
+            schemes.dedup();
+            (schemes, asked.sender.is_some(), asked.signed.features.is_some())
+        };
+        let check = vec!["attachment", "dcc_body", "dcc_fuz1", "exact", "pyzor", "razor_e4", "razor_e8"];
+        assert_eq!(schemes(Purpose::Check), (check, true, true));
+        assert_eq!(schemes(Purpose::Claim), (vec!["exact", "pyzor", "razor_e4"], false, true));
+    }
+}

@@ -1,0 +1,127 @@
+//! Reports and revocations: events for the store, which answers when they are on disk.
+//!
+//! A text has a name in the books, like a signature. What is a near replica of a text that was reported before is claimed under
+//! that text's name; a text that is new is kept and gets a name of its own.
+
+use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
+use bruit_engine::signature::fingerprint_of;
+use bruit_engine::trust::{Claim, Standing};
+use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
+use bruit_filters::Fingerprint;
+use bruit_protocols::http::Claimed;
+use bruit_signatures::bruit::Features;
+use tokio::sync::oneshot;
+
+use super::Http;
+use super::body::Asked;
+use super::fault::Fault;
+use crate::service::Service;
+
+/// Events that make up a claim.
+pub(super) fn events(engine: &Engine, asked: &Asked, claim: Claim, by: By) -> Vec<Event> {
+    let key = engine.realm().key();
+    let mut fingerprints: Vec<Fingerprint> =
+        asked.signed.signatures.iter().map(|signature| fingerprint_of(key, signature)).collect();
+    let mut events = Vec::new();
+    if let Some(features) = &asked.signed.features {
+        fingerprints.extend(text(engine, features, claim, by, &mut events));
+    }
+    // Parts may be the same, and count once.
+    fingerprints.sort_unstable();
+    fingerprints.dedup();
+    let claimed = |some: &[Fingerprint]| Event::Claim { by, claim, flag: 0, fingerprints: some.to_vec() };
+    events.extend(fingerprints.chunks(FINGERPRINTS_MAX).map(claimed));
+    events
+}
+
+/// What the text is called in the books, if it is there or shall be, and what has to be kept of it.
+fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut Vec<Event>) -> Option<Fingerprint> {
+    let standing = by.reporter.standing;
+    let mut keep = |fingerprint, text| events.push(Event::Text { by, fingerprint, text });
+    if let Some(found) = engine.find_text(features, &mut CheckScratch::default()) {
+        // So that what is still sent does not age. Only own users may say that a text goes by another's name.
+        if claim == Claim::Report && !found.is_current && standing == Standing::Own {
+            keep(found.fingerprint, engine.replicas().text(features));
+        }
+        return Some(found.fingerprint);
+    }
+    let text = engine.replicas().text(features);
+    if claim == Claim::Revoke || standing == Standing::Stranger || text.is_empty() {
+        return None;
+    }
+    let name = text.fingerprint(engine.realm().key());
+    keep(name, text);
+    Some(name)
+}
+
+/// Keeps events, and waits until they are on disk.
+pub(super) async fn submit(http: &Http, events: Vec<Event>) -> Result<Vec<Outcome>, Fault> {
+    let (sender, receiver) = oneshot::channel();
+    // Whoever asked may have gone, which changes nothing.
+    http.service.store.submit_with(events, move |result| drop(sender.send(result)));
+    receiver.await.map_err(|_| Fault::stopping())?.map_err(|error| Fault::of_submit(&error))
+}
+
+/// Keeps one event that is done or refused. Whether it changed anything.
+pub(super) async fn submit_one(http: &Http, event: Event) -> Result<bool, Fault> {
+    match submit(http, vec![event]).await?.first() {
+        Some(Outcome::Refused(Refusal::NotListed)) => Ok(false),
+        Some(Outcome::Refused(refusal)) => Err(Fault::of_refusal(*refusal)),
+        _ => Ok(true),
+    }
+}
+
+/// What became of a claim, if anything of it was taken or need not be.
+pub(super) fn claimed(events: &[Event], outcomes: &[Outcome]) -> Result<Claimed, Fault> {
+    let mut claimed = Claimed::default();
+    let mut last = None;
+    for (event, outcome) in events.iter().zip(outcomes) {
+        match (event, outcome) {
+            (Event::Claim { fingerprints, .. }, outcome) => {
+                last = add(&mut claimed, fingerprints.len() as u32, outcome).or(last);
+            }
+            // The claims stand, but replicas will not be found.
+            (_, Outcome::Refused(refusal)) => last = last.or(Some(*refusal)),
+            _ => {}
+        }
+    }
+    claimed.reason = last.map(|refusal| refusal.to_string());
+    match last {
+        Some(refusal) if claimed.accepted == 0 && claimed.ignored == 0 => Err(Fault::of_refusal(refusal)),
+        _ => Ok(claimed),
+    }
+}
+
+/// Adds the outcome of a claim of `count` signatures; why some were refused.
+fn add(claimed: &mut Claimed, count: u32, outcome: &Outcome) -> Option<Refusal> {
+    match outcome {
+        Outcome::Claimed { listed, revoked, ignored, refused } => {
+            claimed.accepted += count.saturating_sub(ignored + refused);
+            claimed.listed += listed;
+            claimed.revoked += revoked;
+            claimed.ignored += ignored;
+            claimed.refused += refused;
+            // Which of them it was, is not told; there are two, and this one passes by itself.
+            (*refused > 0).then_some(Refusal::Trust(bruit_engine::trust::Refused::Full))
+        }
+        Outcome::Refused(Refusal::Whitelisted) => {
+            claimed.ignored += count;
+            None
+        }
+        Outcome::Refused(refusal) => {
+            claimed.refused += count;
+            Some(*refusal)
+        }
+        _ => None,
+    }
+}
+
+/// The events of a claim, as the books are now.
+pub(super) fn prepare(service: &Service, asked: &Asked, claim: Claim, by: By) -> Result<Vec<Event>, Fault> {
+    let events = service.store.check(|engine| events(engine, asked, claim, by));
+    if events.iter().any(|event| matches!(event, Event::Claim { .. })) {
+        return Ok(events);
+    }
+    let what = if claim == Claim::Report { "nothing that can be reported" } else { "nothing that was ever reported" };
+    Err(Fault::malformed(format!("the message has {what}: no signature, and no text that is long enough")))
+}

@@ -1,0 +1,100 @@
+//! Everything that is known of the signatures of a message.
+
+use bruit_engine::signature::fingerprint_of;
+use bruit_engine::trust::{Assessment, Level};
+use bruit_engine::whitelist::{By, Why};
+use bruit_engine::{CheckScratch, Engine, Explanation};
+use bruit_protocols::http::{
+    CheckedSignature, Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients,
+};
+
+use super::body::Asked;
+use super::judge::{self, Judged};
+
+/// Why a message is thought of as it is.
+pub(super) fn explain(engine: &Engine, asked: &Asked, bulk_threshold: u32) -> Explained {
+    let Judged { checked, .. } = judge::check(engine, asked, bulk_threshold);
+    let key = engine.realm().key();
+    let names = asked.signed.signatures.iter().map(|signature| Some(fingerprint_of(key, signature)));
+    let text = asked
+        .signed
+        .features
+        .as_ref()
+        .map(|features| engine.find_text(features, &mut CheckScratch::default()).map(|found| found.fingerprint));
+    let known = names.chain(text).map(|name| name.map(|name| engine.explain(&name)));
+    Explained {
+        verdict: checked.verdict,
+        reason: checked.reason,
+        confidence: checked.confidence,
+        bulk_count: checked.bulk_count,
+        sender_whitelisted: asked.sender.as_ref().map(|sender| judge::is_whitelisted(engine, sender)),
+        signatures: checked
+            .signatures
+            .into_iter()
+            .zip(known)
+            .map(|(checked, known)| signature(checked, known))
+            .collect(),
+    }
+}
+
+/// What is known of a signature; nothing of a text that no report was like.
+fn signature(checked: CheckedSignature, known: Option<Explanation>) -> ExplainedSignature {
+    let Some(known) = known else { return ExplainedSignature { checked, ..ExplainedSignature::default() } };
+    let claims = known.claims.iter().map(|claims| GenerationClaims {
+        since: claims.since.0,
+        flag: claims.flag,
+        report_count: claims.counts.reports,
+        revoke_count: claims.counts.revocations,
+    });
+    let recipients = known
+        .recipients
+        .iter()
+        .map(|counted| GenerationRecipients { since: counted.since.0, bulk_count: counted.recipients });
+    ExplainedSignature {
+        checked,
+        whitelisted: known.whitelisted.map(|why| whitelisted(why).to_owned()),
+        listed: known.entry.listed.ages().collect(),
+        revoked: known.entry.revoked.ages().collect(),
+        reinstated: known.entry.reinstated,
+        claims: claims.collect(),
+        recipients: recipients.collect(),
+        evidence: known.assessment.as_ref().map(evidence),
+        first_seen: known.seen.map(|(first, _)| first.0),
+        last_seen: known.seen.map(|(_, last)| last.0),
+    }
+}
+
+const fn whitelisted(why: Why) -> &'static str {
+    match why {
+        Why::Empty => "empty",
+        Why::Listed(By::Operator) => "operator",
+        Why::Listed(By::Protocol) => "protocol",
+    }
+}
+
+fn evidence(known: &Assessment) -> Evidence {
+    let evidence = &known.evidence;
+    let level = match evidence.level {
+        Level::Unknown => "unknown",
+        Level::Suspect => "suspect",
+        Level::Block => "block",
+    };
+    Evidence {
+        level: level.to_owned(),
+        score: evidence.score(),
+        spam: evidence.spam,
+        ham: evidence.ham,
+        ham_anchored: evidence.ham_anchored,
+        groups: evidence.groups,
+        anchored_reports: evidence.anchored_reports,
+        anchored_revokes: evidence.anchored_revokes,
+        own_reports: evidence.own_reports,
+        own_revokes: evidence.own_revokes,
+        trap: evidence.trap,
+        report_count: known.report_count,
+        revoke_count: known.revoke_count,
+        first: known.first.0,
+        last: known.last.0,
+        promoted: known.promoted.map(|time| time.0),
+    }
+}

@@ -1,0 +1,79 @@
+//! Our own language: JSON over HTTP, for `bruit check` and its kin, for programs, and for whoever administers the server.
+//!
+//! ```text
+//!   tcp ─► connection ─► router ─► caller: host, origin, token, limits ─► body ─► judge, claims, … ─► JSON
+//! ```
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `connection` | how slow and how long a connection may be |
+//! | `router` | which path leads where |
+//! | `caller` | who asks, and what they may |
+//! | `body` | bodies, within bounds, and the messages in them |
+//! | `judge`, `explain` | what is thought of a message, and why |
+//! | `claims` | reports and revocations |
+//! | `stats`, `reporters`, `whitelist` | for administrators |
+//! | `fault` | what went wrong, as `application/problem+json` |
+//!
+//! `openapi.json` describes all of it for programs, and a test compares it with the types.
+
+mod body;
+mod caller;
+mod claims;
+mod connection;
+mod explain;
+mod fault;
+mod judge;
+mod reporters;
+mod router;
+mod stats;
+mod whitelist;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use connection::serve;
+
+use std::sync::Arc;
+
+use axum::Router;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use crate::service::Service;
+use fault::Fault;
+
+/// All bodies that are held at once, in bytes.
+const BODIES_BYTES_MAX: usize = 128 << 20;
+
+/// Everything that is served, for [`serve`].
+pub(crate) fn router(service: &Arc<Service>) -> Router {
+    router::router(Http::new(Arc::clone(service)))
+}
+
+/// What the handlers share.
+#[derive(Clone)]
+pub(crate) struct Http {
+    service: Arc<Service>,
+    /// A permit for each byte of a body that is held.
+    bodies: Arc<Semaphore>,
+    /// A permit for each thread that computes: more than there are processors would only take time from one another.
+    workers: Arc<Semaphore>,
+}
+
+impl Http {
+    pub(crate) fn new(service: Arc<Service>) -> Self {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { service, bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX)), workers: Arc::new(Semaphore::new(workers)) }
+    }
+
+    /// Does what takes time, or waits for the engine's lock, where no other connection waits for it.
+    async fn compute<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Service) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let _permit = self.workers.acquire().await.map_err(|_| Fault::stopping())?;
+        let service = Arc::clone(&self.service);
+        spawn_blocking(move || work(&service)).await.map_err(|_| Fault::broken())?
+    }
+}

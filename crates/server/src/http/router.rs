@@ -1,0 +1,212 @@
+//! Which path leads where.
+
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{Query, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bruit_engine::accounts::AccountChange;
+use bruit_engine::event::{By, Event};
+use bruit_engine::trust::Claim;
+use bruit_engine::whitelist::WhitelistChange;
+use bruit_protocols::http::{
+    Checked, Claimed, Done, Explained, JSON, NewReporter, ReporterChange, ReporterPage, Stats, Whitelist,
+    WhitelistEntry,
+};
+use serde::Deserialize;
+
+use super::body::{Purpose, read_json, read_subject};
+use super::caller::{Caller, Right};
+use super::fault::{Fault, Reply};
+use super::{Http, claims, explain, judge, reporters, stats, whitelist};
+use crate::metrics::{self, Answered, Language};
+use crate::service::{Limited, now};
+
+/// Entries of a list that are told at once.
+pub(super) const PAGE_MAX: usize = 1_000;
+
+/// The description of everything here, for programs.
+pub(super) const OPENAPI: &str = include_str!("openapi.json");
+
+type Answer<T> = Result<Reply<T>, Fault>;
+
+/// All paths.
+pub(super) fn router(http: Http) -> Router {
+    Router::new()
+        .route("/v1/check", post(check))
+        .route("/v1/report", post(report))
+        .route("/v1/revoke", post(revoke))
+        .route("/v1/explain", post(explain_why))
+        .route("/v1/stats", get(tell_stats))
+        .route("/v1/reporters", get(list_reporters).post(add_reporter).patch(change_reporter).delete(remove_reporter))
+        .route("/v1/whitelist", get(list_whitelist).post(add_to_whitelist).delete(remove_from_whitelist))
+        .route("/v1/health", get(health))
+        .route("/v1/ready", get(ready))
+        .route("/v1/openapi.json", get(openapi))
+        .route("/metrics", get(tell_metrics))
+        .fallback(|| async { Fault::not_found() })
+        .method_not_allowed_fallback(|| async { Fault::method() })
+        .layer(from_fn_with_state(http.clone(), count))
+        .with_state(http)
+}
+
+/// Where the next page begins, if there is one.
+pub(super) const fn next_offset(offset: u64, total: u64) -> Option<u64> {
+    let next = offset.saturating_add(PAGE_MAX as u64);
+    if next < total { Some(next) } else { None }
+}
+
+/// Counts a request by what became of it.
+async fn count(State(http): State<Http>, request: Request, next: Next) -> Response {
+    let received = Instant::now();
+    let mut response = next.run(request).await;
+    let answered = response.extensions_mut().remove().unwrap_or(Answered::Other);
+    let metrics = http.service.metrics.of(Language::Http);
+    metrics.count(answered);
+    metrics.took(received.elapsed());
+    response
+}
+
+async fn check(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Checked> {
+    caller.require(Right::Check)?;
+    let held = read_subject(&http, &caller, request).await?;
+    let judged = http.compute(move |service| {
+        let asked = held.asked(Purpose::Check, &caller.settings)?;
+        Ok(service.store.check(|engine| judge::check(engine, &asked, caller.settings.http.bulk_threshold)))
+    });
+    let judged = judged.await?;
+    Ok(Reply(judged.kind.into(), judged.checked))
+}
+
+async fn report(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Claimed> {
+    caller.require(Right::Report)?;
+    claim(&http, caller, request, Claim::Report).await
+}
+
+async fn revoke(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Claimed> {
+    caller.require(Right::Revoke)?;
+    claim(&http, caller, request, Claim::Revoke).await
+}
+
+async fn claim(http: &Http, caller: Caller, request: Request, claim: Claim) -> Answer<Claimed> {
+    caller.take(Limited::Claim, &http.service)?;
+    let held = read_subject(http, &caller, request).await?;
+    let events = http.compute(move |service| {
+        let asked = held.asked(Purpose::Claim, &caller.settings)?;
+        claims::prepare(service, &asked, claim, By { now: now(), reporter: caller.reporter })
+    });
+    let events = events.await?;
+    let outcomes = claims::submit(http, events.clone()).await?;
+    Ok(Reply(Answered::Accepted, claims::claimed(&events, &outcomes)?))
+}
+
+async fn explain_why(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Explained> {
+    caller.require(Right::Administer)?;
+    let held = read_subject(&http, &caller, request).await?;
+    let explained = http.compute(move |service| {
+        let asked = held.asked(Purpose::Check, &caller.settings)?;
+        Ok(service.store.check(|engine| explain::explain(engine, &asked, caller.settings.http.bulk_threshold)))
+    });
+    Ok(Reply(Answered::Other, explained.await?))
+}
+
+async fn tell_stats(State(http): State<Http>, caller: Caller) -> Answer<Stats> {
+    caller.require(Right::Administer)?;
+    Ok(Reply(Answered::Other, http.compute(|service| Ok(stats::stats(service))).await?))
+}
+
+/// Where a list goes on.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Page {
+    #[serde(default)]
+    offset: u64,
+}
+
+type AskedPage = Result<Query<Page>, axum::extract::rejection::QueryRejection>;
+
+fn offset(page: AskedPage) -> Result<u64, Fault> {
+    page.map(|Query(page)| page.offset).map_err(Fault::malformed)
+}
+
+async fn list_reporters(State(http): State<Http>, caller: Caller, page: AskedPage) -> Answer<ReporterPage> {
+    caller.require(Right::Administer)?;
+    let offset = offset(page)?;
+    let page = http.compute(move |service| Ok(service.store.check(|engine| reporters::page(engine, offset, now()))));
+    Ok(Reply(Answered::Other, page.await?))
+}
+
+async fn add_reporter(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let new: NewReporter = read_json(&http, request).await?;
+    let change = http.compute(move |service| service.store.check(|engine| reporters::registration(engine, new)));
+    change_account(&http, change.await?).await
+}
+
+async fn change_reporter(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let change: ReporterChange = read_json(&http, request).await?;
+    change_account(&http, reporters::hearing(change)?).await
+}
+
+async fn remove_reporter(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let change: ReporterChange = read_json(&http, request).await?;
+    change_account(&http, reporters::removal(change)?).await
+}
+
+async fn change_account(http: &Http, change: AccountChange) -> Answer<Done> {
+    let changed = claims::submit_one(http, Event::Account { now: now(), change }).await?;
+    Ok(Reply(Answered::Accepted, Done { changed }))
+}
+
+async fn list_whitelist(State(http): State<Http>, caller: Caller, page: AskedPage) -> Answer<Whitelist> {
+    caller.require(Right::Administer)?;
+    let offset = offset(page)?;
+    let page = http.compute(move |service| Ok(service.store.check(|engine| whitelist::page(engine, offset))));
+    Ok(Reply(Answered::Other, page.await?))
+}
+
+async fn add_to_whitelist(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let entry: WhitelistEntry = read_json(&http, request).await?;
+    let change = http.compute(move |service| service.store.check(|engine| whitelist::addition(engine, entry)));
+    change_whitelist(&http, change.await?).await
+}
+
+async fn remove_from_whitelist(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let entry: WhitelistEntry = read_json(&http, request).await?;
+    let change = http.compute(move |service| service.store.check(|engine| whitelist::removal(engine, entry)));
+    change_whitelist(&http, change.await?).await
+}
+
+async fn change_whitelist(http: &Http, change: WhitelistChange) -> Answer<Done> {
+    let changed = claims::submit_one(http, Event::Whitelist { now: now(), change }).await?;
+    Ok(Reply(Answered::Accepted, Done { changed }))
+}
+
+async fn health(_caller: Caller) -> StatusCode {
+    StatusCode::NO_CONTENT
+}
+
+async fn ready(State(http): State<Http>, _caller: Caller) -> Result<StatusCode, Fault> {
+    match http.compute(|service| Ok(stats::unready(service, now()))).await? {
+        Some(reason) => Err(Fault::busy(reason)),
+        None => Ok(StatusCode::NO_CONTENT),
+    }
+}
+
+async fn openapi(_caller: Caller) -> impl IntoResponse {
+    ([(CONTENT_TYPE, JSON)], OPENAPI)
+}
+
+async fn tell_metrics(State(http): State<Http>, caller: Caller) -> Result<impl IntoResponse, Fault> {
+    caller.require(Right::Administer)?;
+    let text = http.compute(|service| Ok(metrics::render(service))).await?;
+    Ok(([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text))
+}

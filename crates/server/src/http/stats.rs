@@ -1,0 +1,91 @@
+//! How the server is doing.
+
+use bruit_engine::time::Time;
+use bruit_engine::{Engine, RingStatus, TableStatus};
+use bruit_protocols::http::{Generation, Recovery, RequestCount, Ring, Stats, Store, Table};
+
+use crate::metrics::{Answered, Language};
+use crate::service::Service;
+
+/// Epochs that a book may be behind the clock and still take claims.
+const BEHIND_EPOCHS_MAX: u64 = 1;
+
+/// Everything there is to tell.
+pub(super) fn stats(service: &Service) -> Stats {
+    let status = service.store.check(Engine::status);
+    let store = service.store.status();
+    let recovery = service.store.recovery();
+    Stats {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_seconds: service.uptime().as_secs(),
+        memory_bytes: status.bytes,
+        memory_budget_bytes: status.budget_bytes,
+        rings: status.rings.iter().map(ring).collect(),
+        tables: status.tables.iter().map(table).collect(),
+        warnings: status.warnings(),
+        store: Store {
+            sequence: store.sequence,
+            durable: store.durable,
+            records: store.records,
+            journal_bytes: store.journal_bytes,
+            segments: store.segments as u64,
+            snapshots: store.snapshots,
+            waiting_events: store.waiting_events as u64,
+            failure: store.poisoned.map(|error| error.to_string()),
+            snapshot_failure: store.snapshot_failure.map(|error| error.to_string()),
+        },
+        recovery: Recovery {
+            snapshot: recovery.snapshot,
+            damaged_snapshots: recovery.damaged.len() as u64,
+            replayed_events: recovery.replayed_events,
+            torn_bytes: recovery.torn_bytes,
+            sequence: recovery.sequence,
+        },
+        requests: requests(service),
+    }
+}
+
+/// Why no claims can be taken, if so.
+pub(super) fn unready(service: &Service, now: Time) -> Option<String> {
+    if let Some(error) = service.store.status().poisoned {
+        return Some(format!("the disk failed under the journal: {error}"));
+    }
+    let status = service.store.check(Engine::status);
+    let is_behind = |ring: &RingStatus| {
+        let epoch = ring.generations.first().map_or(0, |(epoch, _)| *epoch);
+        now.epoch(ring.epoch_seconds) > epoch + BEHIND_EPOCHS_MAX
+    };
+    status.rings.iter().any(is_behind).then(|| "the books are still catching up with the clock".to_owned())
+}
+
+fn ring(ring: &RingStatus) -> Ring {
+    let generation = |&(epoch, signatures): &(u64, u64)| Generation { since: epoch * ring.epoch_seconds, signatures };
+    Ring {
+        name: ring.name.to_owned(),
+        bytes: ring.bytes,
+        epoch_seconds: ring.epoch_seconds,
+        capacity: ring.capacity,
+        fill: ring.fill(),
+        generations: ring.generations.iter().map(generation).collect(),
+        error_rate: ring.error_rate,
+        planned_rate: ring.planned_rate,
+    }
+}
+
+fn table(table: &TableStatus) -> Table {
+    let TableStatus { name, bytes, used, capacity } = *table;
+    Table { name: name.to_owned(), bytes, used, capacity }
+}
+
+/// Requests of every kind that there were.
+fn requests(service: &Service) -> Vec<RequestCount> {
+    let of = |language: Language| {
+        let counters = service.metrics.of(language);
+        Answered::ALL.into_iter().map(move |answered| RequestCount {
+            protocol: language.name().to_owned(),
+            answered: answered.name().to_owned(),
+            count: counters.total(answered),
+        })
+    };
+    Language::ALL.into_iter().flat_map(of).filter(|count| count.count > 0).collect()
+}

@@ -1,0 +1,301 @@
+//! Razor over the wire: what a connection may do, and what becomes of it.
+
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use bruit_protocols::razor::{ErrorCode, REPLY_BYTES_MAX, Reply, Signature, client};
+use bruit_signatures::razor::{Ep4, PartSignatures, sign_part};
+use common::Running;
+
+/// How long a reply, or the end of a connection, may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const GREETING: &str = "a=cg&ep4=7542-10&sn=C&srl=1\r\n";
+const USER: &[u8] = b"alice@example.org";
+const PASSWORD: &[u8] = b"tin whistle 7";
+const HEADER: &[u8] = b"From: dealer@example.com\nSubject: widgets\n";
+const PART: &[u8] = b"X-Razor2-Agent: Razor-Agents v2.84\n\nBuy widgets at http://widgets.example.com/ now.\n";
+const OTHER_PART: &[u8] = b"X-Razor2-Agent: Razor-Agents v2.84\n\nMinutes of the meeting: http://example.net/\n";
+
+/// A client of a server, which reads each reply at once, as the real one does.
+struct Client(TcpStream);
+
+impl Client {
+    /// A client that has been greeted.
+    fn greeted(running: &Running) -> Self {
+        let mut client = Self::connected(running.address("razor"));
+        assert_eq!(client.read(), GREETING);
+        client.write(b"cn=razor-agents&cv=2.84\r\n");
+        client
+    }
+
+    fn connected(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_nodelay(true).expect("no delay");
+        Self(stream)
+    }
+
+    /// A client that speaks for [`USER`], who is registered by it.
+    fn registered(running: &Running) -> Self {
+        let mut client = Self::greeted(running);
+        let registered = Reply::Registered { user: USER.to_vec(), password: PASSWORD.to_vec() };
+        assert_eq!(client.register(USER, PASSWORD), registered);
+        client.log_in(USER, PASSWORD);
+        client
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).expect("the server reads");
+    }
+
+    /// What one read gives; nothing at the end.
+    fn read(&mut self) -> String {
+        let mut buffer = [0; REPLY_BYTES_MAX];
+        let bytes = self.0.read(&mut buffer).expect("a reply");
+        String::from_utf8(buffer[..bytes].to_vec()).expect("ASCII")
+    }
+
+    fn ask(&mut self, request: &[u8]) -> Vec<Reply> {
+        self.write(request);
+        let text = self.read();
+        let (replies, bytes) = client::read_reply(text.as_bytes()).expect("a reply").expect("a whole reply");
+        assert_eq!(bytes, text.len(), "one reply: {text}");
+        replies
+    }
+
+    fn ask_for(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Vec<Reply> {
+        let mut request = Vec::new();
+        write(&mut request);
+        self.ask(&request)
+    }
+
+    fn register(&mut self, user: &[u8], password: &[u8]) -> Reply {
+        self.ask_for(|request| client::write_registration(request, user, password)).remove(0)
+    }
+
+    fn log_in(&mut self, user: &[u8], password: &[u8]) {
+        assert_eq!(self.try_to_log_in(user, password), Reply::Done);
+    }
+
+    fn try_to_log_in(&mut self, user: &[u8], password: &[u8]) -> Reply {
+        let replies = self.ask_for(|request| client::write_identification(request, user));
+        let [Reply::Challenge(challenge)] = &replies[..] else { panic!("{replies:?}") };
+        self.ask_for(|request| client::write_authentication(request, password, challenge)).remove(0)
+    }
+
+    fn check(&mut self, part: &[u8]) -> Vec<Reply> {
+        let signatures = signatures(part);
+        self.ask_for(|request| client::write_checks(request, &signatures, &Ep4::default()))
+    }
+
+    fn announce(&mut self, part: &[u8]) -> Vec<Reply> {
+        let e4 = signed(part).e4;
+        self.ask_for(|request| client::write_reports(request, &[e4], &Ep4::default()))
+    }
+
+    fn send_body(&mut self, part: &[u8]) -> Vec<Reply> {
+        self.ask_for(|request| client::write_bodies(request, HEADER, [part]))
+    }
+
+    fn report(&mut self, part: &[u8]) {
+        assert_eq!(self.announce(part), [Reply::Error(ErrorCode::BODY_WANTED)]);
+        assert_eq!(self.send_body(part), [Reply::Done]);
+    }
+
+    fn revoke(&mut self, part: &[u8]) -> Vec<Reply> {
+        self.ask_for(|request| client::write_revocations(request, &signatures(part)))
+    }
+}
+
+fn signed(part: &[u8]) -> PartSignatures {
+    sign_part(part, &Ep4::default()).expect("something to sign")
+}
+
+/// The two signatures of a part with one link.
+fn signatures(part: &[u8]) -> [Signature; 2] {
+    let PartSignatures { e4, e8 } = signed(part);
+    [Signature::E4(e4), Signature::E8(e8[0])]
+}
+
+fn spam() -> Vec<Reply> {
+    vec![Reply::Spam { confidence: 95, contested: false }; 2]
+}
+
+#[test]
+fn what_an_own_user_reports_is_known_at_once_until_it_is_revoked() {
+    let running = Running::start("");
+    let mut client = Client::registered(&running);
+    assert_eq!(client.check(PART), [Reply::NotSpam, Reply::NotSpam]);
+    client.report(PART);
+    let mut client = Client::greeted(&running);
+    assert_eq!(client.check(PART), spam());
+    client.log_in(USER, PASSWORD);
+    assert_eq!(client.announce(PART), [Reply::Done], "it is listed: no body is wanted");
+    assert_eq!(client.revoke(PART), [Reply::Done, Reply::Done]);
+    assert_eq!(client.check(PART), [Reply::NotSpam, Reply::NotSpam]);
+}
+
+#[test]
+fn accounts_and_reports_are_there_after_a_restart() {
+    let running = Running::start("");
+    Client::registered(&running).report(PART);
+    let running = running.restart();
+    let mut client = Client::greeted(&running);
+    assert_eq!(client.check(PART), spam());
+    client.log_in(USER, PASSWORD);
+}
+
+#[test]
+fn what_somebody_elses_account_reports_lists_nothing_by_itself() {
+    let running = Running::start("own_networks = []");
+    let mut client = Client::registered(&running);
+    client.report(PART);
+    assert_eq!(Client::greeted(&running).check(PART), [Reply::NotSpam, Reply::NotSpam]);
+}
+
+#[test]
+fn claims_need_an_account_that_may_make_them() {
+    let running = Running::start("");
+    let mut nobody = Client::greeted(&running);
+    assert_eq!(nobody.announce(PART), [Reply::Error(ErrorCode::NOT_AUTHENTICATED)]);
+    let rights = "own_networks = []\n[razor]\nrights = { report = \"own\", revoke = \"own\", check = \"accounts\" }";
+    let running = Running::start(rights);
+    let forbidden = Reply::Error(ErrorCode::FORBIDDEN);
+    assert_eq!(Client::greeted(&running).check(PART), vec![forbidden.clone(); 2]);
+    let mut account = Client::registered(&running);
+    assert_eq!(account.announce(PART), std::slice::from_ref(&forbidden));
+    assert_eq!(account.revoke(PART), [forbidden.clone(), forbidden]);
+    assert_eq!(account.check(PART), [Reply::NotSpam, Reply::NotSpam]);
+}
+
+#[test]
+fn registrations_that_cannot_be_say_why() {
+    let running = Running::start("");
+    let mut client = Client::registered(&running);
+    for (user, password, code) in [
+        (&b"bob"[..], &b"password1"[..], ErrorCode::PASSWORD_REFUSED),
+        (b"bob", b"short", ErrorCode::PASSWORD_REFUSED),
+        (b"two words", PASSWORD, ErrorCode::NAME_REFUSED),
+        (USER, PASSWORD, ErrorCode::USER_EXISTS),
+    ] {
+        assert_eq!(client.register(user, password), Reply::Error(code), "{}", user.escape_ascii());
+    }
+}
+
+#[test]
+fn a_name_and_password_are_made_up_for_whoever_has_none() {
+    let running = Running::start("");
+    let mut client = Client::greeted(&running);
+    let Reply::Registered { user, password } = client.ask(b"a=reg&registrar=x\r\n").remove(0) else { panic!("nobody") };
+    client.log_in(&user, &password);
+    client.report(PART);
+}
+
+#[test]
+fn a_network_registers_a_few_accounts_and_only_if_it_may() {
+    let running = Running::start("own_networks = []\n[limits]\ncostly = { per_second = 0.001, burst = 2 }");
+    let mut client = Client::greeted(&running);
+    let register = |client: &mut Client, name: &str| client.register(name.as_bytes(), PASSWORD);
+    assert!(matches!(register(&mut client, "a"), Reply::Registered { .. }));
+    assert!(matches!(register(&mut client, "b"), Reply::Registered { .. }));
+    assert_eq!(register(&mut client, "c"), Reply::Error(ErrorCode::LIMITED));
+    let closed = Running::start("[razor]\nregister = \"nobody\"");
+    assert_eq!(Client::greeted(&closed).register(b"a", PASSWORD), Reply::Error(ErrorCode::FORBIDDEN));
+}
+
+#[test]
+fn who_is_not_known_or_has_another_password_is_not_let_in() {
+    let running = Running::start("");
+    let mut client = Client::greeted(&running);
+    assert_eq!(client.ask(b"a=ai&user=nobody\r\n"), [Reply::Error(ErrorCode::UNKNOWN_USER)]);
+    client.register(USER, PASSWORD);
+    assert_eq!(client.try_to_log_in(USER, b"tin whistle 8"), Reply::Refused);
+    assert_eq!(client.announce(PART), [Reply::Error(ErrorCode::NOT_AUTHENTICATED)]);
+}
+
+/// A mail can have the client end its report early, and send the rest of its header as requests.
+#[test]
+fn a_request_behind_a_blob_is_not_run() {
+    let running = Running::start("");
+    Client::registered(&running).report(OTHER_PART);
+    let mut client = Client::greeted(&running);
+    client.log_in(USER, PASSWORD);
+    assert_eq!(client.announce(PART), [Reply::Error(ErrorCode::BODY_WANTED)]);
+    let mut smuggled = Vec::new();
+    client::write_bodies(&mut smuggled, HEADER, [PART]);
+    client.write(&smuggled);
+    smuggled.clear();
+    client::write_revocations(&mut smuggled, &signatures(OTHER_PART));
+    client.write(&smuggled);
+    assert_eq!(client.read(), "res=0\r\n");
+    assert_eq!(client.read(), "", "closed");
+    let mut client = Client::greeted(&running);
+    assert_eq!(client.check(OTHER_PART), spam());
+    assert_eq!(client.check(PART), [Reply::NotSpam, Reply::NotSpam]);
+}
+
+#[test]
+fn a_network_has_few_connections() {
+    let running = Running::start("own_networks = []\n[limits]\nconnections_per_network = 2");
+    let (_first, second) = (Client::greeted(&running), Client::greeted(&running));
+    assert_eq!(Client::connected(running.address("razor")).read(), "", "closed");
+    drop(second);
+    // The server hears of the end some time later.
+    while Client::connected(running.address("razor")).read().is_empty() {}
+}
+
+#[test]
+fn who_asks_too_much_is_told_so() {
+    let running = Running::start("own_networks = []\n[limits]\nrequests = { per_second = 0.001, burst = 1 }");
+    let mut client = Client::greeted(&running);
+    assert_eq!(client.check(PART), [Reply::NotSpam, Reply::NotSpam]);
+    assert_eq!(client.check(PART), vec![Reply::Error(ErrorCode::LIMITED); 2]);
+}
+
+#[test]
+fn clients_are_told_where_they_are_and_what_is_recommended() {
+    let running = Running::start("[razor]\nconfidence = 60\nep4 = [\"9911-10\", \"7542-10\"]");
+    let address = running.address("razor");
+    let mut client = Client::connected(address);
+    assert_eq!(client.read(), "a=cg&ep4=9911-10&sn=C&srl=2\r\n");
+    client.write(b"a=g&pm=state\r\n");
+    assert!(client.read().starts_with("-ac=60\r\nbql=50\r\nbqs=128\r\ndre=4\r\nep4=9911-10\r\n"));
+    client.write(b"a=g&pm=csl\r\n");
+    assert_eq!(client.read(), format!("csl=127.0.0.1%3A{}\r\n", address.port()));
+    let named = Running::start("[razor]\nhosts = [\"a.example.org\", \"b.example.org\"]");
+    let mut client = Client::greeted(&named);
+    client.write(b"a=g&pm=nsl\r\n");
+    assert_eq!(client.read(), "-nsl=a.example.org\r\nnsl=b.example.org\r\n.\r\n");
+}
+
+#[test]
+fn a_report_is_found_under_every_ep4_that_is_kept() {
+    let running = Running::start("[razor]\nep4 = [\"9911-10\", \"7542-10\"]\nrevision = 1");
+    let text = "A line of a text that is long enough to have sections.\n".repeat(60);
+    let part = [PART, text.as_bytes()].concat();
+    let mut client = Client::connected(running.address("razor"));
+    client.read();
+    client.register(USER, PASSWORD);
+    client.log_in(USER, PASSWORD);
+    client.report(&part);
+    for ep4 in ["9911-10", "7542-10"] {
+        let e4 = sign_part(&part, &ep4.parse().expect("sound")).expect("something to sign").e4;
+        let mut client = Client::connected(running.address("razor"));
+        client.read();
+        let request = format!("a=c&e=4&ep4={ep4}&s={e4}\r\n");
+        assert_eq!(client.ask(request.as_bytes()), spam()[..1], "{ep4}");
+    }
+}
+
+#[test]
+fn a_server_that_stops_closes_connections() {
+    let running = Running::start("");
+    let mut client = Client::greeted(&running);
+    assert_eq!(client.check(PART), [Reply::NotSpam, Reply::NotSpam]);
+    assert!(running.server.stop().poisoned.is_none());
+    assert_eq!(client.read(), "", "closed");
+}
