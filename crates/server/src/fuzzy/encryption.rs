@@ -91,7 +91,8 @@ impl Nonces {
 
 /// Encrypted changes that were seen, by their nonces: whoever overheard one could send it again, long after it was taken back.
 ///
-/// A client that got no answer sends the same bytes again, from where it sent them before and soon. That is no replay.
+/// A client that got no answer sends the same bytes again, from where it sent them before and soon. That is no replay. What is
+/// older than the server's start, or than [`REPLAYS_MAX`] changes, cannot be told from new: the language has no time stamps.
 #[derive(Debug, Default)]
 pub(super) struct Replays {
     table: Mutex<Table>,
