@@ -67,7 +67,7 @@ fn many_signatures_are_asked_about_in_batches() {
     let home = RazorHome::new(&server);
     home.register();
     home.report(&message("text.eml"));
-    let mut signatures: Vec<String> = (0..BATCH).map(|index| format!("A1X0JdhQ{index:04}")).collect();
+    let mut signatures: Vec<String> = (0..BATCH).map(|index| format!("A1X{index:03}hQilUA")).collect();
     signatures[BATCH - 2] = LINK.to_owned();
     // The client numbers what it was asked, with a minus before what is not spam.
     let expected: Vec<String> =

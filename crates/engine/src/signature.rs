@@ -81,6 +81,7 @@ mod tests {
         assert_eq!(fingerprint_of(&KEY, signature), expected);
         assert_eq!(fingerprint_of_bytes(&KEY, Scheme::Pyzor, signature.bytes()), Some(expected));
         assert_ne!(fingerprint_of_bytes(&KEY, Scheme::RazorE4, signature.bytes()), Some(expected));
+        assert_eq!(fingerprint_of_bytes(&KEY, Scheme::Pyzor11, signature.bytes()), Some(expected), "of either release");
     }
 
     #[test]

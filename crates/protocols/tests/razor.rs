@@ -111,8 +111,10 @@ fn a_wrong_response_proves_nothing_and_uses_the_challenge_up() {
         other => decide(other),
     };
     let mut conversation = conversation();
-    let replies = talk(&mut conversation, b"a=ai&user=alice\r\na=auth&aresp=x\r\na=auth&aresp=y\r\n", refuse);
-    assert_eq!(replies, ["achal=challenge\r\n", "res=0\r\n", "err=204\r\n"]);
+    let replies = talk(&mut conversation, b"a=ai&user=alice\r\na=auth&aresp=x\r\n", refuse);
+    assert_eq!(replies, ["achal=challenge\r\n", "res=0\r\n"]);
+    assert_eq!(conversation.user(), None);
+    assert_eq!(talk(&mut conversation, b"a=auth&aresp=y\r\n", decide), ["err=204\r\n"]);
     assert_eq!(conversation.user(), None);
 }
 

@@ -23,7 +23,7 @@ use crate::tcp::Connection;
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(connection: Connection, service: Arc<Service>) {
-    let Connection { stream, source, stop, permit, .. } = connection;
+    let Connection { stream, source, stop, permit } = connection;
     // Whatever ended it, the client is gone or has been told.
     let _ = connection::serve(stream, source, service, stop).await;
     drop(permit);

@@ -23,7 +23,6 @@ const SHORTAGE: Duration = Duration::from_millis(100);
 /// A connection that may be.
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
-    pub(crate) peer: SocketAddr,
     pub(crate) source: Source,
     /// Turns true when the server stops. Whoever holds it is waited for.
     pub(crate) stop: watch::Receiver<bool>,
@@ -109,6 +108,6 @@ impl Acceptor {
         }
         // Replies are short and written in one go, and who waits for one sends nothing meanwhile. Without it they are late.
         let _ = stream.set_nodelay(true);
-        Some(Connection { stream, peer, source, stop: self.stop.clone(), permit: permit? })
+        Some(Connection { stream, source, stop: self.stop.clone(), permit: permit? })
     }
 }

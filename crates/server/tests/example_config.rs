@@ -21,7 +21,12 @@ fn the_example_as_it_stands_is_the_defaults() {
 
 #[test]
 fn every_setting_of_the_example_is_known_and_has_its_default() {
-    let text = uncommented().replace("durability = \"strict\"", "durability = \"relaxed\"");
+    let text = uncommented()
+        .replace("durability = \"strict\"", "durability = \"relaxed\"")
+        // What everybody has to choose has no default.
+        .replace("whitelist = \"whitelist\"", "")
+        .replace("sha256 = \"...\"", &format!("sha256 = \"{}\"", "5a".repeat(32)))
+        .replace("secret = \"...\"", "secret = \"opfr9epmoe9ufaqcwkozo7qhafyrsmzw7naxiiyqth4fzobz7poy\"");
     let config = Config::parse(&text).expect("all settings are known");
     let (settings, default) = (&config.settings, Config::default());
     assert_eq!((settings.accounts.len(), settings.http.tokens.len()), (4, 1));

@@ -27,9 +27,9 @@ pub(crate) struct Received {
 }
 
 impl Datagrams {
-    /// A socket on a free port of loopback.
-    pub(crate) fn bind() -> io::Result<Self> {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    /// A socket on a free port of `address`.
+    pub(crate) fn bind(address: Ipv4Addr) -> io::Result<Self> {
+        let socket = UdpSocket::bind((address, 0))?;
         setsockopt(&socket, sockopt::RcvBuf, &SOCKET_BYTES)?;
         setsockopt(&socket, sockopt::SndBuf, &SOCKET_BYTES)?;
         Ok(Self {
@@ -39,9 +39,9 @@ impl Datagrams {
         })
     }
 
-    /// A socket that talks to `server` alone, and whose [`receive`](Self::receive) gives up after `patience`.
-    pub(crate) fn connect(server: SocketAddr, patience: Duration) -> io::Result<Self> {
-        let datagrams = Self::bind()?;
+    /// A socket that talks from `address` to `server` alone, and whose [`receive`](Self::receive) gives up after `patience`.
+    pub(crate) fn connect(address: Ipv4Addr, server: SocketAddr, patience: Duration) -> io::Result<Self> {
+        let datagrams = Self::bind(address)?;
         datagrams.socket.connect(server)?;
         datagrams.socket.set_read_timeout(Some(patience))?;
         Ok(datagrams)

@@ -1,6 +1,7 @@
 //! The reference: a process that answers datagrams and does nothing else.
 
 use std::io::{self, Write};
+use std::net::Ipv4Addr;
 
 use super::datagrams::{BATCH, Datagrams};
 
@@ -9,7 +10,7 @@ const DATAGRAM_BYTES_MAX: usize = 2048;
 
 /// Prints its port, and answers every datagram with `reply_bytes` bytes until it is killed.
 pub(crate) fn run(reply_bytes: usize) -> io::Result<()> {
-    let mut datagrams = Datagrams::bind()?;
+    let mut datagrams = Datagrams::bind(Ipv4Addr::LOCALHOST)?;
     writeln!(io::stdout(), "{}", datagrams.port()?)?;
     io::stdout().flush()?;
     let mut buffers = vec![[0; DATAGRAM_BYTES_MAX]; BATCH];

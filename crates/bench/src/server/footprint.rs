@@ -65,9 +65,9 @@ pub(crate) fn figures(report: &mut Report, rounds: &Rounds, processors: &Process
     let known = Known { pyzor: SIGNATURES, dcc: SIGNATURES.div_ceil(SUMS as u64), texts: SIGNATURES };
     known.report_to(&subject, rounds, |kind, signatures| {
         let after = size()?;
-        let per_signature = |after: u64, before: u64| after.saturating_sub(before) as f64 / signatures as f64;
-        let note = format!("{:.1} bytes of memory of a budget of {MEMORY}", per_signature(after.0, before.0));
-        let disk = per_signature(after.1, before.1);
+        let more = after.0.saturating_sub(before.0) as f64 / MIB;
+        let note = format!("{more:.0} MiB more in use of a budget of {MEMORY}");
+        let disk = after.1.saturating_sub(before.1) as f64 / signatures as f64;
         report.add(Figure::new(format!("bytes of disk per {kind}, {signatures} of them"), disk, Target::None, note))?;
         before = after;
         Ok(())

@@ -3,13 +3,13 @@
 //! Answers are matched with their requests after the clock has stopped: the generator must not be what is measured.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use super::datagrams::{BATCH, Datagrams};
 
 /// Without any answer for so long, what is under way counts as lost.
-const PATIENCE: Duration = Duration::from_millis(1_000);
+const PATIENCE: Duration = Duration::from_secs(3);
 /// More than any reply.
 const REPLY_BYTES_MAX: usize = 256;
 
@@ -88,9 +88,9 @@ impl Answers {
     }
 }
 
-/// Sends all of `packets` to `server` as fast as it answers, never more than `window` ahead of it.
-pub(crate) fn saturate(server: SocketAddr, packets: &Packets, window: usize) -> io::Result<Answers> {
-    let mut datagrams = Datagrams::connect(server, PATIENCE)?;
+/// Sends all of `packets` from `client` to `server` as fast as it answers, never more than `window` ahead of it.
+pub(crate) fn saturate(client: Ipv4Addr, server: SocketAddr, packets: &Packets, window: usize) -> io::Result<Answers> {
+    let mut datagrams = Datagrams::connect(client, server, PATIENCE)?;
     let total = packets.count();
     let mut answers = Answers::with_room_for(total);
     let (mut sent, start) = (0, Instant::now());
@@ -107,13 +107,15 @@ pub(crate) fn saturate(server: SocketAddr, packets: &Packets, window: usize) -> 
             answers.lost += under_way;
         }
         answers.note(&received.lengths[..received.count], start.elapsed());
+        // What was given up may come yet.
+        answers.lost = answers.lost.min(sent - answers.count());
     }
     Ok(answers)
 }
 
-/// Sends all of `packets` to `server`, the n-th after n × `interval`, whether it answers or not.
-pub(crate) fn pace(server: SocketAddr, packets: &Packets, interval: Duration) -> io::Result<Answers> {
-    let mut datagrams = Datagrams::connect(server, PATIENCE)?;
+/// Sends all of `packets` from `client` to `server`, the n-th after n × `interval`, whether it answers or not.
+pub(crate) fn pace(client: Ipv4Addr, server: SocketAddr, packets: &Packets, interval: Duration) -> io::Result<Answers> {
+    let mut datagrams = Datagrams::connect(client, server, PATIENCE)?;
     let total = packets.count();
     let mut answers = Answers::with_room_for(total);
     let (mut sent, start) = (0, Instant::now());
@@ -134,4 +136,58 @@ pub(crate) fn pace(server: SocketAddr, packets: &Packets, interval: Duration) ->
         }
     }
     Ok(answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const CLIENT: Ipv4Addr = Ipv4Addr::LOCALHOST;
+    const TOTAL: usize = 2 * BATCH + 1;
+
+    fn packets() -> Packets {
+        Packets::new(TOTAL, |at, packet| packet.extend_from_slice(&(at as u32).to_be_bytes()))
+    }
+
+    /// Answers the first `count` datagrams with themselves.
+    fn answers_first(count: usize) -> SocketAddr {
+        let mut server = Datagrams::bind(CLIENT).unwrap();
+        let address = (CLIENT, server.port().unwrap()).into();
+        thread::spawn(move || {
+            let (mut buffers, mut answered) = (vec![[0; 4]; BATCH], 0);
+            while answered < count {
+                let received = server.receive(buffers.iter_mut().map(<[u8; 4]>::as_mut_slice)).unwrap();
+                let next = received.count.min(count - answered);
+                server.send(buffers[..next].iter().map(<[u8; 4]>::as_slice), &received.senders).unwrap();
+                answered += next;
+            }
+            // Open until the test has ended, so that what comes later is lost and not refused.
+            thread::park();
+        });
+        address
+    }
+
+    fn numbers(answers: &Answers) -> Vec<u32> {
+        let mut numbers: Vec<u32> =
+            answers.iter().map(|(reply, _)| u32::from_be_bytes(reply.try_into().unwrap())).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    #[test]
+    fn every_request_is_sent_once_and_every_answer_is_kept() {
+        let all: Vec<u32> = (0..TOTAL as u32).collect();
+        let answers = saturate(CLIENT, answers_first(TOTAL), &packets(), BATCH).unwrap();
+        assert_eq!((numbers(&answers), answers.lost), (all.clone(), 0));
+        let answers = pace(CLIENT, answers_first(TOTAL), &packets(), Duration::from_micros(10)).unwrap();
+        assert_eq!((numbers(&answers), answers.lost), (all, 0));
+    }
+
+    #[test]
+    fn requests_without_an_answer_are_counted() {
+        assert_eq!(saturate(CLIENT, answers_first(TOTAL - 1), &packets(), 2 * BATCH).unwrap().lost, 1);
+        assert_eq!(pace(CLIENT, answers_first(TOTAL - 1), &packets(), Duration::from_micros(10)).unwrap().lost, 1);
+    }
 }

@@ -9,6 +9,7 @@ mod footprint;
 mod load;
 mod peers;
 mod process;
+mod razor;
 mod requests;
 mod rounds;
 mod speed;
@@ -24,7 +25,7 @@ use rounds::{Rounds, WINDOW};
 use subject::Subject;
 
 /// What the server knows whose speed is measured: as much as the default budget holds of a day's reports of one site.
-const KNOWN: Known = Known { pyzor: 500_000, dcc: 200_000, texts: 50_000 };
+const KNOWN: Known = Known { pyzor: 500_000, dcc: 200_000, texts: 30_000 };
 /// The default budget.
 const MEMORY: &str = "256MiB";
 
@@ -37,8 +38,15 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     fs::create_dir_all(&of_footprint)?;
     let subject = Subject::start(&processors, &of_speed, MEMORY)?;
     KNOWN.report_to(&subject, &rounds, |_, _| Ok(()))?;
-    speed::figures(report, &rounds, &processors, &subject, KNOWN)?;
+    let note = format!("{} bytes of disk; {KNOWN:?}", subject.disk_bytes()?);
+    let resident = subject.server.resident_bytes()? as f64 / (1 << 20) as f64;
+    report.add(Figure::new(format!("resident memory of a server of {MEMORY}, MiB"), resident, Target::None, note))?;
+    let compare = |report: &mut _, cases: Vec<_>| speed::figures(report, &rounds, &processors, &subject, &cases);
+    compare(report, speed::checks(KNOWN))?;
+    razor::figures(report, &subject)?;
     peers::figures(report, &processors, folder.path(), &Beside { subject: &subject, known: KNOWN, rounds: &rounds })?;
+    // Last, as new texts push out old ones.
+    compare(report, speed::claims())?;
     drop(subject);
     footprint::figures(report, &rounds, &processors, &of_footprint)?;
     for (name, count) in [

@@ -205,7 +205,7 @@ options {{
 logging {{ type = "file"; filename = "{home}/rspamd.log"; level = "warning"; }}
 worker "fuzzy" {{
   bind_socket = "{address}"; count = 1; backend = "redis"; servers = "{redis}"; timeout = 60s;
-  expire = 90d; sync = 1s; allow_update = ["127.0.0.1"];
+  expire = 90d; sync = 1s; allow_update = ["127.0.0.0/8"];
 }}
 "#
     )

@@ -140,3 +140,19 @@ pub(crate) fn disk_bytes(folder: &Path) -> io::Result<u64> {
     }
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_seen_and_stopped() {
+        let processors = Processors::divide().unwrap();
+        let mut server = processors.start(Command::new("sleep").arg("600")).unwrap();
+        server.must_run().unwrap();
+        assert!(server.resident_bytes().unwrap() > 0);
+        assert!(server.cpu_time().unwrap() < Duration::from_secs(60));
+        server.stop().unwrap();
+        assert_eq!(server.must_run().unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+}

@@ -105,11 +105,32 @@ fn refused(reply: &[u8]) -> Error {
 }
 
 /// `N` bytes that belong to signature number `signature`; other salts, other bytes.
-fn bytes_of<const N: usize>(signature: u64, salt: u64) -> [u8; N] {
+pub(crate) fn bytes_of<const N: usize>(signature: u64, salt: u64) -> [u8; N] {
     let mut bytes = [0; N];
     for (at, chunk) in bytes.chunks_mut(8).enumerate() {
         let word = mixed(mixed(signature ^ salt << 56) ^ at as u64).to_le_bytes();
         chunk.copy_from_slice(&word[..chunk.len()]);
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_second_check_is_of_a_known_signature() {
+        let about = About::HalfBelow(10);
+        assert!((0..100).step_by(2).all(|at| about.signature(at as u32, at) < 10));
+        assert!((1..100).step_by(2).all(|at| about.signature(at as u32, at) >= ABSENT_FROM));
+        assert_eq!(About::From(7).signature(0, 3), 10);
+    }
+
+    #[test]
+    fn bytes_of_a_signature_are_its_own() {
+        assert_eq!(bytes_of::<20>(1, 2), bytes_of::<20>(1, 2));
+        assert_ne!(bytes_of::<20>(1, 2), bytes_of::<20>(2, 2));
+        assert_ne!(bytes_of::<20>(1, 2), bytes_of::<20>(1, 3));
+        assert_ne!(bytes_of::<64>(1, 2)[..32], bytes_of::<64>(1, 2)[32..]);
+    }
 }

@@ -31,6 +31,7 @@ pub(crate) struct Rounds {
     /// Requests under way at a time.
     window: usize,
     serial: Cell<u32>,
+    network: Cell<u8>,
     /// Requests so far.
     pub(crate) requests: Cell<usize>,
     /// Those without an answer.
@@ -43,7 +44,7 @@ impl Rounds {
     /// Rounds with so many requests under way at a time.
     pub(crate) fn with_window(window: usize) -> Self {
         let [requests, lost, forgotten] = [(); 3].map(|()| Cell::new(0));
-        Self { window, serial: Cell::new(0), requests, lost, forgotten }
+        Self { window, serial: Cell::new(0), network: Cell::new(0), requests, lost, forgotten }
     }
 
     /// `count` requests that no round made before.
@@ -54,7 +55,7 @@ impl Rounds {
 
     /// Sends `requests` to `server` and looks at every answer.
     pub(crate) fn saturate(&self, address: SocketAddr, requests: &Requests<'_>) -> io::Result<Answers> {
-        let answers = load::saturate(address, &requests.packets, self.window)?;
+        let answers = load::saturate(self.next_client(), address, &requests.packets, self.window)?;
         self.read(requests, &answers, Duration::ZERO)?;
         Ok(answers)
     }
@@ -67,7 +68,7 @@ impl Rounds {
         cpu_time: impl Fn() -> io::Result<Duration>,
     ) -> io::Result<Round> {
         let before = cpu_time()?;
-        let answers = load::saturate(address, &requests.packets, self.window)?;
+        let answers = load::saturate(self.next_client(), address, &requests.packets, self.window)?;
         let used = cpu_time()? - before;
         self.read(requests, &answers, Duration::ZERO)?;
         Ok(Round::new(requests.packets.count(), used, answers.elapsed))
@@ -81,8 +82,15 @@ impl Rounds {
         per_second: f64,
     ) -> io::Result<Vec<Duration>> {
         let interval = Duration::from_secs_f64(1.0 / per_second);
-        let answers = load::pace(address, &requests.packets, interval)?;
+        let answers = load::pace(self.next_client(), address, &requests.packets, interval)?;
         self.read(requests, &answers, interval)
+    }
+
+    /// An address of another network than that of the round before: what one network may report in a day is limited.
+    fn next_client(&self) -> Ipv4Addr {
+        let network = self.network.get();
+        self.network.set(network.wrapping_add(1));
+        Ipv4Addr::new(127, 0, network, 1)
     }
 
     /// Looks at every answer; how long each took.
@@ -131,7 +139,7 @@ impl Echo {
     /// One round of `requests`, whose answers say nothing.
     pub(crate) fn measure(&self, requests: &Requests<'_>) -> io::Result<Round> {
         let before = self.server.cpu_time()?;
-        let answers = load::saturate(self.address, &requests.packets, WINDOW)?;
+        let answers = load::saturate(Ipv4Addr::LOCALHOST, self.address, &requests.packets, WINDOW)?;
         let used = self.server.cpu_time()? - before;
         if answers.lost > 0 {
             return Err(Error::other("the echo lost requests"));

@@ -22,7 +22,7 @@ const WARM_UP: usize = 2_000;
 const REPORTED_FROM: u64 = 1 << 36;
 
 /// One line of the table.
-struct Case {
+pub(crate) struct Case {
     name: &'static str,
     protocol: &'static str,
     kind: Box<dyn Kind>,
@@ -31,24 +31,45 @@ struct Case {
     target: Target,
 }
 
-/// All kinds of requests over UDP. `known` are the signatures that the server knows.
-fn cases(known: Known) -> Vec<Case> {
-    let case = |name, protocol, kind, known, target| Case { name, protocol, kind, known, target };
-    let sums = |is_report, is_signed| Box::new(Sums { is_report, is_signed });
-    let (most, sealed, none) = (Target::AtLeast(0.8), Target::AtLeast(0.15), Target::None);
-    let (digests, near) = (fuzzy::Digests, fuzzy::NearCopies);
+impl Case {
+    fn new(
+        name: &'static str,
+        protocol: &'static str,
+        kind: Box<dyn Kind>,
+        known: Option<u64>,
+        target: Target,
+    ) -> Self {
+        Self { name, protocol, kind, known, target }
+    }
+}
+
+fn sums(is_report: bool, is_signed: bool) -> Box<dyn Kind> {
+    Box::new(Sums { is_report, is_signed })
+}
+
+/// Checks over UDP by a server that knows so many signatures.
+pub(crate) fn checks(known: Known) -> Vec<Case> {
+    let (plain, sealed, none) = (Target::AtLeast(0.8), Target::AtLeast(0.15), Target::None);
+    let (digests, near, texts) = (fuzzy::Digests, fuzzy::NearCopies, Some(known.texts));
     vec![
-        case("Pyzor check", "pyzor", Box::new(pyzor::Check), Some(known.pyzor), most),
-        case("DCC query, 3 sums, anonymous", "dcc", sums(false, false), Some(known.dcc), most),
-        case("DCC query, 3 sums, signed", "dcc", sums(false, true), Some(known.dcc), none),
-        case("fuzzy check by digest", "fuzzy", Box::new(digests), Some(known.texts), most),
-        case("fuzzy check by 32 shingles", "fuzzy", Box::new(near), Some(known.texts), none),
-        case("fuzzy check by digest, encrypted", "fuzzy", fuzzy::sealed(digests), Some(known.texts), sealed),
-        case("fuzzy check by 32 shingles, encrypted", "fuzzy", fuzzy::sealed(near), Some(known.texts), sealed),
-        case("Pyzor report", "pyzor", Box::new(pyzor::Report { digests: 1 }), None, none),
-        case("DCC report, 3 sums, anonymous", "dcc", sums(true, false), None, none),
-        case("DCC report, 3 sums, signed", "dcc", sums(true, true), None, none),
-        case("fuzzy write, 32 shingles", "fuzzy", Box::new(fuzzy::Write), None, none),
+        Case::new("Pyzor check", "pyzor", Box::new(pyzor::Check), Some(known.pyzor), plain),
+        Case::new("DCC query, 3 sums, anonymous", "dcc", sums(false, false), Some(known.dcc), plain),
+        Case::new("DCC query, 3 sums, signed", "dcc", sums(false, true), Some(known.dcc), none),
+        Case::new("fuzzy check by digest", "fuzzy", Box::new(digests), texts, plain),
+        Case::new("fuzzy check by 32 shingles", "fuzzy", Box::new(near), texts, none),
+        Case::new("fuzzy check by digest, encrypted", "fuzzy", fuzzy::sealed(digests), texts, sealed),
+        Case::new("fuzzy check by 32 shingles, encrypted", "fuzzy", fuzzy::sealed(near), texts, sealed),
+    ]
+}
+
+/// Reports over UDP.
+pub(crate) fn claims() -> Vec<Case> {
+    let case = |name, protocol, kind| Case::new(name, protocol, kind, None, Target::None);
+    vec![
+        case("Pyzor report", "pyzor", Box::new(pyzor::Report { digests: 1 })),
+        case("DCC report, 3 sums, anonymous", "dcc", sums(true, false)),
+        case("DCC report, 3 sums, signed", "dcc", sums(true, true)),
+        case("fuzzy write, 32 shingles", "fuzzy", Box::new(fuzzy::Write)),
     ]
 }
 
@@ -57,15 +78,15 @@ fn about(case: &Case, round: usize) -> About {
     case.known.map_or(About::From(REPORTED_FROM + (round * REQUESTS) as u64), About::HalfBelow)
 }
 
-/// Every kind of request.
+/// Cost and latency of every case.
 pub(crate) fn figures(
     report: &mut Report,
     rounds: &Rounds,
     processors: &Processors,
     subject: &Subject,
-    known: Known,
+    cases: &[Case],
 ) -> io::Result<()> {
-    cases(known).iter().try_for_each(|case| compare(report, rounds, processors, subject, case))
+    cases.iter().try_for_each(|case| compare(report, rounds, processors, subject, case))
 }
 
 fn compare(

@@ -55,7 +55,7 @@ impl Server {
 
     /// The public key of the fuzzy protocol, as rspamd's configuration wants it.
     pub(crate) fn fuzzy_key(&self) -> String {
-        self.listener("fuzzy").skip_while(|word| *word != "key").nth(1).unwrap().to_owned()
+        self.listener("fuzzy").last().unwrap().trim_matches('"').to_owned()
     }
 
     /// The address that clients of the HTTP interface are given.
@@ -125,7 +125,7 @@ impl Drop for Server {
 
 /// A configuration that takes any free port, and calls one address of loopback the site's own.
 fn configuration(data: &Path, more: &str) -> String {
-    let mut text = format!("data = {data:?}\nmemory = \"64MiB\"\nown_networks = [\"127.0.0.1/32\"]\n");
+    let mut text = format!("data = {data:?}\nmemory = \"16MiB\"\nown_networks = [\"127.0.0.1/32\"]\n");
     for protocol in ["razor", "dcc", "pyzor", "fuzzy", "http"] {
         // A section that the test has things to say in is its own; it names the address, too.
         if !more.contains(&format!("[{protocol}]")) {

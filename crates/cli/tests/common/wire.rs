@@ -152,14 +152,35 @@ pub(crate) fn razor_check(server: SocketAddr, signature: &str) -> String {
     line.trim_end().to_owned()
 }
 
-/// What an HTTP server answers to a GET of `path`, head and body.
+/// The verdict on a Pyzor digest over HTTP.
 #[track_caller]
-pub(crate) fn http_get(server: SocketAddr, path: &str) -> String {
+pub(crate) fn http_check(server: SocketAddr, digest: &str) -> String {
+    let body = format!(r#"{{"signatures":[{{"scheme":"pyzor","value":"{digest}"}}]}}"#);
+    let length = body.len();
+    let fields = format!("Content-Type: application/json\r\nContent-Length: {length}\r\n");
+    let checked: serde_json::Value = serde_json::from_str(&http(server, "POST /v1/check", &fields, &body)).unwrap();
+    checked["verdict"].as_str().unwrap().to_owned()
+}
+
+/// What the server has counted: requests of `protocol` that became `answered`.
+#[track_caller]
+pub(crate) fn requests(server: SocketAddr, protocol: &str, answered: &str) -> u64 {
+    let text = http(server, "GET /metrics", "", "");
+    let name = format!("bruit_requests_total{{protocol=\"{protocol}\",answered=\"{answered}\"}} ");
+    let count = text.lines().find_map(|line| line.strip_prefix(&name));
+    count.unwrap_or_else(|| panic!("no {name}in {text}")).parse().unwrap()
+}
+
+/// The body that an HTTP server answers with.
+#[track_caller]
+fn http(server: SocketAddr, request: &str, fields: &str, body: &str) -> String {
     let mut stream = connect(server);
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "{request} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n{fields}\r\n{body}").unwrap();
     let mut reply = String::new();
     stream.read_to_string(&mut reply).unwrap();
-    reply
+    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{reply}");
+    body.to_owned()
 }
 
 /// A connection that neither waits for ever nor holds bytes back.

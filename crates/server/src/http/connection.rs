@@ -35,10 +35,10 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves one connection to its end.
 pub(crate) async fn serve(connection: Connection, router: Router) {
-    let Connection { stream, peer, mut stop, permit: _permit, .. } = connection;
+    let Connection { stream, source, mut stop, permit: _permit } = connection;
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(Peer(source.address));
         router.call(request)
     });
     let mut builder = http1::Builder::new();

@@ -1,5 +1,6 @@
 //! Everything that is known of the signatures of a message.
 
+use bruit_engine::signature::fingerprint_of;
 use bruit_engine::trust::{Assessment, Level};
 use bruit_engine::whitelist::{By, Why};
 use bruit_engine::{CheckScratch, Engine, Explanation};
@@ -8,13 +9,13 @@ use bruit_protocols::http::{
 };
 
 use super::body::Asked;
-use super::judge::{self, Judged, fingerprint};
+use super::judge::{self, Judged};
 
 /// Why a message is thought of as it is.
 pub(super) fn explain(engine: &Engine, asked: &Asked, bulk_threshold: u32) -> Explained {
     let Judged { checked, .. } = judge::check(engine, asked, bulk_threshold);
     let key = engine.realm().key();
-    let names = asked.signed.signatures.iter().map(|signature| Some(fingerprint(key, signature)));
+    let names = asked.signed.signatures.iter().map(|signature| Some(fingerprint_of(key, signature)));
     let text = asked
         .signed
         .features

@@ -4,11 +4,11 @@
 //! revoked or whitelisted makes it ham; enough recipients make it bulk. Razor's e8 and links are shared by innocent mail:
 //! they make it spam only beside another signature that does. DCC's checksums count recipients and say nothing else.
 
-use bruit_engine::signature::{fingerprint_of, fingerprint_of_bytes};
+use bruit_engine::signature::fingerprint_of;
 use bruit_engine::verdict::{Kind, Reason, Verdict};
 use bruit_engine::whitelist::Why;
 use bruit_engine::{CheckScratch, Engine};
-use bruit_filters::{Fingerprint, FingerprintKey};
+use bruit_filters::Fingerprint;
 use bruit_protocols::http::{self, Checked, CheckedSignature, REPLICA_SCHEME};
 use bruit_signatures::{Scheme, Signature};
 
@@ -57,20 +57,11 @@ impl Part {
     }
 }
 
-/// What a signature is called in the books. Nobody's Pyzor says which release it is of, so both go by one name.
-pub(super) fn fingerprint(key: &FingerprintKey, signature: &Signature) -> Fingerprint {
-    match signature.scheme() {
-        Scheme::Pyzor11 => fingerprint_of_bytes(key, Scheme::Pyzor, signature.bytes()),
-        _ => None,
-    }
-    .unwrap_or_else(|| fingerprint_of(key, signature))
-}
-
 /// What is thought of a message that many have received from `bulk_threshold` recipients on.
 pub(super) fn check(engine: &Engine, asked: &Asked, bulk_threshold: u32) -> Judged {
     let signatures = &asked.signed.signatures;
     let key = engine.realm().key();
-    let fingerprints: Vec<Fingerprint> = signatures.iter().map(|signature| fingerprint(key, signature)).collect();
+    let fingerprints: Vec<Fingerprint> = signatures.iter().map(|signature| fingerprint_of(key, signature)).collect();
     let mut verdicts = vec![Verdict::default(); fingerprints.len()];
     let mut scratch = CheckScratch::default();
     engine.check_batch(&fingerprints, 0, &mut verdicts, &mut scratch);

@@ -1,11 +1,11 @@
 //! The whitelists: senders by address or domain, signatures by their keyed hashes.
 
 use bruit_engine::Engine;
+use bruit_engine::signature::fingerprint_of;
 use bruit_engine::whitelist::{By, WhitelistChange};
 use bruit_protocols::http::{Whitelist, WhitelistEntry};
 
 use super::fault::Fault;
-use super::judge::fingerprint;
 use super::router::{PAGE_MAX, next_offset};
 
 /// What is whitelisted, with the senders from `offset` on.
@@ -27,7 +27,7 @@ pub(super) fn addition(engine: &Engine, entry: WhitelistEntry) -> Result<Whiteli
         WhitelistEntry::Sender(pattern) => WhitelistChange::AddSender(pattern.into_bytes().into()),
         WhitelistEntry::Signature(named) => {
             let signature = named.signature().map_err(Fault::malformed)?;
-            WhitelistChange::List(fingerprint(engine.realm().key(), &signature), By::Operator)
+            WhitelistChange::List(fingerprint_of(engine.realm().key(), &signature), By::Operator)
         }
     })
 }
@@ -38,7 +38,7 @@ pub(super) fn removal(engine: &Engine, entry: WhitelistEntry) -> Result<Whitelis
         WhitelistEntry::Sender(pattern) => WhitelistChange::RemoveSender(pattern.into_bytes().into()),
         WhitelistEntry::Signature(named) => {
             let signature = named.signature().map_err(Fault::malformed)?;
-            WhitelistChange::Unlist(fingerprint(engine.realm().key(), &signature))
+            WhitelistChange::Unlist(fingerprint_of(engine.realm().key(), &signature))
         }
     })
 }

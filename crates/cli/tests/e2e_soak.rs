@@ -1,0 +1,246 @@
+//! Half a minute of rubbish on every port while others ask: they are answered, and the server does not grow.
+
+mod common;
+
+use std::collections::VecDeque;
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::wire::{Datagrams, http_check, razor_check, requests};
+use common::{Folder, Server};
+use rand::rngs::ChaCha8Rng;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use socket2::{Domain, Socket, Type};
+
+/// How long the rubbish goes on.
+const DURATION: Duration = Duration::from_secs(30);
+/// After this everything that the server keeps for good has been touched; from here on its memory is watched.
+const WARM_UP: Duration = Duration::from_secs(5);
+/// What it may grow by afterwards.
+const GROWTH_BYTES_MAX: u64 = 8 << 20;
+/// All that is random comes from this.
+const SEED: u64 = 6;
+/// No datagram is longer than UDP can carry.
+const DATAGRAM_BYTES_MAX: usize = 65_507;
+/// The most that is said on a connection.
+const SPEECH_BYTES_MAX: usize = 200_000;
+/// Connections that the server allows, and those that strangers try to hold at each of two ports, which is more than it
+/// allows them. Old ones make room for new ones.
+const LIMITS: &str = "[limits]\nconnections = 200\n";
+const IDLE_CONNECTIONS: usize = 150;
+/// How long a stranger waits to be let in.
+const KNOCK: Duration = Duration::from_millis(200);
+/// Datagrams in a row before the others get a turn.
+const BURST: usize = 64;
+/// How long a flood pauses after each burst, which leaves a core to the rest.
+const PAUSE: Duration = Duration::from_millis(5);
+
+#[test]
+fn rubbish_neither_stops_the_answers_nor_grows_the_server() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, LIMITS);
+    let known = Known::report(&server);
+    let is_over = AtomicBool::new(false);
+    let started = Instant::now();
+    thread::scope(|scope| {
+        let ends = EndsOnDrop(&is_over);
+        for (index, protocol) in ["dcc", "pyzor", "fuzzy"].into_iter().enumerate() {
+            let (address, is_over, template) = (server.address(protocol), &is_over, request(protocol));
+            scope.spawn(move || flood(address, &template, SEED + index as u64, is_over));
+        }
+        for (index, protocol) in ["razor", "http"].into_iter().enumerate() {
+            let (address, is_over) = (server.address(protocol), &is_over);
+            scope.spawn(move || rubbish_by_connection(address, SEED + 10 + index as u64, is_over));
+            scope.spawn(move || hold_connections(address, SEED + 20 + index as u64, is_over));
+        }
+        ask_until(&server, &known, started + WARM_UP);
+        let before = server.resident_bytes();
+        let rounds = ask_until(&server, &known, started + DURATION);
+        let after = server.resident_bytes();
+        drop(ends);
+        assert_rubbish_was_heard(server.address("http"));
+        assert!(rounds > 10, "only {rounds} rounds of questions in {DURATION:?}");
+        assert!(after <= before + GROWTH_BYTES_MAX, "from {before} to {after} bytes: {}", server.said());
+    });
+}
+
+/// Asserts that the server has met what it should withstand: otherwise the test would pass on a quiet day.
+#[track_caller]
+fn assert_rubbish_was_heard(server: SocketAddr) {
+    for protocol in ["dcc", "pyzor", "fuzzy"] {
+        assert!(requests(server, protocol, "malformed") > 1000, "{protocol}");
+    }
+    for protocol in ["razor", "http"] {
+        assert!(requests(server, protocol, "limited") > 100, "{protocol}");
+    }
+}
+
+/// Ends the rubbish, also when an assertion fails.
+struct EndsOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What was reported before the rubbish began.
+struct Known {
+    digest: String,
+    sum: [u8; 16],
+    fuzzy: [u8; 64],
+}
+
+impl Known {
+    fn report(server: &Server) -> Self {
+        let known =
+            Self { digest: "0123456789abcdef0123456789abcdef01234567".to_owned(), sum: [7; 16], fuzzy: [7; 64] };
+        assert_eq!(Datagrams::to(server.address("pyzor")).pyzor("report", &known.digest).0, 200);
+        Datagrams::to(server.address("dcc")).dcc_report_spam(known.sum);
+        Datagrams::to(server.address("fuzzy")).fuzzy_add(known.fuzzy);
+        known
+    }
+}
+
+/// Something that begins like a request: rubbish made of it gets further than random bytes do. It is about nothing that is
+/// known, as some of it is a revocation by one of the site's own users.
+fn request(protocol: &str) -> Vec<u8> {
+    match protocol {
+        "pyzor" => {
+            let digest = "9".repeat(40);
+            format!("Op: check\nOp-Digest: {digest}\nThread: 4711\nPV: 2.1\nUser: bob\nTime: 1\nSig: 0\n\n").into()
+        }
+        "dcc" => [&[0, 62, 12, 3, 0, 0, 0, 1], &[1; 16][..], &[0, 0, 0, 0, 7, 18], &[9; 16], &[0; 16]].concat(),
+        _ => [&[4, 0, 32, 1], &[0; 8][..], &[9; 64], &[9; 256]].concat(),
+    }
+}
+
+/// Asks every protocol about what is known and what is not, over and over; how often.
+#[track_caller]
+fn ask_until(server: &Server, known: &Known, end: Instant) -> u64 {
+    let mut pyzor = Datagrams::to(server.address("pyzor"));
+    let mut dcc = Datagrams::to(server.address("dcc"));
+    let mut fuzzy = Datagrams::to(server.address("fuzzy"));
+    let mut rounds = 0;
+    while Instant::now() < end {
+        assert_eq!(pyzor.pyzor("check", &known.digest), (200, Some(5)));
+        assert_eq!(pyzor.pyzor("check", &"f".repeat(40)), (200, Some(0)));
+        assert!(dcc.dcc_is_many(known.sum));
+        assert!(!dcc.dcc_is_many([8; 16]));
+        assert_eq!(fuzzy.fuzzy_check(known.fuzzy), (1, 1.0));
+        assert_eq!(fuzzy.fuzzy_check([8; 64]), (0, 0.0));
+        assert_eq!(razor_check(server.address("razor"), "A1X001hQilUA"), "p=0");
+        assert_eq!(http_check(server.address("http"), &known.digest), "spam");
+        assert_eq!(http_check(server.address("http"), &"f".repeat(40)), "unknown");
+        rounds += 1;
+    }
+    rounds
+}
+
+/// An address of loopback that is not the site's own: each of many networks has a few.
+fn stranger(random: &mut ChaCha8Rng) -> IpAddr {
+    Ipv4Addr::new(127, random.random_range(1..=200), random.random(), 1).into()
+}
+
+/// Sends datagrams of every length, random or nearly right, from strangers and from the site's own address.
+fn flood(server: SocketAddr, template: &[u8], seed: u64, is_over: &AtomicBool) {
+    let random = &mut ChaCha8Rng::seed_from_u64(seed);
+    while !is_over.load(Ordering::Relaxed) {
+        let from = if random.random_ratio(1, 8) { Ipv4Addr::LOCALHOST.into() } else { stranger(random) };
+        let socket = UdpSocket::bind((from, 0)).unwrap();
+        for _ in 0..BURST {
+            // A full buffer, or a port that answers with ICMP, is the server's good right.
+            let _ = socket.send_to(&rubbish(template, random), server);
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Random bytes, or `template` cut, stretched, or with some bytes changed.
+fn rubbish(template: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut bytes = template.to_vec();
+    match random.random_range(0..16) {
+        0 => bytes = noise(DATAGRAM_BYTES_MAX, random),
+        1..=2 => bytes = noise(1500, random),
+        3..=6 => bytes.truncate(random.random_range(0..=template.len())),
+        7..=8 => bytes.resize(template.len() + random.random_range(1..1500), 0),
+        _ => bytes = changed(bytes, random),
+    }
+    bytes
+}
+
+/// Up to `max` random bytes.
+fn noise(max: usize, random: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut bytes = vec![0; random.random_range(0..=max)];
+    random.fill_bytes(&mut bytes);
+    bytes
+}
+
+/// `bytes` with a few of them drawn anew.
+fn changed(mut bytes: Vec<u8>, random: &mut ChaCha8Rng) -> Vec<u8> {
+    for _ in 0..random.random_range(1..8) {
+        let index = random.random_range(0..bytes.len());
+        bytes[index] = random.random();
+    }
+    bytes
+}
+
+/// Connects, says something foolish, and leaves: at once, or after an answer.
+fn rubbish_by_connection(server: SocketAddr, seed: u64, is_over: &AtomicBool) {
+    let random = &mut ChaCha8Rng::seed_from_u64(seed);
+    while !is_over.load(Ordering::Relaxed) {
+        // Strangers would find no room.
+        if let Ok(mut stream) = connect_from(Ipv4Addr::LOCALHOST.into(), server) {
+            stream.set_read_timeout(Some(PAUSE)).unwrap();
+            stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+            // The server may close before it has heard all.
+            let _ = stream.write_all(&speech(random));
+            let _ = stream.read(&mut [0; 512]);
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// A connection from an address of our choice.
+fn connect_from(from: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM, None)?;
+    socket.bind(&SocketAddr::new(from, 0).into())?;
+    socket.connect_timeout(&server.into(), KNOCK)?;
+    Ok(socket.into())
+}
+
+/// Something to say on a stream: random bytes, lines without end, bodies that never come, batches of nothing.
+fn speech(random: &mut ChaCha8Rng) -> Vec<u8> {
+    match random.random_range(0..7) {
+        0 => noise(SPEECH_BYTES_MAX, random),
+        1 => vec![b'a'; random.random_range(0..SPEECH_BYTES_MAX)],
+        2 => [b"-a=r&message=*\r\n".to_vec(), noise(SPEECH_BYTES_MAX, random)].concat(),
+        3 => b"-a=c&e=4&s=x\r\n".repeat(5000),
+        4 => b"POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n".to_vec(),
+        5 => b"POST /v1/report HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n".repeat(100),
+        _ => [b"GET / HTTP/1.1\r\n".to_vec(), b"X: y\r\n".repeat(20_000)].concat(),
+    }
+}
+
+/// Holds connections that say nothing, or one byte now and then, and replaces the oldest.
+fn hold_connections(server: SocketAddr, seed: u64, is_over: &AtomicBool) {
+    let random = &mut ChaCha8Rng::seed_from_u64(seed);
+    let mut held = VecDeque::new();
+    while !is_over.load(Ordering::Relaxed) {
+        if held.len() == IDLE_CONNECTIONS {
+            held.pop_front();
+        }
+        held.extend(connect_from(stranger(random), server));
+        held.iter_mut().step_by(2).for_each(trickle);
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Says one byte more, if it can be said at once; the server may have closed.
+fn trickle(stream: &mut TcpStream) {
+    stream.set_nonblocking(true).unwrap();
+    let _ = stream.write(b"a");
+}
