@@ -214,7 +214,7 @@ impl Fuzzy {
         let events = events(&waiting.command, by, claim, key);
         let mut identity = waiting.command.duplicate_key().to_vec();
         identity.extend(from.to_string().into_bytes());
-        Step::Change(Change { waiting, events, reporter, request: key.fingerprint(&identity) })
+        Step::Change(Change { waiting, events, reporter: by.reporter, request: key.fingerprint(&identity) })
     }
 }
 
