@@ -21,8 +21,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use bruit_engine::accounts::fuzzy::Flags;
-use bruit_engine::accounts::{Credential, Protocol};
+use bruit_engine::accounts::{Account, Credential, Protocol};
 use bruit_engine::event::{By, Event, TextChange};
 use bruit_engine::shingles::{Match, SHINGLES};
 use bruit_engine::signature::fingerprint_of_digest;
@@ -74,13 +73,12 @@ struct Sealing {
 }
 
 /// A command, and who gave it.
-struct Asked<'p> {
+struct Asked<'r> {
     waiting: Waiting,
-    reporter: Reporter,
-    /// The lists that may be written.
-    flags: Flags,
+    /// The account whose key it was encrypted to, with its name.
+    account: Option<(&'r [u8], &'r Account)>,
     /// The encrypted request it was in.
-    sealed: Option<SealedRequest<'p>>,
+    sealed: Option<SealedRequest<'r>>,
 }
 
 impl Datagrams for Fuzzy {
@@ -156,21 +154,19 @@ impl Fuzzy {
     }
 
     /// The command in a datagram, and who gave it.
-    fn read<'p>(&mut self, request: &Request<'p>) -> Result<Asked<'p>, Answered> {
+    fn read<'r>(&mut self, request: &Request<'r>) -> Result<Asked<'r>, Answered> {
         let Some(sealed) = SealedRequest::parse(request.packet) else {
             let command = Command::decode(request.packet).map_err(|_| Answered::Malformed)?;
-            let reporter = request.source.reporter(&request.service.key);
-            return Ok(Asked {
-                waiting: Waiting { command, sealing: None },
-                reporter,
-                flags: Flags::ALL,
-                sealed: None,
-            });
+            return Ok(Asked { waiting: Waiting { command, sealing: None }, account: None, sealed: None });
         };
         let (key, command) = self.open(&sealed, request)?;
-        let (reporter, flags) = self.reporter(&sealed, request).ok_or(Answered::Unverified)?;
+        let account = match request.engine.accounts().key_id(&sealed.key_id) {
+            _ if sealed.key_id == self.vault.own.public().id() => None,
+            Some((name, account)) if account.enabled => Some((name, account)),
+            _ => return Err(Answered::Unverified),
+        };
         let sealing = Some(Sealing { key, nonce: self.vault.nonces.next() });
-        Ok(Asked { waiting: Waiting { command, sealing }, reporter, flags, sealed: Some(sealed) })
+        Ok(Asked { waiting: Waiting { command, sealing }, account, sealed: Some(sealed) })
     }
 
     /// Decrypts a command. That proves that its sender was given the public key he used, and no more.
@@ -205,31 +201,20 @@ impl Fuzzy {
         pair.shared_key(&sealed.client).map_err(|_| Answered::Unverified)
     }
 
-    /// Who encrypts to a key of ours, and what they may write; none if the account is disabled.
-    fn reporter(&self, sealed: &SealedRequest<'_>, request: &Request<'_>) -> Option<(Reporter, Flags)> {
-        let key = &request.service.key;
-        if sealed.key_id == self.vault.own.public().id() {
-            return Some((request.source.reporter(key), Flags::ALL));
-        }
-        let (name, account) =
-            request.engine.accounts().key_id(&sealed.key_id).filter(|(_, account)| account.enabled)?;
-        let Credential::Fuzzy(of_account) = &account.credential else { return None };
-        Some((request.source.reporter_as(Protocol::Fuzzy, name, account, key), of_account.flags))
-    }
-
     /// Makes events of a write or deletion, unless it is a replay.
     fn change(&self, asked: Asked<'_>, request: &Request<'_>, claim: Claim) -> Step<Waiting> {
-        let Asked { waiting, reporter, sealed, .. } = asked;
-        let Request { service, from, now, uptime, .. } = request;
+        let by = By { now: request.now, reporter: asked.reporter(request) };
+        let Asked { waiting, sealed, .. } = asked;
+        let Request { service, from, uptime, .. } = request;
         let key = &service.key;
         let admits = |sealed: &SealedRequest<'_>| self.vault.replays.admits(sealed.nonce(), *from, key, *uptime);
         if !sealed.as_ref().is_none_or(admits) {
             return Step::Drop(Answered::Duplicate);
         }
-        let events = events(&waiting.command, By { now: *now, reporter }, claim, key);
+        let events = events(&waiting.command, by, claim, key);
         let mut identity = waiting.command.duplicate_key().to_vec();
         identity.extend(from.to_string().into_bytes());
-        Step::Change(Change { waiting, events, reporter, request: key.fingerprint(&identity) })
+        Step::Change(Change { waiting, events, reporter: by.reporter, request: key.fingerprint(&identity) })
     }
 }
 
@@ -248,16 +233,35 @@ impl Asked<'_> {
     /// Whether the one who asks may do that.
     fn may(&self, request: &Request<'_>) -> bool {
         let settings = &request.settings.fuzzy;
-        let (Command { operation, flag, value, .. }, standing) = (&self.waiting.command, self.reporter.standing);
+        let (Command { operation, value, .. }, standing) = (&self.waiting.command, self.standing(request));
         let is_right = match operation {
             Operation::Check | Operation::Stat | Operation::Ping => settings.rights.check.includes(standing),
             // A stranger's claim would count for nothing, and his text not be kept: better that he knows. Weights only grow.
             Operation::Write => {
-                settings.rights.report.min(Who::Accounts).includes(standing) && self.flags.contains(*flag) && *value > 0
+                settings.rights.report.min(Who::Accounts).includes(standing) && self.may_write_list() && *value > 0
             }
             Operation::Delete => settings.rights.revoke.includes(standing) && standing == Standing::Own,
         };
         is_right && (self.sealed.is_some() || !settings.encrypted_only)
+    }
+
+    /// Whether the list is one that the account may write.
+    fn may_write_list(&self) -> bool {
+        self.account.is_none_or(|(_, account)| match &account.credential {
+            Credential::Fuzzy(key) => key.flags.contains(self.waiting.command.flag),
+            _ => false,
+        })
+    }
+
+    fn standing(&self, request: &Request<'_>) -> Standing {
+        let source = &request.source;
+        self.account.map_or_else(|| source.standing(), |(_, account)| source.standing_as(account))
+    }
+
+    fn reporter(&self, request: &Request<'_>) -> Reporter {
+        let (source, key) = (&request.source, &request.service.key);
+        let named = |(name, account)| source.reporter_as(Protocol::Fuzzy, name, account, key);
+        self.account.map_or_else(|| source.reporter(key), named)
     }
 }
 

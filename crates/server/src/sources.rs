@@ -41,15 +41,27 @@ impl Source {
         key.fingerprint(&bytes).high() ^ family
     }
 
+    /// What is known of those who have no account.
+    pub(crate) const fn standing(&self) -> Standing {
+        if self.is_own { Standing::Own } else { Standing::Stranger }
+    }
+
+    /// What is known of the holder of an account. Standing that the operator gave prevails; an account used from an own network
+    /// is one of the site's own users.
+    pub(crate) const fn standing_as(&self, account: &Account) -> Standing {
+        match account.standing {
+            Standing::Account | Standing::Stranger if self.is_own => Standing::Own,
+            standing => standing,
+        }
+    }
+
     /// Who speaks, without an account.
     pub(crate) fn reporter(&self, key: &FingerprintKey) -> Reporter {
         let network = self.network(key);
-        let standing = if self.is_own { Standing::Own } else { Standing::Stranger };
-        Reporter { id: network, standing, group: network }
+        Reporter { id: network, standing: self.standing(), group: network }
     }
 
-    /// Who speaks, with an account of this name. Standing that the operator gave prevails; an account used from an own network
-    /// is one of the site's own users.
+    /// Who speaks, with an account of this name.
     pub(crate) fn reporter_as(
         &self,
         protocol: Protocol,
@@ -57,10 +69,7 @@ impl Source {
         account: &Account,
         key: &FingerprintKey,
     ) -> Reporter {
-        let standing = match account.standing {
-            Standing::Account | Standing::Stranger if self.is_own => Standing::Own,
-            standing => standing,
-        };
+        let standing = self.standing_as(account);
         Reporter { id: reporter_id(protocol, name, key), standing, group: account.group }
     }
 }
