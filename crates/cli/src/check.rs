@@ -104,8 +104,13 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
             bar.suspend(|| complain(&format!("{}{cause}", place.prefix())));
         }
         print(arguments, place, &answer, &mut output)
-    })?;
-    output.flush()?;
+    });
+    let was_all_read =
+        match was_all_read.and_then(|was_all_read| output.flush().map(|()| was_all_read).map_err(Failure::from)) {
+            // That nobody reads the verdict does not change it: "0" would put good mail among the spam.
+            Err(Failure::ReaderLeft) => true,
+            result => result?,
+        };
     let unread = (!was_all_read).then_some(ERROR);
     let code = if is_spam { SPAM } else { unread.or(error).unwrap_or(NOT_SPAM) };
     Ok(ExitCode::from(code))

@@ -15,6 +15,8 @@ use crate::remote::{Messages, Place, Server, for_each_answer, json_line, words};
 use crate::terminal::{complain, printable};
 
 const AFTER_HELP: &str = "\
+For who may administer the server, as it tells more than an answer. Exit codes: 0 answered, 2 refused or failed.
+
 Generations are numbered by age: 0 is the current one. What leaves this machine is what 'bruit check' sends.
 
 Examples:

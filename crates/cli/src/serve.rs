@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -118,8 +119,8 @@ fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()
         writeln!(output, "{}", line.trim_end())?;
     }
     if let Some(http) = server.listening().iter().find(|listening| listening.protocol == "http") {
-        let option =
-            if http.address.port() == 8625 { String::new() } else { format!(" --server http://{}", http.address) };
+        let is_usual = http.address == SocketAddr::from(([127, 0, 0, 1], 8625));
+        let option = if is_usual { String::new() } else { format!(" --server http://{}", http.address) };
         writeln!(output, "\nTry, in another shell, with any mail in a file:")?;
         writeln!(output, "  bruit report{option} < mail")?;
         writeln!(output, "  bruit check{option} < mail     # exit code 0: spam")?;

@@ -3,6 +3,8 @@
 //! The file prevails: an account that it names is registered, or changed to what the file says. Accounts that it does not name
 //! stay as they are, since clients may have registered them; to remove one that was in the file, say so by HTTP.
 
+use std::collections::BTreeSet;
+
 use bruit_engine::Engine;
 use bruit_engine::accounts::{Account, AccountChange, Credential, CredentialError, Secret};
 use bruit_filters::FingerprintKey;
@@ -19,13 +21,32 @@ pub struct AccountError {
     reason: String,
 }
 
-/// What has to change so that the clearinghouse has the accounts of the file.
+/// Whether all accounts of a file can be: their secrets, and that no two are one.
+///
+/// # Errors
+/// [`AccountError`] for the first that cannot be.
+pub(crate) fn check(named: &[AccountSettings]) -> Result<(), AccountError> {
+    let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
+    for settings in named {
+        let is_new = match credential(settings)? {
+            Credential::Fuzzy(key) => keys.insert(key.id()),
+            _ => true,
+        };
+        if !names.insert((settings.protocol, &settings.name)) || !is_new {
+            let reason = "another account has its name or its secret".to_owned();
+            return Err(AccountError { name: settings.name.clone(), reason });
+        }
+    }
+    Ok(())
+}
+
+/// What has to change so that the clearinghouse has the accounts of the file. What goes, goes first, so that two may change places.
 ///
 /// # Errors
 /// [`AccountError`] for the first that cannot be.
 pub(crate) fn changes(named: &[AccountSettings], engine: &Engine) -> Result<Vec<AccountChange>, AccountError> {
     let key = engine.realm().key();
-    let mut changes = Vec::new();
+    let (mut removed, mut registered) = (Vec::new(), Vec::new());
     for settings in named {
         let credential = credential(settings)?;
         let group = group(settings, key);
@@ -35,11 +56,12 @@ pub(crate) fn changes(named: &[AccountSettings], engine: &Engine) -> Result<Vec<
             continue;
         }
         if known.is_some() {
-            changes.push(AccountChange::Remove(settings.protocol, name.clone()));
+            removed.push(AccountChange::Remove(settings.protocol, name.clone()));
         }
-        changes.push(AccountChange::Register { name, credential, group, standing: settings.standing });
+        registered.push(AccountChange::Register { name, credential, group, standing: settings.standing });
     }
-    Ok(changes)
+    removed.append(&mut registered);
+    Ok(removed)
 }
 
 fn is_as_named(known: &Account, credential: &Credential, settings: &AccountSettings, group: u64) -> bool {

@@ -21,6 +21,7 @@ use bruit_signatures::razor::Ep4;
 use bruit_store::Durability;
 use ipnet::IpNet;
 
+use crate::accounts::AccountError;
 use crate::fuzzy_keys::Keyring;
 use crate::limits::Rate;
 use crate::rights::Rights;
@@ -99,8 +100,10 @@ pub struct Settings {
 pub struct LimitSettings {
     /// Requests, of any kind.
     pub requests: Rate,
-    /// Reports and revocations.
+    /// Reports and revocations of strangers, each signature for itself.
     pub claims: Rate,
+    /// The same of one account, wherever it is used.
+    pub account_claims: Rate,
     /// Replies over UDP that are longer than their requests.
     pub longer_replies: Rate,
     /// Work that takes long: new keys of encryption, registrations, messages to sign.
@@ -178,6 +181,8 @@ pub struct HttpSettings {
     pub bulk_threshold: u32,
     /// Names, besides addresses, under which the server may be asked.
     pub hosts: Vec<String>,
+    /// Whether all requests come through a proxy, so that an address says nothing of who asks.
+    pub behind_proxy: bool,
 }
 
 /// Why a configuration cannot be used.
@@ -199,6 +204,9 @@ pub enum ConfigError {
     /// It is not TOML, or has a key or value that there is not.
     #[error("{0}")]
     Syntax(String),
+    /// An account that cannot be.
+    #[error(transparent)]
+    Account(#[from] AccountError),
     /// A value that cannot be.
     #[error("{key}: {reason}")]
     Value {
@@ -229,6 +237,20 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let raw: raw::File = toml::from_str(text).map_err(|error| syntax(text, &error))?;
         raw.check()
+    }
+}
+
+impl Config {
+    /// The settings that need a new start and differ in `other`.
+    pub(crate) fn unlike(&self, other: &Self) -> impl Iterator<Item = &'static str> {
+        let differs = [
+            ("data", self.data != other.data),
+            ("memory", self.memory_bytes != other.memory_bytes),
+            ("durability", self.durability != other.durability),
+            ("threads", self.threads != other.threads),
+            ("listen", self.listen != other.listen),
+        ];
+        differs.into_iter().filter_map(|(setting, differs)| differs.then_some(setting))
     }
 }
 
@@ -271,6 +293,8 @@ mod tests {
 
     #[test]
     fn unknown_keys_and_impossible_values_are_refused_with_their_place() {
+        let twice =
+            format!("[[accounts]]\nprotocol = \"pyzor\"\nname = \"a\"\nkey = \"{}\"\n", "0a".repeat(20)).repeat(2);
         for (text, expected) in [
             ("memory = \"256MiB\"\nmemroy = 1", "line 2: unknown field `memroy`"),
             ("[pyzor]\nport = 1", "line 2: unknown field `port`"),
@@ -285,6 +309,8 @@ mod tests {
             ("[razor]\nconfidence = 101", "razor.confidence: 1 to 100"),
             ("[pyzor.rights]\nreport = \"everyone\"", "unknown variant `everyone`"),
             ("relaxed_window = \"1s\"", "relaxed_window: "),
+            ("[[accounts]]\nprotocol = \"dcc\"\nname = \"32768\"\npassword = \"has blanks\"", "account \"32768\": "),
+            (&twice, "another account has its name"),
         ] {
             let error = Config::parse(text).unwrap_err().to_string();
             assert!(error.contains(expected) && !error.contains('\n'), "{text}: {error}");
@@ -295,6 +321,13 @@ mod tests {
     fn a_protocol_is_turned_off_by_listening_nowhere() {
         let config = Config::parse("[razor]\nlisten = []\n[dcc]\nlisten = [\"127.0.0.1:0\", \"[::1]:0\"]").unwrap();
         assert!(config.listen.razor.is_empty() && config.listen.dcc.len() == 2);
+    }
+
+    #[test]
+    fn what_needs_a_new_start_is_told_apart() {
+        let other = Config::parse("threads = 2\nmemory = \"64MiB\"\n[razor]\nlisten = []\nconfidence = 60").unwrap();
+        assert_eq!(Config::default().unlike(&other).collect::<Vec<_>>(), ["memory", "threads", "listen"]);
+        assert_eq!(other.unlike(&other).count(), 0);
     }
 
     #[test]

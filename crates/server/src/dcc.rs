@@ -21,10 +21,10 @@ mod admin;
 mod answers;
 mod caller;
 
+use bruit_engine::Outcome;
 use bruit_engine::accounts::dcc::DccPassword;
 use bruit_engine::event::{By, Event};
 use bruit_engine::trust::{Claim, Standing};
-use bruit_engine::{Outcome, Refusal};
 use bruit_protocols::dcc::{Ask, Brand, Header, Item, Items, Reply, Request as DccRequest, Targets};
 use bruit_store::SubmitError;
 
@@ -32,7 +32,7 @@ use self::answers::Answers;
 use self::caller::Caller;
 use crate::metrics::{Answered, Language};
 use crate::service::Service;
-use crate::udp::{Batch, Change, Datagrams, Found, Request, Step};
+use crate::udp::{Batch, Change, Datagrams, Found, Request, Step, is_refused};
 
 /// DCC.
 #[derive(Default)]
@@ -149,7 +149,7 @@ fn report(
         return query(reply, items, request, batch);
     }
     let waiting = Waiting { reply, asked: Asked::Message { answers, many: request.settings.dcc.many } };
-    Step::Change(Change { waiting, events, request: caller::identity(asked, request) })
+    Step::Change(Change { waiting, events, reporter: caller.reporter, request: caller::identity(asked, request) })
 }
 
 fn report_events(answers: &Answers, targets: Targets, caller: &Caller, request: &Request<'_>) -> Vec<Event> {
@@ -180,11 +180,6 @@ fn answer_report(service: &Service, outcomes: &[Outcome], answers: &mut Answers,
     });
     let is_listed_now = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Claimed { listed: 1.., .. }));
     service.store.check(|engine| answers.fill_reported(engine, counted, is_listed_now, many));
-    let is_refused = |outcome: &Outcome| match outcome {
-        Outcome::Refused(refusal) => *refusal != Refusal::Whitelisted,
-        Outcome::Claimed { refused, .. } => *refused > 0,
-        _ => false,
-    };
     if outcomes.iter().any(is_refused) { Answered::Refused } else { Answered::Accepted }
 }
 

@@ -35,31 +35,27 @@ struct Entry {
     outcomes: Option<Arc<[Outcome]>>,
 }
 
-/// What a request is.
+/// What became of the first copy of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Copy {
-    /// The first of its kind.
-    First,
-    /// One whose answer is on its way.
+    /// Its answer is on its way.
     UnderWay,
-    /// One that was answered.
+    /// It was answered.
     Answered(Arc<[Outcome]>),
 }
 
 impl Duplicates {
-    /// Which copy of a request this is. The first is under way from now on, until [`answer`](Self::answer) or
-    /// [`forget`](Self::forget).
-    pub(crate) fn begin(&self, request: Fingerprint, now: Duration) -> Copy {
+    /// What became of the first copy of a request; none if this is the first.
+    pub(crate) fn find(&self, request: Fingerprint, now: Duration) -> Option<Copy> {
         let mut table = self.table();
         table.expire(now);
-        match table.entries.get(&request) {
-            Some(Entry { outcomes: Some(outcomes), .. }) => Copy::Answered(Arc::clone(outcomes)),
-            Some(_) => Copy::UnderWay,
-            None => {
-                table.insert(request, now);
-                Copy::First
-            }
-        }
+        let entry = table.entries.get(&request)?;
+        Some(entry.outcomes.as_ref().map_or(Copy::UnderWay, |outcomes| Copy::Answered(Arc::clone(outcomes))))
+    }
+
+    /// Remembers a request that is under way, until [`answer`](Self::answer) or [`forget`](Self::forget).
+    pub(crate) fn begin(&self, request: Fingerprint, now: Duration) {
+        self.table().insert(request, now);
     }
 
     /// Remembers what a request came to.
@@ -82,7 +78,7 @@ impl Duplicates {
 impl Table {
     fn expire(&mut self, now: Duration) {
         while let Some(&(since, request)) = self.order.front()
-            && (now.saturating_sub(since) > REMEMBERED || self.order.len() >= REMEMBERED_MAX)
+            && (now.saturating_sub(since) > REMEMBERED || self.order.len() > REMEMBERED_MAX)
         {
             self.order.pop_front();
             // A request that was forgotten and came again has a later place in the order.
@@ -95,6 +91,7 @@ impl Table {
     fn insert(&mut self, request: Fingerprint, now: Duration) {
         self.entries.insert(request, Entry { since: now, outcomes: None });
         self.order.push_back((now, request));
+        self.expire(now);
     }
 }
 
@@ -113,11 +110,12 @@ mod tests {
     #[test]
     fn the_second_copy_waits_for_the_first_and_gets_its_answer() {
         let duplicates = Duplicates::default();
-        assert_eq!(duplicates.begin(request(1), Duration::ZERO), Copy::First);
-        assert_eq!(duplicates.begin(request(1), Duration::ZERO), Copy::UnderWay);
+        assert_eq!(duplicates.find(request(1), Duration::ZERO), None);
+        duplicates.begin(request(1), Duration::ZERO);
+        assert_eq!(duplicates.find(request(1), Duration::ZERO), Some(Copy::UnderWay));
         duplicates.answer(request(1), &outcomes());
-        assert_eq!(duplicates.begin(request(1), REMEMBERED), Copy::Answered(outcomes()));
-        assert_eq!(duplicates.begin(request(2), REMEMBERED), Copy::First);
+        assert_eq!(duplicates.find(request(1), REMEMBERED), Some(Copy::Answered(outcomes())));
+        assert_eq!(duplicates.find(request(2), REMEMBERED), None);
     }
 
     #[test]
@@ -125,7 +123,7 @@ mod tests {
         let duplicates = Duplicates::default();
         duplicates.begin(request(1), Duration::ZERO);
         duplicates.answer(request(1), &outcomes());
-        assert_eq!(duplicates.begin(request(1), REMEMBERED + Duration::from_secs(1)), Copy::First);
+        assert_eq!(duplicates.find(request(1), REMEMBERED + Duration::from_secs(1)), None);
     }
 
     #[test]
@@ -133,21 +131,18 @@ mod tests {
         let duplicates = Duplicates::default();
         duplicates.begin(request(1), Duration::ZERO);
         duplicates.forget(request(1));
-        assert_eq!(duplicates.begin(request(1), Duration::from_secs(9)), Copy::First);
-        duplicates.begin(request(2), REMEMBERED + Duration::from_secs(1));
-        assert_eq!(duplicates.begin(request(1), REMEMBERED + Duration::from_secs(1)), Copy::UnderWay);
+        assert_eq!(duplicates.find(request(1), Duration::from_secs(9)), None);
+        duplicates.begin(request(1), Duration::from_secs(9));
+        // What the first try left behind does not end the second.
+        assert_eq!(duplicates.find(request(1), REMEMBERED + Duration::from_secs(1)), Some(Copy::UnderWay));
     }
 
     #[test]
     fn no_more_are_remembered_than_there_is_room_for() {
         let duplicates = Duplicates::default();
-        for number in 0..REMEMBERED_MAX as u64 + 10 {
-            assert_eq!(duplicates.begin(request(number), Duration::ZERO), Copy::First);
-        }
+        (0..REMEMBERED_MAX as u64 + 10).for_each(|number| duplicates.begin(request(number), Duration::ZERO));
         let table = duplicates.table();
-        assert!(table.entries.len() <= REMEMBERED_MAX && table.order.len() <= REMEMBERED_MAX);
-        assert!(
-            !table.entries.contains_key(&request(0)) && table.entries.contains_key(&request(REMEMBERED_MAX as u64))
-        );
+        assert!(table.entries.len() == REMEMBERED_MAX && table.order.len() == REMEMBERED_MAX);
+        assert!(!table.entries.contains_key(&request(9)) && table.entries.contains_key(&request(10)));
     }
 }

@@ -229,7 +229,7 @@ impl Fuzzy {
         let events = events(&waiting.command, By { now: *now, reporter }, claim, key);
         let mut identity = waiting.command.duplicate_key().to_vec();
         identity.extend(from.to_string().into_bytes());
-        Step::Change(Change { waiting, events, request: key.fingerprint(&identity) })
+        Step::Change(Change { waiting, events, reporter, request: key.fingerprint(&identity) })
     }
 }
 

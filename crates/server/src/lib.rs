@@ -12,7 +12,7 @@
 //! |---|---|
 //! | [`config`], `units` | one TOML file, checked |
 //! | `service` | what all listeners share |
-//! | `sources`, [`rights`], [`limits`], `duplicates` | who asks, what they may, how often, and whether they have already |
+//! | `sources`, [`rights`], [`limits`], `connections`, `duplicates`, `replays` | who asks, what they may, how often, and whether they have already |
 //! | `udp`, `tcp` | threads that take datagrams by the batch; tasks for connections |
 //! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the ends of the request path, one for each language |
 //! | `metrics` | what is counted |
@@ -31,6 +31,7 @@ pub mod limits;
 mod metrics;
 mod pyzor;
 mod razor;
+mod replays;
 pub mod rights;
 mod server;
 mod service;

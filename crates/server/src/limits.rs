@@ -39,7 +39,13 @@ impl Buckets {
 
     /// Takes a token of the source with this hash; whether there was one. `now` is the time since the server started.
     pub(crate) fn admit(&self, source: u64, rate: Rate, now: Duration) -> bool {
+        self.admit_many(source, 1, rate, now)
+    }
+
+    /// Takes as many tokens as `count`, or none if there are fewer.
+    pub(crate) fn admit_many(&self, source: u64, count: u32, rate: Rate, now: Duration) -> bool {
         let Some((interval, depth)) = rate.nanoseconds() else { return false };
+        let interval = interval.saturating_mul(count.into());
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let taken = |(row, at): (usize, usize)| {
             self.cells.get(row * CELLS + at).is_some_and(|cell| take(cell, now, interval, depth))
@@ -87,6 +93,15 @@ mod tests {
         assert_eq!(admitted(&buckets, 7, 100, Duration::from_millis(100)), 1);
         assert_eq!(admitted(&buckets, 7, 100, Duration::from_millis(150)), 0);
         assert_eq!(admitted(&buckets, 7, 100, Duration::from_secs(60)), 5);
+    }
+
+    #[test]
+    fn many_tokens_are_taken_together_or_not_at_all() {
+        let buckets = Buckets::new();
+        assert!(!buckets.admit_many(7, 6, RATE, Duration::ZERO));
+        assert!(buckets.admit_many(7, 4, RATE, Duration::ZERO));
+        assert!(!buckets.admit_many(7, 2, RATE, Duration::ZERO));
+        assert!(buckets.admit_many(7, 1, RATE, Duration::ZERO));
     }
 
     #[test]

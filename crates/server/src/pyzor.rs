@@ -11,6 +11,9 @@
 //!
 //! `info` is for people, and tells what was counted.
 
+use std::sync::Arc;
+
+use bruit_engine::Outcome;
 use bruit_engine::accounts::pyzor::is_fresh;
 use bruit_engine::accounts::{Credential, Protocol};
 use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
@@ -18,7 +21,6 @@ use bruit_engine::signature::fingerprint_of_bytes;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Reporter};
 use bruit_engine::verdict::{Kind, Verdict};
-use bruit_engine::{Outcome, Refusal};
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_protocols::pyzor::{
     Body, COUNT_MAX, Code, Digest, Op, Reply, Request as PyzorRequest, THREAD_BYTES_MAX, Times,
@@ -27,13 +29,14 @@ use bruit_signatures::Scheme;
 use bruit_store::SubmitError;
 
 use crate::metrics::{Answered, Language};
+use crate::replays::Replays;
 use crate::rights::Who;
 use crate::service::Service;
-use crate::udp::{Batch, Change, Datagrams, Found, Request, Step};
+use crate::udp::{Batch, Change, Datagrams, Found, Request, Step, is_refused};
 
 /// Pyzor.
-#[derive(Default)]
 pub(crate) struct Pyzor {
+    replays: Arc<Replays>,
     /// What a signature is of, and what identifies a request.
     scratch: Vec<u8>,
 }
@@ -114,6 +117,11 @@ impl Datagrams for Pyzor {
 }
 
 impl Pyzor {
+    /// The end of one thread; `replays` is what all of them share.
+    pub(crate) const fn new(replays: Arc<Replays>) -> Self {
+        Self { replays, scratch: Vec::new() }
+    }
+
     /// Who asks; none if the signature or the time of a named user is wrong. Without a name nothing is verified, as no client
     /// without an account signs as the protocol says.
     fn reporter(&mut self, asked: &PyzorRequest<'_>, request: &Request<'_>) -> Option<Reporter> {
@@ -139,16 +147,19 @@ impl Pyzor {
         waiting: Waiting,
     ) -> Step<Waiting> {
         let key = &request.service.key;
-        let fingerprints: Vec<Fingerprint> = asked.digests().map(|digest| fingerprint(key, &digest)).collect();
+        let mut fingerprints: Vec<Fingerprint> = asked.digests().map(|digest| fingerprint(key, &digest)).collect();
+        // A message counts once, however often it is named.
+        fingerprints.sort_unstable();
+        fingerprints.dedup();
         let by = By { now: request.now, reporter };
         let event = |some: &[Fingerprint]| Event::Claim { by, claim, flag: 0, fingerprints: some.to_vec() };
         let events = fingerprints.chunks(FINGERPRINTS_MAX).map(event).collect();
         asked.duplicate_key(&mut self.scratch);
-        // A signed request is the same wherever it comes from: whoever overheard it may send it again.
-        if asked.user().is_none() {
-            self.scratch.extend(request.from.to_string().into_bytes());
+        if asked.user().is_some() && !self.replays.admits(&self.scratch, request.from, key, request.uptime) {
+            return Step::Drop(Answered::Duplicate);
         }
-        Step::Change(Change { waiting, events, request: key.fingerprint(&self.scratch) })
+        self.scratch.extend(request.from.to_string().into_bytes());
+        Step::Change(Change { waiting, events, reporter, request: key.fingerprint(&self.scratch) })
     }
 }
 
@@ -202,14 +213,5 @@ fn info(request: &Request<'_>, fingerprint: &Fingerprint) -> Body {
         revoked: times(claims.revocations),
         reports: claims.reports.into(),
         revokes: claims.revocations.into(),
-    }
-}
-
-/// Whether a claim was refused. One about what is whitelisted changes nothing, and nobody need know.
-fn is_refused(outcome: &Outcome) -> bool {
-    match outcome {
-        Outcome::Refused(refusal) => *refusal != Refusal::Whitelisted,
-        Outcome::Claimed { refused, .. } => *refused > 0,
-        _ => false,
     }
 }

@@ -24,6 +24,7 @@ use crate::http;
 use crate::metrics::Language;
 use crate::pyzor::Pyzor;
 use crate::razor;
+use crate::replays::Replays;
 use crate::service::{Service, now};
 use crate::tcp;
 use crate::ticker::Ticker;
@@ -45,6 +46,7 @@ pub struct Server {
     runtime: Runtime,
     ticker: Ticker,
     directory: PathBuf,
+    started_with: Config,
 }
 
 /// Where a language is spoken.
@@ -134,17 +136,29 @@ impl Server {
             stop_tasks: watch::Sender::new(false),
             runtime,
             directory: directory.to_owned(),
+            started_with: config.clone(),
         };
-        server.listen(config)?;
-        Ok(server)
+        match server.listen(config) {
+            Ok(()) => Ok(server),
+            Err(error) => {
+                // What listens already is not left behind.
+                let _ = server.stop();
+                Err(error)
+            }
+        }
     }
 
     fn listen(&mut self, config: &Config) -> Result<(), ServeError> {
         self.listen_razor(&config.listen.razor)?;
         self.listen_udp(&config.listen.dcc, config.threads, Dcc::default)?;
-        self.listen_udp(&config.listen.pyzor, config.threads, Pyzor::default)?;
+        self.listen_pyzor(config)?;
         self.listen_fuzzy(config)?;
         self.listen_http(&config.listen.http)
+    }
+
+    fn listen_pyzor(&mut self, config: &Config) -> Result<(), ServeError> {
+        let replays = Arc::new(Replays::default());
+        self.listen_udp(&config.listen.pyzor, config.threads, || Pyzor::new(Arc::clone(&replays)))
     }
 
     fn listen_razor(&mut self, addresses: &[SocketAddr]) -> Result<(), ServeError> {
@@ -247,10 +261,13 @@ impl Server {
     /// Takes the settings of another configuration. Where to listen and where the clearinghouse is do not change.
     ///
     /// # Errors
-    /// [`ServeError`] if its accounts cannot be; then nothing changes.
+    /// [`ServeError`] if its accounts cannot be; then the settings stay as they were.
     pub fn reload(&self, config: &Config) -> Result<(), ServeError> {
         take_accounts(&self.service, &config.settings)?;
         self.service.change_settings(config.settings.clone());
+        for setting in self.started_with.unlike(config) {
+            tracing::warn!(setting, "this setting changes when the server is started again");
+        }
         Ok(())
     }
 

@@ -4,12 +4,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bruit_engine::time::Time;
+use bruit_engine::trust::{Reporter, Standing};
 use bruit_filters::FingerprintKey;
 use bruit_store::Clearinghouse;
 
 use crate::config::Settings;
 use crate::connections::Connections;
-use crate::limits::Buckets;
+use crate::limits::{Buckets, Rate};
 use crate::metrics::Metrics;
 use crate::sources::Source;
 
@@ -25,6 +26,12 @@ pub(crate) struct Service {
     started: Instant,
 }
 
+/// What all strangers together are called among those who claim.
+const STRANGERS: u64 = 0;
+
+/// How many claims all strangers together may make: a small part of what the disk takes.
+const STRANGERS_CLAIMS: Rate = Rate { per_second: 1_000.0, burst: 10_000 };
+
 /// The buckets of every kind of thing that is limited.
 #[derive(Debug)]
 pub(crate) struct Limits {
@@ -39,8 +46,6 @@ pub(crate) struct Limits {
 pub(crate) enum Limited {
     /// Any request.
     Request,
-    /// A report or revocation.
-    Claim,
     /// A reply over UDP that is longer than its request.
     LongerReply,
     /// Work that takes long.
@@ -87,11 +92,33 @@ impl Service {
         source.is_own || self.admits_hash(source.network(&self.key), kind, settings, now)
     }
 
+    /// Whether a reporter may make so many claims more: the site's own users always, accounts by account, and strangers by network
+    /// and all together, as addresses can be forged and what they fill is shared with others.
+    pub(crate) fn admits_claims(
+        &self,
+        reporter: &Reporter,
+        source: &Source,
+        count: u32,
+        settings: &Settings,
+        now: Duration,
+    ) -> bool {
+        let claims = &self.limits.claims;
+        match reporter.standing {
+            Standing::Own => true,
+            Standing::Stranger => {
+                claims.admit_many(source.network(&self.key), count, settings.limits.claims, now)
+                    && claims.admit_many(STRANGERS, count, STRANGERS_CLAIMS, now)
+            }
+            Standing::Trap | Standing::Pinned | Standing::Account => {
+                claims.admit_many(reporter.id, count, settings.limits.account_claims, now)
+            }
+        }
+    }
+
     /// The same for an account or network by its hash.
     pub(crate) fn admits_hash(&self, hash: u64, kind: Limited, settings: &Settings, now: Duration) -> bool {
         let (buckets, rate) = match kind {
             Limited::Request => (&self.limits.requests, settings.limits.requests),
-            Limited::Claim => (&self.limits.claims, settings.limits.claims),
             Limited::LongerReply => (&self.limits.longer_replies, settings.limits.longer_replies),
             Limited::Costly => (&self.limits.costly, settings.limits.costly),
         };

@@ -23,7 +23,8 @@ use std::time::Duration;
 
 use bruit_engine::event::Event;
 use bruit_engine::time::Time;
-use bruit_engine::{Engine, Outcome};
+use bruit_engine::trust::Reporter;
+use bruit_engine::{Engine, Outcome, Refusal};
 use bruit_filters::Fingerprint;
 use bruit_store::SubmitError;
 
@@ -38,7 +39,8 @@ use crate::metrics::{Answered, Language};
 use crate::service::Service;
 use crate::sources::Source;
 
-/// Most reports of a listener that wait for the disk or for their reply; more are dropped, and their clients try again.
+/// Most reports of a socket that wait for the disk or for their reply; more are dropped. Half of them are for others than
+/// strangers.
 pub(crate) const UNDER_WAY_MAX: usize = 1 << 16;
 
 /// One language over UDP: the two ends of the request path.
@@ -101,8 +103,18 @@ pub(crate) enum Step<W> {
 pub(crate) struct Change<W> {
     pub(crate) waiting: W,
     pub(crate) events: Vec<Event>,
+    pub(crate) reporter: Reporter,
     /// A keyed hash of what identifies the request among copies of it.
     pub(crate) request: Fingerprint,
+}
+
+/// Whether a change was refused. A claim about what is whitelisted changes nothing, and nobody need know.
+pub(crate) fn is_refused(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Refused(refusal) => *refusal != Refusal::Whitelisted,
+        Outcome::Claimed { refused, .. } => *refused > 0,
+        _ => false,
+    }
 }
 
 /// The threads of one language.

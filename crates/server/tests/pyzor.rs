@@ -110,6 +110,33 @@ fn a_signature_is_verified_and_an_accounts_word_is_weighed() {
     }
 }
 
+#[test]
+fn a_signed_report_that_was_overheard_is_not_taken_from_elsewhere() {
+    let running = Running::start(
+        "threads = 3\nown_networks = []\n[[accounts]]\nprotocol = \"pyzor\"\nname = \"alice\"\n\
+         key = \"0123456789abcdef0123456789abcdef01234567\"\nstanding = \"own\"",
+    );
+    let address = running.address("pyzor");
+    let overheard = signed(2_001, "0123456789abcdef0123456789abcdef01234567");
+    let alice = Asker::of(address);
+    alice.ask(&overheard);
+    assert!(is_thread(&alice.ask(&overheard), 2_001), "her own copy is answered");
+    for _ in 0..8 {
+        let other = Asker::of(address);
+        assert!(other.gets_nothing(&overheard, &request("check", 2_002), |reply| is_thread(reply, 2_002)));
+    }
+    assert_eq!(value(&alice.ask(&request("info", 2_003)), "Count"), Some("1".into()));
+}
+
+#[test]
+fn a_digest_that_is_named_often_counts_once() {
+    let running = Running::start("");
+    let asker = Asker::of(running.address("pyzor"));
+    let digests = format!("Op-Digest: {DIGEST}\n").repeat(100);
+    asker.ask(format!("Op: report\n{digests}Thread: 2000\nPV: 2.1\n\n").as_bytes());
+    assert_eq!(value(&asker.ask(&request("info", 2_001)), "Count"), Some("1".into()));
+}
+
 /// A report that alice signs with a key.
 fn signed(thread: u16, key: &str) -> Vec<u8> {
     use sha1::{Digest, Sha1};

@@ -251,6 +251,7 @@ fn a_token_gives_rights_and_what_came_through_a_proxy_has_none_of_its_own() {
     let (reader, chief) = ("a-token-of-some-length", "the-token-of-the-chief");
     for (method, path, expected) in [
         ("POST", "/v1/check", [200, 200, 200]),
+        ("POST", "/v1/report", [403, 200, 200]),
         ("POST", "/v1/revoke", [403, 200, 200]),
         ("POST", "/v1/explain", [403, 403, 200]),
         ("GET", "/v1/stats", [403, 403, 200]),
@@ -272,11 +273,39 @@ fn a_token_gives_rights_and_what_came_through_a_proxy_has_none_of_its_own() {
 
 #[test]
 fn a_strangers_report_changes_nothing() {
-    let folder = Folder::new();
-    let server = Server::start(&folder, "");
+    let (folder, closed) = (Folder::new(), Folder::new());
+    let server = Server::start(&folder, "[http]\nlisten = \"127.0.0.1:0\"\nrights = { report = \"anyone\" }\n");
     let fields = [("X-Forwarded-For", "127.0.0.1"), ("Content-Type", "message/rfc822")];
-    let answer = Connection::to(&server).ask(&request("POST", "/v1/report", &fields, SPAM.as_bytes()));
+    let report = request("POST", "/v1/report", &fields, SPAM.as_bytes());
+    assert_eq!(Connection::to(&Server::start(&closed, "")).ask(&report).status, 403, "unless it is allowed");
+    let answer = Connection::to(&server).ask(&report);
     assert_eq!((answer.status, &answer.json()["listed"]), (200, &json!(0)));
+    expect(&server, "check", SPAM, 1);
+}
+
+#[test]
+fn strangers_are_limited_whether_they_ask_or_guess() {
+    let folder = Folder::new();
+    let more = "[limits]\nrequests = { per_second = 0.0001, burst = 6 }\nclaims = { per_second = 0.0001, burst = 1 }\n\
+        costly = { per_second = 0.0001, burst = 2 }\n[http]\nlisten = \"127.0.0.1:0\"\nrights = { report = \"anyone\" }\n";
+    let server = Server::start(&folder, more);
+    let mut connection = Connection::to(&server);
+    let mut ask = |path: &str, media: &str, fields: &[(&str, &str)]| {
+        let fields = [&[("Via", "1.1 proxy"), ("Content-Type", media)], fields].concat();
+        let body = if media == "message/rfc822" { SPAM } else { r#"{"text": {}}"# };
+        let answer = connection.ask(&request("POST", path, &fields, body.as_bytes()));
+        assert!(answer.status != 429 || answer.head.to_lowercase().contains("retry-after: "), "{}", answer.head);
+        answer.status
+    };
+    let (json, message) = ("application/json", "message/rfc822");
+    assert_eq!(ask("/v1/check", message, &[]), 200);
+    assert_eq!(ask("/v1/report", message, &[]), 200);
+    assert_eq!(ask("/v1/check", message, &[]), 429, "no more messages to be signed");
+    assert_eq!(ask("/v1/report", json, &[]), 429, "no more reports");
+    assert_eq!(ask("/v1/check", json, &[]), 200);
+    assert_eq!(ask("/v1/check", json, &[("Authorization", "Bearer guess")]), 401);
+    assert_eq!(ask("/v1/check", json, &[("Authorization", "Bearer guess")]), 429);
+    assert_eq!(ask("/v1/check", json, &[]), 429);
     expect(&server, "check", SPAM, 1);
 }
 

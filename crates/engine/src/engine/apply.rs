@@ -284,7 +284,8 @@ impl Engine {
     }
 
     /// How many accounts there can be: half of the memory of lists.
-    pub(super) fn account_capacity(&self) -> u64 {
+    #[must_use]
+    pub fn account_capacity(&self) -> u64 {
         (self.plan.list_bytes / 2 / ACCOUNT_BYTES).min(ACCOUNTS_MAX as u64)
     }
 

@@ -22,7 +22,7 @@ pub enum Code {
     Unauthorized,
     /// 403: not for this user, or no such op.
     Forbidden,
-    /// 500: our fault; or a signed request without a time, as in the original server.
+    /// 500: our fault.
     Internal,
     /// 505: another version of the protocol.
     VersionNotSupported,

@@ -16,6 +16,7 @@ use super::{
     ACCOUNTS_MAX, ADDRESSES_MAX, Config, ConfigError, DccSettings, DccWhitelist, FuzzySettings, HttpSettings,
     LimitSettings, Listen, MANY_NEVER, PyzorSettings, RELAXED_WINDOW, RazorSettings, Settings, THREADS_MAX, wrong,
 };
+use crate::accounts;
 use crate::fuzzy_keys::Keyring;
 use crate::limits::Rate;
 use crate::rights::{Rights, Who};
@@ -70,6 +71,7 @@ struct RawRights {
 struct RawLimits {
     requests: Option<RawRate>,
     claims: Option<RawRate>,
+    account_claims: Option<RawRate>,
     longer_replies: Option<RawRate>,
     costly: Option<RawRate>,
     connections: Option<usize>,
@@ -132,6 +134,7 @@ struct RawHttp {
     body_max: Option<Bytes>,
     bulk_threshold: Option<u32>,
     hosts: Vec<String>,
+    behind_proxy: bool,
 }
 
 /// The names of DCC servers.
@@ -159,6 +162,7 @@ impl File {
             return Err(wrong("accounts", format!("at most {ACCOUNTS_MAX}, not {}", self.accounts.len())));
         }
         let accounts = self.accounts.into_iter().map(RawAccount::check).collect::<Result<Vec<_>, _>>()?;
+        accounts::check(&accounts)?;
         let settings = Settings {
             own_networks: self.own_networks.unwrap_or_else(loopback),
             limits: self.limits.check()?,
@@ -241,6 +245,11 @@ impl RawLimits {
         Ok(LimitSettings {
             requests: rate("limits.requests", self.requests, Rate { per_second: 50.0, burst: 500 })?,
             claims: rate("limits.claims", self.claims, Rate { per_second: 10.0, burst: 100 })?,
+            account_claims: rate(
+                "limits.account_claims",
+                self.account_claims,
+                Rate { per_second: 400.0, burst: 4_000 },
+            )?,
             longer_replies: rate("limits.longer_replies", self.longer_replies, Rate { per_second: 10.0, burst: 50 })?,
             costly: rate("limits.costly", self.costly, Rate { per_second: 0.1, burst: 20 })?,
             connections: within("limits.connections", self.connections.unwrap_or(1_024), 1, 65_536)?,
@@ -337,6 +346,7 @@ impl RawHttp {
             body_bytes_max: within("http.body_max", body_max, 1 << 10, 64 << 20)? as usize,
             bulk_threshold: self.bulk_threshold.unwrap_or(MANY_NEVER).max(1),
             hosts: self.hosts,
+            behind_proxy: self.behind_proxy,
         })
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn delete(
         Event::Whitelist { now: request.now, change },
     ];
     let waiting = Waiting { reply: to, asked: Asked::Deletion { item, brand: brand(request) } };
-    Step::Change(Change { waiting, events, request: identity(asked, request) })
+    Step::Change(Change { waiting, events, reporter: by.reporter, request: identity(asked, request) })
 }
 
 /// Writes what a deletion came to.

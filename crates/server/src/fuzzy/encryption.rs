@@ -1,22 +1,15 @@
-//! What encrypted requests take beside their key pairs: keys shared with clients, nonces, and knowing replays.
+//! What encrypted requests take beside their key pairs: keys shared with clients, and nonces.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use bruit_filters::FingerprintKey;
 use bruit_protocols::fuzzy::{KeyId, Keypair, NONCE_BYTES, Nonce, PublicKey, SharedKey};
 
-use crate::duplicates::REMEMBERED;
+use crate::replays::Replays;
 
 /// Most clients whose shared key is kept by a thread; the one that came first goes. A client makes its key anew at every start.
 pub(super) const SHARED_KEYS_MAX: usize = 1_024;
-
-/// Most changes whose nonce is remembered; the oldest is forgotten for a new one.
-pub(super) const REPLAYS_MAX: usize = 1 << 16;
 
 /// The bytes of a nonce before its number.
 const NONCE_START_BYTES: usize = NONCE_BYTES - size_of::<u64>();
@@ -89,67 +82,9 @@ impl Nonces {
     }
 }
 
-/// Encrypted changes that were seen, by their nonces: whoever overheard one could send it again, long after it was taken back.
-///
-/// A client that got no answer sends the same bytes again, from where it sent them before and soon. That is no replay.
-#[derive(Debug, Default)]
-pub(super) struct Replays {
-    table: Mutex<Table>,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    first: HashMap<u64, First>,
-    /// Oldest first.
-    order: VecDeque<u64>,
-}
-
-/// When a change came first, and a hash of where from.
-#[derive(Clone, Copy, Debug)]
-struct First {
-    at: Duration,
-    from: u64,
-}
-
-impl Replays {
-    /// Whether a change with this nonce is a new one, or the same client's that got no answer.
-    pub(super) fn admits(&self, nonce: &Nonce, from: SocketAddr, key: &FingerprintKey, now: Duration) -> bool {
-        let nonce = key.fingerprint(nonce).high();
-        let from = key.fingerprint(from.to_string().as_bytes()).high();
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(first) = table.first.get(&nonce) {
-            return first.from == from && now.saturating_sub(first.at) <= REMEMBERED;
-        }
-        table.insert(nonce, First { at: now, from });
-        true
-    }
-}
-
-impl Table {
-    fn insert(&mut self, nonce: u64, first: First) {
-        self.first.insert(nonce, first);
-        self.order.push_back(nonce);
-        if self.order.len() > REPLAYS_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.first.remove(&oldest);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const KEY: FingerprintKey = FingerprintKey::new([3; 16]);
-
-    fn address(port: u16) -> SocketAddr {
-        SocketAddr::from(([192, 0, 2, 1], port))
-    }
-
-    fn nonce(number: u64) -> Nonce {
-        Nonces { start: [1; 16], count: AtomicU64::new(number) }.next()
-    }
 
     #[test]
     fn no_two_nonces_are_equal() {
@@ -174,29 +109,5 @@ mod tests {
         assert!(keys.get([0; 8], client(1)).is_some() && keys.get([0; 8], client(SHARED_KEYS_MAX)).is_some());
         assert!(keys.get([1; 8], client(1)).is_none(), "of another of our keys");
         assert_eq!((keys.keys.len(), keys.order.len()), (SHARED_KEYS_MAX, SHARED_KEYS_MAX));
-    }
-
-    #[test]
-    fn a_change_is_admitted_again_only_from_its_client_and_soon() {
-        let replays = Replays::default();
-        let admits = |port, now| replays.admits(&nonce(1), address(port), &KEY, now);
-        assert!(admits(1, Duration::ZERO));
-        assert!(admits(1, REMEMBERED));
-        assert!(!admits(1, REMEMBERED + Duration::from_nanos(1)));
-        assert!(!admits(2, Duration::ZERO));
-        assert!(replays.admits(&nonce(2), address(2), &KEY, Duration::ZERO));
-    }
-
-    #[test]
-    fn no_more_changes_are_remembered_than_there_is_room_for() {
-        let replays = Replays::default();
-        let first_again = || !replays.admits(&nonce(0), address(2), &KEY, Duration::ZERO);
-        for number in 0..REPLAYS_MAX as u64 {
-            assert!(replays.admits(&nonce(number), address(1), &KEY, Duration::ZERO));
-        }
-        assert!(first_again(), "remembered");
-        replays.admits(&nonce(REPLAYS_MAX as u64), address(1), &KEY, Duration::ZERO);
-        assert!(!first_again(), "forgotten");
-        assert_eq!(replays.table.lock().unwrap().first.len(), REPLAYS_MAX);
     }
 }

@@ -65,7 +65,8 @@ pub(super) async fn read_subject(http: &Http, caller: &Caller, request: Request)
     if is_message {
         caller.take(Limited::Costly, &http.service)?;
     }
-    let (bytes, permits) = collect(body, bytes_max, &http.bodies).await?;
+    let bodies = if caller.is_stranger() { &http.strangers_bodies } else { &http.bodies };
+    let (bytes, permits) = collect(body, bytes_max, bodies).await?;
     Ok(Held { bytes, is_message, _permits: permits })
 }
 
@@ -77,6 +78,17 @@ pub(super) async fn read_json<T: DeserializeOwned>(http: &Http, request: Request
     }
     let (bytes, _permits) = collect(body, SMALL_BYTES_MAX, &http.bodies).await?;
     serde_json::from_slice(&bytes).map_err(Fault::malformed)
+}
+
+/// A text of more features than most messages have, which take long to look up.
+const FEATURES_MANY: usize = 4_096;
+
+impl Asked {
+    /// Asks `admit` whether a text that takes long to look up may be.
+    pub(super) fn ensure_short(&self, admit: impl FnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
+        let count = self.signed.features.as_ref().map_or(0, |features| features.pairs.len() + features.links.len());
+        if count > FEATURES_MANY { admit() } else { Ok(()) }
+    }
 }
 
 impl Held {

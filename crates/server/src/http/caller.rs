@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use axum::http::header::{AUTHORIZATION, FORWARDED, HOST, HeaderMap, HeaderName, ORIGIN, VIA};
+use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use axum::http::request::Parts;
 use bruit_engine::trust::{Reporter, Standing};
 use bruit_filters::FingerprintKey;
@@ -17,13 +17,11 @@ use bruit_filters::FingerprintKey;
 use super::Http;
 use super::fault::Fault;
 use crate::config::{Settings, Token, sha256};
-use crate::rights::{Rights, Who};
 use crate::service::{Limited, Service};
 use crate::sources::Source;
 
 /// What browsers say about the page a request comes from.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The other end of a connection, as an extension of its requests.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +34,25 @@ pub(super) struct Caller {
     pub(super) settings: Arc<Settings>,
     pub(super) reporter: Reporter,
     source: Source,
-    is_admin: bool,
+    grant: Grant,
+}
+
+/// What somebody wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Right {
+    Check,
+    Report,
+    Revoke,
+    Administer,
+}
+
+/// What a token allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grant {
+    /// There is none.
+    None,
+    Use,
+    Admin,
 }
 
 impl FromRequestParts<Http> for Caller {
@@ -44,29 +60,51 @@ impl FromRequestParts<Http> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
         let Some(&Peer(peer)) = parts.extensions.get() else { return Err(Fault::broken()) };
-        let caller = Self::of(peer, &parts.headers, &http.service)?;
-        caller.take(Limited::Request, &http.service)?;
-        Ok(caller)
+        let (service, headers) = (&*http.service, &parts.headers);
+        let settings = service.settings();
+        let source = source(peer, headers, &settings);
+        match Self::of(source, headers, &settings, &service.key) {
+            Ok(caller) => caller.take(Limited::Request, service).map(|()| caller),
+            // To guess costs as much as to ask.
+            Err(fault) if service.admits(&source, Limited::Request, &settings, service.uptime()) => Err(fault),
+            Err(_) => Err(Fault::limited("requests")),
+        }
     }
 }
 
+/// Where a request comes from: not from here, if somebody sent it on, or all are sent on.
+fn source(address: IpAddr, headers: &HeaderMap, settings: &Settings) -> Source {
+    let mut source = Source::new(address, &settings.own_networks);
+    source.is_own &= !settings.http.behind_proxy && !headers.keys().any(is_of_proxy);
+    source
+}
+
+/// Whether a field is one that proxies add.
+fn is_of_proxy(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    matches!(name, "forwarded" | "via" | "x-real-ip") || name.starts_with("x-forwarded-")
+}
+
 impl Caller {
-    fn of(address: IpAddr, headers: &HeaderMap, service: &Service) -> Result<Self, Fault> {
-        let settings = service.settings();
+    fn of(source: Source, headers: &HeaderMap, settings: &Arc<Settings>, key: &FingerprintKey) -> Result<Self, Fault> {
         check_host(headers, &settings.http.hosts)?;
         check_origin(headers)?;
-        let mut source = Source::new(address, &settings.own_networks);
-        source.is_own &= ![FORWARDED, X_FORWARDED_FOR, VIA].iter().any(|name| headers.contains_key(name));
         let token = token(headers, &settings.http.tokens)?;
-        let reporter =
-            token.map_or_else(|| source.reporter(&service.key), |token| holder(token, &source, &service.key));
-        let is_admin = token.is_some_and(|token| token.admin);
-        Ok(Self { settings: Arc::clone(&settings), reporter, source, is_admin })
+        let reporter = token.map_or_else(|| source.reporter(key), |token| holder(token, &source, key));
+        let grant = token.map_or(Grant::None, |token| if token.admin { Grant::Admin } else { Grant::Use });
+        Ok(Self { settings: Arc::clone(settings), reporter, source, grant })
     }
 
-    /// Refuses what the caller may not do.
-    pub(super) fn require(&self, right: impl FnOnce(&Rights) -> Who) -> Result<(), Fault> {
-        if self.is_admin || right(&self.settings.http.rights).includes(self.reporter.standing) {
+    /// Refuses what the caller may not do. Whoever has a token may ask, report and revoke: that is what it was given for.
+    pub(super) fn require(&self, right: Right) -> Result<(), Fault> {
+        let rights = &self.settings.http.rights;
+        let (who, is_granted) = match right {
+            Right::Check => (rights.check, self.grant != Grant::None),
+            Right::Report => (rights.report, self.grant != Grant::None),
+            Right::Revoke => (rights.revoke, self.grant != Grant::None),
+            Right::Administer => (rights.admin, self.grant == Grant::Admin),
+        };
+        if is_granted || who.includes(self.reporter.standing) {
             return Ok(());
         }
         Err(Fault::forbidden("this needs a token with more rights, or an address in the site's own networks"))
@@ -76,7 +114,6 @@ impl Caller {
     pub(super) fn take(&self, kind: Limited, service: &Service) -> Result<(), Fault> {
         let what = match kind {
             Limited::Request | Limited::LongerReply => "requests",
-            Limited::Claim => "reports and revocations",
             Limited::Costly => "messages that the server has to sign: send signatures instead",
         };
         let is_admitted = match self.reporter.standing {
@@ -85,6 +122,18 @@ impl Caller {
             _ => service.admits_hash(self.reporter.id, kind, &self.settings, service.uptime()),
         };
         if is_admitted { Ok(()) } else { Err(Fault::limited(what)) }
+    }
+
+    /// Refuses claims about more signatures than the caller may make.
+    pub(super) fn take_claims(&self, count: u32, service: &Service) -> Result<(), Fault> {
+        let Self { reporter, source, settings, .. } = self;
+        let is_admitted = service.admits_claims(reporter, source, count, settings, service.uptime());
+        if is_admitted { Ok(()) } else { Err(Fault::limited("reports and revocations")) }
+    }
+
+    /// Whether nobody vouches for the caller.
+    pub(super) const fn is_stranger(&self) -> bool {
+        matches!(self.reporter.standing, Standing::Stranger)
     }
 }
 
@@ -177,6 +226,21 @@ mod tests {
             assert!(check_host(&headers(&[(HOST, host)]), &own).is_err(), "{host}");
         }
         assert!(check_host(&headers(&[]), &own).is_ok(), "browsers always name one");
+    }
+
+    #[test]
+    fn what_a_proxy_sends_on_does_not_come_from_here() {
+        let mut settings = crate::config::Config::default().settings;
+        let is_own = |name: &'static str, settings: &Settings| {
+            let address = IpAddr::from([127, 0, 0, 1]);
+            source(address, &headers(&[(HeaderName::from_static(name), "x")]), settings).is_own
+        };
+        assert!(is_own("accept", &settings));
+        for name in ["forwarded", "via", "x-real-ip", "x-forwarded-for", "x-forwarded-proto"] {
+            assert!(!is_own(name, &settings), "{name}");
+        }
+        settings.http.behind_proxy = true;
+        assert!(!is_own("accept", &settings));
     }
 
     #[test]

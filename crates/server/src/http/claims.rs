@@ -5,7 +5,6 @@
 
 use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
 use bruit_engine::signature::fingerprint_of;
-use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Standing};
 use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
 use bruit_filters::Fingerprint;
@@ -53,6 +52,12 @@ fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut
     let name = text.fingerprint(engine.realm().key());
     keep(name, text);
     Some(name)
+}
+
+/// How many signatures events are about.
+pub(super) fn signatures(events: &[Event]) -> u32 {
+    let of = |event: &Event| if let Event::Claim { fingerprints, .. } = event { fingerprints.len() as u32 } else { 1 };
+    events.iter().map(of).sum()
 }
 
 /// Keeps events, and waits until they are on disk.
@@ -125,9 +130,4 @@ pub(super) fn prepare(service: &Service, asked: &Asked, claim: Claim, by: By) ->
     }
     let what = if claim == Claim::Report { "nothing that can be reported" } else { "nothing that was ever reported" };
     Err(Fault::malformed(format!("the message has {what}: no signature, and no text that is long enough")))
-}
-
-/// Who claims, and when.
-pub(super) const fn by(now: Time, reporter: bruit_engine::trust::Reporter) -> By {
-    By { now, reporter }
 }

@@ -43,8 +43,11 @@ use tokio::task::spawn_blocking;
 use crate::service::Service;
 use fault::Fault;
 
-/// All bodies that are held at once, in bytes.
-const BODIES_BYTES_MAX: usize = 128 << 20;
+/// All bodies that are held at once, in bytes, but for strangers'.
+const BODIES_BYTES_MAX: usize = 96 << 20;
+
+/// Strangers' bodies that are held at once.
+const STRANGERS_BODIES_BYTES_MAX: usize = 32 << 20;
 
 /// Everything that is served, for [`serve`].
 pub(crate) fn router(service: &Arc<Service>) -> Router {
@@ -57,6 +60,7 @@ pub(crate) struct Http {
     service: Arc<Service>,
     /// A permit for each byte of a body that is held.
     bodies: Arc<Semaphore>,
+    strangers_bodies: Arc<Semaphore>,
     /// A permit for each thread that computes: more than there are processors would only take time from one another.
     workers: Arc<Semaphore>,
 }
@@ -64,7 +68,13 @@ pub(crate) struct Http {
 impl Http {
     pub(crate) fn new(service: Arc<Service>) -> Self {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { service, bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX)), workers: Arc::new(Semaphore::new(workers)) }
+        let permits = |count| Arc::new(Semaphore::new(count));
+        Self {
+            service,
+            bodies: permits(BODIES_BYTES_MAX),
+            strangers_bodies: permits(STRANGERS_BODIES_BYTES_MAX),
+            workers: permits(workers),
+        }
     }
 
     /// Does what takes time, or waits for the engine's lock, where no other connection waits for it.
@@ -72,8 +82,13 @@ impl Http {
         &self,
         work: impl FnOnce(&Service) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let _permit = self.workers.acquire().await.map_err(|_| Fault::stopping())?;
+        let permit = Arc::clone(&self.workers).acquire_owned().await.map_err(|_| Fault::stopping())?;
         let service = Arc::clone(&self.service);
-        spawn_blocking(move || work(&service)).await.map_err(|_| Fault::broken())?
+        let work = move || {
+            // Held until the work is done, also if whoever asked has gone.
+            let _permit = permit;
+            work(&service)
+        };
+        spawn_blocking(work).await.map_err(|_| Fault::broken())?
     }
 }

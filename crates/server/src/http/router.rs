@@ -10,7 +10,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bruit_engine::accounts::AccountChange;
-use bruit_engine::event::Event;
+use bruit_engine::event::{By, Event};
 use bruit_engine::trust::Claim;
 use bruit_engine::whitelist::WhitelistChange;
 use bruit_protocols::http::{
@@ -20,7 +20,7 @@ use bruit_protocols::http::{
 use serde::Deserialize;
 
 use super::body::{Purpose, read_json, read_subject};
-use super::caller::Caller;
+use super::caller::{Caller, Right};
 use super::fault::{Fault, Reply};
 use super::{Http, claims, explain, judge, reporters, stats, whitelist};
 use crate::metrics::{self, Answered, Language};
@@ -72,10 +72,15 @@ async fn count(State(http): State<Http>, request: Request, next: Next) -> Respon
 }
 
 async fn check(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Checked> {
-    caller.require(|rights| rights.check)?;
+    caller.require(Right::Check)?;
     let held = read_subject(&http, &caller, request).await?;
     let judged = http.compute(move |service| {
-        let asked = held.asked(Purpose::Check, &caller.settings)?;
+        let mut asked = held.asked(Purpose::Check, &caller.settings)?;
+        if caller.is_stranger() {
+            // Whom we trust is nobody's business who might forge it.
+            asked.sender = None;
+            asked.ensure_short(|| caller.take(Limited::Costly, service))?;
+        }
         Ok(service.store.check(|engine| judge::check(engine, &asked, caller.settings.http.bulk_threshold)))
     });
     let judged = judged.await?;
@@ -83,21 +88,22 @@ async fn check(State(http): State<Http>, caller: Caller, request: Request) -> An
 }
 
 async fn report(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Claimed> {
-    caller.require(|rights| rights.report)?;
+    caller.require(Right::Report)?;
     claim(&http, caller, request, Claim::Report).await
 }
 
 async fn revoke(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Claimed> {
-    caller.require(|rights| rights.revoke)?;
+    caller.require(Right::Revoke)?;
     claim(&http, caller, request, Claim::Revoke).await
 }
 
 async fn claim(http: &Http, caller: Caller, request: Request, claim: Claim) -> Answer<Claimed> {
-    caller.take(Limited::Claim, &http.service)?;
     let held = read_subject(http, &caller, request).await?;
     let events = http.compute(move |service| {
         let asked = held.asked(Purpose::Claim, &caller.settings)?;
-        claims::prepare(service, &asked, claim, claims::by(now(), caller.reporter))
+        let events = claims::prepare(service, &asked, claim, By { now: now(), reporter: caller.reporter })?;
+        caller.take_claims(claims::signatures(&events), service)?;
+        Ok(events)
     });
     let events = events.await?;
     let outcomes = claims::submit(http, events.clone()).await?;
@@ -105,7 +111,7 @@ async fn claim(http: &Http, caller: Caller, request: Request, claim: Claim) -> A
 }
 
 async fn explain_why(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Explained> {
-    caller.require(|rights| rights.admin)?;
+    caller.require(Right::Administer)?;
     let held = read_subject(&http, &caller, request).await?;
     let explained = http.compute(move |service| {
         let asked = held.asked(Purpose::Check, &caller.settings)?;
@@ -115,7 +121,7 @@ async fn explain_why(State(http): State<Http>, caller: Caller, request: Request)
 }
 
 async fn tell_stats(State(http): State<Http>, caller: Caller) -> Answer<Stats> {
-    caller.require(|rights| rights.admin)?;
+    caller.require(Right::Administer)?;
     Ok(Reply(Answered::Other, http.compute(|service| Ok(stats::stats(service))).await?))
 }
 
@@ -134,27 +140,27 @@ fn offset(page: AskedPage) -> Result<u64, Fault> {
 }
 
 async fn list_reporters(State(http): State<Http>, caller: Caller, page: AskedPage) -> Answer<ReporterPage> {
-    caller.require(|rights| rights.admin)?;
+    caller.require(Right::Administer)?;
     let offset = offset(page)?;
     let page = http.compute(move |service| Ok(service.store.check(|engine| reporters::page(engine, offset, now()))));
     Ok(Reply(Answered::Other, page.await?))
 }
 
 async fn add_reporter(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
-    caller.require(|rights| rights.admin)?;
+    caller.require(Right::Administer)?;
     let new: NewReporter = read_json(&http, request).await?;
     let change = http.compute(move |service| service.store.check(|engine| reporters::registration(engine, new)));
     change_account(&http, change.await?).await
 }
 
 async fn change_reporter(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
-    caller.require(|rights| rights.admin)?;
+    caller.require(Right::Administer)?;
     let change: ReporterChange = read_json(&http, request).await?;
     change_account(&http, reporters::hearing(change)?).await
 }
 
 async fn remove_reporter(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
-    caller.require(|rights| rights.admin)?;
+    caller.require(Right::Administer)?;
     let change: ReporterChange = read_json(&http, request).await?;
     change_account(&http, reporters::removal(change)?).await
 }
@@ -165,21 +171,21 @@ async fn change_account(http: &Http, change: AccountChange) -> Answer<Done> {
 }
 
 async fn list_whitelist(State(http): State<Http>, caller: Caller, page: AskedPage) -> Answer<Whitelist> {
-    caller.require(|rights| rights.admin)?;
+    caller.require(Right::Administer)?;
     let offset = offset(page)?;
     let page = http.compute(move |service| Ok(service.store.check(|engine| whitelist::page(engine, offset))));
     Ok(Reply(Answered::Other, page.await?))
 }
 
 async fn add_to_whitelist(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
-    caller.require(|rights| rights.admin)?;
+    caller.require(Right::Administer)?;
     let entry: WhitelistEntry = read_json(&http, request).await?;
     let change = http.compute(move |service| service.store.check(|engine| whitelist::addition(engine, entry)));
     change_whitelist(&http, change.await?).await
 }
 
 async fn remove_from_whitelist(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
-    caller.require(|rights| rights.admin)?;
+    caller.require(Right::Administer)?;
     let entry: WhitelistEntry = read_json(&http, request).await?;
     let change = http.compute(move |service| service.store.check(|engine| whitelist::removal(engine, entry)));
     change_whitelist(&http, change.await?).await
@@ -206,7 +212,7 @@ async fn openapi(_caller: Caller) -> impl IntoResponse {
 }
 
 async fn tell_metrics(State(http): State<Http>, caller: Caller) -> Result<impl IntoResponse, Fault> {
-    caller.require(|rights| rights.admin)?;
+    caller.require(Right::Administer)?;
     let text = http.compute(|service| Ok(metrics::render(service))).await?;
     Ok(([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text))
 }

@@ -142,7 +142,8 @@ impl Answers {
         let Some(reporter) = self.reporter(user).filter(|reporter| right.includes(reporter.standing)) else {
             return refused(ErrorCode::FORBIDDEN, Answered::Refused);
         };
-        if (0..things).all(|_| self.admits(Limited::Claim) && self.admits_account(reporter.id)) {
+        let (service, things) = (&self.service, u32::try_from(things).unwrap_or(u32::MAX));
+        if service.admits_claims(&reporter, &self.source, things, &self.settings, service.uptime()) {
             return Ok(reporter);
         }
         refused(ErrorCode::LIMITED, Answered::Limited)
@@ -182,7 +183,7 @@ impl Answers {
         if !self.settings.razor.register.includes(standing) {
             return self.refuse(ErrorCode::FORBIDDEN, Answered::Refused);
         }
-        if !self.admits(Limited::Costly) {
+        if !self.admits(Limited::Costly) || !self.service.store.check(has_room) {
             return self.refuse(ErrorCode::LIMITED, Answered::Limited);
         }
         let (Some(user), Some(password)) = (user.or_else(random), password.or_else(random)) else {
@@ -233,11 +234,6 @@ impl Answers {
 
     fn admits(&self, kind: Limited) -> bool {
         self.service.admits(&self.source, kind, &self.settings, self.service.uptime())
-    }
-
-    /// Whether an account may claim once more, wherever it does so from.
-    fn admits_account(&self, id: u64) -> bool {
-        self.source.is_own || self.service.admits_hash(id, Limited::Claim, &self.settings, self.service.uptime())
     }
 
     fn refuse(&self, code: ErrorCode, answered: Answered) -> Reply {
@@ -322,6 +318,11 @@ fn verifies(engine: &Engine, user: &[u8], challenge: &[u8], response: &[u8]) -> 
     let account = engine.accounts().get(Protocol::Razor, user).filter(|account| account.enabled);
     let Some(Credential::Razor(verifier)) = account.map(|account| &account.credential) else { return false };
     verifier.verify(challenge, response)
+}
+
+/// Whether one more may register: a quarter of the accounts there can be is for those that the operator names.
+fn has_room(engine: &Engine) -> bool {
+    (engine.accounts().len() as u64) < engine.account_capacity() / 4 * 3
 }
 
 /// Hexadecimal digits that nobody can guess; none if the system has no randomness.

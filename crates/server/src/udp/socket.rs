@@ -53,6 +53,8 @@ pub(super) struct Inbox {
 struct Received {
     peer: Peer,
     bytes: usize,
+    /// Which buffer it is in.
+    buffer: usize,
 }
 
 /// Replies that wait to be sent.
@@ -108,7 +110,7 @@ impl Inbox {
         let mut slices = self.buffers.each_mut().map(|buffer| [IoSliceMut::new(buffer)]);
         let descriptor = socket.socket.as_raw_fd();
         let messages = recvmmsg(descriptor, &mut self.headers, slices.iter_mut(), MsgFlags::MSG_WAITFORONE, None)?;
-        for message in messages {
+        for (buffer, message) in messages.enumerate() {
             let Some((storage, address)) = message.address.and_then(|storage| Some((storage, standard(&storage)?)))
             else {
                 continue;
@@ -118,7 +120,7 @@ impl Inbox {
             } else {
                 None
             };
-            self.received.push(Received { peer: Peer { storage, address, local }, bytes: message.bytes });
+            self.received.push(Received { peer: Peer { storage, address, local }, bytes: message.bytes, buffer });
         }
         Ok(())
     }
@@ -130,7 +132,8 @@ impl Inbox {
 
     /// One of them.
     pub(super) fn datagram(&self, at: usize) -> Option<(&Peer, &[u8])> {
-        let (received, buffer) = (self.received.get(at)?, self.buffers.get(at)?);
+        let received = self.received.get(at)?;
+        let buffer = self.buffers.get(received.buffer)?;
         Some((&received.peer, buffer.get(..received.bytes.min(DATAGRAM_BYTES_MAX)).unwrap_or_default()))
     }
 
@@ -239,7 +242,7 @@ fn v4_source(address: Ipv4Addr) -> in_pktinfo {
 fn arrived_at(message: ControlMessageOwned) -> Option<IpAddr> {
     match message {
         ControlMessageOwned::Ipv4PacketInfo(info) => {
-            Some(Ipv4Addr::from_bits(u32::from_be(info.ipi_addr.s_addr)).into())
+            Some(Ipv4Addr::from_bits(u32::from_be(info.ipi_spec_dst.s_addr)).into())
         }
         ControlMessageOwned::Ipv6PacketInfo(info) => Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into()),
         _ => None,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bruit_engine::Outcome;
 use bruit_engine::event::Event;
+use bruit_engine::trust::{Reporter, Standing};
 
 use super::batch::Places;
 use super::socket::{BATCH, Inbox, Outbox, Peer};
@@ -168,27 +169,27 @@ impl<P: Datagrams> Round<P> {
 
     /// Queues a change, unless it is a copy or too much.
     fn change(&mut self, shared: &Shared, at: usize, peer: &Peer, request: &Request<'_>, change: Change<P::Waiting>) {
-        let Change { waiting, events, request: identity } = change;
-        match shared.duplicates.begin(identity, request.uptime) {
-            Copy::UnderWay => self.tally.count(Answered::Duplicate),
-            Copy::Answered(outcomes) => self.repeats.push((at, waiting, outcomes)),
-            Copy::First => {
-                if !self.has_room(shared, request) {
-                    shared.duplicates.forget(identity);
-                    return self.tally.count(Answered::Limited);
-                }
+        let Change { waiting, events, reporter, request: identity } = change;
+        match shared.duplicates.find(identity, request.uptime) {
+            Some(Copy::UnderWay) => self.tally.count(Answered::Duplicate),
+            Some(Copy::Answered(outcomes)) => self.repeats.push((at, waiting, outcomes)),
+            None if self.has_room(shared, &reporter, &events, request) => {
+                shared.duplicates.begin(identity, request.uptime);
                 let bytes_max = (!request.source.is_own).then_some(request.packet.len());
                 let count = events.len();
                 self.events.extend(events);
                 self.changes.push(Submitted { waiting, peer: *peer, bytes_max, request: identity, events: count });
             }
+            None => self.tally.count(Answered::Limited),
         }
     }
 
-    fn has_room(&self, shared: &Shared, request: &Request<'_>) -> bool {
+    /// Whether a change may wait for the disk. Strangers leave half of the room to others.
+    fn has_room(&self, shared: &Shared, reporter: &Reporter, events: &[Event], request: &Request<'_>) -> bool {
         let under_way = shared.under_way.load(Ordering::Relaxed) + self.changes.len();
-        under_way < UNDER_WAY_MAX
-            && request.service.admits(&request.source, Limited::Claim, request.settings, request.uptime)
+        let most = if reporter.standing == Standing::Stranger { UNDER_WAY_MAX / 2 } else { UNDER_WAY_MAX };
+        let Request { source, settings, uptime, service, .. } = request;
+        under_way < most && service.admits_claims(reporter, source, signatures(events), settings, *uptime)
     }
 
     /// Keeps a reply, unless it would give a stranger more bytes than he sent, too often: addresses can be forged, and then
@@ -206,6 +207,15 @@ impl<P: Datagrams> Round<P> {
         self.outbox.finish(peer);
         self.tally.count(answered);
     }
+}
+
+/// How many signatures events are about.
+fn signatures(events: &[Event]) -> u32 {
+    let of = |event: &Event| match event {
+        Event::Claim { fingerprints, .. } | Event::Bulk { fingerprints, .. } => fingerprints.len() as u32,
+        _ => 1,
+    };
+    events.iter().map(of).sum()
 }
 
 /// What a reply is measured by.

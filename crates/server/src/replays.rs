@@ -1,0 +1,94 @@
+//! Authenticated changes that were seen: whoever overheard one could send it again, from anywhere, long after it was taken back.
+//!
+//! A client that got no answer sends the same bytes again, from where it sent them before and soon. That is no replay.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bruit_filters::FingerprintKey;
+
+use crate::duplicates::REMEMBERED;
+
+/// Most changes that are remembered; the oldest is forgotten for a new one.
+pub(crate) const REPLAYS_MAX: usize = 1 << 16;
+
+/// The changes of one language, for all its threads.
+#[derive(Debug, Default)]
+pub(crate) struct Replays {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    first: HashMap<u64, First>,
+    /// Oldest first.
+    order: VecDeque<u64>,
+}
+
+/// When a change came first, and a hash of where from.
+#[derive(Clone, Copy, Debug)]
+struct First {
+    at: Duration,
+    from: u64,
+}
+
+impl Replays {
+    /// Whether a change that is identified by `identity` is a new one, or the same client's that got no answer.
+    pub(crate) fn admits(&self, identity: &[u8], from: SocketAddr, key: &FingerprintKey, now: Duration) -> bool {
+        let identity = key.fingerprint(identity).high();
+        let from = key.fingerprint(from.to_string().as_bytes()).high();
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = table.first.get(&identity) {
+            return first.from == from && now.saturating_sub(first.at) <= REMEMBERED;
+        }
+        table.insert(identity, First { at: now, from });
+        true
+    }
+}
+
+impl Table {
+    fn insert(&mut self, identity: u64, first: First) {
+        self.first.insert(identity, first);
+        self.order.push_back(identity);
+        if self.order.len() > REPLAYS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.first.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: FingerprintKey = FingerprintKey::new([3; 16]);
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, 1], port))
+    }
+
+    #[test]
+    fn a_change_is_admitted_again_only_from_its_client_and_soon() {
+        let replays = Replays::default();
+        let admits = |port, now| replays.admits(b"one", address(port), &KEY, now);
+        assert!(admits(1, Duration::ZERO));
+        assert!(admits(1, REMEMBERED));
+        assert!(!admits(1, REMEMBERED + Duration::from_nanos(1)));
+        assert!(!admits(2, Duration::ZERO));
+        assert!(replays.admits(b"two", address(2), &KEY, Duration::ZERO));
+    }
+
+    #[test]
+    fn no_more_changes_are_remembered_than_there_is_room_for() {
+        let replays = Replays::default();
+        let admits = |number: usize, port| replays.admits(&number.to_le_bytes(), address(port), &KEY, Duration::ZERO);
+        assert!((0..REPLAYS_MAX).all(|number| admits(number, 1)));
+        assert!(!admits(0, 2), "remembered");
+        assert!(admits(REPLAYS_MAX, 1));
+        assert!(admits(0, 2), "forgotten");
+        assert_eq!(replays.table.lock().unwrap().first.len(), REPLAYS_MAX);
+    }
+}
