@@ -28,8 +28,8 @@ const ERROR: u8 = 2;
 const AFTER_HELP: &str = "\
 Exit codes:
   0  spam; of several messages, at least one
-  1  not spam, or nothing is known; also if the server cannot be reached in time or is overloaded
-     (told on standard error), so that mail never waits
+  1  not spam, or nothing is known; also if the server cannot be reached in time, is overloaded, or
+     answers nonsense (told on standard error), so that mail never waits
   2  the server refuses, a file cannot be read, or an argument is wrong
 --on-error changes what a server that does not answer, or refuses, leads to.
 
@@ -90,10 +90,11 @@ pub(crate) struct Arguments {
 type Answer = Result<Checked, ClientError>;
 
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
-    let question = Question::new(arguments)?;
+    let question = Question::new(arguments);
     if arguments.header {
-        return header::run(&question, output).map(|()| ExitCode::SUCCESS);
+        return header::run(question, output).map(|()| ExitCode::SUCCESS);
     }
+    let question = question?;
     let mut output = BufWriter::new(output);
     let (mut is_spam, mut error) = (false, None);
     let ask = |message: &[u8]| question.ask(message);

@@ -49,13 +49,14 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether it may pass: nobody answers, too late, or a server that is overloaded or broken.
+    /// Whether it may pass: nobody answers, too late, or not as a clearinghouse does, or one that is overloaded or broken.
     #[must_use]
     pub const fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::TimedOut { .. } => true,
             Self::Refused { problem, .. } => matches!(problem.status, 429 | 500..),
-            Self::Address(_) | Self::Token | Self::Malformed { .. } => false,
+            Self::Malformed { .. } => true,
+            Self::Address(_) | Self::Token => false,
         }
     }
 }

@@ -21,6 +21,9 @@ pub struct AccountError {
     reason: String,
 }
 
+/// Accounts that go, and accounts that come.
+type Changes = (Vec<AccountChange>, Vec<AccountChange>);
+
 /// Whether all accounts of a file can be: their secrets, and that no two are one.
 ///
 /// # Errors
@@ -40,11 +43,11 @@ pub(crate) fn check(named: &[AccountSettings]) -> Result<(), AccountError> {
     Ok(())
 }
 
-/// What has to change so that the clearinghouse has the accounts of the file. What goes, goes first, so that two may change places.
+/// What has to go and what has to come so that the clearinghouse has the accounts of the file.
 ///
 /// # Errors
 /// [`AccountError`] for the first that cannot be.
-pub(crate) fn changes(named: &[AccountSettings], engine: &Engine) -> Result<Vec<AccountChange>, AccountError> {
+pub(crate) fn changes(named: &[AccountSettings], engine: &Engine) -> Result<Changes, AccountError> {
     let key = engine.realm().key();
     let (mut removed, mut registered) = (Vec::new(), Vec::new());
     for settings in named {
@@ -60,8 +63,7 @@ pub(crate) fn changes(named: &[AccountSettings], engine: &Engine) -> Result<Vec<
         }
         registered.push(AccountChange::Register { name, credential, group, standing: settings.standing });
     }
-    removed.append(&mut registered);
-    Ok(removed)
+    Ok((removed, registered))
 }
 
 fn is_as_named(known: &Account, credential: &Credential, settings: &AccountSettings, group: u64) -> bool {

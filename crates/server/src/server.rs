@@ -296,17 +296,24 @@ fn open(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Res
     let found = || Founding::new(key, config.memory_bytes, Policy::default(), now()).expect("checked with the file");
     let options = Options { durability: config.durability, ..Options::default() };
     let store = Clearinghouse::open_or_found(directory, &options, found, progress).map_err(failed)?;
-    match store.catch_up(now()).map_err(ServeError::CatchUp)? {
-        Outcome::Refused(refusal) => Err(ServeError::Clock(refusal)),
-        _ => Ok(store),
+    match store.catch_up(now()) {
+        Ok(Outcome::Refused(refusal)) => Err(ServeError::Clock(refusal)),
+        Ok(_) => Ok(store),
+        // A full disk keeps reports from being taken, but not questions from being answered.
+        Err(error @ SubmitError::Write(_)) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "the books are not brought to the present");
+            Ok(store)
+        }
+        Err(error) => Err(ServeError::CatchUp(error)),
     }
 }
 
 /// Brings the accounts of the file into the clearinghouse.
 fn take_accounts(service: &Service, settings: &Settings) -> Result<(), ServeError> {
-    let changes = service.store.check(|engine| accounts::changes(&settings.accounts, engine))?;
+    let (removed, registered) = service.store.check(|engine| accounts::changes(&settings.accounts, engine))?;
     let now = now();
-    for changes in changes.chunks(ACCOUNTS_PER_SUBMIT) {
+    // One after the other: what is submitted together is judged by what was before.
+    for changes in removed.chunks(ACCOUNTS_PER_SUBMIT).chain(registered.chunks(ACCOUNTS_PER_SUBMIT)) {
         let events = changes.iter().map(|change| Event::Account { now, change: change.clone() }).collect();
         let outcomes = service.store.submit(events).map_err(ServeError::Accounts)?;
         if let Some(Outcome::Refused(refusal)) = outcomes.iter().find(|outcome| matches!(outcome, Outcome::Refused(_)))

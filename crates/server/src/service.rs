@@ -1,12 +1,12 @@
 //! What all listeners share: the clearinghouse, the settings in force, limits, counters, and the clock.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Reporter, Standing};
 use bruit_filters::FingerprintKey;
-use bruit_store::Clearinghouse;
+use bruit_store::{Clearinghouse, SubmitError};
 
 use crate::config::Settings;
 use crate::connections::Connections;
@@ -23,8 +23,22 @@ pub(crate) struct Service {
     pub(crate) limits: Limits,
     pub(crate) connections: Arc<Connections>,
     settings: RwLock<Arc<Settings>>,
+    failure: Mutex<Option<Failure>>,
     started: Instant,
 }
+
+/// The last time that something could not be kept.
+struct Failure {
+    at: Duration,
+    logged: Duration,
+    text: String,
+}
+
+/// How long a failure makes the server unfit, unless it happens again.
+const FAILURE_REMEMBERED: Duration = Duration::from_secs(30);
+
+/// Between two lines of the log about it.
+const FAILURE_LOGGED_AFTER: Duration = Duration::from_secs(10);
 
 /// What all strangers together are called among those who claim.
 const STRANGERS: u64 = 0;
@@ -69,6 +83,7 @@ impl Service {
             limits,
             connections: Arc::default(),
             settings,
+            failure: Mutex::new(None),
             started: Instant::now(),
         }
     }
@@ -80,6 +95,30 @@ impl Service {
 
     pub(crate) fn change_settings(&self, settings: Settings) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    /// Notes and logs, now and then, that something could not be kept. That too much was under way is the clients' affair.
+    pub(crate) fn note<T>(&self, result: &Result<T, SubmitError>) {
+        let Err(error) = result else { return };
+        if matches!(error, SubmitError::Busy | SubmitError::Closed) {
+            return;
+        }
+        let now = self.uptime();
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let logged = failure.as_ref().map(|failure| failure.logged);
+        let is_due = logged.is_none_or(|logged| now.saturating_sub(logged) >= FAILURE_LOGGED_AFTER);
+        if is_due {
+            tracing::error!(error = error as &dyn std::error::Error, "reports cannot be kept");
+        }
+        let logged = if is_due { now } else { logged.unwrap_or(now) };
+        *failure = Some(Failure { at: now, logged, text: error.to_string() });
+    }
+
+    /// Why something could not be kept, if that was lately.
+    pub(crate) fn recent_failure(&self) -> Option<String> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_recent = |failure: &&Failure| self.uptime().saturating_sub(failure.at) < FAILURE_REMEMBERED;
+        failure.as_ref().filter(is_recent).map(|failure| failure.text.clone())
     }
 
     /// Time since the server started: what limits and duplicates go by, as it never jumps.

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use bruit_engine::event::Event;
 use bruit_engine::{BEHIND_LINES, Outcome, TICK_LINES};
-use bruit_store::SubmitError;
 
 use crate::service::{Service, now};
 
@@ -47,18 +46,15 @@ impl Ticker {
 /// One tick; how long to wait for the next.
 fn tick(service: &Service, last_wait: Duration) -> Duration {
     let lines = if last_wait == HURRY { BEHIND_LINES } else { TICK_LINES };
-    match service.store.submit(vec![Event::Tick { now: now(), lines }]).as_deref() {
+    let result = service.store.submit(vec![Event::Tick { now: now(), lines }]);
+    service.note(&result);
+    match result.as_deref() {
         Ok([Outcome::Ticked { arrived: false }]) => HURRY,
         Ok([Outcome::Refused(refusal)]) => {
             tracing::error!(%refusal, "the clock is not right");
             SECOND
         }
-        Ok(_) => SECOND,
-        // It comes again in a second, and those whose reports fail are told.
-        Err(SubmitError::Busy) => SECOND,
-        Err(error) => {
-            tracing::error!(error = error as &dyn std::error::Error, "the clearinghouse does not take the time");
-            SECOND
-        }
+        // What could not be kept is told, and comes again in a second.
+        Ok(_) | Err(_) => SECOND,
     }
 }

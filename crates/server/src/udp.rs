@@ -134,6 +134,8 @@ impl Listener {
     ) -> io::Result<Self> {
         let mut listener = Self { addresses: Vec::new(), threads: Vec::new() };
         for &address in addresses {
+            // Sockets that share an address let those of other programs share it, too: first see that it is free.
+            drop(Socket::bind(address, false)?);
             let first = Socket::bind(address, threads > 1)?;
             let address = first.address();
             listener.addresses.push(address);

@@ -137,6 +137,22 @@ fn a_digest_that_is_named_often_counts_once() {
     assert_eq!(value(&asker.ask(&request("info", 2_001)), "Count"), Some("1".into()));
 }
 
+#[test]
+fn an_account_changes_as_the_file_says() {
+    let with = |key: &str| {
+        format!(
+            "own_networks = []\n[[accounts]]\nprotocol = \"pyzor\"\nname = \"alice\"\nkey = \"{key}\"\nstanding = \"own\""
+        )
+    };
+    let (old, new) = ("0123456789abcdef0123456789abcdef01234567", "89abcdef0123456789abcdef0123456789abcdef");
+    let running = Running::start(&with(old));
+    let asker = Asker::of(running.address("pyzor"));
+    let code = |thread, key| value(&asker.ask(&signed(thread, key)), "Code").expect("a code");
+    assert_eq!((code(2_001, old), code(2_002, new)), ("200".into(), "401".into()));
+    running.server.reload(&common::config(&with(new))).expect("settings");
+    assert_eq!((code(2_003, old), code(2_004, new)), ("401".into(), "200".into()));
+}
+
 /// A report that alice signs with a key.
 fn signed(thread: u16, key: &str) -> Vec<u8> {
     use sha1::{Digest, Sha1};

@@ -19,15 +19,19 @@ use crate::terminal::complain;
 const NAME: &str = "X-Bruit";
 
 /// Asks about standard input and writes it to `output`.
-pub(super) fn run(question: &Question, output: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn run(question: Result<Question, Failure>, output: &mut impl Write) -> Result<(), Failure> {
     let mut input = io::stdin().lock();
     let mut message = Vec::new();
     let read = input.by_ref().take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut message);
     read.context("failed to read the message").map_err(Failure::Other)?;
-    let value = if message.len() > MESSAGE_BYTES_MAX {
-        "unchecked; reason=too_long".to_owned()
-    } else {
-        value(&question.ask(&message))
+    let value = match question {
+        _ if message.len() > MESSAGE_BYTES_MAX => "unchecked; reason=too_long".to_owned(),
+        Ok(question) => value(&question.ask(&message)),
+        // A mistake in the arguments must not cost the message.
+        Err(failure) => {
+            complain(&failure.line().unwrap_or_default());
+            "unchecked; reason=arguments".to_owned()
+        }
     };
     let written = write(&message, &value, output).and_then(|()| {
         io::copy(&mut input, output)?;
@@ -96,11 +100,23 @@ fn write_without_field(message: &[u8], output: &mut impl Write) -> io::Result<()
     output.write_all(rest)
 }
 
-/// Whether the first line is a field, or the empty line that ends a header without any.
+/// Whether there is a header: a field in one of the lines before the first empty one, or nothing before that. Programs that pass
+/// mail on put lines above it that are none, such as `>From `.
 fn begins_with_header(message: &[u8]) -> bool {
-    let name = message.iter().take_while(|byte| byte.is_ascii_graphic() && **byte != b':').count();
-    let behind = message.get(name..).unwrap_or_default().trim_ascii_start();
-    message.is_empty() || is_empty(message) || (name > 0 && behind.starts_with(b":"))
+    let mut rest = message;
+    while !rest.is_empty() && !is_empty(rest) {
+        let (line, behind) = rest.split_at(line_length(rest));
+        if is_field(line) {
+            return true;
+        }
+        rest = behind;
+    }
+    message.is_empty() || is_empty(message)
+}
+
+fn is_field(line: &[u8]) -> bool {
+    let name = line.iter().take_while(|byte| byte.is_ascii_graphic() && **byte != b':').count();
+    name > 0 && line.get(name..).unwrap_or_default().trim_ascii_start().starts_with(b":")
 }
 
 fn is_ours(line: &[u8]) -> bool {
@@ -136,6 +152,12 @@ mod tests {
         let mut output = Vec::new();
         write(message.as_bytes(), "ham", &mut output).unwrap();
         String::from_utf8(output).unwrap()
+    }
+
+    #[test]
+    fn lines_above_the_header_that_are_no_fields_do_not_end_it() {
+        assert_eq!(written(">From a Mon\nA: b\n\ntext\n"), "X-Bruit: ham\n>From a Mon\nA: b\n\ntext\n");
+        assert_eq!(written("only text\nand more\n\nA: b\n"), "X-Bruit: ham\n\nonly text\nand more\n\nA: b\n");
     }
 
     #[test]

@@ -51,7 +51,7 @@ enum RawDurability {
 
 /// One address, or several.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected an address and port such as \"127.0.0.1:2703\", or a list of them")]
 enum RawListen {
     One(SocketAddr),
     Several(Vec<SocketAddr>),

@@ -65,7 +65,9 @@ pub(super) async fn submit(http: &Http, events: Vec<Event>) -> Result<Vec<Outcom
     let (sender, receiver) = oneshot::channel();
     // Whoever asked may have gone, which changes nothing.
     http.service.store.submit_with(events, move |result| drop(sender.send(result)));
-    receiver.await.map_err(|_| Fault::stopping())?.map_err(|error| Fault::of_submit(&error))
+    let result = receiver.await.map_err(|_| Fault::stopping())?;
+    http.service.note(&result);
+    result.map_err(|error| Fault::of_submit(&error))
 }
 
 /// Keeps one event that is done or refused. Whether it changed anything.

@@ -50,6 +50,9 @@ pub(super) fn unready(service: &Service, now: Time) -> Option<String> {
     if let Some(error) = service.store.status().poisoned {
         return Some(format!("the disk failed under the journal: {error}"));
     }
+    if let Some(error) = service.recent_failure() {
+        return Some(error);
+    }
     let status = service.store.check(Engine::status);
     let is_behind = |ring: &RingStatus| {
         let epoch = ring.generations.first().map_or(0, |(epoch, _)| *epoch);

@@ -174,7 +174,9 @@ impl Answers {
         let (sender, receiver) = oneshot::channel();
         // A connection that has ended needs no answer.
         self.service.store.submit_with(events, move |result| drop(sender.send(result)));
-        receiver.await.unwrap_or(Err(SubmitError::Closed))
+        let result = receiver.await.unwrap_or(Err(SubmitError::Closed));
+        self.service.note(&result);
+        result
     }
 
     /// Makes an account. Those of one network are one voice, until the operator says otherwise.

@@ -40,6 +40,7 @@ impl<P: Datagrams> Replier<P> {
         let Completed { changes, result, received } = completed;
         let count = changes.len();
         let mut tally = Tally::default();
+        self.shared.service.note(&result);
         match result {
             Ok(outcomes) => self.answer_all(changes, outcomes, &mut tally),
             Err(error) => changes.into_iter().for_each(|change| self.fail(&change, &error, &mut tally)),
