@@ -46,6 +46,8 @@ fn rspamd_learns_scans_and_forgets() {
     rspamd.learn("fuzzy_del", "11", &spam);
     assert_eq!(rspamd.scan(&spam), [""; 0]);
     assert_eq!(rspamd.scan(&altered), [""; 0]);
+    rspamd.learn("fuzzy_add", "1", &spam);
+    assert_eq!(rspamd.scan(&spam), ["PLAIN_DENIED"], "who took it back may change their mind");
 
     let stat = rspamd.control(&["stat"], "").text;
     assert!(

@@ -344,6 +344,9 @@ fn accounts_that_are_not_the_sites_own_are_heard_but_delete_nothing() {
     let delete = command(Operation::Delete);
     let refused = Reply::refused(&delete, CODE_FORBIDDEN);
     assert_eq!(site.ask_sealed(STRANGER, &mut client, &delete), Some(refused));
+    let fingerprint = fingerprint_of_digest(&site.service.key, &DIGEST);
+    let counts = site.service.store.check(|engine| engine.check(&fingerprint, 0).counts);
+    assert_eq!((counts.reports, counts.revocations), (1, 0), "nor is it heard as a revocation");
 }
 
 #[test]
