@@ -140,6 +140,7 @@ pub(crate) fn pace(client: Ipv4Addr, server: SocketAddr, packets: &Packets, inte
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
     use std::thread;
 
     use super::*;
@@ -153,9 +154,10 @@ mod tests {
 
     /// Answers the first `count` datagrams with themselves.
     fn answers_first(count: usize) -> SocketAddr {
-        let mut server = Datagrams::bind(CLIENT).unwrap();
-        let address = (CLIENT, server.port().unwrap()).into();
+        let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
+            let mut server = Datagrams::bind(CLIENT).unwrap();
+            sender.send(server.port().unwrap()).unwrap();
             let (mut buffers, mut answered) = (vec![[0; 4]; BATCH], 0);
             while answered < count {
                 let received = server.receive(buffers.iter_mut().map(<[u8; 4]>::as_mut_slice)).unwrap();
@@ -166,7 +168,7 @@ mod tests {
             // Open until the test has ended, so that what comes later is lost and not refused.
             thread::park();
         });
-        address
+        (CLIENT, receiver.recv().unwrap()).into()
     }
 
     fn numbers(answers: &Answers) -> Vec<u32> {
