@@ -36,7 +36,8 @@ fn every_setting_of_the_example_is_known_and_has_its_default() {
     assert_eq!(settings.own_networks, default.settings.own_networks);
     assert_eq!(format!("{:?}", settings.razor), format!("{:?}", default.settings.razor));
     assert_eq!(format!("{:?}", settings.pyzor), format!("{:?}", default.settings.pyzor));
-    assert_eq!(format!("{:?}", settings.fuzzy), format!("{:?}", default.settings.fuzzy));
+    let (fuzzy, default_fuzzy) = (&settings.fuzzy, &default.settings.fuzzy);
+    assert_eq!((fuzzy.rights, fuzzy.encrypted_only), (default_fuzzy.rights, default_fuzzy.encrypted_only));
     let (dcc, default_dcc) = (&settings.dcc, &default.settings.dcc);
     assert_eq!((dcc.rights, dcc.many, dcc.server_id), (default_dcc.rights, default_dcc.many, default_dcc.server_id));
     let (http, default_http) = (&settings.http, &default.settings.http);

@@ -66,7 +66,7 @@ pub(crate) fn figures(report: &mut Report, rounds: &Rounds, processors: &Process
     known.report_to(&subject, rounds, |kind, signatures| {
         let after = size()?;
         let more = after.0.saturating_sub(before.0) as f64 / MIB;
-        let note = format!("{more:.0} MiB more in use of a budget of {MEMORY}");
+        let note = format!("{more:.0} MiB more in use of a budget of {MEMORY}; {} lost so far", rounds.lost.get());
         let disk = after.1.saturating_sub(before.1) as f64 / signatures as f64;
         report.add(Figure::new(format!("bytes of disk per {kind}, {signatures} of them"), disk, Target::None, note))?;
         before = after;

@@ -38,7 +38,7 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     fs::create_dir_all(&of_footprint)?;
     let subject = Subject::start(&processors, &of_speed, MEMORY)?;
     KNOWN.report_to(&subject, &rounds, |_, _| Ok(()))?;
-    let note = format!("{} bytes of disk; {KNOWN:?}", subject.disk_bytes()?);
+    let note = format!("{} bytes of disk; {KNOWN:?}; {} lost", subject.disk_bytes()?, rounds.lost.get());
     let resident = subject.server.resident_bytes()? as f64 / (1 << 20) as f64;
     report.add(Figure::new(format!("resident memory of a server of {MEMORY}, MiB"), resident, Target::None, note))?;
     let compare = |report: &mut _, cases: Vec<_>| speed::figures(report, &rounds, &processors, &subject, &cases);

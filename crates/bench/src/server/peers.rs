@@ -1,8 +1,8 @@
 //! The servers that Bruit can stand in for, if they are installed: pyzord, and rspamd's fuzzy storage on Redis.
 
 use std::fs;
-use std::io::{self, Error, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::io::{self, BufWriter, Error, ErrorKind, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -22,12 +22,10 @@ const WINDOW: usize = 64;
 /// The same for reports of many digests.
 const REPORTS_UNDER_WAY: usize = 8;
 /// Digests that pyzord knows, and how many are in one report.
-const PYZOR_KNOWN: u64 = 20_000;
+const PYZOR_KNOWN: u64 = 200_000;
 const DIGESTS: u64 = 100;
 /// Texts that rspamd knows.
-const TEXTS_KNOWN: u64 = 4_000;
-/// It is asked about every so many-th until it knows them.
-const TEXTS_SAMPLED: usize = 40;
+const TEXTS_KNOWN: u64 = 30_000;
 /// rspamd refreshes what was found when it writes next, a second or a second and a half later.
 const RSPAMD_SYNC: Duration = Duration::from_millis(1_600);
 /// How long a peer may take to start, or to store what it was told.
@@ -168,7 +166,7 @@ fn pyzord(processors: &Processors, folder: &Path) -> io::Result<Peer> {
     Ok(peer)
 }
 
-/// Starts rspamd's fuzzy storage with a Redis of its own, and tells it of texts.
+/// Starts rspamd's fuzzy storage with a Redis of its own, which is given the texts: told of them, rspamd would take a minute.
 fn rspamd(processors: &Processors, folder: &Path) -> io::Result<Peer> {
     let home = folder.join("rspamd");
     fs::create_dir_all(&home)?;
@@ -183,12 +181,11 @@ fn rspamd(processors: &Processors, folder: &Path) -> io::Result<Peer> {
     command.args(["-f", "-i", "-c"]).arg(home.join("rspamd.conf"));
     let mut peer = Peer { address, servers: vec![quiet(processors, &mut command)?, redis_server] };
     until(&mut peer, &fuzzy::Digests, 0, |_| true)?;
-    let rounds = Rounds::with_window(WINDOW);
-    rounds.saturate(address, &rounds.requests(&fuzzy::Write, TEXTS_KNOWN as usize, About::From(0)))?;
-    // It stores them later, in an order of its own.
-    for text in (0..TEXTS_KNOWN).step_by(TEXTS_SAMPLED) {
-        until(&mut peer, &fuzzy::Digests, text, |reading| reading.is_known)?;
-    }
+    let mut redis = BufWriter::new(TcpStream::connect(redis)?);
+    redis.write_all(b"CLIENT REPLY OFF\r\n")?;
+    (0..TEXTS_KNOWN).try_for_each(|text| fuzzy::write_to_redis(text, &mut redis))?;
+    redis.flush()?;
+    until(&mut peer, &fuzzy::Digests, TEXTS_KNOWN - 1, |reading| reading.is_known)?;
     Ok(peer)
 }
 

@@ -100,6 +100,7 @@ fn compare(
     let warm_up = rounds.saturate(address, &rounds.requests(&*case.kind, WARM_UP, about(case, ROUNDS)))?;
     let reply_bytes = warm_up.iter().map(|(reply, _)| reply.len()).max().unwrap_or_default();
     let echo = Echo::start(processors, reply_bytes)?;
+    let lost = rounds.lost.get();
     let mut found = Vec::new();
     for round in 0..ROUNDS {
         let requests = rounds.requests(&*case.kind, REQUESTS, about(case, round));
@@ -110,10 +111,11 @@ fn compare(
     let ratio = median(ratios);
     let (echoed, served) = (Round::median(&echoed), Round::median(&served));
     let note = format!(
-        "{:.2} us of CPU beside {:.2}; {:.0} requests/s",
+        "{:.2} us of CPU beside {:.2}; {:.0} requests/s, {} lost",
         1e6 / served.per_cpu_second,
         1e6 / echoed.per_cpu_second,
-        served.per_second
+        served.per_second,
+        rounds.lost.get() - lost
     );
     report.add(Figure::new(format!("{}: requests per CPU second / echo's", case.name), ratio, case.target, note))?;
     latency(report, rounds, subject, case, served.per_second / 2.0)
@@ -121,10 +123,12 @@ fn compare(
 
 /// How long requests take when half as many come as could be served.
 fn latency(report: &mut Report, rounds: &Rounds, subject: &Subject, case: &Case, per_second: f64) -> io::Result<()> {
+    let lost = rounds.lost.get();
     let requests = rounds.requests(&*case.kind, REQUESTS, about(case, ROUNDS + 1));
     let mut waits = rounds.pace(subject.address(case.protocol)?, &requests, per_second)?;
     let (half, most) = (percentile(&mut waits, 50), percentile(&mut waits, 99));
-    let note = format!("p50 {:.0} us, at {per_second:.0} requests/s", half.as_secs_f64() * 1e6);
+    let (half, lost) = (half.as_secs_f64() * 1e6, rounds.lost.get() - lost);
+    let note = format!("p50 {half:.0} us, at {per_second:.0} requests/s, {lost} lost");
     let name = format!("{}: p99 at half load, us", case.name);
     report.add(Figure::new(name, most.as_secs_f64() * 1e6, Target::None, note))
 }

@@ -286,13 +286,16 @@ fn a_strangers_report_changes_nothing() {
 #[test]
 fn strangers_are_limited_whether_they_ask_or_guess() {
     let folder = Folder::new();
-    let more = "[limits]\nrequests = { per_second = 0.0001, burst = 6 }\nclaims = { per_second = 0.0001, burst = 1 }\n\
+    let more = "[limits]\nrequests = { per_second = 0.0001, burst = 6 }\nclaims = { per_second = 0.0001, burst = 4 }\n\
         costly = { per_second = 0.0001, burst = 2 }\n[http]\nlisten = \"127.0.0.1:0\"\nrights = { report = \"anyone\" }\n";
     let server = Server::start(&folder, more);
     let mut connection = Connection::to(&server);
     let mut ask = |path: &str, media: &str, fields: &[(&str, &str)]| {
         let fields = [&[("Via", "1.1 proxy"), ("Content-Type", media)], fields].concat();
-        let body = if media == "message/rfc822" { SPAM } else { r#"{"text": {}}"# };
+        // A message has three signatures that are reported, this has two.
+        let signature = |digit: &str| json!({"scheme": "pyzor", "value": digit.repeat(40)});
+        let json = json!({"signatures": [signature("1"), signature("2")]}).to_string();
+        let body = if media == "message/rfc822" { SPAM } else { &json };
         let answer = connection.ask(&request("POST", path, &fields, body.as_bytes()));
         assert!(answer.status != 429 || answer.head.to_lowercase().contains("retry-after: "), "{}", answer.head);
         answer.status

@@ -170,7 +170,12 @@ impl File {
             dcc: self.dcc.check()?,
             pyzor: self.pyzor.check()?,
             fuzzy: FuzzySettings {
-                rights: self.fuzzy.rights.check(),
+                // Strangers' texts are not kept, and only own users may delete.
+                rights: self.fuzzy.rights.check_over(Rights {
+                    report: Who::Accounts,
+                    revoke: Who::Own,
+                    ..Rights::default()
+                }),
                 encrypted_only: self.fuzzy.encrypted_only,
                 keys: Keyring::of(&accounts),
             },

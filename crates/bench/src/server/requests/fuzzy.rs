@@ -1,5 +1,7 @@
 //! Commands to rspamd's fuzzy storage, in the form of version 4.
 
+use std::io;
+
 use bruit_protocols::fuzzy::{Buffer, Keypair, Nonce, PublicKey, SharedKey};
 
 use super::{Kind, Reading, bytes_of};
@@ -59,6 +61,28 @@ impl Kind for Write {
     fn read(&self, reply: &[u8]) -> Option<Reading> {
         read(reply).filter(|reading| reading.is_known)
     }
+}
+
+/// Puts a text into a Redis as rspamd stores it, so that it is known there.
+pub(crate) fn write_to_redis(signature: u64, redis: &mut impl io::Write) -> io::Result<()> {
+    let digest: [u8; 64] = bytes_of(signature, 2);
+    let key = [&b"fuzzy"[..], &digest].concat();
+    put_command(redis, &[b"HSET", &key, b"F", b"1", b"V", b"10", b"C", b"1794725694"])?;
+    for at in 0..SHINGLES {
+        let key = format!("fuzzy_{at}_{}", shingle(signature, at, 0));
+        put_command(redis, &[b"SET", key.as_bytes(), &digest])?;
+    }
+    Ok(())
+}
+
+/// A command in the form that Redis reads.
+fn put_command(redis: &mut impl io::Write, words: &[&[u8]]) -> io::Result<()> {
+    write!(redis, "*{}\r\n", words.len())?;
+    words.iter().try_for_each(|word| {
+        write!(redis, "${}\r\n", word.len())?;
+        redis.write_all(word)?;
+        redis.write_all(b"\r\n")
+    })
 }
 
 /// Another kind, encrypted.
@@ -137,6 +161,14 @@ mod tests {
     #[test]
     fn encrypted_commands_are_longer_by_their_head() {
         assert_eq!([packet(&*sealed(Digests)).len(), packet(&*sealed(NearCopies)).len()], [160, 416]);
+    }
+
+    #[test]
+    fn a_text_goes_to_redis_as_a_record_and_its_shingles() {
+        let mut commands = Vec::new();
+        write_to_redis(1, &mut commands).unwrap();
+        assert!(commands.starts_with(b"*8\r\n$4\r\nHSET\r\n$69\r\nfuzzy"));
+        assert_eq!(commands.windows(7).filter(|window| window == b"\nfuzzy_").count(), SHINGLES);
     }
 
     #[test]
