@@ -258,7 +258,9 @@ fn what_was_listed_again_can_be_revoked_again() {
 fn a_contested_revocation_does_not_lapse() {
     let mut engine = engine();
     report(&mut engine, START);
-    engine.apply(&claim(START, Claim::Revoke));
+    let by = by(START, Standing::Own, 2);
+    let revoke = Event::Claim { by, claim: Claim::Revoke, flag: 0, fingerprints: vec![fingerprint(SPAM)] };
+    engine.apply(&revoke);
     for epochs in 1..30 {
         let now = after(epochs * SPAM_EPOCH);
         tick(&mut engine, now);

@@ -111,12 +111,13 @@ impl Run {
         if (listed == 1 || is_renewed && !entry.listed.contains(0)) && flag != 0 {
             self.model.listings.entry(signature).or_default().insert(epoch, 1);
         }
-        if listed == 1 && was_revoked {
+        // Reinstated, it is listed in the generation after this one.
+        let is_reinstated = entry.revoked.contains(0);
+        if listed == 1 && is_reinstated {
             self.model.listings.entry(signature).or_default().insert(epoch + 1, 1);
         }
         if listed == 1 {
-            // Reinstated, it is listed in the generation after this one.
-            let until = self.spam_epoch() + LIVE_GENERATIONS + u64::from(was_revoked);
+            let until = self.spam_epoch() + LIVE_GENERATIONS + u64::from(is_reinstated);
             self.model.listed_until.insert(signature, until);
         }
         if revoked == 1 {
