@@ -21,6 +21,8 @@ const PERMISSIVE: &[&str] = &[
     "BSD-3-Clause",
     "BSL-1.0",
     "CC0-1.0",
+    // Of data: the certificates of authorities that the client trusts.
+    "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
     "NCSA",
