@@ -20,7 +20,6 @@
 mod command;
 mod extensions;
 mod keys;
-mod poly1305;
 mod reply;
 mod sealed;
 mod text;

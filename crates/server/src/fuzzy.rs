@@ -45,7 +45,7 @@ use crate::rights::Who;
 use crate::service::{Limited, Service};
 use crate::udp::{Batch, Change, Datagrams, Found, Request, Step};
 
-/// How often strangers, all together, may make a thread compute a shared key, which takes some 50 µs: a tenth of its time.
+/// How often strangers, all together, may make a thread compute a shared key, which takes some 80 µs: a sixth of its time.
 /// One network alone may do so as often as other costly things ([`Limited::Costly`]).
 const STRANGERS_KEYS: Rate = Rate { per_second: 2_000.0, burst: 2_000 };
 

@@ -15,10 +15,11 @@ use std::fmt;
 
 use chacha20::cipher::StreamCipher;
 use chacha20::{KeyIvInit, R20, XChaCha20, hchacha};
+use poly1305::Poly1305;
+use poly1305::universal_hash::KeyInit;
 use subtle::ConstantTimeEq;
 
 use super::keys::{KEY_BYTES, KeyId, PublicKey};
-use super::poly1305;
 use super::reply::{REPLY_BYTES, Reply};
 use super::{COMMAND_BYTES, DATAGRAM_BYTES_MAX, Version, put, split};
 
@@ -180,7 +181,7 @@ impl SharedKey {
             return Err(OpenError::Length(length));
         }
         let mac_key = self.apply_stream(nonce, ciphertext, buffer);
-        if !bool::from(poly1305::tag(&mac_key, ciphertext).ct_eq(mac)) {
+        if !bool::from(mac_of(&mac_key, ciphertext).ct_eq(mac)) {
             return Err(OpenError::Mac);
         }
         buffer.0.get(HEADER_BYTES..HEADER_BYTES + length).ok_or(OpenError::Length(length))
@@ -190,7 +191,7 @@ impl SharedKey {
     fn seal(&self, nonce: &Nonce, message: &[u8], buffer: &mut Buffer) {
         let mac_key = self.apply_stream(nonce, message, buffer);
         let (head, rest) = buffer.0.split_at_mut(HEADER_BYTES);
-        let mac = poly1305::tag(&mac_key, rest.get(..message.len()).unwrap_or_default());
+        let mac = mac_of(&mac_key, rest.get(..message.len()).unwrap_or_default());
         put(put(head.get_mut(NONCE_START..).unwrap_or_default(), nonce), &mac);
     }
 
@@ -225,4 +226,10 @@ impl fmt::Debug for SharedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedKey").finish_non_exhaustive()
     }
+}
+
+/// The MAC of a ciphertext. The crate prepares for long messages, which costs some 2 µs here; a MAC of our own that does not would be
+/// ten times as fast, but nobody else would have looked at it.
+fn mac_of(key: &[u8; KEY_BYTES], ciphertext: &[u8]) -> [u8; MAC_BYTES] {
+    Poly1305::new(key.into()).compute_unpadded(ciphertext).into()
 }
