@@ -100,20 +100,17 @@ fn write_without_field(message: &[u8], output: &mut impl Write) -> io::Result<()
     output.write_all(rest)
 }
 
-/// Whether there is a header: a field in one of the lines before the first empty one, or nothing before that. Programs that pass
-/// mail on put lines above it that are none, such as `>From `.
+/// Whether the first line is a field, or the empty line that ends a header without any. Programs that pass mail on leave lines above
+/// it that begin with `From ` or `>From `.
 fn begins_with_header(message: &[u8]) -> bool {
     let mut rest = message;
-    while !rest.is_empty() && !is_empty(rest) {
-        let (line, behind) = rest.split_at(line_length(rest));
-        if is_field(line) {
-            return true;
-        }
-        rest = behind;
+    while rest.starts_with(b"From ") || rest.starts_with(b">From ") {
+        (_, rest) = rest.split_at(line_length(rest));
     }
-    message.is_empty() || is_empty(message)
+    rest.is_empty() || is_empty(rest) || is_field(rest)
 }
 
+/// Whether a line begins as fields do.
 fn is_field(line: &[u8]) -> bool {
     let name = line.iter().take_while(|byte| byte.is_ascii_graphic() && **byte != b':').count();
     name > 0 && line.get(name..).unwrap_or_default().trim_ascii_start().starts_with(b":")
@@ -155,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_above_the_header_that_are_no_fields_do_not_end_it() {
+    fn lines_that_programs_leave_above_the_header_do_not_end_it() {
         assert_eq!(written(">From a Mon\nA: b\n\ntext\n"), "X-Bruit: ham\n>From a Mon\nA: b\n\ntext\n");
         assert_eq!(written("only text\nand more\n\nA: b\n"), "X-Bruit: ham\n\nonly text\nand more\n\nA: b\n");
     }
