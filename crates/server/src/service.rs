@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use bruit_engine::event::Event;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Reporter, Standing};
 use bruit_filters::FingerprintKey;
@@ -163,6 +164,15 @@ impl Service {
         };
         buckets.admit(hash, rate, now)
     }
+}
+
+/// How many signatures events are about.
+pub(crate) fn signatures(events: &[Event]) -> u32 {
+    let of = |event: &Event| match event {
+        Event::Claim { fingerprints, .. } | Event::Bulk { fingerprints, .. } => fingerprints.len() as u32,
+        _ => 1,
+    };
+    events.iter().map(of).sum()
 }
 
 /// What time it is, for the clearinghouse.

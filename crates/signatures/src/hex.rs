@@ -21,7 +21,8 @@ pub fn read<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-fn digit(character: u8) -> Option<u8> {
+/// The value of a digit.
+pub(crate) fn digit(character: u8) -> Option<u8> {
     char::from(character).to_digit(16).map(|digit| digit as u8)
 }
 

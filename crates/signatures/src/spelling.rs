@@ -3,6 +3,7 @@
 //! A text is the signature of a scheme if it has as many bytes as that scheme's signatures have: razor64 for Razor, and for
 //! the others hexadecimal digits of either case.
 
+use crate::hex::digit;
 use crate::razor::{E4Signature, E8Signature};
 use crate::scheme::{Scheme, Signature};
 
@@ -80,10 +81,6 @@ fn parse_hex(scheme: Scheme, text: &str) -> Option<Signature> {
         *byte = digit(*high)? << 4 | digit(*low)?;
     }
     Some(Signature::new(scheme, None, bytes.get(..scheme.signature_bytes())?))
-}
-
-fn digit(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bruit_engine::budget::{BUDGET_DEFAULT, Plan};
+use bruit_protocols::dcc::{BRAND_BYTES_MAX, Brand};
 use bruit_protocols::razor::{ServerList, Terms};
 use bruit_signatures::razor::Ep4;
 use bruit_store::Durability;
@@ -139,9 +140,6 @@ struct RawHttp {
 
 /// The names of DCC servers.
 const SERVER_IDS: std::ops::RangeInclusive<u32> = 100..=32_767;
-
-/// The longest brand, in DCC's reply to a NOP.
-const BRAND_BYTES_MAX: usize = 63;
 
 /// What the server of a site without other plans calls itself.
 const SERVER_ID: u32 = 1_024;
@@ -306,8 +304,7 @@ fn epochs(given: &[String]) -> Result<Vec<Ep4>, ConfigError> {
 impl RawDcc {
     fn check(self) -> Result<DccSettings, ConfigError> {
         let brand = self.brand.unwrap_or_else(|| "bruit".into());
-        let is_brand = brand.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
-        if brand.is_empty() || brand.len() > BRAND_BYTES_MAX || !is_brand {
+        if Brand::new(&brand).is_none() {
             return Err(wrong("dcc.brand", format!("1 to {BRAND_BYTES_MAX} printable characters without ':'")));
         }
         if self

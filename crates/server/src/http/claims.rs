@@ -54,12 +54,6 @@ fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut
     Some(name)
 }
 
-/// How many signatures events are about.
-pub(super) fn signatures(events: &[Event]) -> u32 {
-    let of = |event: &Event| if let Event::Claim { fingerprints, .. } = event { fingerprints.len() as u32 } else { 1 };
-    events.iter().map(of).sum()
-}
-
 /// Keeps events, and waits until they are on disk.
 pub(super) async fn submit(http: &Http, events: Vec<Event>) -> Result<Vec<Outcome>, Fault> {
     let (sender, receiver) = oneshot::channel();

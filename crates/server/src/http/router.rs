@@ -24,7 +24,7 @@ use super::caller::{Caller, Right};
 use super::fault::{Fault, Reply};
 use super::{Http, claims, explain, judge, reporters, stats, whitelist};
 use crate::metrics::{self, Answered, Language};
-use crate::service::{Limited, now};
+use crate::service::{Limited, now, signatures};
 
 /// Entries of a list that are told at once.
 pub(super) const PAGE_MAX: usize = 1_000;
@@ -102,7 +102,7 @@ async fn claim(http: &Http, caller: Caller, request: Request, claim: Claim) -> A
     let events = http.compute(move |service| {
         let asked = held.asked(Purpose::Claim, &caller.settings)?;
         let events = claims::prepare(service, &asked, claim, By { now: now(), reporter: caller.reporter })?;
-        caller.take_claims(claims::signatures(&events), service)?;
+        caller.take_claims(signatures(&events), service)?;
         Ok(events)
     });
     let events = events.await?;

@@ -16,7 +16,7 @@ use super::{Batch, Change, Completed, Datagrams, Request, Shared, Step, Submitte
 use crate::config::Settings;
 use crate::duplicates::Copy;
 use crate::metrics::{Answered, Tally};
-use crate::service::{Limited, Service, now};
+use crate::service::{Limited, Service, now, signatures};
 use crate::sources::Source;
 
 /// Takes datagrams, answers checks, and submits changes.
@@ -207,15 +207,6 @@ impl<P: Datagrams> Round<P> {
         self.outbox.finish(peer);
         self.tally.count(answered);
     }
-}
-
-/// How many signatures events are about.
-fn signatures(events: &[Event]) -> u32 {
-    let of = |event: &Event| match event {
-        Event::Claim { fingerprints, .. } | Event::Bulk { fingerprints, .. } => fingerprints.len() as u32,
-        _ => 1,
-    };
-    events.iter().map(of).sum()
 }
 
 /// What a reply is measured by.
