@@ -22,6 +22,7 @@ pub mod bulk;
 pub mod codec;
 mod engine;
 pub mod event;
+pub mod exchange;
 pub mod generations;
 pub mod passwords;
 pub mod quota;

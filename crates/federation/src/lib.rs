@@ -1,0 +1,9 @@
+//! Servers that share what they learned, exactly once.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`transport`] | where segments come from and go to, whatever carries them |
+#![deny(clippy::unwrap_used, clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+pub mod transport;
