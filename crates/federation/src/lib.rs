@@ -2,8 +2,10 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`keys`] | who a server is to others |
 //! | [`transport`] | where segments come from and go to, whatever carries them |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+pub mod keys;
 pub mod transport;
