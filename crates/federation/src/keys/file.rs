@@ -113,7 +113,7 @@ fn create(file: &Path, text: &str) -> io::Result<()> {
     let removed = fs::remove_file(&unfinished);
     made.and(removed)?;
     let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty());
-    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+    File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
 fn write(file: &Path, text: &str) -> io::Result<()> {
