@@ -157,11 +157,17 @@ impl Engine {
     }
 
     fn ensure_live(&self, chain: &Chain) -> Admitted {
-        let current = self.current_generation(chain.book);
-        if chain.generation > current {
+        if chain.generation > self.current_generation(chain.book) {
             return Err(ExchangeRefusal::NotYet);
         }
         if self.is_live(chain.book, chain.generation) { Ok(()) } else { Err(ExchangeRefusal::Expired) }
+    }
+
+    /// Whether a generation of a book has begun here, and is not over.
+    #[must_use]
+    pub fn is_live(&self, book: Book, generation: u64) -> bool {
+        let current = self.current_generation(book);
+        generation <= current && generation + LIVE_GENERATIONS > current
     }
 
     fn current_generation(&self, book: Book) -> u64 {
@@ -169,10 +175,6 @@ impl Engine {
             Book::Bulk | Book::Recipients => self.bulk.counts.epoch(),
             Book::Listed | Book::Revoked | Book::Votes | Book::Texts => self.spam.epoch(),
         }
-    }
-
-    fn is_live(&self, book: Book, generation: u64) -> bool {
-        generation + LIVE_GENERATIONS > self.current_generation(book)
     }
 
     /// The alarm before a merge: sets that nodes of the cluster fill are joined without asking trust.
