@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use bruit_engine::Engine;
 use bruit_engine::codec::Malformed;
 use bruit_engine::exchange::{Book, Chain, Frontier, Hash, Origin, Received, Relation};
-use bruit_engine::generations::LIVE_GENERATIONS;
 use bruit_engine::realm::RealmId;
 
 use crate::heads::{Heads, UnverifiedHeads};
@@ -39,10 +38,8 @@ impl Frontiers for Engine {
         self.exchange().frontier(chain)
     }
 
-    /// By the clock: books that are still catching up with it refuse, and are asked again.
     fn is_live(&self, book: Book, generation: u64) -> bool {
-        let current = self.now().epoch(book.epoch_seconds(self.realm()));
-        generation <= current && current - generation < LIVE_GENERATIONS
+        Self::is_live(self, book, generation)
     }
 }
 
