@@ -3,6 +3,8 @@
 //! A transport is a courier: it may lose, repeat, delay or forge, and nothing wrong is counted. It knows bytes only: heads and
 //! segments are signed by their origins and judged by the receiver.
 
+pub mod nats;
+
 use std::time::Duration;
 
 use bruit_engine::exchange::Chain;
