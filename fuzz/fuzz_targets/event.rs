@@ -16,7 +16,7 @@ use bruit_engine::{Engine, Outcome};
 use bruit_filters::FingerprintKey;
 use libfuzzer_sys::fuzz_target;
 
-const KEY: FingerprintKey = FingerprintKey::new([5; 16]);
+const KEY: FingerprintKey = FingerprintKey::narrow([5; 16]);
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
 /// Events after which the clearinghouse is made anew, so that what breaks it is found again.
 const EVENTS: u32 = 256;

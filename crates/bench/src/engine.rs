@@ -54,7 +54,7 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
 /// Seven generations of both books, with as many signatures in each.
 fn filled() -> Engine {
     let plan = Plan::for_budget(BUDGET_DEFAULT).expect("the default");
-    let key = FingerprintKey::new([5; 16]);
+    let key = FingerprintKey::narrow([5; 16]);
     let realm =
         Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, plan.sizes).expect("usual epochs");
     let mut engine = Engine::new(realm, plan, Policy::default(), START);

@@ -10,9 +10,9 @@ pub(crate) fn mixed(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Key number `i`.
+/// Key number `i`, narrow as under the key of a new realm.
 pub(crate) fn key(i: u64) -> Fingerprint {
-    Fingerprint::new(mixed(2 * i), mixed(2 * i + 1))
+    Fingerprint::narrow(mixed(i))
 }
 
 /// Keys number `start` and following.

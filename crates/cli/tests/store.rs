@@ -77,7 +77,7 @@ fn inspect_tells_what_the_clearinghouse_was_founded_as_and_knows() {
     let (_folder, directory) = stored();
     let store = open(Path::new(&directory));
     let by = By { now: FOUNDED, reporter: Reporter { id: 1, standing: Standing::Own, group: 1 } };
-    let fingerprints: Vec<_> = (0..30_u8).map(|name| FingerprintKey::new(KEY).fingerprint(&[name])).collect();
+    let fingerprints: Vec<_> = (0..30_u8).map(|name| FingerprintKey::narrow(KEY).fingerprint(&[name])).collect();
     let claim = Event::Claim { by, claim: Claim::Report, flag: 0, fingerprints: fingerprints.clone() };
     store.submit(vec![claim, Event::Bulk { by, targets: 3, fingerprints }]).unwrap();
     store.snapshot().unwrap();

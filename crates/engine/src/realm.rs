@@ -10,8 +10,10 @@ use crate::time::Time;
 
 /// What [`Realm::encode`] begins with.
 const MAGIC: [u8; 8] = *b"BRUITRLM";
-/// The version of the encoding, and of what the books mean by their sizes.
-const VERSION: u16 = 1;
+/// The version of the encoding, and of what the books mean by their sizes: that of realms with a wide key.
+const VERSION_WIDE: u16 = 1;
+/// The same bytes, with a narrow key.
+const VERSION_NARROW: u16 = 2;
 
 /// The shortest epoch: shorter ones would spend their time clearing generations.
 pub const EPOCH_SECONDS_MIN: u64 = Time::MINUTE;
@@ -71,7 +73,8 @@ impl Realm {
     /// The epochs of the bulk book by default: a window of six to seven days.
     pub const BULK_EPOCH_SECONDS: u64 = Time::DAY;
 
-    /// A realm; the caller draws the key at random.
+    /// A realm; the caller draws the key at random. New ones have a narrow key: books of a wide one cannot be exchanged in
+    /// 8 bytes a signature.
     ///
     /// # Errors
     /// [`Malformed::OutOfRange`] for epochs or sizes beyond the bounds of this module.
@@ -122,7 +125,8 @@ impl Realm {
     /// The realm's name: equal for equal realms, and of no use for finding the key.
     #[must_use]
     pub fn id(&self) -> RealmId {
-        let name = self.key.fingerprint(&self.shared_bytes());
+        // 128 bits of the hash under a narrow key too, for a name has room for them.
+        let name = FingerprintKey::new(*self.key.as_bytes()).fingerprint(&self.shared_bytes());
         let mut id = [0; 16];
         id[..8].copy_from_slice(&name.high().to_le_bytes());
         id[8..].copy_from_slice(&name.low().to_le_bytes());
@@ -161,10 +165,11 @@ impl Realm {
         if magic != u64::from_le_bytes(MAGIC) {
             return Err(Malformed::OutOfRange { what: "the magic of a realm", value: magic });
         }
-        let version = reader.u16("the version of a realm")?;
-        if version != VERSION {
-            return Err(Malformed::OutOfRange { what: "the version of a realm", value: version.into() });
-        }
+        let key_of = match reader.u16("the version of a realm")? {
+            VERSION_WIDE => FingerprintKey::new,
+            VERSION_NARROW => FingerprintKey::narrow,
+            version => return Err(Malformed::OutOfRange { what: "the version of a realm", value: version.into() }),
+        };
         let mut number = || reader.u64("the numbers of a realm");
         let (spam, bulk) = (number()?, number()?);
         let sizes = BookSizes {
@@ -173,13 +178,14 @@ impl Realm {
             claim_lines: number()?,
             bulk_lines: number()?,
         };
-        Self::new(FingerprintKey::new(reader.array("the key of a realm")?), spam, bulk, sizes)
+        Self::new(key_of(reader.array("the key of a realm")?), spam, bulk, sizes)
     }
 
     /// All but the key, in bytes.
     fn shared_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        out.extend(VERSION.to_le_bytes());
+        let version = if self.key.is_narrow() { VERSION_NARROW } else { VERSION_WIDE };
+        out.extend(version.to_le_bytes());
         self.numbers().iter().for_each(|(_, number)| out.extend(number.to_le_bytes()));
         out
     }
@@ -202,6 +208,8 @@ impl Realm {
 
 #[cfg(test)]
 mod tests {
+    use bruit_filters::Fingerprint;
+
     use super::*;
 
     const SIZES: BookSizes = BookSizes { spam_lines: 100, revoked_lines: 10, claim_lines: 50, bulk_lines: 200 };
@@ -210,18 +218,49 @@ mod tests {
         Realm::new(FingerprintKey::new([key; 16]), spam_epoch, Realm::BULK_EPOCH_SECONDS, sizes).unwrap()
     }
 
-    #[test]
-    fn a_realm_is_read_as_written_and_nothing_else_is() {
-        let realm = realm(1, Realm::SPAM_EPOCH_SECONDS, SIZES);
+    /// A realm under the wide and under the narrow key of these bytes.
+    fn widths(key: u8) -> [Realm; 2] {
+        let keys = [FingerprintKey::new([key; 16]), FingerprintKey::narrow([key; 16])];
+        keys.map(|key| Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, SIZES).unwrap())
+    }
+
+    fn encoded(realm: &Realm) -> Vec<u8> {
         let mut bytes = Vec::new();
         realm.encode(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_realm_is_read_as_written_and_nothing_else_is() {
         let read = |bytes: &[u8]| Realm::decode(&mut Reader::new(bytes));
-        assert_eq!(read(&bytes), Ok(realm));
-        (0..bytes.len()).for_each(|cut| assert!(read(&bytes[..cut]).is_err(), "{cut}"));
-        for (at, what) in [(0, "the magic of a realm"), (8, "the version of a realm")] {
-            let mut other = bytes.clone();
-            other[at] ^= 3;
-            assert!(matches!(read(&other), Err(Malformed::OutOfRange { what: named, .. }) if named == what));
+        for realm in widths(1) {
+            let bytes = encoded(&realm);
+            assert_eq!(read(&bytes), Ok(realm));
+            (0..bytes.len()).for_each(|cut| assert!(read(&bytes[..cut]).is_err(), "{cut}"));
+            for (at, what) in [(0, "the magic of a realm"), (8, "the version of a realm")] {
+                let mut other = bytes.clone();
+                other[at] ^= 8;
+                assert!(matches!(read(&other), Err(Malformed::OutOfRange { what: named, .. }) if named == what));
+            }
+        }
+    }
+
+    #[test]
+    fn the_version_tells_the_width_of_the_key_and_nothing_else_differs() {
+        let [wide, narrow] = widths(1);
+        let [mut wide_bytes, narrow_bytes] = [encoded(&wide), encoded(&narrow)];
+        assert_eq!((wide_bytes[8], narrow_bytes[8]), (1, 2));
+        wide_bytes[8] = 2;
+        assert_eq!(wide_bytes, narrow_bytes);
+        assert_eq!(wide.ensure_same(&narrow).unwrap_err().what, "their keys");
+        assert_ne!(wide.id(), narrow.id());
+    }
+
+    #[test]
+    fn the_name_of_a_realm_has_128_bits_under_either_key() {
+        for realm in widths(1) {
+            let [high, low] = [0, 8].map(|at| u64::from_le_bytes(*realm.id().0[at..].first_chunk().unwrap()));
+            assert_ne!(Fingerprint::narrow(high).low(), low);
         }
     }
 

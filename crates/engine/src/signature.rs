@@ -44,6 +44,9 @@ pub fn fingerprint_of_digest(key: &FingerprintKey, digest: &[u8; RSPAMD_DIGEST_B
 /// The fingerprint of a digest whose fingerprint has this leading half.
 #[must_use]
 pub fn fingerprint_of_short(key: &FingerprintKey, high: u64) -> Fingerprint {
+    if key.is_narrow() {
+        return Fingerprint::narrow(high);
+    }
     Fingerprint::new(high, key.fingerprint(&high.to_le_bytes()).low())
 }
 
@@ -101,8 +104,12 @@ mod tests {
     #[test]
     fn a_digest_has_a_number_of_its_own() {
         let digest = [9; RSPAMD_DIGEST_BYTES];
-        let fingerprint = fingerprint_of_digest(&KEY, &digest);
-        assert_eq!(fingerprint.high(), KEY.fingerprint(&[&[0, 1][..], &digest].concat()).high());
-        assert_eq!(fingerprint, fingerprint_of_short(&KEY, fingerprint.high()));
+        let narrow = FingerprintKey::narrow([7; 16]);
+        for key in [&KEY, &narrow] {
+            let fingerprint = fingerprint_of_digest(key, &digest);
+            assert_eq!(fingerprint.high(), key.fingerprint(&[&[0, 1][..], &digest].concat()).high());
+            assert_eq!(fingerprint, fingerprint_of_short(key, fingerprint.high()));
+        }
+        assert_eq!(fingerprint_of_short(&narrow, 5), Fingerprint::narrow(5), "as every fingerprint under a narrow key");
     }
 }

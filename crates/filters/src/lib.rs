@@ -49,6 +49,7 @@ pub mod owners;
 pub mod ring;
 pub mod sizing;
 pub mod snapshot;
+pub mod sorted;
 mod undo;
 
 pub use fingerprint::{Fingerprint, FingerprintKey, KeyId};

@@ -328,6 +328,15 @@ fn a_key_of_another_filter_is_not_stored() {
 }
 
 #[test]
+fn a_stored_key_comes_back_with_its_width() {
+    for key in [key(), FingerprintKey::narrow(*key().as_bytes())] {
+        let filter = StoredFilter::OneLineMembership(OneLineFilter::new(3, 6, 40, key.id()));
+        let bytes = encoded_with(&filter, &Label { generation: 0, key: Some(key.clone()) });
+        assert_eq!(file::decode(&mut &*bytes, LIMIT).unwrap().key, Some(key));
+    }
+}
+
+#[test]
 fn the_key_is_in_no_delta_and_in_no_file_that_was_not_given_it() {
     let contains_key = |bytes: &[u8]| bytes.windows(16).any(|window| window == key().as_bytes());
     let (base, target) = (filled(&shapes()[4], 0..100), filled(&shapes()[4], 0..200));

@@ -22,16 +22,28 @@ const ABSENT: u64 = 1_000_000;
 const STANDARD_ERRORS: f64 = 4.0;
 const SLACK: f64 = 0.01;
 
-fn keys(start: u64, count: u64) -> Vec<Fingerprint> {
-    let key = FingerprintKey::new([99; 16]);
+/// The keys of both widths, by name: rings that take both words of a fingerprint must not notice that one follows from the
+/// other.
+const WIDTHS: [(&str, FingerprintKey); 2] =
+    [("wide", FingerprintKey::new([99; 16])), ("narrow", FingerprintKey::narrow([99; 16]))];
+
+fn keys_under(key: &FingerprintKey, start: u64, count: u64) -> Vec<Fingerprint> {
     (start..start + count).map(|i| key.fingerprint(&i.to_le_bytes())).collect()
+}
+
+fn keys(start: u64, count: u64) -> Vec<Fingerprint> {
+    keys_under(&WIDTHS[0].1, start, count)
 }
 
 /// Adds up what `hits` finds of absent keys, [`ABSENT`] in all, over as many filters as the size needs. It gets a number
 /// from which the keys of each filter start.
-fn absent_found(size: u64, mut hits: impl FnMut(u64, &[Fingerprint]) -> usize) -> usize {
+fn absent_found(size: u64, hits: impl FnMut(u64, &[Fingerprint]) -> usize) -> usize {
+    absent_found_under(&WIDTHS[0].1, size, hits)
+}
+
+fn absent_found_under(key: &FingerprintKey, size: u64, mut hits: impl FnMut(u64, &[Fingerprint]) -> usize) -> usize {
     let filters = (300_000 / size).clamp(1, 250);
-    (0..filters).map(|i| hits(i << 34, &keys(1 << 44 | i << 34, ABSENT / filters))).sum()
+    (0..filters).map(|i| hits(i << 34, &keys_under(key, 1 << 44 | i << 34, ABSENT / filters))).sum()
 }
 
 fn assert_rate(what: &str, hits: usize, predicted: f64) {
@@ -126,14 +138,14 @@ fn rings_keep_their_planned_rate_over_the_window() {
 }
 
 #[test]
-fn staged_rings_keep_their_planned_rate_over_the_window() {
-    for size in SIZES {
+fn staged_rings_keep_their_planned_rate_over_the_window_under_either_width() {
+    for (size, (width, key)) in SIZES.into_iter().flat_map(|size| WIDTHS.map(|width| (size, width))) {
         let lines = staged_ring_lines_for_rate(size, RING_GENERATIONS, 1e-4).unwrap();
-        let found = absent_found(size, |start, absent| {
+        let found = absent_found_under(&key, size, |start, absent| {
             let mut ring = StagedRing::new(lines as usize, KeyId(0), 0);
             for epoch in 0..8 {
                 ring.advance();
-                ring.insert_batch(&keys(start + (epoch << 24), size));
+                ring.insert_batch(&keys_under(&key, start + (epoch << 24), size));
             }
             let estimated = ring.estimated_rate();
             assert!((0.5e-4..2e-4).contains(&estimated), "{estimated:e}");
@@ -141,20 +153,20 @@ fn staged_rings_keep_their_planned_rate_over_the_window() {
             ring.check_batch(absent, &mut found, &mut StagedScratch::default());
             found.into_iter().filter(|found| !found.is_empty()).count()
         });
-        assert_rate(&format!("staged ring, {size} keys"), found, staged_ring_rate(size, lines, 8).window);
+        assert_rate(&format!("staged ring, {size} {width} keys"), found, staged_ring_rate(size, lines, 8).window);
     }
 }
 
 #[test]
-fn rings_of_counts_read_above_0_for_the_unseen_at_the_planned_rate() {
-    for size in SIZES {
+fn rings_of_counts_read_above_0_for_the_unseen_at_the_planned_rate_under_either_width() {
+    for (size, (width, key)) in SIZES.into_iter().flat_map(|size| WIDTHS.map(|width| (size, width))) {
         for rate in [1e-2, 1e-3] {
             let lines = counts_ring_lines_for_rate(size, 7, rate).unwrap();
-            let found = absent_found(size, |start, absent| {
+            let found = absent_found_under(&key, size, |start, absent| {
                 let mut ring = CountsRing::new(lines as usize, KeyId(0), 0);
                 for epoch in 0..7 {
                     ring.advance();
-                    ring.insert_batch(&keys(start + (epoch << 24), size));
+                    ring.insert_batch(&keys_under(&key, start + (epoch << 24), size));
                 }
                 let (counted, estimated) = (ring.keys(3).unwrap() as f64 / size as f64, ring.estimated_rate() / rate);
                 assert!((0.98..=1.0).contains(&counted) && (0.9..1.1).contains(&estimated), "{counted}, {estimated}");
@@ -162,24 +174,30 @@ fn rings_of_counts_read_above_0_for_the_unseen_at_the_planned_rate() {
                 ring.count_batch(absent, &mut found);
                 found.into_iter().filter(|&count| count > 0).count()
             });
-            assert_rate(&format!("ring of counts, {size} keys"), found, counts_ring_rate(size, lines, 7).window);
+            let what = format!("ring of counts, {size} {width} keys");
+            assert_rate(&what, found, counts_ring_rate(size, lines, 7).window);
         }
     }
 }
 
-/// Counts of present keys: wrong ones are fewer than the bound says.
+/// Counts of present keys: wrong ones are fewer than the bound says, and as many under keys of both widths.
 #[test]
 fn wrong_counts_of_a_ring_are_fewer_than_unseen_keys_that_read_above_0() {
     let size = 300_000;
     let lines = size * 40 / 64;
+    let bound = counts_ring_rate(size, lines, 1).generation;
+    let wrong = WIDTHS.map(|(_, key)| wrong_counts(&keys_under(&key, 0, size), lines) as f64);
+    println!("{wrong:?} of {size} counts are wrong, at most {:.0}", bound * size as f64);
+    assert!(wrong.iter().all(|&wrong| wrong > 0.0 && wrong <= bound * size as f64));
+    let standard_error = (wrong[0] + wrong[1]).sqrt();
+    assert!((wrong[0] - wrong[1]).abs() <= STANDARD_ERRORS * standard_error, "{wrong:?}");
+}
+
+/// How many of `keys` are counted wrong in one generation; the i-th arrives 1 to 8 times, the rounds one after the other.
+fn wrong_counts(keys: &[Fingerprint], lines: u64) -> usize {
     let mut ring = CountsRing::new(lines as usize, KeyId(0), 0);
-    let keys = keys(0, size);
-    // The i-th arrives 1 to 8 times, the rounds one after the other.
     (0..8)
         .for_each(|round| ring.insert_batch(&keys.iter().copied().skip(round).step_by(round + 1).collect::<Vec<_>>()));
     let truth = |i: usize| (0..8).filter(|round| i >= *round && (i - round).is_multiple_of(*round + 1)).count() as u32;
-    let wrong = keys.iter().enumerate().filter(|(i, key)| ring.count(key) != truth(*i)).count() as f64 / size as f64;
-    let bound = counts_ring_rate(size, lines, 1).generation;
-    println!("{wrong:.5} of the counts are wrong, at most {bound:.5}");
-    assert!(wrong <= bound && wrong > 0.0);
+    keys.iter().enumerate().filter(|(i, key)| ring.count(key) != truth(*i)).count()
 }

@@ -76,13 +76,13 @@ enum Fault {
 }
 
 impl Founding {
-    /// A founding with the usual epochs; the key must have been drawn at random.
+    /// A founding with the usual epochs and a narrow key, whose bytes must have been drawn at random.
     ///
     /// # Errors
     /// [`BudgetOutOfRange`] if there is no plan for the budget.
     pub fn new(key: [u8; 16], budget_bytes: u64, policy: Policy, founded: Time) -> Result<Self, BudgetOutOfRange> {
         let sizes = Plan::for_budget(budget_bytes)?.sizes;
-        let key = FingerprintKey::new(key);
+        let key = FingerprintKey::narrow(key);
         let realm = Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, sizes);
         Ok(Self { realm: realm.map_err(|_| BudgetOutOfRange { bytes: budget_bytes })?, budget_bytes, policy, founded })
     }
@@ -217,7 +217,7 @@ mod tests {
         let founding = founding();
         let mut sizes = founding.realm.sizes();
         change(&mut sizes);
-        let key = FingerprintKey::new([7; 16]);
+        let key = FingerprintKey::narrow([7; 16]);
         let realm = Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, sizes).unwrap();
         Founding { realm, ..founding }
     }

@@ -1,6 +1,7 @@
 //! Clearinghouses founded by released versions are opened for ever, with all they knew.
 //!
-//! `testdata/formats/clearinghouse-v1` is such a directory; see `formats.rs` for what to do when a format changes.
+//! `testdata/formats/clearinghouse-v1` and `-v2` are such directories; see `formats.rs` for what to do when a format changes.
+//! Those of version 1 have a realm with a wide key, and keep it.
 
 mod common;
 
@@ -11,14 +12,18 @@ use bruit_engine::event::Event;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Standing};
 use bruit_engine::verdict::{Kind, Reason};
-use bruit_engine::{BEHIND_LINES, CheckScratch};
-use bruit_store::survey;
+use bruit_engine::{BEHIND_LINES, CheckScratch, Engine};
+use bruit_filters::{Fingerprint, FingerprintKey};
+use bruit_store::{Founding, survey};
 use common::clearinghouse::*;
 use common::{copy, files, name, options};
 use tempfile::tempdir;
 
-fn sample() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/clearinghouse-v1")
+/// The version of directories that are founded now.
+const NEWEST: u32 = 2;
+
+fn sample(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/formats/clearinghouse-v{version}"))
 }
 
 /// Events of every kind, a snapshot, and five more events.
@@ -41,42 +46,60 @@ fn write_sample(directory: &Path) {
 #[test]
 #[ignore = "writes into testdata/"]
 fn make_the_sample() {
-    fs::create_dir_all(sample()).unwrap();
-    files(&sample(), "").into_iter().for_each(|path| fs::remove_file(path).unwrap());
-    write_sample(&sample());
+    let newest = sample(NEWEST);
+    fs::create_dir_all(&newest).unwrap();
+    files(&newest, "").into_iter().for_each(|path| fs::remove_file(path).unwrap());
+    write_sample(&newest);
 }
 
 #[test]
-fn the_sample_of_version_1_knows_what_it_knew() {
-    let survey = survey(&sample(), &mut ()).unwrap();
-    assert_eq!((survey.faults(), survey.realm), (vec![], Some(founding().realm.id().0)));
+fn the_sample_of_version_1_knows_what_it_knew_under_a_wide_key() {
+    check_sample(1, &FingerprintKey::new(KEY));
+}
+
+#[test]
+fn the_sample_of_version_2_knows_what_it_knew_under_a_narrow_key() {
+    check_sample(2, &FingerprintKey::narrow(KEY));
+}
+
+fn check_sample(version: u32, key: &FingerprintKey) {
+    let founded = Founding::read(&sample(version)).unwrap().unwrap();
+    let Founding { founded: when, budget_bytes, policy, .. } = founding();
+    assert_eq!((founded.founded, founded.budget_bytes, &founded.policy), (when, budget_bytes, &policy));
+    assert_eq!((founded.realm.key(), founded.realm.sizes()), (key, founding().realm.sizes()));
+    let survey = survey(&sample(version), &mut ()).unwrap();
+    assert_eq!((survey.faults(), survey.realm), (vec![], Some(founded.realm.id().0)));
     let folder = tempdir().unwrap();
-    copy(&sample(), folder.path());
+    copy(&sample(version), folder.path());
     let store = open(folder.path(), &options());
     assert_eq!(store.recovery().replayed_events, 5);
-    store.check(|engine| {
-        let verdicts = [1, 2, 3, 4, 11].map(|signature| engine.check(&fingerprint(signature), 0));
-        let kinds = [Kind::Spam, Kind::Ham, Kind::Ham, Kind::Unknown, Kind::Unknown];
-        assert_eq!(verdicts.map(|verdict| verdict.kind), kinds);
-        assert_eq!((verdicts[0].reason, verdicts[0].counts.reports), (Reason::OwnReports, 1));
-        assert_eq!((verdicts[1].reason, verdicts[1].counts.revocations), (Reason::Revoked, 1));
-        assert_eq!([5, 12, 13].map(|signature| recipients(engine, signature)), [9, 1_000, 0]);
-        let mut scratch = CheckScratch::default();
-        let found = engine.find_text(&features(), &mut scratch).map(|found| found.fingerprint);
-        assert_eq!(found, Some(fingerprint(1)));
-        let (found, _) = engine.check_shingles(&DIGEST, None, &mut scratch).unwrap();
-        assert_eq!(found.record.weight, 3);
-        assert_eq!((engine.accounts().len(), engine.now()), (3, Time(FOUNDED.0 + 2 * Time::DAY)));
-    });
+    store.check(|engine| check_knowledge(engine, |signature| key.fingerprint(&signature.to_le_bytes())));
+}
+
+/// What the events of [`write_sample`] leave behind; the fingerprints by the number of the signature.
+fn check_knowledge(engine: &Engine, fingerprint: impl Fn(u64) -> Fingerprint) {
+    let verdicts = [1, 2, 3, 4, 11].map(|signature| engine.check(&fingerprint(signature), 0));
+    let kinds = [Kind::Spam, Kind::Ham, Kind::Ham, Kind::Unknown, Kind::Unknown];
+    assert_eq!(verdicts.map(|verdict| verdict.kind), kinds);
+    assert_eq!((verdicts[0].reason, verdicts[0].counts.reports), (Reason::OwnReports, 1));
+    assert_eq!((verdicts[1].reason, verdicts[1].counts.revocations), (Reason::Revoked, 1));
+    assert_eq!([5, 12, 13].map(|signature| engine.bulk().total(&fingerprint(signature))), [9, 1_000, 0]);
+    let mut scratch = CheckScratch::default();
+    let found = engine.find_text(&features(), &mut scratch).map(|found| found.fingerprint);
+    assert_eq!(found, Some(fingerprint(1)));
+    let (found, _) = engine.check_shingles(&DIGEST, None, &mut scratch).unwrap();
+    assert_eq!(found.record.weight, 3);
+    assert_eq!((engine.accounts().len(), engine.now()), (3, Time(FOUNDED.0 + 2 * Time::DAY)));
 }
 
 #[test]
-fn the_same_events_give_the_bytes_of_the_sample() {
+fn the_same_events_give_the_bytes_of_the_newest_sample() {
     let folder = tempdir().unwrap();
     write_sample(folder.path());
     let names: Vec<String> = files(folder.path(), "").iter().map(|path| name(path)).collect();
     assert_eq!(names.len(), 3, "realm, journal, snapshot");
     for name in names {
-        assert!(fs::read(folder.path().join(&name)).unwrap() == fs::read(sample().join(&name)).unwrap(), "{name}");
+        let (written, sample) = (fs::read(folder.path().join(&name)), fs::read(sample(NEWEST).join(&name)));
+        assert!(written.unwrap() == sample.unwrap(), "{name}");
     }
 }

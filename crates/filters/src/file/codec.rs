@@ -115,11 +115,10 @@ pub fn read_header(input: &mut impl Read) -> Result<(Header, Option<FingerprintK
     }
     let mut key = [0; KEY_BYTES];
     read_exactly(input, &mut key)?;
-    let key = FingerprintKey::new(key);
-    if key.id() != header.key_id {
-        return Err(FileError::Damaged { part: Part::Key });
-    }
-    Ok((header, Some(key)))
+    // The id tells the width as well.
+    let widths = [FingerprintKey::new(key), FingerprintKey::narrow(key)];
+    let key = widths.into_iter().find(|key| key.id() == header.key_id);
+    Ok((header, Some(key.ok_or(FileError::Damaged { part: Part::Key })?)))
 }
 
 /// A filter file that is read from front to back, in whatever steps the reader likes.

@@ -32,6 +32,18 @@ pub(crate) fn mix(word: u64, multiplier: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
+/// Another word that looks as if it had nothing to do with this one; no two words give the same.
+///
+/// The finaliser of SplitMix64 (Steele, Lea, Flood, *Fast splittable pseudorandom number generators*, 2014, with the
+/// constants of Stafford's variant 13). Every bit in changes every bit out with probability 1/2, nearly, and so what the two
+/// stages of a ring derive from a word and from this has no pattern in common.
+#[inline(always)]
+pub(crate) const fn finalise(word: u64) -> u64 {
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}
+
 /// Odd, with no structure: from the binary expansion of √2 and √3.
 pub(crate) const MULTIPLIER_A: u64 = 0xb504_f333_f9de_6485;
 pub(crate) const MULTIPLIER_B: u64 = 0xbb67_ae85_84ca_a73b;

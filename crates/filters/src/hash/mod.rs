@@ -14,7 +14,7 @@ mod universal;
 
 pub use digest::{Digest, DigestBytes, DigestChunks, DigestChunksError};
 pub use keyed::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, FingerprintHash};
-pub(crate) use keyed::{MULTIPLIER_A, MULTIPLIER_B, leading_bits, mix, reduce};
+pub(crate) use keyed::{MULTIPLIER_A, MULTIPLIER_B, finalise, leading_bits, mix, reduce};
 pub use polynomial::PolynomialHash;
 pub use universal::{Prime, UniversalHash, UniversalHashError};
 

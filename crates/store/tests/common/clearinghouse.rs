@@ -15,7 +15,7 @@ use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::bruit::Features;
 use bruit_store::{Clearinghouse, Founding, OpenError, Options};
 
-const KEY: [u8; 16] = [9; 16];
+pub(crate) const KEY: [u8; 16] = [9; 16];
 
 /// The start of an epoch of both books: 2024-10-09.
 pub(crate) const FOUNDED: Time = Time(4_001 * Realm::SPAM_EPOCH_SECONDS);
@@ -43,7 +43,7 @@ pub(crate) fn state(directory: &Path) -> Vec<u8> {
 
 /// The fingerprint of a signature with a number for a name.
 pub(crate) fn fingerprint(signature: u64) -> Fingerprint {
-    FingerprintKey::new(KEY).fingerprint(&signature.to_le_bytes())
+    FingerprintKey::narrow(KEY).fingerprint(&signature.to_le_bytes())
 }
 
 /// A reporter in a group of its own.
