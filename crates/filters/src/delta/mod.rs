@@ -34,7 +34,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod bits;
+pub(crate) mod bits;
 mod block;
 mod cells;
 mod error;
