@@ -10,7 +10,8 @@
 //!
 //! let mut bytes = Vec::new();
 //! encode_sorted(&[3, 1 << 40, u64::MAX], &mut bytes);
-//! assert_eq!(decode_sorted(&bytes, 3)?, [3, 1 << 40, u64::MAX]);
+//! bytes.extend(b"more");
+//! assert_eq!(decode_sorted(&bytes, 3)?, (vec![3, 1 << 40, u64::MAX], &b"more"[..]));
 //! assert!(decode_sorted(&bytes, 2).is_err(), "more than were allowed");
 //! # Ok::<(), bruit_filters::file::FileError>(())
 //! ```
@@ -51,29 +52,30 @@ pub fn encode_sorted(highs: &[u64], out: &mut Vec<u8>) {
     out.extend(codes.finish());
 }
 
-/// Reads what [`encode_sorted`] wrote, all of `bytes` and at most `count_max` numbers.
+/// Reads what [`encode_sorted`] wrote, at most `count_max` numbers; returns what follows as well.
 ///
 /// # Errors
 /// [`FileError::Truncated`] for what ends too early, [`FileError::InvalidField`] for what [`encode_sorted`] does not write
 /// and for more numbers than allowed.
-pub fn decode_sorted(mut bytes: &[u8], count_max: usize) -> Result<Vec<u64>, FileError> {
+pub fn decode_sorted(mut bytes: &[u8], count_max: usize) -> Result<(Vec<u64>, &[u8]), FileError> {
     let count = varint::take(&mut bytes, "the number of fingerprints")?;
     if count > COUNT_MAX.min(count_max as u64) {
         return Err(FileError::invalid("the number of fingerprints", count));
     }
     if count == 0 {
-        return if bytes.is_empty() { Ok(Vec::new()) } else { Err(FileError::TrailingBytes) };
+        return Ok((Vec::new(), bytes));
     }
     let plain_bits = plain_bits(count);
-    // Before anything is allocated: a number takes its plain bits and one more at least.
-    let least_bits = u128::from(count) * u128::from(plain_bits + 1);
-    if least_bits > bytes.len() as u128 * 8 {
+    // Before anything is allocated: a number takes its plain bits and one more at least, and all of them two each beyond
+    // that at most.
+    let [least, most] = [1, 3].map(|more| (u128::from(count) * u128::from(plain_bits + more)).div_ceil(8));
+    if least > bytes.len() as u128 {
         return Err(FileError::Truncated);
     }
-    let mut codes = BitReader::new(bytes.to_vec());
+    let most = usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len());
+    let mut codes = BitReader::new(bytes[..most].to_vec());
     let highs = take_numbers(count as usize, Code::rice(plain_bits), &mut codes)?;
-    codes.finish()?;
-    Ok(highs)
+    Ok((highs, &bytes[codes.whole_bytes()?..]))
 }
 
 fn take_numbers(count: usize, code: Code, codes: &mut BitReader) -> Result<Vec<u64>, FileError> {
@@ -121,7 +123,9 @@ mod tests {
         #[test]
         fn sets_come_back_and_are_no_longer_than_promised(highs in sets()) {
             let bytes = encoded(&highs);
-            prop_assert_eq!(&decode_sorted(&bytes, highs.len()).unwrap(), &highs);
+            prop_assert_eq!(decode_sorted(&bytes, highs.len()).unwrap(), (highs.clone(), &[][..]));
+            let followed = [&bytes[..], &[7, 0]].concat();
+            prop_assert_eq!(decode_sorted(&followed, highs.len()).unwrap(), (highs.clone(), &[7, 0][..]));
             prop_assert!(bytes.len() <= 10 + (66 * highs.len()).div_ceil(8));
         }
 
@@ -138,16 +142,16 @@ mod tests {
             let mut bytes = encoded(&highs);
             let bit = bit % (8 * bytes.len());
             bytes[bit / 8] ^= 1 << (bit % 8);
-            if let Ok(other) = decode_sorted(&bytes, usize::MAX) {
-                prop_assert_ne!(&other, &highs);
-                prop_assert_eq!(encoded(&other), bytes);
+            if let Ok((other, rest)) = decode_sorted(&bytes, usize::MAX) {
+                prop_assert!(other != highs || !rest.is_empty());
+                prop_assert_eq!([&encoded(&other), rest].concat(), bytes);
             }
         }
 
         #[test]
         fn any_bytes_are_refused_or_the_one_encoding_of_a_set(bytes in vec(any::<u8>(), 0..60)) {
-            if let Ok(highs) = decode_sorted(&bytes, usize::MAX) {
-                prop_assert_eq!(encoded(&highs), bytes);
+            if let Ok((highs, rest)) = decode_sorted(&bytes, usize::MAX) {
+                prop_assert_eq!([&encoded(&highs), rest].concat(), bytes);
             }
         }
     }
@@ -166,7 +170,7 @@ mod tests {
     #[test]
     fn the_ends_of_the_numbers_are_numbers() {
         for highs in [&[0][..], &[u64::MAX], &[0, u64::MAX], &[u64::MAX - 1, u64::MAX]] {
-            assert_eq!(decode_sorted(&encoded(highs), 2).unwrap(), highs);
+            assert_eq!(decode_sorted(&encoded(highs), 2).unwrap().0, highs);
         }
     }
 
@@ -182,7 +186,7 @@ mod tests {
     #[test]
     fn as_many_as_allowed_are_read_and_one_more_is_not() {
         let bytes = encoded(&fingerprints(100));
-        assert_eq!(decode_sorted(&bytes, 100).unwrap().len(), 100);
+        assert_eq!(decode_sorted(&bytes, 100).unwrap().0.len(), 100);
         let refused = decode_sorted(&bytes, 99).unwrap_err();
         assert!(matches!(refused, FileError::InvalidField { field: "the number of fingerprints", value: 100 }));
     }

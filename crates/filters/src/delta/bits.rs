@@ -201,16 +201,21 @@ impl BitReader {
         Ok(bit)
     }
 
-    /// Refuses a stream that was read beyond its end, or that goes on with more than the zeros of its last byte.
-    pub(crate) fn finish(self) -> Result<(), FileError> {
+    /// How many bytes were read. Refuses a stream that was read beyond its end, or whose last byte read goes on with more
+    /// than zeros.
+    pub(crate) fn whole_bytes(&self) -> Result<usize, FileError> {
         if self.position > self.end {
             return Err(FileError::Truncated);
         }
-        let rest = self.peek().unwrap_or(0);
-        if self.end - self.position >= 8 || rest != 0 {
-            return Err(FileError::invalid("the end of a stream of codes", rest));
-        }
-        Ok(())
+        let bytes = self.position.div_ceil(8);
+        let rest = self.peek().unwrap_or(0) & !(u64::MAX << (8 * bytes - self.position));
+        if rest == 0 { Ok(bytes) } else { Err(FileError::invalid("the end of a stream of codes", rest)) }
+    }
+
+    /// Refuses a stream that was read beyond its end, or that goes on with more than the zeros of its last byte.
+    pub(crate) fn finish(self) -> Result<(), FileError> {
+        let left = self.end / 8 - self.whole_bytes()?;
+        if left == 0 { Ok(()) } else { Err(FileError::invalid("the bytes after a stream of codes", left as u64)) }
     }
 }
 

@@ -237,6 +237,27 @@ impl CountsRing {
         Ok((self.records.held(self.lanes.lane_of(epoch)?), self.records.limit()))
     }
 
+    /// Forgets all counts of a live epoch.
+    ///
+    /// # Errors
+    /// [`NotLive`] if the epoch is not.
+    pub fn clear(&mut self, epoch: u64) -> Result<(), NotLive> {
+        let lane = self.lanes.lane_of(epoch)?;
+        let count = self.lines.len();
+        for line in self.lines.changing_range(0..count) {
+            line.0.iter_mut().for_each(|word| *word &= !nibbles_of(1 << lane));
+        }
+        self.records.expire(lane, 0..count, count);
+        self.keys[lane] = 0;
+        Ok(())
+    }
+
+    /// The lines of its cells.
+    #[must_use]
+    pub fn lines(&self) -> u64 {
+        self.lines.len() as u64
+    }
+
     /// The bits of the whole ring, without records.
     #[must_use]
     pub fn bits(&self) -> u64 {
