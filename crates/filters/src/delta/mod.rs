@@ -35,7 +35,7 @@
 //! ```
 
 pub(crate) mod bits;
-mod block;
+pub(crate) mod block;
 mod cells;
 mod error;
 mod fingerprints;
