@@ -7,6 +7,7 @@
 //! | [`export`] | what this server tells others |
 //! | [`judge`] | what to ask for, and what to believe of the answers |
 //! | [`rejected`] | why something is not taken |
+//! | `simulation` | a network drawn from a seed, with the feature of that name |
 //! | [`stock`] | what a server has for others, as its listeners ask for it |
 //! | [`transport`] | where segments come from and go to, whatever carries them |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -19,5 +20,7 @@ pub mod keys;
 pub mod rejected;
 pub mod segment;
 mod signed;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 pub mod stock;
 pub mod transport;
