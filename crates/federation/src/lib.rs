@@ -8,6 +8,7 @@
 //! | [`judge`], [`rejected`] | what to ask for, what to believe of the answers, and why not |
 //! | [`link`] | asking a source again and again, and taking what is missing |
 //! | [`shelf`], [`library`], [`stock`] | logs on disk, what of them others may read, and how listeners ask for it |
+//! | `simulation` | a network drawn from a seed, with the feature of that name |
 //! | [`transport`] | where segments come from and go to, whatever carries them |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -23,5 +24,7 @@ pub mod rejected;
 pub mod segment;
 pub mod shelf;
 mod signed;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 pub mod stock;
 pub mod transport;
