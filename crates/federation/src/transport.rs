@@ -3,7 +3,11 @@
 //! A transport is a courier: it may lose, repeat, delay or forge, and nothing wrong is counted. It knows bytes only: heads and
 //! segments are signed by their origins and judged by the receiver.
 
+pub mod files;
+pub mod https;
 pub mod nats;
+pub mod paths;
+pub mod tls;
 
 use std::time::Duration;
 

@@ -1,0 +1,132 @@
+//! Connections to one host: made when they are needed, kept while they last, and bounded in time.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http_body_util::Empty;
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::super::{TransportError, tls};
+use super::answer::Answer;
+
+/// How long it may take to be connected, with TLS.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an answer may take to begin, beyond what it was told to wait.
+pub(super) const HEADER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The longest header of an answer, and its most fields.
+const HEADER_BYTES_MAX: usize = 16 << 10;
+const FIELDS_MAX: usize = 64;
+
+/// Connections that are kept: one that waits for an offer, and some that fetch.
+const IDLE_MAX: usize = 4;
+
+pub(super) type Sender = SendRequest<Empty<Bytes>>;
+
+/// Makes and keeps connections to one host.
+pub(super) struct Connector {
+    host: String,
+    port: u16,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    idle: Mutex<Vec<Sender>>,
+}
+
+impl Connector {
+    /// Connections to a host, with TLS if there is a configuration for it. None if the host cannot be one.
+    pub(super) fn new(host: &str, port: u16, config: Option<ClientConfig>) -> Option<Self> {
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        if host.is_empty() {
+            return None;
+        }
+        let tls = match config {
+            None => None,
+            Some(config) => Some((TlsConnector::from(Arc::new(config)), ServerName::try_from(host.clone()).ok()?)),
+        };
+        Some(Self { host, port, tls, idle: Mutex::default() })
+    }
+
+    /// Sends a request, and returns what begins to come back. `wait` is what the host was told to wait.
+    pub(super) async fn ask(
+        &self,
+        request: impl Fn() -> Result<Request<Empty<Bytes>>, TransportError>,
+        wait: Duration,
+    ) -> Result<Answer<'_>, TransportError> {
+        let begun = timeout(HEADER_TIMEOUT + wait, async {
+            // One that was kept may have ended meanwhile; then the next is tried, and a new one at last.
+            while let Some(mut sender) = self.kept() {
+                if sender.ready().await.is_ok()
+                    && let Ok(response) = sender.send_request(request()?).await
+                {
+                    return Ok(Answer::new(self, sender, response));
+                }
+            }
+            let mut sender = self.connect().await?;
+            let response = sender.send_request(request()?).await.map_err(unreachable)?;
+            Ok(Answer::new(self, sender, response))
+        });
+        begun.await.map_err(unreachable)?
+    }
+
+    /// Keeps a connection whose last answer was read to its end.
+    pub(super) fn keep(&self, sender: Sender) {
+        let mut idle = self.idle();
+        idle.retain(|sender| !sender.is_closed());
+        if idle.len() < IDLE_MAX {
+            idle.push(sender);
+        }
+    }
+
+    fn kept(&self) -> Option<Sender> {
+        self.idle().pop()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Sender>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn connect(&self) -> Result<Sender, TransportError> {
+        timeout(CONNECT_TIMEOUT, async {
+            let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(unreachable)?;
+            // Requests are short, and whoever sends one waits for the answer.
+            let _ = stream.set_nodelay(true);
+            match &self.tls {
+                None => handshake(stream).await,
+                Some((connector, name)) => {
+                    let stream = connector.connect(name.clone(), stream).await;
+                    handshake(stream.map_err(of_handshake)?).await
+                }
+            }
+        })
+        .await
+        .map_err(unreachable)?
+    }
+}
+
+async fn handshake<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S) -> Result<Sender, TransportError> {
+    let mut builder = http1::Builder::new();
+    builder.max_headers(FIELDS_MAX).max_header_size(HEADER_BYTES_MAX);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(unreachable)?;
+    // It ends with the connection, or when the sender is dropped; what went wrong is told to whoever waits for an answer.
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+fn of_handshake(error: io::Error) -> TransportError {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    if cause.is_some_and(tls::is_wrong_key) { TransportError::WrongKey } else { unreachable(error) }
+}
+
+pub(super) fn unreachable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> TransportError {
+    TransportError::Unreachable(error.into())
+}
