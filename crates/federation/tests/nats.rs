@@ -296,6 +296,30 @@ async fn three_servers_go_on_without_their_leader() {
 }
 
 #[tokio::test]
+async fn a_node_at_a_leaf_shares_and_goes_on_when_the_link_is_back() {
+    let mut hub = Brokers::start_hub();
+    let leaf = hub.start_leaf();
+    let settings = NatsSettings { domain: Some("hub".to_owned()), ..settings(&leaf.urls(), 1) };
+    let (anna, berta) = (node(&hub, ANNA).await, start(settings, REALM, BERTA, nothing()).await);
+    let (far, near) = (Log::new(chain(ANNA, Book::Listed, 7), 5), Log::new(chain(BERTA, Book::Listed, 7), 5));
+    let half = near.offsets()[2];
+    far.publish(&anna, 0).await.unwrap();
+    publish_from(&berta, &near, 0, half).await;
+    assert_eq!(read_patiently(&berta, &far).await, far.bytes());
+    assert_eq!(anna.fetch(&near.chain, 0).await.unwrap(), near.bytes()[..half as usize]);
+
+    hub.kill(0);
+    // The leaf is there, the stream is not.
+    let reading = timeout(PATIENCE, berta.fetch(&far.chain, 0)).await.unwrap();
+    assert_unreachable(reading);
+    hub.launch(0);
+    publish_from(&berta, &near, half, near.bytes().len() as u64).await;
+    assert_eq!(read_patiently(&anna, &near).await, near.bytes());
+    berta.announce(&BERTA.heads(1, 1)).await.unwrap();
+    until("heads come", async || anna.offer(b"", PATIENCE).await.ok().filter(|o| o.heads == BERTA.heads(1, 1))).await;
+}
+
+#[tokio::test]
 async fn a_node_publishes_under_its_own_key_only_where_the_broker_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("password");
@@ -500,6 +524,7 @@ fn settings(urls: &[String], replicas: u8) -> NatsSettings {
         urls: urls.to_vec(),
         login: Login::Anonymous,
         tls_roots: None,
+        domain: None,
         replicas,
         max_age: Duration::from_secs(3600),
         max_bytes: 256 << 20,

@@ -100,7 +100,7 @@ impl NatsBroker {
         let options = settings.options()?.subscription_capacity(SUBSCRIPTION_CAPACITY);
         let options = options.request_timeout(Some(REQUEST_TIMEOUT)).event_callback(counting(&connects));
         let client = options.connect(settings.addresses()?).await.map_err(NatsError::Connect)?;
-        let context = ContextBuilder::new().timeout(REQUEST_TIMEOUT).build(client.clone());
+        let context = context(settings, client.clone());
         let subjects = Subjects::new(realm);
         let streams = Streams::new(&subjects, settings);
         let heads = Arc::new(Heads::new(realm));
@@ -265,6 +265,15 @@ impl Sink for NatsBroker {
 impl TransportError {
     fn unreachable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Unreachable(error.into())
+    }
+}
+
+/// The streams of the domain that is asked for, with a bound on every answer.
+fn context(settings: &NatsSettings, client: Client) -> Context {
+    let builder = ContextBuilder::new().timeout(REQUEST_TIMEOUT);
+    match &settings.domain {
+        Some(domain) => builder.domain(domain).build(client),
+        None => builder.build(client),
     }
 }
 

@@ -32,15 +32,13 @@ impl Follower {
     /// For as long as there is a client.
     pub(super) async fn run(mut self) {
         let Ok(mut news) = self.client.subscribe(self.subjects.all_heads()).await else { return };
+        let mut was_well = true;
         loop {
             self.connects.mark_unchanged();
-            let pause = match self.refresh().await {
-                Ok(()) => REFRESH_INTERVAL,
-                Err(error) => {
-                    tracing::debug!(%error, "the broker is not ready");
-                    RETRY_PAUSE
-                }
-            };
+            let outcome = self.refresh().await;
+            log_change(was_well, &outcome);
+            was_well = outcome.is_ok();
+            let pause = if was_well { REFRESH_INTERVAL } else { RETRY_PAUSE };
             if !self.listen(&mut news, Instant::now() + pause).await {
                 return;
             }
@@ -85,5 +83,16 @@ impl Follower {
             }
         }
         Ok(())
+    }
+}
+
+/// One line when the broker begins to refuse and one when it no longer does, however often it is asked in between.
+fn log_change(was_well: bool, outcome: &Result<(), async_nats::Error>) {
+    match outcome {
+        Ok(()) if !was_well => tracing::info!("the broker keeps segments and heads again"),
+        Err(error) if was_well => {
+            tracing::warn!(error = error.as_ref(), "the broker does not keep segments and heads");
+        }
+        _ => {}
     }
 }
