@@ -8,17 +8,20 @@ use std::time::Duration;
 use async_nats::jetstream;
 use bruit_engine::exchange::{Book, Chain, Origin};
 use bruit_engine::realm::RealmId;
-use bruit_federation::transport::nats::{
-    ANSWER_BYTES_MAX, HEADS_BYTES_MAX, Login, NatsBroker, NatsSettings, ReadLog, SEGMENT_BYTES_MAX,
-};
+use bruit_engine::time::Time;
+use bruit_federation::heads::{HEADS_BYTES_MAX, Heads};
+use bruit_federation::keys::NodeKey;
+use bruit_federation::segment::SEGMENT_BYTES_MAX;
+use bruit_federation::transport::nats::{ANSWER_BYTES_MAX, Login, NatsBroker, NatsSettings, ReadLog};
 use bruit_federation::transport::{FETCH_BYTES_MAX, Sink, Source, TransportError};
 use tokio::time::{Instant, sleep, timeout};
 
 use brokers::Brokers;
 
 const REALM: RealmId = RealmId([0x5a; 16]);
-const ANNA: [u8; 32] = [0xa; 32];
-const BERTA: [u8; 32] = [0xb; 32];
+const ANNA: Node = Node(0xa);
+const BERTA: Node = Node(0xb);
+const STRANGER: Node = Node(0xc);
 /// What does not happen within this never will.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What is said to happen at once.
@@ -45,39 +48,41 @@ async fn every_chain_is_read_in_its_order_from_any_segment_on() {
 async fn heads_of_known_origins_of_the_realm_are_offered_and_wake_those_who_wait() {
     let brokers = Brokers::start(1);
     let (anna, berta) = (node(&brokers, ANNA).await, node(&brokers, BERTA).await);
-    let stranger = node(&brokers, [0xcc; 32]).await;
-    let foreign = start(settings(&brokers.urls(), 1), RealmId([0x5b; 16]), ANNA, nothing()).await;
-    connected(&foreign).await;
-    anna.announce(b"first").await.unwrap();
+    let (stranger, foreign) = (node(&brokers, STRANGER).await, foreign_node(&brokers, ANNA).await);
+    anna.announce(&ANNA.heads(1, 10)).await.unwrap();
     let offer = berta.offer(b"", PATIENCE).await.unwrap();
-    assert_eq!(offer.heads, b"first");
+    assert_eq!(offer.heads, ANNA.heads(1, 10));
 
-    stranger.announce(b"stranger").await.unwrap();
-    foreign.announce(b"foreign").await.unwrap();
+    stranger.announce(&STRANGER.heads(1, 20)).await.unwrap();
+    stranger.announce(&forged()).await.unwrap();
+    foreign.announce(&ANNA.heads(1, 20)).await.unwrap();
     assert_eq!(berta.offer(&offer.tag, Duration::ZERO).await.unwrap(), offer);
-    let (news, announced) = tokio::join!(berta.offer(&offer.tag, PATIENCE), anna.announce(b"second"));
+    let heads = ANNA.heads(1, 11);
+    let (news, announced) = tokio::join!(berta.offer(&offer.tag, PATIENCE), anna.announce(&heads));
     announced.unwrap();
-    assert_eq!(news.unwrap().heads, b"second");
-
-    // Whoever comes later finds the last ones.
-    let late = node(&brokers, BERTA).await;
-    assert_eq!(late.offer(b"", PATIENCE).await.unwrap().heads, b"second");
+    assert_eq!(news.unwrap().heads, heads);
 }
 
 #[tokio::test]
-async fn a_node_without_memory_learns_its_own_heads_from_the_broker() {
+async fn whoever_comes_later_finds_the_last_heads_of_each_incarnation() {
     let brokers = Brokers::start(1);
-    node(&brokers, ANNA).await.announce(b"before the disk was lost").await.unwrap();
     let anna = node(&brokers, ANNA).await;
-    assert_eq!(anna.offer(b"", PATIENCE).await.unwrap().heads, b"before the disk was lost");
+    for heads in [ANNA.heads(1, 10), ANNA.heads(1, 11), ANNA.heads(2, 12), ANNA.heads(2, 13)] {
+        anna.announce(&heads).await.unwrap();
+    }
+    // A node without memory learns what it was, too.
+    for late in [BERTA, ANNA] {
+        let late = node(&brokers, late).await;
+        let both = [ANNA.heads(1, 11), ANNA.heads(2, 13)].concat();
+        until("both are there", async || late.offer(b"", PATIENCE).await.ok().filter(|o| o.heads == both)).await;
+    }
 }
 
 #[tokio::test]
 async fn segments_of_another_realm_are_not_seen() {
     let brokers = Brokers::start(1);
     let (anna, berta) = (node(&brokers, ANNA).await, node(&brokers, BERTA).await);
-    let foreign = start(settings(&brokers.urls(), 1), RealmId([0x5b; 16]), ANNA, nothing()).await;
-    connected(&foreign).await;
+    let foreign = foreign_node(&brokers, ANNA).await;
     let log = Log::new(chain(ANNA, Book::Listed, 7), 2);
     log.publish(&foreign, 0).await.unwrap();
     assert_eq!(anna.published_up_to(&log.chain).await.unwrap(), None);
@@ -89,9 +94,11 @@ async fn what_the_broker_lost_is_published_again_from_the_log() {
     let brokers = Brokers::start(1);
     let (anna, berta) = (node(&brokers, ANNA).await, node(&brokers, BERTA).await);
     let log = Log::new(chain(ANNA, Book::Revoked, 9), 12);
-    log.publish(&anna, 0).await.unwrap();
     let half = log.offsets()[6];
-    assert_eq!(berta.fetch(&log.chain, half).await.unwrap(), log.bytes()[half as usize..]);
+    // Others come before it in this stream, but not in the next one.
+    Log::new(chain(ANNA, Book::Listed, 9), 3).publish(&anna, 0).await.unwrap();
+    log.publish_range(&anna, 0, half).await.unwrap();
+    assert_eq!(berta.fetch(&log.chain, 0).await.unwrap(), log.bytes()[..half as usize]);
 
     let admin = admin(&brokers).await;
     admin.delete_stream(&stream_name()).await.unwrap();
@@ -195,8 +202,6 @@ async fn sizes_are_taken_up_to_their_bounds() {
     assert_eq!(read_all(&berta, &log.chain, 0).await, log.bytes());
     assert_too_large(anna.publish(&log.chain, 0, &[0; SEGMENT_BYTES_MAX + 1]).await);
 
-    anna.announce(&[1; HEADS_BYTES_MAX]).await.unwrap();
-    assert_eq!(berta.offer(b"", PATIENCE).await.unwrap().heads.len(), HEADS_BYTES_MAX);
     assert_too_large(anna.announce(&[2; HEADS_BYTES_MAX + 1]).await);
 }
 
@@ -222,7 +227,7 @@ async fn without_a_broker_everything_fails_at_once_and_goes_on_when_it_is_back()
     until("connections are lost", async || (!anna.is_connected() && !berta.is_connected()).then_some(())).await;
     let all = async {
         assert_unreachable(log.publish(&anna, half).await);
-        assert_unreachable(anna.announce(b"heads").await);
+        assert_unreachable(anna.announce(&ANNA.heads(1, 1)).await);
         assert_unreachable(anna.published_up_to(&log.chain).await);
         assert_unreachable(berta.fetch(&log.chain, 0).await);
         assert_unreachable(berta.ask(&log.chain, 0).await);
@@ -237,8 +242,8 @@ async fn without_a_broker_everything_fails_at_once_and_goes_on_when_it_is_back()
     log.publish(&anna, end).await.unwrap();
     connected(&berta).await;
     assert_eq!(read_all(&berta, &log.chain, 0).await, log.bytes());
-    anna.announce(b"news").await.unwrap();
-    let news = async || berta.offer(b"", PATIENCE).await.ok().filter(|offer| offer.heads == b"news");
+    anna.announce(&ANNA.heads(1, 2)).await.unwrap();
+    let news = async || berta.offer(b"", PATIENCE).await.ok().filter(|offer| offer.heads == ANNA.heads(1, 2));
     until("heads come", news).await;
 }
 
@@ -291,6 +296,30 @@ async fn three_servers_go_on_without_their_leader() {
 }
 
 #[tokio::test]
+async fn a_node_at_a_leaf_shares_and_goes_on_when_the_link_is_back() {
+    let mut hub = Brokers::start_hub();
+    let leaf = hub.start_leaf();
+    let settings = NatsSettings { domain: Some("hub".to_owned()), ..settings(&leaf.urls(), 1) };
+    let (anna, berta) = (node(&hub, ANNA).await, start(settings, REALM, BERTA, nothing()).await);
+    let (far, near) = (Log::new(chain(ANNA, Book::Listed, 7), 5), Log::new(chain(BERTA, Book::Listed, 7), 5));
+    let half = near.offsets()[2];
+    far.publish(&anna, 0).await.unwrap();
+    publish_from(&berta, &near, 0, half).await;
+    assert_eq!(read_patiently(&berta, &far).await, far.bytes());
+    assert_eq!(anna.fetch(&near.chain, 0).await.unwrap(), near.bytes()[..half as usize]);
+
+    hub.kill(0);
+    // The leaf is there, the stream is not.
+    let reading = timeout(PATIENCE, berta.fetch(&far.chain, 0)).await.unwrap();
+    assert_unreachable(reading);
+    hub.launch(0);
+    publish_from(&berta, &near, half, near.bytes().len() as u64).await;
+    assert_eq!(read_patiently(&anna, &near).await, near.bytes());
+    berta.announce(&BERTA.heads(1, 1)).await.unwrap();
+    until("heads come", async || anna.offer(b"", PATIENCE).await.ok().filter(|o| o.heads == BERTA.heads(1, 1))).await;
+}
+
+#[tokio::test]
 async fn a_node_publishes_under_its_own_key_only_where_the_broker_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("password");
@@ -313,8 +342,8 @@ async fn a_node_publishes_under_its_own_key_only_where_the_broker_says_so() {
 
 /// What docs/operators/cluster.md tells operators to write, for two nodes.
 fn authorization() -> String {
-    let user = |name: &str, key: &[u8; 32]| {
-        let (realm, key) = (hex(&REALM.0), hex(key));
+    let user = |name: &str, node: Node| {
+        let (realm, key) = (hex(&REALM.0), hex(&node.public()));
         format!(
             r#"{{ user: {name}, password: secret, permissions: {{
                 publish: ["bruit.1.{realm}.{key}.>", "bruit.1.{realm}.ask", "$O.bruit-{realm}.>",
@@ -325,7 +354,7 @@ fn authorization() -> String {
                 allow_responses: true }} }}"#
         )
     };
-    format!("authorization {{ users: [{}, {}] }}\n", user("anna", &ANNA), user("berta", &BERTA))
+    format!("authorization {{ users: [{}, {}] }}\n", user("anna", ANNA), user("berta", BERTA))
 }
 
 /// A log as an origin has it.
@@ -435,19 +464,55 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn chain(key: [u8; 32], book: Book, generation: u64) -> Chain {
-    Chain { origin: Origin { key, incarnation: 1 }, book, generation }
+fn chain(node: Node, book: Book, generation: u64) -> Chain {
+    Chain { origin: node.origin(1), book, generation }
 }
 
-/// A node of the realm that knows both keys, and is connected.
-async fn node(brokers: &Brokers, key: [u8; 32]) -> NatsBroker {
-    let node = start(settings(&brokers.urls(), 1), REALM, key, nothing()).await;
+/// A server, by the seed of its key.
+#[derive(Clone, Copy)]
+struct Node(u8);
+
+impl Node {
+    fn key(self) -> NodeKey {
+        NodeKey::generate([self.0; 32])
+    }
+
+    fn public(self) -> [u8; 32] {
+        *self.key().public().as_bytes()
+    }
+
+    fn origin(self, incarnation: u64) -> Origin {
+        Origin { key: self.public(), incarnation }
+    }
+
+    /// What it says it has, which is nothing, at some time.
+    fn heads(self, incarnation: u64, time: u64) -> Vec<u8> {
+        Heads::new(REALM, self.origin(incarnation), Time(time), []).sign(&self.key())
+    }
+}
+
+/// Heads that somebody else signed in Anna's name.
+fn forged() -> Vec<u8> {
+    Heads::new(REALM, ANNA.origin(1), Time(30), []).sign(&STRANGER.key())
+}
+
+/// A node of another realm.
+async fn foreign_node(brokers: &Brokers, node: Node) -> NatsBroker {
+    let node = start(settings(&brokers.urls(), 1), RealmId([0x5b; 16]), node, nothing()).await;
     connected(&node).await;
     node
 }
 
-async fn start(settings: NatsSettings, realm: RealmId, key: [u8; 32], read_log: ReadLog) -> NatsBroker {
-    NatsBroker::start(&settings, realm, key, [ANNA, BERTA], read_log).await.unwrap()
+/// A node of the realm that knows both keys, and is connected.
+async fn node(brokers: &Brokers, node: Node) -> NatsBroker {
+    let node = start(settings(&brokers.urls(), 1), REALM, node, nothing()).await;
+    connected(&node).await;
+    node
+}
+
+async fn start(settings: NatsSettings, realm: RealmId, node: Node, read_log: ReadLog) -> NatsBroker {
+    let servers = [ANNA.public(), BERTA.public()];
+    NatsBroker::start(&settings, realm, node.public(), servers, read_log).await.unwrap()
 }
 
 async fn connected(node: &NatsBroker) {
@@ -459,6 +524,7 @@ fn settings(urls: &[String], replicas: u8) -> NatsSettings {
         urls: urls.to_vec(),
         login: Login::Anonymous,
         tls_roots: None,
+        domain: None,
         replicas,
         max_age: Duration::from_secs(3600),
         max_bytes: 256 << 20,

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! bruit.1.<realm>.<key>.<incarnation>.<book>.<generation>   segments, in stream bruit-<realm>
-//! bruit.1.<realm>.<key>.heads                               heads, in stream bruit-<realm>-heads, the last of each origin
+//! bruit.1.<realm>.<key>.<incarnation>.heads                 heads, in stream bruit-<realm>-heads, the last of each origin
 //! bruit.1.<realm>.ask                                       questions to all nodes; answers come to the asker's inbox
 //! ```
 //!
@@ -39,18 +39,18 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 pub use ask::{ANSWER_BYTES_MAX, ReadLog};
-pub use heads::{HEADS_BYTES_MAX, ORIGINS_MAX};
+pub use heads::{INCARNATIONS_MAX, SERVERS_MAX};
 pub use settings::{Login, NatsError, NatsSettings, REPLICAS_MAX};
 
 use super::{Offer, Sink, Source, TransportError};
+use crate::heads::{HEADS_BYTES_MAX, UnverifiedHeads};
+use crate::segment::SEGMENT_BYTES_MAX;
 use follower::Follower;
 use heads::Heads;
 use log::{Messages, OFFSET_HEADER, Piece, Places};
 use streams::Streams;
 use subjects::Subjects;
 
-/// The most bytes of a segment.
-pub const SEGMENT_BYTES_MAX: usize = 64 << 10;
 /// An answer of the broker that does not come by then is not waited for any longer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a segment is offered to the broker before that fails. A new leader of a stream is found within this.
@@ -83,8 +83,8 @@ pub struct NatsBroker {
 }
 
 impl NatsBroker {
-    /// Begins to connect, for the node whose public key is `key`; returns before that is done. Heads are followed of `origins`
-    /// and of the node itself: the broker may remember more of its log than it does. `read_log` answers the questions of other nodes.
+    /// Begins to connect, for the node whose public key is `key`; returns before that is done. Heads are followed of the servers with
+    /// the keys `servers` and of the node itself: the broker may remember more of its log than it does. `read_log` answers the questions of other nodes.
     ///
     /// # Errors
     /// If there is nothing to try: addresses that are none, secrets that cannot be read.
@@ -92,7 +92,7 @@ impl NatsBroker {
         settings: &NatsSettings,
         realm: RealmId,
         key: [u8; 32],
-        origins: impl IntoIterator<Item = [u8; 32]>,
+        servers: impl IntoIterator<Item = [u8; 32]>,
         read_log: ReadLog,
     ) -> Result<Self, NatsError> {
         settings.check()?;
@@ -100,14 +100,14 @@ impl NatsBroker {
         let options = settings.options()?.subscription_capacity(SUBSCRIPTION_CAPACITY);
         let options = options.request_timeout(Some(REQUEST_TIMEOUT)).event_callback(counting(&connects));
         let client = options.connect(settings.addresses()?).await.map_err(NatsError::Connect)?;
-        let context = ContextBuilder::new().timeout(REQUEST_TIMEOUT).build(client.clone());
+        let context = context(settings, client.clone());
         let subjects = Subjects::new(realm);
         let streams = Streams::new(&subjects, settings);
-        let heads = Arc::new(Heads::new());
+        let heads = Arc::new(Heads::new(realm));
         let tasks = JoinSet::new();
         let mut broker =
             Self { client, context, subjects, streams, key, heads, places: Places::default(), connects, tasks };
-        broker.follow(origins);
+        broker.follow(servers);
         broker.spawn_tasks(read_log);
         Ok(broker)
     }
@@ -126,9 +126,9 @@ impl NatsBroker {
         self.tasks.spawn(ask::answer_all(client.clone(), subjects.clone(), read_log));
     }
 
-    /// Follows the heads of these origins from now on, and of the node itself.
-    pub fn follow(&self, origins: impl IntoIterator<Item = [u8; 32]>) {
-        self.heads.follow(std::iter::once(self.key).chain(origins));
+    /// Follows the heads of the servers with these keys from now on, and of the node itself.
+    pub fn follow(&self, servers: impl IntoIterator<Item = [u8; 32]>) {
+        self.heads.follow(std::iter::once(self.key).chain(servers));
         self.connects.send_modify(|_| {});
     }
 
@@ -256,14 +256,24 @@ impl Sink for NatsBroker {
         if heads.len() > HEADS_BYTES_MAX {
             return Err(TransportError::TooLarge { max: HEADS_BYTES_MAX });
         }
+        let read = UnverifiedHeads::decode(heads).map_err(|error| TransportError::Malformed(error.to_string()))?;
         let message = PublishMessage::build().payload(heads.to_vec().into());
-        self.publish_until_acknowledged(self.subjects.heads(&self.key), message).await
+        self.publish_until_acknowledged(self.subjects.heads(&read.origin()), message).await
     }
 }
 
 impl TransportError {
     fn unreachable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Unreachable(error.into())
+    }
+}
+
+/// The streams of the domain that is asked for, with a bound on every answer.
+fn context(settings: &NatsSettings, client: Client) -> Context {
+    let builder = ContextBuilder::new().timeout(REQUEST_TIMEOUT);
+    match &settings.domain {
+        Some(domain) => builder.domain(domain).build(client),
+        None => builder.build(client),
     }
 }
 

@@ -28,11 +28,12 @@ pub(crate) struct Brokers {
     processes: Vec<Option<Child>>,
 }
 
-/// Where a server listens: for clients, for the other servers, and for those who ask how it is.
+/// Where a server listens: for clients, for the other servers, for leaf nodes, and for those who ask how it is.
 #[derive(Clone, Copy)]
 struct Ports {
     client: u16,
     route: u16,
+    leaf: u16,
     monitor: u16,
 }
 
@@ -44,14 +45,38 @@ impl Brokers {
 
     /// The same, with `more` at the end of every configuration.
     pub(crate) fn start_with(count: usize, more: &str) -> Self {
+        Self::open(free_ports(count), |folder, ports, index| configuration(folder, ports, index) + more)
+    }
+
+    /// Starts one server that other sites may be leaf nodes of: what it keeps is in a domain with a name.
+    pub(crate) fn start_hub() -> Self {
+        let named = |text: String| text.replace("jetstream {", "jetstream { domain: hub,");
+        Self::open(free_ports(1), |folder, ports, index| named(configuration(folder, ports, index)))
+    }
+
+    /// Starts a leaf node of this broker: a server of another site that keeps nothing itself.
+    pub(crate) fn start_leaf(&self) -> Self {
+        let urls: Vec<String> =
+            self.ports.iter().map(|ports| format!("\"nats-leaf://127.0.0.1:{}\"", ports.leaf)).collect();
+        Self::open(free_ports(1), |_, ports, index| {
+            let Ports { client, monitor, .. } = ports[index];
+            let urls = urls.join(", ");
+            format!(
+                "server_name: leaf\nlisten: \"127.0.0.1:{client}\"\nhttp: \"127.0.0.1:{monitor}\"\n\
+                 leafnodes {{ remotes: [{{ urls: [{urls}] }}] }}\n"
+            )
+        })
+    }
+
+    fn open(ports: Vec<Ports>, configuration: impl Fn(&Path, &[Ports], usize) -> String) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let ports = free_ports(count);
-        for index in 0..count {
-            fs::write(config_path(folder.path(), index), configuration(folder.path(), &ports, index) + more).unwrap();
+        for index in 0..ports.len() {
+            let text = configuration(folder.path(), &ports, index);
+            fs::write(config_path(folder.path(), index), text).unwrap();
         }
-        let processes = (0..count).map(|_| None).collect();
+        let processes = ports.iter().map(|_| None).collect();
         let mut brokers = Self { folder, ports, processes };
-        (0..count).for_each(|index| brokers.launch(index));
+        (0..brokers.ports.len()).for_each(|index| brokers.launch(index));
         brokers.wait_until_ready();
         brokers
     }
@@ -125,13 +150,11 @@ fn daemon() -> PathBuf {
 
 /// Ports that nobody listens at: all are taken at once, so they differ, and given back.
 fn free_ports(count: usize) -> Vec<Ports> {
-    let listener = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let listeners: Vec<[TcpListener; 3]> = (0..count).map(|_| [listener(), listener(), listener()]).collect();
-    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
-    let ports = |[client, route, monitor]: &[TcpListener; 3]| Ports {
-        client: port(client),
-        route: port(route),
-        monitor: port(monitor),
+    let listener = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let listeners: Vec<[TcpListener; 4]> = (0..count).map(|_| [0; 4].map(listener)).collect();
+    let ports = |listeners: &[TcpListener; 4]| {
+        let [client, route, leaf, monitor] = listeners.each_ref().map(|listener| listener.local_addr().unwrap().port());
+        Ports { client, route, leaf, monitor }
     };
     listeners.iter().map(ports).collect()
 }
@@ -141,11 +164,12 @@ fn config_path(folder: &Path, index: usize) -> PathBuf {
 }
 
 fn configuration(folder: &Path, ports: &[Ports], index: usize) -> String {
-    let Ports { client, route, monitor } = ports[index];
+    let Ports { client, route, leaf, monitor } = ports[index];
     let (name, data) = (Brokers::name(index), folder.join(format!("{index}.data")));
     let mut text = format!(
         "server_name: {name}\nlisten: \"127.0.0.1:{client}\"\nhttp: \"127.0.0.1:{monitor}\"\n\
-         jetstream {{ store_dir: {data:?}, max_memory_store: 64MB, max_file_store: 1GB }}\n"
+         jetstream {{ store_dir: {data:?}, max_memory_store: 64MB, max_file_store: 1GB }}\n\
+         leafnodes {{ listen: \"127.0.0.1:{leaf}\" }}\n"
     );
     if ports.len() > 1 {
         let route_url = |ports: &Ports| format!("\"nats-route://127.0.0.1:{}\"", ports.route);

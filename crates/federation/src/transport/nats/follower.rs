@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_nats::jetstream::Context;
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
-use async_nats::{Client, Message, Subscriber};
+use async_nats::jetstream::stream::{RawMessageErrorKind, Stream};
+use async_nats::{Client, Subscriber};
 use futures_util::StreamExt as _;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -13,6 +13,9 @@ use super::heads::Heads;
 use super::streams::Streams;
 use super::subjects::Subjects;
 use super::{REFRESH_INTERVAL, RETRY_PAUSE};
+
+/// The most heads of one server that are read at once: those of more incarnations than are kept.
+const READ_MAX: usize = 64;
 
 /// Subscribed to heads, it looks at those that the broker keeps after each connection, and from time to time.
 pub(super) struct Follower {
@@ -29,15 +32,13 @@ impl Follower {
     /// For as long as there is a client.
     pub(super) async fn run(mut self) {
         let Ok(mut news) = self.client.subscribe(self.subjects.all_heads()).await else { return };
+        let mut was_well = true;
         loop {
             self.connects.mark_unchanged();
-            let pause = match self.refresh().await {
-                Ok(()) => REFRESH_INTERVAL,
-                Err(error) => {
-                    tracing::debug!(%error, "the broker is not ready");
-                    RETRY_PAUSE
-                }
-            };
+            let outcome = self.refresh().await;
+            log_change(was_well, &outcome);
+            was_well = outcome.is_ok();
+            let pause = if was_well { REFRESH_INTERVAL } else { RETRY_PAUSE };
             if !self.listen(&mut news, Instant::now() + pause).await {
                 return;
             }
@@ -49,7 +50,7 @@ impl Follower {
         loop {
             tokio::select! {
                 message = news.next() => match message {
-                    Some(message) => self.take(&message),
+                    Some(message) => self.heads.put(&message.payload),
                     None => return false,
                 },
                 changed = self.connects.changed() => return changed.is_ok(),
@@ -58,28 +59,40 @@ impl Follower {
         }
     }
 
-    fn take(&self, message: &Message) {
-        if let Some(key) = self.subjects.key_of_heads(&message.subject) {
-            self.heads.put(key, &message.payload);
-        }
-    }
-
     /// Makes sure of the streams, and reads the last heads of every origin from their leader: other replicas may be behind.
     async fn refresh(&self) -> Result<(), async_nats::Error> {
         self.streams.ensure(&self.context).await?;
         let stream = self.context.get_stream_no_info(self.subjects.heads_stream()).await?;
-        for key in self.heads.origins() {
-            self.read(&stream, key).await?;
+        for key in self.heads.servers() {
+            self.read(&stream, &self.subjects.heads_of(&key)).await?;
         }
         Ok(())
     }
 
-    async fn read(&self, stream: &Stream<()>, key: [u8; 32]) -> Result<(), async_nats::Error> {
-        match stream.get_last_raw_message_by_subject(&self.subjects.heads(&key)).await {
-            Ok(message) => self.heads.put(key, &message.payload),
-            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {}
-            Err(error) => return Err(error.into()),
+    /// Reads one after the other what is at `subject`: the last heads of each incarnation.
+    async fn read(&self, stream: &Stream<()>, subject: &str) -> Result<(), async_nats::Error> {
+        let mut sequence = 1;
+        for _ in 0..READ_MAX {
+            match stream.get_first_raw_message_by_subject(subject, sequence).await {
+                Ok(message) => {
+                    self.heads.put(&message.payload);
+                    sequence = message.sequence + 1;
+                }
+                Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => break,
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(())
+    }
+}
+
+/// One line when the broker begins to refuse and one when it no longer does, however often it is asked in between.
+fn log_change(was_well: bool, outcome: &Result<(), async_nats::Error>) {
+    match outcome {
+        Ok(()) if !was_well => tracing::info!("the broker keeps segments and heads again"),
+        Err(error) if was_well => {
+            tracing::warn!(error = error.as_ref(), "the broker does not keep segments and heads");
+        }
+        _ => {}
     }
 }

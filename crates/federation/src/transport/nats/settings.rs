@@ -29,6 +29,9 @@ pub struct NatsSettings {
     pub login: Login,
     /// A file of certificates that the broker's must be signed by; those of the system without it.
     pub tls_roots: Option<PathBuf>,
+    /// The JetStream domain of the servers that keep the streams, for nodes behind a leaf node; without it, that of the server that
+    /// the node is connected to.
+    pub domain: Option<String>,
     /// How many of the broker's servers keep each message: 1 to [`REPLICAS_MAX`], odd numbers are of use.
     pub replicas: u8,
     /// How long the broker keeps a segment. Nodes that were away for longer ask the others.
@@ -85,6 +88,8 @@ impl NatsSettings {
     pub(super) fn check(&self) -> Result<(), NatsError> {
         let wrong = if self.replicas == 0 || self.replicas > REPLICAS_MAX {
             "the broker keeps 1 to 5 replicas"
+        } else if !self.domain.as_deref().is_none_or(is_word) {
+            "a domain is letters, digits, - and _"
         } else if self.max_age.is_zero() {
             "the broker must keep segments for some time"
         } else if self.max_bytes == 0 || i64::try_from(self.max_bytes).is_err() {
@@ -135,6 +140,11 @@ impl Login {
     }
 }
 
+/// Whether a word can be a part of a subject.
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+}
+
 /// How long to wait before the next attempt.
 fn pause(attempts: usize) -> Duration {
     let steps = u32::try_from(attempts).unwrap_or(u32::MAX);
@@ -162,6 +172,7 @@ mod tests {
             urls: vec!["nats://127.0.0.1:4222".to_owned()],
             login: Login::Anonymous,
             tls_roots: None,
+            domain: None,
             replicas: 1,
             max_age: Duration::from_secs(1),
             max_bytes: 1,
@@ -172,7 +183,10 @@ mod tests {
     fn settings_at_the_bounds_are_taken_and_those_past_them_refused() {
         assert!(settings().check().is_ok());
         assert!(NatsSettings { replicas: REPLICAS_MAX, max_bytes: i64::MAX as u64, ..settings() }.check().is_ok());
+        assert!(NatsSettings { domain: Some("hub-1".to_owned()), ..settings() }.check().is_ok());
         for wrong in [
+            NatsSettings { domain: Some("a.>".to_owned()), ..settings() },
+            NatsSettings { domain: Some(String::new()), ..settings() },
             NatsSettings { replicas: 0, ..settings() },
             NatsSettings { replicas: REPLICAS_MAX + 1, ..settings() },
             NatsSettings { max_age: Duration::ZERO, ..settings() },

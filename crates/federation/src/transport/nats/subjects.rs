@@ -33,20 +33,19 @@ impl Subjects {
         format!("{PREFIX}.{}.*.*.*.*", self.realm)
     }
 
-    /// Where an origin's heads are.
-    pub(super) fn heads(&self, key: &[u8; 32]) -> String {
-        format!("{PREFIX}.{}.{}.heads", self.realm, digits(key))
+    /// Where the heads of an origin are.
+    pub(super) fn heads(&self, origin: &Origin) -> String {
+        format!("{PREFIX}.{}.{}.{}.heads", self.realm, digits(&origin.key), origin.incarnation)
     }
 
-    /// Where the heads of all origins are.
+    /// Where the heads of all incarnations of a server are.
+    pub(super) fn heads_of(&self, key: &[u8; 32]) -> String {
+        format!("{PREFIX}.{}.{}.*.heads", self.realm, digits(key))
+    }
+
+    /// Where all heads are.
     pub(super) fn all_heads(&self) -> String {
-        format!("{PREFIX}.{}.*.heads", self.realm)
-    }
-
-    /// Whose heads are at `subject`.
-    pub(super) fn key_of_heads(&self, subject: &str) -> Option<[u8; 32]> {
-        let rest = subject.strip_prefix(PREFIX)?.strip_prefix('.')?.strip_prefix(&self.realm)?;
-        hex::read(rest.strip_prefix('.')?.strip_suffix(".heads")?)
+        format!("{PREFIX}.{}.*.*.heads", self.realm)
     }
 
     /// Where nodes ask each other for what the stream does not have.
@@ -112,16 +111,7 @@ mod tests {
     fn a_chain_has_a_subject_below_its_origins_key() {
         let (realm, key) = ("12".repeat(16), "ab".repeat(32));
         assert_eq!(subjects().chain(&CHAIN), format!("bruit.1.{realm}.{key}.3.revoked.2961"));
-        assert_eq!(subjects().heads(&[0xab; 32]), format!("bruit.1.{realm}.{key}.heads"));
-    }
-
-    #[test]
-    fn heads_of_this_realm_name_their_origin_and_others_do_not() {
-        assert_eq!(subjects().key_of_heads(&subjects().heads(&[7; 32])), Some([7; 32]));
-        let foreign = Subjects::new(RealmId([0x13; 16])).heads(&[7; 32]);
-        for subject in [foreign.as_str(), "", "bruit.1", &subjects().chain(&CHAIN), &subjects().all_heads()] {
-            assert_eq!(subjects().key_of_heads(subject), None, "{subject}");
-        }
+        assert_eq!(subjects().heads(&CHAIN.origin), format!("bruit.1.{realm}.{key}.3.heads"));
     }
 
     #[test]
