@@ -94,6 +94,8 @@ pub struct BrokerSettings {
     pub login: BrokerLogin,
     /// A file of certificates that its own must be signed by.
     pub tls_roots: Option<PathBuf>,
+    /// The JetStream domain of the servers that keep segments, for nodes behind a leaf node.
+    pub domain: Option<String>,
     /// How many of its servers keep each segment.
     pub replicas: u8,
     /// How long.
@@ -178,6 +180,7 @@ pub(super) struct RawNats {
     user: Option<String>,
     password_file: Option<PathBuf>,
     tls_roots: Option<PathBuf>,
+    domain: Option<String>,
     replicas: Option<u8>,
     max_age: Option<Span>,
     max_bytes: Option<Bytes>,
@@ -259,6 +262,7 @@ impl RawNats {
             urls,
             login: login(self.credentials, self.nkey, self.user, self.password_file)?,
             tls_roots: self.tls_roots,
+            domain: self.domain,
             replicas: within("nats.replicas", self.replicas.unwrap_or(1), 1, BROKER_REPLICAS_MAX)?,
             max_age,
             max_bytes: within("nats.max_bytes", max_bytes, 1 << 20, i64::MAX as u64)?,
