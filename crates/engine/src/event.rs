@@ -9,11 +9,15 @@ use bruit_filters::Fingerprint;
 
 use crate::accounts::AccountChange;
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
+use crate::exchange::{
+    Book, Chain, Encoding, Hash, OriginChange, PAYLOAD_BYTES_MAX, Received, put_chain, put_origin, put_terms,
+    read_book, read_chain, read_origin, read_terms,
+};
 use crate::replicas::{GOOD_FEATURES, Text};
 use crate::shingles::{Digest, SHINGLES};
 use crate::spam::FLAGS;
 use crate::time::Time;
-use crate::trust::{Claim, Policy, Reporter, read_standing};
+use crate::trust::{Claim, Policy, Reporter, Standing, read_standing};
 use crate::whitelist::WhitelistChange;
 
 /// Most signatures in one event. A message has a few; a client that batches sends several events.
@@ -98,6 +102,42 @@ pub enum Event {
         /// How.
         policy: Box<Policy>,
     },
+    /// A change of which servers are heard.
+    Origin {
+        /// When.
+        now: Time,
+        /// What.
+        change: OriginChange,
+    },
+    /// What waited to be told is in a segment on disk.
+    Sealed {
+        /// When.
+        now: Time,
+        /// The book of our own chain.
+        book: Book,
+        /// Its generation.
+        generation: u64,
+        /// How many of the entries that waited.
+        taken: u32,
+        /// The bytes of the signed segment.
+        bytes: u32,
+        /// Its hash.
+        hash: Hash,
+    },
+    /// A segment of another server, whose signature was verified.
+    Received {
+        /// When.
+        now: Time,
+        /// The segment.
+        segment: Box<Received>,
+    },
+    /// A chain was found to differ from what its origin has: it will be taken again from the start.
+    Repair {
+        /// When.
+        now: Time,
+        /// Which.
+        chain: Chain,
+    },
 }
 
 /// What happens to a text with shingles.
@@ -128,7 +168,9 @@ impl Event {
     #[must_use]
     pub fn is_within_bounds(&self) -> bool {
         match self {
-            Self::Tick { .. } | Self::Shingles { .. } => true,
+            Self::Tick { .. } | Self::Shingles { .. } | Self::Sealed { .. } | Self::Repair { .. } => true,
+            Self::Origin { change, .. } => change.is_within_bounds(),
+            Self::Received { segment, .. } => segment.payload.len() <= PAYLOAD_BYTES_MAX,
             Self::Claim { flag, fingerprints, .. } => *flag < FLAGS && fingerprints.len() <= FINGERPRINTS_MAX,
             Self::Bulk { fingerprints, .. } => fingerprints.len() <= FINGERPRINTS_MAX,
             Self::Text { text, .. } => text.is_within_bounds(),
@@ -139,6 +181,20 @@ impl Event {
         }
     }
 
+    /// Whether other servers may have to be told of it.
+    pub(crate) const fn is_told(&self) -> bool {
+        matches!(
+            self,
+            Self::Claim { .. }
+                | Self::Bulk { .. }
+                | Self::Text { .. }
+                | Self::Good { .. }
+                | Self::Shingles { .. }
+                | Self::Whitelist { .. }
+                | Self::Received { .. }
+        )
+    }
+
     /// When it happened.
     #[must_use]
     pub const fn time(&self) -> Time {
@@ -146,7 +202,11 @@ impl Event {
             Self::Tick { now, .. }
             | Self::Account { now, .. }
             | Self::Whitelist { now, .. }
-            | Self::Policy { now, .. } => *now,
+            | Self::Policy { now, .. }
+            | Self::Origin { now, .. }
+            | Self::Sealed { now, .. }
+            | Self::Received { now, .. }
+            | Self::Repair { now, .. } => *now,
             Self::Claim { by, .. }
             | Self::Bulk { by, .. }
             | Self::Text { by, .. }
@@ -211,6 +271,30 @@ impl Event {
                 out.extend(now.0.to_le_bytes());
                 policy.encode(out);
             }
+            Self::Origin { now, change } => {
+                out.push(10);
+                out.extend(now.0.to_le_bytes());
+                change.encode(out);
+            }
+            Self::Sealed { now, book, generation, taken, bytes, hash } => {
+                out.push(11);
+                out.extend(now.0.to_le_bytes());
+                out.push(*book as u8);
+                out.extend(generation.to_le_bytes());
+                out.extend(taken.to_le_bytes());
+                out.extend(bytes.to_le_bytes());
+                out.extend(hash);
+            }
+            Self::Received { now, segment } => {
+                out.push(12);
+                out.extend(now.0.to_le_bytes());
+                segment.encode(out);
+            }
+            Self::Repair { now, chain } => {
+                out.push(13);
+                out.extend(now.0.to_le_bytes());
+                put_chain(out, chain);
+            }
         }
     }
 
@@ -254,6 +338,17 @@ impl Event {
             7 => Self::Account { now: Time(reader.u64("a time")?), change: AccountChange::decode(reader)? },
             8 => Self::Whitelist { now: Time(reader.u64("a time")?), change: WhitelistChange::decode(reader)? },
             9 => Self::Policy { now: Time(reader.u64("a time")?), policy: Box::new(Policy::decode(reader)?) },
+            10 => Self::Origin { now: Time(reader.u64("a time")?), change: OriginChange::decode(reader)? },
+            11 => Self::Sealed {
+                now: Time(reader.u64("a time")?),
+                book: read_book(reader)?,
+                generation: reader.u64("a generation")?,
+                taken: reader.u32("a number of entries")?,
+                bytes: reader.u32("the bytes of a segment")?,
+                hash: reader.array("the hash of a segment")?,
+            },
+            12 => Self::Received { now: Time(reader.u64("a time")?), segment: Box::new(Received::decode(reader)?) },
+            13 => Self::Repair { now: Time(reader.u64("a time")?), chain: read_chain(reader)? },
             value => return Err(Malformed::OutOfRange { what: "the kind of an event", value: value.into() }),
         })
     }
@@ -272,6 +367,77 @@ impl By {
         let id = reader.u64("a reporter")?;
         let standing = read_standing(reader)?;
         Ok(Self { now, reporter: Reporter { id, standing, group: reader.u64("a group")? } })
+    }
+}
+
+impl OriginChange {
+    /// A peer or node can be heard as an anchor or as one that earns trust, and not as one of our own users.
+    const fn is_within_bounds(&self) -> bool {
+        match self {
+            Self::Join { terms, .. } => matches!(terms.standing, Standing::Pinned | Standing::Account),
+            Self::Begin { .. } | Self::Leave { .. } => true,
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Begin { origin, cluster } => {
+                out.extend([0, u8::from(*cluster)]);
+                put_origin(out, origin);
+            }
+            Self::Join { key, terms } => {
+                out.push(1);
+                out.extend(key);
+                put_terms(out, terms);
+            }
+            Self::Leave { key } => {
+                out.push(2);
+                out.extend(key);
+            }
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match reader.u8("the change of a server")? {
+            0 => {
+                let cluster = reader.u8("whether all is told")?;
+                let cluster = match cluster {
+                    0 => false,
+                    1 => true,
+                    value => return Err(Malformed::OutOfRange { what: "whether all is told", value: value.into() }),
+                };
+                Ok(Self::Begin { origin: read_origin(reader)?, cluster })
+            }
+            1 => Ok(Self::Join { key: reader.array("a key")?, terms: read_terms(reader)? }),
+            2 => Ok(Self::Leave { key: reader.array("a key")? }),
+            value => Err(Malformed::OutOfRange { what: "the change of a server", value: value.into() }),
+        }
+    }
+}
+
+impl Received {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_chain(out, &self.chain);
+        out.extend(self.sequence.to_le_bytes());
+        out.extend(self.previous);
+        out.extend(self.hash);
+        out.extend(self.bytes.to_le_bytes());
+        out.push(self.encoding as u8);
+        put_count(out, self.payload.len());
+        out.extend(&self.payload);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let chain = read_chain(reader)?;
+        let sequence = reader.u64("a sequence")?;
+        let (previous, hash) = (reader.array("the hash of a segment")?, reader.array("the hash of a segment")?);
+        let bytes = reader.u32("the bytes of a segment")?;
+        let number = reader.u8("an encoding")?;
+        let encoding = Encoding::from_number(number)
+            .ok_or_else(|| Malformed::OutOfRange { what: "an encoding", value: number.into() })?;
+        let length = reader.count(PAYLOAD_BYTES_MAX, 1, "the length of a payload")?;
+        let payload = reader.bytes(length, "a payload")?.to_vec();
+        Ok(Self { chain, sequence, previous, hash, bytes, encoding, payload })
     }
 }
 
@@ -311,14 +477,14 @@ fn read_shingles(reader: &mut Reader<'_>) -> Result<Option<Box<[u64; SHINGLES]>>
     Ok(Some(shingles))
 }
 
-const fn claim_byte(claim: Claim) -> u8 {
+pub(crate) const fn claim_byte(claim: Claim) -> u8 {
     match claim {
         Claim::Report => 0,
         Claim::Revoke => 1,
     }
 }
 
-fn read_claim(reader: &mut Reader<'_>) -> Result<Claim, Malformed> {
+pub(crate) fn read_claim(reader: &mut Reader<'_>) -> Result<Claim, Malformed> {
     match reader.u8("a claim")? {
         0 => Ok(Claim::Report),
         1 => Ok(Claim::Revoke),

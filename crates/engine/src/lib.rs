@@ -12,6 +12,7 @@
 //! | [`quota`] | how much one group may fill |
 //! | [`accounts`], [`passwords`] | who may claim, and how a claim proves who makes it |
 //! | [`signature`], [`whitelist`] | signatures as fingerprints, and those that never count |
+//! | [`exchange`] | what servers tell each other, exactly once |
 //! | [`replicas`] | which reports a message is a near replica of |
 //! | [`shingles`] | texts known by rspamd's digests and shingles |
 //! | [`codec`], [`time`] | numbers in bytes, and time as an argument |
@@ -37,6 +38,7 @@ pub mod verdict;
 pub mod whitelist;
 
 pub use engine::{
-    BEHIND_LINES, CheckScratch, CountedClaims, CountedRecipients, Engine, Explanation, FoundText, LEAP_SECONDS_MAX,
-    NEARLY_FULL, Outcome, Refusal, RestoreError, RingStatus, SETTLED_PER_TICK, Status, TICK_LINES, TableStatus,
+    BEHIND_LINES, CheckScratch, CountedClaims, CountedRecipients, Engine, ExchangeRefusal, Explanation, FoundText,
+    LEAP_SECONDS_MAX, NEARLY_FULL, Outcome, Refusal, RestoreError, RingStatus, SETTLED_PER_TICK, Status, TICK_LINES,
+    TableStatus,
 };

@@ -8,15 +8,19 @@
 //! 0, and the ring of claims counts only those beyond it; it can be that much smaller. (One that was listed by a report of
 //! another flag, or reinstated, therefore counts one more of flag 0 than there were.)
 //!
+//! Among several nodes of one operator that would lose reports: two that list the same signature would count one. So from the
+//! generation on in which a node begins to tell others of its claims it counts all of them.
+//!
 //! The one exception is a revocation that proved wrong. A listing of the same generation could not outweigh it, so the
 //! signature is held in a small exact set until the next generation begins, and listed there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bruit_filters::Fingerprint;
 use bruit_filters::ring::{CountsRing, Generations, MembershipRing, StagedRing};
 
-use crate::generations::{Ring, retire_oldest, turn};
+use crate::exchange::{Origin, Vote};
+use crate::generations::{LIVE_GENERATIONS, Ring, retire_oldest, turn};
 use crate::trust::Claim;
 
 /// Most signatures that can be reinstated within a generation.
@@ -31,7 +35,11 @@ pub struct SpamBook {
     pub(crate) listed: StagedRing,
     pub(crate) revoked: MembershipRing,
     pub(crate) claims: CountsRing,
+    /// What nodes of the same operator counted.
+    pub(crate) others: BTreeMap<Origin, CountsRing>,
     pub(crate) reinstated: BTreeSet<Fingerprint>,
+    /// From this epoch on the ring of claims counts all of them.
+    pub(crate) all_counted_from: u64,
 }
 
 /// What the book says of a signature.
@@ -74,7 +82,8 @@ pub struct ClaimCounts {
 impl SpamBook {
     pub(crate) fn new(mut listed: StagedRing, mut revoked: MembershipRing, mut claims: CountsRing) -> Self {
         retire_oldest(&mut [&mut listed, &mut revoked, &mut claims]);
-        Self { listed, revoked, claims, reinstated: BTreeSet::new() }
+        let (others, reinstated) = (BTreeMap::new(), BTreeSet::new());
+        Self { listed, revoked, claims, others, reinstated, all_counted_from: u64::MAX }
     }
 
     pub(crate) const fn epoch(&self) -> u64 {
@@ -111,6 +120,24 @@ impl SpamBook {
         &self.listed
     }
 
+    /// The ring of revoked signatures.
+    #[must_use]
+    pub const fn revoked(&self) -> &MembershipRing {
+        &self.revoked
+    }
+
+    /// The ring of claims that were counted here.
+    #[must_use]
+    pub const fn claims(&self) -> &CountsRing {
+        &self.claims
+    }
+
+    /// The ring of claims that another node counted.
+    #[must_use]
+    pub fn claims_of(&self, origin: &Origin) -> Option<&CountsRing> {
+        self.others.get(origin)
+    }
+
     /// What is known of one signature.
     #[must_use]
     pub fn entry(&self, fingerprint: &Fingerprint) -> Entry {
@@ -129,31 +156,111 @@ impl SpamBook {
     /// The claims counted over the window. Never too low.
     #[must_use]
     pub fn counts(&self, flag: u8, fingerprint: &Fingerprint) -> ClaimCounts {
-        let count = |claim| self.claims.count(&claim_key(claim, flag, fingerprint));
-        let listings = if flag == 0 { self.listed.check(fingerprint).ages().count() as u32 } else { 0 };
+        let count = |claim| {
+            let key = claim_key(claim, flag, fingerprint);
+            self.rings().fold(0_u32, |sum, ring| sum.saturating_add(ring.count(&key)))
+        };
+        let counts_by_listing = |&age: &u32| self.epoch() - u64::from(age) < self.all_counted_from;
+        let listings =
+            if flag == 0 { self.listed.check(fingerprint).ages().filter(counts_by_listing).count() as u32 } else { 0 };
         ClaimCounts { reports: count(Claim::Report).saturating_add(listings), revocations: count(Claim::Revoke) }
     }
 
     /// The claims counted in the generation of a live epoch; none in another.
     #[must_use]
     pub fn counts_in(&self, epoch: u64, flag: u8, fingerprint: &Fingerprint) -> ClaimCounts {
-        let count = |claim| self.claims.count_in(&claim_key(claim, flag, fingerprint), epoch).unwrap_or(0);
+        let count = |claim| {
+            let key = claim_key(claim, flag, fingerprint);
+            self.rings().fold(0_u32, |sum, ring| sum.saturating_add(ring.count_in(&key, epoch).unwrap_or(0)))
+        };
         let age = self.epoch().checked_sub(epoch).and_then(|age| u32::try_from(age).ok());
         let is_listed = age.is_some_and(|age| self.listed.check(fingerprint).contains(age));
-        let listings = u32::from(flag == 0 && is_listed);
+        let listings = u32::from(flag == 0 && is_listed && epoch < self.all_counted_from);
         ClaimCounts { reports: count(Claim::Report).saturating_add(listings), revocations: count(Claim::Revoke) }
     }
 
-    /// Moves towards `epoch`, clearing at most `lines` lines of each ring; returns whether it is reached.
-    pub(crate) fn turn(&mut self, epoch: u64, lines: usize) -> bool {
-        let rings: &mut [&mut dyn Ring] = &mut [&mut self.listed, &mut self.revoked, &mut self.claims];
-        let turned = turn(rings, epoch, lines);
-        if turned.advanced {
-            let reinstated: Vec<_> = std::mem::take(&mut self.reinstated).into_iter().collect();
-            self.listed.insert_batch(&reinstated);
-        }
-        turned.arrived
+    /// Whether a report that lists a signature in this generation is counted by the listing alone.
+    pub(crate) const fn counts_by_listing(&self) -> bool {
+        self.epoch() < self.all_counted_from
     }
+
+    /// From now on counts all claims: in this generation and older ones too, back to the last in which something was listed. A
+    /// node that joins with empty books hears all claims of theirs from the others.
+    pub(crate) fn count_all(&mut self) {
+        let newest = self.epoch();
+        let is_listed_in = |age: &u64| self.listed.fill(newest.saturating_sub(*age)).is_ok_and(|fill| fill > 0.0);
+        let from = (0..LIVE_GENERATIONS).find(is_listed_in).map_or(0, |age| newest - age + 1);
+        self.all_counted_from = self.all_counted_from.min(from);
+    }
+
+    /// Counts a claim that another node counted.
+    pub(crate) fn count_of(&mut self, origin: &Origin, epoch: u64, claim: Claim, flag: u8, fingerprint: &Fingerprint) {
+        let key = claim_key(claim, flag, fingerprint);
+        if let Some(ring) = self.others.get_mut(origin) {
+            // Generations that are not live are sorted out before.
+            let _ = ring.insert_many_at(epoch, &key, 1);
+        }
+    }
+
+    /// Counts what a claim counted, as our own.
+    pub(crate) fn count_vote(&mut self, epoch: u64, vote: &Vote) {
+        for (fingerprint, _) in vote.signatures.iter().filter(|(_, is_counted)| *is_counted) {
+            // Generations that are not live no longer wait.
+            let _ = self.claims.insert_many_at(epoch, &claim_key(vote.claim, vote.flag, fingerprint), 1);
+        }
+    }
+
+    /// Begins a new ring for what we count ourselves; what we counted as `before` is kept as that of another node.
+    pub(crate) fn begin_incarnation(&mut self, before: Origin) {
+        let fresh = empty_like(&self.claims);
+        self.others.insert(before, std::mem::replace(&mut self.claims, fresh));
+    }
+
+    /// Makes room for what another node counts.
+    pub(crate) fn admit_origin(&mut self, origin: Origin) {
+        let fresh = empty_like(&self.claims);
+        self.others.entry(origin).or_insert(fresh);
+    }
+
+    /// The ring of what we counted ourselves, and those of other nodes.
+    fn rings(&self) -> impl Iterator<Item = &CountsRing> {
+        std::iter::once(&self.claims).chain(self.others.values())
+    }
+
+    /// Moves towards `epoch`, clearing at most `lines` lines of each ring. What was reinstated is listed when a generation
+    /// begins.
+    pub(crate) fn turn(&mut self, epoch: u64, lines: usize) -> SpamTurn {
+        let mut rings: Vec<&mut dyn Ring> = vec![&mut self.listed, &mut self.revoked, &mut self.claims];
+        rings.extend(self.others.values_mut().map(|ring| ring as &mut dyn Ring));
+        let turned = turn(&mut rings, epoch, lines);
+        let mut listed = Vec::new();
+        if turned.advanced {
+            listed = std::mem::take(&mut self.reinstated).into_iter().collect();
+            self.listed.insert_batch(&listed);
+        }
+        SpamTurn { arrived: turned.arrived, listed }
+    }
+}
+
+/// What a step of the spam book came to.
+pub(crate) struct SpamTurn {
+    /// Whether the wanted epoch is reached.
+    pub(crate) arrived: bool,
+    /// What was listed, as a new generation began.
+    pub(crate) listed: Vec<Fingerprint>,
+}
+
+/// An empty ring of the same size, in the same epoch, and cleared as far.
+pub(crate) fn empty_like(ring: &CountsRing) -> CountsRing {
+    let lines = usize::try_from(ring.lines()).expect("a ring is in memory");
+    empty_ring(ring, lines)
+}
+
+/// An empty ring of `lines` lines that turns with another.
+pub(crate) fn empty_ring(beside: &CountsRing, lines: usize) -> CountsRing {
+    let mut ring = CountsRing::new(lines, beside.key_id(), beside.epoch());
+    retire_oldest(&mut [&mut ring]);
+    ring
 }
 
 /// Reports and revocations, and each flag, are counted under keys of their own.

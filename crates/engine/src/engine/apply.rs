@@ -9,6 +9,7 @@ use crate::accounts::{ACCOUNTS_MAX, AccountChange, ChangeError, RegisterError};
 use crate::bulk::{BulkTotals, MANY};
 use crate::codec::Reader;
 use crate::event::{By, TextChange};
+use crate::exchange::Book;
 use crate::generations::LIVE_GENERATIONS;
 use crate::replicas::Text;
 use crate::shingles::{Digest, SHINGLES, records_within};
@@ -25,6 +26,20 @@ const ACCOUNT_BYTES: u64 = 320;
 
 /// What a whitelisted signature takes at most, in a hash table that has just doubled.
 const WHITELISTED_BYTES: u64 = 75;
+
+/// What a claim did to the sets.
+pub(super) struct Weighed {
+    pub(super) change: Change,
+    /// Whether the claim listed the signature in this generation.
+    is_listed_now: bool,
+}
+
+/// What became of a claim.
+#[derive(Clone, Copy)]
+struct Claimed {
+    change: Change,
+    is_counted: bool,
+}
 
 /// What changes the meaning of others' claims is for the site's own users: anyone else could make good mail look like listed
 /// spam, or hide spam as good mail.
@@ -56,10 +71,13 @@ impl Engine {
         let bulk_epoch = self.now.epoch(self.realm.bulk_epoch_seconds());
         let before = self.spam.epoch();
         // Both, whether or not the first has arrived.
-        let arrived = [self.spam.turn(spam_epoch, lines), self.bulk.turn(bulk_epoch, lines)];
+        let turned = self.spam.turn(spam_epoch, lines);
+        let arrived = [turned.arrived, self.bulk.turn(bulk_epoch, lines)];
+        turned.listed.iter().for_each(|fingerprint| self.export_signature(Book::Listed, fingerprint));
         if self.spam.epoch() > before {
             self.turn_texts();
         }
+        self.expire_chains();
         self.trust.settle(self.now, SETTLED_PER_TICK);
         Outcome::Ticked { arrived: arrived == [true, true] }
     }
@@ -92,22 +110,37 @@ impl Engine {
 
     pub(super) fn claim(&mut self, by: &By, claim: Claim, flag: u8, fingerprints: &[Fingerprint]) -> Outcome {
         let (mut listed, mut revoked, mut ignored, mut refused) = (0, 0, 0, 0);
+        let mut heard = Vec::new();
         for fingerprint in fingerprints {
             if self.whitelist.contains(fingerprint).is_some() {
                 ignored += 1;
                 continue;
             }
-            match self.claim_one(by, claim, flag, fingerprint) {
+            let claimed = self.claim_one(by, claim, flag, fingerprint);
+            match claimed.map(|claimed| claimed.change) {
                 Ok(Change::Nothing) => {}
                 Ok(Change::List(_)) => listed += 1,
                 Ok(Change::Revoke) => revoked += 1,
                 Err(_) => refused += 1,
             }
+            heard.extend(claimed.map(|claimed| (*fingerprint, claimed.is_counted)));
         }
+        self.export_vote(by, claim, flag, heard);
         Outcome::Claimed { listed, revoked, ignored, refused }
     }
 
-    fn claim_one(&mut self, by: &By, claim: Claim, flag: u8, fingerprint: &Fingerprint) -> Result<Change, Refused> {
+    fn claim_one(&mut self, by: &By, claim: Claim, flag: u8, fingerprint: &Fingerprint) -> Result<Claimed, Refused> {
+        let Weighed { change, is_listed_now } = self.weigh(by, claim, fingerprint)?;
+        let is_counted_by_listing = flag == 0 && is_listed_now && self.spam.counts_by_listing();
+        let is_counted = self.trust.weighs(self.now, &by.reporter) && !is_counted_by_listing;
+        if is_counted {
+            self.spam.count(claim, flag, fingerprint);
+        }
+        Ok(Claimed { change, is_counted })
+    }
+
+    /// Hears a claim and changes the sets as it demands, whoever counts it.
+    pub(super) fn weigh(&mut self, by: &By, claim: Claim, fingerprint: &Fingerprint) -> Result<Weighed, Refused> {
         let entry = self.spam.entry(fingerprint);
         let listing = Listing { listed: entry.is_spam(), revoked: entry.is_revoked() };
         let change = self.trust.claim(self.now, &by.reporter, *fingerprint, claim, listing)?;
@@ -115,13 +148,10 @@ impl Engine {
         let is_renewed = renews(by, claim, &entry);
         if is_renewed {
             self.spam.renew(fingerprint);
+            self.export_signature(Book::Listed, fingerprint);
         }
         let is_listed_now = (is_renewed || matches!(change, Change::List(_))) && !entry.listed.contains(0);
-        let is_counted_by_listing = flag == 0 && is_listed_now;
-        if self.trust.weighs(self.now, &by.reporter) && !is_counted_by_listing {
-            self.spam.count(claim, flag, fingerprint);
-        }
-        Ok(change)
+        Ok(Weighed { change, is_listed_now })
     }
 
     /// Changes the spam book as `trust` says; returns what could be done.
@@ -135,17 +165,27 @@ impl Engine {
     ) -> Change {
         match change {
             Change::List(_) if !self.spam.list(fingerprint, entry) => return Change::Nothing,
-            Change::List(_) => {}
-            Change::Revoke => self.spam.revoke(fingerprint),
+            Change::List(_) => self.export_signature(Book::Listed, fingerprint),
+            Change::Revoke => self.revoke(fingerprint, entry),
             // A revocation that someone trusted still argues with must not lapse while they do.
-            Change::Nothing if entry.is_revoked() && by.reporter.standing.is_anchor() => self.spam.revoke(fingerprint),
+            Change::Nothing if entry.is_revoked() && by.reporter.standing.is_anchor() => {
+                self.revoke(fingerprint, entry)
+            }
             // What own users call good before anyone lists it shall not be listed when the nursery has forgotten that.
             Change::Nothing if claim == Claim::Revoke && by.reporter.standing == Standing::Own && !entry.is_spam() => {
-                self.spam.revoke(fingerprint);
+                self.revoke(fingerprint, entry);
             }
             Change::Nothing => {}
         }
         change
+    }
+
+    /// Revokes a signature of which the book says `entry`.
+    fn revoke(&mut self, fingerprint: &Fingerprint, entry: &Entry) {
+        self.spam.revoke(fingerprint);
+        if !entry.revoked.contains(0) {
+            self.export_signature(Book::Revoked, fingerprint);
+        }
     }
 
     pub(super) fn admit_bulk(&self, by: &By, targets: u32, fingerprints: &[Fingerprint]) -> Result<(), Refusal> {
@@ -180,7 +220,7 @@ impl Engine {
     }
 
     /// How many signatures a group may count recipients of in a day.
-    fn bulk_limit(&self, standing: Standing) -> u32 {
+    pub(super) fn bulk_limit(&self, standing: Standing) -> u32 {
         share(self.capacities.bulk * Time::DAY / self.realm.bulk_epoch_seconds().max(1), standing)
     }
 
@@ -190,9 +230,19 @@ impl Engine {
         let targets = self.believed_targets(by, targets);
         let count = |fingerprint: &Fingerprint| match self.whitelist.contains(fingerprint) {
             Some(_) => BulkTotals::default(),
-            None => self.bulk.report(fingerprint, targets),
+            None => self.count_one(fingerprint, targets),
         };
         Outcome::Counted(fingerprints.iter().map(count).collect())
+    }
+
+    fn count_one(&mut self, fingerprint: &Fingerprint, targets: u32) -> BulkTotals {
+        if self.exchange.own().is_none() {
+            return self.bulk.report(fingerprint, targets);
+        }
+        let before = self.bulk.own_count(fingerprint);
+        let totals = self.bulk.report(fingerprint, targets);
+        self.export_recipients(fingerprint, targets, before);
+        totals
     }
 
     /// Whose texts are kept: the index has room for few, and a flood would push out the rest. Others than own users give a text the

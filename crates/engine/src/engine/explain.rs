@@ -85,7 +85,7 @@ impl Engine {
         let seconds = self.realm.bulk_epoch_seconds();
         let counted = live_epochs(&self.bulk.counts).map(|epoch| CountedRecipients {
             since: Time(epoch * seconds),
-            recipients: self.bulk.counts.count_in(fingerprint, epoch).unwrap_or(0),
+            recipients: self.bulk.total_in(epoch, fingerprint),
         });
         counted.filter(|counted| counted.recipients > 0).collect()
     }

@@ -2,12 +2,14 @@
 
 mod apply;
 mod check;
+mod exchange;
 mod explain;
 mod snapshot;
 mod status;
 
 use self::apply::admit_own;
 pub use check::{CheckScratch, FoundText};
+pub use exchange::ExchangeRefusal;
 pub use explain::{CountedClaims, CountedRecipients, Explanation};
 pub use snapshot::RestoreError;
 pub use status::{NEARLY_FULL, RingStatus, Status, TableStatus};
@@ -18,6 +20,7 @@ use crate::accounts::{Accounts, ChangeError, RegisterError};
 use crate::budget::{Capacities, Plan};
 use crate::bulk::{BulkBook, BulkTotals};
 use crate::event::{Event, TextChange};
+use crate::exchange::Exchange;
 use crate::generations::LIVE_GENERATIONS;
 use crate::quota::Quotas;
 use crate::realm::Realm;
@@ -68,6 +71,7 @@ pub struct Engine {
     pub(crate) whitelist: Whitelist,
     pub(crate) bulk_quotas: Quotas,
     pub(crate) text_quotas: Quotas,
+    pub(crate) exchange: Exchange,
     /// A snapshot that is being written.
     running: Option<snapshot::Running>,
 }
@@ -94,6 +98,13 @@ pub enum Outcome {
     },
     /// Totals before and after, for each signature.
     Counted(Vec<BulkTotals>),
+    /// A segment of another server that was taken.
+    Taken {
+        /// Its entries.
+        entries: u32,
+        /// Those of them that changed nothing: past a quota, whitelisted, or without room.
+        refused: u32,
+    },
     /// Done.
     Done,
     /// Nothing changed, and why.
@@ -158,6 +169,12 @@ pub enum Refusal {
     /// What is remembered does not fit the new policy.
     #[error("what is remembered does not fit the new policy")]
     PolicyUnfit,
+    /// What other servers must hear of fills the room it waits in.
+    #[error("what other servers must hear of cannot be written down: try again soon")]
+    ExportsWait,
+    /// An exchange that is not possible, or not yet.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeRefusal),
 }
 
 impl From<Result<(), Refusal>> for Outcome {
@@ -190,6 +207,7 @@ impl Engine {
             trust: Trust::new(policy, plan.trust_bytes),
             bulk_quotas: Quotas::default(),
             text_quotas: Quotas::default(),
+            exchange: Exchange::default(),
             running: None,
             realm,
             plan,
@@ -254,6 +272,12 @@ impl Engine {
         &self.whitelist
     }
 
+    /// What other servers told, and what they are told.
+    #[must_use]
+    pub const fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+
     /// The latest time an event has named.
     #[must_use]
     pub const fn now(&self) -> Time {
@@ -271,8 +295,15 @@ impl Engine {
         if event.time().since(self.now) > LEAP_SECONDS_MAX {
             return Err(Refusal::Leap);
         }
+        if event.is_told() && !self.exchange.has_room() {
+            return Err(Refusal::ExportsWait);
+        }
         match event {
             Event::Tick { .. } | Event::Policy { .. } => Ok(()),
+            Event::Origin { change, .. } => Ok(self.admit_origin(change)?),
+            Event::Sealed { .. } => Ok(self.admit_sealed()?),
+            Event::Received { segment, .. } => Ok(self.admit_segment(segment)?),
+            Event::Repair { chain, .. } => Ok(self.admit_repair(chain)?),
             Event::Account { change, .. } => self.admit_account(change),
             Event::Whitelist { change, .. } => self.admit_whitelist(change),
             Event::Claim { by, fingerprints, .. } => self.admit_claim(by, fingerprints),
@@ -306,6 +337,14 @@ impl Engine {
         if let Err(refusal) = self.admit(event) {
             return Outcome::Refused(refusal);
         }
+        let outcome = self.apply_admitted(event);
+        if outcome == Outcome::Done {
+            self.export_text(event);
+        }
+        outcome
+    }
+
+    fn apply_admitted(&mut self, event: &Event) -> Outcome {
         match event {
             Event::Tick { now, lines } => self.tick(*now, *lines as usize),
             Event::Claim { by, claim, flag, fingerprints } => {
@@ -346,6 +385,24 @@ impl Engine {
             Event::Policy { now, policy } => {
                 self.hear(*now);
                 self.change_policy(policy).into()
+            }
+            Event::Origin { now, change } => {
+                self.hear(*now);
+                self.change_origin(change);
+                Outcome::Done
+            }
+            Event::Sealed { now, book, generation, taken, bytes, hash } => {
+                self.hear(*now);
+                self.seal(*book, *generation, *taken, *bytes, *hash)
+            }
+            Event::Received { now, segment } => {
+                self.hear(*now);
+                self.receive(segment)
+            }
+            Event::Repair { now, chain } => {
+                self.hear(*now);
+                self.repair(chain);
+                Outcome::Done
             }
         }
     }

@@ -14,18 +14,22 @@ use bruit_filters::snapshot::{RestoreError as FilterError, Snapshot};
 use super::Engine;
 use crate::accounts::Accounts;
 use crate::budget::Plan;
+use crate::bulk::Counted;
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
+use crate::exchange::{CLUSTER_ORIGINS_MAX, Exchange, INCARNATIONS_MAX, MEMBERS_MAX, Origin, put_origin, read_origin};
 use crate::generations::LIVE_GENERATIONS;
 use crate::quota::Quotas;
 use crate::realm::Realm;
 use crate::shingles::{Shingles, records_within};
-use crate::spam::REINSTATED_MAX;
+use crate::spam::{REINSTATED_MAX, empty_like, empty_ring};
 use crate::time::Time;
 use crate::trust::{Policy, Trust};
 use crate::whitelist::Whitelist;
 
 const MAGIC: [u8; 8] = *b"BRUITENG";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
+/// Before servers exchanged anything: the same without an exchange.
+const VERSION_BEFORE_EXCHANGE: u16 = 1;
 
 /// The bytes of the fixed start: magic, version, realm, budget, time, and the length of the small state.
 const START_BYTES: usize = 8 + 2 + 16 + 8 + 8 + 8;
@@ -86,6 +90,15 @@ pub(super) struct Running {
     heads: Vec<Option<Vec<u8>>>,
     /// The structure whose lines are being written.
     at: usize,
+    /// Whose rings were there when it began: others may come meanwhile, but none goes.
+    others: Present,
+}
+
+/// The origins that have rings.
+#[derive(Clone, Debug, Default)]
+struct Present {
+    claims: Vec<Origin>,
+    recipients: Vec<Origin>,
 }
 
 /// A large structure, as far as writing it goes.
@@ -135,8 +148,17 @@ impl Engine {
             large.begin(&mut head);
             Some(head)
         };
-        let heads = self.large().into_iter().map(head).collect();
-        self.running = Some(Running { heads, at: 0 });
+        let others = Present {
+            claims: self.spam.others.keys().copied().collect(),
+            recipients: self.bulk.others.keys().copied().collect(),
+        };
+        let heads = self.large(&others).into_iter().map(head).collect();
+        self.running = Some(Running { heads, at: 0, others });
+    }
+
+    /// Whether a snapshot is being written.
+    pub(super) const fn is_snapshot_running(&self) -> bool {
+        self.running.is_some()
     }
 
     /// Appends about `bytes` more bytes of the running snapshot, of the state as it was when it began. Returns whether it
@@ -144,7 +166,7 @@ impl Engine {
     pub fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
         let Some(mut running) = self.running.take() else { return true };
         let end = out.len() + bytes;
-        let mut large = self.large();
+        let mut large = self.large(&running.others);
         while let Some(structure) = large.get_mut(running.at) {
             out.extend(running.heads[running.at].take().into_iter().flatten());
             let lines = end.saturating_sub(out.len()).div_ceil(LINE_BYTES);
@@ -162,7 +184,11 @@ impl Engine {
     pub fn logged_lines(&self) -> usize {
         let rings =
             self.spam.listed.logged_lines() + self.spam.revoked.logged_lines() + self.spam.claims.logged_lines();
-        rings + self.bulk.counts.logged_lines() + self.replicas.logged_lines() + self.shingles.table().logged_lines()
+        let claims = self.spam.others.values().map(CountsRing::logged_lines);
+        let recipients = self.bulk.others.values().map(|counted| counted.ring.logged_lines());
+        let others = claims.chain(recipients).sum::<usize>();
+        let tables = self.replicas.logged_lines() + self.shingles.table().logged_lines();
+        rings + self.bulk.counts.logged_lines() + others + tables
     }
 
     /// Makes a clearinghouse from a snapshot of the same realm and budget.
@@ -170,13 +196,15 @@ impl Engine {
     /// # Errors
     /// [`RestoreError`] if the bytes are not of such a one.
     pub fn restore(realm: Realm, plan: Plan, input: &mut dyn Read) -> Result<Self, RestoreError> {
-        let (now, small) = read_start(&realm, &plan, input)?;
+        let (version, now, small) = read_start(&realm, &plan, input)?;
         let mut reader = Reader::new(&small);
         let policy = Policy::decode(&mut reader)?;
         let mut engine = Self::new(realm, plan, policy, now);
         engine.decode_small(&mut reader)?;
+        let others = if version == VERSION { engine.decode_exchange(&mut reader)? } else { Others::default() };
         engine.restore_large(input)?;
         engine.restore_shingles(&mut reader, input)?;
+        engine.restore_others(&others, input)?;
         reader.finish()?;
         engine.ensure_epochs()?;
         Ok(engine)
@@ -187,8 +215,11 @@ impl Engine {
         let spam = [self.spam.listed.epoch(), self.spam.revoked.epoch(), self.spam.claims.epoch()];
         let spam_now = self.now.epoch(self.realm.spam_epoch_seconds());
         let bulk_now = self.now.epoch(self.realm.bulk_epoch_seconds());
-        let is_sound =
-            spam.iter().all(|&epoch| epoch == spam[0] && epoch <= spam_now) && self.bulk.counts.epoch() <= bulk_now;
+        let others = self.spam.others.values().all(|ring| ring.epoch() == spam[0])
+            && self.bulk.others.values().all(|counted| counted.ring.epoch() == self.bulk.counts.epoch());
+        let is_sound = others
+            && spam.iter().all(|&epoch| epoch == spam[0] && epoch <= spam_now)
+            && self.bulk.counts.epoch() <= bulk_now;
         if is_sound { Ok(()) } else { Err(RestoreError::Structure { what: "epoch of its rings", source: None }) }
     }
 
@@ -203,7 +234,43 @@ impl Engine {
         self.accounts.encode(out);
         self.whitelist.encode(out);
         self.replicas.encode(out);
+        self.encode_exchange(out);
         self.shingles.encode_records(out);
+    }
+
+    /// Who is heard, how far, and whose rings follow.
+    fn encode_exchange(&self, out: &mut Vec<u8>) {
+        self.exchange.encode(out);
+        out.extend(self.spam.all_counted_from.to_le_bytes());
+        put_count(out, self.spam.others.len());
+        self.spam.others.keys().for_each(|origin| put_origin(out, origin));
+        put_count(out, self.bulk.others.len());
+        for (origin, Counted { cap, ring }) in &self.bulk.others {
+            put_origin(out, origin);
+            out.extend(cap.to_le_bytes());
+            out.extend(ring.lines().to_le_bytes());
+        }
+    }
+
+    fn decode_exchange(&mut self, reader: &mut Reader<'_>) -> Result<Others, Malformed> {
+        self.exchange = Exchange::decode(reader)?;
+        self.spam.all_counted_from = reader.u64("from when all claims are counted")?;
+        let count = reader.count(CLUSTER_ORIGINS_MAX, 40, "the number of nodes that count claims")?;
+        let claims = (0..count).map(|_| read_origin(reader)).collect::<Result<_, _>>()?;
+        let most = CLUSTER_ORIGINS_MAX + MEMBERS_MAX * INCARNATIONS_MAX;
+        let count = reader.count(most, 52, "the number of servers that count recipients")?;
+        let mut read = || {
+            let (origin, cap) = (read_origin(reader)?, reader.u32("a cap")?);
+            let lines = reader.u64("the lines of a ring")?;
+            let is_one = (1..=self.realm.sizes().bulk_lines).contains(&lines);
+            if is_one {
+                Ok((origin, cap, lines))
+            } else {
+                Err(Malformed::OutOfRange { what: "the lines of a ring", value: lines })
+            }
+        };
+        let recipients = (0..count).map(|_| read()).collect::<Result<_, _>>()?;
+        Ok(Others { claims, recipients })
     }
 
     fn decode_small(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
@@ -219,10 +286,10 @@ impl Engine {
     }
 
     /// The rings and tables of lines, in the order in which they are written.
-    fn large(&mut self) -> [&mut dyn Large; 10] {
+    fn large(&mut self, others: &Present) -> Vec<&mut dyn Large> {
         let (table, good) = self.replicas.arrays();
         let [first_good, first_seen, second_good, second_seen] = good;
-        [
+        let mut large: Vec<&mut dyn Large> = vec![
             &mut self.spam.listed,
             &mut self.spam.revoked,
             &mut self.spam.claims,
@@ -233,7 +300,12 @@ impl Engine {
             second_good,
             second_seen,
             self.shingles.table_mut(),
-        ]
+        ];
+        let claims = self.spam.others.iter_mut().filter(|(origin, _)| others.claims.contains(origin));
+        large.extend(claims.map(|(_, ring)| ring as &mut dyn Large));
+        let recipients = self.bulk.others.iter_mut().filter(|(origin, _)| others.recipients.contains(origin));
+        large.extend(recipients.map(|(_, counted)| &mut counted.ring as &mut dyn Large));
+        large
     }
 
     fn restore_large(&mut self, input: &mut dyn Read) -> Result<(), RestoreError> {
@@ -249,6 +321,22 @@ impl Engine {
         Ok(())
     }
 
+    /// What other servers counted comes last.
+    fn restore_others(&mut self, others: &Others, input: &mut dyn Read) -> Result<(), RestoreError> {
+        for origin in &others.claims {
+            let mut ring = empty_like(&self.spam.claims);
+            restore_one(&mut ring, "ring of another node's claims", CountsRing::bytes, input)?;
+            self.spam.others.insert(*origin, ring);
+        }
+        for &(origin, cap, lines) in &others.recipients {
+            let lines = usize::try_from(lines).expect("a realm's sizes fit the address space");
+            let mut ring = empty_ring(&self.bulk.counts, lines);
+            restore_one(&mut ring, "ring of another server's recipients", CountsRing::bytes, input)?;
+            self.bulk.others.insert(origin, Counted { cap, ring });
+        }
+        Ok(())
+    }
+
     /// The records of shingles come with the small state, and are checked against the table.
     fn restore_shingles(&mut self, reader: &mut Reader<'_>, input: &mut dyn Read) -> Result<(), RestoreError> {
         restore_one(self.shingles.table_mut(), "table of shingles", OwnerTableWithoutParts::bytes, input)?;
@@ -258,6 +346,14 @@ impl Engine {
         self.shingles = Shingles::decode_records(key, records, LIVE_GENERATIONS, table, reader)?;
         Ok(())
     }
+}
+
+/// Whose rings follow.
+#[derive(Default)]
+struct Others {
+    claims: Vec<Origin>,
+    /// With their caps and lines.
+    recipients: Vec<(Origin, u32, u64)>,
 }
 
 /// Puts what the input has in the place of a structure that must be as large.
@@ -278,7 +374,7 @@ fn restore_one<S: Snapshot>(
 }
 
 /// Reads the fixed start and the small state.
-fn read_start(realm: &Realm, plan: &Plan, input: &mut dyn Read) -> Result<(Time, Vec<u8>), RestoreError> {
+fn read_start(realm: &Realm, plan: &Plan, input: &mut dyn Read) -> Result<(u16, Time, Vec<u8>), RestoreError> {
     let mut start = [0; START_BYTES];
     input.read_exact(&mut start)?;
     let mut reader = Reader::new(&start);
@@ -286,7 +382,7 @@ fn read_start(realm: &Realm, plan: &Plan, input: &mut dyn Read) -> Result<(Time,
         return Err(RestoreError::NotASnapshot);
     }
     let found = reader.u16("the version")?;
-    if found != VERSION {
+    if !(VERSION_BEFORE_EXCHANGE..=VERSION).contains(&found) {
         return Err(RestoreError::UnknownVersion { found });
     }
     if reader.array("the realm")? != realm.id().0 {
@@ -304,5 +400,5 @@ fn read_start(realm: &Realm, plan: &Plan, input: &mut dyn Read) -> Result<(Time,
     }
     let mut small = Vec::new();
     input.take(bytes).read_to_end(&mut small)?;
-    Ok((now, small))
+    Ok((found, now, small))
 }

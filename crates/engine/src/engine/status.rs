@@ -1,7 +1,10 @@
 //! How full everything is, and what errors to expect.
 
+use bruit_filters::ring::CountsRing;
+
 use super::Engine;
 use crate::budget::{CLAIM_COUNT_RATE, COUNT_RATE, REVOKED_RATE, SPAM_RATE};
+use crate::exchange::{CLUSTER_ORIGINS_MAX, INCARNATIONS_MAX, MEMBERS_MAX};
 use crate::generations::{LIVE_GENERATIONS, Ring};
 use crate::shingles::records_within;
 
@@ -108,7 +111,17 @@ impl Engine {
         let (known, known_max) = self.trust.fill();
         let (texts, texts_max) = self.replicas.fill();
         let lists = self.plan.list_bytes / 2;
+        let others = || {
+            let recipients = self.bulk.others.values().map(|counted| &counted.ring);
+            self.spam.others.values().chain(recipients)
+        };
         vec![
+            TableStatus {
+                name: "counts of other servers",
+                bytes: others().map(CountsRing::bytes).sum(),
+                used: others().count() as u64,
+                capacity: (2 * CLUSTER_ORIGINS_MAX + MEMBERS_MAX * INCARNATIONS_MAX) as u64,
+            },
             TableStatus { name: "nursery", bytes: self.trust.bytes(), used: known, capacity: known_max },
             TableStatus { name: "texts", bytes: self.replicas.memory(), used: texts, capacity: texts_max },
             TableStatus {

@@ -15,7 +15,7 @@ pub(crate) const BULK_EPOCH: u64 = Realm::BULK_EPOCH_SECONDS;
 /// The start of an epoch of both books.
 pub(crate) const START: Time = Time(4_000 * SPAM_EPOCH);
 
-pub(crate) const KEY: FingerprintKey = FingerprintKey::new([5; 16]);
+pub(crate) const KEY: FingerprintKey = FingerprintKey::narrow([5; 16]);
 
 pub(crate) fn plan() -> Plan {
     Plan::for_budget(16 << 20).expect("a small budget")

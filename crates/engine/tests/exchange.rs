@@ -1,0 +1,339 @@
+//! What servers tell each other: taken once, in whatever order chains arrive, and counted as its origin's.
+
+mod common;
+
+use bruit_engine::bulk::MANY;
+use bruit_engine::event::Event;
+use bruit_engine::exchange::{
+    Book, Chain, Encoding, NO_HASH, Origin, OriginChange, PAYLOAD_BYTES_MAX, Received, Relation, Terms,
+};
+use bruit_engine::time::Time;
+use bruit_engine::trust::{Claim, Standing};
+use bruit_engine::verdict::Kind;
+use bruit_engine::{Engine, ExchangeRefusal, Outcome, Refusal};
+use bruit_filters::Fingerprint;
+
+use common::{SPAM_EPOCH, by, engine, fingerprint, restore, snapshot, tick};
+
+const CLUSTER: Terms = Terms { relation: Relation::Cluster, standing: Standing::Pinned, group: 0, cap: MANY };
+const PEER: Terms = Terms { relation: Relation::Peer, standing: Standing::Pinned, group: 77, cap: 100 };
+
+fn origin(number: u8) -> Origin {
+    Origin { key: [number; 32], incarnation: 1 }
+}
+
+fn change(engine: &mut Engine, change: OriginChange) {
+    let outcome = engine.apply(&Event::Origin { now: engine.now(), change });
+    assert_eq!(outcome, Outcome::Done);
+}
+
+/// Servers that all hear each other on these terms.
+fn servers(count: u8, terms: Terms) -> Vec<Engine> {
+    let mut engines: Vec<_> = (0..count).map(|_| engine()).collect();
+    for (number, engine) in engines.iter_mut().enumerate() {
+        let cluster = terms.relation == Relation::Cluster;
+        change(engine, OriginChange::Begin { origin: origin(number as u8), cluster });
+        for other in (0..count).filter(|other| usize::from(*other) != number) {
+            change(engine, OriginChange::Join { key: [other; 32], terms: Terms { group: other.into(), ..terms } });
+        }
+    }
+    engines
+}
+
+/// Seals all that waits, as segments that were verified. Their hashes are made up of where they are.
+fn seal(engine: &mut Engine) -> Vec<Received> {
+    let origin = engine.exchange().own().unwrap();
+    let mut segments = Vec::new();
+    while let Some((book, generation)) = { engine.exchange().pending().next() } {
+        let chain = Chain { origin, book, generation };
+        let sealable = engine.exchange().sealable(book, generation).unwrap();
+        assert!(sealable.payload.len() <= PAYLOAD_BYTES_MAX);
+        let frontier = engine.exchange().frontier(&chain);
+        let mut hash = [book as u8; 32];
+        hash[..8].copy_from_slice(&(frontier.sequence + 1).to_le_bytes());
+        let bytes = 176 + sealable.payload.len() as u32;
+        let sealed = Event::Sealed { now: engine.now(), book, generation, taken: sealable.taken, bytes, hash };
+        assert_eq!(engine.apply(&sealed), Outcome::Done);
+        segments.push(Received {
+            chain,
+            sequence: frontier.sequence + 1,
+            previous: frontier.hash,
+            hash,
+            bytes,
+            encoding: sealable.encoding,
+            payload: sealable.payload,
+        });
+    }
+    segments
+}
+
+fn receive(engine: &mut Engine, segment: &Received) -> Outcome {
+    engine.apply(&Event::Received { now: engine.now(), segment: Box::new(segment.clone()) })
+}
+
+fn refused(refusal: ExchangeRefusal) -> Outcome {
+    Outcome::Refused(Refusal::Exchange(refusal))
+}
+
+/// Brings all that waits at each to all others.
+fn exchange(engines: &mut [Engine]) {
+    // What one concludes from another's claims has to be told again.
+    for _ in 0..3 {
+        for from in 0..engines.len() {
+            let segments = seal(&mut engines[from]);
+            for (_, engine) in engines.iter_mut().enumerate().filter(|(to, _)| *to != from) {
+                let is_node = engine.exchange().relation(&origin(from as u8)) == Some(Relation::Cluster);
+                for segment in segments.iter().filter(|segment| is_node || segment.chain.book.is_public()) {
+                    assert!(matches!(receive(engine, segment), Outcome::Taken { .. }), "{segment:?}");
+                }
+            }
+        }
+    }
+}
+
+fn claim(engine: &mut Engine, claim: Claim, standing: Standing, who: u64, fingerprints: Vec<Fingerprint>) {
+    let by = by(engine.now(), standing, who);
+    let outcome = engine.apply(&Event::Claim { by, claim, flag: 0, fingerprints });
+    assert!(matches!(outcome, Outcome::Claimed { .. }), "{outcome:?}");
+}
+
+fn count(engine: &mut Engine, targets: u32, fingerprints: Vec<Fingerprint>) {
+    let by = by(engine.now(), Standing::Own, 1);
+    let outcome = engine.apply(&Event::Bulk { by, targets, fingerprints });
+    assert!(matches!(outcome, Outcome::Counted(_)), "{outcome:?}");
+}
+
+#[test]
+fn nodes_of_a_cluster_add_up_what_each_of_them_accepted() {
+    let mut nodes = servers(3, CLUSTER);
+    let spam = fingerprint(1);
+    for (number, node) in nodes.iter_mut().enumerate() {
+        // The same message at each of them, as it happens.
+        claim(node, Claim::Report, Standing::Own, number as u64, vec![spam]);
+        count(node, 10, vec![fingerprint(2), fingerprint(2)]);
+    }
+    exchange(&mut nodes);
+    for node in &nodes {
+        let verdict = node.check(&spam, 0);
+        assert_eq!((verdict.kind, verdict.counts.reports), (Kind::Spam, 3));
+        assert_eq!(node.bulk().total(&fingerprint(2)), 60);
+        assert_eq!(node.exchange().pending_bytes(), 0);
+    }
+    let sets: Vec<_> = nodes.iter().map(|node| node.spam().listed().clone()).collect();
+    assert!(sets.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn a_revocation_at_one_node_holds_at_all_whatever_arrives_later() {
+    let mut nodes = servers(2, CLUSTER);
+    let mail = fingerprint(1);
+    claim(&mut nodes[0], Claim::Report, Standing::Own, 1, vec![mail]);
+    let late = seal(&mut nodes[0]);
+    claim(&mut nodes[1], Claim::Revoke, Standing::Own, 2, vec![mail]);
+    for segment in seal(&mut nodes[1]) {
+        receive(&mut nodes[0], &segment);
+    }
+    for segment in &late {
+        assert!(matches!(receive(&mut nodes[1], segment), Outcome::Taken { .. }));
+    }
+    assert!(nodes.iter().all(|node| node.check(&mail, 0).kind == Kind::Ham));
+}
+
+#[test]
+fn a_segment_is_taken_once_and_only_after_the_one_before() {
+    let mut nodes = servers(2, CLUSTER);
+    let mut segments = Vec::new();
+    for number in 0..3 {
+        count(&mut nodes[0], 5, vec![fingerprint(number)]);
+        segments.extend(seal(&mut nodes[0]).into_iter().filter(|segment| segment.chain.book == Book::Recipients));
+    }
+    let [first, second, third] = &segments[..] else { panic!("three segments") };
+    let node = &mut nodes[1];
+    assert_eq!(receive(node, second), refused(ExchangeRefusal::NotNext));
+    assert_eq!(receive(node, first), Outcome::Taken { entries: 1, refused: 0 });
+    assert_eq!(receive(node, first), refused(ExchangeRefusal::AlreadyTaken));
+    assert_eq!(receive(node, third), refused(ExchangeRefusal::NotNext));
+    let forked = Received { previous: [9; 32], ..second.clone() };
+    assert_eq!(receive(node, &forked), refused(ExchangeRefusal::NotNext));
+    assert_eq!(receive(node, second), Outcome::Taken { entries: 1, refused: 0 });
+    assert_eq!(receive(node, third), Outcome::Taken { entries: 1, refused: 0 });
+    assert!((0..3).all(|number| node.bulk().total(&fingerprint(number)) == 5));
+    let chain = first.chain;
+    assert_eq!(nodes[0].exchange().frontier(&chain), nodes[1].exchange().frontier(&chain));
+}
+
+#[test]
+fn strangers_and_what_a_peer_has_no_say_in_are_refused() {
+    let mut servers = servers(2, PEER);
+    let segment = |book, origin, generation| Received {
+        chain: Chain { origin, book, generation },
+        sequence: 1,
+        previous: NO_HASH,
+        hash: [1; 32],
+        bytes: 200,
+        encoding: Encoding::of(book),
+        payload: vec![255; 9],
+    };
+    let engine = &mut servers[0];
+    let epoch = engine.spam().listed().epoch();
+    for (book, origin, generation, refusal) in [
+        (Book::Listed, origin(9), epoch, ExchangeRefusal::UnknownOrigin),
+        (Book::Votes, origin(1), epoch, ExchangeRefusal::NotShared),
+        (Book::Listed, origin(1), epoch + 1, ExchangeRefusal::NotYet),
+        (Book::Listed, origin(1), epoch - 7, ExchangeRefusal::Expired),
+        (Book::Listed, origin(1), epoch, ExchangeRefusal::Payload),
+        (Book::Listed, origin(0), epoch, ExchangeRefusal::AlreadyTaken),
+    ] {
+        assert_eq!(receive(engine, &segment(book, origin, generation)), refused(refusal));
+    }
+}
+
+#[test]
+fn a_peer_alone_lists_nothing_and_its_recipients_are_capped() {
+    let mut servers = servers(2, PEER);
+    let mail: Vec<_> = (0..50).map(fingerprint).collect();
+    claim(&mut servers[0], Claim::Report, Standing::Own, 1, mail.clone());
+    count(&mut servers[0], 100_000, mail.clone());
+    exchange(&mut servers);
+    assert_eq!(servers[0].check(&mail[0], 0).kind, Kind::Spam);
+    for fingerprint in &mail {
+        assert_eq!(servers[1].check(fingerprint, 0).kind, Kind::Unknown);
+        assert_eq!(servers[1].bulk().total(fingerprint), 100);
+    }
+}
+
+#[test]
+fn a_lost_memory_goes_on_as_another_life_and_nothing_is_counted_twice() {
+    let mut nodes = servers(2, CLUSTER);
+    count(&mut nodes[0], 7, vec![fingerprint(1)]);
+    exchange(&mut nodes);
+    let kept = seal_again(&nodes[0]);
+    // The first node's disk is lost: it begins anew, and hears from the other what it said itself.
+    let mut again = engine();
+    let life = Origin { incarnation: 2, ..origin(0) };
+    change(&mut again, OriginChange::Begin { origin: life, cluster: true });
+    change(&mut again, OriginChange::Join { key: [1; 32], terms: CLUSTER });
+    count(&mut again, 3, vec![fingerprint(1)]);
+    for segment in kept {
+        assert!(matches!(receive(&mut again, &segment), Outcome::Taken { .. }));
+    }
+    nodes[0] = again;
+    exchange(&mut nodes);
+    assert!(nodes.iter().all(|node| node.bulk().total(&fingerprint(1)) == 10));
+}
+
+#[test]
+fn an_old_copy_of_the_disk_learns_from_others_what_it_said_and_counts_it_once() {
+    let mut nodes = servers(2, CLUSTER);
+    count(&mut nodes[0], 7, vec![fingerprint(1)]);
+    let copy = snapshot(&mut nodes[0]);
+    let said = seal(&mut nodes[0]);
+    for segment in &said {
+        receive(&mut nodes[1], segment);
+    }
+    // The copy has the seven as something that waits: they are told again by others, and what came after is told as another.
+    nodes[0] = restore(&copy);
+    let waiting = nodes[0].exchange().pending_bytes();
+    assert!(waiting > 0);
+    change(&mut nodes[0], OriginChange::Begin { origin: Origin { incarnation: 2, ..origin(0) }, cluster: true });
+    for segment in &said {
+        assert!(matches!(receive(&mut nodes[0], segment), Outcome::Taken { .. }));
+    }
+    exchange(&mut nodes);
+    // What waited when the copy was made is told twice: it cannot be known whether it was told before.
+    assert!(nodes.iter().all(|node| node.bulk().total(&fingerprint(1)) == 14));
+    assert_eq!(nodes[0].exchange().pending_bytes(), 0);
+}
+
+/// The segments of the recipients that [`count`] made, as a relay has them.
+fn seal_again(engine: &Engine) -> Vec<Received> {
+    let (chain, frontier) = engine.exchange().chains().find(|(chain, _)| chain.book == Book::Recipients).unwrap();
+    let mut payload = fingerprint(1).high().to_le_bytes().to_vec();
+    payload.push(7);
+    let bytes = frontier.offset as u32;
+    let segment = Received {
+        chain,
+        sequence: 1,
+        previous: NO_HASH,
+        hash: frontier.hash,
+        bytes,
+        encoding: Encoding::InOrder,
+        payload,
+    };
+    vec![segment]
+}
+
+#[test]
+fn a_repaired_chain_is_taken_again_and_counts_once() {
+    let mut nodes = servers(2, CLUSTER);
+    count(&mut nodes[0], 40, vec![fingerprint(1)]);
+    let segments = seal(&mut nodes[0]);
+    let recipients = segments.iter().find(|segment| segment.chain.book == Book::Recipients).unwrap();
+    receive(&mut nodes[1], recipients);
+    let repair = Event::Repair { now: nodes[1].now(), chain: recipients.chain };
+    assert_eq!(nodes[1].apply(&repair), Outcome::Done);
+    assert_eq!(nodes[1].bulk().total(&fingerprint(1)), 0);
+    assert_eq!(receive(&mut nodes[1], recipients), Outcome::Taken { entries: 1, refused: 0 });
+    assert_eq!(nodes[1].bulk().total(&fingerprint(1)), 40);
+}
+
+#[test]
+fn what_others_said_survives_a_snapshot_and_ends_with_its_generations() {
+    let mut nodes = servers(3, CLUSTER);
+    for (number, node) in nodes.iter_mut().enumerate() {
+        claim(node, Claim::Report, Standing::Own, number as u64, (0..40).map(fingerprint).collect());
+        count(node, 20 + number as u32, (0..40).map(fingerprint).collect());
+    }
+    exchange(&mut nodes);
+    count(&mut nodes[0], 1, vec![fingerprint(0)]);
+    let bytes = snapshot(&mut nodes[0]);
+    let mut restored = restore(&bytes);
+    assert!(snapshot(&mut restored) == bytes);
+    assert_eq!(restored.bulk().total(&fingerprint(0)), 64);
+    assert_eq!(restored.exchange(), nodes[0].exchange());
+    for _ in 0..8 {
+        let later = Time(restored.now().0 + SPAM_EPOCH);
+        tick(&mut restored, later);
+    }
+    assert_eq!(restored.exchange().chains().count(), 0);
+    assert_eq!(restored.bulk().total(&fingerprint(0)), 0);
+    let others = restored.status().tables.into_iter().find(|table| table.name == "counts of other servers").unwrap();
+    assert_eq!((others.used, others.bytes), (0, 0));
+}
+
+#[test]
+fn rings_that_come_while_a_snapshot_is_written_are_not_in_it() {
+    let mut nodes = servers(2, CLUSTER);
+    count(&mut nodes[1], 20, vec![fingerprint(5)]);
+    let segments = seal(&mut nodes[1]);
+    let before = snapshot(&mut nodes[0]);
+    let mut bytes = Vec::new();
+    nodes[0].begin_snapshot(&mut bytes);
+    for segment in &segments {
+        receive(&mut nodes[0], segment);
+    }
+    while !nodes[0].continue_snapshot(64 << 10, &mut bytes) {}
+    assert!(bytes == before);
+    assert_eq!(nodes[0].bulk().total(&fingerprint(5)), 20);
+}
+
+#[test]
+fn events_wait_for_no_one_when_nothing_is_told_and_are_refused_when_nothing_is_written_down() {
+    let mut alone = engine();
+    let mut node = servers(1, CLUSTER).remove(0);
+    let mut refusals = [0, 0];
+    let fingerprints: Vec<_> = (0..64).map(fingerprint).collect();
+    for _ in 0..9_000 {
+        for (engine, refused) in [&mut alone, &mut node].into_iter().zip(&mut refusals) {
+            let by = by(engine.now(), Standing::Own, 1);
+            let report = Event::Claim { by, claim: Claim::Report, flag: 0, fingerprints: fingerprints.clone() };
+            *refused += u32::from(engine.apply(&report) == Outcome::Refused(Refusal::ExportsWait));
+        }
+    }
+    assert_eq!(refusals[0], 0);
+    assert!(refusals[1] > 0 && node.exchange().pending_bytes() < (4 << 20) + 1024);
+    seal(&mut node);
+    let by = by(node.now(), Standing::Own, 1);
+    let again = node.apply(&Event::Bulk { by, targets: 1, fingerprints: vec![fingerprint(1)] });
+    assert!(matches!(again, Outcome::Counted(_)));
+}

@@ -1,0 +1,395 @@
+//! Heads: what an origin says it has, signed, so that others know what they miss.
+//!
+//! For each chain of one incarnation of a server its frontier there, at a time. Heads are small and replace each other; several
+//! of them one after the other, as their origins wrote them, are what a server offers. Nothing but the bytes that
+//! [`Heads::sign`] writes decodes.
+//!
+//! `docs/design/segments.md` has the bytes.
+
+use bruit_engine::codec::{Malformed, Reader};
+use bruit_engine::exchange::{Book, Chain, Frontier, NO_HASH, Origin};
+use bruit_engine::realm::RealmId;
+use bruit_engine::time::Time;
+
+use crate::keys::{NodeKey, PublicKey, SIGNATURE_BYTES};
+use crate::rejected::Rejected;
+use crate::segment::{ensure, read_book, read_magic, read_origin, read_version};
+use crate::signed::{Domain, is_sealed, seal};
+
+/// What heads begin with.
+pub const HEADS_MAGIC: [u8; 8] = *b"\x89bruitH\n";
+
+/// The version of the bytes.
+pub const HEADS_VERSION: u16 = 1;
+
+/// The most generations of a book that are told of: as many as a ring has.
+pub const GENERATIONS_MAX: usize = 8;
+
+/// The most chains in heads.
+pub const HEADS_MAX: usize = Book::ALL.len() * GENERATIONS_MAX;
+
+/// The bytes with the length, in whatever version.
+const FRONT_BYTES: usize = 12;
+
+/// The bytes before the chains.
+const HEADER_BYTES: usize = FRONT_BYTES + 64;
+
+/// The bytes of a chain.
+const HEAD_BYTES: usize = 73;
+
+/// The most bytes of heads.
+pub const HEADS_BYTES_MAX: usize = HEADER_BYTES + HEADS_MAX * HEAD_BYTES + SIGNATURE_BYTES;
+
+/// What stands before the bytes when they are signed.
+const DOMAIN: Domain = Domain(b"bruit heads\n");
+
+/// How far one chain goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The book.
+    pub book: Book,
+    /// The epoch of its generation.
+    pub generation: u64,
+    /// Where it ends. There is a first segment at least.
+    pub frontier: Frontier,
+}
+
+/// What an origin has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heads {
+    realm: RealmId,
+    origin: Origin,
+    time: Time,
+    heads: Vec<Head>,
+}
+
+/// Heads that were read, by whomever they were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnverifiedHeads<'a> {
+    heads: Heads,
+    bytes: &'a [u8],
+}
+
+impl Heads {
+    /// What an origin has at `time`, of the latest [`GENERATIONS_MAX`] generations of each book. Chains of others and empty ones
+    /// are left out.
+    #[must_use]
+    pub fn new(
+        realm: RealmId,
+        origin: Origin,
+        time: Time,
+        chains: impl IntoIterator<Item = (Chain, Frontier)>,
+    ) -> Self {
+        let own = chains.into_iter().filter(|(chain, frontier)| chain.origin == origin && frontier.sequence > 0);
+        let head = |(chain, frontier): (Chain, _)| Head { book: chain.book, generation: chain.generation, frontier };
+        let mut heads: Vec<Head> = own.map(head).collect();
+        heads.sort_by_key(|head| (head.book, head.generation));
+        heads.dedup_by_key(|head| (head.book, head.generation));
+        let later =
+            |head: &Head| heads.iter().filter(|l| l.book == head.book && l.generation > head.generation).count();
+        let latest = heads.iter().filter(|head| later(head) < GENERATIONS_MAX).copied().collect();
+        Self { realm, origin, time, heads: latest }
+    }
+
+    /// The realm.
+    #[must_use]
+    pub const fn realm(&self) -> RealmId {
+        self.realm
+    }
+
+    /// Whose they are.
+    #[must_use]
+    pub const fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// When they were written, by its clock.
+    #[must_use]
+    pub const fn time(&self) -> Time {
+        self.time
+    }
+
+    /// How far its chains go, sorted by book and generation.
+    pub fn chains(&self) -> impl Iterator<Item = (Chain, Frontier)> + '_ {
+        let chain = |head: &Head| Chain { origin: self.origin, book: head.book, generation: head.generation };
+        self.heads.iter().map(move |head| (chain(head), head.frontier))
+    }
+
+    /// How far one of its chains goes.
+    #[must_use]
+    pub fn frontier(&self, chain: &Chain) -> Frontier {
+        self.chains().find(|(own, _)| own == chain).map(|(_, frontier)| frontier).unwrap_or_default()
+    }
+
+    /// Whether these should be kept instead of `older` ones of the same origin: they are later, and no chain that is live got
+    /// shorter. Heads that do not grow are of a server that forgot what it had said; the older ones tell it so.
+    #[must_use]
+    pub fn replaces(&self, older: &Self, is_live: impl Fn(Book, u64) -> bool) -> bool {
+        let is_kept = |(chain, frontier): (Chain, Frontier)| {
+            !is_live(chain.book, chain.generation) || self.frontier(&chain).sequence >= frontier.sequence
+        };
+        self.time >= older.time && older.chains().all(is_kept)
+    }
+
+    /// The bytes of the heads, signed. `key` must be that of the origin: nobody takes others.
+    #[must_use]
+    pub fn sign(&self, key: &NodeKey) -> Vec<u8> {
+        let length = HEADER_BYTES + self.heads.len() * HEAD_BYTES + SIGNATURE_BYTES;
+        let mut out = Vec::with_capacity(length);
+        out.extend(HEADS_MAGIC);
+        out.extend(HEADS_VERSION.to_le_bytes());
+        out.extend((length as u16).to_le_bytes());
+        out.extend(self.realm.0);
+        out.extend(self.origin.key);
+        out.extend(self.origin.incarnation.to_le_bytes());
+        out.extend(self.time.0.to_le_bytes());
+        self.heads.iter().for_each(|head| head.put(&mut out));
+        seal(DOMAIN, out, key)
+    }
+
+    /// Reads an offer: heads one after the other. Those that cannot be read, as by a version of the future, do not hide the
+    /// others; only behind bytes that are no heads at all nothing is read.
+    #[must_use]
+    pub fn read_all(mut offer: &[u8]) -> Vec<Result<UnverifiedHeads<'_>, Rejected>> {
+        let mut all = Vec::new();
+        while !offer.is_empty() {
+            match split(offer) {
+                Ok((heads, rest)) => {
+                    all.push(UnverifiedHeads::decode(heads));
+                    offer = rest;
+                }
+                Err(malformed) => {
+                    all.push(Err(malformed.into()));
+                    break;
+                }
+            }
+        }
+        all
+    }
+}
+
+impl<'a> UnverifiedHeads<'a> {
+    /// Reads heads; `bytes` are of one origin and no more.
+    ///
+    /// # Errors
+    /// [`Rejected::Malformed`] or [`Rejected::Version`].
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Rejected> {
+        let mut reader = Reader::new(bytes);
+        let heads = read_heads(&mut reader)?;
+        reader.bytes(SIGNATURE_BYTES, "a signature")?;
+        reader.finish()?;
+        Ok(Self { heads, bytes })
+    }
+
+    /// Whose they say they are.
+    #[must_use]
+    pub const fn origin(&self) -> Origin {
+        self.heads.origin
+    }
+
+    /// The signed bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Believes the heads, if they are of `realm` and the owner of `key`, their origin, signed them.
+    ///
+    /// # Errors
+    /// [`Rejected::ForeignRealm`], [`Rejected::UnknownOrigin`] if the key is of another, or [`Rejected::Forged`].
+    pub fn verify(self, realm: RealmId, key: &PublicKey) -> Result<Heads, Rejected> {
+        if self.heads.realm != realm {
+            return Err(Rejected::ForeignRealm(self.heads.realm));
+        }
+        if self.heads.origin.key != *key.as_bytes() {
+            return Err(Rejected::UnknownOrigin);
+        }
+        if is_sealed(DOMAIN, self.bytes, key) { Ok(self.heads) } else { Err(Rejected::Forged) }
+    }
+}
+
+impl Head {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Frontier { sequence, hash, offset, entries, digest } = self.frontier;
+        out.push(self.book as u8);
+        out.extend(self.generation.to_le_bytes());
+        out.extend(sequence.to_le_bytes());
+        out.extend(hash);
+        [offset, entries, digest].iter().for_each(|number| out.extend(number.to_le_bytes()));
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (book, generation) = (read_book(reader)?, reader.u64("a generation")?);
+        let frontier = Frontier {
+            sequence: reader.u64("a sequence")?,
+            hash: reader.array("a hash")?,
+            offset: reader.u64("an offset")?,
+            entries: reader.u64("a number of entries")?,
+            digest: reader.u64("a digest")?,
+        };
+        ensure("a sequence", frontier.sequence, frontier.sequence > 0 && frontier.hash != NO_HASH)?;
+        Ok(Self { book, generation, frontier })
+    }
+}
+
+/// Takes the first heads off an offer: their bytes, and those behind.
+fn split(offer: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    let mut reader = Reader::new(offer);
+    read_magic(&mut reader, HEADS_MAGIC)?;
+    reader.u16("a version")?;
+    let length = reader.u16("the length of heads")?;
+    ensure("the length of heads", length.into(), usize::from(length) >= FRONT_BYTES)?;
+    offer.split_at_checked(length.into()).ok_or(Malformed::Truncated { what: "heads" })
+}
+
+fn read_heads(reader: &mut Reader<'_>) -> Result<Heads, Rejected> {
+    read_magic(reader, HEADS_MAGIC)?;
+    read_version(reader, HEADS_VERSION)?;
+    let length = reader.u16("the length of heads")?;
+    let count = count_of(length.into());
+    ensure("the length of heads", length.into(), count.is_some())?;
+    let realm = RealmId(reader.array("the realm of heads")?);
+    let origin = read_origin(reader)?;
+    let time = Time(reader.u64("the time of heads")?);
+    let heads = (0..count.unwrap_or(0)).map(|_| Head::read(reader)).collect::<Result<Vec<_>, _>>()?;
+    let is_sorted = heads.is_sorted_by(|a, b| (a.book, a.generation) < (b.book, b.generation));
+    ensure("the order of chains", 0, is_sorted)?;
+    Ok(Heads { realm, origin, time, heads })
+}
+
+/// How many chains there are in heads of `length` bytes.
+fn count_of(length: usize) -> Option<usize> {
+    let chains = length.checked_sub(HEADER_BYTES + SIGNATURE_BYTES)?;
+    (chains.is_multiple_of(HEAD_BYTES) && chains / HEAD_BYTES <= HEADS_MAX).then_some(chains / HEAD_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REALM: RealmId = RealmId([3; 16]);
+    const TIME: Time = Time(1_700_000_000);
+
+    fn key() -> NodeKey {
+        NodeKey::generate([1; 32])
+    }
+
+    fn origin() -> Origin {
+        Origin { key: *key().public().as_bytes(), incarnation: 7 }
+    }
+
+    fn head(book: Book, generation: u64, sequence: u64) -> (Chain, Frontier) {
+        let frontier = Frontier { sequence, hash: [sequence as u8; 32], offset: 900, entries: 5, digest: 77 };
+        (Chain { origin: origin(), book, generation }, frontier)
+    }
+
+    fn heads(time: Time, chains: impl IntoIterator<Item = (Chain, Frontier)>) -> Heads {
+        Heads::new(REALM, origin(), time, chains)
+    }
+
+    fn some() -> Heads {
+        heads(TIME, [head(Book::Votes, 9, 2), head(Book::Listed, 9, 3), head(Book::Listed, 8, 40)])
+    }
+
+    /// As many as there can be.
+    fn full() -> Heads {
+        heads(TIME, Book::ALL.into_iter().flat_map(|book| (0..20).map(move |generation| head(book, generation, 1))))
+    }
+
+    fn rejected(bytes: &[u8]) -> &'static str {
+        let verified = UnverifiedHeads::decode(bytes).and_then(|read| read.verify(REALM, &key().public()));
+        verified.expect_err("not to be believed").name()
+    }
+
+    #[test]
+    fn heads_are_read_as_signed_and_sorted() {
+        for heads in [heads(TIME, []), some(), full()] {
+            let signed = heads.sign(&key());
+            assert_eq!(UnverifiedHeads::decode(&signed).unwrap().verify(REALM, &key().public()), Ok(heads));
+        }
+        let order: Vec<_> = some().chains().map(|(chain, _)| (chain.book, chain.generation)).collect();
+        assert_eq!(order, [(Book::Listed, 8), (Book::Listed, 9), (Book::Votes, 9)]);
+        assert_eq!(some().frontier(&head(Book::Listed, 8, 0).0).sequence, 40);
+        assert_eq!(some().frontier(&head(Book::Texts, 8, 0).0), Frontier::default());
+    }
+
+    #[test]
+    fn the_latest_generations_of_every_book_fit_and_no_more_chains_are_read() {
+        let signed = full().sign(&key());
+        assert_eq!((full().chains().count(), signed.len()), (HEADS_MAX, HEADS_BYTES_MAX));
+        assert!(full().chains().all(|(chain, _)| chain.generation >= 12));
+        let mut more = full();
+        more.heads.push(Head { generation: 21, ..more.heads[HEADS_MAX - 1] });
+        assert_eq!(rejected(&more.sign(&key())), "malformed");
+    }
+
+    #[test]
+    fn chains_of_others_and_empty_ones_are_left_out() {
+        let (mut theirs, frontier) = head(Book::Listed, 9, 3);
+        theirs.origin.incarnation += 1;
+        assert_eq!(heads(TIME, [(theirs, frontier), head(Book::Bulk, 9, 0)]), heads(TIME, []));
+    }
+
+    #[test]
+    fn every_changed_bit_and_every_cut_is_refused() {
+        let signed = some().sign(&key());
+        for bit in 0..8 * signed.len() {
+            let mut other = signed.clone();
+            other[bit / 8] ^= 1 << (bit % 8);
+            rejected(&other);
+        }
+        (0..signed.len()).for_each(|cut| assert_eq!(rejected(&signed[..cut]), "malformed", "{cut}"));
+        assert_eq!(rejected(&[&signed[..], b"\0"].concat()), "malformed");
+    }
+
+    #[test]
+    fn heads_in_another_order_are_malformed() {
+        for change in [|heads: &mut Vec<Head>| heads.swap(0, 1), |heads: &mut Vec<Head>| heads[1] = heads[0]] {
+            let mut other = some();
+            change(&mut other.heads);
+            assert_eq!(rejected(&other.sign(&key())), "malformed");
+        }
+    }
+
+    #[test]
+    fn each_fault_has_its_name() {
+        let signed = some().sign(&key());
+        let with = |at: usize| {
+            let mut bytes = signed.clone();
+            bytes[at] ^= 1;
+            rejected(&bytes)
+        };
+        assert_eq!(
+            [with(0), with(8), with(12), with(signed.len() - 1)],
+            ["malformed", "version", "foreign_realm", "forged"]
+        );
+        assert_eq!(rejected(&some().sign(&NodeKey::generate([2; 32]))), "forged");
+        let stranger = NodeKey::generate([2; 32]).public();
+        let read = UnverifiedHeads::decode(&signed).unwrap().verify(REALM, &stranger);
+        assert_eq!(read, Err(Rejected::UnknownOrigin));
+    }
+
+    #[test]
+    fn heads_of_the_future_do_not_hide_the_others_of_an_offer() {
+        let (known, mut later) = (some().sign(&key()), full().sign(&key()));
+        later[8] = 2;
+        let offer = [&known[..], &later, &known, b"rubbish"].concat();
+        let read: Vec<_> = Heads::read_all(&offer).into_iter().map(|read| read.map(|heads| heads.bytes())).collect();
+        assert_eq!((read[0].as_ref(), read[2].as_ref()), (Ok(&&known[..]), Ok(&&known[..])));
+        assert_eq!(read[1], Err(Rejected::Version(2)));
+        assert_eq!((read.len(), read[3].as_ref().unwrap_err().name()), (4, "malformed"));
+        assert!(Heads::read_all(b"").is_empty());
+    }
+
+    #[test]
+    fn heads_that_forgot_something_do_not_replace_those_that_know_it() {
+        let (before, after) = (some(), Time(TIME.0 + 1));
+        let grown = heads(after, some().chains().chain([head(Book::Texts, 9, 1)]));
+        assert!(grown.replaces(&before, |_, _| true) && !before.replaces(&grown, |_, _| true));
+        let shorter = heads(after, [head(Book::Votes, 9, 1), head(Book::Listed, 9, 3), head(Book::Listed, 8, 40)]);
+        assert!(!shorter.replaces(&before, |_, _| true));
+        let expired = heads(after, [head(Book::Votes, 9, 2), head(Book::Listed, 9, 3)]);
+        assert!(!expired.replaces(&before, |_, _| true));
+        assert!(expired.replaces(&before, |_, generation| generation > 8));
+    }
+}

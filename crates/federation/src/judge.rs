@@ -1,0 +1,457 @@
+//! What to ask other servers for, and what to believe of their answers.
+//!
+//! Pure: heads, logs and frontiers come in, wishes and events go out. Nothing here must be right for counts to be exact, as the
+//! engine takes nothing but the next segment of a chain; it saves asking in vain, and gives every refusal its reason before the
+//! costly part, the signature, is looked at.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use bruit_engine::Engine;
+use bruit_engine::codec::Malformed;
+use bruit_engine::exchange::{Book, Chain, Frontier, Hash, Origin, Received, Relation};
+use bruit_engine::realm::RealmId;
+
+use crate::heads::{Heads, UnverifiedHeads};
+use crate::keys::PublicKey;
+use crate::rejected::Rejected;
+use crate::segment::{Unverified, split};
+
+/// What a receiver has taken so far.
+pub trait Frontiers {
+    /// Who it is itself, if it tells others anything.
+    fn own(&self) -> Option<Origin>;
+
+    /// How far it has taken a chain.
+    fn frontier(&self, chain: &Chain) -> Frontier;
+
+    /// Whether it takes anything of a generation now: it has begun here, and has not expired.
+    fn is_live(&self, book: Book, generation: u64) -> bool;
+}
+
+impl Frontiers for Engine {
+    fn own(&self) -> Option<Origin> {
+        self.exchange().own()
+    }
+
+    fn frontier(&self, chain: &Chain) -> Frontier {
+        self.exchange().frontier(chain)
+    }
+
+    fn is_live(&self, book: Book, generation: u64) -> bool {
+        Self::is_live(self, book, generation)
+    }
+}
+
+/// Servers that are heard, and what they are to this one.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    servers: BTreeMap<[u8; 32], (PublicKey, Relation)>,
+}
+
+impl Known {
+    /// These servers. One's own key belongs among them, as a node of the cluster: others have what we said before we lost it.
+    #[must_use]
+    pub fn new(servers: impl IntoIterator<Item = (PublicKey, Relation)>) -> Self {
+        let servers = servers.into_iter().map(|(key, relation)| (*key.as_bytes(), (key, relation)));
+        Self { servers: servers.collect() }
+    }
+
+    /// The key of an origin that is heard.
+    ///
+    /// # Errors
+    /// [`Rejected::UnknownOrigin`].
+    pub fn key(&self, origin: &Origin) -> Result<&PublicKey, Rejected> {
+        self.servers.get(&origin.key).map(|(key, _)| key).ok_or(Rejected::UnknownOrigin)
+    }
+
+    /// The key of a chain's origin, if it may tell us of the chain.
+    ///
+    /// # Errors
+    /// [`Rejected::UnknownOrigin`], or [`Rejected::NotShared`] for what only nodes of the cluster may send.
+    pub fn key_for(&self, chain: &Chain) -> Result<&PublicKey, Rejected> {
+        match self.servers.get(&chain.origin.key) {
+            None => Err(Rejected::UnknownOrigin),
+            Some((_, Relation::Peer)) if !chain.book.is_public() => Err(Rejected::NotShared),
+            Some((key, _)) => Ok(key),
+        }
+    }
+}
+
+/// A part of a chain that is missing here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// The chain.
+    pub chain: Chain,
+    /// How far it was taken: the log is asked for from its offset on.
+    pub from: Frontier,
+    /// How far its origin says it goes.
+    pub to: Frontier,
+}
+
+/// How a chain here differs from what its origin has. The remedy is to take it again from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drift {
+    /// The last segment is another: the origin wrote its history twice.
+    Forked,
+    /// The segments are the same, what was taken from them is not.
+    Unlike,
+}
+
+/// The heads in an offer that can be believed, with their bytes, and why others cannot. Heads of servers that are not heard are
+/// passed over: whoever offers them may have more friends than we have.
+#[must_use]
+pub fn offered<'a>(offer: &'a [u8], realm: RealmId, known: &Known) -> (Vec<(Heads, &'a [u8])>, Vec<Rejected>) {
+    let (mut believed, mut rejected) = (Vec::new(), Vec::new());
+    for read in Heads::read_all(offer) {
+        match read.and_then(|heads| believe(heads, realm, known)) {
+            Ok(heads) => believed.push(heads),
+            Err(Rejected::UnknownOrigin) => {}
+            Err(reason) => rejected.push(reason),
+        }
+    }
+    (believed, rejected)
+}
+
+fn believe<'a>(heads: UnverifiedHeads<'a>, realm: RealmId, known: &Known) -> Result<(Heads, &'a [u8]), Rejected> {
+    let (key, bytes) = (known.key(&heads.origin())?, heads.bytes());
+    Ok((heads.verify(realm, key)?, bytes))
+}
+
+/// What is missing here of what others have: the newest generations first, and in them revocations before listings before the
+/// rest. Our own chains are not asked for: see [`forgot`].
+#[must_use]
+pub fn wanted(heads: &[Heads], frontiers: &impl Frontiers, known: &Known) -> Vec<Want> {
+    let mut wants: Vec<Want> = heads.iter().flat_map(|heads| missing(heads, frontiers, known)).collect();
+    let newest = |book| wants.iter().filter(|want| want.chain.book == book).map(|want| want.chain.generation).max();
+    let newest: BTreeMap<Book, u64> = Book::ALL.into_iter().filter_map(|book| Some((book, newest(book)?))).collect();
+    // Epochs of unlike books have unlike lengths: what can be compared is how many later ones there are.
+    let age = |chain: &Chain| newest.get(&chain.book).map_or(0, |newest| newest - chain.generation);
+    // Of two heads of the same chain the longer one says what there is.
+    wants.sort_by_key(|want| (age(&want.chain), rank(want.chain.book), want.chain, Reverse(want.to.sequence)));
+    wants.dedup_by_key(|want| want.chain);
+    wants
+}
+
+fn missing(heads: &Heads, frontiers: &impl Frontiers, known: &Known) -> Vec<Want> {
+    if frontiers.own() == Some(heads.origin()) {
+        return Vec::new();
+    }
+    let want = |(chain, to): (Chain, Frontier)| Want { chain, from: frontiers.frontier(&chain), to };
+    let is_missing = |want: &Want| {
+        want.to.sequence > want.from.sequence
+            && frontiers.is_live(want.chain.book, want.chain.generation)
+            && known.key_for(&want.chain).is_ok()
+    };
+    heads.chains().map(want).filter(is_missing).collect()
+}
+
+/// Whose turn it is within a generation.
+const fn rank(book: Book) -> u8 {
+    match book {
+        Book::Revoked => 0,
+        Book::Listed => 1,
+        Book::Bulk | Book::Votes | Book::Recipients | Book::Texts => 2,
+    }
+}
+
+/// Takes a fetched log apart: the segments that can be believed and follow each other, and why it ended, if not where a
+/// segment was cut off.
+///
+/// What goes beyond the heads is left for later: should its origin be lost, nobody else would learn that there is more. So heads
+/// must be on disk before what they tell of is taken.
+#[must_use]
+pub fn accept(log: &[u8], want: &Want, realm: RealmId, known: &Known) -> (Vec<Received>, Option<Rejected>) {
+    let (mut received, mut rest) = (Vec::new(), log);
+    let (mut sequence, mut hash) = (want.from.sequence, want.from.hash);
+    while sequence < want.to.sequence {
+        match next(rest, &want.chain, sequence, &hash, realm, known) {
+            Ok(Some((segment, behind))) => {
+                (sequence, hash) = (segment.sequence, segment.hash);
+                received.push(segment);
+                rest = behind;
+            }
+            Ok(None) => {
+                let is_useless = received.is_empty() && !log.is_empty();
+                let cut_off = Rejected::Malformed(Malformed::Truncated { what: "the first segment of a log" });
+                return (received, is_useless.then_some(cut_off));
+            }
+            Err(rejected) => return (received, Some(rejected)),
+        }
+    }
+    (received, None)
+}
+
+/// The next segment of a log, if a whole one is left. Signatures come last, as they take the most time.
+fn next<'a>(
+    log: &'a [u8],
+    chain: &Chain,
+    sequence: u64,
+    hash: &Hash,
+    realm: RealmId,
+    known: &Known,
+) -> Result<Option<(Received, &'a [u8])>, Rejected> {
+    let Some((first, rest)) = split(log)? else { return Ok(None) };
+    let unverified = Unverified::decode(first)?;
+    let segment = unverified.segment();
+    if segment.chain != *chain {
+        return Err(Rejected::WrongChain);
+    }
+    if segment.sequence <= sequence {
+        return Err(Rejected::AlreadyTaken);
+    }
+    if segment.sequence != sequence + 1 {
+        return Err(Rejected::NotNext);
+    }
+    let verified = unverified.verify(realm, known.key_for(chain)?)?;
+    // Only the origin itself can fork its chain, so that is not said of what it may not have signed.
+    if segment.previous != *hash {
+        return Err(Rejected::Forked);
+    }
+    Ok(Some((verified.received(), rest)))
+}
+
+/// Whether a chain that was taken to `frontier` differs from what its origin says of it. Heads of another moment say nothing.
+#[must_use]
+pub fn drift(head: &Frontier, frontier: &Frontier) -> Option<Drift> {
+    if head.sequence != frontier.sequence || head == frontier {
+        return None;
+    }
+    Some(if head.hash == frontier.hash { Drift::Unlike } else { Drift::Forked })
+}
+
+/// All chains that differ from what their origins say, and are not our own.
+#[must_use]
+pub fn drifts(heads: &Heads, frontiers: &impl Frontiers) -> Vec<(Chain, Drift)> {
+    if frontiers.own() == Some(heads.origin()) {
+        return Vec::new();
+    }
+    let live = heads.chains().filter(|(chain, _)| frontiers.is_live(chain.book, chain.generation));
+    live.filter_map(|(chain, head)| Some((chain, drift(&head, &frontiers.frontier(&chain))?))).collect()
+}
+
+/// Whether heads that we signed ourselves say more than we remember: the disk was lost, or is an old copy. Then we go on as
+/// another incarnation, or others would take for said what we never said.
+#[must_use]
+pub fn forgot(heads: &Heads, frontiers: &impl Frontiers) -> bool {
+    let is_ahead = |(chain, head): (Chain, Frontier)| {
+        let ours = frontiers.frontier(&chain);
+        let is_live = frontiers.is_live(chain.book, chain.generation);
+        is_live && (head.sequence > ours.sequence || drift(&head, &ours).is_some())
+    };
+    frontiers.own() == Some(heads.origin()) && heads.chains().any(is_ahead)
+}
+
+#[cfg(test)]
+mod tests {
+    use bruit_engine::exchange::{Encoding, NO_HASH};
+    use bruit_engine::time::Time;
+
+    use super::*;
+    use crate::keys::NodeKey;
+    use crate::segment::{Segment, hash};
+
+    const REALM: RealmId = RealmId([3; 16]);
+    const TIME: Time = Time(1_700_000_000);
+    const LIVE: u64 = 10;
+
+    /// What was taken, with generations from [`LIVE`] on.
+    #[derive(Default)]
+    struct Taken {
+        own: Option<Origin>,
+        chains: BTreeMap<Chain, Frontier>,
+    }
+
+    impl Frontiers for Taken {
+        fn own(&self) -> Option<Origin> {
+            self.own
+        }
+
+        fn frontier(&self, chain: &Chain) -> Frontier {
+            self.chains.get(chain).copied().unwrap_or_default()
+        }
+
+        fn is_live(&self, _book: Book, generation: u64) -> bool {
+            generation >= LIVE
+        }
+    }
+
+    fn key(number: u8) -> NodeKey {
+        NodeKey::generate([number; 32])
+    }
+
+    fn origin(number: u8) -> Origin {
+        Origin { key: *key(number).public().as_bytes(), incarnation: 1 }
+    }
+
+    fn chain(number: u8, book: Book, generation: u64) -> Chain {
+        Chain { origin: origin(number), book, generation }
+    }
+
+    fn known(servers: &[(u8, Relation)]) -> Known {
+        Known::new(servers.iter().map(|&(number, relation)| (key(number).public(), relation)))
+    }
+
+    fn at(sequence: u64) -> Frontier {
+        Frontier { sequence, hash: [sequence as u8; 32], offset: 1_000 * sequence, entries: sequence, digest: 5 }
+    }
+
+    fn heads(number: u8, chains: &[(Book, u64, u64)]) -> Heads {
+        let chains = chains.iter().map(|&(book, generation, to)| (chain(number, book, generation), at(to)));
+        Heads::new(REALM, origin(number), TIME, chains)
+    }
+
+    /// The first segments of a chain.
+    fn log(chain: Chain, count: u64) -> Vec<Vec<u8>> {
+        let mut previous = NO_HASH;
+        let segment = |sequence| {
+            let payload = [sequence as u8; 20];
+            let encoding = Encoding::InOrder;
+            let segment = Segment { realm: REALM, chain, sequence, previous, encoding, entries: 1, payload: &payload };
+            let signed = segment.sign(&key(1));
+            previous = hash(&signed);
+            signed
+        };
+        (1..=count).map(segment).collect()
+    }
+
+    fn from_the_start(chain: Chain) -> Want {
+        Want { chain, from: Frontier::default(), to: at(9) }
+    }
+
+    #[test]
+    fn newest_generations_come_first_and_in_them_revocations() {
+        let known = known(&[(1, Relation::Cluster), (2, Relation::Peer)]);
+        let ours =
+            heads(1, &[(Book::Listed, 11, 1), (Book::Listed, 12, 1), (Book::Revoked, 11, 1), (Book::Votes, 12, 1)]);
+        let theirs = heads(2, &[(Book::Revoked, 12, 1), (Book::Recipients, 70, 1), (Book::Bulk, 70, 1)]);
+        let wants = wanted(&[ours, theirs], &Taken::default(), &known);
+        let order: Vec<_> = wants.iter().map(|want| (want.chain.book, want.chain.generation)).collect();
+        let newest = [(Book::Revoked, 12), (Book::Listed, 12), (Book::Votes, 12), (Book::Bulk, 70)];
+        let (mut first, mut expected) = (order[..4].to_vec(), newest.to_vec());
+        assert_eq!((first[0], first[1]), (newest[0], newest[1]));
+        first.sort();
+        expected.sort();
+        assert_eq!(first, expected);
+        assert_eq!(order[4..], [(Book::Revoked, 11), (Book::Listed, 11)], "no recipients of a peer");
+    }
+
+    #[test]
+    fn only_what_is_missing_live_and_known_is_wanted() {
+        let known = known(&[(1, Relation::Cluster)]);
+        let listed = chain(1, Book::Listed, LIVE);
+        let taken = |to| Taken { own: None, chains: [(listed, at(to))].into() };
+        let offer = [heads(1, &[(Book::Listed, LIVE, 5)])];
+        assert_eq!(wanted(&offer, &taken(3), &known), [Want { chain: listed, from: at(3), to: at(5) }]);
+        assert!(wanted(&offer, &taken(5), &known).is_empty());
+        assert!(wanted(&offer, &taken(6), &known).is_empty());
+        assert!(wanted(&[heads(1, &[(Book::Listed, LIVE - 1, 5)])], &taken(3), &known).is_empty());
+        assert!(wanted(&[heads(2, &[(Book::Listed, LIVE, 5)])], &taken(3), &known).is_empty());
+        let ourselves = Taken { own: Some(origin(1)), ..Taken::default() };
+        assert!(wanted(&offer, &ourselves, &known).is_empty());
+    }
+
+    #[test]
+    fn of_two_heads_of_a_chain_the_longer_counts() {
+        let offers = [heads(1, &[(Book::Listed, LIVE, 5)]), heads(1, &[(Book::Listed, LIVE, 7)])];
+        let wants = wanted(&offers, &Taken::default(), &known(&[(1, Relation::Cluster)]));
+        assert_eq!(wants.iter().map(|want| want.to.sequence).collect::<Vec<_>>(), [7]);
+    }
+
+    #[test]
+    fn a_log_is_accepted_up_to_where_it_was_cut() {
+        let (chain, known) = (chain(1, Book::Listed, LIVE), known(&[(1, Relation::Peer)]));
+        let segments = log(chain, 3);
+        let whole = segments.concat();
+        for cut in 0..=whole.len() {
+            let (received, rejected) = accept(&whole[..cut], &from_the_start(chain), REALM, &known);
+            let ends = segments.iter().scan(0, |end, segment| {
+                *end += segment.len();
+                Some(*end)
+            });
+            let expected = ends.filter(|&end| end <= cut).count();
+            assert_eq!(received.len(), expected);
+            assert_eq!(rejected.is_some(), expected == 0 && cut > 0, "{cut}");
+        }
+        let (received, _) = accept(&whole, &from_the_start(chain), REALM, &known);
+        assert!(received.iter().map(|segment| segment.sequence).eq(1..=3));
+        let told = Want { to: at(2), ..from_the_start(chain) };
+        let (received, rejected) = accept(&whole, &told, REALM, &known);
+        assert_eq!((received.len(), rejected), (2, None), "no more than heads tell of");
+    }
+
+    #[test]
+    fn a_log_is_accepted_from_the_frontier_on() {
+        let (chain, known) = (chain(1, Book::Listed, LIVE), known(&[(1, Relation::Peer)]));
+        let segments = log(chain, 3);
+        let from = Frontier { sequence: 2, hash: hash(&segments[1]), ..Frontier::default() };
+        let want = Want { chain, from, to: at(3) };
+        let judge = |log: &[u8]| {
+            let (received, rejected) = accept(log, &want, REALM, &known);
+            (received.len(), rejected.map(|rejected| rejected.name()))
+        };
+        assert_eq!(judge(&segments[2]), (1, None));
+        assert_eq!(judge(&segments.concat()), (0, Some("already_taken")));
+        assert_eq!(judge(b"<html>"), (0, Some("malformed")));
+        let forked = Want { from: Frontier { hash: [1; 32], ..from }, ..want };
+        assert_eq!(accept(&segments[2], &forked, REALM, &known).1, Some(Rejected::Forked));
+        let gap = from_the_start(chain);
+        assert_eq!(accept(&segments[2], &gap, REALM, &known).1, Some(Rejected::NotNext));
+    }
+
+    #[test]
+    fn what_another_signed_or_asks_for_is_refused_with_its_reason() {
+        let listed = chain(1, Book::Listed, LIVE);
+        let judge = |log: &[u8], chain, realm, servers: &[(u8, Relation)]| {
+            let (received, rejected) = accept(log, &from_the_start(chain), realm, &known(servers));
+            assert_eq!(received.len(), 0);
+            rejected.expect("a reason").name()
+        };
+        let good = log(listed, 1).concat();
+        let peer = [(1, Relation::Peer)];
+        assert_eq!(judge(&good, chain(1, Book::Revoked, LIVE), REALM, &peer), "wrong_chain");
+        assert_eq!(judge(&good, listed, RealmId([4; 16]), &peer), "foreign_realm");
+        assert_eq!(judge(&good, listed, REALM, &[(2, Relation::Cluster)]), "unknown_origin");
+        let votes = chain(1, Book::Votes, LIVE);
+        assert_eq!(judge(&log(votes, 1).concat(), votes, REALM, &peer), "not_shared");
+        let theirs = chain(2, Book::Listed, LIVE);
+        assert_eq!(judge(&log(theirs, 1).concat(), theirs, REALM, &[(2, Relation::Peer)]), "forged");
+    }
+
+    #[test]
+    fn an_offer_is_believed_but_for_what_is_forged_and_strangers_are_passed_over() {
+        let known = known(&[(1, Relation::Cluster), (2, Relation::Peer)]);
+        let (ours, theirs) = (heads(1, &[(Book::Listed, LIVE, 5)]), heads(2, &[]));
+        let good = ours.sign(&key(1));
+        let offer = [good.clone(), theirs.sign(&key(1)), heads(3, &[]).sign(&key(3))].concat();
+        let (believed, rejected) = offered(&offer, REALM, &known);
+        assert_eq!(believed, [(ours, &good[..])]);
+        assert_eq!(rejected, [Rejected::Forged]);
+    }
+
+    #[test]
+    fn drift_is_an_equal_number_of_segments_and_anything_else_unlike() {
+        let unlike = Frontier { digest: 6, ..at(5) };
+        let forked = Frontier { hash: [99; 32], ..at(5) };
+        assert_eq!(drift(&at(5), &at(5)), None);
+        assert_eq!([drift(&at(5), &at(4)), drift(&at(4), &at(5))], [None, None]);
+        assert_eq!(drift(&unlike, &at(5)), Some(Drift::Unlike));
+        assert_eq!(drift(&forked, &at(5)), Some(Drift::Forked));
+        let listed = chain(1, Book::Listed, LIVE);
+        let taken = Taken { own: None, chains: [(listed, unlike)].into() };
+        assert_eq!(drifts(&heads(1, &[(Book::Listed, LIVE, 5)]), &taken), [(listed, Drift::Unlike)]);
+    }
+
+    #[test]
+    fn a_server_that_forgot_what_it_said_learns_so_from_its_own_heads() {
+        let listed = chain(1, Book::Listed, LIVE);
+        let remembers = |frontier| Taken { own: Some(origin(1)), chains: [(listed, frontier)].into() };
+        let said = heads(1, &[(Book::Listed, LIVE, 5)]);
+        assert!(!forgot(&said, &remembers(at(5))) && !forgot(&said, &remembers(at(6))));
+        assert!(forgot(&said, &remembers(at(4))));
+        assert!(forgot(&said, &remembers(Frontier { hash: [99; 32], ..at(5) })), "it went on otherwise");
+        assert!(!forgot(&said, &Taken::default()), "another server's heads");
+        assert!(!forgot(&heads(1, &[(Book::Listed, LIVE - 1, 5)]), &remembers(at(5))), "expired meanwhile");
+        assert!(drifts(&said, &remembers(Frontier { hash: [99; 32], ..at(5) })).is_empty());
+    }
+}
