@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bruit_filters::Fingerprint;
 use bruit_filters::ring::{CountsRing, Generations, MembershipRing, StagedRing};
 
-use crate::exchange::Origin;
+use crate::exchange::{Origin, Vote};
 use crate::generations::{LIVE_GENERATIONS, Ring, retire_oldest, turn};
 use crate::trust::Claim;
 
@@ -199,6 +199,14 @@ impl SpamBook {
         if let Some(ring) = self.others.get_mut(origin) {
             // Generations that are not live are sorted out before.
             let _ = ring.insert_many_at(epoch, &key, 1);
+        }
+    }
+
+    /// Counts what a claim counted, as our own.
+    pub(crate) fn count_vote(&mut self, epoch: u64, vote: &Vote) {
+        for (fingerprint, _) in vote.signatures.iter().filter(|(_, is_counted)| *is_counted) {
+            // Generations that are not live no longer wait.
+            let _ = self.claims.insert_many_at(epoch, &claim_key(vote.claim, vote.flag, fingerprint), 1);
         }
     }
 

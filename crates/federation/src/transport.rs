@@ -5,6 +5,7 @@
 
 pub mod files;
 pub mod https;
+pub mod nats;
 pub mod paths;
 pub mod tls;
 

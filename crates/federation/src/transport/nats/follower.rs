@@ -1,0 +1,98 @@
+//! The task that keeps the streams in being and learns new heads.
+
+use std::sync::Arc;
+
+use async_nats::jetstream::Context;
+use async_nats::jetstream::stream::{RawMessageErrorKind, Stream};
+use async_nats::{Client, Subscriber};
+use futures_util::StreamExt as _;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::heads::Heads;
+use super::streams::Streams;
+use super::subjects::Subjects;
+use super::{REFRESH_INTERVAL, RETRY_PAUSE};
+
+/// The most heads of one server that are read at once: those of more incarnations than are kept.
+const READ_MAX: usize = 64;
+
+/// Subscribed to heads, it looks at those that the broker keeps after each connection, and from time to time.
+pub(super) struct Follower {
+    pub(super) client: Client,
+    pub(super) context: Context,
+    pub(super) subjects: Subjects,
+    pub(super) streams: Streams,
+    pub(super) heads: Arc<Heads>,
+    /// Changes with each connection, and when other origins are followed.
+    pub(super) connects: watch::Receiver<u64>,
+}
+
+impl Follower {
+    /// For as long as there is a client.
+    pub(super) async fn run(mut self) {
+        let Ok(mut news) = self.client.subscribe(self.subjects.all_heads()).await else { return };
+        let mut was_well = true;
+        loop {
+            self.connects.mark_unchanged();
+            let outcome = self.refresh().await;
+            log_change(was_well, &outcome);
+            was_well = outcome.is_ok();
+            let pause = if was_well { REFRESH_INTERVAL } else { RETRY_PAUSE };
+            if !self.listen(&mut news, Instant::now() + pause).await {
+                return;
+            }
+        }
+    }
+
+    /// Takes heads as they come, until it is time to refresh; whether there will be more.
+    async fn listen(&mut self, news: &mut Subscriber, until: Instant) -> bool {
+        loop {
+            tokio::select! {
+                message = news.next() => match message {
+                    Some(message) => self.heads.put(&message.payload),
+                    None => return false,
+                },
+                changed = self.connects.changed() => return changed.is_ok(),
+                () = sleep_until(until) => return true,
+            }
+        }
+    }
+
+    /// Makes sure of the streams, and reads the last heads of every origin from their leader: other replicas may be behind.
+    async fn refresh(&self) -> Result<(), async_nats::Error> {
+        self.streams.ensure(&self.context).await?;
+        let stream = self.context.get_stream_no_info(self.subjects.heads_stream()).await?;
+        for key in self.heads.servers() {
+            self.read(&stream, &self.subjects.heads_of(&key)).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads one after the other what is at `subject`: the last heads of each incarnation.
+    async fn read(&self, stream: &Stream<()>, subject: &str) -> Result<(), async_nats::Error> {
+        let mut sequence = 1;
+        for _ in 0..READ_MAX {
+            match stream.get_first_raw_message_by_subject(subject, sequence).await {
+                Ok(message) => {
+                    self.heads.put(&message.payload);
+                    sequence = message.sequence + 1;
+                }
+                Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One line when the broker begins to refuse and one when it no longer does, however often it is asked in between.
+fn log_change(was_well: bool, outcome: &Result<(), async_nats::Error>) {
+    match outcome {
+        Ok(()) if !was_well => tracing::info!("the broker keeps segments and heads again"),
+        Err(error) if was_well => {
+            tracing::warn!(error = error.as_ref(), "the broker does not keep segments and heads");
+        }
+        _ => {}
+    }
+}

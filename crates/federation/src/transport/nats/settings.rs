@@ -1,0 +1,226 @@
+//! How a node reaches the broker, and what it asks of it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_nats::ConnectOptions;
+
+/// The most bytes of a file with a secret.
+const SECRET_BYTES_MAX: u64 = 64 << 10;
+/// The longest pause between two attempts to connect.
+const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How much longer the pause is after each attempt.
+const RECONNECT_PAUSE_STEP: Duration = Duration::from_millis(50);
+/// A connection that is not made by then is tried again, or elsewhere.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a connection is asked whether it is still there; two without an answer end it.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// The most replicas that JetStream keeps of a stream.
+pub const REPLICAS_MAX: u8 = 5;
+
+/// The broker, and what it is asked to keep.
+#[derive(Clone, Debug)]
+pub struct NatsSettings {
+    /// Where the broker's servers are, such as `nats://127.0.0.1:4222` or `tls://…`; at least one.
+    pub urls: Vec<String>,
+    /// Who we are to the broker.
+    pub login: Login,
+    /// A file of certificates that the broker's must be signed by; those of the system without it.
+    pub tls_roots: Option<PathBuf>,
+    /// The JetStream domain of the servers that keep the streams, for nodes behind a leaf node; without it, that of the server that
+    /// the node is connected to.
+    pub domain: Option<String>,
+    /// How many of the broker's servers keep each message: 1 to [`REPLICAS_MAX`], odd numbers are of use.
+    pub replicas: u8,
+    /// How long the broker keeps a segment. Nodes that were away for longer ask the others.
+    pub max_age: Duration,
+    /// How many bytes of segments, and of snapshots as many again, the broker keeps. The oldest segments go first.
+    pub max_bytes: u64,
+}
+
+/// Who a node is to the broker.
+#[derive(Clone, Debug, Default)]
+pub enum Login {
+    /// Anyone: for brokers on loopback.
+    #[default]
+    Anonymous,
+    /// A file as `nsc` makes it: a JWT and the seed of its key.
+    Credentials(PathBuf),
+    /// A file with the seed of an NKey.
+    Nkey(PathBuf),
+    /// A name, and a file whose first line is the password.
+    Password {
+        /// The name.
+        user: String,
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+/// Why a node cannot even try to reach the broker.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NatsError {
+    /// No address, or one that is none.
+    #[error("the broker's address makes no sense")]
+    Address(#[source] io::Error),
+    /// Replicas are 1 to 5, sizes and ages more than nothing.
+    #[error("{0}")]
+    Settings(&'static str),
+    /// A secret cannot be read.
+    #[error("failed to read {path}")]
+    Secret {
+        /// Of which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The client refuses what it was told.
+    #[error("failed to prepare the connection to the broker")]
+    Connect(#[source] async_nats::ConnectError),
+}
+
+impl NatsSettings {
+    /// Refuses what the broker would.
+    pub(super) fn check(&self) -> Result<(), NatsError> {
+        let wrong = if self.replicas == 0 || self.replicas > REPLICAS_MAX {
+            "the broker keeps 1 to 5 replicas"
+        } else if !self.domain.as_deref().is_none_or(is_word) {
+            "a domain is letters, digits, - and _"
+        } else if self.max_age.is_zero() {
+            "the broker must keep segments for some time"
+        } else if self.max_bytes == 0 || i64::try_from(self.max_bytes).is_err() {
+            "the broker must keep some bytes of segments"
+        } else {
+            return Ok(());
+        };
+        Err(NatsError::Settings(wrong))
+    }
+
+    /// The addresses, parsed.
+    pub(super) fn addresses(&self) -> Result<Vec<async_nats::ServerAddr>, NatsError> {
+        if self.urls.is_empty() {
+            return Err(NatsError::Settings("the broker needs an address"));
+        }
+        self.urls.iter().map(|url| url.parse().map_err(NatsError::Address)).collect()
+    }
+
+    /// What the client is told. Files with secrets are read here, once.
+    pub(super) fn options(&self) -> Result<ConnectOptions, NatsError> {
+        let options = self.login.options()?;
+        let options = match &self.tls_roots {
+            Some(path) => options.add_root_certificates(path.clone()).require_tls(true),
+            None => options,
+        };
+        Ok(options
+            .name("bruit")
+            // A node neither asks itself nor learns its own heads back.
+            .no_echo()
+            .retry_on_initial_connect()
+            .connection_timeout(CONNECT_TIMEOUT)
+            .ping_interval(PING_INTERVAL)
+            .reconnect_delay_callback(pause))
+    }
+}
+
+impl Login {
+    fn options(&self) -> Result<ConnectOptions, NatsError> {
+        Ok(match self {
+            Self::Anonymous => ConnectOptions::new(),
+            Self::Credentials(path) => ConnectOptions::with_credentials(&secret(path)?)
+                .map_err(|source| NatsError::Secret { path: path.clone(), source })?,
+            Self::Nkey(path) => ConnectOptions::with_nkey(first_line(&secret(path)?)),
+            Self::Password { user, file } => {
+                ConnectOptions::with_user_and_password(user.clone(), first_line(&secret(file)?))
+            }
+        })
+    }
+}
+
+/// Whether a word can be a part of a subject.
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+}
+
+/// How long to wait before the next attempt.
+fn pause(attempts: usize) -> Duration {
+    let steps = u32::try_from(attempts).unwrap_or(u32::MAX);
+    RECONNECT_PAUSE_STEP.saturating_mul(steps).min(RECONNECT_PAUSE_MAX)
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+fn secret(path: &Path) -> Result<String, NatsError> {
+    let failed = |source| NatsError::Secret { path: path.to_owned(), source };
+    if fs::metadata(path).map_err(failed)?.len() > SECRET_BYTES_MAX {
+        return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, "larger than any secret")));
+    }
+    fs::read_to_string(path).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> NatsSettings {
+        NatsSettings {
+            urls: vec!["nats://127.0.0.1:4222".to_owned()],
+            login: Login::Anonymous,
+            tls_roots: None,
+            domain: None,
+            replicas: 1,
+            max_age: Duration::from_secs(1),
+            max_bytes: 1,
+        }
+    }
+
+    #[test]
+    fn settings_at_the_bounds_are_taken_and_those_past_them_refused() {
+        assert!(settings().check().is_ok());
+        assert!(NatsSettings { replicas: REPLICAS_MAX, max_bytes: i64::MAX as u64, ..settings() }.check().is_ok());
+        assert!(NatsSettings { domain: Some("hub-1".to_owned()), ..settings() }.check().is_ok());
+        for wrong in [
+            NatsSettings { domain: Some("a.>".to_owned()), ..settings() },
+            NatsSettings { domain: Some(String::new()), ..settings() },
+            NatsSettings { replicas: 0, ..settings() },
+            NatsSettings { replicas: REPLICAS_MAX + 1, ..settings() },
+            NatsSettings { max_age: Duration::ZERO, ..settings() },
+            NatsSettings { max_bytes: 0, ..settings() },
+            NatsSettings { max_bytes: i64::MAX as u64 + 1, ..settings() },
+        ] {
+            assert!(matches!(wrong.check(), Err(NatsError::Settings(_))), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_are_none_are_refused() {
+        assert!(settings().addresses().is_ok());
+        assert!(NatsSettings { urls: Vec::new(), ..settings() }.addresses().is_err());
+        assert!(NatsSettings { urls: vec!["nats://[".to_owned()], ..settings() }.addresses().is_err());
+    }
+
+    #[test]
+    fn a_secret_is_the_first_line_of_a_file_of_bounded_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("password");
+        assert!(matches!(secret(&path), Err(NatsError::Secret { .. })));
+        fs::write(&path, "correct horse\nnot this\n").unwrap();
+        assert_eq!(first_line(&secret(&path).unwrap()), "correct horse");
+        fs::write(&path, vec![b'x'; SECRET_BYTES_MAX as usize]).unwrap();
+        assert!(secret(&path).is_ok());
+        fs::write(&path, vec![b'x'; SECRET_BYTES_MAX as usize + 1]).unwrap();
+        assert!(secret(&path).is_err());
+    }
+
+    #[test]
+    fn pauses_between_attempts_grow_to_a_second() {
+        assert_eq!(pause(1), Duration::from_millis(50));
+        assert_eq!(pause(20), RECONNECT_PAUSE_MAX);
+        assert_eq!(pause(usize::MAX), RECONNECT_PAUSE_MAX);
+    }
+}
