@@ -59,6 +59,18 @@ impl BulkBook {
         self.counts.count(fingerprint)
     }
 
+    /// The ring of recipients that were counted here.
+    #[must_use]
+    pub const fn recipients(&self) -> &CountsRing {
+        &self.counts
+    }
+
+    /// The ring of recipients that another server counted.
+    #[must_use]
+    pub fn recipients_of(&self, origin: &Origin) -> Option<&CountsRing> {
+        self.others.get(origin).map(|counted| &counted.ring)
+    }
+
     /// The recipients in the generation of a live epoch; none in another.
     #[must_use]
     pub fn total_in(&self, epoch: u64, fingerprint: &Fingerprint) -> u32 {

@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bruit_filters::Fingerprint;
 use bruit_filters::ring::{CountsRing, Generations, MembershipRing, StagedRing};
 
-use crate::exchange::Origin;
-use crate::generations::{Ring, retire_oldest, turn};
+use crate::exchange::{Origin, Vote};
+use crate::generations::{LIVE_GENERATIONS, Ring, retire_oldest, turn};
 use crate::trust::Claim;
 
 /// Most signatures that can be reinstated within a generation.
@@ -120,6 +120,24 @@ impl SpamBook {
         &self.listed
     }
 
+    /// The ring of revoked signatures.
+    #[must_use]
+    pub const fn revoked(&self) -> &MembershipRing {
+        &self.revoked
+    }
+
+    /// The ring of claims that were counted here.
+    #[must_use]
+    pub const fn claims(&self) -> &CountsRing {
+        &self.claims
+    }
+
+    /// The ring of claims that another node counted.
+    #[must_use]
+    pub fn claims_of(&self, origin: &Origin) -> Option<&CountsRing> {
+        self.others.get(origin)
+    }
+
     /// What is known of one signature.
     #[must_use]
     pub fn entry(&self, fingerprint: &Fingerprint) -> Entry {
@@ -166,10 +184,12 @@ impl SpamBook {
         self.epoch() < self.all_counted_from
     }
 
-    /// From now on counts all claims: in the current generation too, if nothing was listed in it yet.
+    /// From now on counts all claims: in this generation and older ones too, back to the last in which something was listed. A
+    /// node that joins with empty books hears all claims of theirs from the others.
     pub(crate) fn count_all(&mut self) {
-        let is_fresh = self.listed.fill(self.epoch()).unwrap_or(0.0) == 0.0;
-        let from = if is_fresh { self.epoch() } else { self.epoch() + 1 };
+        let newest = self.epoch();
+        let is_listed_in = |age: &u64| self.listed.fill(newest.saturating_sub(*age)).is_ok_and(|fill| fill > 0.0);
+        let from = (0..LIVE_GENERATIONS).find(is_listed_in).map_or(0, |age| newest - age + 1);
         self.all_counted_from = self.all_counted_from.min(from);
     }
 
@@ -179,6 +199,14 @@ impl SpamBook {
         if let Some(ring) = self.others.get_mut(origin) {
             // Generations that are not live are sorted out before.
             let _ = ring.insert_many_at(epoch, &key, 1);
+        }
+    }
+
+    /// Counts what a claim counted, as our own.
+    pub(crate) fn count_vote(&mut self, epoch: u64, vote: &Vote) {
+        for (fingerprint, _) in vote.signatures.iter().filter(|(_, is_counted)| *is_counted) {
+            // Generations that are not live no longer wait.
+            let _ = self.claims.insert_many_at(epoch, &claim_key(vote.claim, vote.flag, fingerprint), 1);
         }
     }
 

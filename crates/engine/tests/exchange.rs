@@ -222,6 +222,29 @@ fn a_lost_memory_goes_on_as_another_life_and_nothing_is_counted_twice() {
     assert!(nodes.iter().all(|node| node.bulk().total(&fingerprint(1)) == 10));
 }
 
+#[test]
+fn an_old_copy_of_the_disk_learns_from_others_what_it_said_and_counts_it_once() {
+    let mut nodes = servers(2, CLUSTER);
+    count(&mut nodes[0], 7, vec![fingerprint(1)]);
+    let copy = snapshot(&mut nodes[0]);
+    let said = seal(&mut nodes[0]);
+    for segment in &said {
+        receive(&mut nodes[1], segment);
+    }
+    // The copy has the seven as something that waits: they are told again by others, and what came after is told as another.
+    nodes[0] = restore(&copy);
+    let waiting = nodes[0].exchange().pending_bytes();
+    assert!(waiting > 0);
+    change(&mut nodes[0], OriginChange::Begin { origin: Origin { incarnation: 2, ..origin(0) }, cluster: true });
+    for segment in &said {
+        assert!(matches!(receive(&mut nodes[0], segment), Outcome::Taken { .. }));
+    }
+    exchange(&mut nodes);
+    // What waited when the copy was made is told twice: it cannot be known whether it was told before.
+    assert!(nodes.iter().all(|node| node.bulk().total(&fingerprint(1)) == 14));
+    assert_eq!(nodes[0].exchange().pending_bytes(), 0);
+}
+
 /// The segments of the recipients that [`count`] made, as a relay has them.
 fn seal_again(engine: &Engine) -> Vec<Received> {
     let (chain, frontier) = engine.exchange().chains().find(|(chain, _)| chain.book == Book::Recipients).unwrap();

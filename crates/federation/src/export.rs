@@ -12,6 +12,7 @@ use bruit_engine::time::Time;
 use crate::heads::Heads;
 use crate::keys::NodeKey;
 use crate::segment::{Segment, hash};
+use crate::stock::Reader;
 
 /// A segment to append to a log, and what to tell the engine when that is done.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,8 +54,10 @@ pub fn next_segment(
     Some(Export { chain, offset: frontier.offset, bytes, sealed })
 }
 
-/// What this server has, signed; nothing before it has begun to tell others.
+/// What this server has for a kind of readers, signed; nothing before it has begun to tell others. As a signature is of all or
+/// nothing, heads for those who may have conclusions only are heads of their own.
 #[must_use]
-pub fn heads(exchange: &Exchange, realm: RealmId, key: &NodeKey, time: Time) -> Option<Vec<u8>> {
-    Some(Heads::new(realm, exchange.own()?, time, exchange.chains()).sign(key))
+pub fn heads(exchange: &Exchange, reader: Reader, realm: RealmId, key: &NodeKey, time: Time) -> Option<Vec<u8>> {
+    let chains = exchange.chains().filter(|(chain, _)| reader.may_have(chain.book));
+    Some(Heads::new(realm, exchange.own()?, time, chains).sign(key))
 }

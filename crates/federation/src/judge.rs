@@ -157,11 +157,14 @@ const fn rank(book: Book) -> u8 {
 
 /// Takes a fetched log apart: the segments that can be believed and follow each other, and why it ended, if not where a
 /// segment was cut off.
+///
+/// What goes beyond the heads is left for later: should its origin be lost, nobody else would learn that there is more. So heads
+/// must be on disk before what they tell of is taken.
 #[must_use]
 pub fn accept(log: &[u8], want: &Want, realm: RealmId, known: &Known) -> (Vec<Received>, Option<Rejected>) {
     let (mut received, mut rest) = (Vec::new(), log);
     let (mut sequence, mut hash) = (want.from.sequence, want.from.hash);
-    loop {
+    while sequence < want.to.sequence {
         match next(rest, &want.chain, sequence, &hash, realm, known) {
             Ok(Some((segment, behind))) => {
                 (sequence, hash) = (segment.sequence, segment.hash);
@@ -176,6 +179,7 @@ pub fn accept(log: &[u8], want: &Want, realm: RealmId, known: &Known) -> (Vec<Re
             Err(rejected) => return (received, Some(rejected)),
         }
     }
+    (received, None)
 }
 
 /// The next segment of a log, if a whole one is left. Signatures come last, as they take the most time.
@@ -205,16 +209,6 @@ fn next<'a>(
         return Err(Rejected::Forked);
     }
     Ok(Some((verified.received(), rest)))
-}
-
-/// Judges one segment that came by itself, of whatever chain.
-///
-/// # Errors
-/// [`Rejected`] says why it cannot be believed; the engine says whether it is the next.
-pub fn segment(bytes: &[u8], realm: RealmId, known: &Known) -> Result<Received, Rejected> {
-    let unverified = Unverified::decode(bytes)?;
-    let key = known.key_for(&unverified.segment().chain)?;
-    Ok(unverified.verify(realm, key)?.received())
 }
 
 /// Whether a chain that was taken to `frontier` differs from what its origin says of it. Heads of another moment say nothing.
@@ -381,6 +375,9 @@ mod tests {
         }
         let (received, _) = accept(&whole, &from_the_start(chain), REALM, &known);
         assert!(received.iter().map(|segment| segment.sequence).eq(1..=3));
+        let told = Want { to: at(2), ..from_the_start(chain) };
+        let (received, rejected) = accept(&whole, &told, REALM, &known);
+        assert_eq!((received.len(), rejected), (2, None), "no more than heads tell of");
     }
 
     #[test]
@@ -419,8 +416,6 @@ mod tests {
         assert_eq!(judge(&log(votes, 1).concat(), votes, REALM, &peer), "not_shared");
         let theirs = chain(2, Book::Listed, LIVE);
         assert_eq!(judge(&log(theirs, 1).concat(), theirs, REALM, &[(2, Relation::Peer)]), "forged");
-        assert_eq!(segment(&good, REALM, &known(&peer)).map(|received| received.sequence), Ok(1));
-        assert_eq!(segment(&good, REALM, &known(&[])), Err(Rejected::UnknownOrigin));
     }
 
     #[test]

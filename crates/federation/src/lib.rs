@@ -4,20 +4,27 @@
 //! |---|---|
 //! | [`keys`] | who a server is to others |
 //! | [`segment`], [`heads`] | what servers say, signed, byte for byte |
-//! | [`export`] | what this server tells others |
-//! | [`judge`] | what to ask for, and what to believe of the answers |
-//! | [`rejected`] | why something is not taken |
-//! | [`stock`] | what a server has for others, as its listeners ask for it |
+//! | [`export`], [`exporter`] | what this server tells others: the bytes, and the order of writes that makes it exact |
+//! | [`judge`], [`rejected`] | what to ask for, what to believe of the answers, and why not |
+//! | [`link`] | asking a source again and again, and taking what is missing |
+//! | [`shelf`], [`library`], [`stock`] | logs on disk, what of them others may read, and how listeners ask for it |
+//! | `simulation` | a network drawn from a seed, with the feature of that name |
 //! | [`transport`] | where segments come from and go to, whatever carries them |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 pub mod export;
+pub mod exporter;
 pub mod heads;
 pub mod judge;
 pub mod keys;
+pub mod library;
+pub mod link;
 pub mod rejected;
 pub mod segment;
+pub mod shelf;
 mod signed;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 pub mod stock;
 pub mod transport;

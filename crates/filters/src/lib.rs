@@ -11,6 +11,7 @@
 //! | which reports share features with a message | [`owners::OwnerTable`] |
 //! | how large to make it, how wrong it will be | [`sizing`] |
 //! | how to keep and send it | [`file`](mod@file), [`delta`] |
+//! | how to send keys | [`sorted`] |
 //! | how to keep it while it changes | [`snapshot`] |
 //!
 //! Filters with equal parameters merge: membership by OR, counts by addition. Unlike ones refuse and say what differs.
@@ -51,6 +52,7 @@ pub mod sizing;
 pub mod snapshot;
 pub mod sorted;
 mod undo;
+mod varint;
 
 pub use fingerprint::{Fingerprint, FingerprintKey, KeyId};
 pub use mismatch::Mismatch;

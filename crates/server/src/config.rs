@@ -7,6 +7,7 @@
 
 mod accounts;
 mod dcc_whitelist;
+mod federation;
 mod raw;
 
 use std::net::SocketAddr;
@@ -29,6 +30,10 @@ use crate::rights::Rights;
 pub(crate) use accounts::sha256;
 pub use accounts::{AccountSecret, AccountSettings, Token};
 pub use dcc_whitelist::DccWhitelist;
+pub use federation::{
+    BROKER_URLS_MAX, BrokerLogin, BrokerSettings, FederationSettings, PEER_NAME_BYTES_MAX, PEERS_MAX, PeerSettings,
+    PeerTls, PeerTrust,
+};
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -49,12 +54,16 @@ pub struct Config {
     pub data: Option<PathBuf>,
     /// The memory budget of a clearinghouse that is founded now.
     pub memory_bytes: u64,
+    /// A file with the realm to found it in, instead of a new one.
+    pub realm: Option<PathBuf>,
     /// When a report is answered.
     pub durability: Durability,
     /// Threads of each UDP protocol.
     pub threads: u32,
     /// Where to listen.
     pub listen: Listen,
+    /// How it shares what it learns.
+    pub federation: FederationSettings,
     /// What can change while the server runs.
     pub settings: Settings,
 }
@@ -72,6 +81,8 @@ pub struct Listen {
     pub fuzzy: Vec<SocketAddr>,
     /// TCP.
     pub http: Vec<SocketAddr>,
+    /// TCP with TLS, for other servers.
+    pub federation: Vec<SocketAddr>,
 }
 
 /// What can change while the server runs.
@@ -93,6 +104,8 @@ pub struct Settings {
     pub fuzzy: FuzzySettings,
     /// HTTP.
     pub http: HttpSettings,
+    /// Other servers.
+    pub peers: Vec<PeerSettings>,
 }
 
 /// How much a network that is not our own may ask for.
@@ -245,10 +258,12 @@ impl Config {
     pub(crate) fn unlike(&self, other: &Self) -> impl Iterator<Item = &'static str> {
         let differs = [
             ("data", self.data != other.data),
+            ("realm", self.realm != other.realm),
             ("memory", self.memory_bytes != other.memory_bytes),
             ("durability", self.durability != other.durability),
             ("threads", self.threads != other.threads),
             ("listen", self.listen != other.listen),
+            ("federation", self.federation != other.federation),
         ];
         differs.into_iter().filter_map(|(setting, differs)| differs.then_some(setting))
     }
@@ -284,10 +299,11 @@ mod tests {
     #[test]
     fn nothing_at_all_is_a_configuration_that_listens_on_loopback() {
         let config = Config::default();
-        let Listen { razor, dcc, pyzor, fuzzy, http } = &config.listen;
+        let Listen { razor, dcc, pyzor, fuzzy, http, federation } = &config.listen;
         let all = [razor, dcc, pyzor, fuzzy, http];
         assert!(all.iter().all(|addresses| addresses.len() == 1 && addresses[0].ip().is_loopback()));
         assert_eq!(all.map(|addresses| addresses[0].port()), [2703, 6277, 24441, 11335, 8625]);
+        assert!(federation.is_empty(), "other servers are a decision");
         assert_eq!(config.durability, Durability::Strict);
     }
 

@@ -15,6 +15,7 @@
 //! | `sources`, [`rights`], [`limits`], `connections`, `duplicates`, `replays` | who asks, what they may, how often, and whether they have already |
 //! | `udp`, `tcp` | threads that take datagrams by the batch; tasks for connections |
 //! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the ends of the request path, one for each language |
+//! | `federation`, `node_key` | what other servers ask for, and by which key they know this one |
 //! | `metrics` | what is counted |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -24,11 +25,13 @@ pub mod config;
 mod connections;
 mod dcc;
 mod duplicates;
+mod federation;
 mod fuzzy;
 mod fuzzy_keys;
 mod http;
 pub mod limits;
 mod metrics;
+mod node_key;
 mod pyzor;
 mod razor;
 mod replays;
@@ -45,5 +48,6 @@ mod units;
 pub use accounts::AccountError;
 pub use config::{Config, ConfigError};
 pub use fuzzy_keys::KeyFileError;
+pub use node_key::NODE_KEY_FILE;
 pub use server::{Listening, ServeError, Server};
 pub use signals::{Signal, Signals};

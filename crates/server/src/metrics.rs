@@ -21,6 +21,7 @@ pub(crate) enum Language {
     Pyzor,
     Fuzzy,
     Http,
+    Federation,
 }
 
 /// What became of a request.
@@ -50,7 +51,7 @@ pub(crate) enum Answered {
 }
 
 impl Language {
-    pub(crate) const ALL: [Self; 5] = [Self::Razor, Self::Dcc, Self::Pyzor, Self::Fuzzy, Self::Http];
+    pub(crate) const ALL: [Self; 6] = [Self::Razor, Self::Dcc, Self::Pyzor, Self::Fuzzy, Self::Http, Self::Federation];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -59,6 +60,7 @@ impl Language {
             Self::Pyzor => "pyzor",
             Self::Fuzzy => "fuzzy",
             Self::Http => "http",
+            Self::Federation => "federation",
         }
     }
 }
@@ -157,13 +159,14 @@ impl Metrics {
     }
 
     pub(crate) const fn of(&self, language: Language) -> &LanguageMetrics {
-        let [razor, dcc, pyzor, fuzzy, http] = &self.languages;
+        let [razor, dcc, pyzor, fuzzy, http, federation] = &self.languages;
         match language {
             Language::Razor => razor,
             Language::Dcc => dcc,
             Language::Pyzor => pyzor,
             Language::Fuzzy => fuzzy,
             Language::Http => http,
+            Language::Federation => federation,
         }
     }
 }

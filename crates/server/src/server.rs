@@ -10,7 +10,12 @@ use std::time::Duration;
 use bruit_engine::event::Event;
 use bruit_engine::trust::Policy;
 use bruit_engine::{Outcome, Refusal};
-use bruit_store::{Clearinghouse, Founding, OpenError, Options, Recovery, Status, SubmitError};
+use bruit_federation::keys::NodeKey;
+use bruit_federation::stock::Stock;
+use bruit_protocols::http::PeerStatus;
+use bruit_store::{
+    Clearinghouse, FOUNDING_FILE, Founding, FoundingError, OpenError, Options, Recovery, Status, SubmitError,
+};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -18,10 +23,12 @@ use tokio::time::timeout;
 use crate::accounts::{self, AccountError};
 use crate::config::{Config, Settings};
 use crate::dcc::Dcc;
+use crate::federation::{self, Identity};
 use crate::fuzzy::{Fuzzy, Vault};
 use crate::fuzzy_keys::{self, KeyFileError};
 use crate::http;
 use crate::metrics::Language;
+use crate::node_key;
 use crate::pyzor::Pyzor;
 use crate::razor;
 use crate::replays::Replays;
@@ -46,6 +53,7 @@ pub struct Server {
     runtime: Runtime,
     ticker: Ticker,
     directory: PathBuf,
+    key: NodeKey,
     started_with: Config,
 }
 
@@ -106,6 +114,32 @@ pub enum ServeError {
     /// The key pair of the fuzzy storage cannot be had.
     #[error(transparent)]
     FuzzyKey(#[from] KeyFileError),
+    /// The key by which other servers know this one cannot be had.
+    #[error(transparent)]
+    NodeKey(#[from] bruit_federation::keys::file::KeyFileError),
+    /// There is no TLS with that key.
+    #[error("failed to set up TLS for other servers")]
+    Tls(#[from] rustls::Error),
+    /// The file with the realm holds none.
+    #[error("{} {source}: `bruit keys realm` writes such a file", .file.display())]
+    Realm {
+        /// Which.
+        file: PathBuf,
+        /// What is wrong with it.
+        source: FoundingError,
+    },
+    /// The clearinghouse was founded in another realm.
+    #[error(
+        "the clearinghouse in {} was founded in another realm than that of {}: it cannot change, so found another, in \
+         an empty directory",
+        .directory.display(), .file.display()
+    )]
+    OtherRealm {
+        /// Its directory.
+        directory: PathBuf,
+        /// The file with the realm.
+        file: PathBuf,
+    },
     /// The system does not give what a server needs.
     #[error("failed to start the server's threads")]
     Start(#[source] io::Error),
@@ -119,7 +153,9 @@ impl Server {
     /// [`ServeError`]; then nothing listens.
     pub fn start(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Self, ServeError> {
         let store = open(config, directory, progress)?;
+        let key = node_key::own(directory)?;
         let service = Arc::new(Service::new(store, config.settings.clone()));
+        service.federation.identify(Identity { key: key.public(), founding: directory.join(FOUNDING_FILE) });
         take_accounts(&service, &config.settings)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -136,6 +172,7 @@ impl Server {
             stop_tasks: watch::Sender::new(false),
             runtime,
             directory: directory.to_owned(),
+            key,
             started_with: config.clone(),
         };
         match server.listen(config) {
@@ -153,7 +190,8 @@ impl Server {
         self.listen_udp(&config.listen.dcc, config.threads, Dcc::default)?;
         self.listen_pyzor(config)?;
         self.listen_fuzzy(config)?;
-        self.listen_http(&config.listen.http)
+        self.listen_http(&config.listen.http)?;
+        self.listen_federation(&config.listen.federation)
     }
 
     fn listen_pyzor(&mut self, config: &Config) -> Result<(), ServeError> {
@@ -187,6 +225,14 @@ impl Server {
         let router = http::router(&self.service);
         let note = |address: SocketAddr| format!("http://{address}");
         self.listen_tcp(Language::Http, addresses, note, move |connection| http::serve(connection, router.clone()))
+    }
+
+    /// Listens for other servers, and says what they have to know.
+    fn listen_federation(&mut self, addresses: &[SocketAddr]) -> Result<(), ServeError> {
+        let listener = federation::Listener::new(&self.service, self.key.seed())?;
+        let key = self.key.public();
+        let note = |_: SocketAddr| format!("key {key}");
+        self.listen_tcp(Language::Federation, addresses, note, move |connection| listener.clone().serve(connection))
     }
 
     fn listen_tcp<S, F>(
@@ -252,6 +298,22 @@ impl Server {
         &self.directory
     }
 
+    /// The key by which other servers know this one.
+    #[must_use]
+    pub const fn key(&self) -> &NodeKey {
+        &self.key
+    }
+
+    /// Serves what is in this stock to other servers and replicas, from now on and until the server stops.
+    pub fn share(&self, stock: Arc<dyn Stock>) {
+        self.service.federation.share(stock);
+    }
+
+    /// Takes how it goes with the other servers, for whoever asks.
+    pub fn tell_peers(&self, peers: Vec<PeerStatus>) {
+        self.service.federation.tell_peers(peers);
+    }
+
     /// The runtime that serves TCP, for whoever waits for signals.
     #[must_use]
     pub const fn runtime(&self) -> &Runtime {
@@ -291,9 +353,8 @@ impl Server {
 
 fn open(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Clearinghouse, ServeError> {
     let failed = |source| ServeError::Open { directory: directory.to_owned(), source: Box::new(source) };
-    let mut key = [0; 16];
-    getrandom::fill(&mut key).map_err(|error| ServeError::Start(io::Error::other(error)))?;
-    let found = || Founding::new(key, config.memory_bytes, Policy::default(), now()).expect("checked with the file");
+    let founding = founding(config, directory)?;
+    let found = || founding;
     let options = Options { durability: config.durability, ..Options::default() };
     let store = Clearinghouse::open_or_found(directory, &options, found, progress).map_err(failed)?;
     match store.catch_up(now()) {
@@ -306,6 +367,24 @@ fn open(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Res
         }
         Err(error) => Err(ServeError::CatchUp(error)),
     }
+}
+
+/// What to found, if there is nothing yet: a new realm, or the one of a file.
+fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
+    let Some(file) = &config.realm else {
+        let mut key = [0; 16];
+        getrandom::fill(&mut key).map_err(|error| ServeError::Start(io::Error::other(error)))?;
+        let founding = Founding::new(key, config.memory_bytes, Policy::default(), now());
+        return Ok(founding.expect("checked with the file"));
+    };
+    let read = Founding::read_file(file);
+    let given = read.map_err(|source| ServeError::Realm { file: file.clone(), source })?;
+    let failed = |source| ServeError::Open { directory: directory.to_owned(), source: Box::new(source) };
+    let existing = Founding::read(directory).map_err(failed)?;
+    if existing.is_some_and(|existing| existing.realm != given.realm) {
+        return Err(ServeError::OtherRealm { directory: directory.to_owned(), file: file.clone() });
+    }
+    Ok(Founding { founded: now(), ..given })
 }
 
 /// Brings the accounts of the file into the clearinghouse.

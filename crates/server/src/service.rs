@@ -11,6 +11,7 @@ use bruit_store::{Clearinghouse, SubmitError};
 
 use crate::config::Settings;
 use crate::connections::Connections;
+use crate::federation::Federation;
 use crate::limits::{Buckets, Rate};
 use crate::metrics::Metrics;
 use crate::sources::Source;
@@ -23,6 +24,7 @@ pub(crate) struct Service {
     pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) federation: Arc<Federation>,
     settings: RwLock<Arc<Settings>>,
     failure: Mutex<Option<Failure>>,
     started: Instant,
@@ -83,6 +85,7 @@ impl Service {
             metrics: Metrics::new(),
             limits,
             connections: Arc::default(),
+            federation: Arc::default(),
             settings,
             failure: Mutex::new(None),
             started: Instant::now(),

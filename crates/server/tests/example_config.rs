@@ -19,15 +19,20 @@ fn the_example_as_it_stands_is_the_defaults() {
     assert_eq!(format!("{config:?}"), format!("{:?}", Config::default()));
 }
 
-#[test]
-fn every_setting_of_the_example_is_known_and_has_its_default() {
+/// What the settings of the example come to.
+fn all_settings() -> Config {
     let text = uncommented()
         .replace("durability = \"strict\"", "durability = \"relaxed\"")
         // What everybody has to choose has no default.
         .replace("whitelist = \"whitelist\"", "")
         .replace("sha256 = \"...\"", &format!("sha256 = \"{}\"", "5a".repeat(32)))
         .replace("secret = \"...\"", "secret = \"opfr9epmoe9ufaqcwkozo7qhafyrsmzw7naxiiyqth4fzobz7poy\"");
-    let config = Config::parse(&text).expect("all settings are known");
+    Config::parse(&text).expect("all settings are known")
+}
+
+#[test]
+fn every_setting_of_the_example_is_known_and_has_its_default() {
+    let config = all_settings();
     let (settings, default) = (&config.settings, Config::default());
     assert_eq!((settings.accounts.len(), settings.http.tokens.len()), (4, 1));
     assert_eq!(config.listen, default.listen);
@@ -42,4 +47,21 @@ fn every_setting_of_the_example_is_known_and_has_its_default() {
     assert_eq!((dcc.rights, dcc.many, dcc.server_id), (default_dcc.rights, default_dcc.many, default_dcc.server_id));
     let (http, default_http) = (&settings.http, &default.settings.http);
     assert_eq!((http.rights, http.body_bytes_max), (default_http.rights, default_http.body_bytes_max));
+}
+
+#[test]
+fn other_servers_and_the_broker_of_the_example_have_their_defaults() {
+    let config = all_settings();
+    let peer = &config.settings.peers[0];
+    let (name, key) = (&peer.name, peer.key);
+    let url = "https://bruit.example.org:8626";
+    let least = format!(
+        "[[peers]]\nname = \"{name}\"\nkey = \"{key}\"\nrelation = \"peer\"\nurl = \"{url}\"\n\
+         [nats]\nurl = \"nats://127.0.0.1:4222\""
+    );
+    let usual = Config::parse(&least).expect("no more is needed");
+    assert_eq!(config.settings.peers, usual.settings.peers);
+    let broker = config.federation.broker.expect("a broker");
+    let usual = usual.federation.broker.expect("a broker");
+    assert_eq!((broker.replicas, broker.max_age, broker.max_bytes), (usual.replicas, usual.max_age, usual.max_bytes));
 }

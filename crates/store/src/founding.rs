@@ -60,17 +60,24 @@ pub enum UnfitFounding {
 
 /// Why a founding cannot be read.
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+#[non_exhaustive]
+pub enum FoundingError {
+    /// The file cannot be read.
     #[error("could not be read: {0}")]
     Io(#[from] io::Error),
+    /// It is something else.
     #[error("is not such a file")]
     Magic,
+    /// It is of another program.
     #[error("has version {0}, which this program does not read")]
     Version(u32),
+    /// A byte of it changed.
     #[error("is damaged: its checksum does not hold")]
     Checksum,
+    /// It says what cannot be.
     #[error("is malformed: {0}")]
     Malformed(#[from] Malformed),
+    /// Nothing can be founded as it says.
     #[error(transparent)]
     Unfit(#[from] UnfitFounding),
 }
@@ -113,16 +120,20 @@ impl Founding {
         let path = directory.join(FOUNDING_FILE);
         match Self::read_file(&path) {
             Ok(founding) => Ok(Some(founding)),
-            Err(Fault::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(FoundingError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             // A file that may not be read is none to restore from a backup.
-            Err(Fault::Io(source)) => Err(OpenError::io("read", &path, source)),
+            Err(FoundingError::Io(source)) => Err(OpenError::io("read", &path, source)),
             Err(fault) => Err(OpenError::Founding { file: FOUNDING_FILE, reason: fault.to_string() }),
         }
     }
 
-    fn read_file(path: &Path) -> Result<Self, Fault> {
+    /// The founding in a file of any name, such as another server's.
+    ///
+    /// # Errors
+    /// [`FoundingError`].
+    pub fn read_file(path: &Path) -> Result<Self, FoundingError> {
         if fs::metadata(path)?.len() > FOUNDING_BYTES_MAX {
-            return Err(Fault::Magic);
+            return Err(FoundingError::Magic);
         }
         Self::decode(&fs::read(path)?)
     }
@@ -143,7 +154,9 @@ impl Founding {
         written.map_err(|source| OpenError::io("write", &path, source))
     }
 
-    fn encode(&self) -> Vec<u8> {
+    /// As it stands in its file. This has the realm's secret key.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend(VERSION.to_le_bytes());
         out.extend(self.founded.0.to_le_bytes());
@@ -155,18 +168,22 @@ impl Founding {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, Fault> {
+    /// The founding of the bytes of a file.
+    ///
+    /// # Errors
+    /// [`FoundingError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, FoundingError> {
         let mut reader = Reader::new(bytes);
         if reader.array("the magic")? != MAGIC {
-            return Err(Fault::Magic);
+            return Err(FoundingError::Magic);
         }
         let version = reader.u32("the version")?;
         if version != VERSION {
-            return Err(Fault::Version(version));
+            return Err(FoundingError::Version(version));
         }
         let (content, checksum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
         if checksum != xxh3_64(content).to_le_bytes() {
-            return Err(Fault::Checksum);
+            return Err(FoundingError::Checksum);
         }
         let founded = Time(reader.u64("when it was founded")?);
         let budget_bytes = reader.u64("the budget")?;
@@ -233,7 +250,7 @@ mod tests {
         for founding in too_large {
             let unfit = UnfitFounding::Sizes { budget_bytes: BUDGET_MIN };
             assert_eq!(founding.engine().map(|_| ()), Err(unfit));
-            assert!(matches!(Founding::decode(&founding.encode()), Err(Fault::Unfit(found)) if found == unfit));
+            assert!(matches!(Founding::decode(&founding.encode()), Err(FoundingError::Unfit(found)) if found == unfit));
         }
         let smaller = resized(|sizes| sizes.bulk_lines = 1);
         assert_eq!(Founding::decode(&smaller.encode()).unwrap(), smaller);

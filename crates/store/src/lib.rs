@@ -51,7 +51,7 @@ pub use clearinghouse::Clearinghouse;
 pub use directory::{LockError, quoted};
 pub use findings::{Advice, Finding};
 pub use format::HEADER_BYTES;
-pub use founding::{Founding, UnfitFounding};
+pub use founding::{FOUNDING_FILE, Founding, FoundingError, UnfitFounding};
 pub use journal::SEGMENT_BYTES;
 pub use machine::{Machine, RestoreError};
 pub use queue::{QUEUE_BYTES_MAX, QUEUE_EVENTS_MAX, SnapshotError, SubmitError};

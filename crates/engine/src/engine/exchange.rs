@@ -14,6 +14,7 @@ use crate::exchange::{
     recipients_of,
 };
 use crate::generations::LIVE_GENERATIONS;
+use crate::spam::empty_like;
 use crate::trust::Claim;
 
 /// A set that is fuller than this many times what was planned takes no more of others: it would soon call everything listed.
@@ -110,13 +111,36 @@ impl Engine {
     }
 
     fn begin(&mut self, origin: Origin, cluster: bool) {
-        if let Some(before) = self.exchange.own().filter(|before| *before != origin) {
-            self.spam.begin_incarnation(before);
-            self.bulk.begin_incarnation(before);
+        match self.exchange.own().filter(|before| *before != origin) {
+            Some(before) if before.key == origin.key => self.begin_again(&before),
+            Some(before) => {
+                self.spam.begin_incarnation(before);
+                self.bulk.begin_incarnation(before);
+            }
+            None => {}
         }
         self.exchange.begin(origin, cluster);
         if cluster {
             self.spam.count_all();
+        }
+    }
+
+    /// Others know more of what this server said than it does itself. What it said as `before` comes from them, from the start; what
+    /// it has not said yet it will say as another, and counts as that.
+    fn begin_again(&mut self, before: &Origin) {
+        self.exchange.forget_origin(before);
+        self.spam.claims = empty_like(&self.spam.claims);
+        self.bulk.counts = empty_like(&self.bulk.counts);
+        for ((_, generation), entries) in self.exchange.waiting() {
+            match entries {
+                Entries::Votes(votes) => votes.iter().for_each(|vote| self.spam.count_vote(generation, vote)),
+                Entries::Recipients(recipients) => {
+                    for (fingerprint, amount) in recipients {
+                        let _ = self.bulk.counts.insert_many_at(generation, &fingerprint, amount);
+                    }
+                }
+                Entries::Set(_) | Entries::Levels(_) | Entries::Texts(_) => {}
+            }
         }
     }
 

@@ -107,9 +107,18 @@ impl Entries {
                 let (highs, levels) = sorted(payload)?;
                 read_levels(&highs, levels)
             }
-            Book::Votes => all(payload, read_vote).map(Self::Votes),
-            Book::Recipients => all(payload, read_recipients).map(Self::Recipients),
-            Book::Texts => all(payload, read_text).map(Self::Texts),
+            Book::Votes | Book::Recipients | Book::Texts => Self::read_waiting(book, payload),
+        }
+    }
+
+    /// Reads entries as they wait.
+    pub(crate) fn read_waiting(book: Book, waiting: &[u8]) -> Result<Self, Malformed> {
+        match book {
+            Book::Listed | Book::Revoked => all(waiting, read_signature).map(Self::Set),
+            Book::Bulk => all(waiting, read_level).map(Self::Levels),
+            Book::Votes => all(waiting, read_vote).map(Self::Votes),
+            Book::Recipients => all(waiting, read_recipients).map(Self::Recipients),
+            Book::Texts => all(waiting, read_text).map(Self::Texts),
         }
     }
 

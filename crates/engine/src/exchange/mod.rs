@@ -333,6 +333,20 @@ impl Exchange {
         Some(Sealable { taken, entries, encoding, payload })
     }
 
+    /// All entries that wait, by book and generation.
+    pub(crate) fn waiting(&self) -> Vec<((Book, u64), Entries)> {
+        let read = |(&(book, generation), waiting): (&(Book, u64), &Vec<u8>)| {
+            let entries = Entries::read_waiting(book, waiting).expect("what we let wait we read");
+            ((book, generation), entries)
+        };
+        self.pending.waiting.iter().map(read).collect()
+    }
+
+    /// Forgets how far the chains of an origin were taken.
+    pub(crate) fn forget_origin(&mut self, origin: &Origin) {
+        self.chains.retain(|chain, _| chain.origin != *origin);
+    }
+
     /// Whether there is room for what an event may add to what waits.
     pub(crate) const fn has_room(&self) -> bool {
         self.own.is_none() || self.pending.has_room()

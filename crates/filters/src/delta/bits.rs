@@ -16,7 +16,7 @@ const SAMPLE: usize = 1024;
 ///
 /// Divisors are 1, 2, 3, then four to an octave: (4 + p mod 4) · 2^(p/4 − 1) for byte p.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Code {
+pub(crate) struct Code {
     parameter: u8,
     divisor: u64,
     /// ⌊log2 divisor⌋.
@@ -27,9 +27,9 @@ pub(super) struct Code {
 
 impl Code {
     /// Largest byte that names a code: 7 · 2^61.
-    pub(super) const PARAMETER_MAX: u8 = 251;
+    pub(crate) const PARAMETER_MAX: u8 = 251;
 
-    pub(super) fn new(parameter: u8) -> Result<Self, FileError> {
+    pub(crate) fn new(parameter: u8) -> Result<Self, FileError> {
         if !(1..=Self::PARAMETER_MAX).contains(&parameter) {
             return Err(FileError::invalid("the parameter of a code", parameter));
         }
@@ -43,8 +43,13 @@ impl Code {
         Ok(Self { parameter, divisor, bits, short_rests })
     }
 
+    /// The code whose divisor is 2^`bits`, from 2 to 63 bits: a Rice code.
+    pub(crate) fn rice(bits: u32) -> Self {
+        Self::new((4 * (bits - 1)) as u8).expect("2 to 63 bits have a parameter")
+    }
+
     /// The code that takes about the fewest bits for `values`.
-    pub(super) fn best<T: Copy + Into<u64>>(values: &[T]) -> Self {
+    pub(crate) fn best<T: Copy + Into<u64>>(values: &[T]) -> Self {
         let sum: u128 = values.iter().map(|&value| u128::from(value.into())).sum();
         // For gaps of mean g between independent things the best divisor is about (g + 1/2) · ln 2.
         let divisor = (sum as f64 / values.len().max(1) as f64 + 0.5) * std::f64::consts::LN_2;
@@ -67,7 +72,7 @@ impl Code {
     }
 
     /// The byte that names it.
-    pub(super) const fn parameter(&self) -> u8 {
+    pub(crate) const fn parameter(&self) -> u8 {
         self.parameter
     }
 }
@@ -82,7 +87,7 @@ fn parameter_near(divisor: f64) -> u8 {
 
 /// Bits from the least significant one of each byte on.
 #[derive(Default)]
-pub(super) struct BitWriter {
+pub(crate) struct BitWriter {
     bytes: Vec<u8>,
     buffer: u64,
     used: u32,
@@ -103,7 +108,7 @@ impl BitWriter {
 
     /// Appends the code of `value`.
     #[inline]
-    pub(super) fn put_code(&mut self, value: u64, code: Code) {
+    pub(crate) fn put_code(&mut self, value: u64, code: Code) {
         let (quotient, rest) = (value / code.divisor, value % code.divisor);
         let (rest, length) = if rest < code.short_rests {
             (rest, code.bits)
@@ -124,7 +129,7 @@ impl BitWriter {
     }
 
     /// All bytes, the last one filled up with zeros.
-    pub(super) fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         let rest = self.buffer.to_le_bytes();
         self.bytes.extend_from_slice(&rest[..self.used.div_ceil(8) as usize]);
         self.bytes
@@ -132,7 +137,7 @@ impl BitWriter {
 }
 
 /// Reads what [`BitWriter`] wrote.
-pub(super) struct BitReader {
+pub(crate) struct BitReader {
     /// The stream, and eight zeros after it so that a peek always finds eight bytes.
     bytes: Vec<u8>,
     position: usize,
@@ -140,7 +145,7 @@ pub(super) struct BitReader {
 }
 
 impl BitReader {
-    pub(super) fn new(mut bytes: Vec<u8>) -> Self {
+    pub(crate) fn new(mut bytes: Vec<u8>) -> Self {
         let end = bytes.len() * 8;
         bytes.extend_from_slice(&[0; 8]);
         Self { bytes, position: 0, end }
@@ -155,7 +160,7 @@ impl BitReader {
 
     /// The value of the next code.
     #[inline]
-    pub(super) fn take_code(&mut self, code: Code) -> Result<u64, FileError> {
+    pub(crate) fn take_code(&mut self, code: Code) -> Result<u64, FileError> {
         let bits = self.peek().ok_or(FileError::Truncated)?;
         let quotient = bits.trailing_zeros();
         if quotient + code.bits + 1 >= PEEK_BITS {
@@ -196,16 +201,21 @@ impl BitReader {
         Ok(bit)
     }
 
-    /// Refuses a stream that was read beyond its end, or that goes on with more than the zeros of its last byte.
-    pub(super) fn finish(self) -> Result<(), FileError> {
+    /// How many bytes were read. Refuses a stream that was read beyond its end, or whose last byte read goes on with more
+    /// than zeros.
+    pub(crate) fn whole_bytes(&self) -> Result<usize, FileError> {
         if self.position > self.end {
             return Err(FileError::Truncated);
         }
-        let rest = self.peek().unwrap_or(0);
-        if self.end - self.position >= 8 || rest != 0 {
-            return Err(FileError::invalid("the end of a stream of codes", rest));
-        }
-        Ok(())
+        let bytes = self.position.div_ceil(8);
+        let rest = self.peek().unwrap_or(0) & !(u64::MAX << (8 * bytes - self.position));
+        if rest == 0 { Ok(bytes) } else { Err(FileError::invalid("the end of a stream of codes", rest)) }
+    }
+
+    /// Refuses a stream that was read beyond its end, or that goes on with more than the zeros of its last byte.
+    pub(crate) fn finish(self) -> Result<(), FileError> {
+        let left = self.end / 8 - self.whole_bytes()?;
+        if left == 0 { Ok(()) } else { Err(FileError::invalid("the bytes after a stream of codes", left as u64)) }
     }
 }
 
@@ -231,6 +241,7 @@ mod tests {
         let divisors: Vec<u64> = (1..=16).map(|parameter| code(parameter).divisor).collect();
         assert_eq!(divisors, [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32]);
         assert_eq!(code(Code::PARAMETER_MAX).divisor, 7 << 61);
+        assert!((2..=63).all(|bits| Code::rice(bits).divisor == 1 << bits));
         assert!(Code::new(0).is_err() && Code::new(252).is_err());
         assert!(
             (1..=Code::PARAMETER_MAX)

@@ -8,7 +8,7 @@ use super::zeros::{find_gaps, set_zeros};
 use crate::file::{FileError, Header, InputWords};
 
 /// Words of a block, at most: 32 KiB.
-pub(super) const BLOCK_WORDS_MAX: usize = 4096;
+pub(crate) const BLOCK_WORDS_MAX: usize = 4096;
 
 const UNCHANGED: u8 = 0;
 const WHOLE: u8 = 1;
@@ -24,7 +24,7 @@ const DIFFERENCES_BYTES: usize = 6;
 
 /// What a block has to know of its filter.
 #[derive(Clone, Copy)]
-pub(super) struct BlockShape {
+pub(crate) struct BlockShape {
     width: u32,
     is_membership: bool,
     cells: u64,
@@ -33,6 +33,11 @@ pub(super) struct BlockShape {
 impl BlockShape {
     pub(super) const fn new(header: &Header) -> Self {
         Self { width: header.cell_bits, is_membership: !header.kind.counts(), cells: header.cells }
+    }
+
+    /// That of a block by itself, of `words` words with cells of `width` bits.
+    pub(crate) const fn of_words(width: u32, words: usize) -> Self {
+        Self { width, is_membership: width == 1, cells: words as u64 * 64 / width as u64 }
     }
 
     /// Words of every block but the last: whole cells.
@@ -48,19 +53,19 @@ impl BlockShape {
 }
 
 /// Encodes blocks. Holds the memory that all of them need in turn.
-pub(super) struct BlockEncoder {
+pub(crate) struct BlockEncoder {
     shape: BlockShape,
     gaps: Vec<u32>,
     changes: Changes,
 }
 
 impl BlockEncoder {
-    pub(super) fn new(shape: BlockShape) -> Self {
+    pub(crate) fn new(shape: BlockShape) -> Self {
         Self { shape, gaps: Vec::new(), changes: Changes::default() }
     }
 
     /// Appends what turns the block `base` into `target`.
-    pub(super) fn encode(&mut self, base: &[u64], target: &[u64], output: &mut Vec<u8>) {
+    pub(crate) fn encode(&mut self, base: &[u64], target: &[u64], output: &mut Vec<u8>) {
         if base == target {
             return output.push(UNCHANGED);
         }
@@ -126,7 +131,7 @@ fn encode_whole(target: &[u64], output: &mut Vec<u8>) {
 }
 
 /// Turns the block `words`, which begins at word `start`, into that of the target.
-pub(super) fn decode_block<R: Read>(
+pub(crate) fn decode_block<R: Read>(
     shape: BlockShape,
     start: u64,
     words: &mut [u64],

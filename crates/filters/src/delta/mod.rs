@@ -34,8 +34,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod bits;
-mod block;
+pub(crate) mod bits;
+pub(crate) mod block;
 mod cells;
 mod error;
 mod fingerprints;

@@ -19,6 +19,10 @@ use crate::{Fingerprint, KeyId, Mismatch};
 
 /// The highest value of a cell.
 pub(super) const CELL_TOP: u32 = 15;
+/// Bits of a cell.
+pub(super) const CELL_BITS: u32 = 4;
+/// Slots of a line.
+const SLOTS: usize = 16;
 
 /// Counts by generation, of which the oldest is forgotten whenever a new one begins. Never too low.
 ///
@@ -345,6 +349,20 @@ const fn nibbles_of(lanes: u8) -> u64 {
         lane += 1;
     }
     slot | slot << 32
+}
+
+/// The cells of a lane in a line, one after the other.
+pub(super) fn lane_cells(line: &Line, lane: usize) -> u64 {
+    let cell = |i: usize| u64::from(slot(std::slice::from_ref(line), (0, i)) >> (4 * lane) & CELL_TOP);
+    (0..SLOTS).fold(0, |cells, i| cells | cell(i) << (4 * i))
+}
+
+/// Makes `cells` those of a lane in a line.
+pub(super) fn set_lane_cells(line: &mut Line, lane: usize, cells: u64) {
+    for (i, word) in line.0.iter_mut().enumerate() {
+        let [first, second] = [2 * i, 2 * i + 1].map(|slot| cells >> (4 * slot) & u64::from(CELL_TOP));
+        *word = *word & !nibbles_of(1 << lane) | (first | second << 32) << (4 * lane);
+    }
 }
 
 /// Eight nibbles to eight bytes.

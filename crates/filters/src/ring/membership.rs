@@ -187,6 +187,18 @@ impl MembershipRing {
         Ok(())
     }
 
+    /// Adds `words` to those of a lane from `first_line` on.
+    pub(super) fn join_lane(&mut self, lane: usize, first_line: usize, words: &[u64]) {
+        for (index, &word) in (first_line..).zip(words) {
+            let fresh = word & !self.lines[index].0[lane];
+            // Line by line, so that a running snapshot keeps only what does change.
+            if fresh != 0 {
+                self.lines.changing_one(index).0[lane] |= fresh;
+                self.ones[lane] += u64::from(fresh.count_ones());
+            }
+        }
+    }
+
     /// The share of bits that are set in the generation of a live epoch. Kept count of, so it costs nothing.
     ///
     /// # Errors

@@ -16,12 +16,16 @@
 //! | [`StagedRing`] | the same, with fewer bits where false positives must be rare: 40 a key, not 92, at one in a million |
 //! | [`CountsRing`] | the sum of the key's counts over the live generations |
 //!
+//! A single generation can be sent to another ring of the same size, in parts: [`LaneParts`].
+//!
 //! None reads a clock: an epoch ends when [`advance`](MembershipRing::advance) is called.
 
 mod counts;
 mod counts_merge;
 mod lanes;
 pub(crate) mod membership;
+mod parts;
+mod record_parts;
 mod records;
 mod snapshot;
 mod staged;
@@ -29,4 +33,5 @@ mod staged;
 pub use counts::CountsRing;
 pub use lanes::{GENERATIONS, Generations, NotLive};
 pub use membership::MembershipRing;
+pub use parts::{LANE_PART_BYTES_MAX, LaneError, LaneParts};
 pub use staged::{StagedRing, StagedScratch};

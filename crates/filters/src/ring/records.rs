@@ -23,7 +23,7 @@ use crate::snapshot::RestoreError;
 use crate::snapshot::head::within;
 
 /// Records that a line has room for.
-const LINE_RECORDS: usize = 6;
+pub(super) const LINE_RECORDS: usize = 6;
 /// Records of a lane for each of its lines. The place that is left free keeps searches short.
 const RECORDS_PER_LINE: usize = 5;
 /// Lines of cells for each line of records: records take a tenth of what cells do.
@@ -48,7 +48,7 @@ pub(super) const fn any_of(tag: u16) -> u16 {
 }
 
 /// A line of cells and a tag as one number: what no two records of a lane share.
-const fn place(line: u32, tag: u16) -> u64 {
+pub(super) const fn place(line: u32, tag: u16) -> u64 {
     (line as u64) << 16 | tag as u64
 }
 
@@ -159,10 +159,19 @@ impl Records {
 
     /// All records of a lane, in no order that means anything.
     pub(super) fn iter(&self, lane: usize) -> impl Iterator<Item = Record> {
-        self.lane(lane).flat_map(|at| {
-            let line = &self.lines[at];
-            (0..used(line)).map(|i| ((line.0[i] >> 16) as u32, count(line, i), line.0[i] as u16))
-        })
+        self.lane(lane).flat_map(|at| self.line_records(at))
+    }
+
+    /// The records of a line of the table.
+    pub(super) fn line_records(&self, at: usize) -> impl Iterator<Item = Record> {
+        let line = &self.lines[at];
+        (0..used(line)).map(|i| ((line.0[i] >> 16) as u32, count(line, i), line.0[i] as u16))
+    }
+
+    /// Makes `lines` those of the table in the `range` of a lane, which then has `held` records in all.
+    pub(super) fn replace_lines(&mut self, lane: usize, range: Range<usize>, lines: &[Line], held: usize) {
+        self.lines.changing_range(range).copy_from_slice(lines);
+        self.held[lane] = held;
     }
 
     /// Makes `records` those of a lane, as far as there is room, with `unlisted` to start from.
@@ -186,7 +195,7 @@ impl Records {
     }
 
     /// The lines of a lane's table.
-    fn lane(&self, lane: usize) -> Range<usize> {
+    pub(super) fn lane(&self, lane: usize) -> Range<usize> {
         let lines = self.lines.len() / LANES as usize;
         lane * lines..(lane + 1) * lines
     }
@@ -214,7 +223,7 @@ pub(super) fn lines_for(cell_lines: usize) -> usize {
 }
 
 /// How many records a line has.
-const fn used(line: &Line) -> usize {
+pub(super) const fn used(line: &Line) -> usize {
     (line.0[LAST] >> 32) as usize
 }
 
@@ -235,7 +244,7 @@ fn set_count(line: &mut Line, i: usize, count: u32) {
 }
 
 /// Adds a record to a line with room for it.
-fn append(line: &mut Line, place: u64, count: u32) {
+pub(super) fn append(line: &mut Line, place: u64, count: u32) {
     let i = used(line);
     line.0[i] = place;
     set_count(line, i, count);

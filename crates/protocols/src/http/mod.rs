@@ -12,12 +12,14 @@
 //! | `explanation` | everything that is known of signatures |
 //! | `stats` | how a server is doing |
 //! | `administration` | reporters and whitelists |
+//! | `peers` | what is exchanged with which other servers |
 //!
 //! `GET /v1/openapi.json` of a server describes all of it.
 
 mod administration;
 mod answers;
 mod explanation;
+mod peers;
 mod stats;
 mod subject;
 
@@ -26,6 +28,7 @@ pub use administration::{
 };
 pub use answers::{Checked, CheckedSignature, Claimed, Problem, Verdict};
 pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients};
+pub use peers::{PeerStatus, Peers, RefusedSegments};
 pub use stats::{Generation, Recovery, RequestCount, Ring, Stats, Store, Table};
 pub use subject::{
     FEATURES_MAX, NamedSignature, SENDER_BYTES_MAX, SIGNATURES_MAX, SUBJECT_BYTES_MAX, Subject, SubjectError, Text,

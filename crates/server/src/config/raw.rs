@@ -13,9 +13,11 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::accounts::{RawAccount, RawToken};
+use super::federation::{self, RawFederation, RawNats, RawPeer};
 use super::{
-    ACCOUNTS_MAX, ADDRESSES_MAX, Config, ConfigError, DccSettings, DccWhitelist, FuzzySettings, HttpSettings,
-    LimitSettings, Listen, MANY_NEVER, PyzorSettings, RELAXED_WINDOW, RazorSettings, Settings, THREADS_MAX, wrong,
+    ACCOUNTS_MAX, ADDRESSES_MAX, Config, ConfigError, DccSettings, DccWhitelist, FederationSettings, FuzzySettings,
+    HttpSettings, LimitSettings, Listen, MANY_NEVER, PyzorSettings, RELAXED_WINDOW, RazorSettings, Settings,
+    THREADS_MAX, wrong,
 };
 use crate::accounts;
 use crate::fuzzy_keys::Keyring;
@@ -28,6 +30,7 @@ use crate::units::{Bytes, Span};
 #[serde(deny_unknown_fields, default)]
 pub(super) struct File {
     data: Option<PathBuf>,
+    realm: Option<PathBuf>,
     memory: Option<Bytes>,
     durability: RawDurability,
     relaxed_window: Option<Span>,
@@ -40,6 +43,9 @@ pub(super) struct File {
     pyzor: RawPyzor,
     fuzzy: RawFuzzy,
     http: RawHttp,
+    federation: RawFederation,
+    nats: Option<RawNats>,
+    peers: Vec<RawPeer>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
@@ -53,7 +59,7 @@ enum RawDurability {
 /// One address, or several.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "expected an address and port such as \"127.0.0.1:2703\", or a list of them")]
-enum RawListen {
+pub(super) enum RawListen {
     One(SocketAddr),
     Several(Vec<SocketAddr>),
 }
@@ -155,6 +161,11 @@ impl File {
             pyzor: addresses("pyzor.listen", self.pyzor.listen.as_ref(), 24441)?,
             fuzzy: addresses("fuzzy.listen", self.fuzzy.listen.as_ref(), 11335)?,
             http: addresses("http.listen", self.http.listen.as_ref(), 8625)?,
+            // Where there are no other servers there is nothing to listen for.
+            federation: match &self.federation.listen {
+                None => Vec::new(),
+                given => addresses("federation.listen", given.as_ref(), 0)?,
+            },
         };
         if self.accounts.len() > ACCOUNTS_MAX {
             return Err(wrong("accounts", format!("at most {ACCOUNTS_MAX}, not {}", self.accounts.len())));
@@ -179,9 +190,13 @@ impl File {
             },
             accounts,
             http: self.http.check()?,
+            peers: federation::peers(self.peers)?,
         };
+        let broker = self.nats.map(RawNats::check).transpose()?;
         Ok(Config {
             data: self.data,
+            realm: self.realm,
+            federation: FederationSettings { publish: self.federation.publish, broker },
             memory_bytes: memory(self.memory)?,
             durability: durability(self.durability, self.relaxed_window)?,
             threads: within("threads", self.threads.unwrap_or(1), 1, THREADS_MAX)?,
@@ -221,7 +236,12 @@ fn loopback() -> Vec<IpNet> {
     ["127.0.0.0/8", "::1/128"].iter().map(|network| network.parse().expect("a network")).collect()
 }
 
-fn within<N: PartialOrd + std::fmt::Display>(key: &str, value: N, least: N, most: N) -> Result<N, ConfigError> {
+pub(super) fn within<N: PartialOrd + std::fmt::Display>(
+    key: &str,
+    value: N,
+    least: N,
+    most: N,
+) -> Result<N, ConfigError> {
     if value < least || value > most {
         return Err(wrong(key, format!("{least} to {most}, not {value}")));
     }

@@ -13,9 +13,12 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::caller::Peer;
+use crate::federation::Stop;
 use crate::tcp::Connection;
 
 /// How long the header of a request may take, and how long a connection may be idle.
@@ -35,10 +38,21 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves one connection to its end.
 pub(crate) async fn serve(connection: Connection, router: Router) {
-    let Connection { stream, source, mut stop, permit: _permit } = connection;
+    let Connection { stream, source, stop, permit: _permit } = connection;
+    serve_stream(stream, stop, router, Peer(source.address)).await;
+}
+
+/// Serves a stream to its end. Its requests have `known`, which is what is known of the other end, as an extension.
+pub(crate) async fn serve_stream<S, K>(stream: S, mut stop: watch::Receiver<bool>, router: Router, known: K)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    K: Clone + Send + Sync + 'static,
+{
     let router = TowerToHyperService::new(router);
+    let stopping = Stop(stop.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(source.address));
+        request.extensions_mut().insert(known.clone());
+        request.extensions_mut().insert(stopping.clone());
         router.call(request)
     });
     let mut builder = http1::Builder::new();

@@ -23,7 +23,8 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    fn new(status: StatusCode, answered: Answered, detail: impl std::fmt::Display) -> Self {
+    /// A refusal of another kind.
+    pub(crate) fn new(status: StatusCode, answered: Answered, detail: impl std::fmt::Display) -> Self {
         Self { status, detail: detail.to_string(), answered, header: None }
     }
 
@@ -33,12 +34,12 @@ impl Fault {
     }
 
     /// The request follows no rule.
-    pub(super) fn malformed(detail: impl std::fmt::Display) -> Self {
+    pub(crate) fn malformed(detail: impl std::fmt::Display) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Answered::Malformed, detail)
     }
 
     /// There is nothing at this path.
-    pub(super) fn not_found() -> Self {
+    pub(crate) fn not_found() -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
             Answered::Malformed,
@@ -47,7 +48,7 @@ impl Fault {
     }
 
     /// There is, but not for this method.
-    pub(super) fn method() -> Self {
+    pub(crate) fn method() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             Answered::Malformed,
@@ -83,12 +84,12 @@ impl Fault {
     }
 
     /// Something that the caller may not do.
-    pub(super) fn forbidden(detail: impl std::fmt::Display) -> Self {
+    pub(crate) fn forbidden(detail: impl std::fmt::Display) -> Self {
         Self::new(StatusCode::FORBIDDEN, Answered::Refused, detail)
     }
 
     /// More than the caller may ask for.
-    pub(super) fn limited(what: &str) -> Self {
+    pub(crate) fn limited(what: &str) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, Answered::Limited, format!("too many {what}: try again later"))
             .with(RETRY_AFTER, "10")
     }
@@ -99,7 +100,7 @@ impl Fault {
     }
 
     /// More than the server can do at the moment.
-    pub(super) fn busy(detail: impl std::fmt::Display) -> Self {
+    pub(crate) fn busy(detail: impl std::fmt::Display) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, Answered::Failed, detail).with(RETRY_AFTER, "1")
     }
 
@@ -109,7 +110,7 @@ impl Fault {
     }
 
     /// A mistake of ours.
-    pub(super) fn broken() -> Self {
+    pub(crate) fn broken() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             Answered::Failed,

@@ -13,6 +13,7 @@
 //! | `judge`, `explain` | what is thought of a message, and why |
 //! | `claims` | reports and revocations |
 //! | `stats`, `reporters`, `whitelist` | for administrators |
+//! | `federation` | for replicas, and about other servers |
 //! | `fault` | what went wrong, as `application/problem+json` |
 //!
 //! `openapi.json` describes all of it for programs, and a test compares it with the types.
@@ -23,6 +24,7 @@ mod claims;
 mod connection;
 mod explain;
 mod fault;
+mod federation;
 mod judge;
 mod reporters;
 mod router;
@@ -32,7 +34,8 @@ mod whitelist;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use connection::serve;
+pub(crate) use connection::{serve, serve_stream};
+pub(crate) use fault::Fault;
 
 use std::sync::Arc;
 
@@ -41,7 +44,6 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::service::Service;
-use fault::Fault;
 
 /// All bodies that are held at once, in bytes, but for strangers'.
 const BODIES_BYTES_MAX: usize = 96 << 20;

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use super::body::{Purpose, read_json, read_subject};
 use super::caller::{Caller, Right};
 use super::fault::{Fault, Reply};
-use super::{Http, claims, explain, judge, reporters, stats, whitelist};
+use super::{Http, claims, explain, federation, judge, reporters, stats, whitelist};
 use crate::metrics::{self, Answered, Language};
 use crate::service::{Limited, now, signatures};
 
@@ -44,6 +44,10 @@ pub(super) fn router(http: Http) -> Router {
         .route("/v1/stats", get(tell_stats))
         .route("/v1/reporters", get(list_reporters).post(add_reporter).patch(change_reporter).delete(remove_reporter))
         .route("/v1/whitelist", get(list_whitelist).post(add_to_whitelist).delete(remove_from_whitelist))
+        .route("/v1/peers", get(federation::peers))
+        .route("/v1/federation/offer", get(federation::offer))
+        .route("/v1/federation/log/{key}/{incarnation}/{book}/{generation}", get(federation::log))
+        .route("/v1/federation/realm", get(federation::realm))
         .route("/v1/health", get(health))
         .route("/v1/ready", get(ready))
         .route("/v1/openapi.json", get(openapi))

@@ -1,0 +1,228 @@
+//! What this server has for others: its shelf of logs, the heads that say what is on it, and how far each log may be read.
+//!
+//! Heads of this server are signed anew whenever something was sealed, and every [`HEARTBEAT`] so that others can tell silence
+//! from absence. Twice: all books for nodes of the cluster, and public books for everyone else. Heads of other servers are
+//! passed on as they were signed.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bruit_engine::Engine;
+use bruit_engine::exchange::{Book, Chain, Origin, Relation};
+use bruit_engine::realm::RealmId;
+use bruit_engine::time::Time;
+use tokio::sync::watch;
+
+use crate::heads::Heads;
+use crate::keys::NodeKey;
+use crate::segment::hash;
+use crate::shelf::{Shelf, ShelfError};
+use crate::stock::{Reader, Stock};
+use crate::transport::Offer;
+
+/// How often heads are signed although nothing changed.
+pub const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// The bytes of an offer's name.
+const TAG_BYTES: usize = 16;
+
+/// What this server has for others.
+#[derive(Debug)]
+pub struct Library {
+    shelf: Shelf,
+    realm: RealmId,
+    key: NodeKey,
+    state: Mutex<State>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Signed heads, and whether they are of public books only.
+    heads: BTreeMap<(Origin, bool), (Heads, Vec<u8>)>,
+    /// How far each log may be read.
+    ends: BTreeMap<Chain, u64>,
+}
+
+impl Library {
+    /// The library on a shelf. What is on it is offered as far as `engine` knows of it.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn open(shelf: Shelf, key: NodeKey, engine: &Engine) -> io::Result<Self> {
+        let mut ends = BTreeMap::new();
+        for (chain, frontier) in engine.exchange().chains() {
+            ends.insert(chain, shelf.length(&chain)?.min(frontier.offset));
+        }
+        let state = Mutex::new(State { heads: BTreeMap::new(), ends });
+        Ok(Self { shelf, realm: engine.realm().id(), key, state, changed: watch::Sender::new(0) })
+    }
+
+    /// The key that signs.
+    #[must_use]
+    pub const fn key(&self) -> &NodeKey {
+        &self.key
+    }
+
+    /// The realm.
+    #[must_use]
+    pub const fn realm(&self) -> RealmId {
+        self.realm
+    }
+
+    /// Puts a segment of our own on the shelf, synced, which nobody may read before [`release`](Self::release).
+    ///
+    /// # Errors
+    /// [`ShelfError`].
+    pub fn put_own(&self, chain: &Chain, offset: u64, segment: &[u8]) -> Result<(), ShelfError> {
+        self.shelf.put(chain, offset, segment, true)
+    }
+
+    /// Lets others read what the engine knows to be sealed, and says so in new heads.
+    pub fn release(&self, engine: &Engine, now: Time) {
+        let Some(own) = engine.exchange().own() else { return };
+        let chains: Vec<_> = engine.exchange().chains().filter(|(chain, _)| chain.origin == own).collect();
+        let mut state = self.lock();
+        for (chain, frontier) in &chains {
+            state.ends.insert(*chain, frontier.offset);
+        }
+        let public = chains.iter().filter(|(chain, _)| chain.book.is_public()).copied();
+        for (is_public, heads) in [
+            (true, Heads::new(self.realm, own, now, public)),
+            (false, Heads::new(self.realm, own, now, chains.iter().copied())),
+        ] {
+            let bytes = heads.sign(&self.key);
+            state.heads.insert((own, is_public), (heads, bytes));
+        }
+        drop(state);
+        self.tell();
+    }
+
+    /// Keeps heads of another server, to pass them on, if they are later than those that are kept.
+    pub fn keep(&self, heads: &Heads, bytes: &[u8], is_live: impl Fn(Book, u64) -> bool) {
+        let place = (heads.origin(), heads.chains().all(|(chain, _)| chain.book.is_public()));
+        let mut state = self.lock();
+        let is_later = state
+            .heads
+            .get(&place)
+            .is_none_or(|(older, _)| heads.time() > older.time() && heads.replaces(older, is_live));
+        if is_later {
+            state.heads.insert(place, (heads.clone(), bytes.to_vec()));
+            drop(state);
+            self.tell();
+        }
+    }
+
+    /// Keeps a segment of another server, to pass it on. One whose log here does not end where it begins is not passed on: a crash
+    /// lost the part between.
+    ///
+    /// # Errors
+    /// [`ShelfError`]; others still have it.
+    pub fn keep_segment(&self, chain: &Chain, offset: u64, segment: &[u8]) -> Result<(), ShelfError> {
+        // Under the lock: two sources may bring the same segment.
+        let mut state = self.lock();
+        let end = state.ends.entry(*chain).or_default();
+        if *end != offset {
+            return Ok(());
+        }
+        self.shelf.put(chain, offset, segment, false)?;
+        *end += segment.len() as u64;
+        Ok(())
+    }
+
+    /// Forgets how much of a chain is there: it is taken again from the start.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn forget(&self, chain: &Chain) -> io::Result<()> {
+        let mut state = self.lock();
+        state.ends.remove(chain);
+        self.shelf.remove(chain)
+    }
+
+    /// Removes what is of generations that are over, or of servers that are no longer heard.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn tidy(&self, engine_keeps: impl Fn(&Chain) -> bool) -> io::Result<usize> {
+        let mut state = self.lock();
+        state.ends.retain(|chain, _| engine_keeps(chain));
+        let origins: Vec<_> = state.ends.keys().map(|chain| chain.origin).collect();
+        let own = *self.key.public().as_bytes();
+        state.heads.retain(|(origin, _), _| origin.key == own || origins.contains(origin));
+        drop(state);
+        self.shelf.tidy(engine_keeps)
+    }
+
+    /// How far a log may be read.
+    #[must_use]
+    pub fn end(&self, chain: &Chain) -> u64 {
+        self.lock().ends.get(chain).copied().unwrap_or(0)
+    }
+
+    /// Our own chains, and how far they may be read.
+    #[must_use]
+    pub fn own_chains(&self) -> Vec<(Chain, u64)> {
+        let own = *self.key.public().as_bytes();
+        self.lock()
+            .ends
+            .iter()
+            .filter(|(chain, _)| chain.origin.key == own)
+            .map(|(&chain, &end)| (chain, end))
+            .collect()
+    }
+
+    /// The latest heads of our own, all books.
+    #[must_use]
+    pub fn own_heads(&self) -> Vec<Vec<u8>> {
+        let own = *self.key.public().as_bytes();
+        let state = self.lock();
+        state.heads.iter().filter(|((origin, _), _)| origin.key == own).map(|(_, (_, bytes))| bytes.clone()).collect()
+    }
+
+    /// The latest heads of a server that were kept.
+    #[must_use]
+    pub fn heads_of(&self, key: &[u8; 32]) -> Vec<Heads> {
+        let state = self.lock();
+        state.heads.iter().filter(|((origin, _), _)| origin.key == *key).map(|(_, (heads, _))| heads.clone()).collect()
+    }
+
+    fn tell(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    /// Nothing here panics half-way, so a poisoned state is a good one.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stock for Library {
+    fn offer(&self, reader: Reader) -> Offer {
+        let state = self.lock();
+        let may_have = |is_public: bool| is_public || reader == Reader::Cluster;
+        let offered = state.heads.iter().filter(|((_, is_public), _)| may_have(*is_public));
+        let heads: Vec<u8> = offered.flat_map(|(_, (_, bytes))| bytes.iter().copied()).collect();
+        let tag = hash(&heads).into_iter().take(TAG_BYTES).collect();
+        Offer { tag, heads }
+    }
+
+    fn log(&self, chain: &Chain, offset: u64, bytes_max: usize) -> Result<Option<Vec<u8>>, io::Error> {
+        match self.lock().ends.get(chain).copied() {
+            Some(end) => self.shelf.read(chain, offset, end, bytes_max),
+            None => Ok(None),
+        }
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+}
+
+/// Whether a server's segments are passed on: those of nodes, and our own.
+#[must_use]
+pub fn is_passed_on(engine: &Engine, origin: &Origin) -> bool {
+    engine.exchange().relation(origin) == Some(Relation::Cluster)
+}

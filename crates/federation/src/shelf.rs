@@ -1,0 +1,228 @@
+//! Logs on disk: every chain that this server has, its own and others', byte for byte as their origins wrote them.
+//!
+//! A log is a file; its name is the chain. Own segments are written and synced here before the journal says that they are
+//! sealed, so a log may be longer than the chain's frontier after a crash, and never shorter. Others' segments are written
+//! without a sync: a log that lost its end is no longer passed on, and nothing else depends on it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use bruit_engine::exchange::Chain;
+
+use crate::transport::paths;
+
+/// The names in the path of a log.
+const PATH_PARTS: usize = 5;
+
+/// A directory of logs.
+#[derive(Debug)]
+pub struct Shelf {
+    directory: PathBuf,
+}
+
+/// Why a segment is not put on the shelf.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShelfError {
+    /// The disk says no.
+    #[error("failed to write the log {}", .path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The log is shorter than where the segment begins.
+    #[error("the log {} ends at byte {length}, before byte {offset}", .path.display())]
+    Gap {
+        /// Which file.
+        path: PathBuf,
+        /// Its length.
+        length: u64,
+        /// Where the segment begins.
+        offset: u64,
+    },
+}
+
+impl Shelf {
+    /// The shelf in a directory, which is made if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        fs::create_dir_all(directory)?;
+        Ok(Self { directory: directory.to_owned() })
+    }
+
+    /// Puts a segment at `offset` of its chain's log. What a crash left behind there is cut off before.
+    ///
+    /// # Errors
+    /// [`ShelfError`]; the log is as it was, or longer than its chain.
+    pub fn put(&self, chain: &Chain, offset: u64, segment: &[u8], sync: bool) -> Result<(), ShelfError> {
+        let path = self.directory.join(paths::log(chain));
+        let failed = |source| ShelfError::Io { path: path.clone(), source };
+        let (mut file, is_new) = open_log(&path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        if length < offset {
+            return Err(ShelfError::Gap { path, length, offset });
+        }
+        write_at(&mut file, offset, length, segment, sync).map_err(failed)?;
+        if is_new && sync {
+            self.sync_directories(&path).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// The log of a chain from `offset` to at most `end`, at most `bytes_max` of it; none if there is none.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn read(&self, chain: &Chain, offset: u64, end: u64, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
+        let mut file = match File::open(self.directory.join(paths::log(chain))) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let length = end.saturating_sub(offset).min(bytes_max as u64);
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(offset))?;
+        file.take(length).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// How long the log of a chain is.
+    ///
+    /// # Errors
+    /// What the disk says; a log that is not there is empty.
+    pub fn length(&self, chain: &Chain) -> io::Result<u64> {
+        match fs::metadata(self.directory.join(paths::log(chain))) {
+            Ok(metadata) => Ok(metadata.len()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes the log of a chain, if it is there.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn remove(&self, chain: &Chain) -> io::Result<()> {
+        match fs::remove_file(self.directory.join(paths::log(chain))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes all logs that need not be kept, and the directories that this leaves empty. Files that are no logs stay. How many
+    /// logs there were.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn tidy(&self, keep: impl Fn(&Chain) -> bool) -> io::Result<usize> {
+        let mut removed = 0;
+        for path in self.files()? {
+            let is_over = paths::chain(&path).is_some_and(|chain| !keep(&chain));
+            if is_over {
+                let file = self.directory.join(&path);
+                fs::remove_file(&file)?;
+                removed += 1;
+                // The first that is not empty stays, and so do those above it.
+                let above = file.ancestors().skip(1).take_while(|path| *path != self.directory);
+                above.map(fs::remove_dir).take_while(Result::is_ok).for_each(drop);
+            }
+        }
+        Ok(removed)
+    }
+
+    /// The paths of all files as deep as logs are.
+    fn files(&self) -> io::Result<Vec<String>> {
+        let mut paths = vec![String::new()];
+        for _ in 0..PATH_PARTS {
+            let mut deeper = Vec::new();
+            for path in paths {
+                // A file that is none of ours, or gone meanwhile, has nothing below it.
+                let Ok(entries) = fs::read_dir(self.directory.join(&path)) else { continue };
+                for entry in entries {
+                    let Ok(name) = entry?.file_name().into_string() else { continue };
+                    deeper.push(if path.is_empty() { name } else { format!("{path}/{name}") });
+                }
+            }
+            paths = deeper;
+        }
+        Ok(paths)
+    }
+
+    /// Makes sure that a new file is found again.
+    fn sync_directories(&self, path: &Path) -> io::Result<()> {
+        for above in path.ancestors().skip(1) {
+            File::open(above)?.sync_all()?;
+            if above == self.directory {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Opens a log, or makes it.
+fn open_log(path: &Path) -> io::Result<(File, bool)> {
+    let is_new = !path.exists();
+    if let Some(directory) = path.parent().filter(|_| is_new) {
+        fs::create_dir_all(directory)?;
+    }
+    Ok((OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?, is_new))
+}
+
+fn write_at(file: &mut File, offset: u64, length: u64, segment: &[u8], sync: bool) -> io::Result<()> {
+    if length > offset {
+        file.set_len(offset)?;
+    }
+    file.seek(SeekFrom::Start(offset))?;
+    file.write_all(segment)?;
+    if sync { file.sync_data() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use bruit_engine::exchange::{Book, Origin};
+
+    use super::*;
+
+    fn chain(generation: u64) -> Chain {
+        Chain { origin: Origin { key: [0xab; 32], incarnation: 7 }, book: Book::Listed, generation }
+    }
+
+    #[test]
+    fn what_a_crash_left_behind_is_cut_off_and_a_gap_is_none_of_ours() {
+        let directory = tempfile::tempdir().unwrap();
+        let shelf = Shelf::open(&directory.path().join("shelf")).unwrap();
+        assert_eq!(shelf.read(&chain(1), 0, 100, 100).unwrap(), None);
+        shelf.put(&chain(1), 0, b"first", true).unwrap();
+        shelf.put(&chain(1), 5, b"never sealed", true).unwrap();
+        shelf.put(&chain(1), 5, b"second", true).unwrap();
+        assert_eq!(shelf.read(&chain(1), 0, 100, 100).unwrap().unwrap(), b"firstsecond");
+        assert_eq!(shelf.read(&chain(1), 3, 9, 100).unwrap().unwrap(), b"stseco");
+        assert_eq!(shelf.read(&chain(1), 3, 100, 2).unwrap().unwrap(), b"st");
+        assert!(shelf.read(&chain(1), 90, 100, 2).unwrap().unwrap().is_empty());
+        let gap = shelf.put(&chain(1), 12, b"third", false);
+        assert!(matches!(gap, Err(ShelfError::Gap { length: 11, offset: 12, .. })));
+        assert_eq!(shelf.length(&chain(1)).unwrap(), 11);
+    }
+
+    #[test]
+    fn logs_that_are_over_go_with_their_directories_and_strangers_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let shelf = Shelf::open(directory.path()).unwrap();
+        for generation in 1..=3 {
+            shelf.put(&chain(generation), 0, b"log", false).unwrap();
+        }
+        fs::write(directory.path().join("notes"), b"mine").unwrap();
+        assert_eq!(shelf.tidy(|chain| chain.generation > 1).unwrap(), 1);
+        assert_eq!((shelf.length(&chain(1)).unwrap(), shelf.length(&chain(2)).unwrap()), (0, 3));
+        assert_eq!(shelf.tidy(|_| false).unwrap(), 2);
+        let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["notes"]);
+    }
+}

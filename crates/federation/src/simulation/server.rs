@@ -1,0 +1,372 @@
+//! A server whose disk is a vector: what was not synced is lost in a crash, and a crash rebuilds the engine from the rest.
+//!
+//! As in the real one a segment is in its log before the event that moves the frontier, and nothing is shown to others before
+//! that event is synced. Heads are kept before what they tell of is taken.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use bruit_engine::budget::Plan;
+use bruit_engine::event::Event;
+use bruit_engine::exchange::{Chain, Origin, OriginChange, Relation};
+use bruit_engine::realm::{BookSizes, Realm};
+use bruit_engine::time::Time;
+use bruit_engine::trust::{Claim, Policy};
+use bruit_engine::{BEHIND_LINES, Engine, Outcome};
+use bruit_filters::{Fingerprint, FingerprintKey};
+
+use crate::export;
+use crate::heads::{Heads, UnverifiedHeads};
+use crate::judge::{self, Known, Want};
+use crate::keys::{NodeKey, PublicKey};
+use crate::rejected::Rejected;
+use crate::stock::Reader;
+
+pub(super) const KEY: FingerprintKey = FingerprintKey::narrow([5; 16]);
+/// Short epochs, so that a few minutes see generations come and go.
+pub(super) const SPAM_EPOCH: u64 = 180;
+pub(super) const BULK_EPOCH: u64 = 60;
+/// When every run begins, in the middle of both epochs.
+pub(super) const START: Time = Time(1_700_000_000 / SPAM_EPOCH * SPAM_EPOCH + 31);
+
+/// Small, but with room enough that no two of the signatures in a run share all cells.
+const SIZES: BookSizes = BookSizes { spam_lines: 64, revoked_lines: 64, claim_lines: 256, bulk_lines: 256 };
+
+/// Chains that a server takes again from the start at most: a liar who forks its chain for ever must not keep it busy.
+const REPAIRS_MAX: u64 = 6;
+
+/// What a server acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fact {
+    Claimed { generation: u64, claim: Claim, flag: u8, fingerprint: Fingerprint },
+    Counted { generation: u64, amount: u32, fingerprints: Vec<Fingerprint> },
+}
+
+/// An event of the journal, and what it acknowledged.
+#[derive(Clone, Debug)]
+struct Record {
+    event: Event,
+    fact: Option<Fact>,
+}
+
+/// What a server has counted of itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) taken: u64,
+    pub(super) repairs: u64,
+    pub(super) rejected: BTreeMap<&'static str, u64>,
+}
+
+/// A server.
+pub(super) struct Server {
+    pub(super) key: NodeKey,
+    pub(super) engine: Engine,
+    pub(super) is_up: bool,
+    pub(super) tally: Tally,
+    /// The shelf: the bytes of every chain.
+    pub(super) logs: BTreeMap<Chain, Vec<u8>>,
+    /// How this server's clock is ahead, in seconds.
+    skew: u64,
+    known: Known,
+    joins: Vec<OriginChange>,
+    is_cluster: bool,
+    lives: u64,
+    journal: Vec<Record>,
+    synced: usize,
+    /// The events with which this life began.
+    founded: usize,
+    heads: BTreeMap<Origin, (Heads, Vec<u8>)>,
+    /// What others are shown, as of the last sync.
+    offer: Vec<u8>,
+    shown: BTreeMap<Chain, u64>,
+}
+
+pub(super) fn realm() -> Realm {
+    Realm::new(KEY, SPAM_EPOCH, BULK_EPOCH, SIZES).unwrap()
+}
+
+fn empty_engine() -> Engine {
+    let plan = Plan {
+        bytes: 1 << 20,
+        sizes: SIZES,
+        trust_bytes: 128 << 10,
+        replica_bytes: 4 << 10,
+        good_bytes: 4 << 10,
+        shingle_bytes: 16 << 10,
+        list_bytes: 16 << 10,
+    };
+    Engine::new(realm(), plan, Policy::default(), START)
+}
+
+impl Server {
+    /// A server that hears others on the terms of `joins`.
+    pub(super) fn new(key: NodeKey, skew: u64, is_cluster: bool, joins: Vec<OriginChange>) -> Self {
+        let heard = joins.iter().filter_map(|join| match join {
+            OriginChange::Join { key, terms } => Some((PublicKey::from_bytes(key).unwrap(), terms.relation)),
+            _ => None,
+        });
+        let known = Known::new(heard.chain([(key.public(), Relation::Cluster)]));
+        let mut server = Self {
+            key,
+            engine: empty_engine(),
+            is_up: true,
+            tally: Tally::default(),
+            logs: BTreeMap::new(),
+            skew,
+            known,
+            joins,
+            is_cluster,
+            lives: 0,
+            journal: Vec::new(),
+            synced: 0,
+            founded: 0,
+            heads: BTreeMap::new(),
+            offer: Vec::new(),
+            shown: BTreeMap::new(),
+        };
+        server.begin(START);
+        server
+    }
+
+    /// Begins a life: the first, or another after the disk was lost.
+    fn begin(&mut self, now: Time) {
+        self.lives += 1;
+        let origin = Origin { key: *self.key.public().as_bytes(), incarnation: self.lives };
+        let begin = OriginChange::Begin { origin, cluster: self.is_cluster };
+        for change in [vec![begin], self.joins.clone()].concat() {
+            let now = self.clock(now);
+            assert_eq!(self.submit(Event::Origin { now, change }, None), Outcome::Done);
+        }
+        self.founded = self.journal.len();
+        self.sync(now);
+    }
+
+    pub(super) fn origin(&self) -> Origin {
+        self.engine.exchange().own().unwrap()
+    }
+
+    pub(super) fn lives(&self) -> u64 {
+        self.lives
+    }
+
+    /// What time it is here.
+    pub(super) fn clock(&self, now: Time) -> Time {
+        Time(now.0 + self.skew)
+    }
+
+    /// Lets the books reach the time.
+    pub(super) fn tick(&mut self, now: Time) {
+        loop {
+            let event = Event::Tick { now, lines: BEHIND_LINES };
+            let arrived = self.engine.apply(&event) == Outcome::Ticked { arrived: true };
+            self.journal.push(Record { event, fact: None });
+            if arrived {
+                return;
+            }
+        }
+    }
+
+    /// Applies an event of this moment, and writes it down if it was taken.
+    fn submit(&mut self, event: Event, fact: Option<Fact>) -> Outcome {
+        if event.time() > self.engine.now() {
+            self.tick(event.time());
+        }
+        let outcome = self.engine.apply(&event);
+        if !matches!(outcome, Outcome::Refused(_)) {
+            self.journal.push(Record { event, fact });
+        }
+        outcome
+    }
+
+    /// Takes a client's event; whether it was.
+    pub(super) fn accept(&mut self, event: Event) -> bool {
+        self.tick(event.time());
+        let fact = self.fact(&event);
+        match self.submit(event, Some(fact)) {
+            Outcome::Claimed { ignored, refused, .. } => {
+                let is_heard = ignored == 0 && refused == 0;
+                if !is_heard {
+                    self.journal.last_mut().unwrap().fact = None;
+                }
+                is_heard
+            }
+            Outcome::Counted(_) => true,
+            _ => false,
+        }
+    }
+
+    fn fact(&self, event: &Event) -> Fact {
+        match event {
+            Event::Claim { claim, flag, fingerprints, .. } => Fact::Claimed {
+                generation: self.engine.spam().listed().epoch(),
+                claim: *claim,
+                flag: *flag,
+                fingerprint: fingerprints[0],
+            },
+            Event::Bulk { targets, fingerprints, .. } => Fact::Counted {
+                generation: self.engine.bulk().recipients().epoch(),
+                amount: *targets,
+                fingerprints: fingerprints.clone(),
+            },
+            _ => unreachable!("clients claim and count"),
+        }
+    }
+
+    /// What was acknowledged.
+    pub(super) fn facts(&self) -> impl Iterator<Item = &Fact> {
+        self.journal[..self.synced].iter().filter_map(|record| record.fact.as_ref())
+    }
+
+    /// Puts all that waits into segments.
+    pub(super) fn seal(&mut self, now: Time) {
+        let (realm, now) = (realm().id(), self.clock(now));
+        while let Some(waiting) = { self.engine.exchange().pending().next() } {
+            let export = export::next_segment(self.engine.exchange(), waiting, realm, &self.key, now).unwrap();
+            self.append(export.chain, export.offset, &export.bytes);
+            if self.submit(export.sealed, None) != Outcome::Done {
+                return;
+            }
+        }
+    }
+
+    fn append(&mut self, chain: Chain, offset: u64, bytes: &[u8]) {
+        let log = self.logs.entry(chain).or_default();
+        assert_eq!(log.len() as u64, offset, "a log ends at the frontier");
+        log.extend(bytes);
+    }
+
+    /// Makes all that happened durable, and shows it.
+    pub(super) fn sync(&mut self, now: Time) {
+        self.synced = self.journal.len();
+        let exchange = self.engine.exchange();
+        let own = export::heads(exchange, Reader::Cluster, realm().id(), &self.key, self.clock(now)).unwrap();
+        self.offer = self.heads.values().fold(own, |offer, (_, bytes)| [offer, bytes.clone()].concat());
+        self.shown = exchange.chains().map(|(chain, frontier)| (chain, frontier.offset)).collect();
+    }
+
+    /// Loses what was not synced; how many events that were.
+    pub(super) fn crash(&mut self) -> u64 {
+        let forgotten = self.journal.len() - self.synced;
+        self.forget(self.synced);
+        self.is_up = false;
+        forgotten as u64
+    }
+
+    /// Goes back to the first events of the journal.
+    pub(super) fn forget(&mut self, keep: usize) {
+        self.journal.truncate(keep);
+        self.synced = keep;
+        self.engine = empty_engine();
+        for record in &self.journal {
+            self.engine.apply(&record.event);
+        }
+        let exchange = self.engine.exchange();
+        for (chain, log) in &mut self.logs {
+            log.truncate(exchange.frontier(chain).offset as usize);
+        }
+    }
+
+    /// How much of the journal can be kept by a server that still knows who it is.
+    pub(super) fn journal(&self) -> RangeInclusive<usize> {
+        self.founded..=self.journal.len()
+    }
+
+    /// Loses everything but its key, and begins another life.
+    pub(super) fn lose_disk(&mut self, now: Time) {
+        self.journal.clear();
+        self.logs.clear();
+        self.heads.clear();
+        self.engine = empty_engine();
+        self.begin(now);
+    }
+
+    /// What others are shown.
+    pub(super) fn offer(&self) -> &[u8] {
+        &self.offer
+    }
+
+    /// The log of a chain from an offset on, cut off anywhere.
+    pub(super) fn serve(&self, chain: &Chain, offset: u64, bytes_max: usize) -> &[u8] {
+        let shown = self.shown.get(chain).copied().unwrap_or(0) as usize;
+        let log = self.logs.get(chain).map_or(&[][..], |log| &log[..shown.min(log.len())]);
+        let rest = log.get(offset as usize..).unwrap_or_default();
+        &rest[..rest.len().min(bytes_max)]
+    }
+
+    /// Hears what another has, and says what to ask it for.
+    pub(super) fn hear(&mut self, offer: &[u8], now: Time) -> Vec<Want> {
+        let offer = self.without_kept(offer);
+        let (believed, rejected) = judge::offered(&offer, realm().id(), &self.known);
+        rejected.iter().for_each(|rejected| self.reject(rejected));
+        for (heads, bytes) in believed {
+            assert!(!self.is_cluster || !judge::forgot(&heads, &self.engine), "what was told was synced before");
+            if heads.origin() != self.origin() {
+                self.keep_heads(heads, bytes);
+            }
+        }
+        self.repair_drifted(now);
+        let heads: Vec<Heads> = self.heads.values().map(|(heads, _)| heads.clone()).collect();
+        judge::wanted(&heads, &self.engine, &self.known)
+    }
+
+    /// An offer without heads that are kept already: signatures are most of the time that a run takes.
+    fn without_kept(&self, offer: &[u8]) -> Vec<u8> {
+        let Ok(all) = Heads::read_all(offer).into_iter().collect::<Result<Vec<_>, _>>() else { return offer.to_vec() };
+        let is_kept = |heads: &UnverifiedHeads<'_>| {
+            self.heads.get(&heads.origin()).is_some_and(|(_, bytes)| bytes == heads.bytes())
+        };
+        all.iter().filter(|heads| !is_kept(heads)).flat_map(|heads| heads.bytes()).copied().collect()
+    }
+
+    fn keep_heads(&mut self, heads: Heads, bytes: &[u8]) {
+        let older = self.heads.get(&heads.origin());
+        let is_live = |book, generation| self.engine.is_live(book, generation);
+        if older.is_none_or(|(older, _)| heads.replaces(older, is_live)) {
+            self.heads.insert(heads.origin(), (heads, bytes.to_vec()));
+        }
+    }
+
+    fn repair_drifted(&mut self, now: Time) {
+        let drifts = self.heads.values().flat_map(|(heads, _)| judge::drifts(heads, &self.engine));
+        let drifted: Vec<Chain> = drifts.map(|(chain, _)| chain).collect();
+        drifted.iter().for_each(|chain| self.repair(chain, now));
+    }
+
+    /// Takes what can be believed of a log.
+    pub(super) fn take(&mut self, log: &[u8], want: &Want, now: Time) {
+        let (received, rejected) = judge::accept(log, want, realm().id(), &self.known);
+        let mut rest = log;
+        for segment in received {
+            let (bytes, behind) = rest.split_at(segment.bytes as usize);
+            rest = behind;
+            let chain = segment.chain;
+            let offset = self.engine.exchange().frontier(&chain).offset;
+            match self.submit(Event::Received { now: self.clock(now), segment: Box::new(segment) }, None) {
+                Outcome::Taken { .. } => {
+                    self.append(chain, offset, bytes);
+                    self.tally.taken += 1;
+                }
+                Outcome::Refused(refusal) => self.reject(&refusal.into()),
+                outcome => panic!("a segment is taken or refused: {outcome:?}"),
+            }
+        }
+        if let Some(rejected) = rejected {
+            self.reject(&rejected);
+            if rejected == Rejected::Forked {
+                self.repair(&want.chain, now);
+            }
+        }
+    }
+
+    fn repair(&mut self, chain: &Chain, now: Time) {
+        if self.tally.repairs < REPAIRS_MAX {
+            self.tally.repairs += 1;
+            self.submit(Event::Repair { now: self.clock(now), chain: *chain }, None);
+            self.logs.remove(chain);
+        }
+    }
+
+    fn reject(&mut self, rejected: &Rejected) {
+        *self.tally.rejected.entry(rejected.name()).or_default() += 1;
+    }
+}

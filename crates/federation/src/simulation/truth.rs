@@ -1,0 +1,192 @@
+//! What must hold when a network has healed: all agree, and counts are what was acknowledged.
+//!
+//! Of a server that lost its disk that is what others had of it by then: its segments, which are read here as
+//! `docs/design/segments.md` describes them, apart from the engine's own reader.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bruit_engine::exchange::{Book, Chain, Frontier, Origin};
+use bruit_engine::trust::Claim;
+use bruit_engine::verdict::Kind;
+use bruit_filters::ring::CountsRing;
+
+use super::network::{Network, PEER_CAP, VICTIMS, signature, signatures};
+use super::server::{Fact, Server};
+use crate::keys::SIGNATURE_BYTES;
+use crate::segment::{SEGMENT_HEADER_BYTES, split};
+
+/// What a count is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Counted {
+    Claims(Claim, u8),
+    Recipients,
+}
+
+/// The exact sums, by what, generation and signature.
+type Sums = BTreeMap<(Counted, u64, u64), u32>;
+
+/// The chains of nodes, and how far a server has taken them.
+fn frontiers(network: &Network, node: &Server) -> BTreeMap<Chain, Frontier> {
+    let liar = network.liar.as_ref().map(|liar| *liar.key.public().as_bytes());
+    let is_node = |chain: &Chain| Some(chain.origin.key) != liar && node.engine.is_live(chain.book, chain.generation);
+    node.engine.exchange().chains().filter(|(chain, _)| is_node(chain)).collect()
+}
+
+/// Whether all have taken the same.
+pub(super) fn frontiers_agree(network: &Network) -> bool {
+    let mut all = network.nodes.iter().map(|node| frontiers(network, node));
+    let first = all.next().unwrap();
+    all.all(|other| other == first)
+}
+
+/// In which chain nodes differ.
+pub(super) fn disagreement(network: &Network) -> String {
+    let all: Vec<_> = network.nodes.iter().map(|node| frontiers(network, node)).collect();
+    let chains: BTreeSet<Chain> = all.iter().flat_map(|frontiers| frontiers.keys().copied()).collect();
+    let sequences = |chain: &Chain| all.iter().map(|of| of.get(chain).map_or(0, |f| f.sequence)).collect::<Vec<_>>();
+    let unlike = chains.iter().map(|chain| (chain, sequences(chain))).find(|(_, at)| at.iter().any(|s| *s != at[0]));
+    let pending: Vec<_> = network.nodes.iter().map(|node| node.engine.exchange().pending_bytes()).collect();
+    format!("{unlike:?}, waiting {pending:?}")
+}
+
+/// Compares everything.
+pub(super) fn compare(network: &Network) -> Result<(), String> {
+    let sums = exact_sums(network);
+    for (number, node) in network.nodes.iter().enumerate() {
+        compare_counts(&sums, node).map_err(|what| format!("node {number}: {what}"))?;
+        compare_victims(node).map_err(|what| format!("node {number}: {what}"))?;
+    }
+    compare_sets(network)?;
+    compare_rings(network)
+}
+
+fn exact_sums(network: &Network) -> Sums {
+    let mut sums = Sums::new();
+    let mut add = |counted, generation, high, amount| *sums.entry((counted, generation, high)).or_default() += amount;
+    for fact in network.nodes.iter().flat_map(Server::facts) {
+        match fact {
+            Fact::Claimed { generation, claim, flag, fingerprint } => {
+                add(Counted::Claims(*claim, *flag), *generation, fingerprint.high(), 1);
+            }
+            Fact::Counted { generation, amount, fingerprints } => {
+                fingerprints.iter().for_each(|f| add(Counted::Recipients, *generation, f.high(), *amount));
+            }
+        }
+    }
+    for (chain, log) in network.nodes[0].logs.iter().filter(|(chain, _)| network.dead.contains(&chain.origin)) {
+        let mut rest = &log[..];
+        while let Some((segment, behind)) = split(rest).unwrap() {
+            let payload = &segment[SEGMENT_HEADER_BYTES..segment.len() - SIGNATURE_BYTES];
+            match chain.book {
+                Book::Votes => read_votes(payload, |counted, high| add(counted, chain.generation, high, 1)),
+                Book::Recipients => {
+                    read_recipients(payload, |high, amount| add(Counted::Recipients, chain.generation, high, amount));
+                }
+                _ => {}
+            }
+            rest = behind;
+        }
+    }
+    sums
+}
+
+fn read_votes(mut payload: &[u8], mut add: impl FnMut(Counted, u64)) {
+    while !payload.is_empty() {
+        let (head, rest) = payload.split_at(20);
+        let (claim, flag, count) = (if head[17] == 0 { Claim::Report } else { Claim::Revoke }, head[18], head[19]);
+        let (counted, rest) = rest.split_at(usize::from(count).div_ceil(8));
+        let (signatures, rest) = rest.split_at(8 * usize::from(count));
+        for (i, high) in signatures.chunks(8).enumerate() {
+            if counted[i / 8] >> (i % 8) & 1 == 1 {
+                add(Counted::Claims(claim, flag), u64::from_le_bytes(high.try_into().unwrap()));
+            }
+        }
+        payload = rest;
+    }
+}
+
+fn read_recipients(mut payload: &[u8], mut add: impl FnMut(u64, u32)) {
+    while !payload.is_empty() {
+        let (high, rest) = payload.split_at(8);
+        let last = rest.iter().position(|byte| *byte < 0x80).unwrap();
+        let amount = rest[..=last].iter().rev().fold(0, |sum, byte| sum << 7 | u32::from(byte & 0x7f));
+        add(u64::from_le_bytes(high.try_into().unwrap()), amount);
+        payload = &rest[last + 1..];
+    }
+}
+
+fn compare_counts(sums: &Sums, node: &Server) -> Result<(), String> {
+    let engine = &node.engine;
+    let live = |book, current: u64| (current - 7..=current).filter(move |epoch| engine.is_live(book, *epoch));
+    let same = |counted, epoch, high: u64, found: u32| {
+        let exact = sums.get(&(counted, epoch, high)).copied().unwrap_or(0);
+        if found == exact { Ok(()) } else { Err(format!("{counted:?} of {high:x} in {epoch}: {found}, not {exact}")) }
+    };
+    for fingerprint in signatures() {
+        for epoch in live(Book::Votes, engine.spam().listed().epoch()) {
+            for flag in 0..2 {
+                let counts = engine.spam().counts_in(epoch, flag, &fingerprint);
+                same(Counted::Claims(Claim::Report, flag), epoch, fingerprint.high(), counts.reports)?;
+                same(Counted::Claims(Claim::Revoke, flag), epoch, fingerprint.high(), counts.revocations)?;
+            }
+        }
+        for epoch in live(Book::Recipients, engine.bulk().recipients().epoch()) {
+            let total = engine.bulk().total_in(epoch, &fingerprint);
+            same(Counted::Recipients, epoch, fingerprint.high(), total)?;
+        }
+    }
+    Ok(())
+}
+
+/// What only the liar says lists nothing, and counts up to its cap.
+fn compare_victims(node: &Server) -> Result<(), String> {
+    for victim in VICTIMS.map(signature) {
+        let (verdict, total) = (node.engine.check(&victim, 0), node.engine.bulk().total(&victim));
+        if verdict.kind == Kind::Spam || total > PEER_CAP {
+            return Err(format!("the liar's word alone: {verdict:?}, {total} recipients"));
+        }
+    }
+    Ok(())
+}
+
+fn compare_sets(network: &Network) -> Result<(), String> {
+    let sets = |node: &Server| (node.engine.spam().listed().clone(), node.engine.spam().revoked().clone());
+    let (listed, revoked) = sets(&network.nodes[0]);
+    for (number, node) in network.nodes.iter().enumerate() {
+        let (l, r) = sets(node);
+        if (l != listed) || (r != revoked) {
+            return Err(format!("node {number} lists or revokes otherwise: {:?}", (l == listed, r == revoked)));
+        }
+    }
+    Ok(())
+}
+
+/// The rings of every origin, cell for cell, on every node. Nobody makes room for an origin that counted nothing.
+fn compare_rings(network: &Network) -> Result<(), String> {
+    let living = network.nodes.iter().map(Server::origin);
+    for origin in living.chain(network.dead.iter().copied()) {
+        let rings: Vec<_> = network.nodes.iter().map(|node| rings_of(node, &origin)).collect();
+        for kind in 0..2 {
+            let mut there = rings.iter().filter_map(|rings| rings[kind].filter(|ring| !is_empty(ring)));
+            let first = there.next();
+            let is_missing = rings.iter().any(|rings| rings[kind].is_none_or(is_empty)) && first.is_some();
+            if is_missing || there.any(|ring| Some(ring) != first) {
+                let name = ["claims", "recipients"][kind];
+                return Err(format!("the {name} of {:x?} {} differ", &origin.key[..4], origin.incarnation));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn rings_of<'a>(node: &'a Server, origin: &Origin) -> [Option<&'a CountsRing>; 2] {
+    let (spam, bulk) = (node.engine.spam(), node.engine.bulk());
+    if node.origin() == *origin {
+        return [Some(spam.claims()), Some(bulk.recipients())];
+    }
+    [spam.claims_of(origin), bulk.recipients_of(origin)]
+}
+
+fn is_empty(ring: &CountsRing) -> bool {
+    (ring.epoch().saturating_sub(7)..=ring.epoch()).all(|epoch| ring.keys(epoch).unwrap_or(0) == 0)
+}

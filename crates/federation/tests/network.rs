@@ -1,0 +1,35 @@
+//! Servers that live through loss, partitions, crashes, lost disks and liars agree in the end, and count everything once.
+//!
+//! Fifty networks by default. `BRUIT_SEEDS=1000..1200` runs others, `BRUIT_SEEDS=77` one.
+
+use std::ops::Range;
+
+use bruit_federation::simulation::{Summary, run};
+
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("BRUIT_SEEDS") else { return 0..50 };
+    let number = |text: &str| text.parse::<u64>().expect("BRUIT_SEEDS is a seed, or two with .. between them");
+    match text.split_once("..") {
+        Some((first, end)) => number(first)..number(end),
+        None => number(&text)..number(&text) + 1,
+    }
+}
+
+#[test]
+fn healed_networks_agree_and_count_everything_once() {
+    let (seeds, mut all) = (seeds(), Summary::default());
+    let mut failures = Vec::new();
+    for seed in seeds.clone() {
+        match run(seed) {
+            Ok(summary) => all.add(&summary),
+            Err(failure) => failures.push(failure.to_string()),
+        }
+    }
+    assert!(failures.is_empty(), "{} of {seeds:?} fail:\n{}", failures.len(), failures.join("\n"));
+    if seeds.end - seeds.start >= 50 {
+        assert!(all.crashes > 0 && all.forgotten > 0 && all.disks_lost > 0 && all.repairs > 0, "{all:?}");
+        for reason in ["already_taken", "not_next", "forged", "malformed", "wrong_chain", "forked"] {
+            assert!(all.rejected.contains_key(reason), "no liar was {reason}: {all:?}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a server exchanges with which others.
+
+use serde::{Deserialize, Serialize};
+
+/// A server, and those it exchanges with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peers {
+    /// The server's own public key, which others have to know.
+    pub key: String,
+    /// The others, in the order of the configuration.
+    pub peers: Vec<PeerStatus>,
+}
+
+/// How it goes with another server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// What it is called here.
+    pub name: String,
+    /// Its public key.
+    pub key: String,
+    /// `cluster` or `peer`.
+    pub relation: String,
+    /// What brings its segments: `https`, `nats`, or `none`.
+    pub transport: String,
+    /// `waiting` for news, `fetching`, `unreachable`, or what else it is doing.
+    pub state: String,
+    /// Segments that it has and we have not.
+    pub lag_segments: u64,
+    /// How long ago we last had everything.
+    pub lag_seconds: u64,
+    /// Bytes that came from it.
+    pub bytes_in: u64,
+    /// Bytes that it was sent.
+    pub bytes_out: u64,
+    /// Signatures that it told us of.
+    pub signatures_learned: u64,
+    /// When its digests and ours were last the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_digest_match: Option<u64>,
+    /// What went wrong last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// Segments that were not taken, by why.
+    pub refused: Vec<RefusedSegments>,
+}
+
+/// Segments that were not taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedSegments {
+    /// Why.
+    pub reason: String,
+    /// How many.
+    pub count: u64,
+}

@@ -1,0 +1,300 @@
+//! What is asked, and what is answered, whoever asks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, RANGE,
+};
+use axum::http::{Response as Building, StatusCode};
+use axum::response::Response;
+use bruit_engine::exchange::Chain;
+use bruit_federation::stock::{Reader, Stock};
+use bruit_federation::transport::https::{TAG_BYTES_MAX, WAIT_MAX};
+use bruit_federation::transport::{FETCH_BYTES_MAX, Offer, paths};
+use serde::Deserialize;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Federation, held};
+use crate::http::Fault;
+use crate::metrics::Answered;
+
+const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+/// What an offer is asked for with.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct OfferQuery {
+    /// The one that was seen, in hexadecimal digits.
+    seen: String,
+    /// How many seconds to wait for another.
+    wait: u64,
+}
+
+/// Turns true when the server stops, as an extension of requests.
+#[derive(Clone)]
+pub(crate) struct Stop(pub(crate) watch::Receiver<bool>);
+
+/// A part of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    offset: u64,
+    bytes_max: usize,
+}
+
+impl Federation {
+    /// What the reader may have; a later offer than the one that was seen, if it comes while they wait.
+    pub(crate) async fn offer(
+        &self,
+        reader: Reader,
+        query: &OfferQuery,
+        headers: &HeaderMap,
+        stop: Stop,
+    ) -> Result<Response, Fault> {
+        let seen = paths::bytes(&query.seen, TAG_BYTES_MAX)
+            .ok_or_else(|| Fault::malformed(format!("seen is at most {TAG_BYTES_MAX} bytes in hexadecimal digits")))?;
+        let stock = self.stock()?;
+        let wait = Duration::from_secs(query.wait).min(WAIT_MAX);
+        let offer = self.next_offer(stock, reader, &seen, wait, stop).await;
+        let etag = HeaderValue::try_from(format!("\"{}\"", paths::digits(&offer.tag))).map_err(|_| Fault::broken())?;
+        if headers.get(IF_NONE_MATCH) == Some(&etag) {
+            return respond(StatusCode::NOT_MODIFIED, &[(ETAG, etag)], axum::body::Body::empty());
+        }
+        let room = self.room(offer.heads.len())?;
+        respond(StatusCode::OK, &[(ETAG, etag)], held::body(offer.heads, room))
+    }
+
+    async fn next_offer(
+        &self,
+        stock: &Arc<dyn Stock>,
+        reader: Reader,
+        seen: &[u8],
+        wait: Duration,
+        Stop(mut stop): Stop,
+    ) -> Offer {
+        let end = Instant::now() + wait;
+        let mut changes = stock.changes();
+        // Whoever finds no place to wait gets what there is.
+        let permit = self.waiting.try_acquire();
+        loop {
+            changes.borrow_and_update();
+            let offer = stock.offer(reader);
+            if offer.tag != seen || permit.is_err() {
+                return offer;
+            }
+            let has_changed = tokio::select! {
+                changed = timeout_at(end, changes.changed()) => matches!(changed, Ok(Ok(()))),
+                _ = stop.wait_for(|stop| *stop) => false,
+            };
+            if !has_changed {
+                return offer;
+            }
+        }
+    }
+
+    /// A part of a log, or all of it if it is short.
+    pub(crate) async fn log(&self, reader: Reader, path: &str, headers: &HeaderMap) -> Result<Response, Fault> {
+        let chain = path.strip_prefix(paths::BASE).and_then(|path| paths::chain(path.strip_prefix('/')?));
+        let chain = chain.filter(|chain| reader.may_have(chain.book)).ok_or_else(no_log)?;
+        match headers.get(RANGE).map(part).transpose()? {
+            Some(part) => self.part_of_log(chain, part).await,
+            None => self.whole_log(chain).await,
+        }
+    }
+
+    async fn part_of_log(&self, chain: Chain, part: Part) -> Result<Response, Fault> {
+        let (bytes, room) = self.read_log(chain, part).await?;
+        if bytes.is_empty() {
+            return Err(Fault::new(
+                StatusCode::RANGE_NOT_SATISFIABLE,
+                Answered::Other,
+                "there is nothing at that offset, or not yet",
+            ));
+        }
+        let last = part.offset + bytes.len() as u64 - 1;
+        let range = HeaderValue::try_from(format!("bytes {}-{last}/*", part.offset)).map_err(|_| Fault::broken())?;
+        respond(StatusCode::PARTIAL_CONTENT, &[(CONTENT_RANGE, range)], held::body(bytes, room))
+    }
+
+    async fn whole_log(&self, chain: Chain) -> Result<Response, Fault> {
+        // One byte more, to tell whether that was all.
+        let (bytes, room) = self.read_log(chain, Part { offset: 0, bytes_max: FETCH_BYTES_MAX + 1 }).await?;
+        if bytes.len() > FETCH_BYTES_MAX {
+            return Err(Fault::malformed(format!(
+                "ask for a range of at most {FETCH_BYTES_MAX} bytes: this is longer"
+            )));
+        }
+        respond(StatusCode::OK, &[], held::body(bytes, room))
+    }
+
+    async fn read_log(&self, chain: Chain, part: Part) -> Result<(Vec<u8>, OwnedSemaphorePermit), Fault> {
+        let stock = Arc::clone(self.stock()?);
+        let mut room = self.room(part.bytes_max)?;
+        let read = spawn_blocking(move || stock.log(&chain, part.offset, part.bytes_max)).await;
+        let read = read.map_err(|_| Fault::broken())?.map_err(|error| {
+            tracing::error!(%error, "a log cannot be read");
+            Fault::broken()
+        })?;
+        let bytes = read.ok_or_else(no_log)?;
+        // What was not needed is given back at once.
+        drop(room.split(part.bytes_max.saturating_sub(bytes.len())));
+        Ok((bytes, room))
+    }
+
+    /// The file of the realm. Whoever asks must be allowed to.
+    pub(crate) async fn realm(self: &Arc<Self>) -> Result<Response, Fault> {
+        let federation = Arc::clone(self);
+        let read = spawn_blocking(move || federation.founding()).await.map_err(|_| Fault::broken())?;
+        let bytes = read.map_err(|error| {
+            tracing::error!(%error, "the file of the realm cannot be read");
+            Fault::broken()
+        })?;
+        let room = self.room(bytes.len())?;
+        let secret = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        respond(StatusCode::OK, &[secret], held::body(bytes, room))
+    }
+
+    fn stock(&self) -> Result<&Arc<dyn Stock>, Fault> {
+        self.stock.get().ok_or_else(|| {
+            Fault::new(StatusCode::NOT_FOUND, Answered::Refused, "this server does not share what it learned")
+        })
+    }
+
+    /// Room for an answer of so many bytes.
+    fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Fault> {
+        let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.answers).try_acquire_many_owned(permits);
+        room.map_err(|_| Fault::busy("too many answers are under way: try again"))
+    }
+}
+
+fn respond(
+    status: StatusCode,
+    fields: &[(axum::http::HeaderName, HeaderValue)],
+    body: axum::body::Body,
+) -> Result<Response, Fault> {
+    let mut building = Building::builder().status(status).header(CONTENT_TYPE, BYTES).header(ACCEPT_RANGES, "bytes");
+    for (name, value) in fields {
+        building = building.header(name, value);
+    }
+    building.body(body).map_err(|_| Fault::broken())
+}
+
+/// What a reader may not have is not there.
+fn no_log() -> Fault {
+    Fault::new(StatusCode::NOT_FOUND, Answered::Other, "there is no such log")
+}
+
+/// The part that `bytes=3-5` or `bytes=3-` names, as far as one answer goes.
+fn part(range: &HeaderValue) -> Result<Part, Fault> {
+    let parse = || {
+        let (offset, last) = range.to_str().ok()?.strip_prefix("bytes=")?.split_once('-')?;
+        let offset: u64 = offset.parse().ok()?;
+        let last: u64 = if last.is_empty() { u64::MAX } else { last.parse().ok()? };
+        let bytes = last.checked_sub(offset)?.min(FETCH_BYTES_MAX as u64 - 1) as usize + 1;
+        Some(Part { offset, bytes_max: bytes })
+    };
+    parse().ok_or_else(|| Fault::malformed("Range is bytes=FIRST-LAST or bytes=FIRST-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use axum::response::IntoResponse;
+    use bruit_engine::exchange::{Book, Origin};
+
+    use super::super::{ANSWERS_BYTES_MAX, WAITING_MAX};
+    use super::*;
+
+    /// One offer that never changes, and logs of zeros without end.
+    struct Still(watch::Sender<u64>);
+
+    impl Stock for Still {
+        fn offer(&self, _reader: Reader) -> Offer {
+            Offer { tag: vec![1], heads: vec![0; 100] }
+        }
+
+        fn log(&self, _chain: &Chain, _offset: u64, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
+            Ok(Some(vec![0; bytes_max]))
+        }
+
+        fn changes(&self) -> watch::Receiver<u64> {
+            self.0.subscribe()
+        }
+    }
+
+    fn still() -> Federation {
+        let federation = Federation::default();
+        federation.share(Arc::new(Still(watch::Sender::new(0))));
+        federation
+    }
+
+    async fn wait(federation: &Federation, stop: &watch::Sender<bool>) -> Duration {
+        let (query, begin) = (OfferQuery { seen: "01".into(), wait: 3_600 }, Instant::now());
+        let offer = federation.offer(Reader::Peer, &query, &HeaderMap::new(), Stop(stop.subscribe())).await;
+        assert_eq!(offer.unwrap().status(), StatusCode::OK);
+        begin.elapsed()
+    }
+
+    fn status(result: Result<Response, Fault>) -> StatusCode {
+        result.unwrap_or_else(IntoResponse::into_response).status()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_longer_than_the_longest_wait() {
+        let waited = wait(&still(), &watch::Sender::new(false)).await;
+        assert!((WAIT_MAX..WAIT_MAX + Duration::from_secs(1)).contains(&waited), "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_finds_no_place_to_wait_is_answered_at_once() {
+        let (federation, stop) = (still(), watch::Sender::new(false));
+        let others = federation.waiting.try_acquire_many(WAITING_MAX as u32 - 1).unwrap();
+        let last = async { tokio::join!(wait(&federation, &stop), wait(&federation, &stop)) };
+        let (first, second) = last.await;
+        assert!(first >= WAIT_MAX && second.is_zero(), "{first:?} {second:?}");
+        drop(others);
+        assert!(wait(&federation, &stop).await >= WAIT_MAX, "places are given back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_on_a_server_that_stops() {
+        let stop = watch::Sender::new(true);
+        assert!(wait(&still(), &stop).await.is_zero());
+    }
+
+    #[tokio::test]
+    async fn answers_that_are_not_sent_yet_leave_no_room_for_more() {
+        let federation = still();
+        let chain = Chain { origin: Origin { key: [7; 32], incarnation: 1 }, book: Book::Listed, generation: 9 };
+        let fetch = || federation.part_of_log(chain, Part { offset: 0, bytes_max: FETCH_BYTES_MAX });
+        let mut held = Vec::new();
+        for _ in 0..ANSWERS_BYTES_MAX / FETCH_BYTES_MAX {
+            held.push(fetch().await.unwrap());
+        }
+        assert_eq!(status(fetch().await), StatusCode::SERVICE_UNAVAILABLE);
+        held.pop();
+        assert_eq!(status(fetch().await), StatusCode::PARTIAL_CONTENT);
+        held.clear();
+        assert_eq!(federation.answers.available_permits(), ANSWERS_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_part_is_what_is_asked_for_up_to_what_one_answer_holds() {
+        let of = |text: &'static str| part(&HeaderValue::from_static(text)).ok();
+        assert_eq!(of("bytes=3-5"), Some(Part { offset: 3, bytes_max: 3 }));
+        assert_eq!(of("bytes=3-3"), Some(Part { offset: 3, bytes_max: 1 }));
+        assert_eq!(of("bytes=0-4194303"), Some(Part { offset: 0, bytes_max: FETCH_BYTES_MAX }));
+        for longer in ["bytes=0-4194304", "bytes=0-", "bytes=0-18446744073709551615"] {
+            assert_eq!(of(longer), Some(Part { offset: 0, bytes_max: FETCH_BYTES_MAX }), "{longer}");
+        }
+        let end = "bytes=18446744073709551615-18446744073709551615";
+        assert_eq!(of(end), Some(Part { offset: u64::MAX, bytes_max: 1 }));
+        for text in ["", "bytes", "bytes=", "bytes=-5", "bytes=5-3", "bytes=a-", "bytes=0-1,3-4", "lines=0-1"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Connections of other servers, over TLS: who is at the other end, and what they may have.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Extension, FromRequestParts, Query, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::get;
+use bruit_engine::exchange::Relation;
+use bruit_federation::stock::Reader;
+use bruit_federation::transport::tls;
+use rustls::ServerConfig;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::{OfferQuery, Stop};
+use crate::http::{Fault, serve_stream};
+use crate::metrics::{Answered, Language};
+use crate::service::{Limited, Service};
+use crate::sources::Source;
+use crate::tcp::Connection;
+
+/// How long a handshake may take.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Serves connections of other servers.
+#[derive(Clone)]
+pub(crate) struct Listener {
+    acceptor: TlsAcceptor,
+    router: Router,
+}
+
+/// Who is at the other end, as an extension of requests.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    source: Source,
+    key: Option<[u8; 32]>,
+}
+
+/// Another server that may ask.
+struct Asker(Reader);
+
+type AskedOffer = Result<Query<OfferQuery>, axum::extract::rejection::QueryRejection>;
+
+impl Listener {
+    /// A listener of the server with this key.
+    ///
+    /// # Errors
+    /// If there can be no TLS with it.
+    pub(crate) fn new(service: &Arc<Service>, seed: &[u8; 32]) -> Result<Self, rustls::Error> {
+        let config: ServerConfig = tls::server_config(seed)?;
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), router: router(Arc::clone(service)) })
+    }
+
+    /// Serves one connection to its end.
+    pub(crate) async fn serve(self, connection: Connection) {
+        let Connection { stream, source, stop, permit: _permit } = connection;
+        // Whoever cannot speak TLS is nobody we could tell.
+        let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, self.acceptor.accept(stream)).await else { return };
+        let key = tls::peer_key(stream.get_ref().1);
+        serve_stream(stream, stop, self.router, Known { source, key }).await;
+    }
+}
+
+fn router(service: Arc<Service>) -> Router {
+    Router::new()
+        .route("/v1/federation/offer", get(offer))
+        .route("/v1/federation/log/{key}/{incarnation}/{book}/{generation}", get(log))
+        .route("/v1/federation/realm", get(realm))
+        .fallback(|| async { Fault::not_found() })
+        .method_not_allowed_fallback(|| async { Fault::method() })
+        .layer(from_fn_with_state(Arc::clone(&service), count))
+        .with_state(service)
+}
+
+async fn count(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    let received = Instant::now();
+    let mut response = next.run(request).await;
+    let answered = response.extensions_mut().remove().unwrap_or(Answered::Other);
+    let metrics = service.metrics.of(Language::Federation);
+    metrics.count(answered);
+    metrics.took(received.elapsed());
+    response
+}
+
+impl FromRequestParts<Arc<Service>> for Asker {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, Fault> {
+        let Some(known) = parts.extensions.get::<Known>() else { return Err(Fault::broken()) };
+        known.reader(service).map(Self)
+    }
+}
+
+impl Known {
+    /// What they may have. Servers of the same operator may ask as often as they like.
+    fn reader(&self, service: &Service) -> Result<Reader, Fault> {
+        let settings = service.settings();
+        let relation = self.key.and_then(|key| {
+            let mut peers = settings.peers.iter();
+            peers.find(|peer| *peer.key.as_bytes() == key).map(|peer| peer.relation)
+        });
+        let now = service.uptime();
+        let is_admitted = match (relation, self.key) {
+            (Some(Relation::Cluster), _) => true,
+            (Some(Relation::Peer), Some(key)) => {
+                service.admits_hash(service.key.fingerprint(&key).high(), Limited::Request, &settings, now)
+            }
+            _ => service.admits(&self.source, Limited::Request, &settings, now),
+        };
+        match relation {
+            _ if !is_admitted => Err(Fault::limited("requests")),
+            Some(Relation::Cluster) => Ok(Reader::Cluster),
+            Some(Relation::Peer) => Ok(Reader::Peer),
+            None => Err(Fault::forbidden(
+                "this server does not know your key: peers in its configuration has those it knows",
+            )),
+        }
+    }
+}
+
+async fn offer(
+    State(service): State<Arc<Service>>,
+    Asker(reader): Asker,
+    query: AskedOffer,
+    Extension(stop): Extension<Stop>,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    let Query(query) = query.map_err(Fault::malformed)?;
+    service.federation.offer(reader, &query, &headers, stop).await
+}
+
+async fn log(
+    State(service): State<Arc<Service>>,
+    Asker(reader): Asker,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    service.federation.log(reader, uri.path(), &headers).await
+}
+
+async fn realm(State(service): State<Arc<Service>>, Asker(reader): Asker) -> Result<Response, Fault> {
+    if reader != Reader::Cluster {
+        return Err(Fault::forbidden("the realm is for servers in cluster relation"));
+    }
+    service.federation.realm().await
+}

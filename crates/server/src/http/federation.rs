@@ -1,0 +1,57 @@
+//! What replicas and the site's own programs ask for: the same as other servers, by who may check.
+
+use axum::extract::{Extension, Query, State};
+use axum::http::{HeaderMap, Uri};
+use axum::response::Response;
+use bruit_federation::stock::Reader;
+use bruit_protocols::http::Peers;
+
+use super::Http;
+use super::caller::{Caller, Right};
+use super::fault::{Fault, Reply};
+use crate::federation::{OfferQuery, Stop};
+use crate::metrics::Answered;
+
+type AskedOffer = Result<Query<OfferQuery>, axum::extract::rejection::QueryRejection>;
+
+/// Refuses strangers, whoever may check: what they could fetch is all there is.
+fn require_replica(caller: &Caller) -> Result<Reader, Fault> {
+    caller.require(Right::Check)?;
+    if caller.is_stranger() {
+        return Err(Fault::forbidden("this needs a token, or an address in the site's own networks"));
+    }
+    Ok(Reader::Replica)
+}
+
+pub(super) async fn offer(
+    State(http): State<Http>,
+    caller: Caller,
+    query: AskedOffer,
+    Extension(stop): Extension<Stop>,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    let reader = require_replica(&caller)?;
+    let Query(query) = query.map_err(Fault::malformed)?;
+    http.service.federation.offer(reader, &query, &headers, stop).await
+}
+
+pub(super) async fn log(
+    State(http): State<Http>,
+    caller: Caller,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    let reader = require_replica(&caller)?;
+    http.service.federation.log(reader, uri.path(), &headers).await
+}
+
+pub(super) async fn realm(State(http): State<Http>, caller: Caller) -> Result<Response, Fault> {
+    caller.require(Right::Administer)?;
+    http.service.federation.realm().await
+}
+
+pub(super) async fn peers(State(http): State<Http>, caller: Caller) -> Result<Reply<Peers>, Fault> {
+    caller.require(Right::Administer)?;
+    let federation = &http.service.federation;
+    Ok(Reply(Answered::Other, Peers { key: federation.key(), peers: federation.peers() }))
+}
