@@ -23,13 +23,13 @@ use bruit_federation::shelf::Shelf;
 use bruit_federation::stock::{Reader, Stock};
 use bruit_federation::transport::files::DirectorySink;
 use bruit_federation::transport::https::UrlError;
-use bruit_federation::transport::nats::{Login, NatsBroker, NatsError, NatsSettings, ReadLog};
+use bruit_federation::transport::nats::{NatsBroker, NatsError, NatsSettings, ReadLog};
 use bruit_protocols::http::{PeerStatus, RefusedSegments};
 use bruit_store::{Clearinghouse, SubmitError};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use crate::config::{BrokerLogin, BrokerSettings, FederationSettings, PeerSettings, PeerTrust};
+use crate::config::{FederationSettings, PeerSettings, PeerTrust};
 use crate::service::{Service, now};
 
 /// The folder of logs in a data directory.
@@ -235,7 +235,7 @@ fn ask_peers(
 /// Follows the broker, publishes there, and answers other nodes' questions.
 fn join_broker(
     site: &Arc<Neighbour>,
-    settings: &BrokerSettings,
+    settings: &NatsSettings,
     peers: &[PeerSettings],
     runtime: &Runtime,
     stop: &watch::Sender<bool>,
@@ -245,8 +245,7 @@ fn join_broker(
         Arc::new(move |chain: &Chain, offset, bytes_max| library.log(chain, offset, bytes_max).ok().flatten());
     let keys = peers.iter().map(|peer| *peer.key.as_bytes());
     let (realm, own) = (site.library.realm(), *site.library.key().public().as_bytes());
-    let settings = nats_settings(settings);
-    let started = NatsBroker::start(&settings, realm, own, keys, read_log);
+    let started = NatsBroker::start(settings, realm, own, keys, read_log);
     let broker = Arc::new(runtime.block_on(started)?);
     let link = Arc::new(Link::default());
     let road = Road { link: Arc::clone(&link), transport: "nats", key: None };
@@ -255,24 +254,6 @@ fn join_broker(
     let library = Arc::clone(&site.library);
     spawn(runtime, stop, async move { publish(&*broker, &library, Reader::Cluster).await });
     Ok(road)
-}
-
-fn nats_settings(settings: &BrokerSettings) -> NatsSettings {
-    let login = match &settings.login {
-        BrokerLogin::Anonymous => Login::Anonymous,
-        BrokerLogin::Credentials(file) => Login::Credentials(file.clone()),
-        BrokerLogin::Nkey(file) => Login::Nkey(file.clone()),
-        BrokerLogin::Password { user, file } => Login::Password { user: user.clone(), file: file.clone() },
-    };
-    NatsSettings {
-        urls: settings.urls.clone(),
-        login,
-        tls_roots: settings.tls_roots.clone(),
-        domain: settings.domain.clone(),
-        replicas: settings.replicas,
-        max_age: settings.max_age,
-        max_bytes: settings.max_bytes,
-    }
 }
 
 /// Runs a task until the server stops.
