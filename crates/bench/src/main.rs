@@ -5,6 +5,7 @@
 mod counts;
 mod deltas;
 mod engine;
+mod federation;
 mod keys;
 mod mail;
 mod membership;
@@ -56,11 +57,12 @@ enum Group {
     Merge,
     Delta,
     Simulation,
+    Federation,
 }
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 14] = [
+const GROUPS: [(Group, Bench); 15] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
@@ -75,6 +77,7 @@ const GROUPS: [(Group, Bench); 14] = [
     (Group::Delta, deltas::size),
     (Group::Accuracy, counts::accuracy),
     (Group::Simulation, simulation::speed),
+    (Group::Federation, federation::figures),
 ];
 
 fn main() -> io::Result<()> {

@@ -3,7 +3,7 @@
 //! The log is the truth. After every failure, and at the start, the sink is asked how far it has each chain, and what it lacks
 //! is published again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bruit_engine::exchange::Chain;
@@ -11,7 +11,7 @@ use bruit_engine::exchange::Chain;
 use crate::library::Library;
 use crate::segment::split;
 use crate::stock::{Reader, Stock};
-use crate::transport::{FETCH_BYTES_MAX, Sink, TransportError};
+use crate::transport::{ARCHIVED_BYTES_MAX, FETCH_BYTES_MAX, Sink, TransportError};
 
 /// Between two tries of a sink that takes nothing, at first and at most.
 const RETRY_MIN: Duration = Duration::from_millis(250);
@@ -21,11 +21,12 @@ const RETRY_MAX: Duration = Duration::from_secs(10);
 /// Publishes for ever what `reader` may have of our own: ends when the future is dropped.
 pub async fn publish<S: Sink>(sink: &S, library: &Library, reader: Reader) {
     let mut changes = library.changes();
-    let (mut published, mut retry) = (BTreeMap::new(), RETRY_MIN);
+    let (mut published, mut archived, mut retry) = (BTreeMap::new(), BTreeSet::new(), RETRY_MIN);
     loop {
         changes.mark_unchanged();
         match publish_all(sink, library, reader, &mut published).await {
             Ok(()) => {
+                archive_all(sink, library, reader, &mut archived).await;
                 retry = RETRY_MIN;
                 // Nobody tells of changes any more: the library is gone.
                 if changes.changed().await.is_err() {
@@ -63,6 +64,24 @@ async fn publish_all<S: Sink>(
     match heads {
         Some(heads) => sink.announce(&heads).await,
         None => Ok(()),
+    }
+}
+
+/// Archives the chains of generations that are over, once each. What fails is tried again after the next start: servers have it.
+async fn archive_all<S: Sink>(sink: &S, library: &Library, reader: Reader, archived: &mut BTreeSet<Chain>) {
+    let chains = library.own_chains();
+    archived.retain(|chain| chains.iter().any(|(own, _)| own == chain));
+    let is_over =
+        |chain: &Chain| chains.iter().any(|(own, _)| own.book == chain.book && own.generation > chain.generation);
+    let over: Vec<_> = chains.iter().filter(|(chain, _)| reader.may_have(chain.book) && is_over(chain)).collect();
+    for (chain, end) in over {
+        if *end > ARCHIVED_BYTES_MAX as u64 || !archived.insert(*chain) {
+            continue;
+        }
+        let Ok(Some(log)) = library.log(chain, 0, ARCHIVED_BYTES_MAX) else { continue };
+        if let Err(error) = sink.archive(chain, &log).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "failed to archive a generation that is over");
+        }
     }
 }
 

@@ -19,6 +19,9 @@ pub const OFFER_BYTES_MAX: usize = 1 << 20;
 /// The most bytes that one fetch returns.
 pub const FETCH_BYTES_MAX: usize = 4 << 20;
 
+/// The longest log that is archived; longer ones are read from the servers that have them.
+pub const ARCHIVED_BYTES_MAX: usize = 64 << 20;
+
 /// What a source has: the signed heads of every origin it can give segments of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
@@ -78,6 +81,11 @@ pub trait Sink: Send + Sync {
     /// How far the log of a chain was published. A sink that does not know says 0, and takes again what it has.
     fn published(&self, _chain: &Chain) -> impl Future<Output = Result<u64, TransportError>> + Send {
         async { Ok(0) }
+    }
+
+    /// Keeps the whole log of a chain whose generation is over, for those who begin from nothing, if the sink has a place for that.
+    fn archive(&self, _chain: &Chain, _log: &[u8]) -> impl Future<Output = Result<(), TransportError>> + Send {
+        async { Ok(()) }
     }
 
     /// Publishes the signed heads of this server.

@@ -42,7 +42,7 @@ pub use ask::{ANSWER_BYTES_MAX, ReadLog};
 pub use heads::{INCARNATIONS_MAX, SERVERS_MAX};
 pub use settings::{Login, NatsError, NatsSettings, REPLICAS_MAX};
 
-use super::{Offer, Sink, Source, TransportError};
+use super::{ARCHIVED_BYTES_MAX, FETCH_BYTES_MAX, Offer, Sink, Source, TransportError};
 use crate::heads::{HEADS_BYTES_MAX, UnverifiedHeads};
 use crate::segment::SEGMENT_BYTES_MAX;
 use follower::Follower;
@@ -230,10 +230,25 @@ impl Source for NatsBroker {
         self.connected()?;
         match self.read(chain, offset).await {
             Ok(log) if !log.is_empty() => Ok(log),
-            Ok(_) => self.ask(chain, offset).await,
+            Ok(_) => self.ask_or_look_up(chain, offset).await,
             // Nodes may answer while the stream has no leader.
-            Err(error) => self.ask(chain, offset).await.map_err(|_| error),
+            Err(error) => self.ask_or_look_up(chain, offset).await.map_err(|_| error),
         }
+    }
+}
+
+impl NatsBroker {
+    /// What the stream does not have, from a node or from what was archived.
+    async fn ask_or_look_up(&self, chain: &Chain, offset: u64) -> Result<Vec<u8>, TransportError> {
+        match self.ask(chain, offset).await {
+            Ok(log) if !log.is_empty() => return Ok(log),
+            _ => {}
+        }
+        let mut log = Vec::new();
+        self.get_snapshot(chain, ARCHIVED_BYTES_MAX as u64, &mut log).await?;
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = log.get(from..).ok_or(TransportError::Missing)?;
+        Ok(rest.iter().take(FETCH_BYTES_MAX).copied().collect())
     }
 }
 
@@ -251,6 +266,10 @@ impl Sink for NatsBroker {
             .header(OFFSET_HEADER, offset.to_string())
             .payload(segment.to_vec().into());
         self.publish_until_acknowledged(subject, message).await
+    }
+
+    async fn archive(&self, chain: &Chain, log: &[u8]) -> Result<(), TransportError> {
+        self.put_snapshot(chain, log).await
     }
 
     async fn published(&self, chain: &Chain) -> Result<u64, TransportError> {

@@ -1,0 +1,405 @@
+//! What exchange costs: bytes on the wire, time until others know, how fast segments are taken, and what two nodes answer.
+
+use std::io;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bruit_client::Client;
+use bruit_engine::budget::{BUDGET_DEFAULT, Plan};
+use bruit_engine::event::{By, Event};
+use bruit_engine::exchange::{Book, Chain, Encoding, Frontier, NO_HASH, Origin, OriginChange, Relation, Terms};
+use bruit_engine::realm::Realm;
+use bruit_engine::time::Time;
+use bruit_engine::trust::{Policy, Reporter, Standing};
+use bruit_engine::verdict::Verdict;
+use bruit_engine::{CheckScratch, Engine, Outcome};
+use bruit_federation::judge::{Known, Want, accept};
+use bruit_federation::keys::NodeKey;
+use bruit_federation::segment::{Segment, hash};
+use bruit_filters::FingerprintKey;
+use bruit_filters::ring::StagedRing;
+use bruit_filters::sizing::staged_ring_lines_for_rate;
+use bruit_filters::sorted::encode_sorted;
+use bruit_protocols::http::{NamedSignature, Subject};
+use bruit_server::{Config, Server};
+use bruit_store::{Clearinghouse, Founding, Options};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::keys::keys;
+use crate::report::{Figure, Report, Target};
+use crate::timing::median;
+
+/// Signatures of a generation that has its fill.
+const GENERATION: usize = 1_000_000;
+/// What a new node has to catch up with.
+const CATCH_UP: usize = 10_000_000;
+/// Entries of a segment, as many as one takes.
+const ENTRIES: usize = 6_144;
+/// Reports whose way to another node is timed, on each transport.
+const REPORTS: usize = 100;
+/// Networks that are simulated.
+const SEEDS: u64 = 1_000;
+/// Checks of a round of the cluster.
+const CHECKS: usize = 2_000_000;
+/// The start of an epoch of both books.
+const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
+
+pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
+    sizes(report)?;
+    catching_up(report)?;
+    latencies(report)?;
+    cluster_checks(report)?;
+    networks(report)
+}
+
+/// Bytes of a segment's signatures beside the entropy of what they change in the ring of listed signatures.
+fn sizes(report: &mut Report) -> io::Result<()> {
+    let lines = staged_ring_lines_for_rate(GENERATION as u64, 7, 1e-6).expect("a usual size") as usize;
+    let mut base = StagedRing::new(lines, FingerprintKey::narrow([5; 16]).id(), 0);
+    base.insert_batch(&keys(0, GENERATION));
+    let signer = NodeKey::generate([1; 32]);
+    for (new, growth, target) in [(1_000, "0.1 %", 0.80), (10_000, "1 %", 0.95), (100_000, "10 %", 1.02)] {
+        let news = keys(1 << 40, new);
+        let mut grown = base.clone();
+        grown.insert_batch(&news);
+        let bits = base.bits() as f64 / 8.0;
+        let (before, after) = (base.fill(0).expect("live"), grown.fill(0).expect("live"));
+        let (zeros, flips) = (bits * (1.0 - before), bits * (after - before));
+        let share = flips / zeros;
+        let entropy = -zeros * (share * share.log2() + (1.0 - share) * (1.0 - share).log2());
+        let mut highs: Vec<u64> = news.iter().map(|key| key.high()).collect();
+        highs.sort_unstable();
+        let bytes: usize = highs.chunks(ENTRIES).map(|part| segment(&signer, part, 1, NO_HASH).len()).sum();
+        let note = format!("{:.2} bytes a signature, signed segments and all", bytes as f64 / new as f64);
+        let name = format!("segment bytes / entropy of the change, {growth} growth");
+        report.add(Figure::new(name, bytes as f64 * 8.0 / entropy, Target::AtMost(target), note))?;
+    }
+    Ok(())
+}
+
+fn chain(signer: &NodeKey) -> Chain {
+    let origin = Origin { key: *signer.public().as_bytes(), incarnation: 1 };
+    Chain { origin, book: Book::Listed, generation: START.epoch(Realm::SPAM_EPOCH_SECONDS) }
+}
+
+fn realm() -> Realm {
+    let sizes = Plan::for_budget(BUDGET_DEFAULT).expect("the default").sizes;
+    let key = FingerprintKey::narrow([5; 16]);
+    Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, sizes).expect("usual epochs")
+}
+
+/// A signed segment of sorted signatures.
+fn segment(signer: &NodeKey, highs: &[u64], sequence: u64, previous: [u8; 32]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    encode_sorted(highs, &mut payload);
+    let (realm, chain) = (realm().id(), chain(signer));
+    let (encoding, entries) = (Encoding::Sorted, highs.len() as u32);
+    Segment { realm, chain, sequence, previous, encoding, entries, payload: &payload }.sign(signer)
+}
+
+/// A chain of ten million signatures, taken by a new node: verified, journalled and applied, as a link does it.
+fn catching_up(report: &mut Report) -> io::Result<()> {
+    let signer = NodeKey::generate([2; 32]);
+    let (mut log, mut sequence, mut previous) = (Vec::new(), 0, NO_HASH);
+    for from in (0..CATCH_UP).step_by(ENTRIES) {
+        let mut highs: Vec<u64> =
+            keys(from as u64, ENTRIES.min(CATCH_UP - from)).iter().map(|key| key.high()).collect();
+        highs.sort_unstable();
+        sequence += 1;
+        let bytes = segment(&signer, &highs, sequence, previous);
+        previous = hash(&bytes);
+        log.extend(bytes);
+    }
+    let folder = tempfile::tempdir()?;
+    let founding = Founding { realm: realm(), budget_bytes: BUDGET_DEFAULT, policy: Policy::default(), founded: START };
+    let store = Clearinghouse::open_or_found(folder.path(), &Options::default(), || founding, &mut |_| {})
+        .map_err(io::Error::other)?;
+    hear(&store, &signer);
+    let begin = Instant::now();
+    let known = Known::new([(signer.public(), Relation::Cluster)]);
+    let to = Frontier { sequence, ..Frontier::default() };
+    let mut want = Want { chain: chain(&signer), from: Frontier::default(), to };
+    while want.from.sequence < sequence {
+        let at = want.from.offset as usize;
+        let part = &log[at..(at + (4 << 20)).min(log.len())];
+        let (received, _) = accept(part, &want, realm().id(), &known);
+        let events = received.into_iter().map(|segment| Event::Received { now: START, segment: Box::new(segment) });
+        for events in events.collect::<Vec<_>>().chunks(64) {
+            store.submit(events.to_vec()).map_err(io::Error::other)?;
+        }
+        want.from = store.check(|engine| engine.exchange().frontier(&want.chain));
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    let listed = store.check(|engine| keys(0, 1_000).iter().all(|key| !engine.spam().entry(key).listed.is_empty()));
+    assert!(listed, "all of them are listed");
+    let note = format!("{} MB in {sequence} segments, verified, on disk, applied", log.len() / 1_000_000);
+    report.add(Figure::new("seconds to catch up with 10,000,000 signatures", seconds, Target::None, note))?;
+    let note = format!("of {ENTRIES} signatures each: {:.1} M signatures/s", CATCH_UP as f64 / seconds / 1e6);
+    report.add(Figure::new("segments taken per second", sequence as f64 / seconds, Target::None, note))
+}
+
+fn hear(store: &Clearinghouse, signer: &NodeKey) {
+    let own = Origin { key: [9; 32], incarnation: 1 };
+    let terms = Terms { relation: Relation::Cluster, standing: Standing::Pinned, group: 1, cap: 0 };
+    for change in [
+        OriginChange::Begin { origin: own, cluster: true },
+        OriginChange::Join { key: *signer.public().as_bytes(), terms },
+    ] {
+        let outcomes = store.submit(vec![Event::Origin { now: START, change }]);
+        assert!(matches!(outcomes.as_deref(), Ok([Outcome::Done])), "{outcomes:?}");
+    }
+}
+
+/// From the acknowledgement of a report at one node to the moment when another says so too.
+fn latencies(report: &mut Report) -> io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let nodes = Nodes::over_https(folder.path())?;
+    latency(report, "HTTPS", &nodes)?;
+    drop(nodes);
+    let folder = tempfile::tempdir()?;
+    match Broker::start(folder.path()) {
+        Ok(broker) => latency(report, "NATS", &Nodes::over_nats(folder.path(), &broker)?),
+        Err(_) => report.missing("seconds from report to visible, NATS", "none", "nats-server"),
+    }
+}
+
+fn latency(report: &mut Report, transport: &str, nodes: &Nodes) -> io::Result<()> {
+    let clients = nodes.clients()?;
+    let mut seconds = Vec::new();
+    for number in 0..REPORTS as u64 {
+        let subject = subject(number);
+        clients[0].report(&subject).map_err(io::Error::other)?;
+        let begin = Instant::now();
+        while clients[1].check(&subject).map_err(io::Error::other)?.signatures[0].report_count == 0 {
+            if begin.elapsed() > Duration::from_secs(30) {
+                return Err(io::Error::other("a report does not become visible"));
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        seconds.push(begin.elapsed().as_secs_f64());
+    }
+    seconds.sort_by(f64::total_cmp);
+    for (name, at) in [("p50", REPORTS / 2), ("p99", REPORTS * 99 / 100)] {
+        let name = format!("seconds from report to visible on another node, {transport}, {name}");
+        report.add(Figure::new(name, seconds[at], Target::None, format!("{REPORTS} reports, one after the other")))?;
+    }
+    Ok(())
+}
+
+fn subject(number: u64) -> Subject {
+    let signature = NamedSignature { scheme: "pyzor".to_owned(), value: format!("{:040x}", number + 1) };
+    Subject { signatures: vec![signature], ..Subject::default() }
+}
+
+/// Two servers of one realm in this process.
+struct Nodes {
+    servers: Vec<Server>,
+}
+
+impl Nodes {
+    fn over_https(folder: &Path) -> io::Result<Self> {
+        let addresses = free_addresses()?;
+        Self::start(
+            folder,
+            |other, key| {
+                format!(
+                    "[[peers]]\nname = \"node-{other}\"\nurl = \"https://{}\"\nkey = \"{key}\"\nrelation = \"cluster\"\n",
+                    addresses[other]
+                )
+            },
+            |own| format!("[federation]\nlisten = \"{}\"\n", addresses[own]),
+        )
+    }
+
+    fn over_nats(folder: &Path, broker: &Broker) -> io::Result<Self> {
+        Self::start(
+            folder,
+            |other, key| format!("[[peers]]\nname = \"node-{other}\"\nkey = \"{key}\"\nrelation = \"cluster\"\n"),
+            |_| format!("[nats]\nurl = \"{}\"\n", broker.url),
+        )
+    }
+
+    fn start(folder: &Path, peer: impl Fn(usize, &str) -> String, more: impl Fn(usize) -> String) -> io::Result<Self> {
+        let folders = [folder.join("a"), folder.join("b")];
+        let realm = format!("realm = {:?}\n", folders[0].join("realm.bruit"));
+        let mut keys = Vec::new();
+        for (index, folder) in folders.iter().enumerate() {
+            let server = serve(folder, if index == 0 { "" } else { &realm }, "")?;
+            keys.push(server.key().public().to_string());
+            let _ = server.stop();
+        }
+        let start = |own: usize| serve(&folders[own], "", &(more(own) + &peer(1 - own, &keys[1 - own])));
+        Ok(Self { servers: vec![start(0)?, start(1)?] })
+    }
+
+    fn clients(&self) -> io::Result<Vec<Client>> {
+        let client = |server: &Server| {
+            let http = server.listening().iter().find(|listening| listening.protocol == "http");
+            let url = format!("http://{}", http.expect("it listens").address);
+            Client::new(&url, None, Duration::from_secs(10)).map_err(io::Error::other)
+        };
+        self.servers.iter().map(client).collect()
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for server in self.servers.drain(..) {
+            let _ = server.stop();
+        }
+    }
+}
+
+/// A small server that only speaks HTTP.
+fn serve(folder: &Path, first: &str, more: &str) -> io::Result<Server> {
+    let silent = "[razor]\nlisten = []\n[dcc]\nlisten = []\n[pyzor]\nlisten = []\n[fuzzy]\nlisten = []\n";
+    let text = format!("{first}memory = \"16MiB\"\n{silent}[http]\nlisten = \"127.0.0.1:0\"\n{more}");
+    let config = Config::parse(&text).map_err(io::Error::other)?;
+    Server::start(&config, folder, &mut |_| {}).map_err(io::Error::other)
+}
+
+fn free_addresses() -> io::Result<Vec<std::net::SocketAddr>> {
+    let listeners = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
+    listeners.iter().map(TcpListener::local_addr).collect()
+}
+
+/// A nats-server with JetStream.
+struct Broker {
+    process: Child,
+    url: String,
+}
+
+impl Broker {
+    fn start(folder: &Path) -> io::Result<Self> {
+        let address = free_addresses()?[0];
+        let mut command = Command::new("nats-server");
+        command.args(["-a", "127.0.0.1", "-js", "-p", &address.port().to_string(), "-sd"]).arg(folder.join("js"));
+        let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        Ok(Self { process, url: format!("nats://{address}") })
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What two nodes answer, each on a processor of its own, beside what one answers alone.
+fn cluster_checks(report: &mut Report) -> io::Result<()> {
+    let alone = Arc::new(node(false));
+    let nodes = [Arc::new(node(true)), Arc::new(node(true))];
+    let rounds = (0..5).map(|_| {
+        let one = answered(std::slice::from_ref(&alone));
+        answered(&nodes) / one
+    });
+    let ratio = median(rounds);
+    let note = "checks and counts of recipients, each node on one processor";
+    report.add(Figure::new("checks of a cluster of 2 nodes / 1 node", ratio, Target::AtLeast(1.8), note))
+}
+
+/// A node with some millions of counts; in a cluster, as many of another node.
+fn node(is_cluster: bool) -> Engine {
+    let plan = Plan::for_budget(BUDGET_DEFAULT).expect("the default");
+    let mut engine = Engine::new(realm(), plan, Policy::default(), START);
+    let other = Origin { key: [8; 32], incarnation: 1 };
+    if is_cluster {
+        let terms = Terms { relation: Relation::Cluster, standing: Standing::Pinned, group: 1, cap: 0 };
+        let origin = Origin { key: [9; 32], incarnation: 1 };
+        for change in [OriginChange::Begin { origin, cluster: false }, OriginChange::Join { key: other.key, terms }] {
+            assert_eq!(engine.apply(&Event::Origin { now: START, change }), Outcome::Done);
+        }
+    }
+    let own = Reporter { id: 1, standing: Standing::Own, group: 1 };
+    for fingerprints in keys(0, GENERATION).chunks(64) {
+        let by = By { now: START, reporter: own };
+        engine.apply(&Event::Bulk { by, targets: 3, fingerprints: fingerprints.to_vec() });
+    }
+    if is_cluster {
+        receive_recipients(&mut engine, other);
+    }
+    engine
+}
+
+/// Lets a node have counted a million signatures elsewhere.
+fn receive_recipients(engine: &mut Engine, origin: Origin) {
+    let generation = START.epoch(Realm::BULK_EPOCH_SECONDS);
+    let chain = Chain { origin, book: Book::Recipients, generation };
+    for (index, part) in keys(1 << 40, GENERATION).chunks(5_000).enumerate() {
+        let frontier = engine.exchange().frontier(&chain);
+        let payload = part.iter().flat_map(|key| key.high().to_le_bytes().into_iter().chain([2])).collect();
+        let segment = bruit_engine::exchange::Received {
+            chain,
+            sequence: index as u64 + 1,
+            previous: frontier.hash,
+            hash: [index as u8 + 1; 32],
+            bytes: 1,
+            encoding: Encoding::InOrder,
+            payload,
+        };
+        let outcome = engine.apply(&Event::Received { now: START, segment: Box::new(segment) });
+        assert!(matches!(outcome, Outcome::Taken { .. }), "{outcome:?}");
+    }
+}
+
+/// Checks per second that nodes answer together, each pinned to one processor.
+fn answered(nodes: &[Arc<Engine>]) -> f64 {
+    let threads: Vec<_> = nodes
+        .iter()
+        .enumerate()
+        .map(|(processor, node)| {
+            let node = Arc::clone(node);
+            thread::spawn(move || check_all(&node, processor))
+        })
+        .collect();
+    threads.into_iter().map(|thread| CHECKS as f64 / thread.join().expect("it counts")).sum()
+}
+
+/// Seconds that the checks of one node take.
+fn check_all(node: &Engine, processor: usize) -> f64 {
+    let mut set = CpuSet::new();
+    // Where there is but one processor the figure says so by itself.
+    let _ = set.set(processor).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+    let asked = keys(GENERATION as u64 / 2, CHECKS);
+    let mut verdicts = vec![Verdict::default(); 64];
+    let (mut totals, mut scratch) = (vec![0; 64], CheckScratch::default());
+    let begin = Instant::now();
+    for fingerprints in asked.chunks_exact(64) {
+        node.check_batch(fingerprints, 0, &mut verdicts, &mut scratch);
+        node.bulk_totals(fingerprints, &mut totals);
+        std::hint::black_box((&verdicts, &totals));
+    }
+    begin.elapsed().as_secs_f64()
+}
+
+/// Simulated networks that heal: how many of them end otherwise than they must.
+fn networks(report: &mut Report) -> io::Result<()> {
+    let (mut failed, mut all) = (0, bruit_federation::simulation::Summary::default());
+    let begin = Instant::now();
+    for seed in 0..SEEDS {
+        match bruit_federation::simulation::run(seed) {
+            Ok(summary) => all.add(&summary),
+            Err(_) => failed += 1,
+        }
+    }
+    let rejected: u64 = all.rejected.values().sum::<u64>();
+    let note = format!(
+        "{SEEDS} networks, {} nodes, {} reports, {} segments taken, {} messages lost, {} repeated, {} crashes, {} disks lost, {rejected} \
+         segments rejected, {:.0} s",
+        all.nodes,
+        all.acknowledged,
+        all.taken,
+        all.lost,
+        all.repeated,
+        all.crashes,
+        all.disks_lost,
+        begin.elapsed().as_secs_f64(),
+    );
+    report.add(Figure::new("networks that count wrongly after healing", f64::from(failed), Target::AtMost(0.0), note))
+}

@@ -1,0 +1,156 @@
+//! Several nodes under load: reports to each, and afterwards every acknowledged one is counted once, by all.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bruit_client::Client;
+use bruit_protocols::http::{NamedSignature, SIGNATURES_MAX, Subject};
+
+use crate::common::{Folder, Server, printed};
+
+/// What does not happen within this never will.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a report may take; a node that was killed does not answer at all.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
+const GLANCE: Duration = Duration::from_millis(20);
+/// Reports that are acknowledged between one blow and the next.
+const REPORTS_BETWEEN: u64 = 100;
+/// Signatures that every node reports again and again.
+const SHARED: u64 = 8;
+
+/// Founds a server of one realm in each folder, and tells their keys.
+pub(crate) fn found(folders: &[Folder]) -> Vec<String> {
+    let realm = folders[0].path("data/realm.bruit");
+    for (index, folder) in folders.iter().enumerate() {
+        let mut server = if index == 0 { Server::start(folder, "") } else { Server::start_in_realm(folder, &realm) };
+        assert!(server.terminate().success(), "{}", server.said());
+    }
+    folders.iter().map(public_key).collect()
+}
+
+fn public_key(folder: &Folder) -> String {
+    printed(&["keys", "show", "--data", folder.path("data").to_str().unwrap()]).trim().to_owned()
+}
+
+/// Reports to all nodes, until it is over.
+pub(crate) struct Load {
+    pub(crate) urls: Vec<Mutex<String>>,
+    next: AtomicU64,
+    acknowledged: AtomicU64,
+    pub(crate) is_over: AtomicBool,
+    pub(crate) told: Mutex<Told>,
+}
+
+/// What the nodes were told.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// Signatures that were reported once, and whether that was acknowledged.
+    once: Vec<(u64, bool)>,
+    /// How many reports of each shared signature were acknowledged, and how many may have been taken or not.
+    shared: [(u32, u32); SHARED as usize],
+}
+
+impl Load {
+    pub(crate) fn new(nodes: &[Server]) -> Self {
+        Self {
+            urls: nodes.iter().map(|node| Mutex::new(node.url())).collect(),
+            next: AtomicU64::new(SHARED),
+            acknowledged: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            told: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn run(&self, node: usize) {
+        while !self.is_over.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let is_acknowledged = self.report(node, number);
+            self.told.lock().unwrap().once.push((number, is_acknowledged));
+            let shared = number % SHARED;
+            let is_acknowledged = self.report(node, shared);
+            let (sure, perhaps) = &mut self.told.lock().unwrap().shared[shared as usize];
+            *(if is_acknowledged { sure } else { perhaps }) += 1;
+        }
+    }
+
+    /// Reports a signature; whether that was acknowledged.
+    fn report(&self, node: usize, number: u64) -> bool {
+        let url = self.urls[node].lock().unwrap().clone();
+        let client = Client::new(&url, None, REPORT_TIMEOUT).unwrap();
+        let is_acknowledged = client.report(&subject(&[number])).is_ok_and(|claimed| claimed.accepted == 1);
+        if is_acknowledged {
+            self.acknowledged.fetch_add(1, Ordering::Relaxed);
+        } else {
+            // A node that is down refuses at once: whoever asks takes a breath.
+            thread::sleep(GLANCE);
+        }
+        is_acknowledged
+    }
+
+    /// Waits until some more reports were acknowledged.
+    pub(crate) fn wait_for_more(&self) {
+        let target = self.acknowledged.load(Ordering::Relaxed) + REPORTS_BETWEEN;
+        let deadline = Instant::now() + PATIENCE;
+        while self.acknowledged.load(Ordering::Relaxed) < target {
+            assert!(Instant::now() < deadline, "nobody acknowledges reports");
+            thread::sleep(GLANCE);
+        }
+    }
+}
+
+/// Ends the load, also when an assertion fails.
+pub(crate) struct EndsOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for EndsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Waits until all nodes count every report, and the same; what is wrong if they never do.
+pub(crate) fn agree(nodes: &[Server], told: &Told) -> Result<(), String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let wrong = match compare(nodes, told) {
+            Ok(()) => return Ok(()),
+            Err(wrong) => wrong,
+        };
+        // Too few may become enough; too many never will.
+        if wrong.contains("too often") || Instant::now() > deadline {
+            return Err(wrong);
+        }
+        thread::sleep(GLANCE);
+    }
+}
+
+fn compare(nodes: &[Server], told: &Told) -> Result<(), String> {
+    let numbers: Vec<u64> = (0..SHARED).chain(told.once.iter().map(|(number, _)| *number)).collect();
+    let bounds = told.shared.iter().map(|(sure, perhaps)| (*sure, sure + perhaps));
+    let bounds = bounds.chain(told.once.iter().map(|(_, is_acknowledged)| (u32::from(*is_acknowledged), 1)));
+    let counts: Vec<Vec<u32>> = nodes.iter().map(|node| counts(node, &numbers)).collect();
+    for (index, (least, most)) in bounds.enumerate() {
+        let found: Vec<u32> = counts.iter().map(|counts| counts[index]).collect();
+        let number = numbers[index];
+        if found.iter().any(|count| *count > most) {
+            return Err(format!("signature {number} is counted too often: {found:?}, reported {most} times"));
+        }
+        if found.iter().any(|count| *count < least || *count != found[0]) {
+            return Err(format!("signature {number} is counted {found:?} times, acknowledged {least} times"));
+        }
+    }
+    Ok(())
+}
+
+/// How many reports of each signature a node counts.
+fn counts(node: &Server, numbers: &[u64]) -> Vec<u32> {
+    let client = Client::new(&node.url(), None, PATIENCE).unwrap();
+    let check = |numbers: &[u64]| client.check(&subject(numbers)).unwrap().signatures;
+    numbers.chunks(SIGNATURES_MAX).flat_map(check).map(|signature| signature.report_count).collect()
+}
+
+fn subject(numbers: &[u64]) -> Subject {
+    let signature = |number: &u64| NamedSignature { scheme: "pyzor".to_owned(), value: format!("{:040x}", number + 1) };
+    Subject { signatures: numbers.iter().map(signature).collect(), ..Subject::default() }
+}
