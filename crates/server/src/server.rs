@@ -377,14 +377,17 @@ fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
         let founding = Founding::new(key, config.memory_bytes, Policy::default(), now());
         return Ok(founding.expect("checked with the file"));
     };
-    let read = Founding::read_file(file);
-    let given = read.map_err(|source| ServeError::Realm { file: file.clone(), source })?;
     let failed = |source| ServeError::Open { directory: directory.to_owned(), source: Box::new(source) };
     let existing = Founding::read(directory).map_err(failed)?;
-    if existing.is_some_and(|existing| existing.realm != given.realm) {
-        return Err(ServeError::OtherRealm { directory: directory.to_owned(), file: file.clone() });
+    match (Founding::read_file(file), existing) {
+        // The file has done its work, and whoever removed it knows what a secret is.
+        (Err(FoundingError::Io(error)), Some(existing)) if error.kind() == io::ErrorKind::NotFound => Ok(existing),
+        (Err(source), _) => Err(ServeError::Realm { file: file.clone(), source }),
+        (Ok(given), Some(existing)) if existing.realm != given.realm => {
+            Err(ServeError::OtherRealm { directory: directory.to_owned(), file: file.clone() })
+        }
+        (Ok(given), _) => Ok(Founding { founded: now(), ..given }),
     }
-    Ok(Founding { founded: now(), ..given })
 }
 
 /// Brings the accounts of the file into the clearinghouse.

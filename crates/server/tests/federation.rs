@@ -302,11 +302,15 @@ fn a_server_is_founded_in_the_realm_of_another_and_keeps_it() {
     assert_eq!(founding(other.path()).realm, founding(running.directory.path()).realm);
     let _ = server.stop();
     let _ = start_in(other.path(), &text).stop();
+    let gone = text.replace("realm.bruit", "gone.bruit");
+    let _ = start_in(other.path(), &gone).stop();
 
     let third = Running::start("");
     let refused = refusal(&config(&text), third.directory.path());
     // The lock is asked for later, so that it can be a running one.
     assert!(matches!(refused, ServeError::OtherRealm { .. }), "{refused}");
+    let new = tempfile::TempDir::new().unwrap();
+    assert!(matches!(refusal(&config(&gone), new.path()), ServeError::Realm { .. }), "nothing to found it in");
     let nonsense = other.path().join("nonsense");
     std::fs::write(&nonsense, "nonsense").unwrap();
     let text = format!("realm = {:?}\n", nonsense.to_str().unwrap());
