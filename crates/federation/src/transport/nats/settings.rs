@@ -29,8 +29,8 @@ pub struct NatsSettings {
     pub login: Login,
     /// A file of certificates that the broker's must be signed by; those of the system without it.
     pub tls_roots: Option<PathBuf>,
-    /// The JetStream domain of the servers that keep the streams, for nodes behind a leaf node; without it, that of the server that
-    /// the node is connected to.
+    /// The JetStream domain of the servers that keep the streams, for nodes behind a leaf node; without it, that of the server
+    /// that the node is connected to.
     pub domain: Option<String>,
     /// How many of the broker's servers keep each message: 1 to [`REPLICAS_MAX`], odd numbers are of use.
     pub replicas: u8,
