@@ -187,6 +187,12 @@ impl<'a> UnverifiedHeads<'a> {
         self.heads.origin
     }
 
+    /// What they say, whoever says it.
+    #[must_use]
+    pub const fn unverified(&self) -> &Heads {
+        &self.heads
+    }
+
     /// The signed bytes.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {

@@ -253,10 +253,16 @@ fn plain_requests_are_answered_by_the_rules_of_http() {
 }
 
 #[test]
-fn a_server_without_a_stock_shares_nothing() {
+fn a_server_offers_what_it_has_without_being_told_to() {
     let running = Running::start("");
-    let offer = block(&running, plain(&running).offer(&[], Duration::ZERO));
-    assert!(matches!(offer, Err(TransportError::Missing)));
+    let source = plain(&running);
+    // Signed within a moment of the start.
+    let offer = block(&running, async {
+        let first = source.offer(&[], Duration::ZERO).await.unwrap();
+        if first.heads.is_empty() { source.offer(&first.tag, WAIT).await.unwrap() } else { first }
+    });
+    let heads = bruit_federation::heads::Heads::read_all(&offer.heads).remove(0).unwrap();
+    assert_eq!(heads.origin().key, *running.server.key().public().as_bytes());
 }
 
 #[test]

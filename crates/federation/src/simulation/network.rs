@@ -1,6 +1,7 @@
 //! What happens to servers and to the messages between them, in the order of a virtual clock.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use bruit_engine::event::{By, Event};
 use bruit_engine::exchange::{Origin, OriginChange, Relation, Terms};
@@ -12,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::Summary;
 use super::liar::mangle;
-use super::server::{KEY, START, Server};
+use super::server::{KEY, START, Server, blank_engine};
 use super::truth;
 use crate::judge::Want;
 use crate::keys::NodeKey;
@@ -100,15 +101,16 @@ impl Network {
             key: *key(number).public().as_bytes(),
             terms: Terms { relation, standing, group: 9_000 + u64::from(number), cap: PEER_CAP },
         };
+        let blank = Rc::new(blank_engine());
         let node = |number: u8, skew| {
             let others = (0..count).filter(|other| *other != number).map(|other| join(other, Relation::Cluster));
             let joins = others.chain(with_liar.then(|| join(count, Relation::Peer)));
-            Server::new(key(number), skew, true, joins.collect())
+            Server::new(&blank, key(number), skew, true, joins.collect())
         };
         let nodes: Vec<_> = (0..count).map(|number| node(number, random.random_range(0..3))).collect();
         let servers = nodes.len() + 1;
         let liar = with_liar.then(|| {
-            Server::new(key(count), 0, false, (0..count).map(|number| join(number, Relation::Peer)).collect())
+            Server::new(&blank, key(count), 0, false, (0..count).map(|number| join(number, Relation::Peer)).collect())
         });
         let mut network = Self {
             now_ms: 0,

@@ -253,6 +253,10 @@ impl Sink for NatsBroker {
         self.publish_until_acknowledged(subject, message).await
     }
 
+    async fn published(&self, chain: &Chain) -> Result<u64, TransportError> {
+        Ok(self.published_up_to(chain).await?.unwrap_or(0))
+    }
+
     async fn announce(&self, heads: &[u8]) -> Result<(), TransportError> {
         if heads.len() > HEADS_BYTES_MAX {
             return Err(TransportError::TooLarge { max: HEADS_BYTES_MAX });
