@@ -209,7 +209,11 @@ impl Network {
     /// Whether nothing waits, and all have taken the same. All clocks agree by now.
     fn is_settled(&mut self) -> bool {
         let latest = self.nodes.iter().map(|node| node.clock(self.now())).max().unwrap();
-        self.nodes.iter_mut().for_each(|node| node.tick(latest));
+        // Twice, as the tick that begins a generation leaves the oldest to be cleared by the next.
+        for node in &mut self.nodes {
+            node.tick(latest);
+            node.tick(latest);
+        }
         let now = self.now();
         self.nodes.iter_mut().for_each(|node| node.sync(now));
         self.nodes.iter().all(|node| node.engine.exchange().pending_bytes() == 0) && truth::frontiers_agree(self)
@@ -322,6 +326,8 @@ impl Network {
             self.dead.push(node.origin());
             let now = Time(START.0 + self.now_ms / 1_000);
             node.lose_disk(now);
+            // Its connections went with it: what was asked for in the life before is not answered in this one.
+            self.queue.retain(|_, action| !matches!(action, Action::Arrive { to, .. } if *to == number));
         }
     }
 
