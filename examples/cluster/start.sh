@@ -54,8 +54,8 @@ cluster_config() {
     cat <<EOF
 
 [nats]
-url = ["nats://127.0.0.1:$(client_port "$1")", "nats://127.0.0.1:$(client_port 1)",
-       "nats://127.0.0.1:$(client_port 2)", "nats://127.0.0.1:$(client_port 3)"]
+url = ["nats://127.0.0.1:$(client_port "$1")", "nats://127.0.0.1:$(client_port $(($1 % 3 + 1)))",
+       "nats://127.0.0.1:$(client_port $((($1 + 1) % 3 + 1)))"]
 replicas = 3
 max_bytes = "256MiB"
 EOF

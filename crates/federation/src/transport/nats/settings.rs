@@ -23,7 +23,7 @@ pub const REPLICAS_MAX: u8 = 5;
 /// The broker, and what it is asked to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NatsSettings {
-    /// Where the broker's servers are, such as `nats://127.0.0.1:4222` or `tls://…`; at least one.
+    /// Where the broker's servers are, such as `nats://127.0.0.1:4222` or `tls://…`; at least one, and the nearest first.
     pub urls: Vec<String>,
     /// Who we are to the broker.
     pub login: Login,
@@ -123,6 +123,7 @@ impl NatsSettings {
             .name("bruit")
             // A node neither asks itself nor learns its own heads back.
             .no_echo()
+            .retain_servers_order()
             .retry_on_initial_connect()
             .connection_timeout(CONNECT_TIMEOUT)
             .ping_interval(PING_INTERVAL)

@@ -1,0 +1,111 @@
+//! The example of a cluster does what its page says: one script starts it, nodes share, and another script ends it.
+
+mod common;
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Folder, bruit, testdata};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const GLANCE: Duration = Duration::from_millis(50);
+/// How many ports the script takes, one after the other.
+const PORTS: u16 = 30;
+
+#[test]
+fn one_script_starts_three_nodes_that_share_and_another_ends_them() {
+    let cluster = Cluster::start();
+    let message = testdata("razor/text.eml");
+    let message = message.to_str().unwrap();
+    assert_eq!(cluster.run(1, "report", message).status.code(), Some(0));
+    for node in 1..=3 {
+        cluster
+            .until(&format!("node {node} knows it"), || cluster.run(node, "check", message).status.code() == Some(0));
+    }
+    // A broker that is killed is not missed.
+    let pid = std::fs::read_to_string(cluster.directory().join("broker-2.pid")).unwrap();
+    assert!(Command::new("kill").args(["-9", pid.trim()]).status().unwrap().success());
+    let other = testdata("razor/html.eml");
+    let other = other.to_str().unwrap();
+    assert_eq!(cluster.run(2, "report", other).status.code(), Some(0));
+    for node in 1..=3 {
+        cluster.until(&format!("node {node} knows it"), || cluster.run(node, "check", other).status.code() == Some(0));
+    }
+    let stopped = cluster.script("stop.sh");
+    assert!(stopped.status.success(), "{stopped:?}");
+    assert!(std::fs::read_dir(cluster.directory()).unwrap().all(|file| !is_pid(&file.unwrap().path())));
+}
+
+fn is_pid(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "pid")
+}
+
+/// What `start.sh` started; it goes when this goes.
+struct Cluster {
+    folder: Folder,
+    port: u16,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let cluster = Self { folder: Folder::new(), port: free_ports() };
+        let output = cluster.script("start.sh");
+        assert!(output.status.success(), "{output:?}\n{}", cluster.said());
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!((1..=3).all(|node| said.contains(&cluster.url(node))), "{said}");
+        cluster
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.folder.path("cluster")
+    }
+
+    fn script(&self, name: &str) -> Output {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/cluster").join(name);
+        let mut command = Command::new(script);
+        command.arg(self.directory()).env("BRUIT", env!("CARGO_BIN_EXE_bruit")).env("PORT", self.port.to_string());
+        command.output().unwrap()
+    }
+
+    fn url(&self, node: u16) -> String {
+        format!("http://127.0.0.1:{}", self.port + 20 + node)
+    }
+
+    fn run(&self, node: u16, verb: &str, message: &str) -> Output {
+        bruit(&[verb, "--server", &self.url(node), message])
+    }
+
+    #[track_caller]
+    fn until(&self, what: &str, condition: impl Fn() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !condition() {
+            assert!(Instant::now() < deadline, "it never happened that {what}: {}", self.said());
+            thread::sleep(GLANCE);
+        }
+    }
+
+    /// All logs.
+    fn said(&self) -> String {
+        let files = std::fs::read_dir(self.directory()).into_iter().flatten().map(|file| file.unwrap().path());
+        let logs = files.filter(|file| file.extension().is_some_and(|extension| extension == "log"));
+        logs.map(|log| format!("--- {}\n{}", log.display(), std::fs::read_to_string(&log).unwrap_or_default()))
+            .collect()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.script("stop.sh");
+    }
+}
+
+/// The first of [`PORTS`] that nobody listens at.
+fn free_ports() -> u16 {
+    let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    let first = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let base = |_| Some(first()).filter(|port| port.checked_add(PORTS).is_some_and(|end| (*port..end).all(is_free)));
+    (0..100).find_map(base).expect("there are so many free ports in a row")
+}
