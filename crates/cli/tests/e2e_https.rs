@@ -1,17 +1,13 @@
 //! Three nodes that ask each other over HTTPS. Whichever is killed meanwhile, every report that was acknowledged is counted exactly
-//! once, by all; and a peer is heard as one reporter.
+//! once, by all.
 
 mod agreement;
 mod common;
 
 use std::net::{SocketAddr, TcpListener};
-use std::thread;
-use std::time::Instant;
 
-use agreement::{EndsOnDrop, Load, agree, found};
+use agreement::{NODES, endure, found, kill};
 use common::{Folder, Server};
-
-const NODES: usize = 3;
 
 /// Which node is killed, one after the other.
 const BLOWS: [usize; 5] = [0, 1, 2, 0, 1];
@@ -20,26 +16,12 @@ const BLOWS: [usize; 5] = [0, 1, 2, 0, 1];
 fn every_acknowledged_report_is_counted_once_whichever_node_is_killed() {
     let folders: Vec<Folder> = (0..NODES).map(|_| Folder::new()).collect();
     let mut nodes = start_nodes(&folders);
-    let load = Load::new(&nodes);
-    thread::scope(|scope| {
-        let ends = EndsOnDrop(&load.is_over);
-        (0..NODES).for_each(|index| drop(scope.spawn(|| load.run(index))));
+    endure(&mut nodes, |nodes, load| {
         for index in BLOWS {
             load.wait_for_more();
-            let mut node = nodes.remove(index);
-            node.kill();
-            load.wait_for_more();
-            nodes.insert(index, node.restart());
-            *load.urls[index].lock().unwrap() = nodes[index].url();
+            kill(nodes, index, load);
         }
-        load.wait_for_more();
-        drop(ends);
     });
-    let told = load.told.into_inner().unwrap();
-    let begin = Instant::now();
-    let agreed = agree(&nodes, &told);
-    let shown = nodes.iter().map(Server::said).collect::<Vec<_>>().join("\n");
-    assert!(agreed.is_ok(), "after {:?}: {}\n{shown}", begin.elapsed(), agreed.unwrap_err());
 }
 
 /// Three servers of one realm that know each other's keys and addresses.
@@ -53,8 +35,8 @@ fn start_nodes(folders: &[Folder]) -> Vec<Server> {
                 "\n[[peers]]\nname = \"node-{other}\"\nurl = \"https://{address}\"\nkey = \"{key}\"\nrelation = \"cluster\"\n"
             )
         };
-        let others = (0..NODES).filter(|other| *other != index);
-        format!("[federation]\nlisten = \"{}\"\n", addresses[index]) + &others.map(peer).collect::<String>()
+        let others: String = (0..NODES).filter(|other| *other != index).map(peer).collect();
+        format!("[federation]\nlisten = \"{}\"\n{others}", addresses[index])
     };
     folders.iter().enumerate().map(|(index, folder)| Server::start(folder, &more(index))).collect()
 }

@@ -3,18 +3,27 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bruit_client::Client;
-use bruit_protocols::http::{NamedSignature, SIGNATURES_MAX, Subject};
+use bruit_client::http::{NamedSignature, SIGNATURES_MAX, Subject};
+use bruit_engine::time::Time;
+use bruit_engine::trust::Policy;
+use bruit_store::Founding;
 
 use crate::common::{Folder, Server, printed};
 
+pub(crate) const NODES: usize = 3;
 /// What does not happen within this never will.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a report may take; a node that was killed does not answer at all.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(20);
+/// How long whoever reports waits before the next report.
+const PACE: Duration = Duration::from_millis(15);
+/// Filters never count too low, but may count too high. With this key they do not, for as many signatures as are reported here.
+const REALM_KEY: [u8; 16] = [7; 16];
+const MEMORY_BYTES: u64 = 64 << 20;
 /// Reports that are acknowledged between one blow and the next.
 const REPORTS_BETWEEN: u64 = 100;
 /// Signatures that every node reports again and again.
@@ -22,9 +31,11 @@ const SHARED: u64 = 8;
 
 /// Founds a server of one realm in each folder, and tells their keys.
 pub(crate) fn found(folders: &[Folder]) -> Vec<String> {
-    let realm = folders[0].path("data/realm.bruit");
-    for (index, folder) in folders.iter().enumerate() {
-        let mut server = if index == 0 { Server::start(folder, "") } else { Server::start_in_realm(folder, &realm) };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let founding = Founding::new(REALM_KEY, MEMORY_BYTES, Policy::default(), Time(now)).unwrap();
+    folders[0].write("realm.bruit", founding.encode());
+    for folder in folders {
+        let mut server = Server::start_in_realm(folder, &folders[0].path("realm.bruit"));
         assert!(server.terminate().success(), "{}", server.said());
     }
     folders.iter().map(public_key).collect()
@@ -34,18 +45,48 @@ fn public_key(folder: &Folder) -> String {
     printed(&["keys", "show", "--data", folder.path("data").to_str().unwrap()]).trim().to_owned()
 }
 
+/// Puts nodes under load while `strike` does what it likes to them, and asserts that they agree afterwards.
+pub(crate) fn endure(nodes: &mut Vec<Server>, strike: impl FnOnce(&mut Vec<Server>, &Load)) {
+    let load = Load::new(nodes);
+    thread::scope(|scope| {
+        let ends = EndsOnDrop(&load.is_over);
+        for index in 0..NODES {
+            let load = &load;
+            scope.spawn(move || load.run(index));
+        }
+        strike(nodes, &load);
+        load.wait_for_more();
+        drop(ends);
+    });
+    let told = load.told.into_inner().unwrap();
+    let begin = Instant::now();
+    let agreed = agree(nodes, &told);
+    let shown = nodes.iter().map(Server::said).collect::<Vec<_>>().join("\n");
+    println!("{} signatures, agreed after {:?}", told.once.len(), begin.elapsed());
+    assert!(agreed.is_ok(), "after {:?}: {}\n{shown}", begin.elapsed(), agreed.unwrap_err());
+}
+
+/// Kills a node, and starts it again when others have gone on without.
+pub(crate) fn kill(nodes: &mut Vec<Server>, index: usize, load: &Load) {
+    let mut node = nodes.remove(index);
+    node.kill();
+    load.wait_for_more();
+    nodes.insert(index, node.restart());
+    *load.urls[index].lock().unwrap() = nodes[index].url();
+}
+
 /// Reports to all nodes, until it is over.
 pub(crate) struct Load {
-    pub(crate) urls: Vec<Mutex<String>>,
+    urls: Vec<Mutex<String>>,
     next: AtomicU64,
     acknowledged: AtomicU64,
-    pub(crate) is_over: AtomicBool,
-    pub(crate) told: Mutex<Told>,
+    is_over: AtomicBool,
+    told: Mutex<Told>,
 }
 
 /// What the nodes were told.
 #[derive(Default)]
-pub(crate) struct Told {
+struct Told {
     /// Signatures that were reported once, and whether that was acknowledged.
     once: Vec<(u64, bool)>,
     /// How many reports of each shared signature were acknowledged, and how many may have been taken or not.
@@ -53,7 +94,7 @@ pub(crate) struct Told {
 }
 
 impl Load {
-    pub(crate) fn new(nodes: &[Server]) -> Self {
+    fn new(nodes: &[Server]) -> Self {
         Self {
             urls: nodes.iter().map(|node| Mutex::new(node.url())).collect(),
             next: AtomicU64::new(SHARED),
@@ -63,7 +104,7 @@ impl Load {
         }
     }
 
-    pub(crate) fn run(&self, node: usize) {
+    fn run(&self, node: usize) {
         while !self.is_over.load(Ordering::Relaxed) {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let is_acknowledged = self.report(node, number);
@@ -82,10 +123,8 @@ impl Load {
         let is_acknowledged = client.report(&subject(&[number])).is_ok_and(|claimed| claimed.accepted == 1);
         if is_acknowledged {
             self.acknowledged.fetch_add(1, Ordering::Relaxed);
-        } else {
-            // A node that is down refuses at once: whoever asks takes a breath.
-            thread::sleep(GLANCE);
         }
+        thread::sleep(PACE);
         is_acknowledged
     }
 
@@ -101,7 +140,7 @@ impl Load {
 }
 
 /// Ends the load, also when an assertion fails.
-pub(crate) struct EndsOnDrop<'a>(pub(crate) &'a AtomicBool);
+struct EndsOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndsOnDrop<'_> {
     fn drop(&mut self) {
@@ -110,7 +149,7 @@ impl Drop for EndsOnDrop<'_> {
 }
 
 /// Waits until all nodes count every report, and the same; what is wrong if they never do.
-pub(crate) fn agree(nodes: &[Server], told: &Told) -> Result<(), String> {
+fn agree(nodes: &[Server], told: &Told) -> Result<(), String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let wrong = match compare(nodes, told) {
