@@ -63,8 +63,8 @@ enum Action {
 enum Message {
     Ask,
     Offer(Vec<u8>),
-    Fetch(Want),
-    Log(Want, Vec<u8>),
+    Fetch(Box<Want>),
+    Log(Box<Want>, Vec<u8>),
 }
 
 /// Servers and the messages between them.
@@ -375,7 +375,7 @@ impl Network {
             }
             Message::Offer(offer) => {
                 let wants = self.server(to).hear(&offer, now);
-                wants.into_iter().for_each(|want| self.send(to, from, Message::Fetch(want)));
+                wants.into_iter().for_each(|want| self.send(to, from, Message::Fetch(Box::new(want))));
             }
             Message::Fetch(want) => {
                 let bytes_max = self.random.random_range(300..20_000);
