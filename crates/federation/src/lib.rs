@@ -7,6 +7,7 @@
 //! | [`export`], [`exporter`] | what this server tells others: the bytes, and the order of writes that makes it exact |
 //! | [`judge`], [`rejected`] | what to ask for, what to believe of the answers, and why not |
 //! | [`link`] | asking a source again and again, and taking what is missing |
+//! | [`replica`] | a mail site's own copy of what servers listed, in one small file |
 //! | [`shelf`], [`library`], [`stock`] | logs on disk, what of them others may read, and how listeners ask for it |
 //! | `simulation` | a network drawn from a seed, with the feature of that name |
 //! | [`transport`] | where segments come from and go to, whatever carries them |
@@ -21,6 +22,7 @@ pub mod keys;
 pub mod library;
 pub mod link;
 pub mod rejected;
+pub mod replica;
 pub mod segment;
 pub mod shelf;
 mod signed;
