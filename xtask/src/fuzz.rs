@@ -38,7 +38,11 @@ const INPUT_SECONDS_MAX: u64 = 20;
 const LOG_LINES_SHOWN: usize = 60;
 
 /// Targets that start from test data as well, and the folders of it.
-const TEST_DATA: &[(&str, &[&str])] = &[("message", &["testdata/malformed", "testdata/pyzor", "testdata/razor"])];
+const TEST_DATA: &[(&str, &[&str])] = &[
+    ("message", &["testdata/malformed", "testdata/pyzor", "testdata/razor"]),
+    ("segment", &["testdata/formats/segments-v1"]),
+    ("heads", &["testdata/formats/segments-v1"]),
+];
 
 /// The counters and comparison hooks that libFuzzer reads, as placed by LLVM's SanitizerCoverage.
 ///

@@ -7,9 +7,11 @@ mod date;
 mod explain;
 mod failure;
 mod filter;
+mod keys;
 mod mailbox;
 mod man;
 mod matching;
+mod peers;
 mod plan;
 mod progress;
 mod quantity;
@@ -50,6 +52,10 @@ enum Verb {
     Explain(explain::Arguments),
     /// How a server is doing
     Stats(stats::Arguments),
+    /// What a server exchanges with which other servers
+    Peers(peers::Arguments),
+    /// By what servers know each other, and the realm that they share
+    Keys(keys::Arguments),
     /// Senders and signatures that a server never calls spam
     Whitelist(whitelist::Arguments),
     /// How large a filter must be: cells, hash functions, memory and rates, side by side
@@ -89,6 +95,8 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Revoke(arguments) => claim::run(&arguments, Claim::Revoke, output),
         Verb::Explain(arguments) => explain::run(&arguments, output),
         Verb::Stats(arguments) => stats::run(&arguments, output).map(|()| ExitCode::SUCCESS),
+        Verb::Peers(arguments) => peers::run(&arguments, output).map(|()| ExitCode::SUCCESS),
+        Verb::Keys(arguments) => keys::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Whitelist(arguments) => whitelist::run(&arguments, output),
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),

@@ -61,6 +61,11 @@ pub(crate) struct Messages {
 }
 
 impl Server {
+    /// The server at this address, as if it had been given.
+    pub(crate) fn at(url: &str, token_file: Option<&Path>) -> Self {
+        Self { server: url.to_owned(), token_file: token_file.map(Path::to_owned), timeout: None }
+    }
+
     /// A client of the server. Nothing is sent yet.
     pub(crate) fn client(&self, default_timeout: Duration) -> Result<Client, Failure> {
         let token = self.token()?;

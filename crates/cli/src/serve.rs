@@ -19,19 +19,17 @@ use crate::progress;
     after_help = "Without a configuration the server listens on loopback only, and whoever can reach it there is one \
     of the site's own users. bruit.toml in the repository has every setting with its default.\n\n\
     Signals: SIGTERM and SIGINT stop it when everything under way is answered and on disk; SIGHUP reads the configuration \
-    again (all but data, memory, durability, threads and listen)."
+    again (all but data, realm, memory, durability, threads, listen, federation and nats)."
 )]
 pub(crate) struct Arguments {
-    /// The configuration, a TOML file
-    #[arg(long, value_name = "FILE", env = "BRUIT_CONFIG")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    place: DataDirectory,
 
-    /// The directory of the clearinghouse, which is made if it is not there
+    /// Found the clearinghouse in the realm of this file, from `bruit keys realm`, instead of a new one
     ///
-    /// Else `data` in the configuration, else $STATE_DIRECTORY (systemd), else $XDG_DATA_HOME/bruit, else
-    /// ~/.local/share/bruit.
-    #[arg(long, value_name = "DIR", env = "BRUIT_DATA")]
-    data: Option<PathBuf>,
+    /// One that is there already has to be of that realm. Else `realm` in the configuration.
+    #[arg(long, value_name = "FILE")]
+    realm: Option<PathBuf>,
 
     /// Only say whether the configuration can be used
     #[arg(long)]
@@ -42,14 +40,60 @@ pub(crate) struct Arguments {
     log: String,
 }
 
+/// Where the clearinghouse is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DataDirectory {
+    /// The configuration, a TOML file
+    #[arg(long, value_name = "FILE", env = "BRUIT_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// The directory of the clearinghouse; the server makes it if it is not there
+    ///
+    /// Else `data` in the configuration, else $STATE_DIRECTORY (systemd), else $XDG_DATA_HOME/bruit, else
+    /// ~/.local/share/bruit.
+    #[arg(long, value_name = "DIR", env = "BRUIT_DATA")]
+    data: Option<PathBuf>,
+}
+
+impl DataDirectory {
+    /// The directory that a server with the same arguments uses.
+    pub(crate) fn find(&self) -> Result<PathBuf, Failure> {
+        match &self.data {
+            Some(directory) => Ok(directory.clone()),
+            None => self.of(&read(self.config.as_deref())?),
+        }
+    }
+
+    fn of(&self, config: &Config) -> Result<PathBuf, Failure> {
+        let from = |name: &str, below: &str| {
+            env::var_os(name).filter(|value| !value.is_empty()).map(|value| Path::new(&value).join(below))
+        };
+        let given = self.data.clone().or_else(|| config.data.clone());
+        given
+            .or_else(|| from("STATE_DIRECTORY", ""))
+            .or_else(|| from("XDG_DATA_HOME", "bruit"))
+            .or_else(|| from("HOME", ".local/share/bruit"))
+            .ok_or_else(|| Failure::BadInput("there is no home directory: say --data DIR".into()))
+    }
+}
+
+impl Arguments {
+    /// The configuration, with what the command line says instead.
+    fn read(&self) -> Result<Config, Failure> {
+        let config = read(self.place.config.as_deref())?;
+        let realm = self.realm.clone().or_else(|| config.realm.clone());
+        Ok(Config { realm, ..config })
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
-    let config = read(arguments.config.as_deref())?;
+    let config = arguments.read()?;
     if arguments.check_config {
         writeln!(output, "the configuration can be used")?;
         return Ok(ExitCode::SUCCESS);
     }
     start_log(&arguments.log)?;
-    let directory = directory(arguments, &config)?;
+    let directory = arguments.place.of(&config)?;
     let server = start(&config, &directory)?;
     let mut signals = Signals::take(server.runtime()).context("failed to take signals").map_err(Failure::Other)?;
     announce(&server, output)?;
@@ -57,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     loop {
         match signals.next(server.runtime()) {
             Signal::Stop => break,
-            Signal::Reload => reload(&server, arguments.config.as_deref()),
+            Signal::Reload => reload(&server, arguments),
         }
     }
     notify(&[NotifyState::Stopping]);
@@ -75,18 +119,6 @@ fn start_log(filter: &str) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(filter).map_err(|error| Failure::BadInput(format!("--log {filter:?}: {error}")))?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
     Ok(())
-}
-
-fn directory(arguments: &Arguments, config: &Config) -> Result<PathBuf, Failure> {
-    let given = arguments.data.clone().or_else(|| config.data.clone());
-    let from = |name: &str, below: &str| {
-        env::var_os(name).filter(|value| !value.is_empty()).map(|value| Path::new(&value).join(below))
-    };
-    given
-        .or_else(|| from("STATE_DIRECTORY", ""))
-        .or_else(|| from("XDG_DATA_HOME", "bruit"))
-        .or_else(|| from("HOME", ".local/share/bruit"))
-        .ok_or_else(|| Failure::BadInput("there is no home directory: say --data DIR".into()))
 }
 
 fn start(config: &Config, directory: &Path) -> Result<Server, Failure> {
@@ -113,9 +145,10 @@ fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()
         env!("CARGO_PKG_VERSION"),
         server.directory().display()
     )?;
+    let width = server.listening().iter().map(|listening| listening.protocol.len() + 1).max().unwrap_or(0);
     for listening in server.listening() {
         let Listening { protocol, transport, address, note } = listening;
-        let line = format!("  {protocol:<6} {transport} {address:<22} {note}");
+        let line = format!("  {protocol:<width$} {transport} {address:<22} {note}");
         writeln!(output, "{}", line.trim_end())?;
     }
     if let Some(http) = server.listening().iter().find(|listening| listening.protocol == "http") {
@@ -133,9 +166,10 @@ fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()
     output.flush()
 }
 
-fn reload(server: &Server, file: Option<&Path>) {
+fn reload(server: &Server, arguments: &Arguments) {
     notify(&[NotifyState::Reloading]);
-    let result = read(file)
+    let result = arguments
+        .read()
         .map_err(|failure| failure.line().unwrap_or_default())
         .and_then(|config| server.reload(&config).map_err(|error| format!("{:#}", anyhow::Error::new(error))));
     match result {

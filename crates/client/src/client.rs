@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use bruit_protocols::http::{
-    Checked, Claimed, Done, Explained, JSON, PROBLEM_JSON, Problem, Stats, Subject, Whitelist, WhitelistEntry,
+    Checked, Claimed, Done, Explained, JSON, PROBLEM_JSON, Peers, Problem, Stats, Subject, Whitelist, WhitelistEntry,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -105,6 +105,23 @@ impl Client {
         self.get("/v1/stats")
     }
 
+    /// What the server exchanges with which others.
+    ///
+    /// # Errors
+    /// [`ClientError`] if there is no answer.
+    pub fn peers(&self) -> Result<Peers, ClientError> {
+        self.get("/v1/peers")
+    }
+
+    /// The file of the server's realm, which has its secret key.
+    ///
+    /// # Errors
+    /// [`ClientError`] if there is no answer.
+    pub fn realm(&self) -> Result<Vec<u8>, ClientError> {
+        let request = self.request(Method::GET, "/v1/federation/realm", ()).map_err(|cause| self.malformed(cause))?;
+        self.body(self.agent.run(request))
+    }
+
     /// What is whitelisted, from the sender at `offset` on.
     ///
     /// # Errors
@@ -153,6 +170,10 @@ impl Client {
     }
 
     fn answer<T: DeserializeOwned>(&self, answer: Result<Response<Body>, ureq::Error>) -> Result<T, ClientError> {
+        serde_json::from_slice(&self.body(answer)?).map_err(|cause| self.malformed(cause))
+    }
+
+    fn body(&self, answer: Result<Response<Body>, ureq::Error>) -> Result<Vec<u8>, ClientError> {
         let mut answer = answer.map_err(|error| self.failure(error))?;
         // The limit is where reading on is an error, so the end has to come before it.
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX + 1).read_to_vec();
@@ -160,7 +181,7 @@ impl Client {
         if !answer.status().is_success() {
             return Err(ClientError::Refused { server: self.server.clone(), problem: problem(&answer, &body) });
         }
-        serde_json::from_slice(&body).map_err(|cause| self.malformed(cause))
+        Ok(body)
     }
 
     fn failure(&self, error: ureq::Error) -> ClientError {

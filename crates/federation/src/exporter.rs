@@ -25,6 +25,10 @@ const BUSY_REVOKED: Duration = Duration::from_millis(100);
 /// So much waiting is sealed at once, whenever the last segment was.
 const FULL_BYTES: usize = 256 << 10;
 
+/// So much is held back at most while no other node was heard. A server that runs on an old copy of its disk learns from them that
+/// it is one; what it had sealed before would be a history written twice.
+const HELD_BYTES_MAX: usize = 1 << 20;
+
 /// Between two looks for logs that are over.
 const TIDY: Duration = Duration::from_secs(600);
 
@@ -88,7 +92,8 @@ fn begin_as(store: &Clearinghouse, origin: Origin, cluster: bool, now: Time) -> 
 }
 
 impl Exporter {
-    /// Seals what is due, releases it, and tidies up now and then. `uptime` is a clock that never jumps. Whether anything was sealed.
+    /// Seals what is due, releases it, and tidies up now and then. `uptime` is a clock that never jumps. With `hold`, what waits is not
+    /// sealed unless it becomes much. Whether anything was sealed.
     ///
     /// # Errors
     /// [`ExportError`]; what waits still waits.
@@ -98,8 +103,10 @@ impl Exporter {
         library: &Library,
         now: Time,
         uptime: Duration,
+        hold: bool,
     ) -> Result<bool, ExportError> {
-        let exports = self.due(store, library, now, uptime);
+        let held = hold && store.check(|engine| engine.exchange().pending_bytes() < HELD_BYTES_MAX);
+        let exports = if held { Vec::new() } else { self.due(store, library, now, uptime) };
         let is_sealed = !exports.is_empty();
         self.seal(store, library, exports, uptime)?;
         self.release(store, library, now, uptime);

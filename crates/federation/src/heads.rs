@@ -123,10 +123,13 @@ impl Heads {
 
     /// Whether these should be kept instead of `older` ones of the same origin: they are later, and no chain that is live got
     /// shorter. Heads that do not grow are of a server that forgot what it had said; the older ones tell it so.
+    ///
+    /// Of heads of the same second those that tell more are the later ones, also of generations that have not begun here.
     #[must_use]
     pub fn replaces(&self, older: &Self, is_live: impl Fn(Book, u64) -> bool) -> bool {
         let is_kept = |(chain, frontier): (Chain, Frontier)| {
-            !is_live(chain.book, chain.generation) || self.frontier(&chain).sequence >= frontier.sequence
+            let has_ended = self.time > older.time && !is_live(chain.book, chain.generation);
+            has_ended || self.frontier(&chain).sequence >= frontier.sequence
         };
         self.time >= older.time && older.chains().all(is_kept)
     }
@@ -185,6 +188,12 @@ impl<'a> UnverifiedHeads<'a> {
     #[must_use]
     pub const fn origin(&self) -> Origin {
         self.heads.origin
+    }
+
+    /// What they say, whoever says it.
+    #[must_use]
+    pub const fn unverified(&self) -> &Heads {
+        &self.heads
     }
 
     /// The signed bytes.
@@ -391,5 +400,8 @@ mod tests {
         let expired = heads(after, [head(Book::Votes, 9, 2), head(Book::Listed, 9, 3)]);
         assert!(!expired.replaces(&before, |_, _| true));
         assert!(expired.replaces(&before, |_, generation| generation > 8));
+        let same_second = heads(TIME, [head(Book::Votes, 9, 2), head(Book::Listed, 9, 3)]);
+        assert!(!same_second.replaces(&before, |_, _| false), "what has not begun here is not over");
+        assert!(before.replaces(&same_second, |_, _| false));
     }
 }

@@ -5,6 +5,7 @@
 //! | [`keys`] | who a server is to others |
 //! | [`segment`], [`heads`] | what servers say, signed, byte for byte |
 //! | [`export`], [`exporter`] | what this server tells others: the bytes, and the order of writes that makes it exact |
+//! | [`publisher`] | bringing it to where others look for it |
 //! | [`judge`], [`rejected`] | what to ask for, what to believe of the answers, and why not |
 //! | [`link`] | asking a source again and again, and taking what is missing |
 //! | [`replica`] | a mail site's own copy of what servers listed, in one small file |
@@ -21,6 +22,7 @@ pub mod judge;
 pub mod keys;
 pub mod library;
 pub mod link;
+pub mod publisher;
 pub mod rejected;
 pub mod replica;
 pub mod segment;

@@ -174,19 +174,17 @@ impl Library {
             .collect()
     }
 
-    /// The latest heads of our own, all books.
+    /// The latest heads of our own that a reader may have, if there are any.
     #[must_use]
-    pub fn own_heads(&self) -> Vec<Vec<u8>> {
+    pub fn own_heads(&self, reader: Reader) -> Option<Vec<u8>> {
         let own = *self.key.public().as_bytes();
         let state = self.lock();
-        state.heads.iter().filter(|((origin, _), _)| origin.key == own).map(|(_, (_, bytes))| bytes.clone()).collect()
-    }
-
-    /// The latest heads of a server that were kept.
-    #[must_use]
-    pub fn heads_of(&self, key: &[u8; 32]) -> Vec<Heads> {
-        let state = self.lock();
-        state.heads.iter().filter(|((origin, _), _)| origin.key == *key).map(|(_, (heads, _))| heads.clone()).collect()
+        let mut ours = state
+            .heads
+            .iter()
+            .filter(|((origin, is_public), _)| origin.key == own && *is_public == (reader != Reader::Cluster));
+        // The latest incarnation comes last.
+        ours.next_back().map(|(_, (_, bytes))| bytes.clone())
     }
 
     fn tell(&self) {

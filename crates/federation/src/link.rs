@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bruit_engine::event::Event;
-use bruit_engine::exchange::{Chain, Frontier, Received};
+use bruit_engine::exchange::{Chain, Frontier, Origin, Received};
 use bruit_engine::time::Time;
 use bruit_engine::{ExchangeRefusal, Outcome, Refusal};
 use bruit_store::{Clearinghouse, SubmitError};
@@ -77,6 +77,8 @@ pub struct LinkStatus {
 pub struct Link {
     status: Mutex<LinkStatus>,
     repaired: Mutex<BTreeMap<Chain, Time>>,
+    /// The latest heads of each origin that the source offered.
+    heads: Mutex<BTreeMap<Origin, Heads>>,
 }
 
 /// Why a try failed.
@@ -110,6 +112,17 @@ impl Link {
     #[must_use]
     pub fn status(&self) -> LinkStatus {
         self.lock().clone()
+    }
+
+    /// How many segments of the server with this key the source has and we lack; nothing if it offers none of it.
+    #[must_use]
+    pub fn lag_of<T: Site>(&self, key: &[u8; 32], site: &T) -> Option<u64> {
+        let heads: Vec<Heads> = {
+            let heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+            heads.values().filter(|heads| heads.origin().key == *key).cloned().collect()
+        };
+        let known = site.known();
+        (!heads.is_empty()).then(|| site.store().check(|engine| lag(&wanted(&heads, engine, &known))))
     }
 
     /// Follows a source for ever: ends when the future is dropped.
@@ -148,6 +161,7 @@ impl Link {
         rejected.iter().for_each(|rejected| self.count(rejected.name()));
         self.keep_heads(site, &heads);
         let heads: Vec<Heads> = heads.into_iter().map(|(heads, _)| heads).collect();
+        *self.heads.lock().unwrap_or_else(PoisonError::into_inner) = latest(&heads);
         if site.store().check(|engine| heads.iter().any(|heads| forgot(heads, engine))) {
             begin_new_life(site).await;
         }
@@ -346,6 +360,18 @@ async fn submit<T: Site>(site: &T, events: Vec<Event>) -> Result<Vec<Outcome>, L
     let (sender, receiver) = oneshot::channel();
     site.store().submit_with(events, move |result| drop(sender.send(result)));
     Ok(receiver.await.unwrap_or(Err(SubmitError::Closed))?)
+}
+
+/// Of each origin the heads that say most: those of all books.
+fn latest(heads: &[Heads]) -> BTreeMap<Origin, Heads> {
+    let mut latest: BTreeMap<Origin, Heads> = BTreeMap::new();
+    for heads in heads {
+        let says_more = |kept: &Heads| kept.chains().count() < heads.chains().count();
+        if latest.get(&heads.origin()).is_none_or(says_more) {
+            latest.insert(heads.origin(), heads.clone());
+        }
+    }
+    latest
 }
 
 /// How many segments are missing.

@@ -75,6 +75,11 @@ pub trait Sink: Send + Sync {
         segment: &[u8],
     ) -> impl Future<Output = Result<(), TransportError>> + Send;
 
+    /// How far the log of a chain was published. A sink that does not know says 0, and takes again what it has.
+    fn published(&self, _chain: &Chain) -> impl Future<Output = Result<u64, TransportError>> + Send {
+        async { Ok(0) }
+    }
+
     /// Publishes the signed heads of this server.
     fn announce(&self, heads: &[u8]) -> impl Future<Output = Result<(), TransportError>> + Send;
 }

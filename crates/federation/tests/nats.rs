@@ -327,34 +327,35 @@ async fn a_node_publishes_under_its_own_key_only_where_the_broker_says_so() {
     let brokers = Brokers::start_with(1, &authorization());
     let login = |user: &str| Login::Password { user: user.to_owned(), file: file.clone() };
     let settings = |user: &str| NatsSettings { login: login(user), ..settings(&brokers.urls(), 1) };
-    let anna = start(settings("anna"), REALM, ANNA, nothing()).await;
-    let berta = start(settings("berta"), REALM, BERTA, nothing()).await;
+    let log = Log::new(chain(ANNA, Book::Listed, 7), 3);
+    let anna = start(settings("node-1"), REALM, ANNA, shelf(&log)).await;
+    let berta = start(settings("node-2"), REALM, BERTA, nothing()).await;
     connected(&anna).await;
     connected(&berta).await;
-    let log = Log::new(chain(ANNA, Book::Listed, 7), 3);
     until("the streams are made", async || log.publish(&anna, 0).await.ok()).await;
     assert_eq!(read_all(&berta, &log.chain, 0).await, log.bytes());
+    anna.announce(&ANNA.heads(1, 1)).await.unwrap();
+    assert_eq!(berta.offer(b"", PATIENCE).await.unwrap().heads, ANNA.heads(1, 1));
+    let (long, mut copy) = (vec![7; 5 << 20], Vec::new());
+    for _ in 0..2 {
+        anna.put_snapshot(&log.chain, &long[..]).await.unwrap();
+    }
+    berta.get_snapshot(&log.chain, u64::MAX, &mut copy).await.unwrap();
+    assert!(copy == long);
+    assert_eq!(berta.ask(&log.chain, 1).await.unwrap(), log.bytes()[1..]);
     assert_unreachable(berta.publish(&log.chain, log.bytes().len() as u64, b"forged").await);
     assert_eq!(anna.published_up_to(&log.chain).await.unwrap(), Some(log.bytes().len() as u64));
-    let nobody = start(NatsSettings { login: Login::Anonymous, ..settings("anna") }, REALM, ANNA, nothing()).await;
+    let nobody = start(NatsSettings { login: Login::Anonymous, ..settings("node-1") }, REALM, ANNA, nothing()).await;
     assert_unreachable(nobody.published_up_to(&log.chain).await);
 }
 
-/// What docs/operators/cluster.md tells operators to write, for two nodes.
+/// What docs/operators/cluster.md tells operators to write, for the two nodes of this test.
 fn authorization() -> String {
-    let user = |name: &str, node: Node| {
-        let (realm, key) = (hex(&REALM.0), hex(&node.public()));
-        format!(
-            r#"{{ user: {name}, password: secret, permissions: {{
-                publish: ["bruit.1.{realm}.{key}.>", "bruit.1.{realm}.ask", "$O.bruit-{realm}.>",
-                          "$JS.API.STREAM.*.bruit-{realm}", "$JS.API.STREAM.*.bruit-{realm}-heads",
-                          "$JS.API.STREAM.*.OBJ_bruit-{realm}", "$JS.API.STREAM.MSG.GET.>",
-                          "$JS.API.DIRECT.GET.>", "$JS.API.CONSUMER.*.OBJ_bruit-{realm}.>"],
-                subscribe: ["bruit.1.{realm}.>", "_INBOX.>"],
-                allow_responses: true }} }}"#
-        )
-    };
-    format!("authorization {{ users: [{}, {}] }}\n", user("anna", ANNA), user("berta", BERTA))
+    let page = include_str!("../../../docs/operators/cluster.md");
+    let block = page.split("```").find(|block| block.starts_with("text\nauthorization {")).unwrap();
+    let text = block.strip_prefix("text\n").unwrap();
+    let keys = text.replace("KEY-1", &hex(&ANNA.public())).replace("KEY-2", &hex(&BERTA.public()));
+    keys.replace("REALM", &hex(&REALM.0)).replace("PASSWORD-1", "secret").replace("PASSWORD-2", "secret")
 }
 
 /// A log as an origin has it.

@@ -31,8 +31,7 @@ pub(crate) use accounts::sha256;
 pub use accounts::{AccountSecret, AccountSettings, Token};
 pub use dcc_whitelist::DccWhitelist;
 pub use federation::{
-    BROKER_URLS_MAX, BrokerLogin, BrokerSettings, FederationSettings, PEER_NAME_BYTES_MAX, PEERS_MAX, PeerSettings,
-    PeerTls, PeerTrust,
+    BROKER_URLS_MAX, FederationSettings, PEER_NAME_BYTES_MAX, PEERS_MAX, PeerSettings, PeerTls, PeerTrust,
 };
 
 /// The longest file that is read.

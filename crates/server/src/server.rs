@@ -12,7 +12,6 @@ use bruit_engine::trust::Policy;
 use bruit_engine::{Outcome, Refusal};
 use bruit_federation::keys::NodeKey;
 use bruit_federation::stock::Stock;
-use bruit_protocols::http::PeerStatus;
 use bruit_store::{
     Clearinghouse, FOUNDING_FILE, Founding, FoundingError, OpenError, Options, Recovery, Status, SubmitError,
 };
@@ -23,7 +22,7 @@ use tokio::time::timeout;
 use crate::accounts::{self, AccountError};
 use crate::config::{Config, Settings};
 use crate::dcc::Dcc;
-use crate::federation::{self, Identity};
+use crate::federation::{self, FederationError, Identity, Links};
 use crate::fuzzy::{Fuzzy, Vault};
 use crate::fuzzy_keys::{self, KeyFileError};
 use crate::http;
@@ -54,6 +53,7 @@ pub struct Server {
     ticker: Ticker,
     directory: PathBuf,
     key: NodeKey,
+    links: Option<Links>,
     started_with: Config,
 }
 
@@ -140,6 +140,9 @@ pub enum ServeError {
         /// The file with the realm.
         file: PathBuf,
     },
+    /// It cannot take part among other servers.
+    #[error(transparent)]
+    Federation(#[from] FederationError),
     /// The system does not give what a server needs.
     #[error("failed to start the server's threads")]
     Start(#[source] io::Error),
@@ -173,9 +176,10 @@ impl Server {
             runtime,
             directory: directory.to_owned(),
             key,
+            links: None,
             started_with: config.clone(),
         };
-        match server.listen(config) {
+        match server.take_part(config).and_then(|()| server.listen(config)) {
             Ok(()) => Ok(server),
             Err(error) => {
                 // What listens already is not left behind.
@@ -183,6 +187,13 @@ impl Server {
                 Err(error)
             }
         }
+    }
+
+    /// Begins to tell and to ask other servers.
+    fn take_part(&mut self, config: &Config) -> Result<(), ServeError> {
+        let Self { service, directory, key, runtime, stop_tasks, .. } = self;
+        self.links = Links::start(service, &config.federation, directory, key, runtime, stop_tasks)?;
+        Ok(())
     }
 
     fn listen(&mut self, config: &Config) -> Result<(), ServeError> {
@@ -304,14 +315,9 @@ impl Server {
         &self.key
     }
 
-    /// Serves what is in this stock to other servers and replicas, from now on and until the server stops.
+    /// Serves what is in this stock to other servers and replicas, instead of what the server has on its own shelf.
     pub fn share(&self, stock: Arc<dyn Stock>) {
         self.service.federation.share(stock);
-    }
-
-    /// Takes how it goes with the other servers, for whoever asks.
-    pub fn tell_peers(&self, peers: Vec<PeerStatus>) {
-        self.service.federation.tell_peers(peers);
     }
 
     /// The runtime that serves TCP, for whoever waits for signals.
@@ -327,6 +333,9 @@ impl Server {
     pub fn reload(&self, config: &Config) -> Result<(), ServeError> {
         take_accounts(&self.service, &config.settings)?;
         self.service.change_settings(config.settings.clone());
+        if let Some(links) = &self.links {
+            links.hear(&self.service, &self.started_with.settings.peers)?;
+        }
         for setting in self.started_with.unlike(config) {
             tracing::warn!(setting, "this setting changes when the server is started again");
         }
@@ -339,6 +348,7 @@ impl Server {
         self.stop_threads.store(true, Ordering::Relaxed);
         self.stop_tasks.send_replace(true);
         self.ticker.stop();
+        self.links.into_iter().for_each(Links::stop);
         self.listeners.into_iter().for_each(udp::Listener::join);
         // Every task that serves a connection holds a receiver until it has ended.
         let _ = self.runtime.block_on(async { timeout(DRAIN, self.stop_tasks.closed()).await });
@@ -377,14 +387,17 @@ fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
         let founding = Founding::new(key, config.memory_bytes, Policy::default(), now());
         return Ok(founding.expect("checked with the file"));
     };
-    let read = Founding::read_file(file);
-    let given = read.map_err(|source| ServeError::Realm { file: file.clone(), source })?;
     let failed = |source| ServeError::Open { directory: directory.to_owned(), source: Box::new(source) };
     let existing = Founding::read(directory).map_err(failed)?;
-    if existing.is_some_and(|existing| existing.realm != given.realm) {
-        return Err(ServeError::OtherRealm { directory: directory.to_owned(), file: file.clone() });
+    match (Founding::read_file(file), existing) {
+        // The file has done its work, and whoever removed it knows what a secret is.
+        (Err(FoundingError::Io(error)), Some(existing)) if error.kind() == io::ErrorKind::NotFound => Ok(existing),
+        (Err(source), _) => Err(ServeError::Realm { file: file.clone(), source }),
+        (Ok(given), Some(existing)) if existing.realm != given.realm => {
+            Err(ServeError::OtherRealm { directory: directory.to_owned(), file: file.clone() })
+        }
+        (Ok(given), _) => Ok(Founding { founded: now(), ..given }),
     }
-    Ok(Founding { founded: now(), ..given })
 }
 
 /// Brings the accounts of the file into the clearinghouse.

@@ -253,10 +253,16 @@ fn plain_requests_are_answered_by_the_rules_of_http() {
 }
 
 #[test]
-fn a_server_without_a_stock_shares_nothing() {
+fn a_server_offers_what_it_has_without_being_told_to() {
     let running = Running::start("");
-    let offer = block(&running, plain(&running).offer(&[], Duration::ZERO));
-    assert!(matches!(offer, Err(TransportError::Missing)));
+    let source = plain(&running);
+    // Signed within a moment of the start.
+    let offer = block(&running, async {
+        let first = source.offer(&[], Duration::ZERO).await.unwrap();
+        if first.heads.is_empty() { source.offer(&first.tag, WAIT).await.unwrap() } else { first }
+    });
+    let heads = bruit_federation::heads::Heads::read_all(&offer.heads).remove(0).unwrap();
+    assert_eq!(heads.origin().key, *running.server.key().public().as_bytes());
 }
 
 #[test]
@@ -302,11 +308,15 @@ fn a_server_is_founded_in_the_realm_of_another_and_keeps_it() {
     assert_eq!(founding(other.path()).realm, founding(running.directory.path()).realm);
     let _ = server.stop();
     let _ = start_in(other.path(), &text).stop();
+    let gone = text.replace("realm.bruit", "gone.bruit");
+    let _ = start_in(other.path(), &gone).stop();
 
     let third = Running::start("");
     let refused = refusal(&config(&text), third.directory.path());
     // The lock is asked for later, so that it can be a running one.
     assert!(matches!(refused, ServeError::OtherRealm { .. }), "{refused}");
+    let new = tempfile::TempDir::new().unwrap();
+    assert!(matches!(refusal(&config(&gone), new.path()), ServeError::Realm { .. }), "nothing to found it in");
     let nonsense = other.path().join("nonsense");
     std::fs::write(&nonsense, "nonsense").unwrap();
     let text = format!("realm = {:?}\n", nonsense.to_str().unwrap());

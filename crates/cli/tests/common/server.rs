@@ -33,12 +33,18 @@ impl Server {
     /// Starts a server whose files are in `folder`. `more` goes to the end of the configuration: accounts, and sections.
     pub(crate) fn start(folder: &Folder, more: &str) -> Self {
         folder.write("bruit.toml", configuration(&folder.path("data"), more));
-        Self::open(folder.path("bruit.toml"), folder.path("server.log"))
+        Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[])
     }
 
-    fn open(config: PathBuf, log: PathBuf) -> Self {
+    /// Starts one that is founded in the realm of a file.
+    pub(crate) fn start_in_realm(folder: &Folder, realm: &Path) -> Self {
+        folder.write("bruit.toml", configuration(&folder.path("data"), ""));
+        Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[Path::new("--realm"), realm])
+    }
+
+    fn open(config: PathBuf, log: PathBuf, options: &[&Path]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
-        command.arg("serve").arg("--config").arg(&config);
+        command.arg("serve").arg("--config").arg(&config).args(options);
         let stderr = File::options().create(true).append(true).open(&log).unwrap();
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let greeting = greeting(&mut process);
@@ -83,7 +89,7 @@ impl Server {
 
     /// A new process on the same files, after the old one has ended. Ports and addresses are new.
     pub(crate) fn restart(self) -> Self {
-        Self::open(self.config.clone(), self.log.clone())
+        Self::open(self.config.clone(), self.log.clone(), &[])
     }
 
     /// The memory that it has now, in bytes.

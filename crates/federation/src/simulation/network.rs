@@ -1,6 +1,7 @@
 //! What happens to servers and to the messages between them, in the order of a virtual clock.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use bruit_engine::event::{By, Event};
 use bruit_engine::exchange::{Origin, OriginChange, Relation, Terms};
@@ -12,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::Summary;
 use super::liar::mangle;
-use super::server::{KEY, START, Server};
+use super::server::{KEY, START, Server, blank_engine};
 use super::truth;
 use crate::judge::Want;
 use crate::keys::NodeKey;
@@ -100,15 +101,16 @@ impl Network {
             key: *key(number).public().as_bytes(),
             terms: Terms { relation, standing, group: 9_000 + u64::from(number), cap: PEER_CAP },
         };
+        let blank = Rc::new(blank_engine());
         let node = |number: u8, skew| {
             let others = (0..count).filter(|other| *other != number).map(|other| join(other, Relation::Cluster));
             let joins = others.chain(with_liar.then(|| join(count, Relation::Peer)));
-            Server::new(key(number), skew, true, joins.collect())
+            Server::new(&blank, key(number), skew, true, joins.collect())
         };
         let nodes: Vec<_> = (0..count).map(|number| node(number, random.random_range(0..3))).collect();
         let servers = nodes.len() + 1;
         let liar = with_liar.then(|| {
-            Server::new(key(count), 0, false, (0..count).map(|number| join(number, Relation::Peer)).collect())
+            Server::new(&blank, key(count), 0, false, (0..count).map(|number| join(number, Relation::Peer)).collect())
         });
         let mut network = Self {
             now_ms: 0,
@@ -207,7 +209,11 @@ impl Network {
     /// Whether nothing waits, and all have taken the same. All clocks agree by now.
     fn is_settled(&mut self) -> bool {
         let latest = self.nodes.iter().map(|node| node.clock(self.now())).max().unwrap();
-        self.nodes.iter_mut().for_each(|node| node.tick(latest));
+        // Twice, as the tick that begins a generation leaves the oldest to be cleared by the next.
+        for node in &mut self.nodes {
+            node.tick(latest);
+            node.tick(latest);
+        }
         let now = self.now();
         self.nodes.iter_mut().for_each(|node| node.sync(now));
         self.nodes.iter().all(|node| node.engine.exchange().pending_bytes() == 0) && truth::frontiers_agree(self)
@@ -320,6 +326,8 @@ impl Network {
             self.dead.push(node.origin());
             let now = Time(START.0 + self.now_ms / 1_000);
             node.lose_disk(now);
+            // Its connections went with it: what was asked for in the life before is not answered in this one.
+            self.queue.retain(|_, action| !matches!(action, Action::Arrive { to, .. } if *to == number));
         }
     }
 

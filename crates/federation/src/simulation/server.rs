@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::rc::Rc;
 
 use bruit_engine::budget::Plan;
 use bruit_engine::event::Event;
@@ -62,6 +63,7 @@ pub(super) struct Server {
     pub(super) key: NodeKey,
     pub(super) engine: Engine,
     pub(super) is_up: bool,
+    blank: Rc<Engine>,
     pub(super) tally: Tally,
     /// The shelf: the bytes of every chain.
     pub(super) logs: BTreeMap<Chain, Vec<u8>>,
@@ -85,7 +87,8 @@ pub(super) fn realm() -> Realm {
     Realm::new(KEY, SPAM_EPOCH, BULK_EPOCH, SIZES).unwrap()
 }
 
-fn empty_engine() -> Engine {
+/// An engine that knows nothing, of which servers begin.
+pub(super) fn blank_engine() -> Engine {
     let plan = Plan {
         bytes: 1 << 20,
         sizes: SIZES,
@@ -100,7 +103,7 @@ fn empty_engine() -> Engine {
 
 impl Server {
     /// A server that hears others on the terms of `joins`.
-    pub(super) fn new(key: NodeKey, skew: u64, is_cluster: bool, joins: Vec<OriginChange>) -> Self {
+    pub(super) fn new(blank: &Rc<Engine>, key: NodeKey, skew: u64, is_cluster: bool, joins: Vec<OriginChange>) -> Self {
         let heard = joins.iter().filter_map(|join| match join {
             OriginChange::Join { key, terms } => Some((PublicKey::from_bytes(key).unwrap(), terms.relation)),
             _ => None,
@@ -108,7 +111,8 @@ impl Server {
         let known = Known::new(heard.chain([(key.public(), Relation::Cluster)]));
         let mut server = Self {
             key,
-            engine: empty_engine(),
+            engine: blank.empty_like(Policy::default(), START),
+            blank: Rc::clone(blank),
             is_up: true,
             tally: Tally::default(),
             logs: BTreeMap::new(),
@@ -256,7 +260,7 @@ impl Server {
     pub(super) fn forget(&mut self, keep: usize) {
         self.journal.truncate(keep);
         self.synced = keep;
-        self.engine = empty_engine();
+        self.engine = self.blank.empty_like(Policy::default(), START);
         for record in &self.journal {
             self.engine.apply(&record.event);
         }
@@ -276,7 +280,7 @@ impl Server {
         self.journal.clear();
         self.logs.clear();
         self.heads.clear();
-        self.engine = empty_engine();
+        self.engine = self.blank.empty_like(Policy::default(), START);
         self.begin(now);
     }
 

@@ -67,8 +67,8 @@ const SUBSCRIPTION_CAPACITY: usize = 256;
 /// A connection to the broker, for one realm and one node.
 ///
 /// What the caller owes it: segments of a chain are published in order, one after the other (chains do not wait for each
-/// other), and after every failure, and once at the start, from [`published_up_to`](Self::published_up_to) on. Heads are announced when
-/// the segments that they speak of are published, and again from time to time.
+/// other), and after every failure, and once at the start, from [`published_up_to`](Self::published_up_to) on. Heads are
+/// announced when the segments that they speak of are published, and again from time to time.
 pub struct NatsBroker {
     client: Client,
     context: Context,
@@ -83,8 +83,9 @@ pub struct NatsBroker {
 }
 
 impl NatsBroker {
-    /// Begins to connect, for the node whose public key is `key`; returns before that is done. Heads are followed of the servers with
-    /// the keys `servers` and of the node itself: the broker may remember more of its log than it does. `read_log` answers the questions of other nodes.
+    /// Begins to connect, for the node whose public key is `key`; returns before that is done. Heads are followed of the servers
+    /// with the keys `servers` and of the node itself: the broker may remember more of its log than it does. `read_log` answers
+    /// the questions of other nodes.
     ///
     /// # Errors
     /// If there is nothing to try: addresses that are none, secrets that cannot be read.
@@ -138,8 +139,8 @@ impl NatsBroker {
         self.client.connection_state() == State::Connected
     }
 
-    /// Where the log of `chain` ends that the stream has; nothing if it has none of it. What the origin's own log has beyond it was
-    /// not published, or lost.
+    /// Where the log of `chain` ends that the stream has; nothing if it has none of it. What the origin's own log has beyond it
+    /// was not published, or lost.
     ///
     /// # Errors
     /// If the broker does not answer.
@@ -153,8 +154,8 @@ impl NatsBroker {
         }
     }
 
-    /// The log of a chain as another node has it, from `offset` on: at most [`ANSWER_BYTES_MAX`] bytes of it. [`Source::fetch`] does this
-    /// by itself where the stream has nothing; it is of use where the stream has nonsense.
+    /// The log of a chain as another node has it, from `offset` on: at most [`ANSWER_BYTES_MAX`] bytes of it. [`Source::fetch`]
+    /// does this by itself where the stream has nothing; it is of use where the stream has nonsense.
     ///
     /// # Errors
     /// [`TransportError::Missing`] if nobody answers.
@@ -242,14 +243,18 @@ impl Sink for NatsBroker {
             return Err(TransportError::TooLarge { max: SEGMENT_BYTES_MAX });
         }
         let subject = self.subjects.chain(chain);
-        // The broker drops a second attempt of this call if the first one arrived after all. A later call has another name: the broker
-        // remembers names of what it lost.
+        // The broker drops a second attempt of this call if the first one arrived after all. A later call has another name: the
+        // broker remembers names of what it lost.
         let name = format!("{subject}.{offset}.{}", self.client.new_inbox());
         let message = PublishMessage::build()
             .message_id(name)
             .header(OFFSET_HEADER, offset.to_string())
             .payload(segment.to_vec().into());
         self.publish_until_acknowledged(subject, message).await
+    }
+
+    async fn published(&self, chain: &Chain) -> Result<u64, TransportError> {
+        Ok(self.published_up_to(chain).await?.unwrap_or(0))
     }
 
     async fn announce(&self, heads: &[u8]) -> Result<(), TransportError> {

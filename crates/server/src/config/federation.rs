@@ -7,6 +7,7 @@ use std::time::Duration;
 use bruit_engine::exchange::Relation;
 use bruit_federation::keys::PublicKey;
 use bruit_federation::transport::https::{HttpsSource, UrlError};
+use bruit_federation::transport::nats::{Login, NatsSettings, REPLICAS_MAX};
 use serde::Deserialize;
 
 use super::raw::{RawListen, within};
@@ -25,9 +26,6 @@ const BULK_CAP: u32 = 100;
 /// Most addresses of a broker.
 pub const BROKER_URLS_MAX: usize = 16;
 
-/// Most replicas that JetStream keeps.
-const BROKER_REPLICAS_MAX: u8 = 5;
-
 /// How long a broker keeps segments, unless told: as long as the spam book remembers.
 const BROKER_MAX_AGE: Duration = Duration::from_secs(30 * 86_400);
 
@@ -40,7 +38,7 @@ pub struct FederationSettings {
     /// A directory for a static file host.
     pub publish: Option<PathBuf>,
     /// A NATS JetStream broker.
-    pub broker: Option<BrokerSettings>,
+    pub broker: Option<NatsSettings>,
 }
 
 /// Another server.
@@ -83,42 +81,6 @@ pub enum PeerTls {
     Pinned,
     /// As any web server is, for static file hosts; by nothing without encryption.
     Web,
-}
-
-/// A broker: NATS with JetStream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BrokerSettings {
-    /// Where its servers are.
-    pub urls: Vec<String>,
-    /// Who we are to it.
-    pub login: BrokerLogin,
-    /// A file of certificates that its own must be signed by.
-    pub tls_roots: Option<PathBuf>,
-    /// How many of its servers keep each segment.
-    pub replicas: u8,
-    /// How long.
-    pub max_age: Duration,
-    /// How many bytes of them.
-    pub max_bytes: u64,
-}
-
-/// Who we are to a broker.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum BrokerLogin {
-    /// Anyone.
-    #[default]
-    Anonymous,
-    /// A file as `nsc` makes it.
-    Credentials(PathBuf),
-    /// A file with the seed of an NKey.
-    Nkey(PathBuf),
-    /// A name, and a file with the password.
-    Password {
-        /// The name.
-        user: String,
-        /// The file.
-        file: PathBuf,
-    },
 }
 
 impl PeerSettings {
@@ -178,6 +140,7 @@ pub(super) struct RawNats {
     user: Option<String>,
     password_file: Option<PathBuf>,
     tls_roots: Option<PathBuf>,
+    domain: Option<String>,
     replicas: Option<u8>,
     max_age: Option<Span>,
     max_bytes: Option<Bytes>,
@@ -241,7 +204,7 @@ fn is_name(name: &str) -> bool {
 }
 
 impl RawNats {
-    pub(super) fn check(self) -> Result<BrokerSettings, ConfigError> {
+    pub(super) fn check(self) -> Result<NatsSettings, ConfigError> {
         let urls = match self.url {
             RawUrls::One(url) => vec![url],
             RawUrls::Several(urls) => urls,
@@ -255,14 +218,17 @@ impl RawNats {
         if max_age.is_zero() {
             return Err(wrong("nats.max_age", "more than nothing"));
         }
-        Ok(BrokerSettings {
+        let settings = NatsSettings {
             urls,
             login: login(self.credentials, self.nkey, self.user, self.password_file)?,
             tls_roots: self.tls_roots,
-            replicas: within("nats.replicas", self.replicas.unwrap_or(1), 1, BROKER_REPLICAS_MAX)?,
+            domain: self.domain,
+            replicas: within("nats.replicas", self.replicas.unwrap_or(1), 1, REPLICAS_MAX)?,
             max_age,
             max_bytes: within("nats.max_bytes", max_bytes, 1 << 20, i64::MAX as u64)?,
-        })
+        };
+        settings.check().map_err(|error| wrong("nats", error.to_string()))?;
+        Ok(settings)
     }
 }
 
@@ -276,12 +242,12 @@ fn login(
     nkey: Option<PathBuf>,
     user: Option<String>,
     password_file: Option<PathBuf>,
-) -> Result<BrokerLogin, ConfigError> {
+) -> Result<Login, ConfigError> {
     match (credentials, nkey, user, password_file) {
-        (None, None, None, None) => Ok(BrokerLogin::Anonymous),
-        (Some(file), None, None, None) => Ok(BrokerLogin::Credentials(file)),
-        (None, Some(file), None, None) => Ok(BrokerLogin::Nkey(file)),
-        (None, None, Some(user), Some(file)) => Ok(BrokerLogin::Password { user, file }),
+        (None, None, None, None) => Ok(Login::Anonymous),
+        (Some(file), None, None, None) => Ok(Login::Credentials(file)),
+        (None, Some(file), None, None) => Ok(Login::Nkey(file)),
+        (None, None, Some(user), Some(file)) => Ok(Login::Password { user, file }),
         _ => Err(wrong("nats", "either credentials, or nkey, or user and password_file")),
     }
 }
@@ -359,9 +325,9 @@ mod tests {
         let broker = |text: &str| Config::parse(&format!("[nats]\n{text}")).map(|config| config.federation.broker);
         assert_eq!(Config::default().federation.broker, None);
         let usual = broker("url = \"nats://127.0.0.1:4222\"").unwrap().unwrap();
-        assert_eq!((usual.replicas, usual.login), (1, BrokerLogin::Anonymous));
+        assert_eq!((usual.replicas, usual.login), (1, Login::Anonymous));
         let login = broker("url = [\"tls://a\", \"tls://b\"]\nuser = \"n1\"\npassword_file = \"f\"").unwrap().unwrap();
-        assert_eq!(login.login, BrokerLogin::Password { user: "n1".into(), file: "f".into() });
+        assert_eq!(login.login, Login::Password { user: "n1".into(), file: "f".into() });
         for (text, expected) in [
             ("url = []", "nats.url: addresses: 1 to 16"),
             ("url = \"http://x\"", "is not an address such as"),
@@ -369,6 +335,7 @@ mod tests {
             ("url = \"nats://a\"\nreplicas = 0", "nats.replicas: 1 to 5"),
             ("url = \"nats://a\"\nmax_age = \"0s\"", "nats.max_age: "),
             ("url = \"nats://a\"\nmax_bytes = \"1B\"", "nats.max_bytes: "),
+            ("url = \"nats://a\"\ndomain = \"a.b\"", "nats: a domain is"),
             ("url = \"nats://a\"\nuser = \"a\"", "nats: either"),
             ("url = \"nats://a\"\nnkey = \"a\"\ncredentials = \"b\"", "nats: either"),
             ("replicas = 1", "missing field `url`"),

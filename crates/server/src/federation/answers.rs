@@ -1,6 +1,6 @@
 //! What is asked, and what is answered, whoever asks.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use axum::http::header::{
@@ -57,7 +57,7 @@ impl Federation {
             .ok_or_else(|| Fault::malformed(format!("seen is at most {TAG_BYTES_MAX} bytes in hexadecimal digits")))?;
         let stock = self.stock()?;
         let wait = Duration::from_secs(query.wait).min(WAIT_MAX);
-        let offer = self.next_offer(stock, reader, &seen, wait, stop).await;
+        let offer = self.next_offer(&stock, reader, &seen, wait, stop).await;
         let etag = HeaderValue::try_from(format!("\"{}\"", paths::digits(&offer.tag))).map_err(|_| Fault::broken())?;
         if headers.get(IF_NONE_MATCH) == Some(&etag) {
             return respond(StatusCode::NOT_MODIFIED, &[(ETAG, etag)], axum::body::Body::empty());
@@ -130,7 +130,7 @@ impl Federation {
     }
 
     async fn read_log(&self, chain: Chain, part: Part) -> Result<(Vec<u8>, OwnedSemaphorePermit), Fault> {
-        let stock = Arc::clone(self.stock()?);
+        let stock = self.stock()?;
         let mut room = self.room(part.bytes_max)?;
         let read = spawn_blocking(move || stock.log(&chain, part.offset, part.bytes_max)).await;
         let read = read.map_err(|_| Fault::broken())?.map_err(|error| {
@@ -156,8 +156,9 @@ impl Federation {
         respond(StatusCode::OK, &[secret], held::body(bytes, room))
     }
 
-    fn stock(&self) -> Result<&Arc<dyn Stock>, Fault> {
-        self.stock.get().ok_or_else(|| {
+    fn stock(&self) -> Result<Arc<dyn Stock>, Fault> {
+        let stock = self.stock.read().unwrap_or_else(PoisonError::into_inner).clone();
+        stock.ok_or_else(|| {
             Fault::new(StatusCode::NOT_FOUND, Answered::Refused, "this server does not share what it learned")
         })
     }

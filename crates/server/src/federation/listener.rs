@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::HttpBody;
 use axum::extract::{Extension, FromRequestParts, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
@@ -42,7 +43,10 @@ struct Known {
 }
 
 /// Another server that may ask.
-struct Asker(Reader);
+struct Asker {
+    reader: Reader,
+    key: Option<[u8; 32]>,
+}
 
 type AskedOffer = Result<Query<OfferQuery>, axum::extract::rejection::QueryRejection>;
 
@@ -92,7 +96,7 @@ impl FromRequestParts<Arc<Service>> for Asker {
 
     async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, Fault> {
         let Some(known) = parts.extensions.get::<Known>() else { return Err(Fault::broken()) };
-        known.reader(service).map(Self)
+        Ok(Self { reader: known.reader(service)?, key: known.key })
     }
 }
 
@@ -125,7 +129,7 @@ impl Known {
 
 async fn offer(
     State(service): State<Arc<Service>>,
-    Asker(reader): Asker,
+    Asker { reader, .. }: Asker,
     query: AskedOffer,
     Extension(stop): Extension<Stop>,
     headers: HeaderMap,
@@ -136,14 +140,18 @@ async fn offer(
 
 async fn log(
     State(service): State<Arc<Service>>,
-    Asker(reader): Asker,
+    Asker { reader, key }: Asker,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
-    service.federation.log(reader, uri.path(), &headers).await
+    let response = service.federation.log(reader, uri.path(), &headers).await?;
+    if let (Some(key), Some(bytes)) = (key, response.body().size_hint().exact()) {
+        service.federation.count_sent(key, bytes);
+    }
+    Ok(response)
 }
 
-async fn realm(State(service): State<Arc<Service>>, Asker(reader): Asker) -> Result<Response, Fault> {
+async fn realm(State(service): State<Arc<Service>>, Asker { reader, .. }: Asker) -> Result<Response, Fault> {
     if reader != Reader::Cluster {
         return Err(Fault::forbidden("the realm is for servers in cluster relation"));
     }

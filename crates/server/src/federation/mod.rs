@@ -8,18 +8,23 @@
 //! |---|---|
 //! | `answers` | what is asked, and what is answered, whoever asks |
 //! | `held` | bodies that are counted until they are sent |
+//! | `links` | the other way round: who is asked, and what they are told |
 //! | `listener` | connections over TLS, and who is at the other end |
 
 mod answers;
 mod held;
+mod links;
 mod listener;
 
 pub(crate) use answers::{OfferQuery, Stop};
+pub use links::FederationError;
+pub(crate) use links::Links;
 pub(crate) use listener::Listener;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use bruit_federation::keys::PublicKey;
 use bruit_federation::stock::Stock;
@@ -43,9 +48,11 @@ pub(crate) struct Identity {
 
 /// What there is for others, and how it goes with them.
 pub(crate) struct Federation {
-    stock: OnceLock<Arc<dyn Stock>>,
+    stock: RwLock<Option<Arc<dyn Stock>>>,
     identity: OnceLock<Identity>,
     peers: Mutex<Vec<PeerStatus>>,
+    /// Bytes of logs that each server was sent.
+    sent: Mutex<BTreeMap<[u8; 32], u64>>,
     /// A permit for each request that waits.
     waiting: Semaphore,
     /// A permit for each byte of an answer that is not sent yet.
@@ -55,9 +62,10 @@ pub(crate) struct Federation {
 impl Default for Federation {
     fn default() -> Self {
         Self {
-            stock: OnceLock::new(),
+            stock: RwLock::default(),
             identity: OnceLock::new(),
             peers: Mutex::default(),
+            sent: Mutex::default(),
             waiting: Semaphore::new(WAITING_MAX),
             answers: Arc::new(Semaphore::new(ANSWERS_BYTES_MAX)),
         }
@@ -65,9 +73,9 @@ impl Default for Federation {
 }
 
 impl Federation {
-    /// Serves from this stock from now on. There is one for as long as the server runs.
+    /// Serves from this stock from now on.
     pub(crate) fn share(&self, stock: Arc<dyn Stock>) {
-        let _ = self.stock.set(stock);
+        *self.stock.write().unwrap_or_else(PoisonError::into_inner) = Some(stock);
     }
 
     /// Says which server this is, once.
@@ -88,6 +96,16 @@ impl Federation {
     /// How it goes with them.
     pub(crate) fn peers(&self) -> Vec<PeerStatus> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts what a server is sent. Only those of the configuration are served, so there are few.
+    pub(crate) fn count_sent(&self, key: [u8; 32], bytes: u64) {
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default() += bytes;
+    }
+
+    /// What a server was sent.
+    pub(crate) fn sent_to(&self, key: &[u8; 32]) -> u64 {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied().unwrap_or(0)
     }
 
     /// The bytes of the realm's file.

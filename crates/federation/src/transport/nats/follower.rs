@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_nats::connection::State;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::stream::{RawMessageErrorKind, Stream};
 use async_nats::{Client, Subscriber};
@@ -32,13 +33,17 @@ impl Follower {
     /// For as long as there is a client.
     pub(super) async fn run(mut self) {
         let Ok(mut news) = self.client.subscribe(self.subjects.all_heads()).await else { return };
-        let mut was_well = true;
+        let mut was_well = None;
         loop {
             self.connects.mark_unchanged();
-            let outcome = self.refresh().await;
-            log_change(was_well, &outcome);
-            was_well = outcome.is_ok();
-            let pause = if was_well { REFRESH_INTERVAL } else { RETRY_PAUSE };
+            let mut pause = RETRY_PAUSE;
+            // Without a connection there is nothing to ask, and its loss was told already.
+            if self.client.connection_state() == State::Connected {
+                let outcome = self.refresh().await;
+                self.log_change(was_well, &outcome);
+                was_well = Some(outcome.is_ok());
+                pause = if outcome.is_ok() { REFRESH_INTERVAL } else { RETRY_PAUSE };
+            }
             if !self.listen(&mut news, Instant::now() + pause).await {
                 return;
             }
@@ -84,15 +89,16 @@ impl Follower {
         }
         Ok(())
     }
-}
 
-/// One line when the broker begins to refuse and one when it no longer does, however often it is asked in between.
-fn log_change(was_well: bool, outcome: &Result<(), async_nats::Error>) {
-    match outcome {
-        Ok(()) if !was_well => tracing::info!("the broker keeps segments and heads again"),
-        Err(error) if was_well => {
-            tracing::warn!(error = error.as_ref(), "the broker does not keep segments and heads");
+    /// One line when the broker begins to refuse and one when it no longer does, however often it is asked in between.
+    fn log_change(&self, was_well: Option<bool>, outcome: &Result<(), async_nats::Error>) {
+        let stream = self.subjects.segments_stream();
+        match outcome {
+            Ok(()) if was_well != Some(true) => tracing::info!(stream, "the broker keeps segments and heads"),
+            Err(error) if was_well != Some(false) => {
+                tracing::warn!(stream, error = error.as_ref(), "the broker does not keep segments and heads");
+            }
+            _ => {}
         }
-        _ => {}
     }
 }

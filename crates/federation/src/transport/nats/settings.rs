@@ -21,7 +21,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(10);
 pub const REPLICAS_MAX: u8 = 5;
 
 /// The broker, and what it is asked to keep.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NatsSettings {
     /// Where the broker's servers are, such as `nats://127.0.0.1:4222` or `tls://…`; at least one.
     pub urls: Vec<String>,
@@ -29,8 +29,8 @@ pub struct NatsSettings {
     pub login: Login,
     /// A file of certificates that the broker's must be signed by; those of the system without it.
     pub tls_roots: Option<PathBuf>,
-    /// The JetStream domain of the servers that keep the streams, for nodes behind a leaf node; without it, that of the server that
-    /// the node is connected to.
+    /// The JetStream domain of the servers that keep the streams, for nodes behind a leaf node; without it, that of the server
+    /// that the node is connected to.
     pub domain: Option<String>,
     /// How many of the broker's servers keep each message: 1 to [`REPLICAS_MAX`], odd numbers are of use.
     pub replicas: u8,
@@ -41,7 +41,7 @@ pub struct NatsSettings {
 }
 
 /// Who a node is to the broker.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Login {
     /// Anyone: for brokers on loopback.
     #[default]
@@ -85,7 +85,11 @@ pub enum NatsError {
 
 impl NatsSettings {
     /// Refuses what the broker would.
-    pub(super) fn check(&self) -> Result<(), NatsError> {
+    ///
+    /// # Errors
+    /// [`NatsError::Settings`] says what is wrong, [`NatsError::Address`] that an address is none.
+    pub fn check(&self) -> Result<(), NatsError> {
+        self.addresses()?;
         let wrong = if self.replicas == 0 || self.replicas > REPLICAS_MAX {
             "the broker keeps 1 to 5 replicas"
         } else if !self.domain.as_deref().is_none_or(is_word) {

@@ -1,0 +1,141 @@
+//! `bruit peers`: what a server exchanges with which others.
+
+use std::io::{self, BufWriter, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bruit_client::http::{PeerStatus, Peers};
+use serde_json::json;
+
+use crate::claim::CLAIM_TIMEOUT;
+use crate::failure::Failure;
+use crate::quantity::{grouped, human_bytes};
+use crate::remote::Server;
+use crate::terminal::printable;
+
+/// What `bruit peers` is asked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+    let peers = arguments.server.client(CLAIM_TIMEOUT)?.peers()?;
+    let mut output = BufWriter::new(output);
+    if arguments.json {
+        writeln!(output, "{:#}", json!(peers))?;
+    } else {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        print(&peers, now, &mut output)?;
+    }
+    Ok(output.flush()?)
+}
+
+fn print(peers: &Peers, now: u64, output: &mut impl Write) -> io::Result<()> {
+    writeln!(output, "key of this server: {}", printable(&peers.key))?;
+    if peers.peers.is_empty() {
+        return writeln!(output, "\nno other servers: [[peers]] in the configuration names them");
+    }
+    let head = ["relation", "by", "state", "behind", "for", "in", "out", "learned", "equal"];
+    let [relation, by, state, behind, duration, bytes_in, bytes_out, learned, equal] = head;
+    writeln!(
+        output,
+        "\n{:20}  {relation:8}  {by:5}  {state:12}  {behind:>8}  {duration:>5}  {bytes_in:>10}  {bytes_out:>10}  \
+         {learned:>12}  {equal}",
+        "peer"
+    )?;
+    peers.peers.iter().try_for_each(|peer| print_peer(peer, now, output))?;
+    peers.peers.iter().try_for_each(|peer| print_troubles(peer, output))
+}
+
+fn print_peer(peer: &PeerStatus, now: u64, output: &mut impl Write) -> io::Result<()> {
+    let [name, relation, transport, state] =
+        [&peer.name, &peer.relation, &peer.transport, &peer.state].map(|text| printable(text));
+    let equal = peer
+        .last_digest_match
+        .map_or_else(|| "never".to_owned(), |time| format!("{} ago", shown_span(now.saturating_sub(time))));
+    writeln!(
+        output,
+        "{name:20}  {relation:8}  {transport:5}  {state:12}  {:>8}  {:>5}  {:>10}  {:>10}  {:>12}  {equal}",
+        grouped(peer.lag_segments),
+        shown_span(peer.lag_seconds),
+        human_bytes(peer.bytes_in),
+        human_bytes(peer.bytes_out),
+        grouped(peer.signatures_learned),
+    )
+}
+
+/// What an operator may have to look into.
+fn print_troubles(peer: &PeerStatus, output: &mut impl Write) -> io::Result<()> {
+    let name = printable(&peer.name);
+    for refused in &peer.refused {
+        let reason = printable(&refused.reason);
+        writeln!(output, "{name}: segments refused ({reason}): {}", grouped(refused.count))?;
+    }
+    match &peer.last_error {
+        Some(error) => writeln!(output, "{name}: last error: {}", printable(error)),
+        None => Ok(()),
+    }
+}
+
+/// `5s`, `3m`, `2h`, `4d`.
+fn shown_span(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds}s"),
+        120..=7_199 => format!("{}m", seconds / 60),
+        7_200..=172_799 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bruit_client::http::RefusedSegments;
+
+    use super::*;
+
+    fn peer() -> PeerStatus {
+        PeerStatus {
+            name: "example.org".into(),
+            relation: "peer".into(),
+            transport: "https".into(),
+            state: "waiting".into(),
+            lag_segments: 1_234,
+            lag_seconds: 3,
+            signatures_learned: 20_000,
+            last_digest_match: Some(940),
+            ..PeerStatus::default()
+        }
+    }
+
+    fn shown(peer: PeerStatus) -> String {
+        let mut output = Vec::new();
+        print(&Peers { key: "abc".into(), peers: vec![peer] }, 1_000, &mut output).unwrap();
+        String::from_utf8(output).unwrap()
+    }
+
+    #[test]
+    fn a_row_tells_how_far_behind_a_peer_is() {
+        let text = shown(peer());
+        let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(row[..6], ["example.org", "peer", "https", "waiting", "1,234", "3s"]);
+        assert!(text.trim_end().ends_with("20,000  60s ago"), "{text}");
+    }
+
+    #[test]
+    fn troubles_stand_below_and_nothing_of_them_acts_on_a_terminal() {
+        let refused = vec![RefusedSegments { reason: "signature".into(), count: 2 }];
+        let text = shown(PeerStatus { refused, last_error: Some("\x1b[2J".into()), ..peer() });
+        assert!(text.contains("segments refused (signature): 2") && text.contains("u{1b}") && !text.contains('\x1b'));
+    }
+
+    #[test]
+    fn spans_are_told_in_the_unit_that_fits() {
+        let spans = [0, 119, 120, 7_199, 7_200, 172_799, 172_800].map(shown_span);
+        assert_eq!(spans, ["0s", "119s", "2m", "119m", "2h", "47h", "2d"]);
+    }
+}

@@ -1,0 +1,89 @@
+//! Keys and realms as an operator handles them, with real servers.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use common::{Folder, Server, bruit, json, printed, refused};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn is_private(path: &Path) -> bool {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777 == 0o600
+}
+
+#[test]
+fn a_new_key_is_for_its_owner_alone_and_shows_the_same_public_half() {
+    let folder = Folder::new();
+    let file = folder.path("a.key");
+    let public = printed(&["keys", "new", text(&file)]);
+    assert_eq!(public.trim().len(), 64);
+    assert!(is_private(&file));
+    assert_eq!(printed(&["keys", "show", text(&file)]), public);
+    assert!(refused(&["keys", "new", text(&file)]).contains("a.key"), "nothing is overwritten");
+    assert_eq!(printed(&["keys", "show", text(&file)]), public);
+    folder.write("nonsense", "nonsense");
+    assert!(refused(&["keys", "show", text(&folder.path("nonsense"))]).contains("holds no secret key"));
+}
+
+#[test]
+fn a_server_has_a_key_from_its_first_start_and_says_which() {
+    let folder = Folder::new();
+    let mut server = Server::start(&folder, "[federation]\nlisten = \"127.0.0.1:0\"\n");
+    let public = printed(&["keys", "show", "--data", text(&folder.path("data"))]);
+    let line = server.greeting.lines().find(|line| line.trim().starts_with("federation ")).unwrap();
+    assert!(line.ends_with(public.trim()), "{line}");
+    assert_eq!(json(&["peers", "--json", "--server", &server.url()])["key"], public.trim());
+    assert!(printed(&["peers", "--server", &server.url()]).contains("no other servers"));
+    assert!(server.terminate().success());
+    assert_eq!(printed(&["keys", "show", "--config", text(&folder.path("bruit.toml"))]), public);
+    assert!(is_private(&folder.path("data/node.key")));
+}
+
+#[test]
+fn another_server_is_founded_in_the_realm_of_a_running_one() {
+    let (first, second) = (Folder::new(), Folder::new());
+    let server = Server::start(&first, "");
+    let (asked, read) = (first.path("asked.bruit"), first.path("read.bruit"));
+    let said = printed(&["keys", "realm", text(&asked), "--server", &server.url()]);
+    assert!(said.contains("bruit serve --realm"), "{said}");
+    printed(&["keys", "realm", text(&read), "--data", text(&first.path("data"))]);
+    assert_eq!(fs::read(&asked).unwrap(), fs::read(&read).unwrap());
+    assert_eq!(fs::read(&asked).unwrap(), first.read("data/realm.bruit"));
+    assert!(is_private(&asked) && is_private(&read));
+    assert!(refused(&["keys", "realm", text(&asked), "--server", &server.url()]).contains("is there already"));
+
+    let mut other = Server::start_in_realm(&second, &asked);
+    assert!(other.terminate().success());
+    let of = |folder: &Folder| bruit_store::Founding::read(&folder.path("data")).unwrap().unwrap().realm;
+    assert_eq!(of(&first), of(&second));
+}
+
+#[test]
+fn a_directory_of_another_realm_is_refused() {
+    let (first, second) = (Folder::new(), Folder::new());
+    let mut servers = [Server::start(&first, ""), Server::start(&second, "")];
+    assert!(servers.iter_mut().all(|server| server.terminate().success()));
+    let realm = first.path("data/realm.bruit");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    command.args(["serve", "--log", "error", "--config", text(&second.path("bruit.toml")), "--realm", text(&realm)]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("another realm"), "{said}");
+}
+
+#[test]
+fn what_has_no_realm_or_key_says_so() {
+    let folder = Folder::new();
+    let (empty, file) = (folder.path(""), folder.path("out"));
+    assert!(refused(&["keys", "realm", text(&file), "--data", text(&empty)]).contains("there is no clearinghouse"));
+    assert!(refused(&["keys", "show", "--data", text(&empty)]).contains("node.key"));
+    let nobody = refused(&["keys", "realm", text(&file), "--server", "http://127.0.0.1:1"]);
+    assert!(nobody.contains("127.0.0.1:1") && !file.exists(), "{nobody}");
+    assert_eq!(bruit(&["keys"]).status.code(), Some(2));
+}

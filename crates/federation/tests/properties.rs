@@ -1,0 +1,161 @@
+//! Laws of the exchange: segments in any order, any number of times, through any relays give the same books; bytes that are no
+//! next segment change nothing.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use bruit_engine::Engine;
+use bruit_engine::event::Event;
+use bruit_engine::exchange::Chain;
+use bruit_engine::trust::Claim;
+use bruit_federation::keys::SIGNATURE_BYTES;
+use common::{claim, give, known, node, origin, recipients, seal, state};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+/// Nodes that accept something, and the number of the one that hears them.
+const ORIGINS: u8 = 3;
+const RECEIVER: u8 = ORIGINS;
+const NODES: u8 = ORIGINS + 1;
+
+type Logs = BTreeMap<Chain, Vec<Vec<u8>>>;
+
+/// Who accepts what, and whether all is sealed after it.
+fn accepted() -> impl Strategy<Value = Vec<(u8, Event, bool)>> {
+    let event = prop_oneof![
+        (any::<bool>(), 0..4_u64, 0..20_u32).prop_map(|(is_report, user, signature)| {
+            claim(if is_report { Claim::Report } else { Claim::Revoke }, user, signature)
+        }),
+        (1..40_u32, 0..20_u32).prop_map(|(targets, signature)| recipients(targets, signature)),
+    ];
+    vec((0..ORIGINS, event, prop::bool::weighted(0.3)), 1..60)
+}
+
+/// The logs of nodes that accepted these events without hearing each other.
+fn logs(accepted: &[(u8, Event, bool)]) -> (Vec<Engine>, Logs) {
+    let mut engines: Vec<_> = (0..ORIGINS).map(|number| node(number, NODES)).collect();
+    let mut logs = Logs::new();
+    for (number, event, is_sealed) in accepted {
+        let engine = &mut engines[usize::from(*number)];
+        engine.apply(event);
+        if *is_sealed {
+            seal(*number, engine, &mut logs);
+        }
+    }
+    engines.iter_mut().zip(0..).for_each(|(engine, number)| seal(number, engine, &mut logs));
+    (engines, logs)
+}
+
+/// A node that hears logs chain by chain.
+fn in_order(logs: &Logs) -> Engine {
+    let mut engine = node(RECEIVER, NODES);
+    for (chain, log) in logs {
+        assert_eq!(give(&mut engine, *chain, &log.concat(), &known(NODES)), None);
+    }
+    engine
+}
+
+fn same_books(ours: &Engine, theirs: &Engine) {
+    assert!(ours.spam().listed() == theirs.spam().listed() && ours.spam().revoked() == theirs.spam().revoked());
+    for origin in (0..ORIGINS).map(origin) {
+        assert!(ours.spam().claims_of(&origin) == theirs.spam().claims_of(&origin));
+        assert!(ours.bulk().recipients_of(&origin) == theirs.bulk().recipients_of(&origin));
+    }
+    let frontiers = |engine: &Engine| engine.exchange().chains().collect::<Vec<_>>();
+    assert_eq!(frontiers(ours), frontiers(theirs));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_order_and_any_number_of_times_give_the_same_books(
+        accepted in accepted(),
+        deliveries in vec((any::<Index>(), any::<Index>(), 1..4_usize), 0..80),
+    ) {
+        let (origins, logs) = logs(&accepted);
+        let expected = in_order(&logs);
+        let mut engine = node(RECEIVER, NODES);
+        let chains: Vec<_> = logs.iter().collect();
+        for (which, at, count) in deliveries.iter().filter(|_| !chains.is_empty()) {
+            // Some of its segments, from anywhere: before the frontier, behind a gap, or the next ones.
+            let (chain, log) = which.get(&chains);
+            let first = at.index(log.len());
+            give(&mut engine, **chain, &log[first..log.len().min(first + count)].concat(), &known(NODES));
+        }
+        for (chain, log) in &logs {
+            let taken = engine.exchange().frontier(chain).sequence as usize;
+            prop_assert_eq!(give(&mut engine, *chain, &log[taken..].concat(), &known(NODES)), None);
+        }
+        same_books(&engine, &expected);
+        for (number, own) in (0..).zip(&origins) {
+            let heard = engine.spam().claims_of(&origin(number));
+            prop_assert!(heard.is_none_or(|heard| heard == own.spam().claims()), "cell for cell");
+            let heard = engine.bulk().recipients_of(&origin(number));
+            prop_assert!(heard.is_none_or(|heard| heard == own.bulk().recipients()), "cell for cell");
+        }
+    }
+
+    #[test]
+    fn what_a_relay_cuts_anywhere_is_the_same_in_the_end(accepted in accepted(), cuts in vec(1..4_000_usize, 1..20)) {
+        let (_, logs) = logs(&accepted);
+        let mut engine = node(RECEIVER, NODES);
+        for (chain, log) in &logs {
+            let log = log.concat();
+            for cut in cuts.iter().cycle() {
+                let offset = engine.exchange().frontier(chain).offset as usize;
+                let rest = &log[offset..];
+                if rest.is_empty() {
+                    break;
+                }
+                // A source gives a whole segment at least.
+                let first = bruit_federation::segment::split(rest).unwrap().unwrap().0.len();
+                let fetched = &rest[..rest.len().min(first.max(*cut))];
+                prop_assert_eq!(give(&mut engine, *chain, fetched, &known(NODES)), None);
+            }
+        }
+        same_books(&engine, &in_order(&logs));
+    }
+
+    #[test]
+    fn bytes_that_are_no_next_segment_are_refused_with_a_reason_and_change_nothing(
+        accepted in accepted(),
+        which in any::<Index>(),
+        bit in any::<Index>(),
+        cut in any::<Index>(),
+    ) {
+        let (_, logs) = logs(&accepted);
+        prop_assume!(!logs.is_empty());
+        let (chain, log) = logs.iter().nth(which.index(logs.len())).unwrap();
+        let mut engine = node(RECEIVER, NODES);
+        prop_assert_eq!(give(&mut engine, *chain, &log[0], &known(NODES)), None);
+        let (before, next) = (state(&mut engine), log.get(1));
+        let mut refused = |bytes: &[u8]| {
+            let reason = give(&mut engine, *chain, bytes, &known(NODES));
+            assert!(state(&mut engine) == before, "something changed, although it is {reason:?}");
+            reason
+        };
+        prop_assert_eq!(refused(&log[0]), Some("already_taken"));
+        if let Some(later) = log.get(2) {
+            prop_assert_eq!(refused(later), Some("not_next"));
+        }
+        if let Some(next) = next {
+            let mut forged = next.clone();
+            let bits = 8 * SIGNATURE_BYTES;
+            let at = next.len() - SIGNATURE_BYTES + bit.index(bits) / 8;
+            forged[at] ^= 1 << (bit.index(bits) % 8);
+            prop_assert_eq!(refused(&forged), Some("forged"));
+            prop_assert_eq!(refused(&next[..1 + cut.index(next.len() - 1)]), Some("malformed"));
+            let with = |at: usize| {
+                let mut other = next.clone();
+                other[at] ^= 0x40;
+                other
+            };
+            prop_assert_eq!(refused(&with(8)), Some("version"));
+            prop_assert_eq!(refused(&with(16)), Some("foreign_realm"));
+            prop_assert_eq!(refused(&with(32)), Some("wrong_chain"));
+        }
+    }
+}

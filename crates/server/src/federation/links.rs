@@ -1,0 +1,343 @@
+//! This server among others: who is heard, what they are told, and the tasks that do it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use bruit_engine::event::Event;
+use bruit_engine::exchange::{Chain, OriginChange, Relation, Terms};
+use bruit_engine::time::Time;
+use bruit_engine::trust::Standing;
+use bruit_engine::{Outcome, Refusal};
+use bruit_federation::exporter::{ExportError, Exporter, begin};
+use bruit_federation::judge::Known;
+use bruit_federation::keys::{NodeKey, PublicKey};
+use bruit_federation::library::Library;
+use bruit_federation::link::{Link, Site};
+use bruit_federation::publisher::publish;
+use bruit_federation::shelf::Shelf;
+use bruit_federation::stock::{Reader, Stock};
+use bruit_federation::transport::files::DirectorySink;
+use bruit_federation::transport::https::UrlError;
+use bruit_federation::transport::nats::{NatsBroker, NatsError, NatsSettings, ReadLog};
+use bruit_protocols::http::{PeerStatus, RefusedSegments};
+use bruit_store::{Clearinghouse, SubmitError};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use crate::config::{FederationSettings, PeerSettings, PeerTrust};
+use crate::service::{Service, now};
+
+/// The folder of logs in a data directory.
+const SHELF: &str = "shelf";
+
+/// Between two looks at what waits to be told.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Between two reports of how it goes with others.
+const REPORT: Duration = Duration::from_secs(1);
+
+/// Why a server does not take part.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FederationError {
+    /// Its logs cannot be kept.
+    #[error("failed to open the folder of logs for other servers")]
+    Shelf(#[source] io::Error),
+    /// Who is heard cannot be written down.
+    #[error("failed to keep which servers are heard")]
+    Submit(#[from] SubmitError),
+    /// Who is heard is refused.
+    #[error("the servers of the configuration are refused: {0}")]
+    Refused(Refusal),
+    /// It cannot begin to tell others.
+    #[error("failed to begin to tell other servers")]
+    Begin(#[from] ExportError),
+    /// A URL cannot be used.
+    #[error("the URL of {name} cannot be used")]
+    Url {
+        /// Whose.
+        name: String,
+        /// Why.
+        #[source]
+        source: UrlError,
+    },
+    /// The broker cannot even be tried.
+    #[error("the broker cannot be used")]
+    Broker(#[from] NatsError),
+}
+
+/// What links work for.
+struct Neighbour {
+    service: Arc<Service>,
+    library: Arc<Library>,
+    known: RwLock<Arc<Known>>,
+}
+
+impl Site for Neighbour {
+    fn store(&self) -> &Clearinghouse {
+        &self.service.store
+    }
+
+    fn library(&self) -> &Library {
+        &self.library
+    }
+
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn now(&self) -> Time {
+        now()
+    }
+}
+
+/// A link, and which servers' segments it brings.
+#[derive(Clone)]
+struct Road {
+    link: Arc<Link>,
+    transport: &'static str,
+    /// The server at its end; all of them, if there is a broker.
+    key: Option<[u8; 32]>,
+}
+
+/// The running part: a thread that tells, and tasks that ask.
+pub(crate) struct Links {
+    site: Arc<Neighbour>,
+    stop: Sender<()>,
+    exporter: JoinHandle<()>,
+}
+
+impl Links {
+    /// Takes up with the servers of the configuration.
+    pub(crate) fn start(
+        service: &Arc<Service>,
+        settings: &FederationSettings,
+        directory: &Path,
+        key: &NodeKey,
+        runtime: &Runtime,
+        stop: &watch::Sender<bool>,
+    ) -> Result<Option<Self>, FederationError> {
+        let peers = service.settings().peers.clone();
+        let is_cluster = settings.broker.is_some() || peers.iter().any(|peer| peer.relation == Relation::Cluster);
+        let is_wanted = is_cluster || !peers.is_empty() || settings.publish.is_some();
+        let shelf = Shelf::open(&directory.join(SHELF)).map_err(FederationError::Shelf)?;
+        let opened = service.store.check(|engine| Library::open(shelf, key.clone(), engine));
+        let library = Arc::new(opened.map_err(FederationError::Shelf)?);
+        match begin(&service.store, &library, is_cluster, now()) {
+            Ok(_) => {}
+            Err(error) if is_wanted => return Err(error.into()),
+            Err(error) => {
+                tracing::warn!(%error, "this server has nothing for others and for replicas");
+                return Ok(None);
+            }
+        }
+        hear(service, &peers)?;
+        service.federation.share(Arc::clone(&library) as Arc<dyn Stock>);
+        let known = RwLock::new(Arc::new(known(key.public(), &peers)));
+        let site = Arc::new(Neighbour { service: Arc::clone(service), library, known });
+        let mut roads = ask_peers(&site, &peers, key, runtime, stop)?;
+        if let Some(broker) = &settings.broker {
+            roads.push(join_broker(&site, broker, &peers, runtime, stop)?);
+        }
+        if let Some(folder) = &settings.publish {
+            let sink = DirectorySink::open(folder).map_err(FederationError::Shelf)?;
+            let library = Arc::clone(&site.library);
+            spawn(runtime, stop, async move { publish(&sink, &library, Reader::Peer).await });
+        }
+        let (stop, stopped) = mpsc::channel();
+        let telling = Arc::clone(&site);
+        let exporter = move || tell_others(&telling, &roads, &stopped);
+        let exporter = thread::Builder::new().name("bruit-exporter".into()).spawn(exporter);
+        Ok(Some(Self { site, stop, exporter: exporter.map_err(FederationError::Shelf)? }))
+    }
+
+    /// Hears the servers of new settings. Whom to ask for segments is decided when the server starts: `before` are those it asks.
+    pub(crate) fn hear(&self, service: &Service, before: &[PeerSettings]) -> Result<(), FederationError> {
+        let peers = service.settings().peers.clone();
+        hear(service, &peers)?;
+        let known = known(self.site.library.key().public(), &peers);
+        *self.site.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        let url = |peers: &[PeerSettings], name: &str| {
+            peers.iter().find(|peer| peer.name == name).and_then(|peer| peer.url.clone())
+        };
+        for peer in peers.iter().filter(|peer| url(before, &peer.name) != peer.url) {
+            tracing::warn!(peer = peer.name, "this server is asked for segments when the server is started again");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stop(self) {
+        drop(self.stop);
+        if self.exporter.join().is_err() {
+            tracing::error!("the exporter panicked");
+        }
+    }
+}
+
+/// Who is heard: the servers of the configuration, and what others have of what we said ourselves.
+fn known(own: PublicKey, peers: &[PeerSettings]) -> Known {
+    let others = peers.iter().map(|peer| (peer.key, peer.relation));
+    Known::new(others.chain([(own, Relation::Cluster)]))
+}
+
+/// Tells the clearinghouse who is heard from now on.
+fn hear(service: &Service, peers: &[PeerSettings]) -> Result<(), FederationError> {
+    let wanted: BTreeMap<[u8; 32], Terms> =
+        peers.iter().map(|peer| (*peer.key.as_bytes(), terms(service, peer))).collect();
+    let members: BTreeMap<_, _> = service.store.check(|engine| engine.exchange().members().collect());
+    let leave = members.keys().filter(|key| !wanted.contains_key(*key)).map(|key| OriginChange::Leave { key: *key });
+    let is_new = |(key, terms): &(&[u8; 32], &Terms)| members.get(*key).is_none_or(|member| member.terms != **terms);
+    let join = wanted.iter().filter(is_new).map(|(key, terms)| OriginChange::Join { key: *key, terms: *terms });
+    let now = now();
+    for change in leave.chain(join) {
+        // One after the other: what is submitted together is judged by what was before.
+        let outcomes = service.store.submit(vec![Event::Origin { now, change }])?;
+        if let Some(Outcome::Refused(refusal)) = outcomes.first() {
+            return Err(FederationError::Refused(*refusal));
+        }
+    }
+    Ok(())
+}
+
+fn terms(service: &Service, peer: &PeerSettings) -> Terms {
+    let standing = match peer.trust {
+        PeerTrust::Pinned => Standing::Pinned,
+        PeerTrust::Earned => Standing::Account,
+    };
+    let group = service.key.fingerprint(format!("group of servers: {}", peer.group).as_bytes()).high();
+    Terms { relation: peer.relation, standing, group, cap: peer.bulk_cap }
+}
+
+fn ask_peers(
+    site: &Arc<Neighbour>,
+    peers: &[PeerSettings],
+    key: &NodeKey,
+    runtime: &Runtime,
+    stop: &watch::Sender<bool>,
+) -> Result<Vec<Road>, FederationError> {
+    let mut roads = Vec::new();
+    for peer in peers {
+        let source = peer.source(key.seed());
+        let source = source.map_err(|source| FederationError::Url { name: peer.name.clone(), source })?;
+        let Some(source) = source else { continue };
+        let (link, site) = (Arc::new(Link::default()), Arc::clone(site));
+        roads.push(Road { link: Arc::clone(&link), transport: "https", key: Some(*peer.key.as_bytes()) });
+        spawn(runtime, stop, async move { link.follow(&source, &*site).await });
+    }
+    Ok(roads)
+}
+
+/// Follows the broker, publishes there, and answers other nodes' questions.
+fn join_broker(
+    site: &Arc<Neighbour>,
+    settings: &NatsSettings,
+    peers: &[PeerSettings],
+    runtime: &Runtime,
+    stop: &watch::Sender<bool>,
+) -> Result<Road, FederationError> {
+    let library = Arc::clone(&site.library);
+    let read_log: ReadLog =
+        Arc::new(move |chain: &Chain, offset, bytes_max| library.log(chain, offset, bytes_max).ok().flatten());
+    let keys = peers.iter().map(|peer| *peer.key.as_bytes());
+    let (realm, own) = (site.library.realm(), *site.library.key().public().as_bytes());
+    let started = NatsBroker::start(settings, realm, own, keys, read_log);
+    let broker = Arc::new(runtime.block_on(started)?);
+    let link = Arc::new(Link::default());
+    let road = Road { link: Arc::clone(&link), transport: "nats", key: None };
+    let (asked, site_asking) = (Arc::clone(&broker), Arc::clone(site));
+    spawn(runtime, stop, async move { link.follow(&*asked, &*site_asking).await });
+    let library = Arc::clone(&site.library);
+    spawn(runtime, stop, async move { publish(&*broker, &library, Reader::Cluster).await });
+    Ok(road)
+}
+
+/// Runs a task until the server stops.
+fn spawn(runtime: &Runtime, stop: &watch::Sender<bool>, task: impl Future<Output = ()> + Send + 'static) {
+    let mut stopped = stop.subscribe();
+    runtime.spawn(async move {
+        tokio::select! {
+            () = task => {}
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+        }
+    });
+}
+
+/// The exporter's thread.
+fn tell_others(site: &Neighbour, roads: &[Road], stopped: &mpsc::Receiver<()>) {
+    let (mut exporter, mut failing, mut reported) = (Exporter::default(), false, None);
+    while stopped.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
+        let uptime = site.service.uptime();
+        let hold = is_unheard(site, roads);
+        match exporter.step(&site.service.store, &site.library, now(), uptime, hold) {
+            Ok(_) => failing = false,
+            Err(error) => {
+                if !failing {
+                    tracing::error!(error = &error as &dyn std::error::Error, "other servers cannot be told anything");
+                }
+                failing = true;
+            }
+        }
+        if reported.is_none_or(|reported| uptime.saturating_sub(reported) >= REPORT) {
+            reported = Some(uptime);
+            site.service.federation.tell_peers(report(site, roads));
+        }
+    }
+}
+
+/// Whether no node of the cluster was heard yet.
+fn is_unheard(site: &Neighbour, roads: &[Road]) -> bool {
+    let is_node = |road: &&Road| match road.key {
+        None => true,
+        Some(key) => {
+            let relation = site.service.store.check(|engine| engine.exchange().member(&key));
+            relation.is_some_and(|member| member.terms.relation == Relation::Cluster)
+        }
+    };
+    let mut nodes = roads.iter().filter(is_node).peekable();
+    nodes.peek().is_some() && nodes.all(|road| road.link.status().heard.is_none())
+}
+
+/// How it goes with every server of the configuration.
+fn report(site: &Neighbour, roads: &[Road]) -> Vec<PeerStatus> {
+    site.service.settings().peers.iter().map(|peer| report_one(site, roads, peer)).collect()
+}
+
+fn report_one(site: &Neighbour, roads: &[Road], peer: &PeerSettings) -> PeerStatus {
+    let key = *peer.key.as_bytes();
+    // Its own road if it has one, else the broker's.
+    let own = roads.iter().find(|road| road.key == Some(key));
+    let road = own.or_else(|| roads.iter().find(|road| road.key.is_none()));
+    let status = road.map(|road| road.link.status()).unwrap_or_default();
+    let lag = road.and_then(|road| road.link.lag_of(&key, site));
+    let member = site.service.store.check(|engine| engine.exchange().member(&key));
+    let state = match (road, &status, lag) {
+        (None, ..) => "not asked",
+        (_, status, _) if !status.is_up && status.heard.is_none() => "unreachable",
+        (_, status, _) if !status.is_up => "failing",
+        (_, _, None) => "silent",
+        (_, _, Some(0)) => "following",
+        _ => "catching up",
+    };
+    let refused =
+        status.rejected.iter().map(|(reason, count)| RefusedSegments { reason: (*reason).into(), count: *count });
+    PeerStatus {
+        name: peer.name.clone(),
+        key: peer.key.to_string(),
+        relation: if peer.relation == Relation::Cluster { "cluster" } else { "peer" }.into(),
+        transport: road.map_or("none", |road| road.transport).into(),
+        state: state.into(),
+        lag_segments: lag.unwrap_or(0),
+        lag_seconds: status.agreed.or(status.heard).map_or(0, |agreed| now().since(agreed)),
+        bytes_in: status.bytes_in,
+        bytes_out: site.service.federation.sent_to(&key),
+        signatures_learned: member.map_or(0, |member| member.learned.entries),
+        last_digest_match: status.agreed.map(|agreed| agreed.0),
+        last_error: status.error,
+        refused: refused.collect(),
+    }
+}

@@ -1,0 +1,145 @@
+#!/bin/sh
+# Starts three Bruit nodes and a broker of three nats-servers on this machine, to try what a cluster does.
+#
+#   start.sh [DIRECTORY]    everything is kept in DIRECTORY (bruit-cluster); a second start goes on with what is there
+#
+# BRUIT is the program to run (bruit), PORT the first of thirty ports on loopback (24500). docs/operators/cluster.md says more.
+set -eu
+
+directory=${1:-bruit-cluster}
+bruit=${BRUIT:-bruit}
+port=${PORT:-24500}
+# Debian puts daemons where not everyone looks for them.
+PATH=$PATH:/usr/sbin
+
+fail() {
+    echo "start.sh: $*" >&2
+    exit 1
+}
+
+# Ports of node or broker $1.
+client_port() { echo $((port + $1)); }
+route_port() { echo $((port + 10 + $1)); }
+http_port() { echo $((port + 20 + $1)); }
+
+broker_config() {
+    cat <<EOF
+server_name: broker-$1
+listen: "127.0.0.1:$(client_port "$1")"
+jetstream { store_dir: "$directory/broker-$1", max_file_store: 2GB }
+cluster {
+  name: bruit
+  listen: "127.0.0.1:$(route_port "$1")"
+  routes: ["nats-route://127.0.0.1:$(route_port 1)", "nats-route://127.0.0.1:$(route_port 2)",
+           "nats-route://127.0.0.1:$(route_port 3)"]
+}
+EOF
+}
+
+# What a node needs to be one of a realm: where its data is, and where it is asked.
+node_config() {
+    cat <<EOF
+data = "$directory/node-$1"
+memory = "64MiB"
+razor.listen = []
+dcc.listen = []
+pyzor.listen = []
+fuzzy.listen = []
+http.listen = "127.0.0.1:$(http_port "$1")"
+EOF
+}
+
+# What makes it a node of the cluster: the broker, its nearest server first, and the keys of the others.
+cluster_config() {
+    cat <<EOF
+
+[nats]
+url = ["nats://127.0.0.1:$(client_port "$1")", "nats://127.0.0.1:$(client_port 1)",
+       "nats://127.0.0.1:$(client_port 2)", "nats://127.0.0.1:$(client_port 3)"]
+replicas = 3
+max_bytes = "256MiB"
+EOF
+    for other in 1 2 3; do
+        [ "$other" = "$1" ] || cat <<EOF
+
+[[peers]]
+name = "node-$other"
+key = "$("$bruit" keys show --data "$directory/node-$other")"
+relation = "cluster"
+EOF
+    done
+}
+
+# Starts a program as $1, in the background, with a log and the number of its process.
+launch() {
+    name=$1
+    shift
+    "$@" >"$directory/$name.log" 2>&1 &
+    echo $! >"$directory/$name.pid"
+}
+
+wait_for_node() {
+    tries=600
+    until grep -q '^ready' "$directory/node-$1.log"; do
+        kill -0 "$(cat "$directory/node-$1.pid")" 2>/dev/null || fail "node-$1 ended; see $directory/node-$1.log"
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || fail "node-$1 does not get ready; see $directory/node-$1.log"
+        sleep 0.1
+    done
+}
+
+stop_node() {
+    kill "$(cat "$directory/node-$1.pid")"
+    wait "$(cat "$directory/node-$1.pid")" || fail "node-$1 did not end well; see $directory/node-$1.log"
+    rm "$directory/node-$1.pid"
+}
+
+# The first start makes a node's key, and its realm: that of node 1 for all of them.
+found() {
+    node_config "$1" >"$directory/node-$1.toml"
+    if [ "$1" = 1 ]; then
+        launch "node-$1" "$bruit" serve --config "$directory/node-$1.toml"
+    else
+        launch "node-$1" "$bruit" serve --config "$directory/node-$1.toml" --realm "$directory/node-1/realm.bruit"
+    fi
+    wait_for_node "$1"
+    stop_node "$1"
+}
+
+command -v "$bruit" >/dev/null || fail "there is no program $bruit; set BRUIT"
+command -v nats-server >/dev/null || fail "there is no nats-server; on Debian: apt-get install nats-server"
+mkdir -p "$directory"
+directory=$(cd "$directory" && pwd)
+chmod 700 "$directory"
+for pid in "$directory"/*.pid; do
+    [ ! -e "$pid" ] || fail "$pid is there: the cluster runs, or was not stopped by stop.sh"
+done
+
+for number in 1 2 3; do
+    broker_config "$number" >"$directory/broker-$number.conf"
+    launch "broker-$number" nats-server --config "$directory/broker-$number.conf"
+done
+for number in 1 2 3; do
+    [ -e "$directory/node-$number/realm.bruit" ] || found "$number"
+done
+for number in 1 2 3; do
+    { node_config "$number"; cluster_config "$number"; } >"$directory/node-$number.toml"
+    launch "node-$number" "$bruit" serve --config "$directory/node-$number.toml"
+done
+for number in 1 2 3; do wait_for_node "$number"; done
+
+here=$(dirname "$0")
+cat <<EOF
+Three nodes, each of which holds everything:
+
+  http://127.0.0.1:$(http_port 1)   http://127.0.0.1:$(http_port 2)   http://127.0.0.1:$(http_port 3)
+
+Try, with any message in a file:
+
+  $bruit report --server http://127.0.0.1:$(http_port 1) MESSAGE
+  $bruit check  --server http://127.0.0.1:$(http_port 3) MESSAGE
+  $bruit peers  --server http://127.0.0.1:$(http_port 2)
+  kill -9 \$(cat $directory/broker-2.pid)     # and report and check again: two of three are enough
+
+Logs and configurations are in $directory. To end it: $here/stop.sh $directory
+EOF

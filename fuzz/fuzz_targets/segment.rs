@@ -1,0 +1,47 @@
+//! Any bytes are a log of segments or refused; a segment that is read is written again with the same bytes but for its
+//! signature, and nothing is believed that its origin did not sign.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use bruit_engine::exchange::Relation;
+use bruit_engine::realm::RealmId;
+use bruit_federation::judge::{Known, Want, accept};
+use bruit_federation::keys::{NodeKey, SIGNATURE_BYTES};
+use bruit_federation::segment::{SEGMENT_BYTES_MAX, Segment, Unverified, split};
+use libfuzzer_sys::fuzz_target;
+
+/// The key of the seeds, for which signatures may hold.
+static KEY: LazyLock<NodeKey> = LazyLock::new(|| NodeKey::generate([1; 32]));
+static KNOWN: LazyLock<Known> = LazyLock::new(|| Known::new([(KEY.public(), Relation::Cluster)]));
+const REALM: RealmId = RealmId([3; 16]);
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut rest = bytes;
+    while let Ok(Some((first, behind))) = split(rest) {
+        assert!(first.len() <= SEGMENT_BYTES_MAX && first.len() + behind.len() == rest.len());
+        let unverified = Unverified::decode(first).expect("what is split off is whole");
+        let body = first.len() - SIGNATURE_BYTES;
+        assert_eq!(unverified.segment().sign(&KEY)[..body], first[..body]);
+        rest = behind;
+    }
+    sign_again(bytes);
+});
+
+/// What mutations change is signed again, so that what lies behind signatures is reached.
+fn sign_again(bytes: &[u8]) {
+    let Ok(Some((first, _))) = split(bytes) else { return };
+    let Ok(unverified) = Unverified::decode(first) else { return };
+    let mut chain = unverified.segment().chain;
+    chain.origin.key = *KEY.public().as_bytes();
+    let segment = Segment { realm: REALM, chain, ..*unverified.segment() };
+    let log = segment.sign(&KEY);
+    let from = bruit_engine::exchange::Frontier {
+        sequence: segment.sequence - 1,
+        hash: segment.previous,
+        ..Default::default()
+    };
+    let to = bruit_engine::exchange::Frontier { sequence: segment.sequence, ..from };
+    let (received, rejected) = accept(&log, &Want { chain, from, to }, REALM, &KNOWN);
+    assert!(rejected.is_none() && received.len() == 1 && received[0].payload == segment.payload);
+}
