@@ -45,6 +45,12 @@ const PACKAGES: &[Package] = &[
         reason: "servers exchange segments over real brokers, which are killed meanwhile",
     },
     Package {
+        name: "strace",
+        program: "strace",
+        stage: Stage::Nextest,
+        reason: "it shows that a check which a local replica answers asks nobody",
+    },
+    Package {
         name: "spamassassin",
         program: "spamassassin",
         stage: Stage::Nextest,

@@ -1,19 +1,24 @@
 //! `bruit check`: is a message spam?
 //!
 //! Signatures are computed here and a server is asked about them. It never holds up mail: a server that cannot be reached
-//! in time is told on standard error, and counts as one that knows nothing.
+//! in time is told on standard error, and counts as one that knows nothing. With a local replica it is asked only about what
+//! the replica cannot rule out.
 
 mod header;
+mod local;
 
 use std::io::{BufWriter, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use bruit_client::http::{Checked, Subject, Verdict};
 use bruit_client::{Client, ClientError, Purpose, Signer};
+use serde::Serialize;
 
+use self::local::{Local, Note};
 use crate::failure::Failure;
-use crate::quantity::parse_threshold;
+use crate::quantity::{parse_duration, parse_threshold};
 use crate::remote::{Messages, Place, Server, for_each_answer, json_line, words};
 use crate::terminal::{complain, printable};
 
@@ -37,6 +42,10 @@ What leaves this machine: signatures, features of the text from which it cannot 
 address unless --no-sender is given. Usual schemes: exact, attachment, pyzor, razor, dcc, bruit. Messages
 of more than 64 MiB are not read.
 
+With --local, a message none of whose signatures is in the replica is unknown, and nothing leaves this machine;
+only hits, and everything while the replica is old or cannot be used, go to the server. What a replica cannot
+tell: near replicas of known texts, whitelisted senders, and fewer than 16 recipients. See 'bruit replica'.
+
 Anybody can write anybody's address in the field From. If senders are whitelisted, give the one that
 your mail system has verified with --sender.
 
@@ -44,6 +53,7 @@ Examples:
   bruit check message.eml                  one line: the verdict and why
   bruit check --json Maildir | jq -r 'select(.verdict == \"spam\") | .file'
   bruit check < message && echo spam       as razor-check
+  bruit check --local /var/lib/bruit/replica message.eml
   :0 fw                                    procmail: mark every message, then sort by the mark
   | bruit check --header
   :0:
@@ -69,6 +79,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = parse_threshold)]
     bulk_threshold: Option<u32>,
 
+    /// Look into this replica first, which 'bruit replica' keeps current, and ask the server only about what may be known
+    #[arg(long, value_name = "FILE")]
+    local: Option<PathBuf>,
+
+    /// Ask the server all the same if the replica's last news are older than this
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration, requires = "local")]
+    stale_after: Duration,
+
     /// Write the message on standard input back, with a field X-Bruit on top and without those it had; exit code 0, whatever
     /// the verdict, unless the output fails
     #[arg(long, conflicts_with_all = ["files", "json", "on_error"])]
@@ -87,7 +105,19 @@ pub(crate) struct Arguments {
 }
 
 /// What was found out about one message.
-type Answer = Result<Checked, ClientError>;
+type Answer = Result<Told, ClientError>;
+
+/// A verdict, and what a replica had to do with it.
+#[derive(Debug, Serialize)]
+struct Told {
+    #[serde(flatten)]
+    checked: Checked,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replica: Option<Note>,
+}
+
+/// The fewest recipients that a replica hears of.
+const REPLICA_RECIPIENTS_MIN: u32 = 16;
 
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let question = Question::new(arguments);
@@ -99,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     let (mut is_spam, mut error) = (false, None);
     let ask = |message: &[u8]| question.ask(message);
     let was_all_read = for_each_answer(&arguments.messages, ask, |place, answer, bar| {
-        is_spam |= answer.as_ref().is_ok_and(|checked| checked.verdict == Verdict::Spam);
+        is_spam |= answer.as_ref().is_ok_and(|told| told.checked.verdict == Verdict::Spam);
         if let Err(cause) = &answer {
             error = error.max(Some(arguments.on_error.unwrap_or_else(|| usual_code(cause))));
             bar.suspend(|| complain(&format!("{}{cause}", place.prefix())));
@@ -128,21 +158,38 @@ struct Question {
     signer: Signer,
     sender: Option<String>,
     bulk_threshold: Option<u32>,
+    local: Option<Local>,
 }
 
 impl Question {
     fn new(arguments: &Arguments) -> Result<Self, Failure> {
+        let is_too_low = arguments.bulk_threshold.is_some_and(|threshold| threshold < REPLICA_RECIPIENTS_MIN);
+        if arguments.local.is_some() && is_too_low {
+            let text =
+                format!("a replica knows of {REPLICA_RECIPIENTS_MIN} recipients or more: raise --bulk-threshold");
+            return Err(Failure::BadInput(text));
+        }
         let names_sender = !arguments.no_sender && arguments.sender.is_none();
         Ok(Self {
             client: arguments.server.client(CHECK_TIMEOUT)?,
             signer: Signer { names_sender, ..arguments.messages.signer(Purpose::Check) },
             sender: arguments.sender.clone(),
             bulk_threshold: arguments.bulk_threshold,
+            local: arguments.local.as_deref().and_then(|file| Local::open(file, arguments.stale_after)),
         })
     }
 
     fn ask(&self, message: &[u8]) -> Answer {
         let subject = self.signer.subject(message);
+        let replica = self.local.as_ref().and_then(|local| local.note(&subject));
+        let checked = match replica {
+            Some(Note { asked_server: false, .. }) => local::unknown(&subject),
+            _ => self.ask_server(subject)?,
+        };
+        Ok(Told { checked, replica })
+    }
+
+    fn ask_server(&self, subject: Subject) -> Result<Checked, ClientError> {
         let subject = Subject { sender: self.sender.clone().or(subject.sender), ..subject };
         let mut checked = self.client.check(&subject)?;
         let is_bulk = self.bulk_threshold.is_some_and(|threshold| checked.bulk_count >= threshold);
@@ -158,8 +205,9 @@ fn print(arguments: &Arguments, place: &Place, answer: &Answer, output: &mut imp
     if arguments.json {
         return Ok(writeln!(output, "{}", json_line(place, answer))?);
     }
-    if let Ok(checked) = answer {
-        writeln!(output, "{}{}", printable(&place.prefix()), line(checked))?;
+    if let Ok(Told { checked, replica }) = answer {
+        let replica = replica.map_or_else(String::new, |note| format!(" ({note})"));
+        writeln!(output, "{}{}{replica}", printable(&place.prefix()), line(checked))?;
     }
     Ok(())
 }

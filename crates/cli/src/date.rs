@@ -1,10 +1,17 @@
-//! Days as people write them.
+//! What time it is, and days as people write them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bruit_engine::time::Time;
 
 /// Days from the start of March of the year 0 to the start of 1970. Years that begin in March have their leap day last.
 const DAYS_BEFORE_1970: u64 = 719_468;
 const DAYS_IN_400_YEARS: u64 = 146_097;
+
+/// What time it is.
+pub(crate) fn now() -> Time {
+    Time(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
+}
 
 /// The day of a time in UTC: `2024-10-09`. The rule is that of "days to civil" by Howard Hinnant.
 pub(crate) fn date(time: Time) -> String {

@@ -16,6 +16,7 @@ mod plan;
 mod progress;
 mod quantity;
 mod remote;
+mod replica;
 mod serve;
 mod sign;
 mod simulate;
@@ -65,6 +66,8 @@ enum Verb {
     Match(matching::Arguments),
     /// The server: Razor, DCC, Pyzor, rspamd and HTTP clients ask it and report to it
     Serve(serve::Arguments),
+    /// A copy of what a server has listed, kept current here, so that most checks need no network
+    Replica(replica::Arguments),
     /// The signatures of messages, by every scheme
     Sign(sign::Arguments),
     /// The simulation study of Yan and Cho (2006), and filters of your own under traffic of your own
@@ -99,6 +102,7 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Filter(arguments) => filter::run(&arguments, output),
         Verb::Match(arguments) => matching::run(&arguments, output),
         Verb::Serve(arguments) => serve::run(&arguments, output),
+        Verb::Replica(arguments) => replica::run(&arguments, output),
         Verb::Sign(arguments) => sign::run(&arguments, output),
         Verb::Simulate(arguments) => simulate::run(&arguments, output),
         Verb::Store(arguments) => store::run(&arguments, output),

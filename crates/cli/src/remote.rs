@@ -97,7 +97,8 @@ fn parse_scheme(name: &str) -> Result<Schemes, String> {
     Schemes::named(name).ok_or_else(names)
 }
 
-fn read_token(file: &Path) -> Result<String, Failure> {
+/// The token in the first line of a file.
+pub(crate) fn read_token(file: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = File::open(file).and_then(|opened| opened.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut text));
     read.map_err(|error| Failure::BadInput(format!("failed to read the token in {}: {error}", file.display())))?;

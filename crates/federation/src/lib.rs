@@ -8,6 +8,7 @@
 //! | [`publisher`] | bringing it to where others look for it |
 //! | [`judge`], [`rejected`] | what to ask for, what to believe of the answers, and why not |
 //! | [`link`] | asking a source again and again, and taking what is missing |
+//! | [`replica`] | a mail site's own copy of what servers listed, in one small file |
 //! | [`shelf`], [`library`], [`stock`] | logs on disk, what of them others may read, and how listeners ask for it |
 //! | `simulation` | a network drawn from a seed, with the feature of that name |
 //! | [`transport`] | where segments come from and go to, whatever carries them |
@@ -23,6 +24,7 @@ pub mod library;
 pub mod link;
 pub mod publisher;
 pub mod rejected;
+pub mod replica;
 pub mod segment;
 pub mod shelf;
 mod signed;

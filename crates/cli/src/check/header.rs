@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use bruit_client::ClientError;
 use bruit_client::http::Checked;
 
-use super::{Answer, Question};
+use super::{Answer, Question, Told};
 use crate::failure::Failure;
 use crate::mailbox::MESSAGE_BYTES_MAX;
 use crate::remote::machine_word;
@@ -44,7 +44,7 @@ pub(super) fn run(question: Result<Question, Failure>, output: &mut impl Write) 
 /// What the field says.
 fn value(answer: &Answer) -> String {
     match answer {
-        Ok(Checked { verdict, reason, confidence, .. }) => {
+        Ok(Told { checked: Checked { verdict, reason, confidence, .. }, .. }) => {
             format!("{verdict}; confidence={confidence}; reason={}", machine_word(reason))
         }
         Err(error) => {

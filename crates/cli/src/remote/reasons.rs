@@ -12,6 +12,7 @@ pub(crate) fn words(reason: &str) -> &str {
         "many_recipients" => "it was sent to many",
         "suspected" => "it was reported, but not by enough to be sure",
         "not_reported" => "nobody whose word counts has reported it",
+        "not_in_replica" => "none of its signatures is in the local replica",
         other => other,
     }
 }

@@ -132,6 +132,20 @@ impl Entries {
     }
 }
 
+/// The signatures in the payload of a public book, for whoever keeps no more of it than which there are.
+///
+/// # Errors
+/// [`Malformed`] for bytes that no origin writes, and for books that are not public.
+pub fn public_signatures(book: Book, encoding: Encoding, payload: &[u8]) -> Result<Vec<Fingerprint>, Malformed> {
+    match Entries::read(book, encoding, payload)? {
+        Entries::Set(signatures) => Ok(signatures),
+        Entries::Levels(levels) => Ok(levels.into_iter().map(|(signature, _)| signature).collect()),
+        Entries::Votes(_) | Entries::Recipients(_) | Entries::Texts(_) => {
+            Err(Malformed::OutOfRange { what: "a public book", value: book as u64 })
+        }
+    }
+}
+
 /// What entries add up to, in whatever order.
 pub(crate) fn digest(entries: &Entries) -> u64 {
     let sum = |digests: &mut dyn Iterator<Item = u64>| digests.fold(0_u64, u64::wrapping_add);

@@ -31,6 +31,9 @@ pub const POLL: Duration = Duration::from_secs(5);
 /// The longest name of an offer.
 pub const TAG_BYTES_MAX: usize = 64;
 
+/// The longest file of a realm.
+const REALM_BYTES_MAX: usize = 4_096;
+
 /// The longest token.
 const TOKEN_BYTES_MAX: usize = 1_024;
 
@@ -107,6 +110,18 @@ impl HttpsSource {
         value.set_sensitive(true);
         self.token = Some(value);
         Ok(self)
+    }
+
+    /// The file of the realm that a server was founded as, for whoever may have it: with the realm's secret key.
+    ///
+    /// # Errors
+    /// [`TransportError`], also from static hosts, which should not have it.
+    pub async fn realm(&self) -> Result<Vec<u8>, TransportError> {
+        let answer = self.connector.ask(|| self.request(paths::REALM), Duration::ZERO).await?;
+        match answer.status() {
+            StatusCode::OK => answer.read(0, REALM_BYTES_MAX, Beyond::Refuse).await,
+            status => Err(refused(status)),
+        }
     }
 
     fn new(url: &str, uri: &Uri, config: Option<rustls::ClientConfig>) -> Result<Self, UrlError> {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   offer                                                    signed heads, one after the other
+//!   realm                                                    what a clearinghouse was founded as, with its secret key
 //!   log/<origin's key>/<incarnation>/<book>/<generation>     the segments of a chain, one after the other
 //! ```
 
@@ -10,6 +11,9 @@ use bruit_signatures::hex;
 
 /// Where heads are.
 pub const OFFER: &str = "offer";
+
+/// Where the realm is, for those who may have it.
+pub const REALM: &str = "realm";
 
 /// Below which logs are.
 pub const LOG: &str = "log";

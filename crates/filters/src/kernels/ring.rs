@@ -4,7 +4,7 @@ use super::{Path, is_cached, pipelined, prefetch_line};
 use crate::Fingerprint;
 use crate::bloom::pattern::lead_mask;
 use crate::lines::Line;
-use crate::ring::membership::{lines_of, masks_of};
+use crate::ring::membership::{lanes_with, lines_of, masks_of};
 
 /// What a kernel needs to know of a ring.
 #[derive(Clone, Copy, Debug)]
@@ -82,11 +82,7 @@ pub(crate) fn check(path: Path, shape: Shape, lines: &[Line], keys: &[Fingerprin
 fn check_portable(shape: Shape, lines: &[Line], keys: &[Fingerprint], mut found: impl FnMut(usize, u8)) {
     let work = |lines: &mut &[Line], i: usize, key: &Fingerprint, places: [usize; 2]| {
         let masks = masks_of(shape.lead(key));
-        let lanes = |place: usize, mask: u64| {
-            let words = lines[place].0.iter().enumerate();
-            words.fold(0, |set, (lane, word)| set | u8::from(word & mask == mask) << lane)
-        };
-        found(i, lanes(places[0], masks[0]) & lanes(places[1], masks[1]));
+        found(i, lanes_with(&lines[places[0]], masks[0]) & lanes_with(&lines[places[1]], masks[1]));
     };
     let locate = |lines: &&[Line], key: &Fingerprint| shape.locate(lines, key);
     pipelined(lines, keys, is_cached(lines), locate, |lines, places| fetch(lines, places), work);

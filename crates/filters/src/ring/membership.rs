@@ -60,6 +60,13 @@ pub(crate) fn masks_of(lead: u64) -> [u64; 2] {
     [four(fields), four(fields >> 24)]
 }
 
+/// The lanes of a line in which all bits of `mask` are set, a bit each.
+#[inline(always)]
+pub(crate) fn lanes_with(line: &Line, mask: u64) -> u8 {
+    let words = line.0.iter().enumerate();
+    words.fold(0, |set, (lane, word)| set | u8::from(word & mask == mask) << lane)
+}
+
 impl MembershipRing {
     /// An empty ring of `lines` lines whose current epoch is `epoch`; [`crate::sizing::ring_lines_for_rate`] says how
     /// many.

@@ -16,7 +16,8 @@
 //! | [`StagedRing`] | the same, with fewer bits where false positives must be rare: 40 a key, not 92, at one in a million |
 //! | [`CountsRing`] | the sum of the key's counts over the live generations |
 //!
-//! A single generation can be sent to another ring of the same size, in parts: [`LaneParts`].
+//! A single generation can be sent to another ring of the same size, in parts: [`LaneParts`]. The lines of a membership ring
+//! can lie in a file and be asked there: [`RingShape`].
 //!
 //! None reads a clock: an epoch ends when [`advance`](MembershipRing::advance) is called.
 
@@ -27,6 +28,7 @@ pub(crate) mod membership;
 mod parts;
 mod record_parts;
 mod records;
+mod shape;
 mod snapshot;
 mod staged;
 
@@ -34,4 +36,5 @@ pub use counts::CountsRing;
 pub use lanes::{GENERATIONS, Generations, NotLive};
 pub use membership::MembershipRing;
 pub use parts::{LANE_PART_BYTES_MAX, LaneError, LaneParts};
+pub use shape::{RING_EPOCH_MAX, RING_LINE_BYTES, RingShape};
 pub use staged::{StagedRing, StagedScratch};

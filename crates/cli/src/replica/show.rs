@@ -1,0 +1,78 @@
+//! What a replica holds, and how old that is.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bruit_federation::keys::PublicKey;
+use bruit_federation::replica::Replica;
+use serde_json::{Value, json};
+
+use super::failure;
+use crate::date::now;
+use crate::failure::Failure;
+use crate::quantity::{grouped, human_bytes, scientific};
+
+pub(super) fn run(
+    path: &Path,
+    stale_after: Duration,
+    is_json: bool,
+    output: &mut impl Write,
+) -> Result<ExitCode, Failure> {
+    let replica = Replica::open(path).map_err(failure)?;
+    let shown = shown(path, &replica, stale_after)?;
+    let mut output = BufWriter::new(output);
+    if is_json {
+        writeln!(output, "{shown:#}")?;
+    } else {
+        print(&shown, &mut output)?;
+    }
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shown(path: &Path, replica: &Replica, stale_after: Duration) -> Result<Value, Failure> {
+    let status = replica.status().map_err(failure)?;
+    let age = status.age_seconds(now());
+    let origins = replica.origins().map_err(failure)?;
+    let origin = |(origin, entries): (&bruit_engine::exchange::Origin, &u64)| {
+        // Whatever is in the file was signed by it, so it is a key.
+        let key = PublicKey::from_bytes(&origin.key).map(|key| key.to_string()).unwrap_or_default();
+        json!({ "key": key, "incarnation": origin.incarnation, "entries": entries })
+    };
+    Ok(json!({
+        "file": path.to_string_lossy(),
+        "realm": status.realm.id().to_string(),
+        "capacity": status.capacity,
+        "listed": status.listed,
+        "bulk": status.bulk,
+        "bytes": status.bytes,
+        "false_hit_rate": status.false_hit_rate,
+        "heard": status.heard.map(|heard| heard.0),
+        "age_seconds": age,
+        "stale_after_seconds": stale_after.as_secs(),
+        "is_stale": age.is_none_or(|age| Duration::from_secs(age) > stale_after),
+        "origins": origins.iter().map(origin).collect::<Vec<_>>(),
+    }))
+}
+
+fn print(shown: &Value, output: &mut impl Write) -> Result<(), Failure> {
+    let text = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
+    let number = |name: &str| shown[name].as_u64().unwrap_or_default();
+    writeln!(output, "{}, {}", text("file"), human_bytes(number("bytes")))?;
+    writeln!(output, "realm       {}", text("realm"))?;
+    writeln!(output, "listed      {} of {}", grouped(number("listed")), grouped(number("capacity")))?;
+    writeln!(output, "bulk        {}", grouped(number("bulk")))?;
+    let rate = shown["false_hit_rate"].as_f64().unwrap_or_default();
+    writeln!(output, "false hits  {} of unknown signatures", scientific(rate))?;
+    let age = shown["age_seconds"].as_u64().map_or_else(|| "never".to_owned(), |age| format!("{} s ago", grouped(age)));
+    let stale = if shown["is_stale"] == true { "stale" } else { "fresh" };
+    writeln!(output, "heard       {age}: {stale}, as the bound is {} s", grouped(number("stale_after_seconds")))?;
+    for origin in shown["origins"].as_array().into_iter().flatten() {
+        let [incarnation, entries] = ["incarnation", "entries"].map(|name| origin[name].as_u64().unwrap_or_default());
+        let key = origin["key"].as_str().unwrap_or_default();
+        writeln!(output, "origin      {key}, incarnation {incarnation}: entries {}", grouped(entries))?;
+    }
+    Ok(())
+}

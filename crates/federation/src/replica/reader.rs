@@ -1,0 +1,191 @@
+//! Asking a replica where it lies: two lines of 64 bytes per signature and ring, and nothing loaded.
+//!
+//! The file may change while it is read. Every look reads the front anew, and what a follower writes meanwhile adds to what the
+//! front says, so that nothing which was there is missed.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use bruit_engine::exchange::Origin;
+use bruit_engine::time::Time;
+use bruit_filters::ring::RING_LINE_BYTES;
+use bruit_filters::{Fingerprint, FingerprintKey};
+
+use super::format::{Chains, FRONT_BYTES, Fault, Front, SLOT_BYTES, slot_at};
+use super::{ReplicaError, Status};
+
+/// Looks at the fronts before they are called damaged: one may be in the middle of being written.
+const LOOKS: u32 = 3;
+
+/// A fraction of one, in the unit of the file.
+const RATE_UNIT: f64 = 1e9;
+
+/// A replica that is read. Others may read it, and one may write it, at the same time.
+#[derive(Debug)]
+pub struct Replica {
+    path: PathBuf,
+    file: File,
+    key: FingerprintKey,
+}
+
+/// What a replica knows of signatures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookUp {
+    /// Whether any of them is in it, or seems to be. If not, no server that it followed had listed or counted any.
+    pub is_hit: bool,
+    /// When those servers last said what they have, if ever.
+    pub heard: Option<Time>,
+}
+
+impl Replica {
+    /// The replica in a file.
+    ///
+    /// # Errors
+    /// [`ReplicaError`].
+    pub fn open(path: &Path) -> Result<Self, ReplicaError> {
+        let file = File::open(path).map_err(ReplicaError::io("open", path))?;
+        let front = front(&file, path)?;
+        ensure_length(&file, path, &front)?;
+        Ok(Self { path: path.to_owned(), file, key: front.realm.key().clone() })
+    }
+
+    /// The key under which signatures are looked up.
+    #[must_use]
+    pub const fn key(&self) -> &FingerprintKey {
+        &self.key
+    }
+
+    /// What it holds now.
+    ///
+    /// # Errors
+    /// [`ReplicaError`].
+    pub fn status(&self) -> Result<Status, ReplicaError> {
+        Ok(status(front(&self.file, &self.path)?))
+    }
+
+    /// The servers of which something was taken that has not expired, and how many entries of each. A signature that two
+    /// servers listed, or one in two generations, counts twice.
+    ///
+    /// # Errors
+    /// [`ReplicaError`].
+    pub fn origins(&self) -> Result<BTreeMap<Origin, u64>, ReplicaError> {
+        let mut origins = BTreeMap::new();
+        for (chain, frontier) in slot(&self.file, &self.path)?.1 {
+            *origins.entry(chain.origin).or_default() += frontier.entries;
+        }
+        Ok(origins)
+    }
+
+    /// Whether any of these signatures may be known. Ends at the first that is.
+    ///
+    /// # Errors
+    /// [`ReplicaError`].
+    pub fn look_up(&self, signatures: &[Fingerprint]) -> Result<LookUp, ReplicaError> {
+        let front = front(&self.file, &self.path)?;
+        let mut is_hit = false;
+        for signature in signatures {
+            is_hit = is_hit || self.holds(&front, signature)?;
+        }
+        Ok(LookUp { is_hit, heard: front.heard })
+    }
+
+    fn holds(&self, front: &Front, signature: &Fingerprint) -> Result<bool, ReplicaError> {
+        for (index, shape) in front.rings.iter().enumerate() {
+            let at = front.ring_at(index);
+            let read = |line: usize| {
+                let mut bytes = [0; RING_LINE_BYTES];
+                let read = self.file.read_exact_at(&mut bytes, at + (line * RING_LINE_BYTES) as u64);
+                read.map(|()| bytes).map_err(ReplicaError::io("read", &self.path))
+            };
+            if !shape.check(signature, read)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// What a front says, for people.
+pub(super) fn status(front: Front) -> Status {
+    let bytes = front.file_bytes();
+    let [listed, bulk] = front.held;
+    let misses: f64 = front.rates.iter().map(|&rate| 1.0 - (rate as f64 / RATE_UNIT).min(1.0)).product();
+    let Front { realm, capacity, heard, .. } = front;
+    Status { realm, capacity, listed, bulk, false_hit_rate: 1.0 - misses, heard, bytes }
+}
+
+/// A fraction of one as the file has it.
+pub(super) fn rate(rate: f64) -> u64 {
+    (rate * RATE_UNIT) as u64
+}
+
+/// Refuses a file that does not have all lines, or has more.
+pub(super) fn ensure_length(file: &File, path: &Path, front: &Front) -> Result<(), ReplicaError> {
+    let length = file.metadata().map_err(ReplicaError::io("open", path))?.len();
+    if length == front.file_bytes() {
+        return Ok(());
+    }
+    Err(ReplicaError::Damaged { path: path.to_owned(), what: "its length" })
+}
+
+/// The later of the whole fronts.
+fn front(file: &File, path: &Path) -> Result<Front, ReplicaError> {
+    let read = |slot| Ok(read_at::<FRONT_BYTES>(file, slot)?.and_then(|bytes| Front::read(&bytes)));
+    look(path, |front: &Front| front.number, read)
+}
+
+/// The later of the whole slots.
+pub(super) fn slot(file: &File, path: &Path) -> Result<(Front, Chains), ReplicaError> {
+    let read = |slot| Ok(read_at::<SLOT_BYTES>(file, slot)?.and_then(|bytes| Front::read_slot(&*bytes)));
+    look(path, |(front, _): &(Front, Chains)| front.number, read)
+}
+
+/// Looks at both slots, until one is whole.
+fn look<T>(
+    path: &Path,
+    number: impl Fn(&T) -> u64,
+    read: impl Fn(u64) -> io::Result<Result<T, Fault>>,
+) -> Result<T, ReplicaError> {
+    let mut fault = Fault::Damaged;
+    for _ in 0..LOOKS {
+        let slots = read(0).and_then(|first| Ok([first, read(1)?]));
+        match later(slots.map_err(ReplicaError::io("read", path))?, &number) {
+            Ok(whole) => return Ok(whole),
+            Err(found) => fault = found,
+        }
+    }
+    Err(error(fault, path))
+}
+
+/// The first bytes of a slot. Files that end before are something else.
+fn read_at<const N: usize>(file: &File, slot: u64) -> io::Result<Result<Box<[u8; N]>, Fault>> {
+    let mut bytes = Box::new([0; N]);
+    match file.read_exact_at(&mut *bytes, slot_at(slot)) {
+        Ok(()) => Ok(Ok(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Err(Fault::Magic)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Of two slots the whole one, or the later if both are; why the first is none, if neither is.
+fn later<T>(slots: [Result<T, Fault>; 2], number: impl Fn(&T) -> u64) -> Result<T, Fault> {
+    match slots {
+        [Ok(first), Ok(second)] => Ok(if number(&first) > number(&second) { first } else { second }),
+        [Ok(whole), Err(_)] | [Err(_), Ok(whole)] => Ok(whole),
+        // A slot that was never written says nothing about the other.
+        [Err(Fault::Magic), Err(fault)] | [Err(fault), Err(_)] => Err(fault),
+    }
+}
+
+/// What a fault in both slots means.
+fn error(fault: Fault, path: &Path) -> ReplicaError {
+    let path = path.to_owned();
+    match fault {
+        Fault::Magic => ReplicaError::Magic { path },
+        Fault::Version(version) => ReplicaError::Version { path, version },
+        Fault::Damaged => ReplicaError::Damaged { path, what: "its header" },
+    }
+}

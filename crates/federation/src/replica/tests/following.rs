@@ -1,0 +1,170 @@
+//! Rounds with a source of prepared heads and logs.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::*;
+use crate::heads::Heads;
+use crate::rejected::Rejected;
+use crate::transport::{Offer, Source, TransportError};
+
+/// What servers have written, and what was asked for.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Served>>);
+
+#[derive(Default)]
+struct Served {
+    heads: Vec<u8>,
+    logs: std::collections::BTreeMap<Chain, Vec<u8>>,
+    fetched: Vec<(Chain, u64)>,
+}
+
+impl Shared {
+    /// Offers all that these have, signed at a time.
+    fn offer_all(&self, writers: &[&Writer], time: Time) {
+        let mut served = self.0.lock().unwrap();
+        let heads = |writer: &&Writer| {
+            let chains = writer.chains.iter().map(|(chain, (frontier, _))| (*chain, *frontier));
+            Heads::new(realm().id(), writer.origin(), time, chains).sign(&writer.key)
+        };
+        served.heads = writers.iter().flat_map(heads).collect();
+        served.logs = writers.iter().flat_map(|writer| writer.chains.clone()).map(|(c, (_, log))| (c, log)).collect();
+    }
+
+    fn fetched(&self) -> Vec<(Chain, u64)> {
+        std::mem::take(&mut self.0.lock().unwrap().fetched)
+    }
+}
+
+impl Source for Shared {
+    async fn offer(&self, _seen: &[u8], _wait: Duration) -> Result<Offer, TransportError> {
+        let heads = self.0.lock().unwrap().heads.clone();
+        Ok(Offer { tag: hash(&heads).to_vec(), heads })
+    }
+
+    async fn fetch(&self, chain: &Chain, offset: u64) -> Result<Vec<u8>, TransportError> {
+        let mut served = self.0.lock().unwrap();
+        served.fetched.push((*chain, offset));
+        let log = served.logs.get(chain).ok_or(TransportError::Missing)?;
+        Ok(log.get(offset as usize..).unwrap_or_default().to_vec())
+    }
+}
+
+async fn round(follower: &mut Follower<Shared>) -> Round {
+    follower.round(Duration::ZERO, || NOW, |_| {}).await.unwrap()
+}
+
+fn follower(believed: Vec<crate::keys::PublicKey>) -> (TempDir, PathBuf, Shared, Follower<Shared>) {
+    let (folder, path, file) = founded();
+    let shared = Shared::default();
+    (folder, path, shared.clone(), Follower::new(shared, file, believed))
+}
+
+fn heard(path: &Path) -> Option<Time> {
+    Replica::open(path).unwrap().status().unwrap().heard
+}
+
+#[tokio::test]
+async fn listed_and_bulk_signatures_of_every_origin_come_once() {
+    let (_folder, path, shared, mut follower) = follower(Vec::new());
+    let (mut one, mut other) = (Writer::new(1), Writer::new(2));
+    one.list(Book::Listed, current(Book::Listed), &signatures(0, 100));
+    one.list(Book::Revoked, current(Book::Listed), &signatures(1_000, 100));
+    other.list(Book::Bulk, current(Book::Bulk), &signatures(2_000, 100));
+    shared.offer_all(&[&one, &other], Time(NOW.0 - 3));
+    let first = round(&mut follower).await;
+    assert_eq!((first.signatures, first.segments, first.is_complete), (200, 2, true));
+    let found = [0, 1_000, 2_000].map(|first| hits(&path, &signatures(first, 100)));
+    assert!(found[0] == 100 && found[1] < 5 && found[2] == 100, "{found:?}");
+    assert_eq!(heard(&path), Some(Time(NOW.0 - 3)));
+    shared.fetched();
+
+    assert_eq!(round(&mut follower).await.segments, 0);
+    assert_eq!(shared.fetched(), []);
+    let chain = one.chain(Book::Listed, current(Book::Listed));
+    let offset = one.chains[&chain].0.offset;
+    one.list(Book::Listed, current(Book::Listed), &signatures(3_000, 50));
+    shared.offer_all(&[&one, &other], Time(NOW.0 + 100));
+    assert_eq!(round(&mut follower).await.signatures, 50);
+    assert_eq!(shared.fetched(), [(chain, offset)]);
+    assert_eq!(hits(&path, &signatures(3_000, 50)), 50);
+    assert_eq!(heard(&path), Some(NOW), "nobody is heard in the future");
+}
+
+#[tokio::test]
+async fn a_replica_that_was_opened_again_goes_on_where_it_was() {
+    let (_folder, path, shared, mut follower) = follower(Vec::new());
+    let mut one = Writer::new(1);
+    one.list(Book::Listed, current(Book::Listed), &signatures(0, 100));
+    shared.offer_all(&[&one], NOW);
+    round(&mut follower).await;
+    drop(follower);
+    let mut follower = Follower::new(shared.clone(), ReplicaFile::open(&path).unwrap(), Vec::new());
+    assert_eq!(round(&mut follower).await.segments, 0);
+    assert_eq!(shared.fetched().len(), 1);
+}
+
+#[tokio::test]
+async fn only_those_are_believed_who_are_named_and_nobody_who_did_not_sign() {
+    let (one, mut other, mut liar) = (Writer::new(1), Writer::new(2), Writer::new(3));
+    let (_folder, path, shared, mut follower) = follower(vec![other.key.public(), liar.key.public()]);
+    let mut one = one;
+    one.list(Book::Listed, current(Book::Listed), &signatures(0, 100));
+    other.list(Book::Listed, current(Book::Listed), &signatures(1_000, 100));
+    liar.list(Book::Listed, current(Book::Listed), &signatures(2_000, 100));
+    let forged = liar.chain(Book::Listed, current(Book::Listed));
+    liar.chains.get_mut(&forged).unwrap().1[150] ^= 1;
+    shared.offer_all(&[&one, &other, &liar], NOW);
+    let round = round(&mut follower).await;
+    assert_eq!((round.signatures, round.is_complete), (100, true));
+    assert!(matches!(round.rejected[..], [Rejected::Forged | Rejected::Malformed(_)]), "{:?}", round.rejected);
+    let found = [0, 1_000, 2_000].map(|first| hits(&path, &signatures(first, 100)));
+    assert!(found[0] < 5 && found[1] == 100 && found[2] < 5, "{found:?}");
+}
+
+#[tokio::test]
+async fn what_is_told_of_and_not_there_leaves_the_replica_old() {
+    let (_folder, path, shared, mut follower) = follower(Vec::new());
+    let mut one = Writer::new(1);
+    one.list(Book::Listed, current(Book::Listed), &signatures(0, 100));
+    shared.offer_all(&[&one], NOW);
+    let chain = one.chain(Book::Listed, current(Book::Listed));
+    let log = std::mem::take(shared.0.lock().unwrap().logs.get_mut(&chain).unwrap());
+    assert!(!round(&mut follower).await.is_complete);
+    assert_eq!(heard(&path), None);
+    shared.0.lock().unwrap().logs.insert(chain, log);
+    assert!(round(&mut follower).await.is_complete);
+    assert_eq!(heard(&path), Some(NOW));
+    shared.0.lock().unwrap().heads.clear();
+    assert_eq!(round(&mut follower).await.segments, 0);
+    assert_eq!(heard(&path), Some(NOW), "silence is no news");
+}
+
+#[tokio::test]
+async fn a_chain_that_its_origin_wrote_twice_is_taken_again() {
+    let (_folder, path, shared, mut follower) = follower(Vec::new());
+    let (mut one, mut again) = (Writer::new(1), Writer::new(1));
+    one.list(Book::Listed, current(Book::Listed), &signatures(0, 100));
+    again.list(Book::Listed, current(Book::Listed), &signatures(1_000, 100));
+    shared.offer_all(&[&one], NOW);
+    round(&mut follower).await;
+    shared.offer_all(&[&again], NOW);
+    let taken = round(&mut follower).await;
+    assert_eq!((taken.signatures, taken.rejected), (100, vec![Rejected::Forked]));
+    assert_eq!(hits(&path, &signatures(1_000, 100)), 100);
+}
+
+#[tokio::test]
+async fn too_many_chains_leave_the_replica_old() {
+    let (_folder, path, shared, mut follower) = follower(Vec::new());
+    let mut writers: Vec<Writer> =
+        (0..=CHAINS_MAX as u64).map(|n| Writer { incarnation: n, ..Writer::new(1) }).collect();
+    for writer in &mut writers {
+        writer.list(Book::Listed, current(Book::Listed), &signatures(0, 1));
+    }
+    shared.offer_all(&writers.iter().collect::<Vec<_>>(), NOW);
+    let failed = follower.round(Duration::ZERO, || NOW, |_| {}).await;
+    assert!(matches!(failed, Err(FollowError::Replica(ReplicaError::TooManyChains))));
+    assert_eq!(heard(&path), None);
+    assert_eq!(Replica::open(&path).unwrap().origins().unwrap().len(), CHAINS_MAX, "the others are kept");
+}
