@@ -233,7 +233,10 @@ impl Nodes {
             keys.push(server.key().public().to_string());
             let _ = server.stop();
         }
-        let start = |own: usize| serve(&folders[own], "", &(more(own) + &peer(1 - own, &keys[1 - own])));
+        let start = |own: usize| {
+            let text = format!("{}{}", more(own), peer(1 - own, &keys[1 - own]));
+            serve(&folders[own], "", &text)
+        };
         Ok(Self { servers: vec![start(0)?, start(1)?] })
     }
 

@@ -15,8 +15,8 @@ use bruit_engine::realm::RealmId;
 use bruit_engine::time::Time;
 use tokio::sync::watch;
 
-use crate::heads::Heads;
-use crate::keys::NodeKey;
+use crate::heads::{Heads, UnverifiedHeads};
+use crate::keys::{NodeKey, PublicKey};
 use crate::segment::hash;
 use crate::shelf::{Shelf, ShelfError};
 use crate::stock::{Reader, Stock};
@@ -38,10 +38,16 @@ pub struct Library {
     changed: watch::Sender<u64>,
 }
 
+/// Under which heads are kept: whose they are, and whether of public books only.
+type Place = (Origin, bool);
+
+/// Heads, and the bytes that their origin signed.
+type Signed = (Heads, Vec<u8>);
+
 #[derive(Debug, Default)]
 struct State {
     /// Signed heads, and whether they are of public books only.
-    heads: BTreeMap<(Origin, bool), (Heads, Vec<u8>)>,
+    heads: BTreeMap<Place, Signed>,
     /// How far each log may be read.
     ends: BTreeMap<Chain, u64>,
 }
@@ -56,7 +62,8 @@ impl Library {
         for (chain, frontier) in engine.exchange().chains() {
             ends.insert(chain, shelf.length(&chain)?.min(frontier.offset));
         }
-        let state = Mutex::new(State { heads: BTreeMap::new(), ends });
+        let heads = shelf.heads()?.into_iter().filter_map(|bytes| believed(bytes, engine.realm().id())).collect();
+        let state = Mutex::new(State { heads, ends });
         Ok(Self { shelf, realm: engine.realm().id(), key, state, changed: watch::Sender::new(0) })
     }
 
@@ -102,13 +109,17 @@ impl Library {
 
     /// Keeps heads of another server, to pass them on, if they are later than those that are kept.
     pub fn keep(&self, heads: &Heads, bytes: &[u8], is_live: impl Fn(Book, u64) -> bool) {
-        let place = (heads.origin(), heads.chains().all(|(chain, _)| chain.book.is_public()));
+        let place = place_of(heads);
         let mut state = self.lock();
         let is_later = state
             .heads
             .get(&place)
             .is_none_or(|(older, _)| heads.time() > older.time() && heads.replaces(older, is_live));
         if is_later {
+            // On disk before any segment that they name is taken: if their origin loses its disk, others learn from us how far it got.
+            if let Err(error) = self.shelf.put_heads(&heads.origin(), place.1, bytes) {
+                tracing::warn!(%error, "heads of another server are not kept");
+            }
             state.heads.insert(place, (heads.clone(), bytes.to_vec()));
             drop(state);
             self.tell();
@@ -217,6 +228,19 @@ impl Stock for Library {
     fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
+}
+
+/// Heads that were kept, if their origin signed them.
+fn believed(bytes: Vec<u8>, realm: RealmId) -> Option<(Place, Signed)> {
+    let read = UnverifiedHeads::decode(&bytes).ok()?;
+    let key = PublicKey::from_bytes(&read.origin().key).ok()?;
+    let heads = read.verify(realm, &key).ok()?;
+    Some((place_of(&heads), (heads, bytes)))
+}
+
+/// Under which name heads are kept: whose they are, and whether of public books only.
+fn place_of(heads: &Heads) -> Place {
+    (heads.origin(), heads.chains().all(|(chain, _)| chain.book.is_public()))
 }
 
 /// Whether a server's segments are passed on: those of nodes, and our own.

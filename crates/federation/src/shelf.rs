@@ -8,12 +8,20 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use bruit_engine::exchange::Chain;
+use bruit_engine::exchange::{Chain, Origin};
 
+use crate::heads::HEADS_BYTES_MAX;
 use crate::transport::paths;
 
 /// The names in the path of a log.
 const PATH_PARTS: usize = 5;
+
+/// The folder of signed heads.
+const HEADS: &str = "heads";
+/// Heads that are being written.
+const UNFINISHED: &str = "unfinished";
+/// More files of heads than servers can have lives are not looked at.
+const HEADS_FILES_MAX: usize = 1_024;
 
 /// A directory of logs.
 #[derive(Debug)]
@@ -90,6 +98,38 @@ impl Shelf {
         file.seek(SeekFrom::Start(offset))?;
         file.take(length).read_to_end(&mut bytes)?;
         Ok(Some(bytes))
+    }
+
+    /// Keeps signed heads of another server, in place of older ones.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn put_heads(&self, origin: &Origin, is_public: bool, bytes: &[u8]) -> io::Result<()> {
+        let folder = self.directory.join(HEADS);
+        fs::create_dir_all(&folder)?;
+        let books = if is_public { "public" } else { "all" };
+        let name = format!("{}-{}-{books}", paths::digits(&origin.key), origin.incarnation);
+        let unfinished = folder.join(UNFINISHED);
+        let mut file = File::create(&unfinished)?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        fs::rename(unfinished, folder.join(name))
+    }
+
+    /// All signed heads that are kept, and whatever else lies beside them and is no longer.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn heads(&self) -> io::Result<Vec<Vec<u8>>> {
+        let Ok(entries) = fs::read_dir(self.directory.join(HEADS)) else { return Ok(Vec::new()) };
+        let mut all = Vec::new();
+        for entry in entries.take(HEADS_FILES_MAX) {
+            let path = entry?.path();
+            if fs::metadata(&path)?.len() <= HEADS_BYTES_MAX as u64 {
+                all.push(fs::read(path)?);
+            }
+        }
+        Ok(all)
     }
 
     /// How long the log of a chain is.
@@ -186,7 +226,7 @@ fn write_at(file: &mut File, offset: u64, length: u64, segment: &[u8], sync: boo
 
 #[cfg(test)]
 mod tests {
-    use bruit_engine::exchange::{Book, Origin};
+    use bruit_engine::exchange::Book;
 
     use super::*;
 

@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use bruit_protocols::http::PeerStatus;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -205,7 +206,7 @@ impl Tally {
 /// Everything in Prometheus' text format: what was counted, and how the clearinghouse is doing now.
 pub(crate) fn render(service: &Service) -> String {
     let mut out = String::new();
-    for gauge in gauges(service) {
+    for gauge in gauges(service).into_iter().chain(peer_gauges(&service.federation.peers())) {
         // Writing to a string does not fail.
         let _ = gauge.write(&mut out);
     }
@@ -229,6 +230,37 @@ impl Gauge {
         writeln!(out, "# HELP bruit_{0} {1}\n# TYPE bruit_{0} gauge", self.name, self.help)?;
         self.values.iter().try_for_each(|(labels, value)| writeln!(out, "bruit_{}{labels} {value}", self.name))
     }
+}
+
+/// How it goes with other servers. Their names are of letters, digits and a few signs, so they can stand in labels.
+fn peer_gauges(peers: &[PeerStatus]) -> Vec<Gauge> {
+    let of = |name, help, value: fn(&PeerStatus) -> f64| Gauge {
+        name,
+        help,
+        values: peers.iter().map(|peer| (format!("{{peer=\"{}\"}}", peer.name), value(peer))).collect(),
+    };
+    let refused = peers.iter().flat_map(|peer| {
+        let label = |reason: &str| format!("{{peer=\"{}\",reason=\"{reason}\"}}", peer.name);
+        peer.refused.iter().map(move |refused| (label(&refused.reason), refused.count as f64))
+    });
+    let refused = Gauge {
+        name: "peer_refused_segments",
+        help: "Segments of the server that were not taken, since the start",
+        values: refused.collect(),
+    };
+    let gauges = vec![
+        of("peer_up", "Whether the server is followed", |peer| f64::from(peer.state == "following")),
+        of("peer_lag_segments", "Segments that the server has and we lack", |peer| peer.lag_segments as f64),
+        of("peer_lag_seconds", "Seconds since we last had everything of it", |peer| peer.lag_seconds as f64),
+        of("peer_bytes_in", "Bytes of its segments, since the start", |peer| peer.bytes_in as f64),
+        of("peer_bytes_out", "Bytes of segments it was sent, since the start", |peer| peer.bytes_out as f64),
+        of("peer_signatures_learned", "Entries taken from it", |peer| peer.signatures_learned as f64),
+        of("peer_digest_match_time", "When its digests and ours were last the same, seconds since 1970", |peer| {
+            peer.last_digest_match.unwrap_or(0) as f64
+        }),
+        refused,
+    ];
+    gauges.into_iter().filter(|gauge| !gauge.values.is_empty()).collect()
 }
 
 fn gauges(service: &Service) -> Vec<Gauge> {
