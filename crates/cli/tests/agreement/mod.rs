@@ -62,7 +62,6 @@ pub(crate) fn endure(nodes: &mut Vec<Server>, strike: impl FnOnce(&mut Vec<Serve
     let begin = Instant::now();
     let agreed = agree(nodes, &told);
     let shown = nodes.iter().map(Server::said).collect::<Vec<_>>().join("\n");
-    println!("{} signatures, agreed after {:?}", told.once.len(), begin.elapsed());
     assert!(agreed.is_ok(), "after {:?}: {}\n{shown}", begin.elapsed(), agreed.unwrap_err());
 }
 
