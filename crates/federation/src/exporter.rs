@@ -125,7 +125,7 @@ impl Exporter {
         let is_silent = self.released.is_none_or(|released| uptime.saturating_sub(released) >= HEARTBEAT);
         let is_durable = self.unreleased.is_none_or(|sequence| store.status().durable >= sequence);
         if is_durable && (is_silent || self.unreleased.is_some()) {
-            store.check(|engine| library.release(engine, now));
+            release(store, library, now);
             (self.released, self.unreleased) = (Some(uptime), None);
         }
     }
@@ -163,6 +163,18 @@ impl Exporter {
         let outcomes = store.submit(events)?;
         self.unreleased = Some(store.status().sequence);
         all_done(&outcomes)
+    }
+}
+
+/// Not under the engine's lock: whoever holds the library's may be waiting for that.
+fn release(store: &Clearinghouse, library: &Library, now: Time) {
+    let told = store.check(|engine| {
+        let own = engine.exchange().own()?;
+        let chains: Vec<_> = engine.exchange().chains().filter(|(chain, _)| chain.origin == own).collect();
+        Some((own, chains))
+    });
+    if let Some((own, chains)) = told {
+        library.release(own, &chains, now);
     }
 }
 

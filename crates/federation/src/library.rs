@@ -4,13 +4,13 @@
 //! from absence. Twice: all books for nodes of the cluster, and public books for everyone else. Heads of other servers are
 //! passed on as they were signed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bruit_engine::Engine;
-use bruit_engine::exchange::{Book, Chain, Origin, Relation};
+use bruit_engine::exchange::{Book, Chain, Frontier, Origin, Relation};
 use bruit_engine::realm::RealmId;
 use bruit_engine::time::Time;
 use tokio::sync::watch;
@@ -87,12 +87,10 @@ impl Library {
         self.shelf.put(chain, offset, segment, true)
     }
 
-    /// Lets others read what the engine knows to be sealed, and says so in new heads.
-    pub fn release(&self, engine: &Engine, now: Time) {
-        let Some(own) = engine.exchange().own() else { return };
-        let chains: Vec<_> = engine.exchange().chains().filter(|(chain, _)| chain.origin == own).collect();
+    /// Lets others read what is sealed of our own chains, and says so in new heads.
+    pub fn release(&self, own: Origin, chains: &[(Chain, Frontier)], now: Time) {
         let mut state = self.lock();
-        for (chain, frontier) in &chains {
+        for (chain, frontier) in chains {
             state.ends.insert(*chain, frontier.offset);
         }
         let public = chains.iter().filter(|(chain, _)| chain.book.is_public()).copied();
@@ -108,7 +106,8 @@ impl Library {
     }
 
     /// Keeps heads of another server, to pass them on, if they are later than those that are kept.
-    pub fn keep(&self, heads: &Heads, bytes: &[u8], is_live: impl Fn(Book, u64) -> bool) {
+    pub fn keep(&self, heads: &Heads, bytes: &[u8], live: &BTreeSet<(Book, u64)>) {
+        let is_live = |book, generation| live.contains(&(book, generation));
         let place = place_of(heads);
         let mut state = self.lock();
         let is_later = state

@@ -2,14 +2,15 @@
 //!
 //! Nothing that goes wrong here can count twice or lose anything: the engine takes the next segment of a chain or nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bruit_engine::event::Event;
-use bruit_engine::exchange::{Chain, Frontier, Origin, Received};
+use bruit_engine::exchange::{Book, Chain, Frontier, Origin, Received};
+use bruit_engine::generations::LIVE_GENERATIONS;
 use bruit_engine::time::Time;
-use bruit_engine::{ExchangeRefusal, Outcome, Refusal};
+use bruit_engine::{Engine, ExchangeRefusal, Outcome, Refusal};
 use bruit_store::{Clearinghouse, SubmitError};
 use tokio::sync::oneshot;
 
@@ -183,13 +184,14 @@ impl Link {
 
     /// Heads of nodes are passed on.
     fn keep_heads<T: Site>(&self, site: &T, heads: &[(Heads, &[u8])]) {
+        // Asked beforehand: whoever has the library's lock must not wait for the engine's.
+        let live: BTreeSet<(Book, u64)> = site.store().check(live_generations);
         for (heads, bytes) in heads {
             let is_kept = site.store().check(|engine| {
                 is_passed_on(engine, &heads.origin()) && engine.exchange().own() != Some(heads.origin())
             });
             if is_kept {
-                let is_live = |book, generation| site.store().check(|engine| engine.is_live(book, generation));
-                site.library().keep(heads, bytes, is_live);
+                site.library().keep(heads, bytes, &live);
             }
         }
     }
@@ -360,6 +362,15 @@ async fn submit<T: Site>(site: &T, events: Vec<Event>) -> Result<Vec<Outcome>, L
     let (sender, receiver) = oneshot::channel();
     site.store().submit_with(events, move |result| drop(sender.send(result)));
     Ok(receiver.await.unwrap_or(Err(SubmitError::Closed))?)
+}
+
+/// The generations of every book that are live.
+fn live_generations(engine: &Engine) -> BTreeSet<(Book, u64)> {
+    let of = |book: Book| {
+        let current = engine.now().epoch(book.epoch_seconds(engine.realm()));
+        (current.saturating_sub(LIVE_GENERATIONS)..=current).map(move |generation| (book, generation))
+    };
+    Book::ALL.into_iter().flat_map(of).filter(|&(book, generation)| engine.is_live(book, generation)).collect()
 }
 
 /// Of each origin the heads that say most: those of all books.

@@ -110,9 +110,8 @@ impl Shelf {
         let books = if is_public { "public" } else { "all" };
         let name = format!("{}-{}-{books}", paths::digits(&origin.key), origin.incarnation);
         let unfinished = folder.join(UNFINISHED);
-        let mut file = File::create(&unfinished)?;
-        file.write_all(bytes)?;
-        file.sync_data()?;
+        // Without a sync, as they change every second: a crash of the process loses nothing, one of the machine the last of them.
+        fs::write(&unfinished, bytes)?;
         fs::rename(unfinished, folder.join(name))
     }
 
