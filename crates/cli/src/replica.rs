@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", env = "BRUIT_REPLICA", default_value = "/var/lib/bruit/replica")]
     data: PathBuf,
 
-    /// Listed signatures that a new replica is made for: 10M take 29 MB
+    /// Listed signatures that a new replica is made for: 10M take 28 MB
     #[arg(long, value_name = "N", default_value = "10M", value_parser = parse_capacity)]
     capacity: u64,
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::failure;
 use crate::date::now;
 use crate::failure::Failure;
-use crate::quantity::{grouped, human_bytes, scientific};
+use crate::quantity::{grouped, human_bytes};
 
 pub(super) fn run(
     path: &Path,
@@ -65,7 +65,7 @@ fn print(shown: &Value, output: &mut impl Write) -> Result<(), Failure> {
     writeln!(output, "listed      {} of {}", grouped(number("listed")), grouped(number("capacity")))?;
     writeln!(output, "bulk        {}", grouped(number("bulk")))?;
     let rate = shown["false_hit_rate"].as_f64().unwrap_or_default();
-    writeln!(output, "false hits  {} of unknown signatures", scientific(rate))?;
+    writeln!(output, "false hits  {:.2} % of unknown signatures", 100.0 * rate)?;
     let age = shown["age_seconds"].as_u64().map_or_else(|| "never".to_owned(), |age| format!("{} s ago", grouped(age)));
     let stale = if shown["is_stale"] == true { "stale" } else { "fresh" };
     writeln!(output, "heard       {age}: {stale}, as the bound is {} s", grouped(number("stale_after_seconds")))?;
