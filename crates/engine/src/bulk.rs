@@ -75,8 +75,25 @@ impl BulkBook {
     #[must_use]
     pub fn total_in(&self, epoch: u64, fingerprint: &Fingerprint) -> u32 {
         let of = |ring: &CountsRing| ring.count_in(fingerprint, epoch).unwrap_or(0);
-        let others = self.others.values().map(|counted| of(&counted.ring).min(counted.cap));
-        others.fold(of(&self.counts), u32::saturating_add).min(MANY)
+        of(&self.counts).saturating_add(self.believed(of)).min(MANY)
+    }
+
+    /// What is believed of what other servers counted: all lives of one together up to its cap.
+    fn believed(&self, of: impl Fn(&CountsRing) -> u32) -> u32 {
+        let (mut sum, mut server, mut counted_by) = (0_u32, None, 0_u32);
+        for (origin, counted) in &self.others {
+            // Lives of one server lie side by side.
+            let before = if server == Some(origin.key) { counted_by } else { 0 };
+            let now = before.saturating_add(of(&counted.ring)).min(counted.cap);
+            sum = sum.saturating_add(now.saturating_sub(before));
+            (server, counted_by) = (Some(origin.key), now);
+        }
+        sum
+    }
+
+    /// Whether each server has one life, so that each ring has a cap of its own.
+    fn has_single_lives(&self) -> bool {
+        self.others.keys().zip(self.others.keys().skip(1)).all(|(one, next)| one.key != next.key)
     }
 
     /// Counts what another server counted.
@@ -121,8 +138,8 @@ impl BulkBook {
     /// The recipients over the window, at most [`MANY`].
     #[must_use]
     pub fn total(&self, fingerprint: &Fingerprint) -> u32 {
-        let others = self.others.values().map(|counted| counted.ring.count(fingerprint).min(counted.cap));
-        others.fold(self.counts.count(fingerprint), u32::saturating_add).min(MANY)
+        let of = |ring: &CountsRing| ring.count(fingerprint);
+        of(&self.counts).saturating_add(self.believed(of)).min(MANY)
     }
 
     /// Writes the total of `fingerprints[i]` to `totals[i]`.
@@ -130,6 +147,10 @@ impl BulkBook {
     /// # Panics
     /// If the two slices differ in length.
     pub fn totals(&self, fingerprints: &[Fingerprint], totals: &mut [u32]) {
+        if !self.has_single_lives() {
+            let all = fingerprints.iter().zip(totals);
+            return all.for_each(|(fingerprint, total)| *total = self.total(fingerprint));
+        }
         self.counts.count_batch(fingerprints, totals);
         for counted in self.others.values() {
             add_batch(counted, fingerprints, totals);

@@ -10,8 +10,8 @@ use bruit_filters::Fingerprint;
 use crate::accounts::AccountChange;
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 use crate::exchange::{
-    Book, Chain, Encoding, Hash, OriginChange, PAYLOAD_BYTES_MAX, Received, put_chain, put_origin, put_terms,
-    read_book, read_chain, read_origin, read_terms,
+    Chain, Encoding, Hash, OriginChange, PAYLOAD_BYTES_MAX, Received, put_chain, put_origin, put_terms, read_chain,
+    read_origin, read_terms,
 };
 use crate::replicas::{GOOD_FEATURES, Text};
 use crate::shingles::{Digest, SHINGLES};
@@ -113,10 +113,10 @@ pub enum Event {
     Sealed {
         /// When.
         now: Time,
-        /// The book of our own chain.
-        book: Book,
-        /// Its generation.
-        generation: u64,
+        /// The chain, of our own.
+        chain: Chain,
+        /// The segment's number in it.
+        sequence: u64,
         /// How many of the entries that waited.
         taken: u32,
         /// The bytes of the signed segment.
@@ -276,11 +276,11 @@ impl Event {
                 out.extend(now.0.to_le_bytes());
                 change.encode(out);
             }
-            Self::Sealed { now, book, generation, taken, bytes, hash } => {
+            Self::Sealed { now, chain, sequence, taken, bytes, hash } => {
                 out.push(11);
                 out.extend(now.0.to_le_bytes());
-                out.push(*book as u8);
-                out.extend(generation.to_le_bytes());
+                put_chain(out, chain);
+                out.extend(sequence.to_le_bytes());
                 out.extend(taken.to_le_bytes());
                 out.extend(bytes.to_le_bytes());
                 out.extend(hash);
@@ -341,8 +341,8 @@ impl Event {
             10 => Self::Origin { now: Time(reader.u64("a time")?), change: OriginChange::decode(reader)? },
             11 => Self::Sealed {
                 now: Time(reader.u64("a time")?),
-                book: read_book(reader)?,
-                generation: reader.u64("a generation")?,
+                chain: read_chain(reader)?,
+                sequence: reader.u64("a sequence")?,
                 taken: reader.u32("a number of entries")?,
                 bytes: reader.u32("the bytes of a segment")?,
                 hash: reader.array("the hash of a segment")?,

@@ -52,7 +52,8 @@ fn seal(engine: &mut Engine) -> Vec<Received> {
         let mut hash = [book as u8; 32];
         hash[..8].copy_from_slice(&(frontier.sequence + 1).to_le_bytes());
         let bytes = 176 + sealable.payload.len() as u32;
-        let sealed = Event::Sealed { now: engine.now(), book, generation, taken: sealable.taken, bytes, hash };
+        let sequence = frontier.sequence + 1;
+        let sealed = Event::Sealed { now: engine.now(), chain, sequence, taken: sealable.taken, bytes, hash };
         assert_eq!(engine.apply(&sealed), Outcome::Done);
         segments.push(Received {
             chain,

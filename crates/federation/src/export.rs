@@ -49,8 +49,14 @@ pub fn next_segment(
         payload: &sealable.payload,
     };
     let bytes = segment.sign(key);
-    let sealed =
-        Event::Sealed { now, book, generation, taken: sealable.taken, bytes: bytes.len() as u32, hash: hash(&bytes) };
+    let sealed = Event::Sealed {
+        now,
+        chain,
+        sequence: frontier.sequence + 1,
+        taken: sealable.taken,
+        bytes: bytes.len() as u32,
+        hash: hash(&bytes),
+    };
     Some(Export { chain, offset: frontier.offset, bytes, sealed })
 }
 

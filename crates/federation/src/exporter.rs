@@ -109,7 +109,10 @@ impl Exporter {
         let exports = if held { Vec::new() } else { self.due(store, library, now, uptime) };
         let is_sealed = !exports.is_empty();
         self.seal(store, library, exports, uptime)?;
-        self.release(store, library, now, uptime);
+        // An old copy of the disk must not speak over what others know of it.
+        if !held {
+            self.release(store, library, now, uptime);
+        }
         if self.tidied.is_none_or(|tidied| uptime.saturating_sub(tidied) >= TIDY) {
             self.tidied = Some(uptime);
             self.sealed.retain(|_, sealed| uptime.saturating_sub(*sealed) < TIDY);

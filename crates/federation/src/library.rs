@@ -110,10 +110,8 @@ impl Library {
         let is_live = |book, generation| live.contains(&(book, generation));
         let place = place_of(heads);
         let mut state = self.lock();
-        let is_later = state
-            .heads
-            .get(&place)
-            .is_none_or(|(older, _)| heads.time() > older.time() && heads.replaces(older, is_live));
+        let is_later =
+            state.heads.get(&place).is_none_or(|(older, _)| heads != older && heads.replaces(older, is_live));
         if is_later {
             // On disk before any segment that they name is taken: if their origin loses its disk, others learn from us how far it got.
             if let Err(error) = self.shelf.put_heads(&heads.origin(), place.1, bytes) {
@@ -161,7 +159,11 @@ impl Library {
         state.ends.retain(|chain, _| engine_keeps(chain));
         let origins: Vec<_> = state.ends.keys().map(|chain| chain.origin).collect();
         let own = *self.key.public().as_bytes();
-        state.heads.retain(|(origin, _), _| origin.key == own || origins.contains(origin));
+        let lives = state.heads.keys().filter(|(origin, _)| origin.key == own).map(|(origin, _)| origin.incarnation);
+        let latest = lives.max();
+        let is_ours = |origin: &Origin| origin.key == own && Some(origin.incarnation) == latest;
+        state.heads.retain(|(origin, _), _| is_ours(origin) || origins.contains(origin));
+        self.shelf.tidy_heads(|origin| origins.contains(origin))?;
         drop(state);
         self.shelf.tidy(engine_keeps)
     }
@@ -218,7 +220,8 @@ impl Stock for Library {
     }
 
     fn log(&self, chain: &Chain, offset: u64, bytes_max: usize) -> Result<Option<Vec<u8>>, io::Error> {
-        match self.lock().ends.get(chain).copied() {
+        let end = self.lock().ends.get(chain).copied();
+        match end {
             Some(end) => self.shelf.read(chain, offset, end, bytes_max),
             None => Ok(None),
         }

@@ -106,6 +106,18 @@ enum Round {
     Complete,
     /// Some of it cannot be taken yet.
     Later,
+    /// Some of it is refused, and will be for a while.
+    Refused,
+}
+
+impl Round {
+    /// The same, but not complete.
+    const fn or_later(self) -> Self {
+        match self {
+            Self::Complete | Self::Later => Self::Later,
+            Self::Refused => Self::Refused,
+        }
+    }
 }
 
 impl Link {
@@ -136,6 +148,12 @@ impl Link {
                     (wait, retry) = (Duration::ZERO, RETRY_MIN);
                     seen.clear();
                     tokio::time::sleep(AGAIN).await;
+                }
+                Ok(Round::Refused) => {
+                    wait = Duration::ZERO;
+                    seen.clear();
+                    retry = (retry * 2).min(RETRY_MAX);
+                    tokio::time::sleep(retry).await;
                 }
                 Err(error) => {
                     self.note_failure(&error);
@@ -171,7 +189,9 @@ impl Link {
         let lag = site.store().check(|engine| lag(&wanted(&heads, engine, &known)));
         let mut status = self.lock();
         status.is_up = true;
-        status.error = None;
+        if !matches!(round, Round::Refused) {
+            status.error = None;
+        }
         status.heard = Some(site.now());
         status.lag_segments = lag;
         if is_agreed && lag == 0 {
@@ -201,22 +221,28 @@ impl Link {
         let drifted: Vec<(Chain, Drift)> =
             site.store().check(|engine| heads.iter().flat_map(|heads| drifts(heads, engine)).collect());
         for (chain, drift) in &drifted {
-            if !self.may_repair(chain, site.now()) {
-                continue;
-            }
-            tracing::warn!(
-                book = chain.book.name(),
-                generation = chain.generation,
-                ?drift,
-                "a chain differs from its origin's: it is taken again"
-            );
-            submit(site, vec![Event::Repair { now: site.now(), chain: *chain }]).await?;
-            if let Err(error) = site.library().forget(chain) {
-                tracing::warn!(%error, "failed to remove the log of a chain that is taken again");
-            }
-            self.lock().repairs += 1;
+            self.repair_one(site, chain, *drift).await?;
         }
         Ok(drifted.is_empty())
+    }
+
+    /// Takes a chain again, unless that was done lately.
+    async fn repair_one<T: Site>(&self, site: &T, chain: &Chain, drift: Drift) -> Result<(), LinkError> {
+        if !self.may_repair(chain, site.now()) {
+            return Ok(());
+        }
+        tracing::warn!(
+            book = chain.book.name(),
+            generation = chain.generation,
+            ?drift,
+            "a chain differs from its origin's: it is taken again"
+        );
+        submit(site, vec![Event::Repair { now: site.now(), chain: *chain }]).await?;
+        if let Err(error) = site.library().forget(chain) {
+            tracing::warn!(%error, "failed to remove the log of a chain that is taken again");
+        }
+        self.lock().repairs += 1;
+        Ok(())
     }
 
     fn may_repair(&self, chain: &Chain, now: Time) -> bool {
@@ -241,11 +267,15 @@ impl Link {
         for want in wants {
             match self.take(source, site, want, known).await {
                 Ok(Round::Complete) => {}
-                Ok(Round::Later) => round = Round::Later,
-                // One chain that goes wrong does not keep the others from coming.
+                Ok(Round::Later | Round::Refused) => round = round.or_later(),
+                // One chain that goes wrong does not keep the others from coming: who offers it may not have it yet.
+                Err(LinkError::Transport(TransportError::Missing)) => round = round.or_later(),
+                Err(LinkError::Refused(Refusal::Exchange(ExchangeRefusal::NotYet | ExchangeRefusal::NotNext))) => {
+                    round = round.or_later();
+                }
                 Err(error @ (LinkError::Rejected(_) | LinkError::Refused(_))) => {
                     self.note_failure(&error);
-                    round = Round::Later;
+                    round = Round::Refused;
                 }
                 Err(error) => return Err(error),
             }
@@ -272,6 +302,9 @@ impl Link {
             want.from = site.store().check(|engine| engine.exchange().frontier(&want.chain));
             if let Some(rejected) = rejected.filter(|_| is_stuck) {
                 self.count(rejected.name());
+                if rejected == Rejected::Forked {
+                    self.repair_one(site, &want.chain, Drift::Forked).await?;
+                }
                 return Err(LinkError::Rejected(rejected));
             }
         }

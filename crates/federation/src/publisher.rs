@@ -52,7 +52,12 @@ async fn publish_all<S: Sink>(
     // Before the logs, so that heads never promise more than was published.
     let heads = library.own_heads(reader);
     let chains = library.own_chains();
+    let before = published.len();
     published.retain(|chain, _| chains.iter().any(|(own, _)| own == chain));
+    if published.len() < before || before == 0 {
+        let all: Vec<Chain> = chains.iter().map(|(chain, _)| *chain).collect();
+        sink.retain(&all).await?;
+    }
     for (chain, end) in chains.into_iter().filter(|(chain, _)| reader.may_have(chain.book)) {
         let at = match published.get(&chain) {
             Some(at) => *at,

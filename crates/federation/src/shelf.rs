@@ -95,6 +95,9 @@ impl Shelf {
         };
         let length = end.saturating_sub(offset).min(bytes_max as u64);
         let mut bytes = Vec::new();
+        if length == 0 {
+            return Ok(Some(bytes));
+        }
         file.seek(SeekFrom::Start(offset))?;
         file.take(length).read_to_end(&mut bytes)?;
         Ok(Some(bytes))
@@ -108,7 +111,7 @@ impl Shelf {
         let folder = self.directory.join(HEADS);
         fs::create_dir_all(&folder)?;
         let books = if is_public { "public" } else { "all" };
-        let name = format!("{}-{}-{books}", paths::digits(&origin.key), origin.incarnation);
+        let name = format!("{}-{books}", heads_name(origin));
         let unfinished = folder.join(UNFINISHED);
         // Without a sync, as they change every second: a crash of the process loses nothing, one of the machine the last of them.
         fs::write(&unfinished, bytes)?;
@@ -129,6 +132,22 @@ impl Shelf {
             }
         }
         Ok(all)
+    }
+
+    /// Removes the heads of all origins but these.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn tidy_heads(&self, keep: impl Fn(&Origin) -> bool) -> io::Result<()> {
+        let Ok(entries) = fs::read_dir(self.directory.join(HEADS)) else { return Ok(()) };
+        for entry in entries {
+            let entry = entry?;
+            let origin = entry.file_name().to_str().and_then(origin_of);
+            if origin.is_some_and(|origin| !keep(&origin)) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// How long the log of a chain is.
@@ -203,6 +222,18 @@ impl Shelf {
         }
         Ok(())
     }
+}
+
+/// What the heads of an origin are filed under.
+fn heads_name(origin: &Origin) -> String {
+    format!("{}-{}", paths::digits(&origin.key), origin.incarnation)
+}
+
+/// Whose heads a file has.
+fn origin_of(name: &str) -> Option<Origin> {
+    let mut parts = name.split('-');
+    let key = paths::bytes(parts.next()?, 32)?.try_into().ok()?;
+    Some(Origin { key, incarnation: parts.next()?.parse().ok()? })
 }
 
 /// Opens a log, or makes it.

@@ -83,6 +83,11 @@ pub trait Sink: Send + Sync {
         async { Ok(0) }
     }
 
+    /// Forgets the logs of all chains but these, if it keeps them by itself.
+    fn retain(&self, _chains: &[Chain]) -> impl Future<Output = Result<(), TransportError>> + Send {
+        async { Ok(()) }
+    }
+
     /// Keeps the whole log of a chain whose generation is over, for those who begin from nothing, if the sink has a place for that.
     fn archive(&self, _chain: &Chain, _log: &[u8]) -> impl Future<Output = Result<(), TransportError>> + Send {
         async { Ok(()) }

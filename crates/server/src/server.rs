@@ -161,7 +161,8 @@ impl Server {
         service.federation.identify(Identity { key: key.public(), founding: directory.join(FOUNDING_FILE) });
         take_accounts(&service, &config.settings)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
+            // Links write logs from here; two more keep connections from waiting for them.
+            .worker_threads(4)
             .thread_name("bruit-tcp")
             .enable_all()
             .build()

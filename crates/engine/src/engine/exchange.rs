@@ -3,6 +3,8 @@
 //! A segment is taken if it is the next of its chain, and then its data and the chain's frontier change together. Nodes of one
 //! operator share sets, claims and counts; another operator's server is one reporter of one group.
 
+use std::collections::BTreeSet;
+
 use bruit_filters::Fingerprint;
 
 use super::{Engine, Outcome};
@@ -14,7 +16,6 @@ use crate::exchange::{
     recipients_of,
 };
 use crate::generations::LIVE_GENERATIONS;
-use crate::spam::empty_like;
 use crate::trust::Claim;
 
 /// A set that is fuller than this many times what was planned takes no more of others: it would soon call everything listed.
@@ -94,7 +95,7 @@ impl Engine {
         if self.is_snapshot_running() {
             return Err(ExchangeRefusal::SnapshotRuns);
         }
-        self.ensure_room(origin)
+        self.ensure_ring(&self.exchange.own().unwrap_or(*origin))
     }
 
     pub(super) fn change_origin(&mut self, change: &OriginChange) {
@@ -128,10 +129,20 @@ impl Engine {
     /// Others know more of what this server said than it does itself. What it said as `before` comes from them, from the start; what
     /// it has not said yet it will say as another, and counts as that.
     fn begin_again(&mut self, before: &Origin) {
-        self.exchange.forget_origin(before);
-        self.spam.claims = empty_like(&self.spam.claims);
-        self.bulk.counts = empty_like(&self.bulk.counts);
-        for ((_, generation), entries) in self.exchange.waiting() {
+        let told = self.exchange.forget_origin(before);
+        for chain in &told {
+            // What was counted before anything was told is nowhere else, and stays. What is not live has nothing to clear.
+            let _ = match chain.book {
+                Book::Votes => self.spam.claims.clear(chain.generation),
+                Book::Recipients => self.bulk.counts.clear(chain.generation),
+                Book::Listed | Book::Revoked | Book::Bulk | Book::Texts => Ok(()),
+            };
+        }
+        for ((book, generation), entries) in self.exchange.waiting() {
+            // Of a generation of which nothing was told yet, what waits is still counted.
+            if !told.iter().any(|chain| (chain.book, chain.generation) == (book, generation)) {
+                continue;
+            }
             match entries {
                 Entries::Votes(votes) => votes.iter().for_each(|vote| self.spam.count_vote(generation, vote)),
                 Entries::Recipients(recipients) => {
@@ -154,12 +165,12 @@ impl Engine {
         self.exchange.own().map(drop).ok_or(ExchangeRefusal::NotBegun)
     }
 
-    pub(super) fn seal(&mut self, book: Book, generation: u64, taken: u32, bytes: u32, hash: Hash) -> Outcome {
-        let sealed = self
-            .exchange
-            .own()
-            .is_some_and(|origin| self.exchange.seal(Chain { origin, book, generation }, taken, bytes, hash));
-        if sealed { Outcome::Done } else { Outcome::Refused(ExchangeRefusal::NothingWaits.into()) }
+    /// Only as the next segment of a chain that is still our own: another incarnation may have begun meanwhile.
+    pub(super) fn seal(&mut self, chain: Chain, sequence: u64, taken: u32, bytes: u32, hash: Hash) -> Outcome {
+        let is_next =
+            self.exchange.own() == Some(chain.origin) && sequence == self.exchange.frontier(&chain).sequence + 1;
+        let is_sealed = is_next && self.exchange.seal(chain, taken, bytes, hash);
+        if is_sealed { Outcome::Done } else { Outcome::Refused(ExchangeRefusal::NothingWaits.into()) }
     }
 
     /// Whether a segment may be the next: later ones too, as those before it may be on their way in the same batch.
@@ -177,6 +188,9 @@ impl Engine {
         }
         self.ensure_live(chain)?;
         self.ensure_unsaturated(chain, relation)?;
+        if relation == Relation::Cluster {
+            self.ensure_ring(&chain.origin)?;
+        }
         if self.exchange.knows(&chain.origin) { Ok(()) } else { self.ensure_room(&chain.origin) }
     }
 
@@ -216,12 +230,17 @@ impl Engine {
         if is_saturated { Err(ExchangeRefusal::Saturated) } else { Ok(()) }
     }
 
-    /// Room for one more origin.
+    /// Room for one more life of a server.
     fn ensure_room(&self, origin: &Origin) -> Admitted {
-        let lives = self.exchange.incarnations(&origin.key).count();
-        let is_node = self.exchange.relation(origin) == Some(Relation::Cluster);
-        let nodes = self.spam.others.len();
-        let has_room = lives < INCARNATIONS_MAX && (!is_node || nodes < CLUSTER_ORIGINS_MAX);
+        let has_room = self.exchange.incarnations(&origin.key).count() < INCARNATIONS_MAX;
+        if has_room { Ok(()) } else { Err(ExchangeRefusal::NoRoom) }
+    }
+
+    /// Room for the counts of a node: every life of every one has rings as large as our own.
+    fn ensure_ring(&self, origin: &Origin) -> Admitted {
+        let recipients = self.bulk.others.iter().filter(|(_, counted)| counted.cap == MANY).map(|(origin, _)| origin);
+        let nodes: BTreeSet<&Origin> = self.spam.others.keys().chain(recipients).collect();
+        let has_room = nodes.contains(origin) || nodes.len() < CLUSTER_ORIGINS_MAX;
         if has_room { Ok(()) } else { Err(ExchangeRefusal::NoRoom) }
     }
 
@@ -359,15 +378,21 @@ impl Engine {
     }
 
     pub(super) fn admit_repair(&self, chain: &Chain) -> Admitted {
-        let is_taken = self.exchange.frontier(chain).sequence > 0 && self.exchange.own() != Some(chain.origin);
+        // Texts weigh more each time they are told, so they are not taken again.
+        let is_taken = self.exchange.frontier(chain).sequence > 0
+            && self.exchange.own() != Some(chain.origin)
+            && chain.book != Book::Texts;
         if is_taken { Ok(()) } else { Err(ExchangeRefusal::UnknownOrigin) }
     }
 
     /// Forgets a chain, and what it counted. Sets keep what they have: it comes again.
     pub(super) fn repair(&mut self, chain: &Chain) {
         self.exchange.forget(chain);
+        let is_peer = self.exchange.relation(&chain.origin) == Some(Relation::Peer);
         let ring = match chain.book {
             Book::Votes => self.spam.others.get_mut(&chain.origin),
+            // The ring of recipients is filled by one of the two books.
+            Book::Bulk if !is_peer => None,
             Book::Bulk | Book::Recipients => self.bulk.others.get_mut(&chain.origin).map(|counted| &mut counted.ring),
             Book::Listed | Book::Revoked | Book::Texts => None,
         };

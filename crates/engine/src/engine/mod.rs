@@ -403,9 +403,9 @@ impl Engine {
                 self.change_origin(change);
                 Outcome::Done
             }
-            Event::Sealed { now, book, generation, taken, bytes, hash } => {
+            Event::Sealed { now, chain, sequence, taken, bytes, hash } => {
                 self.hear(*now);
-                self.seal(*book, *generation, *taken, *bytes, *hash)
+                self.seal(*chain, *sequence, *taken, *bytes, *hash)
             }
             Event::Received { now, segment } => {
                 self.hear(*now);

@@ -12,7 +12,7 @@ use crate::trust::{Standing, read_standing};
 const CHAINS_MAX: usize = (MEMBERS_MAX + 1) * INCARNATIONS_MAX * Book::ALL.len() * 8;
 
 /// What an event may add to what waits beyond the bound.
-const PENDING_BYTES_READ_MAX: usize = PENDING_BYTES_MAX + (64 << 10);
+const PENDING_BYTES_READ_MAX: usize = PENDING_BYTES_MAX + (1 << 20);
 
 impl Exchange {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {

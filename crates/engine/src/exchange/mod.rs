@@ -19,7 +19,7 @@ mod pending;
 
 use std::collections::BTreeMap;
 
-pub(crate) use self::encoding::{put_chain, put_origin, put_terms, read_book, read_chain, read_origin, read_terms};
+pub(crate) use self::encoding::{put_chain, put_origin, put_terms, read_chain, read_origin, read_terms};
 pub use self::entries::{Encoding, public_signatures};
 pub(crate) use self::entries::{
     Entries, LEVEL_MIN, Vote, digest, level_of, put_level, put_recipients, put_signature, put_text, put_vote,
@@ -342,9 +342,12 @@ impl Exchange {
         self.pending.waiting.iter().map(read).collect()
     }
 
-    /// Forgets how far the chains of an origin were taken.
-    pub(crate) fn forget_origin(&mut self, origin: &Origin) {
-        self.chains.retain(|chain, _| chain.origin != *origin);
+    /// Forgets how far the chains of an origin were taken, but for texts, which weigh more each time they are told. Which those were.
+    pub(crate) fn forget_origin(&mut self, origin: &Origin) -> Vec<Chain> {
+        let is_forgotten = |chain: &Chain| chain.origin == *origin && chain.book != Book::Texts;
+        let forgotten = self.chains.keys().filter(|chain| is_forgotten(chain)).copied().collect();
+        self.chains.retain(|chain, _| !is_forgotten(chain));
+        forgotten
     }
 
     /// Whether there is room for what an event may add to what waits.

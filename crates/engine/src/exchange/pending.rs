@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use super::entries::{ENTRIES_MAX, entry_bytes};
 use super::{Book, PAYLOAD_BYTES_MAX};
 
-/// The most bytes that wait before events are refused. An event adds some kilobytes at most.
+/// The most bytes that wait before events are refused. An event adds some 200 KiB at most: a peer's segment whose every
+/// entry is told to nodes as a claim.
 pub(super) const PENDING_BYTES_MAX: usize = 4 << 20;
 
 /// Entries that wait, by book and generation.

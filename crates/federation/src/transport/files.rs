@@ -39,7 +39,7 @@ impl DirectorySink {
     ///
     /// # Errors
     /// What the system says.
-    pub fn retain(&self, keep: impl Fn(&Chain) -> bool) -> io::Result<u64> {
+    pub fn keep_only(&self, keep: impl Fn(&Chain) -> bool) -> io::Result<u64> {
         let mut removed = 0;
         for (chain, file) in self.logs()? {
             if !keep(&chain) {
@@ -99,6 +99,12 @@ impl Sink for DirectorySink {
     async fn publish(&self, chain: &Chain, offset: u64, segment: &[u8]) -> Result<(), TransportError> {
         let (sink, chain, segment) = (self.clone(), *chain, segment.to_vec());
         spawn_blocking(move || sink.append(&chain, offset, &segment)).await.map_err(|error| failed(error.into()))?
+    }
+
+    async fn retain(&self, chains: &[Chain]) -> Result<(), TransportError> {
+        let (sink, chains) = (self.clone(), chains.to_vec());
+        let removed = spawn_blocking(move || sink.keep_only(|chain| chains.contains(chain))).await;
+        removed.map_err(|error| failed(error.into()))?.map(drop).map_err(failed)
     }
 
     async fn announce(&self, heads: &[u8]) -> Result<(), TransportError> {
@@ -195,15 +201,15 @@ mod tests {
     #[tokio::test]
     async fn logs_that_nobody_needs_go_with_their_folders() {
         let (_folder, sink) = sink();
-        assert_eq!(sink.retain(|_| false).unwrap(), 0);
+        assert_eq!(sink.keep_only(|_| false).unwrap(), 0);
         for generation in [8, 9] {
             sink.publish(&chain(generation), 0, b"one").await.unwrap();
         }
         let other = sink.directory.join(paths::LOG).join("notes.txt");
         fs::write(&other, "not a log").unwrap();
-        assert_eq!(sink.retain(|chain| chain.generation == 9).unwrap(), 1);
+        assert_eq!(sink.keep_only(|chain| chain.generation == 9).unwrap(), 1);
         assert_eq!(sink.logs().unwrap().len(), 1);
-        assert_eq!(sink.retain(|_| false).unwrap(), 1);
+        assert_eq!(sink.keep_only(|_| false).unwrap(), 1);
         assert_eq!(entries(&sink.directory.join(paths::LOG)).unwrap(), [other], "folders went, what is no log stays");
     }
 }

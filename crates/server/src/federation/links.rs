@@ -162,10 +162,8 @@ impl Links {
         hear(service, &peers)?;
         let known = known(self.site.library.key().public(), &peers);
         *self.site.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
-        let url = |peers: &[PeerSettings], name: &str| {
-            peers.iter().find(|peer| peer.name == name).and_then(|peer| peer.url.clone())
-        };
-        for peer in peers.iter().filter(|peer| url(before, &peer.name) != peer.url) {
+        let is_asked = |peer: &&PeerSettings| before.iter().any(|other| other.key == peer.key && other.url == peer.url);
+        for peer in peers.iter().filter(|peer| !is_asked(peer)) {
             tracing::warn!(peer = peer.name, "this server is asked for segments when the server is started again");
         }
         Ok(())

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use bruit_engine::exchange::Origin;
 use bruit_engine::realm::RealmId;
-use bruit_engine::time::Time;
 use tokio::sync::watch;
 
-use crate::heads::{HEADS_BYTES_MAX, UnverifiedHeads};
+use crate::heads::{HEADS_BYTES_MAX, Heads as Signed, UnverifiedHeads};
 use crate::keys::PublicKey;
 use crate::transport::{OFFER_BYTES_MAX, Offer};
 
@@ -32,7 +31,7 @@ pub(super) struct Heads {
 struct Known {
     changes: u64,
     servers: BTreeMap<[u8; 32], PublicKey>,
-    heads: BTreeMap<Origin, (Time, Vec<u8>)>,
+    heads: BTreeMap<Origin, (Signed, Vec<u8>)>,
 }
 
 impl Heads {
@@ -82,10 +81,11 @@ impl Known {
             return None;
         }
         let heads = heads.verify(realm, self.servers.get(&origin.key)?).ok()?;
-        if old.is_some_and(|(time, _)| *time > heads.time()) {
+        // Heads that got shorter are of a server that forgot what it had said; the longer ones tell it so.
+        if old.is_some_and(|(old, _)| !heads.replaces(old, |_, _| true)) {
             return None;
         }
-        self.heads.insert(origin, (heads.time(), bytes.to_vec()));
+        self.heads.insert(origin, (heads, bytes.to_vec()));
         self.forget_incarnations(origin.key);
         self.changes += 1;
         Some(())
@@ -117,9 +117,10 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use bruit_engine::exchange::{Book, Chain, Frontier};
+    use bruit_engine::time::Time;
 
     use super::*;
-    use crate::heads::{GENERATIONS_MAX, Heads as Signed};
+    use crate::heads::GENERATIONS_MAX;
     use crate::keys::NodeKey;
 
     const REALM: RealmId = RealmId([1; 16]);
