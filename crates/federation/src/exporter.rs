@@ -29,6 +29,9 @@ const FULL_BYTES: usize = 256 << 10;
 /// it is one; what it had sealed before would be a history written twice.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
+/// And for so long: the last node of a cluster must not keep silent for ever.
+const HELD_MAX: Duration = Duration::from_secs(300);
+
 /// Between two looks for logs that are over.
 const TIDY: Duration = Duration::from_secs(600);
 
@@ -93,7 +96,7 @@ fn begin_as(store: &Clearinghouse, origin: Origin, cluster: bool, now: Time) -> 
 
 impl Exporter {
     /// Seals what is due, releases it, and tidies up now and then. `uptime` is a clock that never jumps. With `hold`, what waits is not
-    /// sealed unless it becomes much. Whether anything was sealed.
+    /// sealed for a while, unless it becomes much. Whether anything was sealed.
     ///
     /// # Errors
     /// [`ExportError`]; what waits still waits.
@@ -105,7 +108,8 @@ impl Exporter {
         uptime: Duration,
         hold: bool,
     ) -> Result<bool, ExportError> {
-        let held = hold && store.check(|engine| engine.exchange().pending_bytes() < HELD_BYTES_MAX);
+        let has_room = || store.check(|engine| engine.exchange().pending_bytes() < HELD_BYTES_MAX);
+        let held = hold && uptime < HELD_MAX && has_room();
         let exports = if held { Vec::new() } else { self.due(store, library, now, uptime) };
         let is_sealed = !exports.is_empty();
         self.seal(store, library, exports, uptime)?;
