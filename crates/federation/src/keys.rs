@@ -1,7 +1,7 @@
 //! Who a server is to others: an Ed25519 key pair, made once.
 //!
 //! A [`NodeKey`] signs what the server says, a [`PublicKey`] is its name in the configuration of others. Nothing here draws
-//! randomness; [`file`] is where a key is kept.
+//! randomness; [`mod@file`] is where a key is kept.
 
 pub mod file;
 

@@ -2,7 +2,7 @@
 //!
 //! Three kinds of URL: `https` with a pinned key, where both sides know each other; `https` like any web server, for static
 //! hosts; and `http`, for the own machine or network. Segments are signed, so what is in between can keep them back but not
-//! change them. [`paths`](super::paths) says what is asked for below the URL. Nobody is followed to another address.
+//! change them. [`paths`] says what is asked for below the URL. Nobody is followed to another address.
 
 mod answer;
 mod connection;
