@@ -12,6 +12,7 @@ use bruit_client::Client;
 use bruit_engine::budget::{BUDGET_DEFAULT, Plan};
 use bruit_engine::event::{By, Event};
 use bruit_engine::exchange::{Book, Chain, Encoding, Frontier, NO_HASH, Origin, OriginChange, Relation, Terms};
+use bruit_engine::generations::LIVE_GENERATIONS;
 use bruit_engine::realm::Realm;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Policy, Reporter, Standing};
@@ -41,7 +42,7 @@ const CATCH_UP: usize = 10_000_000;
 /// Entries of a segment, as many as one takes.
 const ENTRIES: usize = 6_144;
 /// Reports whose way to another node is timed, on each transport.
-const REPORTS: usize = 100;
+const REPORTS: usize = 50;
 /// Networks that are simulated.
 const SEEDS: u64 = 1_000;
 /// Checks of a round of the cluster.
@@ -95,26 +96,25 @@ fn realm() -> Realm {
 
 /// A signed segment of sorted signatures.
 fn segment(signer: &NodeKey, highs: &[u64], sequence: u64, previous: [u8; 32]) -> Vec<u8> {
+    segment_of(signer, chain(signer), highs, sequence, previous)
+}
+
+fn segment_of(signer: &NodeKey, chain: Chain, highs: &[u64], sequence: u64, previous: [u8; 32]) -> Vec<u8> {
     let mut payload = Vec::new();
     encode_sorted(highs, &mut payload);
-    let (realm, chain) = (realm().id(), chain(signer));
+    let realm = realm().id();
     let (encoding, entries) = (Encoding::Sorted, highs.len() as u32);
     Segment { realm, chain, sequence, previous, encoding, entries, payload: &payload }.sign(signer)
 }
 
-/// A chain of ten million signatures, taken by a new node: verified, journalled and applied, as a link does it.
+/// Ten million signatures in the chains of all live generations, taken by a new node: verified, journalled and applied, as a link
+/// does it.
 fn catching_up(report: &mut Report) -> io::Result<()> {
     let signer = NodeKey::generate([2; 32]);
-    let (mut log, mut sequence, mut previous) = (Vec::new(), 0, NO_HASH);
-    for from in (0..CATCH_UP).step_by(ENTRIES) {
-        let mut highs: Vec<u64> =
-            keys(from as u64, ENTRIES.min(CATCH_UP - from)).iter().map(|key| key.high()).collect();
-        highs.sort_unstable();
-        sequence += 1;
-        let bytes = segment(&signer, &highs, sequence, previous);
-        previous = hash(&bytes);
-        log.extend(bytes);
-    }
+    let current = chain(&signer).generation;
+    let chains = (0..LIVE_GENERATIONS).map(|age| Chain { generation: current - age, ..chain(&signer) });
+    let logs: Vec<(Chain, Vec<u8>, u64)> =
+        chains.enumerate().map(|(part, chain)| log_of(&signer, chain, part)).collect();
     let folder = tempfile::tempdir()?;
     let founding = Founding { realm: realm(), budget_bytes: BUDGET_DEFAULT, policy: Policy::default(), founded: START };
     let store = Clearinghouse::open_or_found(folder.path(), &Options::default(), || founding, &mut |_| {})
@@ -122,25 +122,54 @@ fn catching_up(report: &mut Report) -> io::Result<()> {
     hear(&store, &signer);
     let begin = Instant::now();
     let known = Known::new([(signer.public(), Relation::Cluster)]);
-    let to = Frontier { sequence, ..Frontier::default() };
-    let mut want = Want { chain: chain(&signer), from: Frontier::default(), to };
-    while want.from.sequence < sequence {
-        let at = want.from.offset as usize;
-        let part = &log[at..(at + (4 << 20)).min(log.len())];
-        let (received, _) = accept(part, &want, realm().id(), &known);
-        let events = received.into_iter().map(|segment| Event::Received { now: START, segment: Box::new(segment) });
-        for events in events.collect::<Vec<_>>().chunks(64) {
-            store.submit(events.to_vec()).map_err(io::Error::other)?;
-        }
-        want.from = store.check(|engine| engine.exchange().frontier(&want.chain));
+    for (chain, log, sequence) in &logs {
+        take(&store, *chain, log, *sequence, &known)?;
     }
     let seconds = begin.elapsed().as_secs_f64();
     let listed = store.check(|engine| keys(0, 1_000).iter().all(|key| !engine.spam().entry(key).listed.is_empty()));
     assert!(listed, "all of them are listed");
-    let note = format!("{} MB in {sequence} segments, verified, on disk, applied", log.len() / 1_000_000);
+    let bytes: usize = logs.iter().map(|(_, log, _)| log.len()).sum();
+    let segments: u64 = logs.iter().map(|(_, _, sequence)| sequence).sum();
+    let note = format!("{} MB in {segments} segments, verified, on disk, applied", bytes / 1_000_000);
     report.add(Figure::new("seconds to catch up with 10,000,000 signatures", seconds, Target::None, note))?;
     let note = format!("of {ENTRIES} signatures each: {:.1} M signatures/s", CATCH_UP as f64 / seconds / 1e6);
-    report.add(Figure::new("segments taken per second", sequence as f64 / seconds, Target::None, note))
+    report.add(Figure::new("segments taken per second", segments as f64 / seconds, Target::None, note))
+}
+
+/// The log of one generation's part of the signatures, and how many segments it has.
+fn log_of(signer: &NodeKey, chain: Chain, part: usize) -> (Chain, Vec<u8>, u64) {
+    let each = CATCH_UP / LIVE_GENERATIONS as usize;
+    let (mut log, mut sequence, mut previous) = (Vec::new(), 0, NO_HASH);
+    for from in (0..each).step_by(ENTRIES) {
+        let first = (part * each + from) as u64;
+        let mut highs: Vec<u64> = keys(first, ENTRIES.min(each - from)).iter().map(|key| key.high()).collect();
+        highs.sort_unstable();
+        sequence += 1;
+        let bytes = segment_of(signer, chain, &highs, sequence, previous);
+        previous = hash(&bytes);
+        log.extend(bytes);
+    }
+    (chain, log, sequence)
+}
+
+fn take(store: &Clearinghouse, chain: Chain, log: &[u8], sequence: u64, known: &Known) -> io::Result<()> {
+    let to = Frontier { sequence, ..Frontier::default() };
+    let mut want = Want { chain, from: Frontier::default(), to };
+    while want.from.sequence < sequence {
+        let at = want.from.offset as usize;
+        let part = &log[at..(at + (4 << 20)).min(log.len())];
+        let (received, _) = accept(part, &want, realm().id(), known);
+        let events = received.into_iter().map(|segment| Event::Received { now: START, segment: Box::new(segment) });
+        for events in events.collect::<Vec<_>>().chunks(64) {
+            store.submit(events.to_vec()).map_err(io::Error::other)?;
+        }
+        let before = want.from.sequence;
+        want.from = store.check(|engine| engine.exchange().frontier(&want.chain));
+        if want.from.sequence == before {
+            return Err(io::Error::other("a segment is not taken"));
+        }
+    }
+    Ok(())
 }
 
 fn hear(store: &Clearinghouse, signer: &NodeKey) {
