@@ -1,4 +1,4 @@
-//! What this server tells others: the next segment of a chain of its own, and its heads.
+//! What this server tells others: the next segment of a chain of its own.
 //!
 //! Pure: the engine's state comes in, signed bytes go out. The order in which these become true elsewhere is the caller's: a
 //! segment is in the chain's log on disk before its [`Event::Sealed`] is submitted, and heads that name it are shown to nobody
@@ -9,10 +9,8 @@ use bruit_engine::exchange::{Book, Chain, Exchange};
 use bruit_engine::realm::RealmId;
 use bruit_engine::time::Time;
 
-use crate::heads::Heads;
 use crate::keys::NodeKey;
 use crate::segment::{Segment, hash};
-use crate::stock::Reader;
 
 /// A segment to append to a log, and what to tell the engine when that is done.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,12 +56,4 @@ pub fn next_segment(
         hash: hash(&bytes),
     };
     Some(Export { chain, offset: frontier.offset, bytes, sealed })
-}
-
-/// What this server has for a kind of readers, signed; nothing before it has begun to tell others. As a signature is of all or
-/// nothing, heads for those who may have conclusions only are heads of their own.
-#[must_use]
-pub fn heads(exchange: &Exchange, reader: Reader, realm: RealmId, key: &NodeKey, time: Time) -> Option<Vec<u8>> {
-    let chains = exchange.chains().filter(|(chain, _)| reader.may_have(chain.book));
-    Some(Heads::new(realm, exchange.own()?, time, chains).sign(key))
 }

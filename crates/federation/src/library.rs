@@ -93,11 +93,9 @@ impl Library {
         for (chain, frontier) in chains {
             state.ends.insert(*chain, frontier.offset);
         }
-        let public = chains.iter().filter(|(chain, _)| chain.book.is_public()).copied();
-        for (is_public, heads) in [
-            (true, Heads::new(self.realm, own, now, public)),
-            (false, Heads::new(self.realm, own, now, chains.iter().copied())),
-        ] {
+        for (reader, is_public) in [(Reader::Peer, true), (Reader::Cluster, false)] {
+            let readable = chains.iter().filter(|(chain, _)| reader.may_have(chain.book));
+            let heads = Heads::new(self.realm, own, now, readable.copied());
             let bytes = heads.sign(&self.key);
             state.heads.insert((own, is_public), (heads, bytes));
         }

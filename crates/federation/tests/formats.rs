@@ -15,10 +15,8 @@ use bruit_engine::exchange::{Book, Chain};
 use bruit_engine::trust::{Claim, Reporter, Standing};
 use bruit_engine::verdict::Kind;
 use bruit_engine::whitelist::{self, WhitelistChange};
-use bruit_federation::export::heads;
 use bruit_federation::heads::Heads;
 use bruit_federation::judge::{drifts, offered};
-use bruit_federation::stock::Reader;
 use common::{START, claim, fingerprint, give, key, known, node, realm, recipients, seal};
 
 fn sample() -> PathBuf {
@@ -50,7 +48,8 @@ fn files() -> BTreeMap<String, Vec<u8>> {
         events.iter().for_each(|event| drop(engine.apply(event)));
         seal(0, &mut engine, &mut logs);
     }
-    let heads = heads(engine.exchange(), Reader::Cluster, realm(), &key(0), START).unwrap();
+    let own = engine.exchange().own().unwrap();
+    let heads = Heads::new(realm(), own, START, engine.exchange().chains()).sign(&key(0));
     let logs = logs.into_iter().map(|(chain, log)| (format!("{}.log", chain.book.name()), log.concat()));
     logs.chain([("heads".to_owned(), heads)]).collect()
 }

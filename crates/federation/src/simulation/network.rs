@@ -67,6 +67,12 @@ enum Message {
     Log(Box<Want>, Vec<u8>),
 }
 
+impl Message {
+    const fn is_answer(&self) -> bool {
+        matches!(self, Self::Offer(_) | Self::Log(..))
+    }
+}
+
 /// Servers and the messages between them.
 pub(super) struct Network {
     random: ChaCha8Rng,
@@ -326,8 +332,13 @@ impl Network {
             self.dead.push(node.origin());
             let now = Time(START.0 + self.now_ms / 1_000);
             node.lose_disk(now);
-            // Its connections went with it: what was asked for in the life before is not answered in this one.
-            self.queue.retain(|_, action| !matches!(action, Action::Arrive { to, .. } if *to == number));
+            // Its connections went with it: what was asked for in the life before is not answered in this one. What it had
+            // said may still arrive.
+            self.queue.retain(|_, action| match action {
+                Action::Arrive { to, .. } if *to == number => false,
+                Action::Arrive { from, message, .. } => *from != number || message.is_answer(),
+                _ => true,
+            });
         }
     }
 

@@ -21,7 +21,6 @@ use crate::heads::{Heads, UnverifiedHeads};
 use crate::judge::{self, Known, Want};
 use crate::keys::{NodeKey, PublicKey};
 use crate::rejected::Rejected;
-use crate::stock::Reader;
 
 pub(super) const KEY: FingerprintKey = FingerprintKey::narrow([5; 16]);
 /// Short epochs, so that a few minutes see generations come and go.
@@ -243,7 +242,7 @@ impl Server {
     pub(super) fn sync(&mut self, now: Time) {
         self.synced = self.journal.len();
         let exchange = self.engine.exchange();
-        let own = export::heads(exchange, Reader::Cluster, realm().id(), &self.key, self.clock(now)).unwrap();
+        let own = Heads::new(realm().id(), self.origin(), self.clock(now), exchange.chains()).sign(&self.key);
         self.offer = self.heads.values().fold(own, |offer, (_, bytes)| [offer, bytes.clone()].concat());
         self.shown = exchange.chains().map(|(chain, frontier)| (chain, frontier.offset)).collect();
     }
