@@ -1,23 +1,21 @@
 //! What exchange costs: bytes on the wire, time until others know, how fast segments are taken, and what two nodes answer.
 
-use std::io;
-use std::net::TcpListener;
-use std::path::Path;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use bruit_client::Client;
+use bruit_engine::Outcome;
 use bruit_engine::budget::{BUDGET_DEFAULT, Plan};
-use bruit_engine::event::{By, Event};
+use bruit_engine::event::Event;
 use bruit_engine::exchange::{Book, Chain, Encoding, Frontier, NO_HASH, Origin, OriginChange, Relation, Terms};
 use bruit_engine::generations::LIVE_GENERATIONS;
 use bruit_engine::realm::Realm;
 use bruit_engine::time::Time;
-use bruit_engine::trust::{Policy, Reporter, Standing};
-use bruit_engine::verdict::Verdict;
-use bruit_engine::{CheckScratch, Engine, Outcome};
+use bruit_engine::trust::{Policy, Standing};
 use bruit_federation::judge::{Known, Want, accept};
 use bruit_federation::keys::NodeKey;
 use bruit_federation::segment::{Segment, hash};
@@ -28,12 +26,10 @@ use bruit_filters::sorted::encode_sorted;
 use bruit_protocols::http::{NamedSignature, Subject};
 use bruit_server::{Config, Server};
 use bruit_store::{Clearinghouse, Founding, Options};
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 
 use crate::keys::keys;
 use crate::report::{Figure, Report, Target};
-use crate::timing::median;
+use crate::server::cluster::{self, Founded};
 
 /// Signatures of a generation that has its fill.
 const GENERATION: usize = 1_000_000;
@@ -45,8 +41,6 @@ const ENTRIES: usize = 6_144;
 const REPORTS: usize = 50;
 /// Networks that are simulated.
 const SEEDS: u64 = 1_000;
-/// Checks of a round of the cluster.
-const CHECKS: usize = 2_000_000;
 /// The start of an epoch of both books.
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
 
@@ -233,16 +227,7 @@ struct Nodes {
 impl Nodes {
     fn over_https(folder: &Path) -> io::Result<Self> {
         let addresses = free_addresses()?;
-        Self::start(
-            folder,
-            |other, key| {
-                format!(
-                    "[[peers]]\nname = \"node-{other}\"\nurl = \"https://{}\"\nkey = \"{key}\"\nrelation = \"cluster\"\n",
-                    addresses[other]
-                )
-            },
-            |own| format!("[federation]\nlisten = \"{}\"\n", addresses[own]),
-        )
+        Self::start(folder, |other, key| peer(&addresses, other, key), |own| listening(&addresses, own))
     }
 
     fn over_nats(folder: &Path, broker: &Broker) -> io::Result<Self> {
@@ -255,13 +240,7 @@ impl Nodes {
 
     fn start(folder: &Path, peer: impl Fn(usize, &str) -> String, more: impl Fn(usize) -> String) -> io::Result<Self> {
         let folders = [folder.join("a"), folder.join("b")];
-        let realm = format!("realm = {:?}\n", folders[0].join("realm.bruit"));
-        let mut keys = Vec::new();
-        for (index, folder) in folders.iter().enumerate() {
-            let server = serve(folder, if index == 0 { "" } else { &realm }, "")?;
-            keys.push(server.key().public().to_string());
-            let _ = server.stop();
-        }
+        let keys = found(&folders)?;
         let start = |own: usize| {
             let text = format!("{}{}", more(own), peer(1 - own, &keys[1 - own]));
             serve(&folders[own], "", &text)
@@ -287,6 +266,31 @@ impl Drop for Nodes {
     }
 }
 
+/// Begins two clearinghouses of one realm; their keys.
+fn found(folders: &[PathBuf; 2]) -> io::Result<Vec<String>> {
+    let realm = format!("realm = {:?}\n", folders[0].join("realm.bruit"));
+    let mut keys = Vec::new();
+    for (folder, first) in folders.iter().zip(["", &realm]) {
+        let server = serve(folder, first, "")?;
+        keys.push(server.key().public().to_string());
+        let _ = server.stop();
+    }
+    Ok(keys)
+}
+
+/// Where a node is heard.
+fn listening(addresses: &[SocketAddr], own: usize) -> String {
+    format!("[federation]\nlisten = \"{}\"\n", addresses[own])
+}
+
+/// The other node, over HTTPS.
+fn peer(addresses: &[SocketAddr], other: usize, key: &str) -> String {
+    let address = addresses[other];
+    format!(
+        "[[peers]]\nname = \"node-{other}\"\nurl = \"https://{address}\"\nkey = \"{key}\"\nrelation = \"cluster\"\n"
+    )
+}
+
 /// A small server that only speaks HTTP.
 fn serve(folder: &Path, first: &str, more: &str) -> io::Result<Server> {
     let silent = "[razor]\nlisten = []\n[dcc]\nlisten = []\n[pyzor]\nlisten = []\n[fuzzy]\nlisten = []\n";
@@ -295,7 +299,7 @@ fn serve(folder: &Path, first: &str, more: &str) -> io::Result<Server> {
     Server::start(&config, folder, &mut |_| {}).map_err(io::Error::other)
 }
 
-fn free_addresses() -> io::Result<Vec<std::net::SocketAddr>> {
+fn free_addresses() -> io::Result<Vec<SocketAddr>> {
     let listeners = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
     listeners.iter().map(TcpListener::local_addr).collect()
 }
@@ -325,89 +329,17 @@ impl Drop for Broker {
 
 /// What two nodes answer, each on a processor of its own, beside what one answers alone.
 fn cluster_checks(report: &mut Report) -> io::Result<()> {
-    let alone = Arc::new(node(false));
-    let nodes = [Arc::new(node(true)), Arc::new(node(true))];
-    let rounds = (0..5).map(|_| {
-        let one = answered(std::slice::from_ref(&alone));
-        answered(&nodes) / one
-    });
-    let ratio = median(rounds);
-    let note = "checks and counts of recipients, each node on one processor";
-    report.add(Figure::new("checks of a cluster of 2 nodes / 1 node", ratio, Target::AtLeast(1.8), note))
-}
-
-/// A node with some millions of counts; in a cluster, as many of another node.
-fn node(is_cluster: bool) -> Engine {
-    let plan = Plan::for_budget(BUDGET_DEFAULT).expect("the default");
-    let mut engine = Engine::new(realm(), plan, Policy::default(), START);
-    let other = Origin { key: [8; 32], incarnation: 1 };
-    if is_cluster {
-        let terms = Terms { relation: Relation::Cluster, standing: Standing::Pinned, group: 1, cap: 0 };
-        let origin = Origin { key: [9; 32], incarnation: 1 };
-        for change in [OriginChange::Begin { origin, cluster: false }, OriginChange::Join { key: other.key, terms }] {
-            assert_eq!(engine.apply(&Event::Origin { now: START, change }), Outcome::Done);
-        }
+    let folder = tempfile::tempdir()?;
+    let (addresses, names) = (free_addresses()?, ["alone", "a", "b"]);
+    let [alone, a, b] = names.map(|name| folder.path().join(name));
+    let data = [a.join("data"), b.join("data")];
+    for folder in [&alone, &data[0], &data[1]] {
+        fs::create_dir_all(folder)?;
     }
-    let own = Reporter { id: 1, standing: Standing::Own, group: 1 };
-    for fingerprints in keys(0, GENERATION).chunks(64) {
-        let by = By { now: START, reporter: own };
-        engine.apply(&Event::Bulk { by, targets: 3, fingerprints: fingerprints.to_vec() });
-    }
-    if is_cluster {
-        receive_recipients(&mut engine, other);
-    }
-    engine
-}
-
-/// Lets a node have counted a million signatures elsewhere.
-fn receive_recipients(engine: &mut Engine, origin: Origin) {
-    let generation = START.epoch(Realm::BULK_EPOCH_SECONDS);
-    let chain = Chain { origin, book: Book::Recipients, generation };
-    for (index, part) in keys(1 << 40, GENERATION).chunks(5_000).enumerate() {
-        let frontier = engine.exchange().frontier(&chain);
-        let payload = part.iter().flat_map(|key| key.high().to_le_bytes().into_iter().chain([2])).collect();
-        let segment = bruit_engine::exchange::Received {
-            chain,
-            sequence: index as u64 + 1,
-            previous: frontier.hash,
-            hash: [index as u8 + 1; 32],
-            bytes: 1,
-            encoding: Encoding::InOrder,
-            payload,
-        };
-        let outcome = engine.apply(&Event::Received { now: START, segment: Box::new(segment) });
-        assert!(matches!(outcome, Outcome::Taken { .. }), "{outcome:?}");
-    }
-}
-
-/// Checks per second that nodes answer together, each pinned to one processor.
-fn answered(nodes: &[Arc<Engine>]) -> f64 {
-    let threads: Vec<_> = nodes
-        .iter()
-        .enumerate()
-        .map(|(processor, node)| {
-            let node = Arc::clone(node);
-            thread::spawn(move || check_all(&node, processor))
-        })
-        .collect();
-    threads.into_iter().map(|thread| CHECKS as f64 / thread.join().expect("it counts")).sum()
-}
-
-/// Seconds that the checks of one node take.
-fn check_all(node: &Engine, processor: usize) -> f64 {
-    let mut set = CpuSet::new();
-    // Where there is but one processor the figure says so by itself.
-    let _ = set.set(processor).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
-    let asked = keys(GENERATION as u64 / 2, CHECKS);
-    let mut verdicts = vec![Verdict::default(); 64];
-    let (mut totals, mut scratch) = (vec![0; 64], CheckScratch::default());
-    let begin = Instant::now();
-    for fingerprints in asked.chunks_exact(64) {
-        node.check_batch(fingerprints, 0, &mut verdicts, &mut scratch);
-        node.bulk_totals(fingerprints, &mut totals);
-        std::hint::black_box((&verdicts, &totals));
-    }
-    begin.elapsed().as_secs_f64()
+    let keys = found(&data)?;
+    let texts =
+        [0, 1].map(|own| format!("{}{}", listening(&addresses, own), peer(&addresses, 1 - own, &keys[1 - own])));
+    cluster::figure(report, &alone, &Founded { folders: [a, b], texts })
 }
 
 /// Simulated networks that heal: how many of them end otherwise than they must.

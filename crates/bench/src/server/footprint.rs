@@ -58,7 +58,7 @@ fn fill(subject: &Subject, rounds: &Rounds, protocol: &str, kind: &dyn Kind, req
 
 /// Memory and disk of a server with [`SIGNATURES`] of each kind.
 pub(crate) fn figures(report: &mut Report, rounds: &Rounds, processors: &Processors, folder: &Path) -> io::Result<()> {
-    let subject = Subject::start(processors, folder, MEMORY)?;
+    let subject = Subject::start(processors, folder, MEMORY, "")?;
     let size = || Ok::<_, io::Error>((subject.server.resident_bytes()?, subject.disk_bytes()?));
     let start = size()?;
     let mut before = start;

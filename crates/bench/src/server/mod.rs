@@ -3,6 +3,7 @@
 //! The cost is processor time, by the server's own clock of it, so that it hardly moves on a busy machine. Server and load
 //! have a processor each. The load requires an answer to every request, and reads it.
 
+pub(crate) mod cluster;
 mod datagrams;
 pub(crate) mod echo;
 mod footprint;
@@ -36,7 +37,7 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     let (of_speed, of_footprint) = (folder.path().join("speed"), folder.path().join("footprint"));
     fs::create_dir_all(&of_speed)?;
     fs::create_dir_all(&of_footprint)?;
-    let subject = Subject::start(&processors, &of_speed, MEMORY)?;
+    let subject = Subject::start(&processors, &of_speed, MEMORY, "")?;
     KNOWN.report_to(&subject, &rounds, |_, _| Ok(()))?;
     let note = format!("{} bytes of disk; {KNOWN:?}; {} lost", subject.disk_bytes()?, rounds.lost.get());
     let resident = subject.server.resident_bytes()? as f64 / (1 << 20) as f64;

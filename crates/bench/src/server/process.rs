@@ -28,17 +28,21 @@ impl Processors {
     /// Keeps this thread to its processor.
     pub(crate) fn divide() -> io::Result<Self> {
         let all = sched_getaffinity(SELF)?;
-        let mut allowed = (0..CpuSet::count()).filter(|&cpu| all.is_set(cpu) == Ok(true));
-        let first = allowed.next().ok_or_else(|| Error::other("no processor to run on"))?;
-        let last = allowed.next_back().unwrap_or(first);
-        let only = |cpu| -> io::Result<CpuSet> {
-            let mut set = CpuSet::new();
-            set.set(cpu)?;
-            Ok(set)
-        };
-        let processors = Self { all, servers: only(last)?, bench: only(first)? };
-        sched_setaffinity(SELF, &processors.bench)?;
-        Ok(processors)
+        let allowed = allowed(&all);
+        let (Some(&first), Some(&last)) = (allowed.first(), allowed.last()) else { return Err(nowhere()) };
+        Self::keep_to(Self { all, servers: only(last)?, bench: only(first)? })
+    }
+
+    /// Keeps this thread and the servers that it starts to one processor, the `number`-th.
+    pub(crate) fn only(number: usize) -> io::Result<Self> {
+        let all = sched_getaffinity(SELF)?;
+        let &cpu = allowed(&all).get(number).ok_or_else(nowhere)?;
+        Self::keep_to(Self { all, servers: only(cpu)?, bench: only(cpu)? })
+    }
+
+    fn keep_to(self) -> io::Result<Self> {
+        sched_setaffinity(SELF, &self.bench)?;
+        Ok(self)
     }
 
     /// Starts `command` as a server.
@@ -56,6 +60,21 @@ impl Drop for Processors {
         // What it was before is allowed.
         let _ = sched_setaffinity(SELF, &self.all);
     }
+}
+
+/// The processors of a set.
+fn allowed(set: &CpuSet) -> Vec<usize> {
+    (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu) == Ok(true)).collect()
+}
+
+fn only(cpu: usize) -> io::Result<CpuSet> {
+    let mut set = CpuSet::new();
+    set.set(cpu)?;
+    Ok(set)
+}
+
+fn nowhere() -> Error {
+    Error::other("no processor to run on")
 }
 
 const SELF: Pid = Pid::from_raw(0);

@@ -22,10 +22,11 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Starts a server whose books take `memory`, with all its files in `folder`, and waits until it is ready.
-    pub(crate) fn start(processors: &Processors, folder: &Path, memory: &str) -> io::Result<Self> {
+    /// Starts a server whose books take `memory`, with all its files in `folder` and `more` in its configuration, and waits until it
+    /// is ready.
+    pub(crate) fn start(processors: &Processors, folder: &Path, memory: &str, more: &str) -> io::Result<Self> {
         let (data, config, log) = (folder.join("data"), folder.join("bruit.toml"), folder.join("log"));
-        fs::write(&config, configuration(memory))?;
+        fs::write(&config, configuration(memory) + more)?;
         let mut command = Command::new(std::env::current_exe()?.with_file_name(PROGRAM));
         command.arg("serve").arg("--config").arg(&config).arg("--data").arg(&data);
         command.stdout(Stdio::piped()).stderr(File::create(&log)?);
