@@ -1,5 +1,5 @@
-//! Laws of the exchange: segments in any order, any number of times, through any relays give the same books; bytes that are no
-//! next segment change nothing.
+//! Laws of the exchange: segments in any order, any number of times, through any relays give the same books; a base and the
+//! segments after it are the whole; bytes that are no next segment change nothing.
 
 mod common;
 
@@ -157,5 +157,29 @@ proptest! {
             prop_assert_eq!(refused(&with(16)), Some("foreign_realm"));
             prop_assert_eq!(refused(&with(32)), Some("wrong_chain"));
         }
+    }
+}
+
+proptest! {
+    // Few, as restoring computes what the books hold.
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_base_and_the_segments_after_it_are_the_whole(accepted in accepted(), cut in any::<Index>()) {
+        let (_, logs) = logs(&accepted);
+        let mut engine = node(RECEIVER, NODES);
+        let base = |log: &[Vec<u8>]| cut.index(log.len() + 1);
+        for (chain, log) in &logs {
+            prop_assert_eq!(give(&mut engine, *chain, &log[..base(log)].concat(), &known(NODES)), None);
+        }
+        let bytes = state(&mut engine);
+        let mut restored = Engine::restore(engine.realm().clone(), *engine.plan(), &mut &bytes[..]).unwrap();
+        for (chain, log) in &logs {
+            for engine in [&mut engine, &mut restored] {
+                prop_assert_eq!(give(engine, *chain, &log[base(log)..].concat(), &known(NODES)), None);
+            }
+        }
+        prop_assert!(state(&mut restored) == state(&mut engine), "a snapshot is all that is needed");
+        same_books(&restored, &in_order(&logs));
     }
 }
