@@ -23,7 +23,7 @@ const TABLE: &[Row] = &[
     Row { name: "bruit-server", uses: Uses::Above },
     Row { name: "bruit-client", uses: Uses::Only(&["bruit-protocols", "bruit-signatures", "bruit-filters"]) },
     Row { name: "bruit-milter", uses: Uses::Only(&["bruit-client"]) },
-    Row { name: "bruit-forensics", uses: Uses::Only(&["bruit-filters"]) },
+    Row { name: "bruit-forensics", uses: Uses::Only(&["bruit-filters", "bruit-signatures"]) },
     Row { name: "bruit", uses: Uses::Above },
     Row { name: "bruit-testing", uses: Uses::Above },
     Row { name: "bruit-bench", uses: Uses::Above },

@@ -1,0 +1,1 @@
+//! For the analyst who has a capture or a mailbox and a question.
