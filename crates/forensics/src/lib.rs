@@ -3,6 +3,7 @@
 //! | to know | use |
 //! |---|---|
 //! | what is in a capture | [`capture`], [`packet`] |
+//! | where a packet came from, where a message was seen | [`traceback`] |
 //! | how to keep what is learned of each span of time | [`pages`] |
 //! | whether any of this works, on traffic whose truth is known | [`generate`] |
 //!
@@ -13,3 +14,4 @@ pub mod generate;
 pub mod packet;
 pub mod pages;
 mod random;
+pub mod traceback;
