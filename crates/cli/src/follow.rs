@@ -135,7 +135,7 @@ fn files(folder: &Path) -> io::Result<Vec<(SystemTime, PathBuf)>> {
 /// The same for a message of a Maildir before and after it is moved to `cur` and marked.
 fn identity(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let folder = path.parent().unwrap_or(Path::new(""));
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
     match name.split_once(MAILDIR_MARKS) {
         Some((name, _)) if folder.ends_with("cur") => folder.with_file_name("new").join(name),
         _ => path.to_owned(),

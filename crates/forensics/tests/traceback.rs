@@ -61,7 +61,6 @@ impl Packet {
 impl Network {
     /// Every router is linked with an earlier one, and some with another besides.
     fn new(seed: u64) -> Self {
-        println!("seed {seed}");
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut links = vec![BTreeSet::new(); ROUTERS];
         for router in 1..ROUTERS + ROUTERS / 3 {
@@ -125,7 +124,9 @@ impl Network {
     fn traffic(&mut self, rate: f64) -> Vec<Sent> {
         let mut recorders = self.recorders(rate);
         let sent = self.send(&mut recorders);
-        recorders.into_iter().for_each(|recorder| drop(recorder.finish().unwrap()));
+        for recorder in recorders {
+            recorder.finish().unwrap();
+        }
         sent
     }
 }
@@ -155,7 +156,7 @@ fn the_path_of_a_packet_is_found_though_every_router_changed_it() {
         let found = trace(&topology, *path.last().unwrap(), &question(packet)).unwrap();
         let places = |path: &Vec<usize>| path.iter().map(|&at| found.hops[at].place).collect::<Vec<_>>();
         let paths: Vec<_> = found.paths().iter().map(places).collect();
-        assert_eq!(paths, [path.clone()]);
+        assert_eq!(paths, std::slice::from_ref(path));
         assert!(found.false_positive() < 1e-3, "{}", found.false_positive());
         assert!(found.hops.iter().all(|hop| hop.answer.pages == 1));
     }
@@ -180,9 +181,8 @@ fn false_hops_occur_as_predicted() {
         assert!(found.false_hops_expected() >= found.false_positive());
     }
     let distance = (f64::from(found_false) - expected).abs() / variance.sqrt();
-    println!("{found_false} false hops, {expected:.1} expected, {distance:.2} standard errors");
     assert!(expected > 100.0, "a test that can tell");
-    assert!(distance < 4.0, "{found_false} false hops, {expected} expected");
+    assert!(distance < 4.0, "{found_false} false hops, {expected:.1} expected: {distance:.2} standard errors apart");
 }
 
 #[test]

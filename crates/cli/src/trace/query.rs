@@ -153,7 +153,7 @@ fn read_topology(path: &Path) -> Result<Topology, Failure> {
     let mut text = String::new();
     let file = File::open(path).map_err(cannot)?;
     file.take(TOPOLOGY_BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(cannot)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
     Topology::parse(&text, folder)
         .map_err(|error| wrong(format!("{}: {}", path.display(), error.to_string().trim_end())))
 }
