@@ -1,1 +1,14 @@
 //! For the analyst who has a capture or a mailbox and a question.
+//!
+//! | to know | use |
+//! |---|---|
+//! | what is in a capture | [`capture`], [`packet`] |
+//! | whether any of this works, on traffic whose truth is known | [`generate`] |
+//!
+//! Bytes and times come in, answers go out: nothing here reads a clock or draws randomness.
+
+pub mod capture;
+pub mod generate;
+pub mod packet;
+
+mod random;
