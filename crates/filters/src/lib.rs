@@ -7,6 +7,7 @@
 //! | whether a key was seen | [`bloom::OneLineFilter`]: one cache line per key; [`bloom::ClassicalFilter`]: the fewest bits |
 //! | whether it was taken back since | [`bloom::SpamPair`] |
 //! | how often it was seen | [`counting::OneLineCounts`]; [`counting::CountingFilter`] for study and for deletion |
+//! | the same, by bits that are only ever set | [`space_code::MultiResolutionFilter`] |
 //! | when it was seen, and to forget | [`ring::MembershipRing`], [`ring::CountsRing`] |
 //! | which reports share features with a message | [`owners::OwnerTable`] |
 //! | whether an excerpt was part of something seen, and where in it | [`blocks::BlockFilter`] |
@@ -53,6 +54,7 @@ pub mod ring;
 pub mod sizing;
 pub mod snapshot;
 pub mod sorted;
+pub mod space_code;
 mod undo;
 mod varint;
 

@@ -3,12 +3,13 @@
 //! | to know | use |
 //! |---|---|
 //! | what is in a capture | [`capture`], [`packet`] |
+//! | how many packets each flow has | [`flows`] |
 //! | whether any of this works, on traffic whose truth is known | [`generate`] |
 //!
 //! Bytes and times come in, answers go out: nothing here reads a clock or draws randomness.
 
 pub mod capture;
+pub mod flows;
 pub mod generate;
 pub mod packet;
-
 mod random;

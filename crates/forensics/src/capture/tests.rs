@@ -300,6 +300,7 @@ fn a_pipe_that_gives_a_byte_at_a_time_is_enough() {
 
 #[test]
 fn a_read_that_fails_keeps_its_reason() {
+    #[derive(Debug)]
     struct Fails;
     impl Read for Fails {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
