@@ -2,6 +2,7 @@
 //!
 //! Speeds are ratios to a memory reference or a peer in the same run, so that they compare between machines.
 
+mod attribution;
 mod counts;
 mod deltas;
 mod engine;
@@ -58,11 +59,12 @@ enum Group {
     Delta,
     Simulation,
     Federation,
+    Attribution,
 }
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 15] = [
+const GROUPS: [(Group, Bench); 16] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
@@ -78,6 +80,7 @@ const GROUPS: [(Group, Bench); 15] = [
     (Group::Accuracy, counts::accuracy),
     (Group::Simulation, simulation::speed),
     (Group::Federation, federation::figures),
+    (Group::Attribution, attribution::figures),
 ];
 
 fn main() -> io::Result<()> {

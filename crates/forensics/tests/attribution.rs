@@ -7,8 +7,8 @@ use bruit_filters::FingerprintKey;
 use bruit_filters::blocks::BlockShape;
 use bruit_filters::bloom::MembershipFilter;
 use bruit_forensics::attribution::{
-    Answer, Host, KIND, OPEN_PAGES_MAX, PAGE_BYTES_MAX, Page, PageBytesError, Pair, Recorder, Settings, Summary, mail,
-    query,
+    Answer, Draft, Host, KIND, OPEN_PAGES_MAX, PAGE_BYTES_MAX, Page, PageBytesError, Pair, Recorder, SETTLE_SECONDS,
+    Settings, Summary, mail, query,
 };
 use bruit_forensics::pages::{PageName, Pages, Span};
 use rand::rngs::ChaCha8Rng;
@@ -179,6 +179,21 @@ fn what_comes_out_of_order_is_put_into_the_page_of_its_time() {
 }
 
 #[test]
+fn pages_that_are_over_are_settled_and_others_stay_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = Pages::create_or_open(folder.path(), KIND, 1 << 30).unwrap();
+    let mut recorder = Recorder::new(pages, settings(10 << 20), keys());
+    let written = || Pages::open(folder.path(), KIND).unwrap().list().len();
+    recorder.record(0, &[pair(1, 2)], &[1; 100]).unwrap();
+    recorder.record(600, &[pair(1, 2)], &[1; 100]).unwrap();
+    recorder.settle(599 + SETTLE_SECONDS).unwrap();
+    assert_eq!(written(), 0);
+    recorder.settle(600 + SETTLE_SECONDS).unwrap();
+    assert_eq!(written(), 1);
+    assert_eq!(recorder.finish().unwrap().pages.len(), 2);
+}
+
+#[test]
 fn payloads_without_a_whole_block_are_counted_and_nothing_else() {
     let recording = Recording::new(settings(10 << 20), &[(0, pair(1, 2), vec![1; 31]), (0, pair(1, 2), vec![1; 32])]);
     let counts = recording.summary.counts;
@@ -188,11 +203,11 @@ fn payloads_without_a_whole_block_are_counted_and_nothing_else() {
 /// The bytes of a small page of its own.
 fn page_bytes() -> Vec<u8> {
     let settings = settings(6 * 65_536);
-    let mut page = Page::new(&settings, Span { from: 0, to: 599 }, FingerprintKey::new([1; 16]));
+    let mut draft = Draft::new(&settings, Span { from: 0, to: 599 }, FingerprintKey::new([1; 16]));
     let named = |name| Pair { source: Host::named(name), destination: Host::Unknown };
-    page.record(5, &[pair(1, 2), named("a@example.org")], &[7; 100]);
-    page.record(6, &[Pair { source: IpAddr::from([1; 16]).into(), ..pair(1, 2) }], &[8; 100]);
-    page.finished(0.01).to_bytes().unwrap()
+    draft.record(5, &[pair(1, 2), named("a@example.org")], &[7; 100]);
+    draft.record(6, &[Pair { source: IpAddr::from([1; 16]).into(), ..pair(1, 2) }], &[8; 100]);
+    draft.finish(0.01).to_bytes().unwrap()
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub enum PageBytesError {
 }
 
 impl Page {
-    /// The bytes of a finished page.
+    /// The bytes of a page.
     ///
     /// # Errors
     /// If a filter cannot be written.
@@ -113,7 +113,7 @@ impl Page {
             return Err(PageBytesError::Invalid("bytes follow its end"));
         }
         let offsets = BlockFilter::restore(digester, offsets, longest_blocks);
-        Ok(Self::restore(span, key, offsets, payloads, pairs, counts))
+        Ok(Self { span, key, offsets, payloads, pairs, counts })
     }
 }
 

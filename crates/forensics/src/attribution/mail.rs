@@ -13,6 +13,7 @@ use mail_parser::parsers::MessageStream;
 use mail_parser::{Address, DateTime, HeaderValue};
 
 use super::{Host, Pair};
+use crate::traceback::received_at;
 
 /// Most recipients of one message that are recorded; those beyond are one that is unknown.
 pub const RECIPIENTS_MAX: usize = 64;
@@ -41,7 +42,7 @@ pub fn read(raw: &[u8]) -> Carried<'_> {
     let recipients = recipients(&message.fields);
     let pair = |destination| Pair { source: source.clone(), destination };
     Carried {
-        time: time(&message.fields),
+        time: received_at(raw).or_else(|| sent_at(&message.fields)),
         pairs: recipients.into_iter().map(pair).collect(),
         payloads: message.parts().iter().map(|part| payload(part.bytes(), part.media.is("text", None))).collect(),
     }
@@ -97,16 +98,10 @@ fn addresses(value: &[u8]) -> Vec<Host> {
     named.filter(|host| *host != Host::Unknown).collect()
 }
 
-/// When the message came: the topmost `Received` is of the server that we have it from.
-fn time(fields: &Fields<'_>) -> Option<u64> {
-    let text = |value| std::str::from_utf8(value).ok();
-    let received = fields.get("received").and_then(text).and_then(|value| value.rsplit_once(';')).map(|(_, date)| date);
-    received.and_then(seconds).or_else(|| fields.get("date").and_then(text).and_then(seconds))
-}
-
-fn seconds(date: &str) -> Option<u64> {
-    let date = date.get(..FIELD_BYTES_MAX).unwrap_or(date);
-    DateTime::parse_rfc822(date.trim())
-        .filter(DateTime::is_valid)
-        .and_then(|date| u64::try_from(date.to_timestamp()).ok())
+/// When the sender says that it was sent.
+fn sent_at(fields: &Fields<'_>) -> Option<u64> {
+    let value = fields.get("date")?;
+    let value = std::str::from_utf8(value.get(..FIELD_BYTES_MAX).unwrap_or(value)).ok()?;
+    let date = DateTime::parse_rfc822(value.trim()).filter(DateTime::is_valid)?;
+    u64::try_from(date.to_timestamp()).ok()
 }

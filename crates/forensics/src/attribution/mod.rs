@@ -1,7 +1,7 @@
 //! Who carried this excerpt, and when: payload attribution, without keeping what was carried.
 //!
 //! A [`Recorder`] takes payloads with their (source, destination) pairs and their times, and writes a page for each span of
-//! time ([`pages`](crate::pages)). A [`Page`] has two filters and a list:
+//! time ([`pages`](crate::pages)), which is a [`Draft`] until then. A [`Page`] has two filters and a list:
 //!
 //! | part | holds | answers |
 //! |---|---|---|
@@ -20,6 +20,8 @@
 //! parts that lie within one each; the answer says which part. What is shorter than two blocks is not found.
 
 mod bytes;
+mod draft;
+mod filler;
 mod host;
 pub mod mail;
 mod page;
@@ -29,11 +31,12 @@ mod recorder;
 mod settings;
 
 pub use bytes::{PAGE_BYTES_MAX, PageBytesError};
+pub use draft::Draft;
 pub use host::{Host, NAME_BYTES_MAX, Pair};
 pub use page::{Counts, Page};
 pub use pairs::{Listed, PAIRS_MAX};
 pub use query::{Answer, Attribution, BLOCKS_MIN, Part, query};
-pub use recorder::{OPEN_PAGES_MAX, RecordError, Recorder, Summary};
+pub use recorder::{OPEN_PAGES_MAX, RecordError, Recorder, SETTLE_SECONDS, Summary};
 pub use settings::{PAGE_SHARE_BYTES_MIN, Settings, SettingsError};
 
 /// The kind of the pages, as their directory's marker names it.

@@ -2,12 +2,15 @@
 
 use bruit_filters::FingerprintKey;
 
-use super::{Counts, Page, PageBytesError, Pair, Settings};
+use super::{Counts, Draft, PageBytesError, Pair, Settings};
 use crate::pages::{PageName, Pages, PagesError, SECONDS_MAX, Span};
 
 /// Pages that are in memory at a time. What comes out of order is put where it belongs as long as its page is one of them, and into a
 /// further page of the same span otherwise.
 pub const OPEN_PAGES_MAX: usize = 4;
+
+/// How long after its end a page is still waited with: files of a capture come a little later than their packets.
+pub const SETTLE_SECONDS: u64 = 60;
 
 /// Why recording failed.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +42,7 @@ pub struct Recorder<K> {
     settings: Settings,
     keys: K,
     /// The one that was used last comes last.
-    open: Vec<Page>,
+    open: Vec<Draft>,
     summary: Summary,
 }
 
@@ -65,25 +68,28 @@ impl<K: FnMut() -> FingerprintKey> Recorder<K> {
         Ok(())
     }
 
+    /// Writes the pages whose spans ended [`SETTLE_SECONDS`] before `now`: for whoever goes on as long as something comes.
+    ///
+    /// # Errors
+    /// [`RecordError`] if one cannot be written.
+    pub fn settle(&mut self, now: u64) -> Result<(), RecordError> {
+        let is_over = |page: &Draft| page.span().to.saturating_add(SETTLE_SECONDS) < now;
+        while let Some(place) = self.open.iter().position(is_over) {
+            self.write(place)?;
+        }
+        Ok(())
+    }
+
     /// Writes all pages, and tells what came of the whole.
     ///
     /// # Errors
     /// [`RecordError`] if one cannot be written.
     pub fn finish(mut self) -> Result<Summary, RecordError> {
-        self.write_open()?;
-        Ok(self.summary)
-    }
-
-    /// Writes all pages that are open: for whoever records as long as there is something, and wants to lose little.
-    ///
-    /// # Errors
-    /// [`RecordError`] if one cannot be written.
-    pub fn write_open(&mut self) -> Result<(), RecordError> {
         self.open.sort_by_key(|page| page.span().from);
         while !self.open.is_empty() {
-            self.write_first()?;
+            self.write(0)?;
         }
-        Ok(())
+        Ok(self.summary)
     }
 
     /// Makes the page of `time` the last one, and gives its place.
@@ -92,9 +98,9 @@ impl<K: FnMut() -> FingerprintKey> Recorder<K> {
             Some(place) => self.open.remove(place),
             None => {
                 if self.open.len() >= OPEN_PAGES_MAX {
-                    self.write_first()?;
+                    self.write(0)?;
                 }
-                Page::new(&self.settings, self.span_of(time), (self.keys)())
+                Draft::new(&self.settings, self.span_of(time), (self.keys)())
             }
         };
         self.open.push(page);
@@ -108,8 +114,8 @@ impl<K: FnMut() -> FingerprintKey> Recorder<K> {
         Span { from, to: if to > SECONDS_MAX { SECONDS_MAX } else { to } }
     }
 
-    fn write_first(&mut self) -> Result<(), RecordError> {
-        let page = self.open.remove(0).finished(self.settings.false_positive_rate);
+    fn write(&mut self, place: usize) -> Result<(), RecordError> {
+        let page = self.open.remove(place).finish(self.settings.false_positive_rate);
         let written = self.pages.write(page.span(), &page.to_bytes()?)?;
         self.summary.counts = self.summary.counts.with(page.counts());
         self.summary.pages.push(written.page);
@@ -118,7 +124,7 @@ impl<K: FnMut() -> FingerprintKey> Recorder<K> {
     }
 }
 
-const fn holds(page: &Page, time: u64) -> bool {
+const fn holds(page: &Draft, time: u64) -> bool {
     let span = page.span();
     span.from <= time && time <= span.to
 }
