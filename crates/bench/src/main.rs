@@ -6,6 +6,7 @@ mod counts;
 mod deltas;
 mod engine;
 mod federation;
+mod flows;
 mod keys;
 mod mail;
 mod membership;
@@ -58,11 +59,12 @@ enum Group {
     Delta,
     Simulation,
     Federation,
+    Flows,
 }
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 15] = [
+const GROUPS: [(Group, Bench); 16] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
@@ -78,6 +80,7 @@ const GROUPS: [(Group, Bench); 15] = [
     (Group::Accuracy, counts::accuracy),
     (Group::Simulation, simulation::speed),
     (Group::Federation, federation::figures),
+    (Group::Flows, flows::figures),
 ];
 
 fn main() -> io::Result<()> {
