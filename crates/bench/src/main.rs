@@ -7,6 +7,7 @@ mod counts;
 mod deltas;
 mod engine;
 mod federation;
+mod flows;
 mod keys;
 mod mail;
 mod membership;
@@ -60,11 +61,12 @@ enum Group {
     Simulation,
     Federation,
     Attribution,
+    Flows,
 }
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 16] = [
+const GROUPS: [(Group, Bench); 17] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
@@ -81,6 +83,7 @@ const GROUPS: [(Group, Bench); 16] = [
     (Group::Simulation, simulation::speed),
     (Group::Federation, federation::figures),
     (Group::Attribution, attribution::figures),
+    (Group::Flows, flows::figures),
 ];
 
 fn main() -> io::Result<()> {
