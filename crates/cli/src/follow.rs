@@ -63,8 +63,10 @@ pub(crate) fn for_each(
 /// A channel that tells of Ctrl-C.
 fn watch_interrupts() -> Result<Receiver<()>, Failure> {
     let (sender, receiver) = mpsc::channel();
-    // Nobody listens any more when the end has begun; a second Ctrl-C changes nothing then.
-    let tell = move || drop(sender.send(()));
+    let tell = move || {
+        // Nobody listens any more when the end has begun; a second Ctrl-C changes nothing then.
+        let _ = sender.send(());
+    };
     ctrlc::set_handler(tell).context("failed to watch for Ctrl-C").map_err(Failure::Other)?;
     Ok(receiver)
 }

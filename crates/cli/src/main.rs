@@ -1,5 +1,6 @@
 //! `bruit`, the one program. Each verb is a module with an `Arguments` and a `run`.
 
+mod captures;
 mod check;
 mod claim;
 mod completions;
@@ -7,6 +8,7 @@ mod date;
 mod explain;
 mod failure;
 mod filter;
+mod follow;
 mod keys;
 mod mailbox;
 mod man;
@@ -23,6 +25,7 @@ mod simulate;
 mod stats;
 mod store;
 mod terminal;
+mod trace;
 mod whitelist;
 
 use std::process::ExitCode;
@@ -74,6 +77,8 @@ enum Verb {
     Simulate(simulate::Arguments),
     /// The directory of a clearinghouse: verify, inspect, repair
     Store(store::Arguments),
+    /// Where did this packet come from, and where was this message seen?
+    Trace(trace::Arguments),
     /// Manual pages, one for every verb
     Man(man::Arguments),
     /// A script that completes our verbs and options in a shell
@@ -106,6 +111,7 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Sign(arguments) => sign::run(&arguments, output),
         Verb::Simulate(arguments) => simulate::run(&arguments, output),
         Verb::Store(arguments) => store::run(&arguments, output),
+        Verb::Trace(arguments) => trace::run(&arguments, output),
         Verb::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::Completions(arguments) => completions::run(&arguments, output).map(|()| ExitCode::SUCCESS),
     }

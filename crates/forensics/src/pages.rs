@@ -125,8 +125,7 @@ impl Pages {
         if bytes > bytes_max {
             return Err(PagesError::TooLarge { bytes, bytes_max });
         }
-        let number = self.names.iter().map(|name| name.number).max().map_or(1, |number| number.wrapping_add(1));
-        let page = PageName { span, number, bytes };
+        let page = PageName { span, number: self.free_number(span), bytes };
         let removed = self.make_room(bytes_max - bytes)?;
         self.write_file(&page, content)?;
         let at = self.names.partition_point(|name| *name < page);
@@ -145,6 +144,12 @@ impl Pages {
             _ => PagesError::io("open", &path, error),
         })?;
         bytes::read(&mut file, page.span, limit).map_err(|cause| PagesError::Page { page: path, cause })
+    }
+
+    /// The least number, from 1, that no page of `span` has.
+    fn free_number(&self, span: Span) -> u32 {
+        let numbers = self.names.iter().filter(|name| name.span == span).map(|name| name.number);
+        numbers.fold(1, |free, number| if number == free { free + 1 } else { free })
     }
 
     /// Removes the pages that ended first until the others take `bytes_left` or less.

@@ -41,6 +41,13 @@ fn pages_of_one_span_are_kept_apart() {
     assert_eq!(numbers, [1, 2, 3]);
     let found = Pages::open(folder.path(), "test").unwrap();
     assert_eq!(found.read(&found.list()[2], 60).unwrap(), content(2));
+    // A name that somebody made by hand takes none away.
+    let highest = PageName { span: minute(2), number: u32::MAX, bytes: 0 };
+    fs::write(folder.path().join(highest.to_string()), "").unwrap();
+    drop(pages);
+    let mut pages = Pages::create_or_open(folder.path(), "test", 1000).unwrap();
+    assert_eq!(pages.write(minute(2), &[]).unwrap().page.number, 1);
+    assert_eq!(pages.write(minute(2), &[]).unwrap().page.number, 2);
 }
 
 #[test]

@@ -38,6 +38,25 @@ impl Default for PageShape {
     }
 }
 
+impl PageShape {
+    /// Whether there can be such pages.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the figure that is out of bounds.
+    pub fn ensure(&self) -> Result<(), RecordError> {
+        if !(1..=SECONDS_OF_PAGE_MAX).contains(&self.seconds) {
+            return Err(RecordError::Seconds(self.seconds));
+        }
+        if !(1..=ITEMS_MAX).contains(&self.items) {
+            return Err(RecordError::Items(self.items));
+        }
+        if !(RATE_MIN..=0.5).contains(&self.false_positive_rate) {
+            return Err(RecordError::Rate(self.false_positive_rate));
+        }
+        Ok(())
+    }
+}
+
 /// What was done so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -112,7 +131,7 @@ impl Recorder {
     /// [`RecordError`] if name or shape are out of bounds.
     pub fn new(pages: Pages, name: &str, shape: PageShape, secret: [u8; 16]) -> Result<Self, RecordError> {
         ensure_name(name)?;
-        ensure_shape(shape)?;
+        shape.ensure()?;
         let keys = PageKeys { secret: FingerprintKey::new(secret), drawn: 0 };
         let name = name.to_owned();
         Ok(Self { pages, name, shape, keys, open: BTreeMap::new(), seen: None, tally: Tally::default() })
@@ -229,19 +248,6 @@ impl PageKeys {
         bytes[8..].copy_from_slice(&random.low().to_le_bytes());
         FingerprintKey::narrow(bytes)
     }
-}
-
-fn ensure_shape(shape: PageShape) -> Result<(), RecordError> {
-    if !(1..=SECONDS_OF_PAGE_MAX).contains(&shape.seconds) {
-        return Err(RecordError::Seconds(shape.seconds));
-    }
-    if !(1..=ITEMS_MAX).contains(&shape.items) {
-        return Err(RecordError::Items(shape.items));
-    }
-    if !(RATE_MIN..=0.5).contains(&shape.false_positive_rate) {
-        return Err(RecordError::Rate(shape.false_positive_rate));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
