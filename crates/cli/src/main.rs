@@ -1,5 +1,6 @@
 //! `bruit`, the one program. Each verb is a module with an `Arguments` and a `run`.
 
+mod attribute;
 mod captures;
 mod check;
 mod claim;
@@ -77,6 +78,8 @@ enum Verb {
     Simulate(simulate::Arguments),
     /// The directory of a clearinghouse: verify, inspect, repair
     Store(store::Arguments),
+    /// Who carried this excerpt, and when? Captures and mail
+    Attribute(attribute::Arguments),
     /// Where did this packet come from, and where was this message seen?
     Trace(trace::Arguments),
     /// Manual pages, one for every verb
@@ -111,6 +114,7 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Sign(arguments) => sign::run(&arguments, output),
         Verb::Simulate(arguments) => simulate::run(&arguments, output),
         Verb::Store(arguments) => store::run(&arguments, output),
+        Verb::Attribute(arguments) => attribute::run(&arguments, output),
         Verb::Trace(arguments) => trace::run(&arguments, output),
         Verb::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::Completions(arguments) => completions::run(&arguments, output).map(|()| ExitCode::SUCCESS),

@@ -10,6 +10,7 @@
 //! | the same, by bits that are only ever set | [`space_code::MultiResolutionFilter`] |
 //! | when it was seen, and to forget | [`ring::MembershipRing`], [`ring::CountsRing`] |
 //! | which reports share features with a message | [`owners::OwnerTable`] |
+//! | whether an excerpt was part of something seen, and where in it | [`blocks::BlockFilter`] |
 //! | how large to make it, how wrong it will be | [`sizing`] |
 //! | how to keep and send it | [`file`](mod@file), [`delta`] |
 //! | how to send keys | [`sorted`] |
@@ -38,6 +39,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod blocks;
 pub mod bloom;
 pub mod counting;
 pub mod delta;

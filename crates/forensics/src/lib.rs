@@ -3,6 +3,7 @@
 //! | to know | use |
 //! |---|---|
 //! | what is in a capture | [`capture`], [`packet`] |
+//! | who carried an excerpt, and when | [`attribution`] |
 //! | how many packets each flow has | [`flows`] |
 //! | where a packet came from, where a message was seen | [`traceback`] |
 //! | how to keep what is learned of each span of time | [`pages`] |
@@ -10,6 +11,7 @@
 //!
 //! Bytes and times come in, answers go out: nothing here reads a clock or draws randomness.
 
+pub mod attribution;
 pub mod capture;
 pub mod flows;
 pub mod generate;

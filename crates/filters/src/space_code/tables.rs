@@ -145,8 +145,8 @@ struct Lower {
 impl Lower {
     fn from_fn(size: usize, cell: impl Fn(usize, usize) -> f64) -> Self {
         let at = |index: usize| (index / size, index % size);
-        let cells =
-            (0..size * size).map(|index| at(index)).map(|(to, from)| if from <= to { cell(to, from) } else { 0.0 });
+        let at_or_above = |(to, from)| if from <= to { cell(to, from) } else { 0.0 };
+        let cells = (0..size * size).map(at).map(at_or_above);
         Self { size, cells: cells.collect() }
     }
 

@@ -86,12 +86,13 @@ impl FlowCounter {
     /// Counts one packet, or message, of a flow.
     pub fn count(&mut self, identity: &[u8]) {
         let key = self.key.fingerprint(identity);
+        let draw = self.random.next();
         self.packets += 1;
-        self.leaders.count(identity, key.high());
+        self.leaders.count(identity, key.high(), draw);
         if let Some(exact) = &mut self.exact {
             exact.count(identity, key);
         }
-        self.waiting.push(Arrival { key, draw: self.random.next() });
+        self.waiting.push(Arrival { key, draw });
         if self.waiting.len() == BATCH {
             self.insert_waiting();
         }
@@ -120,7 +121,7 @@ impl Counted<'_> {
     /// The largest flows by estimate, of those whose names are known.
     #[must_use]
     pub fn top(&self, flows: usize) -> Vec<FlowEstimate> {
-        let mut all: Vec<_> = self.counter.leaders.all().iter().map(|leader| self.flow(&leader.identity)).collect();
+        let mut all: Vec<_> = self.counter.leaders.iter().map(|leader| self.flow(leader.identity)).collect();
         all.sort_by(|a, b| {
             let by_size = b.estimate.likely.total_cmp(&a.estimate.likely);
             by_size.then_with(|| b.exact.cmp(&a.exact)).then_with(|| a.identity.cmp(&b.identity))
