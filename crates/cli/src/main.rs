@@ -9,6 +9,7 @@ mod date;
 mod explain;
 mod failure;
 mod filter;
+mod flows;
 mod follow;
 mod keys;
 mod mailbox;
@@ -66,6 +67,8 @@ enum Verb {
     Plan(plan::Arguments),
     /// Filter files: make, fill, ask, join, compare
     Filter(filter::Arguments),
+    /// How many packets each flow of a capture has, or how many messages each sender
+    Flows(flows::Arguments),
     /// Which reports is a message a near replica of? Jobs in, answers out
     Match(matching::Arguments),
     /// The server: Razor, DCC, Pyzor, rspamd and HTTP clients ask it and report to it
@@ -108,6 +111,7 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Whitelist(arguments) => whitelist::run(&arguments, output),
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),
+        Verb::Flows(arguments) => flows::run(&arguments, output),
         Verb::Match(arguments) => matching::run(&arguments, output),
         Verb::Serve(arguments) => serve::run(&arguments, output),
         Verb::Replica(arguments) => replica::run(&arguments, output),
