@@ -2,10 +2,12 @@
 //!
 //! Speeds are ratios to a memory reference or a peer in the same run, so that they compare between machines.
 
+mod attribution;
 mod counts;
 mod deltas;
 mod engine;
 mod federation;
+mod flows;
 mod keys;
 mod mail;
 mod membership;
@@ -58,11 +60,13 @@ enum Group {
     Delta,
     Simulation,
     Federation,
+    Attribution,
+    Flows,
 }
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 15] = [
+const GROUPS: [(Group, Bench); 17] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
@@ -78,6 +82,8 @@ const GROUPS: [(Group, Bench); 15] = [
     (Group::Accuracy, counts::accuracy),
     (Group::Simulation, simulation::speed),
     (Group::Federation, federation::figures),
+    (Group::Attribution, attribution::figures),
+    (Group::Flows, flows::figures),
 ];
 
 fn main() -> io::Result<()> {

@@ -26,9 +26,21 @@ pub(crate) fn date(time: Time) -> String {
     format!("{:04}-{month:02}-{day:02}", year + 400 * era + next_year)
 }
 
+/// A time in UTC to the second: `2024-10-09 17:05:00`.
+pub(crate) fn moment(time: Time) -> String {
+    let second = time.0 % 86_400;
+    format!("{} {:02}:{:02}:{:02}", date(time), second / 3600, second / 60 % 60, second % 60)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_have_seconds() {
+        assert_eq!(moment(Time(1_700_000_000)), "2023-11-14 22:13:20");
+        assert_eq!(moment(Time(86_399)), "1970-01-01 23:59:59");
+    }
 
     #[test]
     fn dates_are_right_at_the_ends_of_months_years_and_centuries() {

@@ -1,5 +1,7 @@
 //! `bruit`, the one program. Each verb is a module with an `Arguments` and a `run`.
 
+mod attribute;
+mod captures;
 mod check;
 mod claim;
 mod completions;
@@ -7,6 +9,8 @@ mod date;
 mod explain;
 mod failure;
 mod filter;
+mod flows;
+mod follow;
 mod keys;
 mod mailbox;
 mod man;
@@ -23,6 +27,7 @@ mod simulate;
 mod stats;
 mod store;
 mod terminal;
+mod trace;
 mod whitelist;
 
 use std::process::ExitCode;
@@ -62,6 +67,8 @@ enum Verb {
     Plan(plan::Arguments),
     /// Filter files: make, fill, ask, join, compare
     Filter(filter::Arguments),
+    /// How many packets each flow of a capture has, or how many messages each sender
+    Flows(flows::Arguments),
     /// Which reports is a message a near replica of? Jobs in, answers out
     Match(matching::Arguments),
     /// The server: Razor, DCC, Pyzor, rspamd and HTTP clients ask it and report to it
@@ -74,6 +81,10 @@ enum Verb {
     Simulate(simulate::Arguments),
     /// The directory of a clearinghouse: verify, inspect, repair
     Store(store::Arguments),
+    /// Who carried this excerpt, and when? Captures and mail
+    Attribute(attribute::Arguments),
+    /// Where did this packet come from, and where was this message seen?
+    Trace(trace::Arguments),
     /// Manual pages, one for every verb
     Man(man::Arguments),
     /// A script that completes our verbs and options in a shell
@@ -100,12 +111,15 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Whitelist(arguments) => whitelist::run(&arguments, output),
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),
+        Verb::Flows(arguments) => flows::run(&arguments, output),
         Verb::Match(arguments) => matching::run(&arguments, output),
         Verb::Serve(arguments) => serve::run(&arguments, output),
         Verb::Replica(arguments) => replica::run(&arguments, output),
         Verb::Sign(arguments) => sign::run(&arguments, output),
         Verb::Simulate(arguments) => simulate::run(&arguments, output),
         Verb::Store(arguments) => store::run(&arguments, output),
+        Verb::Attribute(arguments) => attribute::run(&arguments, output),
+        Verb::Trace(arguments) => trace::run(&arguments, output),
         Verb::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::Completions(arguments) => completions::run(&arguments, output).map(|()| ExitCode::SUCCESS),
     }

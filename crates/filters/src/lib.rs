@@ -7,8 +7,10 @@
 //! | whether a key was seen | [`bloom::OneLineFilter`]: one cache line per key; [`bloom::ClassicalFilter`]: the fewest bits |
 //! | whether it was taken back since | [`bloom::SpamPair`] |
 //! | how often it was seen | [`counting::OneLineCounts`]; [`counting::CountingFilter`] for study and for deletion |
+//! | the same, by bits that are only ever set | [`space_code::MultiResolutionFilter`] |
 //! | when it was seen, and to forget | [`ring::MembershipRing`], [`ring::CountsRing`] |
 //! | which reports share features with a message | [`owners::OwnerTable`] |
+//! | whether an excerpt was part of something seen, and where in it | [`blocks::BlockFilter`] |
 //! | how large to make it, how wrong it will be | [`sizing`] |
 //! | how to keep and send it | [`file`](mod@file), [`delta`] |
 //! | how to send keys | [`sorted`] |
@@ -37,6 +39,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod blocks;
 pub mod bloom;
 pub mod counting;
 pub mod delta;
@@ -51,6 +54,7 @@ pub mod ring;
 pub mod sizing;
 pub mod snapshot;
 pub mod sorted;
+pub mod space_code;
 mod undo;
 mod varint;
 

@@ -77,6 +77,21 @@ impl OneLineFilter {
         self.fingerprint_bits
     }
 
+    /// The same keys in half as many lines, if their number is even: each two neighbours become one, by OR. It is the filter
+    /// that would have come of so few lines from the start, since the line of a key is its place among all, in whole lines.
+    #[must_use]
+    pub fn folded(&self) -> Option<Self> {
+        let (pairs, rest) = self.lines.as_chunks::<2>();
+        if !rest.is_empty() || pairs.is_empty() {
+            return None;
+        }
+        let mut folded = Self::new(pairs.len(), self.hashes, self.fingerprint_bits, self.key_id);
+        for (line, [Line(first), Line(second)]) in folded.lines.changing_all().iter_mut().zip(pairs) {
+            line.0 = std::array::from_fn(|word| first[word] | second[word]);
+        }
+        Some(folded)
+    }
+
     /// Forgets all keys.
     pub fn clear(&mut self) {
         self.lines.changing_all().fill(Line::default());
@@ -238,6 +253,18 @@ mod tests {
             let error = filter.merge(&other).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
+    }
+
+    #[test]
+    fn a_folded_filter_is_the_one_that_smaller_memory_would_have_made() {
+        let keys = test_keys(0, 5_000);
+        let filled = |lines| {
+            let mut filter = OneLineFilter::new(lines, 6, 50, KeyId(1));
+            filter.insert_batch(&keys);
+            filter
+        };
+        assert_eq!(filled(300).folded(), Some(filled(150)));
+        assert_eq!(filled(75).folded(), None, "75 lines have no half");
     }
 
     #[test]

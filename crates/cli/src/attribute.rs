@@ -1,0 +1,89 @@
+//! `bruit attribute`: who carried this excerpt, and when?
+//!
+//! What is recorded and how it is asked is in [`bruit_forensics::attribution`]; here are captures, mailboxes, files and
+//! what is printed.
+
+mod build;
+mod info;
+mod query;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use bruit_engine::time::Time;
+use bruit_forensics::attribution::{KIND, PAGE_BYTES_MAX, Page};
+use bruit_forensics::pages::{PageName, Pages, Span};
+
+use crate::date::{date, moment};
+use crate::failure::Failure;
+
+const AFTER_HELP: &str = "\
+Payloads are cut into blocks, and of each block digests are kept: with its offset, and with its offset and
+the pair (source, destination) that carried it. Whoever has an excerpt of 96 bytes or more can then ask which pairs carried
+it, in which page of time, and how likely chance alone is to say so. Content is not kept; but each page has its key inside, and
+whoever has the pages can test guesses. Keep them as you would keep the list of who talks to whom, which they have too.
+
+Packets are taken one by one, streams are not reassembled: of an excerpt that went in several packets those parts are
+found that lie within one. Payloads shorter than a block leave nothing, and excerpts need two whole blocks.
+Of mail, every part is taken with its encoding undone, and line ends of text as LF; it is from the sender's address to each
+recipient's.
+
+Exit codes: 0 done, or carried by somebody; 1 not found; 2 something is wrong, told in one line.
+
+Examples:
+  bruit attribute build monday.pcap -o pages
+  tcpdump -i eth0 -w - | bruit attribute build - -o pages
+  bruit attribute build --follow /var/captures -o pages --disk 20GiB
+  bruit attribute query pages --excerpt worm-part.bin
+  bruit attribute build --mail Maildir -o mail-pages --page-minutes 1440
+  bruit attribute query mail-pages --text 'please confirm the password of your mailbox within 24 hours, or else'";
+
+/// What `bruit attribute` is asked.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Record what captures or mailboxes carried
+    Build(build::Arguments),
+    /// Which pairs carried this excerpt?
+    Query(query::Arguments),
+    /// Tell what was recorded in a directory
+    Info(info::Arguments),
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    let outcome = match &arguments.verb {
+        Verb::Build(arguments) => build::run(arguments, output),
+        Verb::Query(arguments) => query::run(arguments, output),
+        Verb::Info(arguments) => info::run(arguments, output).map(|()| ExitCode::SUCCESS),
+    };
+    let flushed = output.flush().map_err(Failure::from);
+    outcome.and_then(|code| flushed.map(|()| code))
+}
+
+/// One line, with what is wrong.
+fn wrong(error: impl std::fmt::Display) -> Failure {
+    Failure::BadInput(error.to_string())
+}
+
+/// Calls `work` with every page of a directory, one after the other.
+fn for_each_page(pages: &Pages, mut work: impl FnMut(&PageName, &Page) -> Result<(), Failure>) -> Result<(), Failure> {
+    for name in pages.list() {
+        let content = pages.read(name, PAGE_BYTES_MAX).map_err(wrong)?;
+        let page = Page::from_bytes(name.span, &content).map_err(|error| wrong(format!("{name}: {error}")))?;
+        work(name, &page)?;
+    }
+    Ok(())
+}
+
+/// `2023-11-14 22:10:00 to 22:19:59`.
+fn span_text(span: Span) -> String {
+    let (from, to) = (Time(span.from), Time(span.to));
+    let to = if date(from) == date(to) { moment(to).split_off(date(to).len() + 1) } else { moment(to) };
+    format!("{} to {to}", moment(from))
+}

@@ -1,0 +1,95 @@
+//! `bruit attribute info`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use bruit_filters::bloom::MembershipFilter as _;
+use bruit_forensics::attribution::Page;
+use bruit_forensics::pages::{Pages, Span};
+use serde_json::json;
+
+use super::{KIND, for_each_page, span_text, wrong};
+use crate::failure::Failure;
+use crate::quantity::{grouped, human_bytes, scientific};
+
+/// What `bruit attribute info` is asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A directory of 'bruit attribute build'
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What all pages say together.
+#[derive(Debug, Default)]
+struct Totals {
+    payloads: u64,
+    short: u64,
+    bytes: u64,
+    unlisted: u64,
+    pairs_max: usize,
+    offset_rate_max: f64,
+    payload_rate_max: f64,
+}
+
+impl Totals {
+    fn add(&mut self, page: &Page) {
+        let counts = page.counts();
+        self.payloads += counts.payloads;
+        self.short += counts.short;
+        self.bytes += counts.bytes;
+        self.unlisted += counts.unlisted;
+        self.pairs_max = self.pairs_max.max(page.pairs().len());
+        self.offset_rate_max = self.offset_rate_max.max(page.offsets().filter().estimated_false_positive_rate());
+        self.payload_rate_max = self.payload_rate_max.max(page.payloads().estimated_false_positive_rate());
+    }
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+    let pages = Pages::open(&arguments.folder, KIND).map_err(wrong)?;
+    let mut totals = Totals::default();
+    for_each_page(&pages, |_, page| {
+        totals.add(page);
+        Ok(())
+    })?;
+    let list = pages.list();
+    let all = list.first().map(|first| Span {
+        from: first.span.from,
+        to: list.iter().map(|page| page.span.to).max().unwrap_or(first.span.to),
+    });
+    if arguments.json {
+        let value = json!({
+            "pages": list.len(),
+            "bytes": pages.bytes(),
+            "from": all.map(|span| span.from),
+            "to": all.map(|span| span.to),
+            "payloads": totals.payloads,
+            "payload_bytes": totals.bytes,
+            "short_payloads": totals.short,
+            "unlisted_payloads": totals.unlisted,
+            "pairs_of_a_page_max": totals.pairs_max,
+            "offset_digest_rate_max": totals.offset_rate_max,
+            "payload_digest_rate_max": totals.payload_rate_max,
+        });
+        return Ok(writeln!(output, "{value:#}")?);
+    }
+    let rows = [
+        ("pages", grouped(list.len() as u64)),
+        ("on disk", human_bytes(pages.bytes())),
+        ("when", all.map_or_else(String::new, span_text)),
+        ("payloads", format!("{}, {}", grouped(totals.payloads), human_bytes(totals.bytes))),
+        ("too short", grouped(totals.short)),
+        ("of pairs without room", grouped(totals.unlisted)),
+        ("most pairs of a page", grouped(totals.pairs_max as u64)),
+        ("rate, offset digests", format!("{} at most", scientific(totals.offset_rate_max))),
+        ("rate, payload digests", format!("{} at most", scientific(totals.payload_rate_max))),
+    ];
+    for (label, value) in rows {
+        writeln!(output, "{}", format!("{label:<23}{value}").trim_end())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Captures from files, directories and standard input, frame by frame, in bounded memory.
+//!
+//! A directory gives the files right in it, in order of names. What cannot be read, or not to its end, is told, and the rest
+//! goes on: frames before the fault were given already.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use bruit_forensics::capture::{Capture, CaptureError, Frame};
+use indicatif::ProgressBar;
+
+use crate::failure::Failure;
+use crate::progress;
+
+/// A bar is moved after so many bytes, as moving it takes longer than reading a frame.
+const BAR_STEP_BYTES: u64 = 1 << 20;
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) enum Item<'f> {
+    /// A frame.
+    Frame(Frame<'f>),
+    /// What is left out, and why, for people.
+    Fault(String),
+}
+
+/// Calls `work` with every frame of `paths`, in their order; of standard input for `-`, or if there are none.
+pub(crate) fn for_each(
+    paths: &[PathBuf],
+    mut work: impl FnMut(Item<'_>, &ProgressBar) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if paths.iter().filter(|path| is_standard(path)).count() > 1 {
+        return Err(Failure::BadInput("standard input can be read once only: - is given twice".into()));
+    }
+    let standard = [PathBuf::from("-")];
+    let files = files(if paths.is_empty() { &standard } else { paths });
+    let bar = progress::of_bytes(total_bytes(&files), false);
+    let outcome = files.iter().try_for_each(|file| read(file, &bar, |item| work(item, &bar)));
+    bar.finish_and_clear();
+    outcome
+}
+
+/// Calls `work` with every frame of one file, and moves `bar` by its length.
+pub(crate) fn read(
+    path: &Path,
+    bar: &ProgressBar,
+    mut work: impl FnMut(Item<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let name = if is_standard(path) { Path::new("standard input") } else { path };
+    let fault = |error: &dyn std::error::Error| Item::Fault(format!("{}: {}", name.display(), told(error)));
+    let input: Box<dyn Read> = match open(path) {
+        Ok(input) => input,
+        Err(error) => return work(fault(&error)),
+    };
+    match read_frames(input, bar, &mut work) {
+        Ok(outcome) => outcome,
+        Err(error) => work(fault(&error)),
+    }
+}
+
+/// The outer result is about the capture, the inner about the work.
+fn read_frames(
+    input: Box<dyn Read>,
+    bar: &ProgressBar,
+    work: &mut impl FnMut(Item<'_>) -> Result<(), Failure>,
+) -> Result<Result<(), Failure>, CaptureError> {
+    let mut capture = Capture::open(input)?;
+    let mut shown = 0;
+    loop {
+        let position = capture.position();
+        if position - shown >= BAR_STEP_BYTES {
+            bar.inc(position - shown);
+            shown = position;
+        }
+        let Some(frame) = capture.next_frame()? else {
+            bar.inc(position - shown);
+            return Ok(Ok(()));
+        };
+        if let Err(failure) = work(Item::Frame(frame)) {
+            return Ok(Err(failure));
+        }
+    }
+}
+
+/// An error and its causes in one line.
+fn told(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+    if is_standard(path) { Ok(Box::new(io::stdin().lock())) } else { Ok(Box::new(File::open(path)?)) }
+}
+
+/// The files that `paths` name. A directory that cannot be read stays as it is, and fails when it is opened.
+fn files(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for path in paths {
+        match fs::read_dir(path) {
+            Ok(entries) => {
+                let mut inner: Vec<_> =
+                    entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+                inner.sort();
+                files.extend(inner);
+            }
+            Err(_) => files.push(path.clone()),
+        }
+    }
+    files
+}
+
+/// How much there is to read, if that is known of all.
+fn total_bytes(files: &[PathBuf]) -> Option<u64> {
+    let bytes = |path: &PathBuf| {
+        let metadata = fs::metadata(path).ok().filter(|metadata| !is_standard(path) && metadata.is_file())?;
+        Some(metadata.len())
+    };
+    files.iter().map(bytes).sum()
+}

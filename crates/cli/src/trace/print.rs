@@ -1,0 +1,145 @@
+//! Answers for people and for programs.
+
+use std::io::{self, Write};
+
+use bruit_engine::time::Time;
+use bruit_forensics::pages::Span;
+use bruit_forensics::traceback::{Hop, Sighting, Subject, Topology, Trace};
+use serde_json::{Value, json};
+
+use crate::date::moment;
+use crate::quantity::scientific;
+use crate::terminal::printable;
+
+/// Spans that are printed of one router; the rest is counted.
+const SPANS_SHOWN: usize = 3;
+
+/// A line for each that was asked.
+pub(super) fn hops(hops: &[Hop], topology: &Topology, subject: Subject, output: &mut impl Write) -> io::Result<()> {
+    let who = match subject {
+        Subject::Packets => "router",
+        Subject::Messages => "server",
+    };
+    let name = |hop: &Hop| printable(&topology.routers()[hop.place].name);
+    let width = hops.iter().map(|hop| name(hop).chars().count()).max().unwrap_or(0).max(who.len());
+    writeln!(output, "{who:<width$}  hops  answer    pages  false positive  when")?;
+    for hop in hops {
+        let answer = &hop.answer;
+        let rate = if answer.pages == 0 { "-".to_owned() } else { scientific(answer.false_positive) };
+        let line = format!(
+            "{:<width$}  {:>4}  {:<8}  {:>5}  {rate:>14}  {}",
+            name(hop),
+            hop.distance,
+            word(&answer.sighting),
+            answer.pages,
+            when(hop)
+        );
+        writeln!(output, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+const fn word(sighting: &Sighting) -> &'static str {
+    match sighting {
+        Sighting::Seen(_) => "seen",
+        Sighting::NotSeen => "not seen",
+        Sighting::Unknown => "unknown",
+    }
+}
+
+/// When it was seen; of others, what there is to say about time.
+fn when(hop: &Hop) -> String {
+    match &hop.answer.sighting {
+        Sighting::Seen(spans) => {
+            let shown: Vec<_> = spans.iter().take(SPANS_SHOWN).map(|span| self::span(*span)).collect();
+            let more = spans.len().saturating_sub(SPANS_SHOWN);
+            let more = if more == 0 { String::new() } else { format!(", and {more} more pages") };
+            format!("{}{more}", shown.join(", "))
+        }
+        Sighting::NotSeen if hop.answer.is_covered => String::new(),
+        Sighting::NotSeen => "a part of that time was not recorded".to_owned(),
+        Sighting::Unknown => "nothing was recorded at that time".to_owned(),
+    }
+}
+
+/// `2023-11-14 22:13:20 to 22:13:59`.
+pub(super) fn span(span: Span) -> String {
+    let (from, to) = (moment(Time(span.from)), moment(Time(span.to)));
+    if from == to {
+        return from;
+    }
+    match (from.split_once(' '), to.split_once(' ')) {
+        (Some((first_day, _)), Some((last_day, time))) if first_day == last_day => format!("{from} to {time}"),
+        _ => format!("{from} to {to}"),
+    }
+}
+
+/// The ways that a packet came, and how sure that is.
+pub(super) fn paths(trace: &Trace, topology: &Topology, output: &mut impl Write) -> io::Result<()> {
+    let name = |&at: &usize| printable(&topology.routers()[trace.hops[at].place].name);
+    let paths = trace.paths();
+    if paths.is_empty() {
+        return Ok(());
+    }
+    writeln!(output)?;
+    for path in &paths {
+        writeln!(output, "path: {}", path.iter().map(name).collect::<Vec<_>>().join(" → "))?;
+    }
+    let (any, hops) = (trace.false_positive() * 100.0, trace.false_hops_expected());
+    writeln!(
+        output,
+        "routers that seem to have seen it and have not: any with a probability of {any:.3} %, {hops:.4} on average, at most"
+    )
+}
+
+/// One object for a program.
+pub(super) fn json(hops: &[Hop], topology: &Topology, window: Span, trace: Option<&Trace>) -> Value {
+    let name = |at: usize| &topology.routers()[hops[at].place].name;
+    let mut value = json!({
+        "window": if window == Span::ALL { Value::Null } else { span_json(window) },
+        "seen": hops.iter().any(Hop::is_seen),
+        "hops": hops.iter().map(|hop| hop_json(hop, &topology.routers()[hop.place].name, hop.behind.map(name))).collect::<Vec<_>>(),
+    });
+    if let Some(trace) = trace {
+        let paths: Vec<Vec<_>> = trace.paths().iter().map(|path| path.iter().map(|&at| name(at)).collect()).collect();
+        value["paths"] = json!(paths);
+        value["false_positive"] = trace.false_positive().into();
+        value["false_hops_expected"] = trace.false_hops_expected().into();
+    }
+    value
+}
+
+fn hop_json(hop: &Hop, name: &str, behind: Option<&String>) -> Value {
+    let spans: Vec<_> = match &hop.answer.sighting {
+        Sighting::Seen(spans) => spans.iter().copied().map(span_json).collect(),
+        _ => Vec::new(),
+    };
+    json!({
+        "name": name,
+        "distance": hop.distance,
+        "behind": behind,
+        "answer": word(&hop.answer.sighting).replace(' ', "_"),
+        "spans": spans,
+        "pages": hop.answer.pages,
+        "is_covered": hop.answer.is_covered,
+        "false_positive": hop.answer.false_positive,
+        "faults": hop.answer.faults,
+    })
+}
+
+pub(super) fn span_json(span: Span) -> Value {
+    json!({ "from": span.from, "to": span.to })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_as_short_as_they_can_be() {
+        let text = |from, to| span(Span { from, to });
+        assert_eq!(text(1_700_000_000, 1_700_000_000), "2023-11-14 22:13:20");
+        assert_eq!(text(1_700_000_000, 1_700_000_039), "2023-11-14 22:13:20 to 22:13:59");
+        assert_eq!(text(1_700_000_000, 1_700_086_400), "2023-11-14 22:13:20 to 2023-11-15 22:13:20");
+    }
+}

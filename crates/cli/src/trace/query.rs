@@ -1,0 +1,223 @@
+//! `bruit trace query`.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bruit_engine::time::Time;
+use bruit_forensics::capture::{Capture, Frame, Link, Nanoseconds};
+use bruit_forensics::packet;
+use bruit_forensics::pages::Span;
+use bruit_forensics::traceback::{Hop, Invariant, Question, Subject, TOPOLOGY_BYTES_MAX, Topology, Trace, find, trace};
+use bruit_signatures::message::Fields;
+
+use super::{print, wrong};
+use crate::date::moment;
+use crate::failure::Failure;
+use crate::mailbox::MESSAGE_BYTES_MAX;
+use crate::quantity::{grouped, parse_duration};
+use crate::terminal::{complain, printable};
+
+const NOT_SEEN: u8 = 1;
+const FAULTS: u8 = 2;
+
+const NANOSECONDS_PER_SECOND: Nanoseconds = 1_000_000_000;
+
+/// What `bruit trace query` is asked.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("subject").required(true))]
+pub(super) struct Arguments {
+    /// The file that says who is linked with whom
+    #[arg(long, value_name = "FILE")]
+    topology: PathBuf,
+
+    /// A capture with the packet; - is standard input
+    #[arg(long, value_name = "CAPTURE", group = "subject", requires = "at")]
+    packet: Option<PathBuf>,
+
+    /// Which frame of the capture, from 1
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "packet")]
+    frame: u64,
+
+    /// The packet itself, from its IP header on, in hexadecimal digits
+    #[arg(long, value_name = "DIGITS", group = "subject", requires = "at")]
+    hex: Option<String>,
+
+    /// A message; - is standard input
+    #[arg(long, value_name = "FILE", group = "subject")]
+    message: Option<PathBuf>,
+
+    /// The router next to the victim, where the walk begins
+    #[arg(long, value_name = "NAME", conflicts_with = "message")]
+    at: Option<String>,
+
+    /// When, in seconds since 1970; of a frame, the time of its capture unless told. Else all pages are asked
+    #[arg(long, value_name = "SECONDS")]
+    time: Option<u64>,
+
+    /// How far the time may be off at a router, before and behind
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    within: Duration,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is looked for.
+struct Sought {
+    invariant: Invariant,
+    subject: Subject,
+    time: Option<u64>,
+    /// For people.
+    title: String,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    let topology = read_topology(&arguments.topology)?;
+    let sought = arguments.sought()?;
+    let time = arguments.time.or(sought.time);
+    let window = time.map_or(Span::ALL, |time| Span::around(time, arguments.within.as_secs_f64().ceil() as u64));
+    let question = Question { invariant: sought.invariant, subject: sought.subject, window };
+    let answers = match &arguments.at {
+        Some(name) => {
+            let start = topology.place(name).ok_or_else(|| wrong(format!("the topology has no {name}")))?;
+            Answers::Walk(trace(&topology, start, &question).map_err(wrong)?)
+        }
+        None => Answers::All(find(&topology, &question).map_err(wrong)?),
+    };
+    if arguments.json {
+        writeln!(output, "{:#}", print::json(answers.hops(), &topology, window, answers.trace()))?;
+    } else {
+        writeln!(output, "{}\n", sought.title)?;
+        print::hops(answers.hops(), &topology, sought.subject, output)?;
+        answers.trace().map_or(Ok(()), |trace| print::paths(trace, &topology, output))?;
+    }
+    Ok(answers.exit_code())
+}
+
+/// Those who were asked, in a row or all.
+enum Answers {
+    Walk(Trace),
+    All(Vec<Hop>),
+}
+
+impl Answers {
+    fn hops(&self) -> &[Hop] {
+        match self {
+            Self::Walk(trace) => &trace.hops,
+            Self::All(hops) => hops,
+        }
+    }
+
+    const fn trace(&self) -> Option<&Trace> {
+        match self {
+            Self::Walk(trace) => Some(trace),
+            Self::All(_) => None,
+        }
+    }
+
+    /// Tells of pages that could not be read, too.
+    fn exit_code(&self) -> ExitCode {
+        let faults: Vec<_> = self.hops().iter().flat_map(|hop| &hop.answer.faults).collect();
+        faults.iter().for_each(|fault| complain(fault));
+        if !faults.is_empty() {
+            ExitCode::from(FAULTS)
+        } else if self.hops().iter().any(Hop::is_seen) {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(NOT_SEEN)
+        }
+    }
+}
+
+impl Arguments {
+    fn sought(&self) -> Result<Sought, Failure> {
+        match (&self.packet, &self.hex, &self.message) {
+            (Some(path), _, _) => of_capture(path, self.frame),
+            (_, Some(digits), _) => {
+                let bytes = from_hex(digits).ok_or_else(|| wrong("--hex takes pairs of hexadecimal digits"))?;
+                let original_bytes = bytes.len() as u32;
+                of_frame(&Frame { time: 0, link: Link::Ip, bytes: &bytes, original_bytes }, None).map_err(wrong)
+            }
+            (_, _, Some(path)) => of_message(path),
+            _ => Err(wrong("one of --packet, --hex and --message is needed")),
+        }
+    }
+}
+
+fn read_topology(path: &Path) -> Result<Topology, Failure> {
+    let cannot = |error: io::Error| wrong(format!("{}: {error}", path.display()));
+    let mut text = String::new();
+    let file = File::open(path).map_err(cannot)?;
+    file.take(TOPOLOGY_BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(cannot)?;
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    Topology::parse(&text, folder)
+        .map_err(|error| wrong(format!("{}: {}", path.display(), error.to_string().trim_end())))
+}
+
+fn open(path: &Path) -> Result<Box<dyn io::Read>, Failure> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    Ok(Box::new(File::open(path).map_err(|error| wrong(format!("{}: {error}", path.display())))?))
+}
+
+/// The packet in the frame of that number.
+fn of_capture(path: &Path, number: u64) -> Result<Sought, Failure> {
+    let name = path.display();
+    let cannot = |error| wrong(format!("{name}: {error}"));
+    let mut capture = Capture::open(open(path)?).map_err(cannot)?;
+    let mut frames = 0;
+    while let Some(frame) = capture.next_frame().map_err(cannot)? {
+        frames += 1;
+        if frames == number {
+            let second = frame.time / NANOSECONDS_PER_SECOND;
+            return of_frame(&frame, Some(second)).map_err(|what| wrong(format!("{name}, frame {number}: {what}")));
+        }
+    }
+    Err(wrong(format!("{name}: it has {} frames, and frame {number} is asked for", grouped(frames))))
+}
+
+fn of_frame(frame: &Frame<'_>, time: Option<u64>) -> Result<Sought, String> {
+    let packet = packet::decode(frame).map_err(|reason| reason.to_string())?;
+    let invariant =
+        Invariant::of_packet(packet.header, packet.ip_payload).ok_or("too little of the packet is there")?;
+    let when = time.map_or_else(String::new, |time| format!(", {}", moment(Time(time))));
+    let title = format!("packet {} → {}, protocol {}{when}", packet.source, packet.destination, packet.protocol);
+    Ok(Sought { invariant, subject: Subject::Packets, time, title })
+}
+
+fn of_message(path: &Path) -> Result<Sought, Failure> {
+    let mut bytes = Vec::new();
+    let read = open(path)?.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| wrong(format!("{}: {error}", path.display())))?;
+    if bytes.len() > MESSAGE_BYTES_MAX {
+        return Err(wrong(format!("{}: longer than {} MiB", path.display(), MESSAGE_BYTES_MAX >> 20)));
+    }
+    let id = Fields::of(&bytes).get("message-id").unwrap_or_default().trim_ascii();
+    let id = if id.is_empty() { "without an id".into() } else { String::from_utf8_lossy(id) };
+    let title = format!("message {}", printable(&id));
+    Ok(Sought { invariant: Invariant::of_message(&bytes), subject: Subject::Messages, time: None, title })
+}
+
+fn from_hex(digits: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = digits.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let value = |digit: u8| char::from(digit).to_digit(16);
+    let byte = |pair: &[u8]| Some((value(*pair.first()?)? * 16 + value(*pair.get(1)?)?) as u8);
+    digits.chunks(2).map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_come_in_pairs() {
+        assert_eq!(from_hex("45 00\nfF"), Some(vec![0x45, 0, 0xff]));
+        assert_eq!(from_hex(""), Some(vec![]));
+        assert_eq!((from_hex("450"), from_hex("4g")), (None, None));
+    }
+}

@@ -1,0 +1,163 @@
+//! `bruit attribute` as an analyst runs it: captures and mail in, carriers out.
+
+mod common;
+
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use bruit_forensics::generate::{Plant, Planted, Traffic, Truth};
+use common::{Folder, bruit, json, printed, refused};
+
+/// What is looked for: nothing that random payloads have.
+const EXCERPT: &str =
+    "This program must not be run in a mailbox, and nobody should answer to it; 96 bytes are enough, are they";
+
+/// A folder with `capture`, in which two packets carry the excerpt, and what is true of it.
+fn with_capture() -> (Folder, Truth) {
+    let folder = Folder::new();
+    let plant = |packet, offset| Plant { packet, offset, excerpt: EXCERPT.into() };
+    let traffic = Traffic { packets: 3000, planted: vec![plant(500, 10), plant(2500, 300)], ..Traffic::default() };
+    let mut file = Vec::new();
+    let truth = traffic.write(&mut file).unwrap();
+    folder.write("capture", file);
+    (folder, truth)
+}
+
+/// The same, with `pages` made of it.
+fn with_pages() -> (Folder, Truth) {
+    let (folder, truth) = with_capture();
+    printed(&["attribute", "build", &path(&folder, "capture"), "-o", &path(&folder, "pages")]);
+    (folder, truth)
+}
+
+fn path(folder: &Folder, name: &str) -> String {
+    folder.path(name).to_str().unwrap().to_owned()
+}
+
+fn pair(planted: &Planted) -> (String, String) {
+    (planted.flow.source.to_string(), planted.flow.destination.to_string())
+}
+
+#[test]
+fn those_who_carried_an_excerpt_are_named_with_time_and_confidence() {
+    let (folder, truth) = with_capture();
+    let (capture, pages) = (path(&folder, "capture"), path(&folder, "pages"));
+    let told = printed(&["attribute", "build", &capture, "-o", &pages]);
+    assert!(told.starts_with("3,000 packets with ") && told.contains(" of payload in 1 page, "), "{told}");
+
+    let value = json(&["attribute", "query", &pages, "--text", EXCERPT, "--json"]);
+    let found = value["found"].as_array().unwrap();
+    assert_eq!((found.len(), &found[0]["part"]["is_whole"]), (1, &true.into()));
+    let pairs = found[0]["pairs"].as_array().unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let mut named: Vec<_> = pairs.iter().map(|pair| (text(&pair["source"]), text(&pair["destination"]))).collect();
+    let mut expected: Vec<_> = truth.planted.iter().map(pair).collect();
+    named.sort();
+    expected.sort();
+    expected.dedup();
+    assert_eq!(named, expected);
+    assert!(pairs.iter().all(|pair| pair["part"]["confidence"].as_f64().unwrap() > 0.98), "{value}");
+
+    let text = printed(&["attribute", "query", &pages, "--text", EXCERPT]);
+    assert!(text.starts_with("2023-11-14 22:10:00 to 22:19:59: all of it from byte "), "{text}");
+    for (source, destination) in &expected {
+        assert!(text.contains(&format!("\n  {source} -> {destination}: all of it from byte ")), "{text}");
+    }
+}
+
+#[test]
+fn an_excerpt_may_come_as_a_file_as_digits_or_on_standard_input() {
+    let (folder, _) = with_pages();
+    let pages = path(&folder, "pages");
+    folder.write("excerpt", EXCERPT);
+    let digits: String = EXCERPT.bytes().map(|byte| format!("{byte:02x} ")).collect();
+    let by_text = printed(&["attribute", "query", &pages, "--text", EXCERPT]);
+    assert_eq!(printed(&["attribute", "query", &pages, "--excerpt", &path(&folder, "excerpt")]), by_text);
+    assert_eq!(printed(&["attribute", "query", &pages, "--hex", &digits]), by_text);
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    command.args(["attribute", "query", &pages, "--excerpt", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(EXCERPT.as_bytes()).unwrap();
+    assert_eq!(child.wait_with_output().unwrap().stdout, by_text.as_bytes());
+}
+
+#[test]
+fn what_nobody_carried_is_not_found_and_the_exit_code_says_so() {
+    let (folder, _) = with_pages();
+    let output = bruit(&["attribute", "query", &path(&folder, "pages"), "--text", &"never seen ".repeat(20)]);
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(1), &b"not found in 1 page\n"[..]));
+}
+
+#[test]
+fn who_received_this_phish() {
+    let folder = Folder::new();
+    let phish =
+        "Dear customer, your account will be closed today unless you confirm your password at the address below:\n";
+    let message = |to: &str, body: &str| {
+        format!(
+            "Received: by mx.example.org; Tue, 14 Nov 2023 22:13:20 +0000\nFrom: Bank <bank@bad.example>\nTo: {to}\n\
+            Content-Transfer-Encoding: quoted-printable\n\n{body}\n"
+        )
+    };
+    fs::create_dir(folder.path("mail")).unwrap();
+    folder.write("mail/1", message("ann@example.org", &phish.replace('o', "=6F")));
+    folder.write("mail/2", message("bob@example.org, Carl <carl@example.org>", &format!("Hello!\n\n{phish}")));
+    folder.write("mail/3", message("dora@example.org", &"Shall we meet for lunch? I know a good place.\n".repeat(5)));
+    let (mail, pages) = (path(&folder, "mail"), path(&folder, "pages"));
+    let built = printed(&["attribute", "build", "--mail", &mail, "-o", &pages, "--block-bytes", "16"]);
+    assert!(built.starts_with("3 messages with "), "{built}");
+    let value = json(&["attribute", "query", &pages, "--text", phish, "--json"]);
+    let pairs = value["found"][0]["pairs"].as_array().unwrap();
+    let mut received: Vec<_> = pairs.iter().map(|pair| pair["destination"].as_str().unwrap()).collect();
+    received.sort_unstable();
+    assert_eq!(received, ["ann@example.org", "bob@example.org", "carl@example.org"]);
+    assert!(pairs.iter().all(|pair| pair["source"] == "bank@bad.example"));
+}
+
+#[test]
+fn info_tells_what_was_recorded() {
+    let (folder, _) = with_capture();
+    let (capture, pages) = (path(&folder, "capture"), path(&folder, "pages"));
+    let built = json(&["attribute", "build", &capture, "-o", &pages, "--json"]);
+    let told = json(&["attribute", "info", &pages, "--json"]);
+    for name in ["payloads", "payload_bytes", "short_payloads", "unlisted_payloads", "pages"] {
+        assert_eq!(told[name], built[name], "{name}");
+    }
+    assert!(told["payload_digest_rate_max"].as_f64().unwrap() <= 0.01, "{told}");
+    let text = printed(&["attribute", "info", &pages]);
+    assert!(text.contains("when                   2023-11-14 22:10:00 to 22:19:59\n"), "{text}");
+}
+
+#[test]
+fn a_broken_capture_is_recorded_as_far_as_it_goes_and_told() {
+    let (folder, _) = with_capture();
+    let whole = folder.read("capture");
+    folder.write("cut", &whole[..whole.len() - 5]);
+    let pages = path(&folder, "pages");
+    let output = bruit(&["attribute", "build", &path(&folder, "cut"), "-o", &pages]);
+    let (told, complaint) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told.starts_with("2,999 packets with "), "{told}");
+    assert!(complaint.contains("cut: it ends within what begins at byte "), "{complaint}");
+    printed(&["attribute", "query", &pages, "--text", EXCERPT]);
+}
+
+#[test]
+fn what_cannot_be_done_is_told_in_one_line() {
+    let (folder, _) = with_pages();
+    let (capture, pages) = (path(&folder, "capture"), path(&folder, "pages"));
+    let query = |arguments: &[&str]| refused(&[&["attribute", "query", &pages], arguments].concat());
+    assert!(query(&["--text", "too short"]).contains("fewer than 2 whole blocks of 32 bytes"));
+    assert!(query(&["--hex", "0g"]).contains("'g' is no hexadecimal digit"));
+    assert!(query(&["--excerpt", "nowhere"]).contains("nowhere: "));
+    assert!(query(&[]).contains("--excerpt"));
+    folder.write("long", vec![0; 65_537]);
+    assert!(query(&["--excerpt", &path(&folder, "long")]).contains("at most 65536 bytes"));
+    let build = |arguments: &[&str]| refused(&[&["attribute", "build", &capture, "-o"], arguments].concat());
+    assert!(build(&[&pages, "--bytes-per-hour", "1k"]).contains("allow more bytes an hour"));
+    folder.write("file", "x");
+    assert!(build(&[&path(&folder, "file")]).contains("file"));
+    assert!(refused(&["attribute", "info", &path(&folder, "nothing")]).contains("no directory of pages"));
+}

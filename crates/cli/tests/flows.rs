@@ -1,0 +1,204 @@
+//! `bruit flows` on captures and mailboxes whose truth is known.
+
+mod common;
+
+use std::collections::HashMap;
+use std::process::{Command, Output, Stdio};
+
+use bruit_forensics::generate::{CaptureWriter, Flow, Traffic, Truth};
+use common::{Folder, bruit, json, peak_memory_bytes, printed, refused};
+use serde_json::Value;
+
+/// What the program may take beyond the memory that it was given.
+const EXTRA_BYTES: u64 = 32 << 20;
+
+fn write(folder: &Folder, name: &str, traffic: &Traffic) -> Truth {
+    let mut file = Vec::new();
+    let truth = traffic.write(&mut file).unwrap();
+    folder.write(name, file);
+    truth
+}
+
+fn path(folder: &Folder, name: &str) -> String {
+    folder.path(name).to_str().unwrap().to_owned()
+}
+
+fn describe(flow: &Flow) -> String {
+    let name = if flow.protocol == 6 { "tcp" } else { "udp" };
+    format!("{}:{} > {}:{} {name}", flow.source, flow.ports.0, flow.destination, flow.ports.1)
+}
+
+/// Runs `bruit flows` with `input` as standard input.
+fn run_with(arguments: &[&str], input: Vec<u8>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    command.arg("flows").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::spawn(move || std::io::Write::write_all(&mut stdin, &input));
+    child.wait_with_output().unwrap()
+}
+
+/// A capture of three flows with 5, 2 and 1 packets, and a frame that is ARP.
+fn small(folder: &Folder) {
+    let traffic = Traffic::default();
+    let mut writer = CaptureWriter::new(Vec::new()).unwrap();
+    let mut frame = Vec::new();
+    for (rank, packets) in [(0, 5), (1, 2), (2, 1)] {
+        for number in 0..packets {
+            traffic.flow(rank).frame(number, 64, b"payload", &mut frame);
+            writer.write(u64::from(number), &frame).unwrap();
+        }
+    }
+    frame[12..14].copy_from_slice(&[8, 6]);
+    writer.write(9, &frame).unwrap();
+    folder.write("small.pcap", writer.finish().unwrap());
+}
+
+#[test]
+fn estimates_are_told_beside_exact_counts_with_their_error() {
+    let folder = Folder::new();
+    let traffic = Traffic { flows: 2000, packets: 100_000, payload_bytes: 0..=10, ..Traffic::default() };
+    let truth = write(&folder, "traffic.pcap", &traffic);
+    let file = path(&folder, "traffic.pcap");
+    let told = json(&["flows", "--json", "--exact", "--key", "five-tuple", "--top", "2000", "--seed", "1", &file]);
+    assert_eq!(told["packets"], 100_000);
+    let expected: HashMap<String, u64> =
+        (0..).zip(&truth.packets).map(|(rank, &n)| (describe(&traffic.flow(rank)), n)).collect();
+    let flows = told["flows"].as_array().unwrap();
+    let seen = truth.packets.iter().filter(|&&packets| packets > 0).count();
+    assert_eq!((flows.len(), told["exact"]["flows"].as_u64().unwrap() as usize), (seen, seen));
+    let mut covered = 0;
+    for flow in flows {
+        let packets = expected[flow["flow"].as_str().unwrap()];
+        assert_eq!(flow["exact"], packets);
+        let bound = |name: &str| flow[name].as_f64().unwrap();
+        covered += usize::from((bound("low")..=bound("high")).contains(&(packets as f64)));
+        assert!(bound("low") <= bound("estimate") && bound("estimate") <= bound("high"));
+    }
+    assert!(covered as f64 > 0.93 * seen as f64, "{covered} of {seen}");
+    let errors = told["exact"]["errors"].as_array().unwrap();
+    assert_eq!(errors.iter().map(|band| band["flows"].as_u64().unwrap()).sum::<u64>(), seen as u64);
+    assert!(errors.iter().all(|band| band["mean_error"].as_f64().unwrap() < 0.5), "{errors:?}");
+    let memory = &told["memory"];
+    let counted = memory["filter"].as_u64().unwrap() + memory["names"].as_u64().unwrap();
+    assert!((40 << 20..=64 << 20).contains(&counted), "{memory}");
+    assert!(peak_memory_bytes() < (64 << 20) + EXTRA_BYTES, "{} bytes", peak_memory_bytes());
+}
+
+#[test]
+fn the_report_is_what_people_read() {
+    let folder = Folder::new();
+    small(&folder);
+    let report = printed(&["flows", "--exact", "--seed", "1", "--memory", "1M", &path(&folder, "small.pcap")]);
+    let expected = "\
+packets               8
+left out              1 (1 not IP)
+memory: filter        896.0 KiB
+memory: names         384 B
+fill of the filter    0.0 %
+memory: exact counts  336 B
+flows                 3
+
+   estimate          95 % interval      exact    error  flow
+          4                 4 to 6          5  -20.0 %  10.0.0.0 > 10.0.0.19
+          2                 2 to 3          2   +0.0 %  10.0.0.1 > 10.0.0.18
+          1                 1 to 2          1   +0.0 %  10.0.0.2 > 10.0.0.6
+
+                packets      flows  mean error     bias  in the interval
+                 1 to 9          3       6.7 %   -6.7 %          100.0 %
+";
+    assert_eq!(report, expected, "{report}");
+}
+
+#[test]
+fn every_key_makes_flows_of_its_own() {
+    let folder = Folder::new();
+    small(&folder);
+    for (key, first) in [
+        ("pair", "10.0.0.0 > "),
+        ("five-tuple", "10.0.0.0:1024 > "),
+        ("source", "10.0.0.0"),
+        ("destination", "10.0.0."),
+    ] {
+        let told = json(&["flows", "--json", "--key", key, "--top", "1", &path(&folder, "small.pcap")]);
+        let flow = told["flows"][0]["flow"].as_str().unwrap().to_owned();
+        assert!(flow.starts_with(first), "{key}: {flow}");
+        assert_eq!(told["left_out"], serde_json::json!({ "not IP": 1 }));
+    }
+}
+
+#[test]
+fn captures_come_from_standard_input_and_from_directories() {
+    let folder = Folder::new();
+    small(&folder);
+    let output = run_with(&["--json", "-"], folder.read("small.pcap"));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((told["packets"].as_u64(), output.status.code()), (Some(8), Some(0)));
+    folder.copy("small.pcap", "again.pcap");
+    assert_eq!(json(&["flows", "--json", &path(&folder, "")])["packets"], 16);
+    assert!(refused(&["flows", "-", "-"]).contains("- is given twice"));
+}
+
+#[test]
+fn what_cannot_be_read_is_told_and_the_rest_is_counted() {
+    let folder = Folder::new();
+    small(&folder);
+    let mut cut = folder.read("small.pcap");
+    cut.truncate(cut.len() - 1);
+    folder.write("cut.pcap", cut);
+    folder.write("letter", "From: someone@example.org\n\nnot a capture");
+    let mut long = folder.read("small.pcap");
+    long[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
+    folder.write("long.pcap", long);
+    for (name, packets, complaint) in [
+        ("cut.pcap", 8, "cut.pcap: it ends within what begins at byte 544\n"),
+        ("letter", 0, "letter: it is neither pcap nor pcapng (a compressed capture must be unpacked first)\n"),
+        (
+            "long.pcap",
+            0,
+            "long.pcap: the frame at byte 24 claims 4294967295 bytes, and 262144 are the most that is read\n",
+        ),
+        ("missing", 0, "missing: No such file or directory (os error 2)\n"),
+    ] {
+        let output = bruit(&["flows", "--json", &path(&folder, name)]);
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert!(line.starts_with("bruit: ") && line.ends_with(complaint), "{line}");
+        assert_eq!((output.status.code(), told["packets"].as_u64()), (Some(2), Some(packets)), "{name}");
+    }
+}
+
+#[test]
+fn messages_are_counted_by_sender() {
+    let folder = Folder::new();
+    let mut mbox = String::new();
+    for from in ["a@example.org", "Bee <B@example.org>", "b@Example.org", "(nobody)"] {
+        mbox.push_str(&format!("From x Thu Jan  1 00:00:00 1970\nFrom: {from}\nSubject: hello\n\nbody\n\n"));
+    }
+    folder.write("mbox", mbox);
+    let told = json(&["flows", "--json", "--exact", "--key", "sender", &path(&folder, "mbox")]);
+    assert_eq!((told["messages"].as_u64(), &told["left_out"]), (Some(3), &serde_json::json!({ "no sender": 1 })));
+    let exact: HashMap<&str, u64> = told["flows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|flow| (flow["flow"].as_str().unwrap(), flow["exact"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(exact, HashMap::from([("a@example.org", 1), ("b@example.org", 2)]));
+}
+
+#[test]
+fn runs_with_one_seed_are_alike() {
+    let folder = Folder::new();
+    write(&folder, "traffic.pcap", &Traffic::default());
+    let run = |seed: &str| printed(&["flows", "--seed", seed, &path(&folder, "traffic.pcap")]);
+    assert_eq!(run("5"), run("5"));
+    assert_ne!(run("5"), run("6"));
+}
+
+#[test]
+fn too_little_memory_is_refused() {
+    assert!(refused(&["flows", "--memory", "1K", "x"]).contains("at least 64.0 KiB"));
+    assert!(refused(&["flows", "--top", "4097", "x"]).contains("at most 4096"));
+    assert!(refused(&["flows", "--follow", "missing"]).contains("only directories can be followed"));
+}

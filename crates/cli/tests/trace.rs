@@ -1,0 +1,280 @@
+//! `bruit trace` as people and programs run it.
+
+mod common;
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
+
+use bruit_forensics::generate::{CaptureWriter, Flow, Traffic};
+use common::Folder;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// 2023-11-14 22:13:20.
+const START: u64 = 1_700_000_000;
+
+const TOPOLOGY: &str = "\
+[[router]]\nname = \"edge-1\"\npages = \"edge-1\"\nlinks = [\"core\"]\n
+[[router]]\nname = \"core\"\npages = \"core\"\nlinks = [\"edge-2\", \"edge-3\", \"edge-4\"]\n
+[[router]]\nname = \"edge-2\"\npages = \"edge-2\"\n
+[[router]]\nname = \"edge-3\"\npages = \"edge-3\"\n
+[[router]]\nname = \"edge-4\"\n";
+
+/// Packet `number` as a router sees it that `hops` others passed it on to.
+fn frame(number: u16, hops: u8) -> Vec<u8> {
+    let flow: Flow = Traffic::default().flow(number.into());
+    let mut frame = Vec::new();
+    flow.frame(number, 64 - hops, b"hello, world", &mut frame);
+    frame
+}
+
+/// A capture of packets, each at the second of its number.
+fn capture(numbers: impl Iterator<Item = u16>, hops: u8) -> Vec<u8> {
+    let mut writer = CaptureWriter::new(Vec::new()).unwrap();
+    for number in numbers {
+        writer.write((START + u64::from(number)) * 1_000_000_000, &frame(number, hops)).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// `bruit trace` in a folder.
+fn trace_with(folder: &Folder, words: &str, input: &[u8]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    command.arg("trace").args(words.split_whitespace()).current_dir(folder.path(""));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A program that refuses its arguments does not read.
+    drop(child.stdin.take().unwrap().write_all(input));
+    child.wait_with_output().unwrap()
+}
+
+fn trace(folder: &Folder, words: &str) -> Output {
+    trace_with(folder, words, b"")
+}
+
+/// What it printed, without complaints.
+fn printed(folder: &Folder, words: &str) -> String {
+    let output = trace(folder, words);
+    assert!(output.status.success() && output.stderr.is_empty(), "{words}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// One line of complaint, with exit code 2.
+fn refused(folder: &Folder, words: &str) -> String {
+    let output = trace(folder, words);
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), line.lines().count()), (Some(2), 1), "{words}: {line}");
+    line
+}
+
+/// Of 20 packets the even ones went from edge-2 by core to edge-1, the odd ones from edge-3. Nothing is recorded at edge-4.
+fn network() -> Folder {
+    let folder = Folder::new();
+    folder.write("net.toml", TOPOLOGY);
+    folder.write("edge-2.pcap", capture((0..20).step_by(2), 1));
+    folder.write("edge-3.pcap", capture((1..20).step_by(2), 1));
+    folder.write("core.pcap", capture(0..20, 2));
+    folder.write("edge-1.pcap", capture(0..20, 3));
+    for name in ["edge-1", "edge-2", "edge-3", "core"] {
+        printed(&folder, &format!("record {name}.pcap --as {name} -o {name} --false-positive-rate 0.000001"));
+    }
+    folder
+}
+
+#[test]
+fn a_packet_is_traced_from_the_victim_to_where_it_came_in() {
+    let folder = network();
+    let text = printed(&folder, "query --topology net.toml --packet edge-1.pcap --frame 11 --at edge-1");
+    let Flow { source, destination, protocol, .. } = Traffic::default().flow(10);
+    let title = format!("packet {source} → {destination}, protocol {protocol}, 2023-11-14 22:13:30");
+    assert!(text.starts_with(&format!("{title}\n\nrouter  hops  answer    pages  false positive  when\n")), "{text}");
+    // All but the rate, which is that of these bits under a random key.
+    let row = |line: &str| [line.get(..29).unwrap(), line.get(45..).unwrap_or_default()].concat();
+    let rows: Vec<String> = text.lines().skip(3).take(5).map(row).collect();
+    let expected = [
+        "edge-1     0  seen          1  2023-11-14 22:13:20 to 22:13:39",
+        "core       1  seen          1  2023-11-14 22:13:20 to 22:13:39",
+        "edge-2     2  seen          1  2023-11-14 22:13:20 to 22:13:38",
+        "edge-3     2  not seen      1",
+        "edge-4     2  unknown       0  nothing was recorded at that time",
+    ];
+    assert_eq!(rows, expected, "{text}");
+    assert!(text.contains("\n\npath: edge-2 → core → edge-1\nrouters that seem to have seen it"), "{text}");
+}
+
+#[test]
+fn programs_get_all_of_it() {
+    let folder = network();
+    let text = printed(&folder, "query --topology net.toml --packet edge-1.pcap --frame 14 --at edge-1 --json");
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["paths"], serde_json::json!([["edge-3", "core", "edge-1"]]));
+    assert_eq!(value["window"], serde_json::json!({ "from": START + 8, "to": START + 18 }));
+    assert!(value["false_positive"].as_f64().unwrap() < 1e-4, "{text}");
+    let hop = |at: usize, field: &str| value["hops"][at][field].clone();
+    assert_eq!((hop(0, "name"), hop(0, "behind")), ("edge-1".into(), Value::Null));
+    assert_eq!(
+        (hop(2, "name"), hop(2, "answer"), hop(2, "behind")),
+        ("edge-2".into(), "not_seen".into(), "core".into())
+    );
+    assert_eq!((hop(2, "is_covered"), hop(4, "is_covered")), (true.into(), false.into()));
+    assert_eq!(hop(4, "answer"), "unknown");
+}
+
+#[test]
+fn a_packet_may_come_in_digits() {
+    let folder = network();
+    let digits: String = frame(4, 3)[14..].iter().map(|byte| format!("{byte:02x}")).collect();
+    let query = format!("query --topology net.toml --hex {digits} --at edge-1");
+    assert!(printed(&folder, &query).contains("path: edge-2 → core → edge-1"));
+    let later = trace(&folder, &format!("{query} --time {}", START + 3600));
+    assert_eq!(later.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&later.stdout).contains("unknown"), "{later:?}");
+}
+
+#[test]
+fn what_nobody_saw_is_told_by_the_exit_code() {
+    let folder = network();
+    folder.write("stranger.pcap", capture(30..31, 0));
+    let time = START + 10;
+    let output = trace(&folder, &format!("query --topology net.toml --packet stranger.pcap --at core --time {time}"));
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("core       0  not seen") && !text.contains("path"), "{text}");
+}
+
+#[test]
+fn a_capture_may_come_through_a_pipe() {
+    let folder = Folder::new();
+    let output = trace_with(&folder, "record - --as edge-1 -o pages", &capture(0..70, 0));
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("edge-1: 70 packets in 2 pages, "), "{text}");
+    let info: Value = serde_json::from_str(&printed(&folder, "info pages --json")).unwrap();
+    assert_eq!((&info["packets"], &info["pages"], &info["names"][0]), (&70.into(), &2.into(), &"edge-1".into()));
+    assert_eq!(info["span"], serde_json::json!({ "from": START, "to": START + 69 }));
+    let text = printed(&folder, "info pages");
+    assert!(text.contains("when          2023-11-14 22:13:20 to 22:14:29\n"), "{text}");
+}
+
+#[test]
+fn a_capture_that_breaks_off_is_recorded_up_to_there_and_told() {
+    let folder = Folder::new();
+    let whole = capture(0..10, 0);
+    folder.write("cut.pcap", &whole[..whole.len() - 5]);
+    folder.write("none.pcap", "this is no capture, but long enough to be one");
+    let output = trace(&folder, "record none.pcap cut.pcap --as edge-1 -o pages");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("edge-1: 9 packets in 1 page, "), "{output:?}");
+    let complaints = String::from_utf8(output.stderr).unwrap();
+    assert!(complaints.starts_with("bruit: none.pcap: ") && complaints.contains("\nbruit: cut.pcap: "), "{complaints}");
+}
+
+#[test]
+fn what_has_no_packet_is_counted() {
+    let folder = Folder::new();
+    let mut writer = CaptureWriter::new(Vec::new()).unwrap();
+    let whole = frame(1, 0);
+    let arp = [&whole[..12], &[8, 6], &[0; 28]].concat();
+    for frame in [&whole[..], &arp, &whole[..14 + 20 + 7]] {
+        writer.write(START * 1_000_000_000, frame).unwrap();
+    }
+    folder.write("mixed.pcap", writer.finish().unwrap());
+    let text = printed(&folder, "record mixed.pcap --as edge-1 -o pages");
+    assert!(text.contains("\n1 frame had no packet that is known (1 not IP)\n"), "{text}");
+    assert!(text.contains("\n1 frame had too little of their packet captured\n"), "{text}");
+}
+
+#[test]
+fn the_oldest_pages_go_and_that_is_told() {
+    let folder = Folder::new();
+    folder.write("a.pcap", capture(0..600, 0));
+    let text = printed(&folder, "record a.pcap --as edge-1 -o pages --disk 2KiB");
+    assert!(text.contains("older pages made room for these\n"), "{text}");
+    let info: Value = serde_json::from_str(&printed(&folder, "info pages --json")).unwrap();
+    assert!(info["bytes"].as_u64().unwrap() <= 2048, "{info}");
+}
+
+#[test]
+fn a_directory_is_followed_until_ctrl_c() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("captures")).unwrap();
+    for (name, second) in [("captures/1", 1), ("captures/2", 2)] {
+        folder.write(name, capture(0..10, 0));
+        set_modified(&folder.path(name), second);
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    command.args(["trace", "record", "--follow", "captures", "--as", "edge-1", "-o", "pages"]);
+    let mut child = command.current_dir(folder.path("")).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().unwrap().unwrap();
+    // The second may still be written to; it is complete when a third is there.
+    assert_eq!(next(), "captures/1: 10 packets");
+    folder.write("later", capture(20..30, 0));
+    set_modified(&folder.path("later"), 3);
+    std::fs::rename(folder.path("later"), folder.path("captures/3")).unwrap();
+    assert_eq!(next(), "captures/2: 10 packets");
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    assert_eq!(next(), "captures/3: 10 packets");
+    assert!(next().starts_with("edge-1: 30 packets in "));
+    assert!(child.wait().unwrap().success());
+    let info: Value = serde_json::from_str(&printed(&folder, "info pages --json")).unwrap();
+    assert_eq!(info["packets"], 30);
+}
+
+fn set_modified(path: &Path, second: u64) {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(START + second);
+    File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+const MESSAGE: &str = "From: ann@example.org\nDate: Tue, 14 Nov 2023 22:10:00 +0000\nMessage-ID: <1@example.org>\n\
+    Subject: hello\n\nSee you at noon.\n";
+
+#[test]
+fn a_message_is_found_at_the_servers_that_had_it() {
+    let folder = Folder::new();
+    folder.write("message.eml", MESSAGE);
+    let relayed = |second: u32| format!("Received: by mx; Tue, 14 Nov 2023 22:13:{second} +0000\n{MESSAGE}");
+    folder.write("mx-1.eml", relayed(20));
+    folder.write("mx-2.eml", relayed(40).replace('\n', "\r\n"));
+    folder.write("mx-3.eml", MESSAGE.replace("noon", "nine"));
+    let mut topology = String::new();
+    for name in ["mx-1", "mx-2", "mx-3"] {
+        printed(&folder, &format!("record --mail {name}.eml --as {name} -o {name} --false-positive-rate 0.000001"));
+        topology.push_str(&format!("[[server]]\nname = \"{name}\"\npages = \"{name}\"\n"));
+    }
+    folder.write("servers.toml", topology);
+    let text = printed(&folder, "query --topology servers.toml --message message.eml");
+    assert!(text.starts_with("message <1@example.org>\n\nserver  hops  answer "), "{text}");
+    let rows: Vec<_> = text.lines().skip(3).collect();
+    assert!(rows[0].starts_with("mx-1       0  seen ") && rows[0].ends_with("2023-11-14 22:13:20"), "{text}");
+    assert!(rows[1].starts_with("mx-2       0  seen ") && rows[1].ends_with("2023-11-14 22:13:40"), "{text}");
+    assert!(rows[2].starts_with("mx-3       0  not seen "), "{text}");
+    let info = printed(&folder, "info mx-1");
+    assert!(info.contains("\nmessages      1\n"), "{info}");
+}
+
+#[test]
+fn faults_are_told_in_one_line() {
+    let folder = network();
+    folder.write("message.eml", MESSAGE);
+    let query = |words: &str| refused(&folder, &format!("query --topology net.toml {words}"));
+    assert_eq!(query("--packet edge-1.pcap --at nowhere"), "bruit: the topology has no nowhere\n");
+    assert_eq!(
+        query("--packet edge-2.pcap --frame 11 --at core"),
+        "bruit: edge-2.pcap: it has 10 frames, and frame 11 is asked for\n"
+    );
+    assert!(query("--message message.eml").contains("has pages of the kind trace-packets, not trace-messages"));
+    assert!(query("--hex 45 --at core").contains("cut within a header"));
+    assert!(query("--hex 4 --at core").contains("pairs of hexadecimal digits"));
+    assert!(query("").contains("required"));
+    let record = |words: &str| refused(&folder, &format!("record edge-1.pcap {words}"));
+    assert!(record("--as edge-1 -o net.toml").contains("net.toml"));
+    assert!(record("--as edge-1 -o .").contains("is no directory of pages"));
+    assert!(record("--as edge-1 -o new --page 500ms").contains("1 to 86400 seconds"));
+    assert!(record("--as edge-1 -o edge-1 --mail").contains("has pages of the kind trace-packets"));
+    assert!(record("--as edge-1 -o new2 --follow").contains("only directories can be followed"));
+    assert!(refused(&folder, "info .").contains("is no directory of pages"));
+}

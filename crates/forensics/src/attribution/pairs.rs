@@ -1,0 +1,110 @@
+//! The pairs of a page: bounded, with the times at which each was seen.
+
+use std::collections::HashMap;
+
+use bruit_filters::blocks::{Digester, HostId};
+
+use super::Pair;
+use super::bytes::{pair_bytes, put_pair};
+
+/// Most pairs of a page.
+pub const PAIRS_MAX: usize = 1 << 18;
+
+/// A pair that sent something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Who.
+    pub pair: Pair,
+    /// When first, in seconds since 1970.
+    pub first: u64,
+    /// When last.
+    pub last: u64,
+}
+
+/// The pairs, in the order in which they were first seen. When there is no room for another, it is counted and nothing else: its
+/// payloads are recorded, but nobody will be asked whether they were its own.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    listed: Vec<Listed>,
+    places: HashMap<Pair, (usize, HostId)>,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl Pairs {
+    pub(super) fn new(bytes_max: u64) -> Self {
+        Self { listed: Vec::new(), places: HashMap::new(), bytes: 0, bytes_max }
+    }
+
+    pub(super) fn listed(&self) -> &[Listed] {
+        &self.listed
+    }
+
+    /// Notes that `pair` was seen at `time`, and gives its name under the page's key, and whether it is listed.
+    pub(super) fn see(&mut self, pair: &Pair, time: u64, digester: &Digester) -> (HostId, bool) {
+        if let Some(&(place, id)) = self.places.get(pair) {
+            let listed = &mut self.listed[place];
+            (listed.first, listed.last) = (listed.first.min(time), listed.last.max(time));
+            return (id, true);
+        }
+        let id = pair_id(pair, digester);
+        let bytes = pair_bytes(pair);
+        let has_room = self.listed.len() < PAIRS_MAX && self.bytes + bytes <= self.bytes_max;
+        if has_room {
+            self.bytes += bytes;
+            self.places.insert(pair.clone(), (self.listed.len(), id));
+            self.listed.push(Listed { pair: pair.clone(), first: time, last: time });
+        }
+        (id, has_room)
+    }
+}
+
+/// The name of a pair under the key of `digester`.
+pub(super) fn pair_id(pair: &Pair, digester: &Digester) -> HostId {
+    let mut name = Vec::with_capacity(64);
+    put_pair(pair, &mut name);
+    digester.host(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use bruit_filters::FingerprintKey;
+    use bruit_filters::blocks::BlockShape;
+
+    use super::super::Host;
+    use super::*;
+
+    fn digester() -> Digester {
+        Digester::new(&FingerprintKey::new([1; 16]), BlockShape::new(32, 1).unwrap())
+    }
+
+    fn pair(number: u32) -> Pair {
+        let address = |number| Host::from(IpAddr::from(Ipv4Addr::from_bits(number)));
+        Pair { source: address(number), destination: address(0) }
+    }
+
+    #[test]
+    fn a_pair_is_listed_once_with_its_first_and_last_time() {
+        let mut pairs = Pairs::new(1 << 20);
+        let (first, _) = pairs.see(&pair(1), 50, &digester());
+        let (second, _) = pairs.see(&pair(2), 10, &digester());
+        assert_eq!(pairs.see(&pair(1), 40, &digester()), (first, true));
+        assert_eq!(pairs.see(&pair(1), 60, &digester()), (first, true));
+        assert_ne!(first, second);
+        assert_eq!(pairs.listed()[0], Listed { pair: pair(1), first: 40, last: 60 });
+        assert_eq!(pairs.listed().len(), 2);
+    }
+
+    #[test]
+    fn pairs_end_at_their_number_and_at_their_bytes() {
+        let digester = digester();
+        let mut pairs = Pairs::new(u64::MAX);
+        let listed = (0..=PAIRS_MAX as u32).filter(|&number| pairs.see(&pair(number), 0, &digester).1).count();
+        assert_eq!(listed, PAIRS_MAX);
+        let mut pairs = Pairs::new(3 * pair_bytes(&pair(0)));
+        assert_eq!((0..10).filter(|&number| pairs.see(&pair(number), 0, &digester).1).count(), 3);
+        assert!(pairs.see(&pair(0), 0, &digester).1, "those that are listed stay");
+    }
+}

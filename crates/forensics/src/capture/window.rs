@@ -1,0 +1,75 @@
+//! The part of the input that is in memory.
+
+use std::io::{self, ErrorKind, Read};
+
+/// What is read at once. A part that is longer makes the buffer grow to its length, which its reader has bounded.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Bytes of a reader from some position on, as many as were asked for.
+#[derive(Debug)]
+pub(super) struct Window<R> {
+    input: R,
+    buffer: Vec<u8>,
+    /// Where in the buffer the bytes begin that nobody took yet, and where they end.
+    start: usize,
+    end: usize,
+    /// Where in the input `start` is.
+    position: u64,
+}
+
+impl<R> Window<R> {
+    pub(super) const fn position(&self) -> u64 {
+        self.position
+    }
+
+    #[cfg(test)]
+    pub(super) const fn capacity(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// What is there and was not taken.
+    pub(super) fn waiting(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Takes up to `bytes` of what is waiting.
+    pub(super) fn take(&mut self, bytes: usize) -> &[u8] {
+        let from = self.start;
+        self.start = self.end.min(from + bytes);
+        self.position += (self.start - from) as u64;
+        &self.buffer[from..self.start]
+    }
+}
+
+impl<R: Read> Window<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self { input, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, position: 0 }
+    }
+
+    /// Reads until `bytes` are waiting, or the input ends: says whether they are.
+    pub(super) fn has(&mut self, bytes: usize) -> io::Result<bool> {
+        if self.end - self.start >= bytes {
+            return Ok(true);
+        }
+        self.make_room(bytes);
+        while self.end < bytes {
+            match self.input.read(&mut self.buffer[self.end..]) {
+                Ok(0) => return Ok(false),
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Moves what is waiting to the front of a buffer that has `bytes`.
+    fn make_room(&mut self, bytes: usize) {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        if self.buffer.len() < bytes {
+            self.buffer.resize(bytes, 0);
+        }
+    }
+}

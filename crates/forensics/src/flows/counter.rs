@@ -1,0 +1,195 @@
+//! Packets in, estimates out.
+
+use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
+use bruit_filters::space_code::{Arrival, Estimate, Estimator, MultiResolutionFilter, Shape};
+use bruit_filters::{Fingerprint, FingerprintKey};
+
+use super::errors::{Band, Compared, bands};
+use super::exact::Exact;
+use super::leaders::{LEADER_BYTES, LEADERS_MAX, Leaders};
+use crate::random::Random;
+
+/// The least memory to count in.
+pub const MEMORY_BYTES_MIN: u64 = 64 * 1024;
+
+/// The part of the memory that is for names: one in so many.
+const LEADERS_SHARE: u64 = 8;
+
+/// Arrivals that go to the filter together.
+const BATCH: usize = 256;
+
+/// How to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What filter and names may take together; [`MEMORY_BYTES_MIN`] at least.
+    pub memory_bytes: u64,
+    /// The filter's groups, resolutions and hash functions.
+    pub shape: Shape,
+    /// How many flows to count exactly as well; 0 for none.
+    pub exact_flows: usize,
+}
+
+/// Counts packets by flow.
+#[derive(Debug)]
+pub struct FlowCounter {
+    key: FingerprintKey,
+    random: Random,
+    filter: MultiResolutionFilter<OneLineFilter>,
+    leaders: Leaders,
+    exact: Option<Exact>,
+    waiting: Vec<Arrival>,
+    packets: u64,
+}
+
+/// Memory in bytes, by what it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// The bits from which packets are estimated.
+    pub filter: u64,
+    /// The names of flows that were seen often.
+    pub leaders: u64,
+    /// The exact counts.
+    pub exact: u64,
+}
+
+/// What is known of one flow.
+#[derive(Clone, Debug)]
+pub struct FlowEstimate {
+    /// Which.
+    pub identity: Vec<u8>,
+    /// Its packets, by the filter.
+    pub estimate: Estimate,
+    /// Its packets, by exact count.
+    pub exact: Option<u64>,
+}
+
+impl FlowCounter {
+    /// Counts nothing yet. `secret` is the key under which flows are hashed, `seed` decides what is sampled: both random, so
+    /// that nobody can make traffic that is miscounted.
+    #[must_use]
+    pub fn new(settings: &Settings, secret: [u8; 16], seed: u64) -> Self {
+        let memory_bytes = settings.memory_bytes.max(MEMORY_BYTES_MIN);
+        let leaders = (memory_bytes / LEADERS_SHARE / LEADER_BYTES as u64).min(LEADERS_MAX as u64);
+        let filter_bytes = memory_bytes - leaders * LEADER_BYTES as u64;
+        let key = FingerprintKey::new(secret);
+        Self {
+            filter: MultiResolutionFilter::with_bytes(filter_bytes, settings.shape, key.id()),
+            key,
+            random: Random::new(seed),
+            leaders: Leaders::new(leaders as usize),
+            exact: (settings.exact_flows > 0).then(|| Exact::new(settings.exact_flows)),
+            waiting: Vec::with_capacity(BATCH),
+            packets: 0,
+        }
+    }
+
+    /// Counts one packet, or message, of a flow.
+    pub fn count(&mut self, identity: &[u8]) {
+        let key = self.key.fingerprint(identity);
+        let draw = self.random.next();
+        self.packets += 1;
+        self.leaders.count(identity, key.high(), draw);
+        if let Some(exact) = &mut self.exact {
+            exact.count(identity, key);
+        }
+        self.waiting.push(Arrival { key, draw });
+        if self.waiting.len() == BATCH {
+            self.insert_waiting();
+        }
+    }
+
+    fn insert_waiting(&mut self) {
+        self.filter.insert_batch(&self.waiting);
+        self.waiting.clear();
+    }
+
+    /// Everything that was counted, to be asked.
+    pub fn counted(&mut self) -> Counted<'_> {
+        self.insert_waiting();
+        Counted { counter: self, estimator: self.filter.estimator() }
+    }
+}
+
+/// A counter at rest.
+#[derive(Debug)]
+pub struct Counted<'c> {
+    counter: &'c FlowCounter,
+    estimator: Estimator<'c, OneLineFilter>,
+}
+
+impl Counted<'_> {
+    /// The largest flows by estimate, of those whose names are known.
+    #[must_use]
+    pub fn top(&self, flows: usize) -> Vec<FlowEstimate> {
+        let mut all: Vec<_> = self.counter.leaders.iter().map(|leader| self.flow(leader.identity)).collect();
+        all.sort_by(|a, b| {
+            let by_size = b.estimate.likely.total_cmp(&a.estimate.likely);
+            by_size.then_with(|| b.exact.cmp(&a.exact)).then_with(|| a.identity.cmp(&b.identity))
+        });
+        all.truncate(flows);
+        all
+    }
+
+    /// What is known of one flow.
+    #[must_use]
+    pub fn flow(&self, identity: &[u8]) -> FlowEstimate {
+        let fingerprint = self.counter.key.fingerprint(identity);
+        FlowEstimate {
+            identity: identity.to_vec(),
+            estimate: self.estimate(&fingerprint),
+            exact: self.counter.exact.as_ref().and_then(|exact| exact.packets(&fingerprint)),
+        }
+    }
+
+    /// An estimate for a flow that exists: it has a packet at least, and there are no more packets than all.
+    fn estimate(&self, fingerprint: &Fingerprint) -> Estimate {
+        let estimate = self.estimator.estimate(fingerprint);
+        let within = |packets: f64| packets.clamp(1.0, self.counter.packets.max(1) as f64);
+        Estimate {
+            likely: within(estimate.likely),
+            mean: within(estimate.mean),
+            low: within(estimate.low),
+            high: within(estimate.high),
+            ..estimate
+        }
+    }
+
+    /// How wrong the estimates are, by the size of flows, over all that were counted exactly.
+    #[must_use]
+    pub fn errors(&self) -> Vec<Band> {
+        let flows = self.counter.exact.iter().flat_map(Exact::iter);
+        bands(flows.map(|(_, fingerprint, truth)| {
+            let estimate = self.estimate(&fingerprint);
+            let is_covered = (estimate.low..=estimate.high).contains(&(truth as f64));
+            Compared { truth, estimate: estimate.likely, is_covered }
+        }))
+    }
+
+    /// All packets.
+    #[must_use]
+    pub const fn packets(&self) -> u64 {
+        self.counter.packets
+    }
+
+    /// The exact counts, if they were wanted.
+    #[must_use]
+    pub const fn exact(&self) -> Option<&Exact> {
+        self.counter.exact.as_ref()
+    }
+
+    /// How much memory is in use.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        Memory {
+            filter: self.counter.filter.bits() / 8,
+            leaders: self.counter.leaders.bytes() as u64,
+            exact: self.counter.exact.as_ref().map_or(0, |exact| exact.bytes() as u64),
+        }
+    }
+
+    /// The share of bits that are set in the filter that sees every packet. Above a half, more memory makes estimates better.
+    #[must_use]
+    pub fn fill(&self) -> f64 {
+        self.counter.filter.resolutions().first().map_or(0.0, |resolution| resolution.filter().fill())
+    }
+}

@@ -1,0 +1,224 @@
+//! The flows that were seen most, by name, in bounded memory: a list with *random admission* (Ben Basat, Chen, Einziger,
+//! Friedman and Kassner, 2017).
+//!
+//! A list of n counters. A flow that is in it is counted. One that is not takes the place of the least, which has c packets, with
+//! probability 1 / (c + 1), and is given c + 1: on average, as many as it had. So large flows come in soon and stay, and the many
+//! small ones pass by without a trace, which is also what makes it fast. As long as there is room all counts are exact.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// The most flows in a list.
+pub const LEADERS_MAX: usize = 4096;
+
+/// What a leader takes on average: its counter, its place in order and in the table, and a name of a flow of packets.
+pub(super) const LEADER_BYTES: usize = 128;
+
+/// Of a place in the heap: as many as a line of memory has.
+const CHILDREN: usize = 4;
+
+/// A flow of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leader<'l> {
+    /// Its identity.
+    pub identity: &'l [u8],
+    /// About as many packets as it has.
+    pub packets: u64,
+}
+
+/// A list of flows that were seen often.
+#[derive(Clone, Debug)]
+pub struct Leaders {
+    capacity: usize,
+    flows: Vec<Flow>,
+    /// A heap: the flow with the least packets is the first. Packets are here, so that order is kept within few lines of memory.
+    order: Vec<Place>,
+    by_hash: HashMap<u64, u32, BuildHasherDefault<AsIs>>,
+}
+
+#[derive(Clone, Debug)]
+struct Flow {
+    identity: Vec<u8>,
+    hash: u64,
+    /// Where it is in the order.
+    place: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    packets: u64,
+    flow: u32,
+}
+
+impl Leaders {
+    /// An empty list of at most `capacity` flows: at least 1, at most [`LEADERS_MAX`].
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        let capacity = capacity.clamp(1, LEADERS_MAX);
+        Self { capacity, flows: Vec::new(), order: Vec::new(), by_hash: HashMap::default() }
+    }
+
+    /// Counts a packet of a flow, of which `hash` is a keyed hash of 64 bits: those of two flows are taken to differ. `draw` is a
+    /// random number, drawn anew for every packet.
+    pub fn count(&mut self, identity: &[u8], hash: u64, draw: u64) {
+        if let Some(&flow) = self.by_hash.get(&hash) {
+            let place = self.flows[flow as usize].place as usize;
+            self.order[place].packets += 1;
+            self.sink(place);
+        } else if self.flows.len() < self.capacity {
+            self.add(identity, hash);
+        } else if self.is_admitted(draw) {
+            self.replace_least(identity, hash);
+        }
+    }
+
+    /// All of them, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = Leader<'_>> {
+        self.order.iter().map(|place| {
+            let flow = &self.flows[place.flow as usize];
+            Leader { identity: &flow.identity, packets: place.packets }
+        })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Whether nothing was counted.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    /// Memory that they take, about.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.len() * LEADER_BYTES
+    }
+
+    fn add(&mut self, identity: &[u8], hash: u64) {
+        let (flow, place) = (self.flows.len() as u32, self.order.len());
+        self.flows.push(Flow { identity: identity.to_vec(), hash, place: place as u32 });
+        self.order.push(Place { packets: 1, flow });
+        self.by_hash.insert(hash, flow);
+        self.rise(place);
+    }
+
+    /// With probability 1 / (c + 1), where c is the least count.
+    fn is_admitted(&self, draw: u64) -> bool {
+        let least = u128::from(self.order[0].packets);
+        (u128::from(draw) * (least + 1)) >> 64 == 0
+    }
+
+    fn replace_least(&mut self, identity: &[u8], hash: u64) {
+        let flow = self.order[0].flow;
+        let least = &mut self.flows[flow as usize];
+        self.by_hash.remove(&least.hash);
+        least.identity.clear();
+        least.identity.extend_from_slice(identity);
+        least.hash = hash;
+        self.by_hash.insert(hash, flow);
+        self.order[0].packets += 1;
+        self.sink(0);
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.order.swap(a, b);
+        self.flows[self.order[a].flow as usize].place = a as u32;
+        self.flows[self.order[b].flow as usize].place = b as u32;
+    }
+
+    /// Moves a flow that has become more towards the end.
+    fn sink(&mut self, mut place: usize) {
+        loop {
+            let first = CHILDREN * place + 1;
+            let children = first..self.order.len().min(first + CHILDREN);
+            let Some(least) = children.min_by_key(|&child| self.order[child].packets) else { return };
+            if self.order[least].packets >= self.order[place].packets {
+                return;
+            }
+            self.swap(least, place);
+            place = least;
+        }
+    }
+
+    /// Moves a flow that is new towards the front.
+    fn rise(&mut self, mut place: usize) {
+        while place > 0 && self.order[place].packets < self.order[(place - 1) / CHILDREN].packets {
+            let parent = (place - 1) / CHILDREN;
+            self.swap(place, parent);
+            place = parent;
+        }
+    }
+}
+
+/// Keys that are keyed hashes already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 ^= number;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    fn count(leaders: &mut Leaders, flow: u64, random: &mut Random) {
+        leaders.count(&flow.to_le_bytes(), Random::stream(flow, 0).next(), random.next());
+    }
+
+    fn of(leaders: &Leaders, flow: u64) -> Option<u64> {
+        leaders.iter().find(|leader| leader.identity == flow.to_le_bytes()).map(|leader| leader.packets)
+    }
+
+    #[test]
+    fn fewer_flows_than_places_are_counted_exactly() {
+        let (mut leaders, mut random) = (Leaders::new(100), Random::new(2));
+        for flow in 1..=100 {
+            (0..flow * 7 % 101).for_each(|_| count(&mut leaders, flow, &mut random));
+        }
+        assert!((1..=100).all(|flow| of(&leaders, flow) == Some(flow * 7 % 101)));
+    }
+
+    #[test]
+    fn large_flows_come_in_and_stay_among_a_million_small_ones() {
+        let (mut leaders, mut random) = (Leaders::new(50), Random::new(3));
+        let mut truth = [0u64; 10];
+        for _ in 0..100_000 {
+            // A third of the packets is of ten flows, the rest of a million.
+            let flow = if random.below(3) == 0 { random.below(10) } else { 10 + random.below(1_000_000) };
+            count(&mut leaders, flow, &mut random);
+            if let Some(packets) = truth.get_mut(flow as usize) {
+                *packets += 1;
+            }
+        }
+        assert_eq!(leaders.len(), 50);
+        for (flow, packets) in (0..).zip(truth) {
+            let told = of(&leaders, flow).expect("a large flow is in the list");
+            assert!(told.abs_diff(packets) < packets / 4, "{told}, not {packets}");
+        }
+    }
+
+    #[test]
+    fn a_list_has_at_most_as_many_as_the_bound() {
+        let (mut leaders, mut random) = (Leaders::new(usize::MAX), Random::new(4));
+        (0..=LEADERS_MAX as u64).for_each(|flow| count(&mut leaders, flow, &mut random));
+        assert_eq!(leaders.len(), LEADERS_MAX);
+    }
+}

@@ -1,0 +1,50 @@
+//! Ports, and where the payload begins.
+
+use super::network::Layer;
+use super::{Fragment, Packet};
+
+const PROTOCOL_TCP: u8 = 6;
+const PROTOCOL_UDP: u8 = 17;
+/// DCCP, SCTP and UDP-Lite begin with the same two ports.
+const PROTOCOLS_WITH_PORTS: [u8; 5] = [PROTOCOL_TCP, PROTOCOL_UDP, 33, 132, 136];
+
+const UDP_HEADER_BYTES: usize = 8;
+/// Where TCP says how long its header is, in words of four bytes, in the upper half.
+const TCP_LENGTH_AT: usize = 12;
+const TCP_HEADER_BYTES_MIN: usize = 20;
+
+/// The packet of an IP layer that carries no other.
+pub(super) fn packet<'a>(layer: &Layer<'a>) -> Packet<'a> {
+    let has_header = layer.fragment != Fragment::Later;
+    Packet {
+        source: layer.source,
+        destination: layer.destination,
+        protocol: layer.protocol,
+        ports: if has_header { ports(layer) } else { None },
+        header: layer.header,
+        ip_payload: layer.payload,
+        payload: if has_header { payload(layer) } else { layer.payload },
+        fragment: layer.fragment,
+    }
+}
+
+fn ports(layer: &Layer<'_>) -> Option<(u16, u16)> {
+    let [a, b, c, d] = *layer.payload.first_chunk()?;
+    let ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+    PROTOCOLS_WITH_PORTS.contains(&layer.protocol).then_some(ports)
+}
+
+/// Nothing if the capture ends within the header.
+fn payload<'a>(layer: &Layer<'a>) -> &'a [u8] {
+    let header_bytes = match layer.protocol {
+        PROTOCOL_TCP => tcp_header_bytes(layer.payload),
+        PROTOCOL_UDP => UDP_HEADER_BYTES,
+        _ => 0,
+    };
+    layer.payload.get(header_bytes..).unwrap_or_default()
+}
+
+fn tcp_header_bytes(bytes: &[u8]) -> usize {
+    let words = bytes.get(TCP_LENGTH_AT).map_or(0, |byte| byte >> 4);
+    (usize::from(words) * 4).max(TCP_HEADER_BYTES_MIN)
+}

@@ -1,0 +1,157 @@
+use super::*;
+
+const fn minute(number: u64) -> Span {
+    Span { from: number * 60, to: number * 60 + 59 }
+}
+
+/// A directory for `pages` pages of 100 bytes in all.
+fn room_for(pages: u64) -> (tempfile::TempDir, Pages) {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = Pages::create_or_open(folder.path(), "test", pages * 100).unwrap();
+    (folder, pages)
+}
+
+fn content(byte: u8) -> Vec<u8> {
+    vec![byte; 100 - HEADER_BYTES]
+}
+
+fn spans(names: &[PageName]) -> Vec<Span> {
+    names.iter().map(|name| name.span).collect()
+}
+
+#[test]
+fn pages_are_found_again_in_order_of_time() {
+    let (folder, mut pages) = room_for(3);
+    for number in [2, 1, 3] {
+        pages.write(minute(number), &content(number as u8)).unwrap();
+    }
+    let found = Pages::open(folder.path(), "test").unwrap();
+    assert_eq!(found.list(), pages.list());
+    assert_eq!(spans(found.list()), [minute(1), minute(2), minute(3)]);
+    assert_eq!(found.read(&found.list()[1], 60).unwrap(), content(2));
+    assert_eq!(found.bytes(), 300);
+    let within: Vec<_> = found.within(Span { from: 119, to: 120 }).map(|name| name.span).collect();
+    assert_eq!(within, [minute(1), minute(2)]);
+}
+
+#[test]
+fn pages_of_one_span_are_kept_apart() {
+    let (folder, mut pages) = room_for(3);
+    let numbers: Vec<_> = (0..3).map(|byte| pages.write(minute(1), &content(byte)).unwrap().page.number).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    let found = Pages::open(folder.path(), "test").unwrap();
+    assert_eq!(found.read(&found.list()[2], 60).unwrap(), content(2));
+    // A name that somebody made by hand takes none away.
+    let highest = PageName { span: minute(2), number: u32::MAX, bytes: 0 };
+    fs::write(folder.path().join(highest.to_string()), "").unwrap();
+    drop(pages);
+    let mut pages = Pages::create_or_open(folder.path(), "test", 1000).unwrap();
+    assert_eq!(pages.write(minute(2), &[]).unwrap().page.number, 1);
+    assert_eq!(pages.write(minute(2), &[]).unwrap().page.number, 2);
+}
+
+#[test]
+fn the_oldest_go_when_the_disk_is_full_and_that_is_told() {
+    let (folder, mut pages) = room_for(2);
+    assert_eq!(pages.write(minute(5), &content(5)).unwrap().removed, []);
+    assert_eq!(pages.write(minute(6), &content(6)).unwrap().removed, []);
+    assert_eq!(spans(&pages.write(minute(7), &content(7)).unwrap().removed), [minute(5)]);
+    assert!(pages.bytes() <= 200);
+    // Even if the new one is older: what was just asked for is kept.
+    assert_eq!(spans(&pages.write(minute(1), &content(1)).unwrap().removed), [minute(6)]);
+    assert_eq!(spans(Pages::open(folder.path(), "test").unwrap().list()), [minute(1), minute(7)]);
+}
+
+#[test]
+fn a_page_may_take_all_the_room_and_no_more() {
+    let (_folder, mut pages) = room_for(1);
+    pages.write(minute(1), &content(1)).unwrap();
+    let refused = pages.write(minute(2), &[0; 101 - HEADER_BYTES]).unwrap_err();
+    assert!(matches!(refused, PagesError::TooLarge { bytes: 101, bytes_max: 100 }), "{refused}");
+    assert_eq!(spans(pages.list()), [minute(1)], "nothing has gone for what was refused");
+}
+
+#[test]
+fn the_number_of_pages_is_bounded() {
+    let (_folder, mut pages) = room_for(10);
+    pages.pages_max = 3;
+    for number in 1..=3 {
+        assert_eq!(pages.write(minute(number), &[]).unwrap().removed, []);
+    }
+    assert_eq!(spans(&pages.write(minute(4), &[]).unwrap().removed), [minute(1)]);
+    assert_eq!(pages.list().len(), 3);
+}
+
+#[test]
+fn a_directory_has_one_kind() {
+    let (folder, pages) = room_for(1);
+    drop(pages);
+    let refused = Pages::create_or_open(folder.path(), "other", 100).unwrap_err();
+    assert!(matches!(&refused, PagesError::OtherKind { found, wanted, .. } if found == "test" && wanted == "other"));
+    assert!(matches!(Pages::open(folder.path(), "other"), Err(PagesError::OtherKind { .. })));
+    assert_eq!(kind_of(folder.path(), &["other", "test"]).unwrap(), "test");
+    assert!(matches!(kind_of(folder.path(), &["other"]), Err(PagesError::OtherKind { .. })));
+}
+
+#[test]
+fn kinds_are_short_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let make = |kind: &str| Pages::create_or_open(&folder.path().join(kind), kind, 100);
+    make(&"k".repeat(KIND_BYTES_MAX)).unwrap();
+    for kind in ["", "Upper", "two words", "line\n", &"k".repeat(KIND_BYTES_MAX + 1)] {
+        assert!(matches!(make(kind), Err(PagesError::Kind(_))), "{kind:?}");
+    }
+}
+
+#[test]
+fn the_files_of_others_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("notes"), "mine").unwrap();
+    assert!(matches!(Pages::create_or_open(folder.path(), "test", 100), Err(PagesError::NoPages { .. })));
+    assert!(matches!(Pages::open(folder.path(), "test"), Err(PagesError::NoPages { .. })));
+    assert!(matches!(Pages::open(&folder.path().join("none"), "test"), Err(PagesError::NoPages { .. })));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn one_writes_while_others_read() {
+    let (folder, mut pages) = room_for(1);
+    pages.write(minute(1), &content(1)).unwrap();
+    assert!(matches!(Pages::create_or_open(folder.path(), "test", 100), Err(PagesError::InUse { .. })));
+    let mut reader = Pages::open(folder.path(), "test").unwrap();
+    assert!(matches!(reader.write(minute(2), &[]), Err(PagesError::ReadOnly { .. })));
+    let page = reader.list()[0].clone();
+    pages.write(minute(2), &content(2)).unwrap();
+    assert!(matches!(reader.read(&page, 60), Err(PagesError::Gone { .. })));
+    drop(pages);
+    Pages::create_or_open(folder.path(), "test", 100).unwrap();
+}
+
+#[test]
+fn half_a_page_goes_when_the_directory_is_opened_again() {
+    let (folder, pages) = room_for(1);
+    drop(pages);
+    fs::write(folder.path().join(TEMPORARY), "half a pa").unwrap();
+    let pages = Pages::create_or_open(folder.path(), "test", 100).unwrap();
+    assert_eq!(pages.list(), []);
+    assert!(!folder.path().join(TEMPORARY).exists());
+}
+
+#[test]
+fn a_span_ends_after_it_begins_and_before_names_do() {
+    let (_folder, mut pages) = room_for(9);
+    pages.write(Span { from: SECONDS_MAX, to: SECONDS_MAX }, &[]).unwrap();
+    for span in [Span { from: 2, to: 1 }, Span { from: 0, to: SECONDS_MAX + 1 }] {
+        assert!(matches!(pages.write(span, &[]), Err(PagesError::Span(refused)) if refused == span));
+    }
+}
+
+#[test]
+fn a_damaged_page_is_named() {
+    let (folder, mut pages) = room_for(1);
+    let page = pages.write(minute(1), &content(1)).unwrap().page;
+    let path = folder.path().join(page.to_string());
+    fs::write(&path, "no page").unwrap();
+    let refused = pages.read(&page, 60).unwrap_err();
+    assert_eq!(refused.to_string(), format!("{} is no page", path.display()));
+}

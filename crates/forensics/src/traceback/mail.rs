@@ -1,0 +1,125 @@
+//! What of a message stays the same from server to server, and when it was there.
+
+use bruit_signatures::message::{Fields, Message};
+use bruit_signatures::reading::Reading;
+use bruit_signatures::{attachment, exact};
+use mail_parser::DateTime;
+use sha2::{Digest, Sha256};
+
+use super::Invariant;
+
+/// The fields that no relay changes. All else may be added, folded anew or rewritten.
+const FIELDS: [&str; 3] = ["message-id", "date", "from"];
+
+/// How much of a field is read.
+const FIELD_BYTES_MAX: usize = 32 * 1024;
+
+impl Invariant {
+    /// The invariant of a message: its fields Message-ID, Date and From, whatever their folding, the text that a reader sees and
+    /// the files attached. Line ends, transfer encodings and what relays write on top do not count.
+    #[must_use]
+    pub fn of_message(raw: &[u8]) -> Self {
+        let message = Message::read(raw);
+        let mut digest = Sha256::new();
+        for name in FIELDS {
+            put_field(&mut digest, message.fields.get(name).unwrap_or_default());
+        }
+        if let Some(text) = exact::sign(&Reading::of(&message)) {
+            put(&mut digest, b"text", &text.0);
+        }
+        for (_, file) in attachment::sign(&message) {
+            put(&mut digest, b"file", &file.0);
+        }
+        Self::from_parts(&digest.finalize(), &[])
+    }
+}
+
+fn put(digest: &mut Sha256, label: &[u8; 4], bytes: &[u8]) {
+    digest.update(label);
+    digest.update((bytes.len() as u64).to_le_bytes());
+    digest.update(bytes);
+}
+
+/// A field with single blanks.
+fn put_field(digest: &mut Sha256, value: &[u8]) {
+    let value = value.get(..FIELD_BYTES_MAX).unwrap_or(value);
+    let words: Vec<_> = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
+    put(digest, b"line", &words.join(&b' '));
+}
+
+/// When the server that has this message received it, in seconds since 1970: by the first field Received, which is its own. (The
+/// field Date is the sender's, who can write any time there.)
+#[must_use]
+pub fn received_at(raw: &[u8]) -> Option<u64> {
+    let value = Fields::of(raw).get("received")?;
+    let value = std::str::from_utf8(value.get(..FIELD_BYTES_MAX).unwrap_or(value)).ok()?;
+    let (_, date) = value.rsplit_once(';')?;
+    let date = DateTime::parse_rfc822(date.trim()).filter(DateTime::is_valid)?;
+    u64::try_from(date.to_timestamp()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGE: &str = "From: Ann <ann@example.org>\nTo: bob@example.net\nDate: Tue, 14 Nov 2023 22:13:20 +0000\n\
+        Message-ID: <1@example.org>\nSubject: hello\n\nSee you\nat noon.\n";
+
+    fn of(message: &str) -> Invariant {
+        Invariant::of_message(message.as_bytes())
+    }
+
+    #[test]
+    fn what_relays_do_does_not_count() {
+        let relayed = [
+            format!("Received: from a by b; Tue, 14 Nov 2023 22:13:25 +0000\nX-Spam: no\n{MESSAGE}"),
+            format!("From ann Tue Nov 14 22:13:20 2023\nReturn-Path: <ann@example.org>\n{MESSAGE}"),
+            MESSAGE.replace('\n', "\r\n"),
+            MESSAGE.replace("From: Ann <", "From: Ann\n\t<"),
+            MESSAGE
+                .replace("Subject", "Content-Transfer-Encoding: quoted-printable\nSubject")
+                .replace("noon", "n=6Fon"),
+            MESSAGE.replace("Subject: hello", "Subject: [SPAM] hello"),
+        ];
+        for message in relayed {
+            assert_eq!(of(&message), of(MESSAGE), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_senders_write_counts() {
+        for (from, to) in [("1@", "2@"), ("22:13:20", "22:13:21"), ("ann@", "eve@"), ("noon", "nine")] {
+            assert_ne!(of(&MESSAGE.replace(from, to)), of(MESSAGE), "{to}");
+        }
+        let with = |file: &str| {
+            let head = "Message-ID: <1@x>\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nSee you\n--b\n";
+            of(&format!("{head}Content-Disposition: attachment\n\n{file}\n--b--\n"))
+        };
+        assert_ne!(with("one"), with("two"));
+    }
+
+    #[test]
+    fn a_message_without_fields_or_text_has_one_too() {
+        assert_ne!(of(""), of("\nx"));
+        assert_eq!(of("").as_bytes().len(), 32);
+    }
+
+    #[test]
+    fn a_message_was_received_when_its_last_server_says() {
+        let received =
+            |field: &str| received_at(format!("{field}\nReceived: by a; 1 Jan 2020 00:00:00 +0000\n\n").as_bytes());
+        assert_eq!(
+            received("Received: from a (x; y) by b;\n\tTue, 14 Nov 2023 23:13:20 +0100 (CET)"),
+            Some(1_700_000_000)
+        );
+        for field in [
+            "Received: by b",
+            "Received: by b; yesterday",
+            "Received: by b; 31 Dec 1969 23:59:59 +0000",
+            "Received: by b; 99 Xyz 2023 99:99:99 +0000",
+        ] {
+            assert_eq!(received(field), None, "{field}");
+        }
+        assert_eq!(received_at(MESSAGE.as_bytes()), None, "the date of the sender is not asked");
+    }
+}

@@ -1,0 +1,166 @@
+//! A page of a recorder, in memory and in bytes.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 1 | the version, 1 |
+//! | 1 | the length of the name |
+//! | … | the name of the router or server, in UTF-8 |
+//! | 8 | how many packets or messages were recorded, little-endian |
+//! | … | a filter file with its key (`docs/design/filter-files.md`) |
+
+use bruit_filters::FingerprintKey;
+use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
+use bruit_filters::file::{self, FileError, Label};
+
+use super::Invariant;
+
+/// The longest name of a router or server.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// The longest content of a page that is read: the most items at the lowest rate take less.
+pub const PAGE_BYTES_MAX: u64 = 128 << 20;
+
+const VERSION: u8 = 1;
+
+/// What one router or server saw in a span of time.
+#[derive(Debug)]
+pub struct TracePage {
+    /// Who.
+    pub name: String,
+    /// How many packets or messages, those that are alike counted each.
+    pub items: u64,
+    /// The key of its fingerprints.
+    pub key: FingerprintKey,
+    /// Their fingerprints.
+    pub filter: OneLineFilter,
+}
+
+/// Why the content of a page was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TracePageError {
+    /// A later version wrote it.
+    #[error("has format version {0}, which is not supported")]
+    UnsupportedVersion(u8),
+    /// It ends too early.
+    #[error("ends too early")]
+    Truncated,
+    /// A name is short and has nothing in it that does not show.
+    #[error("has a name that is not 1 to {NAME_BYTES_MAX} bytes of visible text")]
+    Name,
+    /// The filter inside is damaged, or of another kind.
+    #[error("has a filter that is wrong: {0}")]
+    Filter(#[from] FileError),
+    /// The filter came without its key.
+    #[error("has a filter without a key")]
+    NoKey,
+}
+
+/// Whether that can be the name of a router or server: 1 to [`NAME_BYTES_MAX`] bytes, without blanks and control characters.
+///
+/// # Errors
+/// [`TracePageError::Name`] if not.
+pub fn ensure_name(name: &str) -> Result<(), TracePageError> {
+    let is_visible = name.chars().all(|char| !char.is_control() && !char.is_whitespace());
+    if is_visible && (1..=NAME_BYTES_MAX).contains(&name.len()) { Ok(()) } else { Err(TracePageError::Name) }
+}
+
+impl TracePage {
+    /// Whether it may hold `invariant`: always true if it does.
+    #[must_use]
+    pub fn contains(&self, invariant: &Invariant) -> bool {
+        self.filter.contains(&self.key.fingerprint(invariant.as_bytes()))
+    }
+
+    /// The probability that it says so of what it does not hold.
+    #[must_use]
+    pub fn false_positive_rate(&self) -> f64 {
+        self.filter.estimated_false_positive_rate()
+    }
+
+    pub(super) fn encode(&self) -> Result<Vec<u8>, TracePageError> {
+        ensure_name(&self.name)?;
+        let mut bytes = vec![VERSION, self.name.len() as u8];
+        bytes.extend(self.name.as_bytes());
+        bytes.extend(self.items.to_le_bytes());
+        let label = Label { generation: 0, key: Some(self.key.clone()) };
+        file::encode(&self.filter, &label, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads the content of a page.
+    ///
+    /// # Errors
+    /// [`TracePageError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, TracePageError> {
+        let (&version, rest) = bytes.split_first().ok_or(TracePageError::Truncated)?;
+        if version != VERSION {
+            return Err(TracePageError::UnsupportedVersion(version));
+        }
+        let (&length, rest) = rest.split_first().ok_or(TracePageError::Truncated)?;
+        let (name, rest) = rest.split_at_checked(length.into()).ok_or(TracePageError::Truncated)?;
+        let name = std::str::from_utf8(name).map_err(|_| TracePageError::Name)?;
+        ensure_name(name)?;
+        let (items, mut rest) = rest.split_first_chunk().ok_or(TracePageError::Truncated)?;
+        // A filter that claims more than is there is refused before memory is taken for it.
+        let limit = rest.len() as u64;
+        let stored = file::decode(&mut rest, limit)?;
+        Ok(Self {
+            name: name.to_owned(),
+            items: u64::from_le_bytes(*items),
+            key: stored.key.ok_or(TracePageError::NoKey)?,
+            filter: OneLineFilter::try_from(stored.filter)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(name: &str) -> TracePage {
+        let key = FingerprintKey::narrow([5; 16]);
+        let mut filter = OneLineFilter::new(2, 6, 40, key.id());
+        filter.insert(&key.fingerprint(Invariant::of_message(b"seen").as_bytes()));
+        TracePage { name: name.to_owned(), items: 3, key, filter }
+    }
+
+    #[test]
+    fn a_page_is_read_as_it_was_written() {
+        let read = TracePage::decode(&page("edge-1").encode().unwrap()).unwrap();
+        assert_eq!((read.name.as_str(), read.items), ("edge-1", 3));
+        assert!(read.contains(&Invariant::of_message(b"seen")));
+        assert_eq!((read.key, read.filter), (page("").key, page("").filter));
+    }
+
+    #[test]
+    fn names_are_short_and_visible() {
+        let longest = "n".repeat(NAME_BYTES_MAX);
+        assert_eq!(TracePage::decode(&page(&longest).encode().unwrap()).unwrap().name, longest);
+        for name in ["", "two words", "line\n", "\u{7}", &"n".repeat(NAME_BYTES_MAX + 1)] {
+            assert!(matches!(page(name).encode(), Err(TracePageError::Name)), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn no_bytes_do_harm() {
+        let bytes = page("edge-1").encode().unwrap();
+        for length in 0..bytes.len() {
+            assert!(TracePage::decode(&bytes[..length]).is_err(), "{length} bytes");
+        }
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 0xff;
+            // The checksum of the page is what notices; here nothing may panic.
+            let _ = TracePage::decode(&changed);
+        }
+    }
+
+    #[test]
+    fn a_filter_without_its_key_is_of_no_use() {
+        let page = page("a");
+        let mut bytes = vec![1, 1, b'a', 0, 0, 0, 0, 0, 0, 0, 0];
+        file::encode(&page.filter, &Label::default(), &mut bytes).unwrap();
+        assert!(matches!(TracePage::decode(&bytes), Err(TracePageError::NoKey)));
+    }
+}

@@ -1,0 +1,82 @@
+//! Flows of generated captures, from bytes to estimates.
+
+use bruit_filters::space_code::Shape;
+use bruit_forensics::capture::Capture;
+use bruit_forensics::flows::{EXACT_FLOWS_MAX, FlowCounter, Identity, Key, MEMORY_BYTES_MIN, Settings};
+use bruit_forensics::generate::{Flow, Traffic};
+use bruit_forensics::packet::decode;
+
+fn settings(memory_bytes: u64) -> Settings {
+    Settings { memory_bytes, shape: Shape::default(), exact_flows: EXACT_FLOWS_MAX }
+}
+
+/// Zipf traffic: a hundredth of what the bench takes.
+fn traffic() -> Traffic {
+    Traffic { hosts: 200, flows: 1000, packets: 100_000, payload_bytes: 0..=20, ..Traffic::default() }
+}
+
+fn counter(traffic: &Traffic, memory_bytes: u64) -> FlowCounter {
+    let mut file = Vec::new();
+    traffic.write(&mut file).unwrap();
+    let mut counter = FlowCounter::new(&settings(memory_bytes), [3; 16], 5);
+    let (mut capture, mut identity) = (Capture::open(&file[..]).unwrap(), Identity::default());
+    while let Some(frame) = capture.next_frame().unwrap() {
+        identity.set_packet(Key::FiveTuple, &decode(&frame).unwrap());
+        counter.count(identity.as_bytes());
+    }
+    counter
+}
+
+fn describe(flow: &Flow) -> String {
+    let protocol = if flow.protocol == 6 { "tcp" } else { "udp" };
+    format!("{}:{} > {}:{} {protocol}", flow.source, flow.ports.0, flow.destination, flow.ports.1)
+}
+
+#[test]
+fn zipf_traffic_is_estimated_within_a_quarter_at_every_size_and_within_the_interval() {
+    let traffic = traffic();
+    let mut counter = counter(&traffic, 4 << 20);
+    let counted = counter.counted();
+    assert_eq!(counted.packets(), 100_000);
+    for band in counted.errors() {
+        assert!(band.mean_error < 0.25 && band.bias.abs() < 0.15, "{band:?}");
+        assert!(band.covered > 0.95 - 4.0 * (0.05 * 0.95 / band.flows as f64).sqrt(), "{band:?}");
+    }
+}
+
+#[test]
+fn the_largest_flows_are_found_by_name() {
+    let traffic = traffic();
+    let mut counter = counter(&traffic, 4 << 20);
+    let top = counter.counted().top(3);
+    // The first of Zipf's flows has twice the packets of the second: no estimate is that wrong.
+    assert_eq!(Key::FiveTuple.describe(&top[0].identity), describe(&traffic.flow(0)));
+    assert!(top.iter().all(|flow| flow.exact.unwrap() > 2000));
+}
+
+#[test]
+fn memory_is_what_was_allowed_whatever_comes() {
+    for memory_bytes in [0, MEMORY_BYTES_MIN, 1 << 20] {
+        let mut counter = FlowCounter::new(&Settings { exact_flows: 0, ..settings(memory_bytes) }, [3; 16], 5);
+        for flow in 0..200_000u32 {
+            counter.count(&flow.to_le_bytes());
+        }
+        let memory = counter.counted().memory();
+        // Every resolution has a line at least, and sizes are rounded to lines.
+        let allowed = memory_bytes.max(MEMORY_BYTES_MIN) + 16 * 64;
+        assert!(memory.filter + memory.leaders <= allowed && memory.exact == 0, "{memory:?}");
+    }
+}
+
+#[test]
+fn an_overfull_filter_says_so_and_its_intervals_stay_true() {
+    let mut counter = counter(&Traffic { flows: 20_000, packets: 200_000, ..traffic() }, MEMORY_BYTES_MIN);
+    let counted = counter.counted();
+    assert!(counted.fill() > 0.5, "{}", counted.fill());
+    let (mut covered, mut flows) = (0.0, 0.0);
+    for band in counted.errors() {
+        covered += band.covered * band.flows as f64;
+        flows += band.flows as f64;
+    }
+    assert!(covered / flows > 0.9, "{}", covered / flows);
+}

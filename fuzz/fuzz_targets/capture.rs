@@ -1,0 +1,35 @@
+//! No file makes the reader of captures or the decoder of packets panic, and nothing comes out that did not go in.
+#![no_main]
+
+use bruit_forensics::capture::{Capture, FRAME_BYTES_MAX, Frame, Link};
+use bruit_forensics::flows::{IDENTITY_BYTES_MAX, Identity, Key};
+use bruit_forensics::packet::decode;
+use libfuzzer_sys::fuzz_target;
+
+const LINKS: [Link; 6] =
+    [Link::Ethernet, Link::Ip, Link::Loopback, Link::LinuxCooked, Link::LinuxCookedV2, Link::Other(105)];
+const KEYS: [Key; 4] = [Key::Pair, Key::FiveTuple, Key::Source, Key::Destination];
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(mut capture) = Capture::open(bytes) else { return };
+    let mut given = 0;
+    while let Ok(Some(frame)) = capture.next_frame() {
+        given += frame.bytes.len();
+        assert!(frame.bytes.len() <= FRAME_BYTES_MAX && given <= bytes.len());
+        // What the capture says of its frames, and whatever else it could have said.
+        LINKS.into_iter().chain([frame.link]).for_each(|link| look_into(&Frame { link, ..frame }));
+    }
+    assert!(capture.position() <= bytes.len() as u64);
+});
+
+fn look_into(frame: &Frame<'_>) {
+    let Ok(packet) = decode(frame) else { return };
+    let parts = [packet.header.len(), packet.ip_payload.len()];
+    assert!(parts.iter().sum::<usize>() <= frame.bytes.len() && packet.payload.len() <= packet.ip_payload.len());
+    for key in KEYS {
+        let mut identity = Identity::default();
+        identity.set_packet(key, &packet);
+        assert!(identity.as_bytes().len() <= IDENTITY_BYTES_MAX);
+        assert!(!key.describe(identity.as_bytes()).contains('?'));
+    }
+}

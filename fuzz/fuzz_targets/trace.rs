@@ -1,0 +1,41 @@
+//! Whatever decodes as a page of a recorder can be asked, a topology has both ends of every link, and no packet or message is
+//! without bounds.
+#![no_main]
+
+use std::path::Path;
+
+use bruit_forensics::traceback::{INVARIANT_BYTES_MAX, Invariant, Topology, TracePage, received_at};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&choice, input)) = input.split_first() else { return };
+    match choice % 4 {
+        0 => page(input),
+        1 => topology(input),
+        2 => packet(input),
+        _ => drop((Invariant::of_message(input), received_at(input))),
+    }
+});
+
+fn page(input: &[u8]) {
+    if let Ok(page) = TracePage::decode(input) {
+        page.contains(&Invariant::of_message(b""));
+        assert!((0.0..=1.0).contains(&page.false_positive_rate()));
+    }
+}
+
+fn topology(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let Ok(topology) = Topology::parse(text, Path::new("")) else { return };
+    for (place, router) in topology.routers().iter().enumerate() {
+        assert_eq!(topology.place(&router.name), Some(place));
+        assert!(router.links.iter().all(|&link| topology.routers()[link].links.contains(&place)));
+    }
+}
+
+fn packet(input: &[u8]) {
+    let (header, payload) = input.split_at(input.len().min(40));
+    if let Some(invariant) = Invariant::of_packet(header, payload) {
+        assert!(invariant.as_bytes().len() <= INVARIANT_BYTES_MAX);
+    }
+}
