@@ -150,6 +150,10 @@ fn digests_of_a_host_follow_from_those_of_offsets() {
     let (mut offsets, mut direct, mut derived) = (Vec::new(), Vec::new(), Vec::new());
     assert_eq!(digester.append(b"0123456789abcdef0", Label::Offset, &mut offsets), 4);
     digester.append(b"0123456789abcdef0", Label::Payload(host), &mut direct);
+    let (mut contents, mut halves) = (Vec::new(), Vec::new());
+    assert_eq!(digester.append_contents(b"0123456789abcdef0", &mut contents), 4);
+    digester.append_digests(&contents, Label::Offset, &mut halves);
+    assert_eq!(halves, offsets, "two halves are the whole");
     Digester::append_for_host(&offsets, host, &mut derived);
     assert_eq!((offsets.len(), &direct), (4 + 2 + 1, &derived));
 }
