@@ -96,7 +96,7 @@ fn two_packets(levels: u32) -> Classical {
 
 #[test]
 fn blocks_of_two_packets_that_never_were_neighbours_fool_the_block_based_filter_and_not_the_hierarchical_one() {
-    let (_, excerpt) = (blocks([0, 1, 2, 3, 4]), [&blocks([2; 5])[..8], &blocks([1; 5])[..8]].concat());
+    let excerpt = [&blocks([2; 5])[..8], &blocks([1; 5])[..8]].concat();
     // S2 ‖ 2 is of the first packet, S1 ‖ 3 of the second.
     assert_eq!(places(&two_packets(1).search(&excerpt, Label::Offset, 2).unwrap()), [(0, 2, 2)]);
     assert_eq!(places(&two_packets(2).search(&excerpt, Label::Offset, 2).unwrap()), []);
@@ -150,6 +150,10 @@ fn digests_of_a_host_follow_from_those_of_offsets() {
     let (mut offsets, mut direct, mut derived) = (Vec::new(), Vec::new(), Vec::new());
     assert_eq!(digester.append(b"0123456789abcdef0", Label::Offset, &mut offsets), 4);
     digester.append(b"0123456789abcdef0", Label::Payload(host), &mut direct);
+    let (mut contents, mut halves) = (Vec::new(), Vec::new());
+    assert_eq!(digester.append_contents(b"0123456789abcdef0", &mut contents), 4);
+    digester.append_digests(&contents, Label::Offset, &mut halves);
+    assert_eq!(halves, offsets, "two halves are the whole");
     Digester::append_for_host(&offsets, host, &mut derived);
     assert_eq!((offsets.len(), &direct), (4 + 2 + 1, &derived));
 }

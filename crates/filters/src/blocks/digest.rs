@@ -36,11 +36,17 @@ impl Label {
     #[inline]
     pub(super) fn digest(self, content: u64, level: u32, offset: usize) -> Fingerprint {
         match self {
-            Self::Content => Fingerprint::narrow(finalise(content)),
-            Self::Offset => Fingerprint::narrow(placed(content, level, offset)),
+            Self::Content => digest_of(finalise(content)),
+            Self::Offset => digest_of(placed(content, level, offset)),
             Self::Payload(host) => hosted(placed(content, level, offset), host),
         }
     }
+}
+
+/// A digest of one word: membership filters look at no more of a fingerprint.
+#[inline(always)]
+const fn digest_of(word: u64) -> Fingerprint {
+    Fingerprint::new(word, word)
 }
 
 /// Content, level and offset in one word.
@@ -52,7 +58,7 @@ fn placed(content: u64, level: u32, offset: usize) -> u64 {
 
 #[inline(always)]
 fn hosted(placed: u64, host: HostId) -> Fingerprint {
-    Fingerprint::narrow(finalise(placed ^ host.0))
+    digest_of(finalise(placed ^ host.0))
 }
 
 /// Cuts payloads into blocks and gives their digests, under a secret key.
@@ -86,19 +92,38 @@ impl Digester {
 
     /// Appends the digests of all whole blocks of `payload`, those of the base level first, and tells how many these are.
     pub fn append(&mut self, payload: &[u8], label: Label, out: &mut Vec<Fingerprint>) -> usize {
-        let (content, shape) = (&self.content, label.shape(self.shape));
-        let blocks = payload.chunks_exact(shape.block_bytes() as usize);
+        let mut hashes = std::mem::take(&mut self.hashes);
+        hashes.clear();
+        let blocks = self.append_contents(payload, &mut hashes);
+        self.hashes = hashes;
+        self.append_levels(label, out);
+        blocks
+    }
+
+    /// The first half of [`append`](Self::append), where all bytes are read: appends the hashes of what the blocks hold.
+    pub fn append_contents(&self, payload: &[u8], out: &mut Vec<u64>) -> usize {
+        let blocks = payload.chunks_exact(self.shape.block_bytes() as usize);
+        let count = blocks.len();
+        out.extend(blocks.map(|block| self.content.block(block)));
+        count
+    }
+
+    /// The second half, for whoever wants to do it elsewhere: appends the digests of a payload whose contents are hashed.
+    pub fn append_digests(&mut self, contents: &[u64], label: Label, out: &mut Vec<Fingerprint>) {
         self.hashes.clear();
-        self.hashes.extend(blocks.map(|block| content.block(block)));
-        let blocks = self.hashes.len();
-        for level in 0..shape.levels() {
+        self.hashes.extend_from_slice(contents);
+        self.append_levels(label, out);
+    }
+
+    /// Appends the digests of the hashes at hand and of their doubled blocks.
+    fn append_levels(&mut self, label: Label, out: &mut Vec<Fingerprint>) {
+        for level in 0..label.shape(self.shape).levels() {
             if level > 0 {
                 self.double();
             }
             let hashes = self.hashes.iter().enumerate();
             out.extend(hashes.map(|(offset, &hash)| label.digest(hash, level, offset)));
         }
-        blocks
     }
 
     /// The digests of `host` for blocks whose offset digests are given.

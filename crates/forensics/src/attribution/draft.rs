@@ -1,7 +1,7 @@
 //! A page that is being filled.
 
 use bruit_filters::FingerprintKey;
-use bruit_filters::blocks::{BlockFilter, Digester, Label, PAYLOAD_BYTES_MAX};
+use bruit_filters::blocks::{BlockFilter, Digester, PAYLOAD_BYTES_MAX};
 use bruit_filters::bloom::{MembershipFilter as _, OneLineFilter};
 
 use super::filler::{Batch, Filler, Filters};
@@ -9,8 +9,8 @@ use super::pairs::Pairs;
 use super::{Counts, Page, Pair, Settings};
 use crate::pages::Span;
 
-/// Digests are put into a filter so many at a time.
-const BATCH_DIGESTS: usize = 16 * 1024;
+/// Blocks go to the filters so many at a time.
+const BATCH_BLOCKS: usize = 8 * 1024;
 
 /// Leading bits of a digest that filters look at: all, as a page is as large as it is allowed to be.
 const FINGERPRINT_BITS: u32 = 64;
@@ -33,7 +33,7 @@ impl Draft {
     pub fn new(settings: &Settings, span: Span, key: FingerprintKey) -> Self {
         let filter = || OneLineFilter::new(settings.filter_lines(), settings.hashes(), FINGERPRINT_BITS, key.id());
         let digester = Digester::new(&key, settings.shape);
-        let filters = Filters { offsets: BlockFilter::new(digester.clone(), filter()), payloads: filter() };
+        let filters = Filters::new(BlockFilter::new(digester.clone(), filter()), filter());
         Self {
             span,
             pairs: Pairs::new(settings.pairs_bytes_max()),
@@ -69,17 +69,15 @@ impl Draft {
     /// Records a piece of a payload, and tells whether all pairs are listed. A mail may have many recipients, but its blocks
     /// are cut once.
     fn record_piece(&mut self, time: u64, pairs: &[Pair], piece: &[u8]) -> bool {
+        let blocks = self.digester.append_contents(piece, &mut self.batch.contents);
         let mut is_listed = true;
-        let start = self.batch.offsets.len();
-        let blocks = self.digester.append(piece, Label::Offset, &mut self.batch.offsets);
-        self.batch.longest_blocks = self.batch.longest_blocks.max(blocks);
-        for pair in pairs {
+        let hosts = pairs.iter().map(|pair| {
             let (id, has_room) = self.pairs.see(pair, time, &self.digester);
             is_listed &= has_room;
-            let base = &self.batch.offsets[start..start + blocks];
-            Digester::append_for_host(base, id, &mut self.batch.payloads);
-        }
-        if self.batch.offsets.len().max(self.batch.payloads.len()) >= BATCH_DIGESTS {
+            id
+        });
+        self.batch.end_piece(blocks, hosts);
+        if self.batch.contents.len() >= BATCH_BLOCKS {
             self.batch = self.filler.exchange(std::mem::take(&mut self.batch));
         }
         is_listed
@@ -90,7 +88,7 @@ impl Draft {
     pub fn finish(self, false_positive_rate: f64) -> Page {
         let Self { span, key, digester, pairs, counts, batch, filler } = self;
         drop(filler.exchange(batch));
-        let Filters { offsets, payloads } = filler.finish();
+        let Filters { offsets, payloads, .. } = filler.finish();
         let longest_blocks = offsets.longest_blocks();
         let offsets = folded(offsets.into_filter(), false_positive_rate);
         let offsets = BlockFilter::restore(digester, offsets, longest_blocks);

@@ -1,44 +1,83 @@
 //! Filters that are filled by a thread of their own, while the next payloads are read and hashed.
 //!
-//! Filling is a third of the work of recording, or half of it when the filters are larger than the caches.
+//! Making digests of hashed contents and filling the filters with them is half of the work of recording.
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use bruit_filters::Fingerprint;
-use bruit_filters::blocks::BlockFilter;
+use bruit_filters::blocks::{BlockFilter, Digester, HostId, Label};
 use bruit_filters::bloom::{MembershipFilter as _, OneLineFilter};
 
 /// Batches that may wait for the thread; whoever brings another has to wait too.
 const WAITING_MAX: usize = 2;
 
-/// The two filters of a page.
+/// The two filters of a page, and what is on its way into them.
 #[derive(Debug)]
 pub(super) struct Filters {
     pub(super) offsets: BlockFilter<OneLineFilter>,
     pub(super) payloads: OneLineFilter,
+    digester: Digester,
+    offset_digests: Vec<Fingerprint>,
+    payload_digests: Vec<Fingerprint>,
 }
 
-/// Digests on their way to the filters.
+/// Payloads whose contents are hashed, one behind the other.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    pub(super) offsets: Vec<Fingerprint>,
-    pub(super) payloads: Vec<Fingerprint>,
-    pub(super) longest_blocks: usize,
+    pub(super) contents: Vec<u64>,
+    hosts: Vec<HostId>,
+    pieces: Vec<Piece>,
+}
+
+/// How many of the contents and of the hosts are one payload's, or a piece's of a long one.
+#[derive(Debug)]
+struct Piece {
+    blocks: usize,
+    hosts: usize,
 }
 
 impl Batch {
+    /// Ends a payload: the last `blocks` contents are its own.
+    pub(super) fn end_piece(&mut self, blocks: usize, hosts: impl IntoIterator<Item = HostId>) {
+        let before = self.hosts.len();
+        self.hosts.extend(hosts);
+        self.pieces.push(Piece { blocks, hosts: self.hosts.len() - before });
+    }
+
     fn clear(&mut self) {
-        self.offsets.clear();
-        self.payloads.clear();
-        self.longest_blocks = 0;
+        self.contents.clear();
+        self.hosts.clear();
+        self.pieces.clear();
     }
 }
 
 impl Filters {
+    pub(super) fn new(offsets: BlockFilter<OneLineFilter>, payloads: OneLineFilter) -> Self {
+        let digester = offsets.digester().clone();
+        Self { offsets, payloads, digester, offset_digests: Vec::new(), payload_digests: Vec::new() }
+    }
+
     fn insert(&mut self, batch: &Batch) {
-        self.offsets.insert_digests(&batch.offsets, batch.longest_blocks);
-        self.payloads.insert_batch(&batch.payloads);
+        let (mut contents, mut hosts) = (&batch.contents[..], &batch.hosts[..]);
+        for piece in &batch.pieces {
+            let (own, rest) = contents.split_at(piece.blocks);
+            let (carriers, others) = hosts.split_at(piece.hosts);
+            self.add_piece(own, carriers);
+            (contents, hosts) = (rest, others);
+        }
+        let longest_blocks = batch.pieces.iter().map(|piece| piece.blocks).max().unwrap_or(0);
+        self.offsets.insert_digests(&self.offset_digests, longest_blocks);
+        self.payloads.insert_batch(&self.payload_digests);
+        self.offset_digests.clear();
+        self.payload_digests.clear();
+    }
+
+    fn add_piece(&mut self, contents: &[u64], hosts: &[HostId]) {
+        let start = self.offset_digests.len();
+        self.digester.append_digests(contents, Label::Offset, &mut self.offset_digests);
+        let base = &self.offset_digests[start..start + contents.len()];
+        hosts.iter().for_each(|&host| Digester::append_for_host(base, host, &mut self.payload_digests));
     }
 }
 
