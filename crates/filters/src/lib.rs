@@ -9,6 +9,7 @@
 //! | how often it was seen | [`counting::OneLineCounts`]; [`counting::CountingFilter`] for study and for deletion |
 //! | when it was seen, and to forget | [`ring::MembershipRing`], [`ring::CountsRing`] |
 //! | which reports share features with a message | [`owners::OwnerTable`] |
+//! | which value a key has | [`ribbon::RibbonMap`] if nothing changes, [`bloomier::MutableBloomierFilter`] if values do |
 //! | how large to make it, how wrong it will be | [`sizing`] |
 //! | how to keep and send it | [`file`](mod@file), [`delta`] |
 //! | how to send keys | [`sorted`] |
@@ -38,6 +39,7 @@
 //! ```
 
 pub mod bloom;
+pub mod bloomier;
 pub mod counting;
 pub mod delta;
 pub mod file;
@@ -45,8 +47,10 @@ mod fingerprint;
 pub mod hash;
 mod kernels;
 mod lines;
+pub mod map;
 mod mismatch;
 pub mod owners;
+pub mod ribbon;
 pub mod ring;
 pub mod sizing;
 pub mod snapshot;
