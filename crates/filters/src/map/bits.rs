@@ -84,10 +84,19 @@ impl MapBits {
     /// The value in `word`, if the check bits above it are the leading ones of `check`.
     #[inline(always)]
     pub(crate) const fn value_in(self, word: u64, check: u64) -> Option<u32> {
-        if word >> self.value != self.expected_check(check) {
-            return None;
-        }
-        Some(word as u32 & self.value_max())
+        if self.is_checked(word, check) { Some(self.value_of(word)) } else { None }
+    }
+
+    /// Whether the check bits in `word` are the leading ones of `check`.
+    #[inline(always)]
+    pub(crate) const fn is_checked(self, word: u64, check: u64) -> bool {
+        word >> self.value == self.expected_check(check)
+    }
+
+    /// The value in `word`.
+    #[inline(always)]
+    pub(crate) const fn value_of(self, word: u64) -> u32 {
+        word as u32 & self.value_max()
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! One layer: where a key lies in it, whether it was bumped, and what is stored for it.
 
 use crate::hash::finalise;
-use crate::lines::{LINE_WORDS, Lines};
+use crate::lines::{LINE_WORDS, Line, Lines};
 use crate::{Fingerprint, kernels};
 
 /// Most layers of a map. Each has a twentieth of the keys of the one before: seven are enough for 2^30 keys.
@@ -16,8 +16,11 @@ pub(super) const THRESHOLDS: [u64; 4] = [0, 16, 44, BUCKET_STARTS];
 const CODE_BITS: u64 = 2;
 const CODES_PER_WORD: u64 = 64 / CODE_BITS;
 
+/// Words behind the last block, so that columns can be read several at a time.
+pub(crate) const PADDING_WORDS: usize = 4;
+
 /// Keys per hundred slots, but for small layers: too many, so that every slot is used.
-const LOAD_PERCENT: usize = 106;
+const LOAD_PERCENT: usize = 102;
 /// Layers of fewer keys are not overloaded, or there would be no end of them.
 const SMALL_KEYS: usize = 2000;
 const SMALL_LOAD_PERCENT: usize = 80;
@@ -66,6 +69,12 @@ impl LayerShape {
         self.slots() - BLOCK_SLOTS
     }
 
+    const fn lines_per_key(self) -> usize {
+        let words = 2 * self.width();
+        // Blocks of whole lines begin with a line.
+        words.div_ceil(LINE_WORDS) + if self.width().is_multiple_of(LINE_WORDS) { 0 } else { 1 }
+    }
+
     pub(super) const fn buckets(self) -> u64 {
         self.starts().div_ceil(BUCKET_STARTS)
     }
@@ -82,17 +91,27 @@ impl LayerShape {
 
     /// Where `key` starts, and its coefficients, of which the first is 1.
     #[inline(always)]
-    pub(crate) const fn place(self, key: &Fingerprint) -> (u64, u64) {
-        let (high, low) = match self.depth {
-            // Nothing is hashed twice for the nineteen keys of twenty that lie here; and in their order, they lie in order.
-            0 => (key.high(), key.low()),
-            depth => {
-                let salt = finalise(depth as u64);
-                (finalise(key.high() ^ salt), finalise(key.low() ^ salt))
-            }
-        };
-        (((high as u128 * self.starts() as u128) >> 64) as u64, low | 1)
+    pub(super) const fn place(self, key: &Fingerprint) -> (u64, u64) {
+        place(key, self.salt(), self.starts())
     }
+
+    /// What makes places in one layer another than in the next. In the first it is 0: nothing is hashed twice for the
+    /// nineteen keys of twenty that lie there, and in their order, they lie in order.
+    const fn salt(self) -> u64 {
+        match self.depth {
+            0 => 0,
+            depth => finalise(depth as u64),
+        }
+    }
+}
+
+#[inline(always)]
+const fn place(key: &Fingerprint, salt: u64, starts: u64) -> (u64, u64) {
+    let (high, low) = match salt {
+        0 => (key.high(), key.low()),
+        _ => (finalise(key.high() ^ salt), finalise(key.low() ^ salt)),
+    };
+    (((high as u128 * starts as u128) >> 64) as u64, low | 1)
 }
 
 /// A layer: the solution, and a code per bucket.
@@ -107,7 +126,7 @@ pub(crate) struct Layer {
 impl Layer {
     /// A layer whose keys are all bumped nowhere and whose slots are zeros.
     pub(crate) fn empty(shape: LayerShape) -> Self {
-        let solution = Lines::for_bits(shape.solution_words() * 64);
+        let solution = Lines::for_bits((shape.solution_words() + PADDING_WORDS as u64) * 64);
         Self { shape, solution, codes: vec![0; shape.code_words() as usize] }
     }
 
@@ -120,39 +139,23 @@ impl Layer {
         (self.shape.solution_words() + self.shape.code_words()) * 64
     }
 
-    /// Whether a key that starts at `start` went to the next layer.
+    /// What look-ups need of it, at hand.
     #[inline(always)]
-    pub(crate) fn is_bumped(&self, start: u64) -> bool {
-        let bucket = start / BUCKET_STARTS;
-        let code = self.codes[(bucket / CODES_PER_WORD) as usize] >> (bucket % CODES_PER_WORD * CODE_BITS);
-        start % BUCKET_STARTS < THRESHOLDS[(code % 4) as usize]
+    pub(crate) fn view(&self) -> LayerView<'_> {
+        LayerView {
+            lines: &self.solution,
+            words: self.solution.words(),
+            codes: &self.codes,
+            width: self.shape.width(),
+            salt: self.shape.salt(),
+            starts: self.shape.starts(),
+            lines_per_key: self.shape.lines_per_key(),
+            is_cached: kernels::is_cached(&self.solution),
+        }
     }
 
     pub(super) fn set_code(&mut self, bucket: u64, code: u64) {
         self.codes[(bucket / CODES_PER_WORD) as usize] |= code << (bucket % CODES_PER_WORD * CODE_BITS);
-    }
-
-    /// The words of the block that `start` lies in, and of the next.
-    #[inline(always)]
-    pub(crate) fn blocks_at(&self, start: u64) -> (&[u64], &[u64]) {
-        let width = self.shape.width();
-        let first = (start / BLOCK_SLOTS) as usize * width;
-        self.solution.words()[first..first + 2 * width].split_at(width)
-    }
-
-    /// Starts to load what [`blocks_at`](Self::blocks_at) gives.
-    #[inline(always)]
-    pub(crate) fn fetch(&self, start: u64) {
-        let width = self.shape.width();
-        let first = (start / BLOCK_SLOTS) as usize * width;
-        for line in first / LINE_WORDS..=(first + 2 * width - 1) / LINE_WORDS {
-            kernels::prefetch_line(&self.solution, line);
-        }
-    }
-
-    /// Whether it is small enough to do without prefetching.
-    pub(crate) fn is_cached(&self) -> bool {
-        kernels::is_cached(&self.solution)
     }
 
     pub(crate) fn words(&self) -> [&[u64]; 2] {
@@ -169,6 +172,65 @@ impl Layer {
         match self.shape.buckets() % CODES_PER_WORD * CODE_BITS {
             0 => 0,
             used => self.codes.last().map_or(0, |word| word >> used),
+        }
+    }
+}
+
+/// A layer to look keys up in.
+#[derive(Clone, Copy)]
+pub(crate) struct LayerView<'a> {
+    lines: &'a [Line],
+    words: &'a [u64],
+    codes: &'a [u64],
+    width: usize,
+    salt: u64,
+    starts: u64,
+    /// Lines that two neighbouring blocks lie in, at most.
+    lines_per_key: usize,
+    /// Whether it is small enough to do without prefetching.
+    is_cached: bool,
+}
+
+impl<'a> LayerView<'a> {
+    /// r.
+    #[inline(always)]
+    pub(crate) const fn width(self) -> usize {
+        self.width
+    }
+
+    /// As [`LayerShape::place`].
+    #[inline(always)]
+    pub(crate) const fn place(self, key: &Fingerprint) -> (u64, u64) {
+        place(key, self.salt, self.starts)
+    }
+
+    /// Whether a key that starts at `start` went to the next layer.
+    #[inline(always)]
+    pub(crate) fn is_bumped(self, start: u64) -> bool {
+        let bucket = start / BUCKET_STARTS;
+        let code = self.codes[(bucket / CODES_PER_WORD) as usize] >> (bucket % CODES_PER_WORD * CODE_BITS);
+        start % BUCKET_STARTS < THRESHOLDS[(code % 4) as usize]
+    }
+
+    /// The first `columns` words of the block that `start` lies in, and of the next. Past the width, by up to
+    /// [`PADDING_WORDS`], they are those of other blocks.
+    #[inline(always)]
+    pub(crate) fn blocks_at(self, start: u64, columns: usize) -> (&'a [u64], &'a [u64]) {
+        let first = (start / BLOCK_SLOTS) as usize * self.width;
+        (&self.words[first..first + columns], &self.words[first + self.width..first + self.width + columns])
+    }
+
+    /// Starts to load what [`blocks_at`](Self::blocks_at) gives.
+    #[inline(always)]
+    pub(crate) fn fetch(self, start: u64) {
+        if self.is_cached {
+            return;
+        }
+        let first = (start / BLOCK_SLOTS) as usize * self.width;
+        let last = first + 2 * self.width - 1;
+        // As many for every key, some of them twice: how often a loop runs should be foreseen.
+        for line in 0..self.lines_per_key {
+            kernels::prefetch_line(self.lines, (first + line * LINE_WORDS).min(last) / LINE_WORDS);
         }
     }
 }

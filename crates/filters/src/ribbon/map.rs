@@ -63,9 +63,7 @@ impl RibbonMap {
     /// value 0.
     #[must_use]
     pub fn get(&self, key: &Fingerprint) -> Option<u32> {
-        let mut value = [None];
-        self.get_batch(std::slice::from_ref(key), &mut value);
-        value[0]
+        kernels::ribbon::look_up_one(&self.layers, self.bits, key)
     }
 
     /// Writes to `values[i]` what [`get`](Self::get) says of `keys[i]`. Many at once is faster than one by one.
@@ -73,12 +71,7 @@ impl RibbonMap {
     /// # Panics
     /// If the two slices differ in length.
     pub fn get_batch(&self, keys: &[Fingerprint], values: &mut [Option<u32>]) {
-        assert_eq!(keys.len(), values.len(), "one answer per key");
-        values.fill(None);
-        let bits = self.bits;
-        kernels::ribbon::look_up(Path::best(), &self.layers, keys, |i, word| {
-            values[i] = bits.value_in(word, check(&keys[i]));
-        });
+        kernels::ribbon::look_up(Path::best(), &self.layers, self.bits, keys, values);
     }
 
     /// Whether `key` is one of the map's, but for false positives.
@@ -92,12 +85,7 @@ impl RibbonMap {
     /// # Panics
     /// If the two slices differ in length.
     pub fn contains_batch(&self, keys: &[Fingerprint], found: &mut [bool]) {
-        assert_eq!(keys.len(), found.len(), "one answer per key");
-        found.fill(false);
-        let bits = self.bits;
-        kernels::ribbon::look_up(Path::best(), &self.layers, keys, |i, word| {
-            found[i] = bits.value_in(word, check(&keys[i])).is_some();
-        });
+        kernels::ribbon::look_up(Path::best(), &self.layers, self.bits, keys, found);
     }
 
     /// How the bits of an answer are used.
@@ -141,7 +129,7 @@ impl RibbonMap {
 
 /// What the check bits are taken from. It has to be no linear function of the coefficients, and to differ from the start.
 #[inline(always)]
-fn check(key: &Fingerprint) -> u64 {
+pub(crate) fn check(key: &Fingerprint) -> u64 {
     mix(key.high() ^ key.low().rotate_left(32), MULTIPLIER_A)
 }
 

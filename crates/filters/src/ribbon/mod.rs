@@ -14,5 +14,6 @@ mod map;
 mod system;
 
 pub use layer::LAYERS_MAX;
-pub(crate) use layer::{BLOCK_SLOTS, Layer, LayerShape};
+pub(crate) use layer::{BLOCK_SLOTS, Layer, LayerShape, LayerView, PADDING_WORDS};
 pub use map::RibbonMap;
+pub(crate) use map::check;
