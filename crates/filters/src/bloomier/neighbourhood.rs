@@ -6,7 +6,7 @@ use crate::{Fingerprint, KeyId};
 
 /// Most cells of a key.
 pub const HASHES_MAX: usize = 8;
-/// Seeds that are tried before a build is given up. One is nearly always enough: of sets of a few keys, one in ten takes two.
+/// Seeds that are tried before a build is given up. One is nearly always enough; of sets of 60 keys, 6 in 100 take two or three.
 pub const SEEDS_MAX: u32 = 64;
 
 /// k of [`KeyedNeighbourhoods`], the number that takes the fewest cells.

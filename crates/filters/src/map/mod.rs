@@ -5,7 +5,7 @@
 //!
 //! | map | bits per key | for |
 //! |---|---|---|
-//! | [`RibbonMap`] | 1.003 (value + check) | what is published: snapshots, and tables that nobody changes |
+//! | [`RibbonMap`] | 1.005 (value + check) | what is published: snapshots, and tables that nobody changes |
 //! | [`MutableBloomierFilter`] | 1.23 (value + check + 2) | values that change while the keys stay |
 //! | [`BloomierFilter`] | 1.23 (value + check) | study: the survey's construction, step by step |
 //!

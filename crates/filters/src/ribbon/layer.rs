@@ -4,7 +4,7 @@ use crate::hash::finalise;
 use crate::lines::{LINE_WORDS, Line, Lines};
 use crate::{Fingerprint, kernels};
 
-/// Most layers of a map. Each has a twentieth of the keys of the one before: seven are enough for 2^30 keys.
+/// Most layers of a map. Each has a fiftieth of the keys of the one before: six are enough for 2^30 keys.
 pub const LAYERS_MAX: usize = 16;
 
 /// Slots whose bits share words: bit j of all of them is one word.
@@ -96,7 +96,7 @@ impl LayerShape {
     }
 
     /// What makes places in one layer another than in the next. In the first it is 0: nothing is hashed twice for the
-    /// nineteen keys of twenty that lie there, and in their order, they lie in order.
+    /// keys that lie there, all but 2 of 100, and in their order, they lie in order.
     const fn salt(self) -> u64 {
         match self.depth {
             0 => 0,

@@ -5,7 +5,7 @@
 //! where they start, its leading bits. So a set of keys is a system of linear equations, and the map is its solution.
 //! The equations are solved from left to right as they come; there are more of them than slots, on purpose, so that no slot
 //! stays unused. Where one contradicts those before it, the keys that start early in its *bucket* of 128 starts are *bumped*
-//! to the next, twenty times smaller *layer*. Two bits per bucket tell how many: the keys that start below a threshold.
+//! to the next, fifty times smaller *layer*. Two bits per bucket tell how many: the keys that start below a threshold.
 //!
 //! Promises every key its value, whatever the set; equal sets give equal bits. [`RibbonMap`] is all there is to use.
 
