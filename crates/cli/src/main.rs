@@ -10,6 +10,7 @@ mod filter;
 mod keys;
 mod mailbox;
 mod man;
+mod map;
 mod matching;
 mod peers;
 mod plan;
@@ -62,6 +63,8 @@ enum Verb {
     Plan(plan::Arguments),
     /// Filter files: make, fill, ask, join, compare
     Filter(filter::Arguments),
+    /// Map files: a value for each key of a list, in hardly more than the bits of the value
+    Map(map::Arguments),
     /// Which reports is a message a near replica of? Jobs in, answers out
     Match(matching::Arguments),
     /// The server: Razor, DCC, Pyzor, rspamd and HTTP clients ask it and report to it
@@ -100,6 +103,7 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Whitelist(arguments) => whitelist::run(&arguments, output),
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),
+        Verb::Map(arguments) => map::run(&arguments, output),
         Verb::Match(arguments) => matching::run(&arguments, output),
         Verb::Serve(arguments) => serve::run(&arguments, output),
         Verb::Replica(arguments) => replica::run(&arguments, output),
