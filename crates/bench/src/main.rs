@@ -8,6 +8,7 @@ mod engine;
 mod federation;
 mod keys;
 mod mail;
+mod maps;
 mod membership;
 mod memory;
 mod merge;
@@ -49,6 +50,7 @@ enum Group {
     Accuracy,
     Ring,
     Owners,
+    Maps,
     Replicas,
     Engine,
     Store,
@@ -62,11 +64,12 @@ enum Group {
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 15] = [
+const GROUPS: [(Group, Bench); 16] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
     (Group::Owners, owners::figures),
+    (Group::Maps, maps::figures),
     (Group::Signatures, signatures::speed),
     (Group::Replicas, replicas::figures),
     (Group::Engine, engine::figures),
@@ -90,9 +93,6 @@ fn main() -> io::Result<()> {
         if arguments.only.is_empty() || arguments.only.contains(&group) {
             bench(&mut report)?;
         }
-    }
-    if arguments.only.is_empty() {
-        report.open("snapshot or map: bits per key / log2(1/f)", "<= 1.01")?;
     }
     report.finish()
 }
