@@ -41,7 +41,7 @@ impl Lines {
             return Ok(());
         }
         let (name, value) = split(line)?;
-        if *self.has_values.get_or_insert(value.is_some()) != value.is_some() {
+        if *self.has_values.get_or_insert_with(|| value.is_some()) != value.is_some() {
             return Err("some keys have a value behind a tab and some have none: give all of them one, or none".into());
         }
         if self.entries.len() == KEYS_MAX {
