@@ -76,6 +76,15 @@ fn the_surveys_walk_through_with_a_second_table_can_be_changed() {
 }
 
 #[test]
+fn a_key_with_several_cells_of_its_own_takes_the_smallest() {
+    let hashing = ByHand::new(10, [('A', [7, 2, 5, 9], 0x54), ('B', [7, 8, 6, 9], 0xeb)]);
+    let entries = [('A', 0x11), ('B', 0x22)];
+    let map = BloomierFilter::with_hashing(hashing, &entries, MapBits::new(8, 0).unwrap()).unwrap();
+    let table: Vec<u64> = map.cells().collect();
+    assert_eq!(table, [0, 0, 0x11 ^ 0x54, 0, 0, 0, 0x22 ^ 0xeb, 0, 0, 0]);
+}
+
+#[test]
 fn keys_none_of_which_has_a_cell_of_its_own_have_no_order() {
     let hashing = ByHand::new(10, [('A', [1, 2, 3, 4], 0), ('B', [4, 3, 2, 1], 9)]);
     let bits = MapBits::new(8, 0).unwrap();
