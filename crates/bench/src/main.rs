@@ -10,6 +10,7 @@ mod federation;
 mod flows;
 mod keys;
 mod mail;
+mod maps;
 mod membership;
 mod memory;
 mod merge;
@@ -51,6 +52,7 @@ enum Group {
     Accuracy,
     Ring,
     Owners,
+    Maps,
     Replicas,
     Engine,
     Store,
@@ -66,11 +68,12 @@ enum Group {
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 17] = [
+const GROUPS: [(Group, Bench); 18] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
     (Group::Owners, owners::figures),
+    (Group::Maps, maps::figures),
     (Group::Signatures, signatures::speed),
     (Group::Replicas, replicas::figures),
     (Group::Engine, engine::figures),
@@ -96,9 +99,6 @@ fn main() -> io::Result<()> {
         if arguments.only.is_empty() || arguments.only.contains(&group) {
             bench(&mut report)?;
         }
-    }
-    if arguments.only.is_empty() {
-        report.open("snapshot or map: bits per key / log2(1/f)", "<= 1.01")?;
     }
     report.finish()
 }

@@ -79,12 +79,6 @@ impl Report {
         Ok(())
     }
 
-    /// A line that is a goal of the project and is not measured yet.
-    pub(crate) fn open(&mut self, name: &str, target: &str) -> io::Result<()> {
-        self.open.push((name.to_owned(), target.to_owned()));
-        if self.json { Ok(()) } else { writeln!(io::stdout(), "| {name} | | {target} | open | not built yet |") }
-    }
-
     /// A line that cannot be measured here, and what is missing.
     pub(crate) fn missing(&mut self, name: &str, target: &str, needs: &str) -> io::Result<()> {
         self.open.push((name.to_owned(), target.to_owned()));

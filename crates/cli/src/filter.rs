@@ -4,12 +4,12 @@
 //! what happens to the files. No verb changes a file unless all went well.
 
 mod ask;
-mod create;
+pub(crate) mod create;
 mod fill;
 mod info;
 mod join;
-mod keys;
-mod storage;
+pub(crate) mod keys;
+pub(crate) mod storage;
 
 use std::io::Write;
 use std::process::ExitCode;

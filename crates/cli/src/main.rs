@@ -14,6 +14,7 @@ mod follow;
 mod keys;
 mod mailbox;
 mod man;
+mod map;
 mod matching;
 mod peers;
 mod plan;
@@ -69,6 +70,8 @@ enum Verb {
     Filter(filter::Arguments),
     /// How many packets each flow of a capture has, or how many messages each sender
     Flows(flows::Arguments),
+    /// Map files: a value for each key of a list, in hardly more than the bits of the value
+    Map(map::Arguments),
     /// Which reports is a message a near replica of? Jobs in, answers out
     Match(matching::Arguments),
     /// The server: Razor, DCC, Pyzor, rspamd and HTTP clients ask it and report to it
@@ -112,6 +115,7 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),
         Verb::Flows(arguments) => flows::run(&arguments, output),
+        Verb::Map(arguments) => map::run(&arguments, output),
         Verb::Match(arguments) => matching::run(&arguments, output),
         Verb::Serve(arguments) => serve::run(&arguments, output),
         Verb::Replica(arguments) => replica::run(&arguments, output),

@@ -11,6 +11,7 @@
 //! | when it was seen, and to forget | [`ring::MembershipRing`], [`ring::CountsRing`] |
 //! | which reports share features with a message | [`owners::OwnerTable`] |
 //! | whether an excerpt was part of something seen, and where in it | [`blocks::BlockFilter`] |
+//! | which value a key has | [`ribbon::RibbonMap`] if nothing changes, [`bloomier::MutableBloomierFilter`] if values do |
 //! | how large to make it, how wrong it will be | [`sizing`] |
 //! | how to keep and send it | [`file`](mod@file), [`delta`] |
 //! | how to send keys | [`sorted`] |
@@ -41,6 +42,7 @@
 
 pub mod blocks;
 pub mod bloom;
+pub mod bloomier;
 pub mod counting;
 pub mod delta;
 pub mod file;
@@ -48,8 +50,10 @@ mod fingerprint;
 pub mod hash;
 mod kernels;
 mod lines;
+pub mod map;
 mod mismatch;
 pub mod owners;
+pub mod ribbon;
 pub mod ring;
 pub mod sizing;
 pub mod snapshot;

@@ -110,7 +110,8 @@ fn make(arguments: &Arguments) -> Result<Made, Failure> {
     Ok((filter, Label { generation: 0, key: Some(key) }, note))
 }
 
-fn random_key() -> Result<FingerprintKey, Failure> {
+/// A key that nobody else has.
+pub(crate) fn random_key() -> Result<FingerprintKey, Failure> {
     let mut bytes = [0; 16];
     let filled = getrandom::fill(&mut bytes).map_err(anyhow::Error::from);
     filled.context("failed to get random bytes for the key").map_err(Failure::Other)?;

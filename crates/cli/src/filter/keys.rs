@@ -21,7 +21,7 @@ const BUFFER_BYTES: usize = 128 * 1024;
 
 /// Where keys come from.
 #[derive(Debug, clap::Args)]
-pub(super) struct KeyFiles {
+pub(crate) struct KeyFiles {
     /// Files of keys, one per line; standard input if there are none, or for -
     #[arg(value_name = "KEYS")]
     files: Vec<PathBuf>,
@@ -29,19 +29,19 @@ pub(super) struct KeyFiles {
 
 /// Some keys, as text and as fingerprints.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     text: Vec<u8>,
     ends: Vec<usize>,
     fingerprints: Vec<Fingerprint>,
 }
 
 impl Batch {
-    pub(super) fn fingerprints(&self) -> &[Fingerprint] {
+    pub(crate) fn fingerprints(&self) -> &[Fingerprint] {
         &self.fingerprints
     }
 
     /// The keys as they were read.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| &self.text[start..end])
     }
@@ -65,14 +65,19 @@ impl Batch {
 
 /// What was read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Summary {
-    pub(super) keys: u64,
-    pub(super) empty_lines: u64,
+pub(crate) struct Summary {
+    pub(crate) keys: u64,
+    pub(crate) empty_lines: u64,
 }
 
 impl KeyFiles {
+    /// These files; - is standard input.
+    pub(crate) const fn of(files: Vec<PathBuf>) -> Self {
+        Self { files }
+    }
+
     /// Calls `work` with all keys, in order, many at a time.
-    pub(super) fn for_each_batch(
+    pub(crate) fn for_each_batch(
         &self,
         key: &FingerprintKey,
         prints_keys: bool,
@@ -102,15 +107,15 @@ impl KeyFiles {
 }
 
 /// One source of keys.
-struct Input {
-    name: PathBuf,
+pub(crate) struct Input {
+    pub(crate) name: PathBuf,
     source: Box<dyn BufRead>,
     /// How long it is, if that is known.
-    bytes: Option<u64>,
+    pub(crate) bytes: Option<u64>,
 }
 
 impl Input {
-    fn open(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         if path == Path::new("-") {
             return Ok(Self::standard());
         }
@@ -122,6 +127,26 @@ impl Input {
 
     fn standard() -> Self {
         Self { name: "standard input".into(), source: Box::new(io::stdin().lock()), bytes: standard_input_bytes() }
+    }
+
+    /// Calls `work` with the number of each line and the line without its ending.
+    pub(crate) fn for_each_line(
+        mut self,
+        bar: &ProgressBar,
+        mut work: impl FnMut(u64, &[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut line = Vec::new();
+        let mut line_number = 0u64;
+        while next_line(&mut self.source, &mut line).map_err(|error| wrong(&self.name, error))? {
+            line_number += 1;
+            bar.inc(line.len() as u64);
+            let key = without_ending(&line);
+            if key.len() > LINE_BYTES_MAX {
+                return Err(wrong(&self.name, format!("line {line_number} is longer than {LINE_BYTES_MAX} bytes")));
+            }
+            work(line_number, key)?;
+        }
+        Ok(())
     }
 }
 
@@ -147,22 +172,12 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&mut self, mut input: Input, work: &mut impl FnMut(&Batch) -> Result<(), Failure>) -> Result<(), Failure> {
-        let mut line = Vec::new();
-        let mut line_number = 0u64;
-        while next_line(&mut input.source, &mut line).map_err(|error| wrong(&input.name, error))? {
-            line_number += 1;
-            self.bar.inc(line.len() as u64);
-            let key = without_ending(&line);
-            if key.len() > LINE_BYTES_MAX {
-                return Err(wrong(&input.name, format!("line {line_number} is longer than {LINE_BYTES_MAX} bytes")));
-            }
+    fn read(&mut self, input: Input, work: &mut impl FnMut(&Batch) -> Result<(), Failure>) -> Result<(), Failure> {
+        let bar = self.bar.clone();
+        input.for_each_line(&bar, |_, key| {
             self.push(key);
-            if self.batch.is_full() {
-                self.work_off(work)?;
-            }
-        }
-        Ok(())
+            if self.batch.is_full() { self.work_off(work) } else { Ok(()) }
+        })
     }
 
     fn push(&mut self, key: &[u8]) {

@@ -6,6 +6,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use bruit_filters::file::{self, FileError, FilterFile, Header, Stored};
+use bruit_filters::map::MAP_MAGIC;
 use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
@@ -14,12 +15,12 @@ use crate::quantity::human_bytes;
 const BUFFER_BYTES: usize = 128 * 1024;
 
 /// `path: what`, as one line.
-pub(super) fn wrong(path: &Path, what: impl Display) -> Failure {
+pub(crate) fn wrong(path: &Path, what: impl Display) -> Failure {
     Failure::BadInput(format!("{}: {what}", path.display()))
 }
 
 /// Opens a regular file, and tells how long it is.
-pub(super) fn open(path: &Path) -> Result<(BufReader<File>, u64), Failure> {
+pub(crate) fn open(path: &Path) -> Result<(BufReader<File>, u64), Failure> {
     // Asked before opening: to open a pipe is to wait for its writer.
     let metadata = fs::metadata(path).map_err(|error| wrong(path, error))?;
     if !metadata.is_file() {
@@ -30,7 +31,7 @@ pub(super) fn open(path: &Path) -> Result<(BufReader<File>, u64), Failure> {
 }
 
 /// Opens a filter file whose length is what its header says.
-pub(super) fn open_filter(path: &Path) -> Result<(BufReader<File>, Header), Failure> {
+pub(crate) fn open_filter(path: &Path) -> Result<(BufReader<File>, Header), Failure> {
     let (mut input, length) = open(path)?;
     let (header, _) = file::read_header(&mut input).map_err(|error| wrong(path, error))?;
     match header.file_bytes() {
@@ -42,27 +43,29 @@ pub(super) fn open_filter(path: &Path) -> Result<(BufReader<File>, Header), Fail
 }
 
 /// Reads a filter file in full.
-pub(super) fn read(path: &Path) -> Result<FilterFile, Failure> {
+pub(crate) fn read(path: &Path) -> Result<FilterFile, Failure> {
     let (mut input, header) = open_filter(path)?;
     ensure_memory(header.payload_bytes()).map_err(|what| wrong(path, what))?;
     file::decode(&mut input, header.payload_bytes()).map_err(|error| wrong(path, error))
 }
 
 /// Refuses a size that the system would not give; asking is cheap, as nothing is touched.
-pub(super) fn ensure_memory(bytes: u64) -> Result<(), String> {
+pub(crate) fn ensure_memory(bytes: u64) -> Result<(), String> {
     let room = usize::try_from(bytes).ok().and_then(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).ok());
     room.ok_or_else(|| format!("there is no memory for a filter of {}", human_bytes(bytes)))
 }
 
 /// What a file is going to hold, and so what it may replace.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Output {
+pub(crate) enum Output {
     /// A new filter with a new key: nothing, or any file if that was asked for.
     NewFilter { force: bool },
     /// A filter: nothing, or a filter.
     Filter,
     /// A delta: nothing, or a delta.
     Delta,
+    /// A map: nothing, or a map.
+    Map,
 }
 
 impl Output {
@@ -77,6 +80,7 @@ impl Output {
             Self::NewFilter { force: false } => return Err(wrong(path, "it exists already; --force replaces it")),
             Self::Filter => file::FILTER_MAGIC,
             Self::Delta => file::DELTA_MAGIC,
+            Self::Map => MAP_MAGIC,
         };
         if start_of(path)? == magic { Ok(()) } else { Err(wrong(path, self.refusal())) }
     }
@@ -84,13 +88,14 @@ impl Output {
     const fn refusal(self) -> &'static str {
         match self {
             Self::Delta => "it exists and is not a delta; choose another name for the delta",
+            Self::Map => "it exists and is not a map file; choose another name for the map",
             _ => "it exists and is not a filter file; choose another name for the filter",
         }
     }
 }
 
 /// The first bytes of a file, zeros beyond its end.
-pub(super) fn start_of(path: &Path) -> Result<[u8; 8], Failure> {
+pub(crate) fn start_of(path: &Path) -> Result<[u8; 8], Failure> {
     let (mut input, _) = open(path)?;
     let mut start = [0; 8];
     let mut filled = 0;
@@ -104,13 +109,13 @@ pub(super) fn start_of(path: &Path) -> Result<[u8; 8], Failure> {
 }
 
 /// Held while a file is read, changed and replaced: others who want to change it wait.
-pub(super) struct ChangeLock {
+pub(crate) struct ChangeLock {
     _file: Option<File>,
 }
 
 impl ChangeLock {
     /// Waits until nobody else is changing `path`. There is nothing to wait for if it does not exist.
-    pub(super) fn take(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn take(path: &Path) -> Result<Self, Failure> {
         // What is no regular file will be refused anyway, and to open a pipe is to wait for its writer.
         while fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
             let file = match File::open(path) {
@@ -141,7 +146,7 @@ fn is_at(_: &File, _: &Path) -> bool {
 }
 
 /// Writes `path` with what `write` gives: all of it, on disk, or nothing.
-pub(super) fn write_atomically<T>(
+pub(crate) fn write_atomically<T>(
     path: &Path,
     kind: Output,
     write: impl FnOnce(&mut BufWriter<&File>) -> Result<T, Failure>,
@@ -191,7 +196,7 @@ fn create_beside(path: &Path, folder: &Path, kind: Output) -> io::Result<NamedTe
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     let temporary = builder.tempfile_in(folder)?;
-    if let (Ok(metadata), Output::Filter | Output::Delta) = (fs::metadata(path), kind) {
+    if let (Ok(metadata), Output::Filter | Output::Delta | Output::Map) = (fs::metadata(path), kind) {
         temporary.as_file().set_permissions(metadata.permissions())?;
         keep_owner(temporary.as_file(), &metadata);
     }
@@ -219,7 +224,7 @@ fn commit(temporary: NamedTempFile, path: &Path, folder: &Path, kind: Output) ->
 }
 
 /// Writes `filter`, which was read from a file or made for one, with its label.
-pub(super) fn write_filter(path: &Path, filter: &FilterFile) -> Result<(), Failure> {
+pub(crate) fn write_filter(path: &Path, filter: &FilterFile) -> Result<(), Failure> {
     write_atomically(path, Output::Filter, |output| {
         file::encode(&filter.filter, &filter.label(), output).map_err(|error| wrong(path, error))
     })?;
@@ -227,6 +232,6 @@ pub(super) fn write_filter(path: &Path, filter: &FilterFile) -> Result<(), Failu
 }
 
 /// What the array of `filter` takes.
-pub(super) fn payload_bytes(filter: &impl Stored) -> u64 {
+pub(crate) fn payload_bytes(filter: &impl Stored) -> u64 {
     filter.shape().payload_bytes()
 }

@@ -40,6 +40,9 @@ pub enum FileError {
     /// It starts otherwise than a delta.
     #[error("not a delta")]
     NotADelta,
+    /// It starts otherwise than a map file.
+    #[error("not a map file")]
+    NotAMap,
     /// A delta stands where a filter is wanted.
     #[error("a delta, not a filter file")]
     Delta,

@@ -14,6 +14,7 @@ pub(crate) mod bytes;
 pub(crate) mod counts;
 pub(crate) mod membership;
 pub(crate) mod merge;
+pub(crate) mod ribbon;
 pub(crate) mod ring;
 
 use crate::lines::Line;

@@ -2,6 +2,7 @@
 
 pub(super) mod counts;
 pub(super) mod membership;
+pub(super) mod ribbon;
 pub(super) mod ring;
 
 use std::arch::x86_64::*;

@@ -1,0 +1,173 @@
+//! From a key to its k cells and its mask.
+
+use crate::hash::finalise;
+use crate::map::BuildError;
+use crate::{Fingerprint, KeyId};
+
+/// Most cells of a key.
+pub const HASHES_MAX: usize = 8;
+/// Seeds that are tried before a build is given up. One is nearly always enough; of sets of 60 keys, 6 in 100 take two or three.
+pub const SEEDS_MAX: u32 = 64;
+
+/// k of [`KeyedNeighbourhoods`], the number that takes the fewest cells.
+pub(crate) const CELLS_PER_KEY: usize = 3;
+/// Cells per key beyond which an order exists nearly always, for k = 3 (1.222 in the limit), in thousandths.
+const CELLS_PER_1000_KEYS: usize = 1230;
+/// Cells more, without which small sets fail too often.
+const CELLS_MORE: usize = 32;
+
+/// The k cells of a key, and the mask that makes the answer for other keys random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neighbourhood {
+    cells: [u32; HASHES_MAX],
+    hashes: usize,
+    mask: u64,
+}
+
+impl Neighbourhood {
+    /// The neighbourhood of these cells, in the order of the k hash functions.
+    ///
+    /// # Panics
+    /// If there are more than [`HASHES_MAX`].
+    #[inline]
+    #[must_use]
+    pub fn new(cells: &[u32], mask: u64) -> Self {
+        let mut all = [0; HASHES_MAX];
+        all[..cells.len()].copy_from_slice(cells);
+        Self { cells: all, hashes: cells.len(), mask }
+    }
+
+    /// The cells.
+    #[inline]
+    #[must_use]
+    pub fn cells(&self) -> &[u32] {
+        &self.cells[..self.hashes]
+    }
+
+    /// The mask; a table of q bits takes the lowest q of it.
+    #[inline]
+    #[must_use]
+    pub const fn mask(&self) -> u64 {
+        self.mask
+    }
+}
+
+/// How keys are hashed to neighbourhoods.
+pub trait Neighbourhoods {
+    /// What is hashed.
+    type Key;
+
+    /// m, the number of cells.
+    fn cells(&self) -> u32;
+
+    /// k, the number of cells of a key.
+    fn hashes(&self) -> usize;
+
+    /// The k cells of `key`, each below [`cells`](Self::cells), and its mask.
+    fn of(&self, key: &Self::Key) -> Neighbourhood;
+}
+
+/// Neighbourhoods of fingerprints: three cells, one in each third of the table, so that they differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyedNeighbourhoods {
+    cells_of_third: u32,
+    seed: u32,
+    key_id: KeyId,
+}
+
+impl KeyedNeighbourhoods {
+    /// A table for `keys` keys under the key named `key_id`.
+    ///
+    /// # Panics
+    /// If there are more than [`KEYS_MAX`](crate::map::KEYS_MAX).
+    #[must_use]
+    pub fn for_keys(keys: usize, seed: u32, key_id: KeyId) -> Self {
+        let cells = (keys * CELLS_PER_1000_KEYS).div_ceil(1000) + CELLS_MORE;
+        let cells_of_third = u32::try_from(cells.div_ceil(CELLS_PER_KEY)).expect("a map has at most 2^30 keys");
+        Self { cells_of_third, seed, key_id }
+    }
+
+    /// As it was stored.
+    pub(crate) const fn from_parts(cells_of_third: u32, seed: u32, key_id: KeyId) -> Self {
+        Self { cells_of_third, seed, key_id }
+    }
+
+    /// A third of m.
+    pub(crate) const fn cells_of_third(&self) -> u32 {
+        self.cells_of_third
+    }
+
+    /// The seed: how many were tried before.
+    #[must_use]
+    pub const fn seed(&self) -> u32 {
+        self.seed
+    }
+
+    /// The key under which the fingerprints were made.
+    #[must_use]
+    pub const fn key_id(&self) -> KeyId {
+        self.key_id
+    }
+}
+
+impl Neighbourhoods for KeyedNeighbourhoods {
+    type Key = Fingerprint;
+
+    fn cells(&self) -> u32 {
+        self.cells_of_third * CELLS_PER_KEY as u32
+    }
+
+    fn hashes(&self) -> usize {
+        CELLS_PER_KEY
+    }
+
+    #[inline]
+    fn of(&self, key: &Fingerprint) -> Neighbourhood {
+        let first = finalise(key.high() ^ finalise(u64::from(self.seed) + 1));
+        let second = finalise(first ^ key.low());
+        let draws = [first >> 32, first & u64::from(u32::MAX), second >> 32];
+        let mut start = 0;
+        let cells = draws.map(|draw| {
+            let cell = start + ((draw * u64::from(self.cells_of_third)) >> 32) as u32;
+            start += self.cells_of_third;
+            cell
+        });
+        Neighbourhood::new(&cells, finalise(second ^ key.high()))
+    }
+}
+
+/// What `build` makes with the first seed that gives it an order of the keys.
+pub(super) fn first_seed<T>(build: impl FnMut(u32) -> Option<T>) -> Result<T, BuildError> {
+    (0..SEEDS_MAX).find_map(build).ok_or(BuildError::NoOrder { tries: SEEDS_MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_keys;
+
+    #[test]
+    fn cells_differ_and_stay_in_the_table() {
+        for keys in [0, 1, 10, 1000] {
+            let hashing = KeyedNeighbourhoods::for_keys(keys, 5, KeyId(0));
+            for key in test_keys(0, 1000) {
+                let neighbourhood = hashing.of(&key);
+                assert!(neighbourhood.cells().is_sorted_by(|a, b| a < b));
+                assert!(neighbourhood.cells().iter().all(|&cell| cell < hashing.cells()));
+            }
+        }
+    }
+
+    #[test]
+    fn seeds_are_tried_up_to_a_bound() {
+        let mut tried = 0;
+        let result: Result<(), _> = first_seed(|seed| {
+            assert_eq!(seed, tried);
+            tried += 1;
+            None
+        });
+        assert_eq!(result, Err(BuildError::NoOrder { tries: SEEDS_MAX }));
+        assert_eq!(tried, SEEDS_MAX);
+        assert_eq!(first_seed(|seed| (seed == SEEDS_MAX - 1).then_some(seed)), Ok(SEEDS_MAX - 1));
+    }
+}

@@ -1,0 +1,145 @@
+//! How many bits of an answer are the value, and how many tell a key from others.
+
+use super::BuildError;
+
+/// Most bits of a value.
+pub const VALUE_BITS_MAX: u32 = 32;
+/// Most check bits.
+pub const CHECK_BITS_MAX: u32 = 32;
+
+/// The bits of an answer: the value in the low ones, and above it those that are right by chance only if the key is not
+/// one of the map's. A map without value bits is a set; one without check bits answers everything.
+///
+/// ```
+/// use bruit_filters::map::MapBits;
+///
+/// let bits = MapBits::for_rate(8, 0.001)?;
+/// assert_eq!((bits.value(), bits.check(), bits.total()), (8, 10, 18));
+/// assert_eq!(bits.false_positive_rate(), 1.0 / 1024.0);
+/// # Ok::<(), bruit_filters::map::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapBits {
+    value: u32,
+    check: u32,
+}
+
+impl MapBits {
+    /// So many bits of each.
+    ///
+    /// # Errors
+    /// [`BuildError::Bits`] if there are none at all, or more than [`VALUE_BITS_MAX`] or [`CHECK_BITS_MAX`].
+    pub const fn new(value: u32, check: u32) -> Result<Self, BuildError> {
+        if value > VALUE_BITS_MAX || check > CHECK_BITS_MAX || value + check == 0 {
+            return Err(BuildError::Bits { value, check });
+        }
+        Ok(Self { value, check })
+    }
+
+    /// As many check bits as it takes for at most one false positive in 1 / `rate`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), if the rate is below 2^-32.
+    pub fn for_rate(value: u32, rate: f64) -> Result<Self, BuildError> {
+        // What is not a rate becomes 0 or far too many bits; rates of 1 and more need no check.
+        Self::new(value, (1.0 / rate).log2().ceil().max(0.0) as u32)
+    }
+
+    /// Bits of the value.
+    #[must_use]
+    pub const fn value(self) -> u32 {
+        self.value
+    }
+
+    /// Check bits.
+    #[must_use]
+    pub const fn check(self) -> u32 {
+        self.check
+    }
+
+    /// Both.
+    #[must_use]
+    pub const fn total(self) -> u32 {
+        self.value + self.check
+    }
+
+    /// The largest value.
+    #[must_use]
+    pub const fn value_max(self) -> u32 {
+        ((1u64 << self.value) - 1) as u32
+    }
+
+    /// How often a key that the map was not built with gets a value all the same.
+    #[must_use]
+    pub fn false_positive_rate(self) -> f64 {
+        (-f64::from(self.check)).exp2()
+    }
+
+    /// `value` below the leading check bits of `check`.
+    #[inline(always)]
+    pub(crate) const fn word(self, value: u32, check: u64) -> u64 {
+        value as u64 | self.expected_check(check) << self.value
+    }
+
+    /// The value in `word`, if the check bits above it are the leading ones of `check`.
+    #[inline(always)]
+    pub(crate) const fn value_in(self, word: u64, check: u64) -> Option<u32> {
+        if self.is_checked(word, check) { Some(self.value_of(word)) } else { None }
+    }
+
+    /// Whether the check bits in `word` are the leading ones of `check`.
+    #[inline(always)]
+    pub(crate) const fn is_checked(self, word: u64, check: u64) -> bool {
+        word >> self.value == self.expected_check(check)
+    }
+
+    /// The value in `word`.
+    #[inline(always)]
+    pub(crate) const fn value_of(self, word: u64) -> u32 {
+        word as u32 & self.value_max()
+    }
+
+    #[inline(always)]
+    const fn expected_check(self, check: u64) -> u64 {
+        // In two steps, as a shift by 64 is none.
+        check >> 1 >> (63 - self.check)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bounds_of_bits_are_kept() {
+        assert!(MapBits::new(VALUE_BITS_MAX, CHECK_BITS_MAX).is_ok());
+        assert!(MapBits::new(0, 1).is_ok() && MapBits::new(1, 0).is_ok());
+        for (value, check) in [(0, 0), (VALUE_BITS_MAX + 1, 0), (0, CHECK_BITS_MAX + 1)] {
+            assert_eq!(MapBits::new(value, check), Err(BuildError::Bits { value, check }));
+        }
+    }
+
+    #[test]
+    fn check_bits_follow_from_the_rate() {
+        let check = |rate| MapBits::for_rate(1, rate).map(MapBits::check).ok();
+        assert_eq!([0.5, 0.01, 1.0 / 256.0, 1e-6].map(check), [Some(1), Some(7), Some(8), Some(20)]);
+        assert_eq!([1.0, 2.0, f64::INFINITY, -1.0].map(check), [Some(0); 4]);
+        assert_eq!([1e-10, 0.0].map(check), [None; 2]);
+    }
+
+    #[test]
+    fn values_come_back_from_words_of_every_width() {
+        for value_bits in [0, 1, 7, 32] {
+            for check_bits in [0, 1, 9, 32] {
+                let Ok(bits) = MapBits::new(value_bits, check_bits) else { continue };
+                let check = 0xdead_beef_0bad_cafe;
+                for value in [0, bits.value_max() / 3, bits.value_max()] {
+                    let word = bits.word(value, check);
+                    assert!(word.checked_shr(bits.total()).unwrap_or(0) == 0);
+                    assert_eq!(bits.value_in(word, check), Some(value));
+                    assert_eq!(bits.value_in(word, !check), (check_bits == 0).then_some(value));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The header of a map file: everything about a map but its contents.
+
+use std::fmt;
+
+use super::{KEYS_MAX, MapBits};
+use crate::KeyId;
+use crate::bloomier::{CELLS_PER_KEY, SEEDS_MAX, table_words};
+use crate::file::{FieldReader, FieldWriter, FileError, KEY_BYTES};
+use crate::ribbon::LAYERS_MAX;
+
+/// The version that is written, and the only one that is read.
+pub const MAP_VERSION: u16 = 1;
+/// The first bytes of a map file.
+pub const MAP_MAGIC: [u8; 8] = *b"\x89bruitM\n";
+/// Bytes of a header.
+pub const MAP_HEADER_BYTES: usize = 64;
+/// Bytes of an entry of the list of layers.
+pub const LAYER_BYTES: usize = 4;
+
+/// SipHash-1-3-128 fingerprints: the only hash that files know.
+const HASH_FINGERPRINT: u8 = 1;
+const FLAG_KEY: u8 = 1;
+
+/// What kind of map it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MapKind {
+    /// [`RibbonMap`](crate::ribbon::RibbonMap).
+    Ribbon,
+    /// [`MutableBloomierFilter`](crate::bloomier::MutableBloomierFilter).
+    MutableBloomier,
+}
+
+impl MapKind {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Ribbon => 1,
+            Self::MutableBloomier => 2,
+        }
+    }
+
+    fn from_code(code: u8) -> Result<Self, FileError> {
+        let mut all = [Self::Ribbon, Self::MutableBloomier].into_iter();
+        all.find(|kind| kind.code() == code).ok_or_else(|| FileError::invalid("the kind", code))
+    }
+}
+
+impl fmt::Display for MapKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ribbon => "ribbon",
+            Self::MutableBloomier => "mutable Bloomier filter",
+        })
+    }
+}
+
+/// Everything about a map but its contents, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MapHeader {
+    /// What kind of map it is.
+    pub kind: MapKind,
+    /// How the bits of an answer are used.
+    pub bits: MapBits,
+    /// How many keys it was built with.
+    pub keys: u64,
+    /// The key under which fingerprints were made.
+    pub key_id: KeyId,
+    /// Layers of a ribbon map.
+    pub layers: u8,
+    /// A third of the cells of a Bloomier filter.
+    pub cells_of_third: u64,
+    /// The seed of a Bloomier filter.
+    pub seed: u32,
+    /// Words of 64 bits of all tables.
+    pub words: u64,
+    /// Whether a key section follows.
+    pub has_key: bool,
+    /// CRC-32 of the list of layers and the tables.
+    pub checksum: u32,
+}
+
+impl MapHeader {
+    /// Bytes of all tables.
+    #[must_use]
+    pub const fn payload_bytes(&self) -> u64 {
+        self.words * 8
+    }
+
+    /// Bytes of the whole encoding.
+    #[must_use]
+    pub const fn file_bytes(&self) -> u64 {
+        let key_bytes = if self.has_key { KEY_BYTES } else { 0 };
+        let layers = if matches!(self.kind, MapKind::Ribbon) { self.layers as usize } else { 0 };
+        (MAP_HEADER_BYTES + key_bytes + layers * LAYER_BYTES) as u64 + self.payload_bytes()
+    }
+
+    pub(super) fn to_bytes(&self) -> [u8; MAP_HEADER_BYTES] {
+        let mut bytes = [0; MAP_HEADER_BYTES];
+        let mut fields = FieldWriter::new(&mut bytes);
+        fields.put(&MAP_MAGIC);
+        fields.put(&MAP_VERSION.to_le_bytes());
+        fields.put(&[self.kind.code(), HASH_FINGERPRINT, self.bits.value() as u8, self.bits.check() as u8]);
+        fields.put(&[self.layers, if self.has_key { FLAG_KEY } else { 0 }]);
+        fields.put(&self.keys.to_le_bytes());
+        fields.put(&self.cells_of_third.to_le_bytes());
+        fields.put(&self.key_id.0.to_le_bytes());
+        fields.put(&self.words.to_le_bytes());
+        fields.put(&u64::from(self.seed).to_le_bytes());
+        fields.put(&self.checksum.to_le_bytes());
+        fields.finish();
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8; MAP_HEADER_BYTES]) -> Result<Self, FileError> {
+        let mut fields = FieldReader::new(bytes);
+        ensure_known(fields.take(), u16::from_le_bytes(fields.take()))?;
+        fields.verify()?;
+        let [kind, hash, value_bits, check_bits, layers, flags] = fields.take();
+        ensure(hash == HASH_FINGERPRINT, "the hash", hash)?;
+        ensure(flags & !FLAG_KEY == 0, "the flags", flags)?;
+        let bits = MapBits::new(value_bits.into(), check_bits.into());
+        let header = Self {
+            kind: MapKind::from_code(kind)?,
+            bits: bits.map_err(|_| FileError::invalid("the number of value bits", value_bits))?,
+            keys: u64::from_le_bytes(fields.take()),
+            cells_of_third: u64::from_le_bytes(fields.take()),
+            key_id: KeyId(u64::from_le_bytes(fields.take())),
+            words: u64::from_le_bytes(fields.take()),
+            seed: seed_from(u64::from_le_bytes(fields.take()))?,
+            checksum: u32::from_le_bytes(fields.take()),
+            layers,
+            has_key: flags & FLAG_KEY != 0,
+        };
+        header.checked()
+    }
+
+    /// Refuses what no map has.
+    fn checked(self) -> Result<Self, FileError> {
+        ensure(self.keys <= KEYS_MAX as u64, "the number of keys", self.keys)?;
+        match self.kind {
+            MapKind::Ribbon => self.check_ribbon()?,
+            MapKind::MutableBloomier => self.check_bloomier()?,
+        }
+        Ok(self)
+    }
+
+    fn check_ribbon(&self) -> Result<(), FileError> {
+        ensure(usize::from(self.layers) <= LAYERS_MAX, "the number of layers", self.layers)?;
+        ensure((self.layers == 0) == (self.keys == 0), "the number of keys", self.keys)?;
+        ensure(self.cells_of_third == 0, "a third of the cells", self.cells_of_third)?;
+        ensure(self.seed == 0, "the seed", self.seed)?;
+        // Sizes are added and multiplied: this leaves room for it, and no file is as long.
+        ensure(self.words < 1 << 48, "the number of words", self.words)
+    }
+
+    fn check_bloomier(&self) -> Result<(), FileError> {
+        ensure(usize::from(self.layers) == CELLS_PER_KEY, "the number of cells of a key", self.layers)?;
+        ensure(self.bits.value() > 0, "the number of value bits", self.bits.value())?;
+        let cells_max = u64::from(u32::MAX) / CELLS_PER_KEY as u64;
+        ensure((1..=cells_max).contains(&self.cells_of_third), "a third of the cells", self.cells_of_third)?;
+        ensure(self.words == table_words(self.cells_of_third, self.bits), "the number of words", self.words)
+    }
+}
+
+fn ensure_known(magic: [u8; 8], version: u16) -> Result<(), FileError> {
+    if magic != MAP_MAGIC {
+        return Err(FileError::NotAMap);
+    }
+    if version != MAP_VERSION {
+        return Err(FileError::UnsupportedVersion { version, supported: MAP_VERSION });
+    }
+    Ok(())
+}
+
+fn seed_from(seed: u64) -> Result<u32, FileError> {
+    ensure(seed < SEEDS_MAX.into(), "the seed", seed)?;
+    Ok(seed as u32)
+}
+
+pub(super) fn ensure(holds: bool, field: &'static str, value: impl Into<u64>) -> Result<(), FileError> {
+    if holds { Ok(()) } else { Err(FileError::invalid(field, value)) }
+}

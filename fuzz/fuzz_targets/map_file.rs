@@ -1,0 +1,62 @@
+//! Whatever decodes as a map file encodes to the same bytes, and can be asked and changed.
+//!
+//! The first byte of the input says which fields of the rest to make right, as random bytes never have a checksum.
+#![no_main]
+
+use bruit_filters::FingerprintKey;
+use bruit_filters::file::KEY_BYTES;
+use bruit_filters::map::{self, MAP_HEADER_BYTES, MapFile, StoredMap};
+use libfuzzer_sys::fuzz_target;
+
+/// Tables up to this size are decoded.
+const PAYLOAD_BYTES_MAX: u64 = 1 << 20;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&wishes, bytes)) = input.split_first() else { return };
+    let mut bytes = bytes.to_vec();
+    if bytes.len() >= MAP_HEADER_BYTES {
+        make_right(&mut bytes, wishes);
+    }
+    let Ok(decoded) = map::decode(&mut &*bytes, PAYLOAD_BYTES_MAX) else { return };
+    let mut again = Vec::new();
+    let header = map::encode(&decoded.map, decoded.key.as_ref(), &mut again).expect("what was decoded can be encoded");
+    assert_eq!(again, bytes, "equal contents are equal bytes");
+    assert_eq!(header, decoded.header);
+    work_with(decoded);
+});
+
+/// Bit 0: the checksums. Bit 1: the number of words that the length leaves. Bit 2: the id of the key inside.
+fn make_right(bytes: &mut [u8], wishes: u8) {
+    let has_key = bytes[15] & 1 == 1 && bytes.len() >= MAP_HEADER_BYTES + KEY_BYTES;
+    let front = if has_key { MAP_HEADER_BYTES + KEY_BYTES } else { MAP_HEADER_BYTES };
+    if wishes & 2 != 0 {
+        let words = (bytes.len() - front) as u64 / 8;
+        bytes[40..48].copy_from_slice(&words.to_le_bytes());
+    }
+    if wishes & 4 != 0 && has_key {
+        let key = bytes[MAP_HEADER_BYTES..front].try_into().expect("a key has 16 bytes");
+        let key_id = FingerprintKey::new(key).id().0;
+        bytes[32..40].copy_from_slice(&key_id.to_le_bytes());
+    }
+    if wishes & 1 != 0 {
+        let contents = crc32fast::hash(&bytes[front..]);
+        bytes[56..60].copy_from_slice(&contents.to_le_bytes());
+        let header = crc32fast::hash(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&header.to_le_bytes());
+    }
+}
+
+/// Asks and changes: contents from outside must not trip any of it.
+fn work_with(MapFile { map, .. }: MapFile) {
+    let key = FingerprintKey::new([1; 16]);
+    let keys: Vec<_> = (0..64u8).map(|i| key.fingerprint(&[i])).collect();
+    let mut values = [None; 64];
+    map.get_batch(&keys, &mut values);
+    assert!(values.iter().flatten().all(|&value| value <= map.bits().value_max()));
+    if let StoredMap::MutableBloomier(mut map) = map {
+        for (key, value) in keys.iter().zip(values) {
+            assert_eq!(map.set(key, 1), Ok(value.is_some()));
+            assert_eq!(map.get(key), value.map(|_| 1));
+        }
+    }
+}
