@@ -110,6 +110,15 @@ fn read_layers<R: Read>(header: &MapHeader, input: &mut InputWords<R>) -> Result
 }
 
 impl StoredMap {
+    /// The value of `key`; for a key that it was not built with, nothing, but for false positives.
+    #[must_use]
+    pub fn get(&self, key: &Fingerprint) -> Option<u32> {
+        match self {
+            Self::Ribbon(map) => map.get(key),
+            Self::MutableBloomier(map) => map.get(key),
+        }
+    }
+
     /// Writes to `values[i]` the value of `keys[i]`; nothing for keys that it was not built with, but for false positives.
     ///
     /// # Panics
