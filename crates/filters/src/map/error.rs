@@ -21,7 +21,7 @@ pub enum BuildError {
     #[error("without bits for values there are no values to change")]
     NoValueBits,
     /// No number of check bits has such a rate.
-    #[error("a false-positive rate lies between 2^-{CHECK_BITS_MAX} (2.33e-10) and 1, and is not {rate}")]
+    #[error("a false-positive rate lies between 2^-{CHECK_BITS_MAX} (2.33e-10) and 1, and is not {rate:e}")]
     Rate {
         /// The rate asked for.
         rate: f64,
