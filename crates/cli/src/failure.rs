@@ -45,7 +45,7 @@ impl Failure {
     }
 
     /// The same with code 2, for verbs whose code 1 is an answer.
-    pub(crate) fn as_code_2(self) -> Self {
+    pub(crate) fn with_code_2(self) -> Self {
         match self {
             Self::Other(error) => Self::BadInput(format!("{error:#}")),
             other => other,

@@ -74,5 +74,5 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     };
     let flushed = output.flush().map_err(Failure::from);
     // Code 1 means "nothing found" here, so whatever goes wrong is 2.
-    outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::as_code_2)
+    outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::with_code_2)
 }
