@@ -5,11 +5,13 @@
 
 use bruit_filters::FingerprintKey;
 use bruit_filters::file::KEY_BYTES;
-use bruit_filters::map::{self, MAP_HEADER_BYTES, MapFile, StoredMap};
+use bruit_filters::map::{self, LAYER_BYTES, MAP_HEADER_BYTES, MapFile, StoredMap};
 use libfuzzer_sys::fuzz_target;
 
 /// Tables up to this size are decoded.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 20;
+/// The kind of map that has a list of layers.
+const KIND_RIBBON: u8 = 1;
 
 fuzz_target!(|input: &[u8]| {
     let Some((&wishes, bytes)) = input.split_first() else { return };
@@ -25,17 +27,20 @@ fuzz_target!(|input: &[u8]| {
     work_with(decoded);
 });
 
-/// Bit 0: the checksums. Bit 1: the number of words that the length leaves. Bit 2: the id of the key inside.
+/// Bit 0: the checksums. Bit 1: the number of words that the length leaves. Bit 2: the id of the key inside, as a wide one. Bit 3:
+/// the same, as a narrow one.
 fn make_right(bytes: &mut [u8], wishes: u8) {
     let has_key = bytes[15] & 1 == 1 && bytes.len() >= MAP_HEADER_BYTES + KEY_BYTES;
     let front = if has_key { MAP_HEADER_BYTES + KEY_BYTES } else { MAP_HEADER_BYTES };
     if wishes & 2 != 0 {
-        let words = (bytes.len() - front) as u64 / 8;
+        let list = if bytes[10] == KIND_RIBBON { LAYER_BYTES * usize::from(bytes[14]) } else { 0 };
+        let words = (bytes.len() - front).saturating_sub(list) as u64 / 8;
         bytes[40..48].copy_from_slice(&words.to_le_bytes());
     }
-    if wishes & 4 != 0 && has_key {
+    if wishes & 12 != 0 && has_key {
         let key = bytes[MAP_HEADER_BYTES..front].try_into().expect("a key has 16 bytes");
-        let key_id = FingerprintKey::new(key).id().0;
+        let key = if wishes & 8 != 0 { FingerprintKey::narrow(key) } else { FingerprintKey::new(key) };
+        let key_id = key.id().0;
         bytes[32..40].copy_from_slice(&key_id.to_le_bytes());
     }
     if wishes & 1 != 0 {
@@ -52,6 +57,7 @@ fn work_with(MapFile { map, .. }: MapFile) {
     let keys: Vec<_> = (0..64u8).map(|i| key.fingerprint(&[i])).collect();
     let mut values = [None; 64];
     map.get_batch(&keys, &mut values);
+    assert!(keys.iter().map(|key| map.get(key)).eq(values), "one by one as in a batch");
     assert!(values.iter().flatten().all(|&value| value <= map.bits().value_max()));
     if let StoredMap::MutableBloomier(mut map) = map {
         for (key, value) in keys.iter().zip(values) {

@@ -44,6 +44,14 @@ impl Failure {
         }
     }
 
+    /// The same with code 2, for verbs whose code 1 is an answer.
+    pub(crate) fn with_code_2(self) -> Self {
+        match self {
+            Self::Other(error) => Self::BadInput(format!("{error:#}")),
+            other => other,
+        }
+    }
+
     /// The first paragraph of what clap says, as one line.
     pub(crate) fn from_clap(error: &clap::Error) -> Self {
         let text = error.render().to_string();

@@ -73,13 +73,6 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
         Verb::Info(arguments) => info::run(arguments, output).map(done),
     };
     let flushed = output.flush().map_err(Failure::from);
-    outcome.and_then(|code| flushed.map(|()| code)).map_err(as_code_2)
-}
-
-/// Code 1 means "nothing found" here, so whatever goes wrong is 2.
-fn as_code_2(failure: Failure) -> Failure {
-    match failure {
-        Failure::Other(error) => Failure::BadInput(format!("{error:#}")),
-        other => other,
-    }
+    // Code 1 means "nothing found" here, so whatever goes wrong is 2.
+    outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::with_code_2)
 }

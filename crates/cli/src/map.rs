@@ -46,6 +46,10 @@ enum Verb {
     /// Print the keys that the map knows, with their values
     Get(get::Arguments),
     /// Change the value of a key of a map that was made with --mutable
+    ///
+    /// A map holds no keys, so it cannot be sure that this is one of them: a key that it was not built with, such as a mistyped
+    /// one, is refused but for the share that 'bruit map info' names as false positives. Then the value of some
+    /// other key changes, or nothing, and that cannot be told.
     Set(change::Arguments),
     /// Tell what kind of map it is, its size and how often it is wrong
     Info(info::Arguments),
@@ -60,13 +64,6 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
         Verb::Info(arguments) => info::run(arguments, output).map(done),
     };
     let flushed = output.flush().map_err(Failure::from);
-    outcome.and_then(|code| flushed.map(|()| code)).map_err(as_code_2)
-}
-
-/// Code 1 means "no key has a value" here, so whatever goes wrong is 2.
-fn as_code_2(failure: Failure) -> Failure {
-    match failure {
-        Failure::Other(error) => Failure::BadInput(format!("{error:#}")),
-        other => other,
-    }
+    // Code 1 means "no key has a value" here, so whatever goes wrong is 2.
+    outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::with_code_2)
 }

@@ -78,8 +78,9 @@ fn keys_alone_make_a_set() {
     let built: Value = serde_json::from_slice(&built.stdout).unwrap();
     assert_eq!(
         built.to_string(),
-        r#"{"bits":1344,"check_bits":10,"empty_lines":1,"file":"set","keys":2,"value_bits":0}"#
+        r#"{"bits":1344,"check_bits":10,"empty_lines":1,"false_positive_rate":0.0009765625,"file":"set","file_bytes":252,"keys":2,"value_bits":0}"#
     );
+    assert_eq!(folder.read("set").len(), 252);
     assert_eq!(map(&folder, &["get", "set", "spam", "more spam"]), "spam\nmore spam\n");
     let json = map(&folder, &["get", "set", "--json", "spam"]);
     assert_eq!(json, "{\"found\":true,\"key\":\"spam\",\"value\":null}\n");
@@ -97,13 +98,71 @@ fn values_of_a_mutable_map_can_be_changed_and_its_keys_cannot() {
     let foreign = map_with(&folder, &["set", "flags.map", "no key", "1"], b"");
     let line = "bruit: flags.map: it was not built with this key, so it cannot have a value\n";
     assert_eq!((foreign.status.code(), String::from_utf8(foreign.stderr).unwrap()), (Some(1), line.to_owned()));
+    let foreign = map_with(&folder, &["set", "flags.map", "no key", "1", "--json"], b"");
+    let line = "{\"changed\":false,\"file\":\"flags.map\",\"key\":\"no key\",\"value\":1}\n";
+    assert_eq!((foreign.status.code(), String::from_utf8(foreign.stdout).unwrap()), (Some(1), line.to_owned()));
     let line = refused(&folder, &["set", "flags.map", "key 40", "256"], b"");
     assert_eq!(line, "bruit: flags.map: the value 256 takes more than 8 bits\n");
     assert!(folder.read("flags.map") == before);
+    let changed = map(&folder, &["set", "flags.map", "key 40", "201", "--json"]);
+    assert_eq!(changed, "{\"changed\":true,\"file\":\"flags.map\",\"key\":\"key 40\",\"value\":201}\n");
+    assert_eq!(map(&folder, &["get", "flags.map", "key 40"]), "key 40\t201\n");
 
     let (folder, _) = small(&[]);
     let line = refused(&folder, &["set", "flags.map", "key 40", "1"], b"");
     assert_eq!(line, "bruit: flags.map: its values cannot be changed; build one with --mutable\n");
+}
+
+#[test]
+fn a_mistyped_key_hits_a_map_whose_values_change_once_in_a_thousand_million_times_unless_told() {
+    let folder = Folder::new();
+    folder.write("flags", "a\t1\n");
+    for (options, check_bits) in
+        [(&[][..], 10), (&["--mutable"], 30), (&["--mutable", "--false-positives", "1e-3"], 10)]
+    {
+        let built = map(&folder, &[&["build", "flags", "-o", "map", "--force", "--json"], options].concat());
+        let built: Value = serde_json::from_str(&built).unwrap();
+        assert_eq!(built["check_bits"], check_bits, "{options:?}");
+    }
+    assert!(map(&folder, &["set", "--help"]).contains("the value of some other key changes"));
+}
+
+#[test]
+fn a_file_without_keys_makes_a_map_of_every_kind() {
+    for options in [&[][..], &["--mutable"], &["--value-bits", "8"], &["--mutable", "--value-bits", "8"]] {
+        let folder = Folder::new();
+        folder.write("none", "\n");
+        map(&folder, &[&["build", "none", "-o", "map"], options].concat());
+        let info: Value = serde_json::from_str(&map(&folder, &["info", "map", "--json"])).unwrap();
+        assert_eq!(info["keys"], 0);
+        assert_eq!(map_with(&folder, &["get", "map", "a"], b"").status.code(), Some(1), "{options:?}");
+    }
+}
+
+#[test]
+fn an_output_that_may_not_be_replaced_is_refused_before_anything_is_read() {
+    let (folder, _) = small(&[]);
+    // A line that would be refused, were it read.
+    let told = refused(&folder, &["build", "-", "-o", "flags.map"], b"\t3\n");
+    assert_eq!(told, "bruit: flags.map: it exists already; --force replaces it\n");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn more_keys_than_there_is_memory_for_are_told_and_do_not_abort() {
+    let folder = Folder::new();
+    let lines: String = (0..3_000_000).map(|i| format!("{i}\n")).collect();
+    folder.write("many", &lines);
+    // Enough to start and to read a part of the lines, or all of them and not to build.
+    for kilobytes in [80_000, 180_000] {
+        let script = format!("ulimit -v {kilobytes} && exec \"$0\" map build many -o new");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_bruit")]).current_dir(folder.path(""));
+        let output = command.output().unwrap();
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(line.contains("there is no memory for"), "{line}");
+    }
 }
 
 #[test]
@@ -131,6 +190,7 @@ fn what_is_wrong_is_told_in_one_line() {
             "line 2: some keys have a value behind a tab and some have none: give all of them one, or none",
         ),
         (b"a\t1\na\t2\n", "one key has two values, 1 and 2"),
+        (b"a\t+1\n", "line 1: what follows the last tab is not a whole number from 0 to 4294967295"),
         (b"a\tx\n", "line 1: what follows the last tab is not a whole number from 0 to 4294967295"),
         (b"\n\t3\n", "line 2: there is no key before the tab"),
     ] {
@@ -140,7 +200,14 @@ fn what_is_wrong_is_told_in_one_line() {
     let told = refused(&folder, &["build", "-", "-o", "new", "--mutable"], b"a\nb\n");
     assert!(told.contains("keys without values"), "{told}");
     let told = refused(&folder, &["build", "flags", "-o", "new", "--value-bits", "5"], b"");
-    assert_eq!(told, "bruit: flags: the value 32 takes more than 5 bits\n");
+    assert_eq!(told, "bruit: flags: line 33: the value 32 takes more than 5 bits\n");
+    folder.write("unsure", "a\t1\n\nb\t2\na\t1\nb\t2\na\t3\n");
+    let told = refused(&folder, &["build", "unsure", "-o", "new"], b"");
+    assert_eq!(told, "bruit: unsure: line 6: the key 'a' has the value 3, but 1 in line 1\n");
+    let told = refused(&folder, &["build", "flags", "-o", "new", "--false-positives", "1e-10"], b"");
+    assert!(told.contains("a false-positive rate lies between 2^-32 (2.33e-10) and 1, and is not 1e-10"), "{told}");
+    let told = refused(&folder, &["get", "flags.map", "-", "key 1", "-"], b"");
+    assert_eq!(told, "bruit: standard input can be read once only: - is given twice\n");
     let told = refused(&folder, &["build", "flags", "-o", "flags.map"], b"");
     assert_eq!(told, "bruit: flags.map: it exists already; --force replaces it\n");
     assert_eq!(refused(&folder, &["get", "flags", "a"], b""), "bruit: flags: not a map file\n");

@@ -226,7 +226,23 @@ fn a_filter_of_nothing_answers_nothing_but_false_positives() {
     assert!(keys(0, 1000).iter().all(|key| map.get(key).is_none()));
     let no_values = MapBits::new(0, 8).unwrap();
     let refused = MutableBloomierFilter::build(Vec::new(), no_values, key().id());
-    assert_eq!(refused.map(drop), Err(BuildError::Bits { value: 0, check: 8 }));
+    assert_eq!(refused.map(drop), Err(BuildError::NoValueBits));
+}
+
+#[test]
+#[should_panic(expected = "a value takes more than 8 bits")]
+fn values_that_do_not_fit_are_refused_with_a_hashing_of_ones_own() {
+    let (hashing, mut entries) = walk_through();
+    entries[2].1 = 256;
+    let _ = BloomierFilter::with_hashing(hashing, &entries, MapBits::new(8, 8).unwrap());
+}
+
+#[test]
+#[should_panic(expected = "a value takes more than 8 bits")]
+fn so_they_are_if_they_could_be_changed() {
+    let (hashing, mut entries) = walk_through();
+    entries[2].1 = 256;
+    let _ = MutableBloomierFilter::with_hashing(hashing, &entries, MapBits::new(8, 8).unwrap());
 }
 
 proptest! {

@@ -87,7 +87,7 @@ type Made = (StoredFilter, Label, String);
 fn make_like(path: &Path) -> Result<Made, Failure> {
     let (mut input, _) = open_filter(path)?;
     let (header, key) = file::read_header(&mut input).map_err(|error| wrong(path, error))?;
-    ensure_memory(header.payload_bytes()).map_err(|what| wrong(path, what))?;
+    ensure_memory("a filter", header.payload_bytes()).map_err(|what| wrong(path, what))?;
     let label = Label { generation: header.generation, key };
     Ok((StoredFilter::empty(&header), label, format!("like {}", path.display())))
 }
@@ -120,7 +120,7 @@ pub(crate) fn random_key() -> Result<FingerprintKey, Failure> {
 
 fn membership(layout: Layout, signatures: u64, goal: Goal, key_id: KeyId) -> Result<(StoredFilter, f64), String> {
     let plan = MembershipPlan::new(layout, signatures, goal).map_err(as_text)?;
-    ensure_memory(plan.bytes)?;
+    ensure_memory("a filter", plan.bytes)?;
     let filter = match layout {
         Layout::OneLine => {
             if plan.bytes / 64 > u32::MAX.into() {
@@ -138,7 +138,7 @@ fn membership(layout: Layout, signatures: u64, goal: Goal, key_id: KeyId) -> Res
 
 fn counts(layout: Layout, signatures: u64, goal: Goal, key_id: KeyId) -> Result<(StoredFilter, f64), String> {
     let plan = CountingPlan::new(layout, signatures, goal).map_err(as_text)?;
-    ensure_memory(plan.bytes)?;
+    ensure_memory("a filter", plan.bytes)?;
     let filter = match plan.lines() {
         Some(lines) => {
             let lines = u32::try_from(lines).map_err(|_| "one-line counts end at 256 GiB; try --layout classical")?;

@@ -99,11 +99,17 @@ impl KeyFiles {
         if self.files.is_empty() {
             return Ok(vec![Input::standard()]);
         }
-        if self.files.iter().filter(|path| *path == Path::new("-")).count() > 1 {
-            return Err(Failure::BadInput("standard input can be read once only: - is given twice".into()));
-        }
+        ensure_one_standard(self.files.iter().map(PathBuf::as_path))?;
         self.files.iter().map(|path| Input::open(path)).collect()
     }
+}
+
+/// Refuses to read standard input twice: the second time there would be nothing.
+pub(crate) fn ensure_one_standard<'a>(names: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+    if names.filter(|name| *name == Path::new("-")).count() > 1 {
+        return Err(Failure::BadInput("standard input can be read once only: - is given twice".into()));
+    }
+    Ok(())
 }
 
 /// One source of keys.

@@ -32,9 +32,18 @@ pub(crate) fn open(path: &Path) -> Result<(BufReader<File>, u64), Failure> {
 
 /// Opens a filter file whose length is what its header says.
 pub(crate) fn open_filter(path: &Path) -> Result<(BufReader<File>, Header), Failure> {
+    open_checked(path, |input| file::read_header(input).map(|(header, _)| header), Header::file_bytes)
+}
+
+/// Opens a file whose length is what its header says.
+pub(crate) fn open_checked<H>(
+    path: &Path,
+    read_header: impl FnOnce(&mut BufReader<File>) -> Result<H, FileError>,
+    file_bytes: impl FnOnce(&H) -> u64,
+) -> Result<(BufReader<File>, H), Failure> {
     let (mut input, length) = open(path)?;
-    let (header, _) = file::read_header(&mut input).map_err(|error| wrong(path, error))?;
-    match header.file_bytes() {
+    let header = read_header(&mut input).map_err(|error| wrong(path, error))?;
+    match file_bytes(&header) {
         wanted if wanted > length => return Err(wrong(path, FileError::Truncated)),
         wanted if wanted < length => return Err(wrong(path, FileError::TrailingBytes)),
         _ => input.rewind().map_err(|error| wrong(path, error))?,
@@ -45,14 +54,14 @@ pub(crate) fn open_filter(path: &Path) -> Result<(BufReader<File>, Header), Fail
 /// Reads a filter file in full.
 pub(crate) fn read(path: &Path) -> Result<FilterFile, Failure> {
     let (mut input, header) = open_filter(path)?;
-    ensure_memory(header.payload_bytes()).map_err(|what| wrong(path, what))?;
+    ensure_memory("a filter", header.payload_bytes()).map_err(|what| wrong(path, what))?;
     file::decode(&mut input, header.payload_bytes()).map_err(|error| wrong(path, error))
 }
 
 /// Refuses a size that the system would not give; asking is cheap, as nothing is touched.
-pub(crate) fn ensure_memory(bytes: u64) -> Result<(), String> {
+pub(crate) fn ensure_memory(what: &str, bytes: u64) -> Result<(), String> {
     let room = usize::try_from(bytes).ok().and_then(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).ok());
-    room.ok_or_else(|| format!("there is no memory for a filter of {}", human_bytes(bytes)))
+    room.ok_or_else(|| format!("there is no memory for {what} of {}", human_bytes(bytes)))
 }
 
 /// What a file is going to hold, and so what it may replace.
@@ -143,6 +152,11 @@ fn is_at(file: &File, path: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_at(_: &File, _: &Path) -> bool {
     true
+}
+
+/// Refuses to write `path` as [`write_atomically`] would, before there is anything to write.
+pub(crate) fn ensure_may_write(path: &Path, kind: Output) -> Result<(), Failure> {
+    kind.ensure_may_replace(&follow(path)?)
 }
 
 /// Writes `path` with what `write` gives: all of it, on disk, or nothing.

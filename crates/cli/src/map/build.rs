@@ -5,18 +5,22 @@ use std::path::PathBuf;
 
 use bruit_filters::FingerprintKey;
 use bruit_filters::bloomier::MutableBloomierFilter;
-use bruit_filters::map::{MapBits, StoredMap, VALUE_BITS_MAX};
+use bruit_filters::map::{BuildError, MapBits, StoredMap, VALUE_BITS_MAX};
 use bruit_filters::ribbon::RibbonMap;
 use serde_json::json;
 
-use super::lines::Lines;
+use super::lines::{Lines, find_conflict};
 use super::storage::write;
 use crate::failure::Failure;
 use crate::filter::create::random_key;
-use crate::filter::storage::{Output, wrong};
+use crate::filter::storage::{ChangeLock, Output, ensure_may_write, ensure_memory, wrong};
 use crate::quantity::{counted, human_bytes, parse_rate, scientific};
 
 const RATE_DEFAULT: f64 = 1e-3;
+/// Lower where a false positive does not only give a wrong answer, but can change another key's value.
+const RATE_DEFAULT_MUTABLE: f64 = 1e-9;
+/// What a build takes for each key beside the lines, at most: an equation, its place in the system and its answer.
+const BUILD_BYTES_PER_KEY: u64 = 48;
 
 /// What `bruit map build` is asked.
 #[derive(Debug, clap::Args)]
@@ -32,8 +36,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=i64::from(VALUE_BITS_MAX)))]
     value_bits: Option<u32>,
 
-    /// Highest share of other keys that may get a value; the next power of two below is taken [default: 1e-3]
-    #[arg(long, value_name = "F", value_parser = parse_rate)]
+    /// Highest share of other keys that may get a value; the next power of two below is taken [default: 1e-3, with --mutable 1e-9]
+    #[arg(long, value_name = "F", value_parser = parse_map_rate)]
     false_positives: Option<f64>,
 
     /// Make a map whose values can be changed, by 'bruit map set'; it takes a quarter more space and two bits a key
@@ -49,41 +53,66 @@ pub(super) struct Arguments {
     json: bool,
 }
 
+/// A rate that there are check bits for.
+fn parse_map_rate(text: &str) -> Result<f64, String> {
+    let rate = parse_rate(text)?;
+    MapBits::for_rate(1, rate).map(|_| rate).map_err(|error| error.to_string())
+}
+
 pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+    let kind = Output::NewFilter { force: arguments.force };
+    ensure_may_write(&arguments.output, kind)?;
     let key = random_key()?;
-    let lines = Lines::read(&arguments.file, &key)?;
+    let lines = Lines::read(&arguments.file, &key, arguments.value_bits.unwrap_or(VALUE_BITS_MAX))?;
     let bits = bits_for(arguments, &lines)?;
     let empty_lines = lines.empty_lines;
     let map = make(arguments, lines, bits, &key)?;
-    write(&arguments.output, Output::NewFilter { force: arguments.force }, &map, &key)?;
-    report(arguments, &map, empty_lines, output)
+    let _lock = ChangeLock::take(&arguments.output)?;
+    let header = write(&arguments.output, kind, &map, &key)?;
+    report(arguments, &map, header.file_bytes(), empty_lines, output)
 }
 
 /// The bits that the values take, and those that the rate takes.
 fn bits_for(arguments: &Arguments, lines: &Lines) -> Result<MapBits, Failure> {
-    let needed = match lines.has_values {
-        Some(true) => lines.value_max().checked_ilog2().map_or(1, |log| log + 1),
-        _ => 0,
+    let wants_values = arguments.mutable || arguments.value_bits.is_some();
+    // A file without keys has values, if that is what is asked for.
+    let needed = match lines.has_values.unwrap_or(wants_values) {
+        true => lines.value_max().checked_ilog2().map_or(1, |log| log + 1),
+        false if wants_values => {
+            return Err(wrong(&lines.name, "keys without values, so there are none to change or to give bits"));
+        }
+        false => 0,
     };
-    if needed == 0 && (arguments.mutable || arguments.value_bits.is_some()) {
-        return Err(wrong(&lines.name, "keys without values, so there are none to change or to give bits"));
-    }
-    let rate = arguments.false_positives.unwrap_or(RATE_DEFAULT);
+    let rate_default = if arguments.mutable { RATE_DEFAULT_MUTABLE } else { RATE_DEFAULT };
+    let rate = arguments.false_positives.unwrap_or(rate_default);
     let bits = MapBits::for_rate(arguments.value_bits.unwrap_or(needed), rate);
     bits.map_err(|error| Failure::BadInput(error.to_string()))
 }
 
 fn make(arguments: &Arguments, lines: Lines, bits: MapBits, key: &FingerprintKey) -> Result<StoredMap, Failure> {
+    let bytes = lines.entries.len() as u64 * BUILD_BYTES_PER_KEY;
+    ensure_memory("a build", bytes).map_err(|what| wrong(&lines.name, what))?;
     let map = if arguments.mutable {
         MutableBloomierFilter::build(lines.entries, bits, key.id()).map(StoredMap::from)
     } else {
         RibbonMap::build(lines.entries, bits, key.id()).map(StoredMap::from)
     };
-    map.map_err(|error| wrong(&lines.name, error))
+    map.map_err(|error| match error {
+        BuildError::Conflict { key: fingerprint, .. } if lines.is_file => {
+            let told = find_conflict(&arguments.file, key, fingerprint);
+            told.map_or_else(|failure| failure, |told| wrong(&lines.name, told.unwrap_or_else(|| error.to_string())))
+        }
+        error => wrong(&lines.name, error),
+    })
 }
 
-fn report(arguments: &Arguments, map: &StoredMap, empty_lines: u64, output: &mut impl Write) -> Result<(), Failure> {
-    let bytes = map.total_bits().div_ceil(8);
+fn report(
+    arguments: &Arguments,
+    map: &StoredMap,
+    file_bytes: u64,
+    empty_lines: u64,
+    output: &mut impl Write,
+) -> Result<(), Failure> {
     if arguments.json {
         let line = json!({
             "file": arguments.output.to_string_lossy(),
@@ -92,13 +121,15 @@ fn report(arguments: &Arguments, map: &StoredMap, empty_lines: u64, output: &mut
             "value_bits": map.bits().value(),
             "check_bits": map.bits().check(),
             "bits": map.total_bits(),
+            "false_positive_rate": map.false_positive_rate(),
+            "file_bytes": file_bytes,
         });
         return Ok(writeln!(output, "{line}")?);
     }
     let skipped =
         if empty_lines > 0 { format!(", {} skipped", counted(empty_lines, "empty line")) } else { String::new() };
     let (file, keys) = (arguments.output.display(), counted(map.keys(), "key"));
-    let (size, rate) = (human_bytes(bytes), scientific(map.false_positive_rate()));
+    let (size, rate) = (human_bytes(file_bytes), scientific(map.false_positive_rate()));
     writeln!(output, "{file}: {keys}{skipped}, {size}, {rate} false positives; the key is inside, keep it secret")?;
     Ok(())
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::storage::read;
 use crate::failure::Failure;
-use crate::filter::keys::KeyFiles;
+use crate::filter::keys::{KeyFiles, ensure_one_standard};
 
 /// What `bruit map get` is asked.
 #[derive(Debug, clap::Args)]
@@ -29,6 +29,7 @@ pub(super) struct Arguments {
 
 /// Prints the keys that have a value, as lines that a map can be built from. Tells by the exit code whether there were any.
 pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    ensure_one_standard(arguments.keys.iter().map(Path::new))?;
     let (file, key) = read(&arguments.map)?;
     let mut answers =
         Answers { map: &file.map, json: arguments.json, values: Vec::new(), found: 0, output: BufWriter::new(output) };

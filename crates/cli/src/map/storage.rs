@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use bruit_filters::FingerprintKey;
-use bruit_filters::file::FileError;
-use bruit_filters::map::{self, MapFile, StoredMap};
+use bruit_filters::map::{self, MapFile, MapHeader, StoredMap};
 
 use crate::failure::Failure;
-use crate::filter::storage::{Output, ensure_memory, open, write_atomically, wrong};
+use crate::filter::storage::{Output, ensure_memory, open_checked, write_atomically, wrong};
 
 /// Reads a map file in full, which has its key inside.
 pub(super) fn read(path: &Path) -> Result<(MapFile, FingerprintKey), Failure> {
@@ -18,20 +17,13 @@ pub(super) fn read(path: &Path) -> Result<(MapFile, FingerprintKey), Failure> {
 
 /// Reads a map file in full.
 pub(super) fn read_any(path: &Path) -> Result<MapFile, Failure> {
-    let (mut input, length) = open(path)?;
-    let (header, _) = map::read_header(&mut input).map_err(|error| wrong(path, error))?;
-    match header.file_bytes() {
-        wanted if wanted > length => return Err(wrong(path, FileError::Truncated)),
-        wanted if wanted < length => return Err(wrong(path, FileError::TrailingBytes)),
-        _ => {}
-    }
-    ensure_memory(header.payload_bytes()).map_err(|what| wrong(path, what))?;
-    let (mut input, _) = open(path)?;
+    let read_header = |input: &mut _| map::read_header(input).map(|(header, _)| header);
+    let (mut input, header) = open_checked(path, read_header, MapHeader::file_bytes)?;
+    ensure_memory("a map", header.payload_bytes()).map_err(|what| wrong(path, what))?;
     map::decode(&mut input, header.payload_bytes()).map_err(|error| wrong(path, error))
 }
 
-/// Writes a map with its key inside.
-pub(super) fn write(path: &Path, kind: Output, map: &StoredMap, key: &FingerprintKey) -> Result<(), Failure> {
-    write_atomically(path, kind, |output| map::encode(map, Some(key), output).map_err(|error| wrong(path, error)))?;
-    Ok(())
+/// Writes a map with its key inside, and gives its header.
+pub(super) fn write(path: &Path, kind: Output, map: &StoredMap, key: &FingerprintKey) -> Result<MapHeader, Failure> {
+    write_atomically(path, kind, |output| map::encode(map, Some(key), output).map_err(|error| wrong(path, error)))
 }

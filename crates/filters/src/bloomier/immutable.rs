@@ -42,9 +42,13 @@ impl BloomierFilter {
 
 impl<H: Neighbourhoods> BloomierFilter<H> {
     /// The map of `entries` with a hashing of one's own; none if there is no order in which they can be put into the table. No
-    /// key may be there twice, and no value be larger than `bits` allows.
+    /// key may be there twice.
+    ///
+    /// # Panics
+    /// If a value is larger than `bits` allows.
     #[must_use]
     pub fn with_hashing(hashing: H, entries: &[(H::Key, u32)], bits: MapBits) -> Option<Self> {
+        bits.assert_fit(entries.iter().map(|entry| &entry.1));
         let order = peel::order(&hashing, entries)?;
         let mut table = CellTable::new(hashing.cells(), bits.total());
         for matched in order {

@@ -39,7 +39,7 @@ impl MutableBloomierFilter {
     /// [`BuildError`]: no value bits, a value that does not fit, a key with two values, too many keys.
     pub fn build(entries: Vec<Entry>, bits: MapBits, key_id: KeyId) -> Result<Self, BuildError> {
         if bits.value() == 0 {
-            return Err(BuildError::Bits { value: 0, check: bits.check() });
+            return Err(BuildError::NoValueBits);
         }
         let entries = distinct(entries, bits)?;
         let hashing = |seed| KeyedNeighbourhoods::for_keys(entries.len(), seed, key_id);
@@ -49,12 +49,13 @@ impl MutableBloomierFilter {
 
 impl<H: Neighbourhoods> MutableBloomierFilter<H> {
     /// The map of `entries` with a hashing of one's own; none if there is no order in which they can be put into the table. No
-    /// key may be there twice, and no value be larger than `bits` allows.
+    /// key may be there twice.
     ///
     /// # Panics
-    /// If `bits` has no value bits.
+    /// If `bits` has no value bits, or a value is larger than they allow.
     #[must_use]
     pub fn with_hashing(hashing: H, entries: &[(H::Key, u32)], bits: MapBits) -> Option<Self> {
+        bits.assert_fit(entries.iter().map(|entry| &entry.1));
         let order = peel::order(&hashing, entries)?;
         let mut map = Self::empty(hashing, bits, entries.len() as u64);
         for matched in order {

@@ -1,7 +1,7 @@
 //! From a key to its k cells and its mask.
 
 use crate::hash::finalise;
-use crate::map::BuildError;
+use crate::map::{BuildError, KEYS_MAX};
 use crate::{Fingerprint, KeyId};
 
 /// Most cells of a key.
@@ -79,11 +79,12 @@ impl KeyedNeighbourhoods {
     /// A table for `keys` keys under the key named `key_id`.
     ///
     /// # Panics
-    /// If there are more than [`KEYS_MAX`](crate::map::KEYS_MAX).
+    /// If there are more than [`KEYS_MAX`].
     #[must_use]
     pub fn for_keys(keys: usize, seed: u32, key_id: KeyId) -> Self {
+        assert!(keys <= KEYS_MAX, "a map has at most {KEYS_MAX} keys, not {keys}");
         let cells = (keys * CELLS_PER_1000_KEYS).div_ceil(1000) + CELLS_MORE;
-        let cells_of_third = u32::try_from(cells.div_ceil(CELLS_PER_KEY)).expect("a map has at most 2^30 keys");
+        let cells_of_third = cells.div_ceil(CELLS_PER_KEY) as u32;
         Self { cells_of_third, seed, key_id }
     }
 
@@ -156,6 +157,19 @@ mod tests {
                 assert!(neighbourhood.cells().iter().all(|&cell| cell < hashing.cells()));
             }
         }
+    }
+
+    #[test]
+    fn the_table_of_the_most_keys_has_cells_of_32_bits() {
+        let hashing = KeyedNeighbourhoods::for_keys(KEYS_MAX, 0, KeyId(0));
+        assert_eq!(u64::from(hashing.cells()), u64::from(hashing.cells_of_third()) * 3);
+        assert!(hashing.cells() > KEYS_MAX as u32);
+    }
+
+    #[test]
+    #[should_panic(expected = "a map has at most 1073741824 keys, not 1073741825")]
+    fn a_table_for_more_than_the_most_keys_is_refused() {
+        let _ = KeyedNeighbourhoods::for_keys(KEYS_MAX + 1, 0, KeyId(0));
     }
 
     #[test]

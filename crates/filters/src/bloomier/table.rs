@@ -33,6 +33,7 @@ impl CellTable {
     pub(super) fn set(&mut self, cell: u32, value: u64) {
         let (word, shift) = self.place(cell);
         let (mask, bits) = (self.mask(), self.bits);
+        assert!(value <= mask, "a value of more than {bits} bits would change the next cell");
         let words = self.lines.words_mut();
         words[word] = words[word] & !(mask << shift) | value << shift;
         if shift + bits > 64 {
@@ -132,6 +133,12 @@ mod tests {
             assert!((0..100).all(|cell| table.get(cell) == value(cell)), "{bits} bits");
             assert_eq!(table.padding(), 0);
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "would change the next cell")]
+    fn a_value_that_is_wider_than_its_cell_is_refused() {
+        CellTable::new(100, 7).set(5, 128);
     }
 
     fn table_mask(bits: u32) -> u64 {

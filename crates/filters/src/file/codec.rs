@@ -8,11 +8,11 @@ use super::stored::parts::Parts;
 use super::stored::spill_entries;
 use super::{Checksum, FileError, Header, InputWords, OutputWords, Part, Stored, StoredFilter, WordCheck};
 use super::{expect_end, read_exactly, read_start};
-use crate::FingerprintKey;
 use crate::counting::rows;
 use crate::counting::spill::{Spill, SpillRecords};
 use crate::lines::LINE_WORDS;
 use crate::mismatch::ensure_equal;
+use crate::{FingerprintKey, KeyId};
 
 /// What a file tells beside the filter itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,15 +110,17 @@ pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<FilterFile, F
 /// As [`decode`].
 pub fn read_header(input: &mut impl Read) -> Result<(Header, Option<FingerprintKey>), FileError> {
     let header = Header::from_bytes(&read_start(input)?.ok_or(FileError::NotAFilter)?)?;
-    if !header.has_key {
-        return Ok((header, None));
-    }
+    let key = if header.has_key { Some(read_key(input, header.key_id)?) } else { None };
+    Ok((header, key))
+}
+
+/// Reads a key section, whose key must have this id.
+pub(crate) fn read_key(input: &mut impl Read, key_id: KeyId) -> Result<FingerprintKey, FileError> {
     let mut key = [0; KEY_BYTES];
     read_exactly(input, &mut key)?;
     // The id tells the width as well.
     let widths = [FingerprintKey::new(key), FingerprintKey::narrow(key)];
-    let key = widths.into_iter().find(|key| key.id() == header.key_id);
-    Ok((header, Some(key.ok_or(FileError::Damaged { part: Part::Key })?)))
+    widths.into_iter().find(|key| key.id() == key_id).ok_or(FileError::Damaged { part: Part::Key })
 }
 
 /// A filter file that is read from front to back, in whatever steps the reader likes.

@@ -32,7 +32,7 @@ mod words;
 
 pub(crate) use check::WordCheck;
 pub use codec::{FilterFile, Label, decode, encode, read_header};
-pub(crate) use codec::{Source, header_of, restore_spill, spill_bytes, write_front};
+pub(crate) use codec::{Source, header_of, read_key, restore_spill, spill_bytes, write_front};
 pub use error::{FileError, Part};
 pub use estimate::Estimates;
 pub use header::{DELTA_MAGIC, FILTER_MAGIC, FilterKind, HASHES_MAX, HEADER_BYTES, Header, KEY_BYTES, VERSION};

@@ -39,10 +39,13 @@ impl MapBits {
     /// As many check bits as it takes for at most one false positive in 1 / `rate`.
     ///
     /// # Errors
-    /// As [`new`](Self::new), if the rate is below 2^-32.
+    /// [`BuildError::Rate`] if the rate is below 2^-[`CHECK_BITS_MAX`], above 1 or no number, and as [`new`](Self::new).
     pub fn for_rate(value: u32, rate: f64) -> Result<Self, BuildError> {
-        // What is not a rate becomes 0 or far too many bits; rates of 1 and more need no check.
-        Self::new(value, (1.0 / rate).log2().ceil().max(0.0) as u32)
+        let rate_min = (-f64::from(CHECK_BITS_MAX)).exp2();
+        if !(rate_min..=1.0).contains(&rate) {
+            return Err(BuildError::Rate { rate });
+        }
+        Self::new(value, (1.0 / rate).log2().ceil() as u32)
     }
 
     /// Bits of the value.
@@ -73,6 +76,12 @@ impl MapBits {
     #[must_use]
     pub fn false_positive_rate(self) -> f64 {
         (-f64::from(self.check)).exp2()
+    }
+
+    /// Panics if a value is larger than there are bits for.
+    pub(crate) fn assert_fit<'a>(self, values: impl IntoIterator<Item = &'a u32>) {
+        let fit = values.into_iter().all(|&value| value <= self.value_max());
+        assert!(fit, "a value takes more than {} bits", self.value);
     }
 
     /// `value` below the leading check bits of `check`.
@@ -123,8 +132,17 @@ mod tests {
     fn check_bits_follow_from_the_rate() {
         let check = |rate| MapBits::for_rate(1, rate).map(MapBits::check).ok();
         assert_eq!([0.5, 0.01, 1.0 / 256.0, 1e-6].map(check), [Some(1), Some(7), Some(8), Some(20)]);
-        assert_eq!([1.0, 2.0, f64::INFINITY, -1.0].map(check), [Some(0); 4]);
-        assert_eq!([1e-10, 0.0].map(check), [None; 2]);
+        assert_eq!([1.0, 1.0 / 4_294_967_296.0].map(check), [Some(0), Some(CHECK_BITS_MAX)]);
+    }
+
+    #[test]
+    fn what_is_no_rate_is_refused_by_name() {
+        let below = (1.0f64 / 4_294_967_296.0).next_down();
+        for rate in [below, 0.0, -0.5, 1.0f64.next_up(), f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(MapBits::for_rate(8, rate), Err(BuildError::Rate { rate }));
+        }
+        let error = MapBits::for_rate(8, f64::NAN).unwrap_err();
+        assert!(matches!(error, BuildError::Rate { rate } if rate.is_nan()), "{error}");
     }
 
     #[test]

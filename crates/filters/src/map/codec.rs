@@ -4,10 +4,8 @@ use std::io::{Read, Write};
 
 use super::header::ensure;
 use super::{LAYER_BYTES, MAP_HEADER_BYTES, MapBits, MapHeader, MapKind};
-use crate::bloomier::{CELLS_PER_KEY, KeyedNeighbourhoods, MutableBloomierFilter};
-use crate::file::{
-    Checksum, FileError, InputWords, KEY_BYTES, OutputWords, Part, expect_end, read_exactly, read_start,
-};
+use crate::bloomier::{KeyedNeighbourhoods, MutableBloomierFilter};
+use crate::file::{Checksum, FileError, InputWords, OutputWords, Part, expect_end, read_key, read_start};
 use crate::mismatch::ensure_equal;
 use crate::ribbon::{LAYERS_MAX, LayerShape, RibbonMap};
 use crate::{Fingerprint, FingerprintKey, KeyId};
@@ -88,15 +86,8 @@ pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<MapFile, File
 pub fn read_header(input: &mut impl Read) -> Result<(MapHeader, Option<FingerprintKey>), FileError> {
     let bytes: [u8; MAP_HEADER_BYTES] = read_start(input)?.ok_or(FileError::NotAMap)?;
     let header = MapHeader::from_bytes(&bytes)?;
-    if !header.has_key {
-        return Ok((header, None));
-    }
-    let mut key = [0; KEY_BYTES];
-    read_exactly(input, &mut key)?;
-    // The id tells the width as well.
-    let widths = [FingerprintKey::new(key), FingerprintKey::narrow(key)];
-    let key = widths.into_iter().find(|key| key.id() == header.key_id);
-    Ok((header, Some(key.ok_or(FileError::Damaged { part: Part::Key })?)))
+    let key = if header.has_key { Some(read_key(input, header.key_id)?) } else { None };
+    Ok((header, key))
 }
 
 /// The layers of a ribbon map, which together take the words that the header tells.
@@ -119,6 +110,15 @@ fn read_layers<R: Read>(header: &MapHeader, input: &mut InputWords<R>) -> Result
 }
 
 impl StoredMap {
+    /// The value of `key`; for a key that it was not built with, nothing, but for false positives.
+    #[must_use]
+    pub fn get(&self, key: &Fingerprint) -> Option<u32> {
+        match self {
+            Self::Ribbon(map) => map.get(key),
+            Self::MutableBloomier(map) => map.get(key),
+        }
+    }
+
     /// Writes to `values[i]` the value of `keys[i]`; nothing for keys that it was not built with, but for false positives.
     ///
     /// # Panics
@@ -191,14 +191,14 @@ impl StoredMap {
     /// The header, but for key and checksum.
     fn shape(&self) -> MapHeader {
         let (kind, layers, cells_of_third, seed) = match self {
-            Self::Ribbon(map) => (MapKind::Ribbon, map.layers().len(), 0, 0),
+            Self::Ribbon(map) => (MapKind::Ribbon, map.layers().len() as u8, 0, 0),
             Self::MutableBloomier(map) => {
                 let hashing = map.hashing();
-                (MapKind::MutableBloomier, CELLS_PER_KEY, hashing.cells_of_third().into(), hashing.seed())
+                (MapKind::MutableBloomier, 0, hashing.cells_of_third().into(), hashing.seed())
             }
         };
         let words = self.tables().iter().map(|words| words.len() as u64).sum();
-        let (bits, keys, key_id, layers) = (self.bits(), self.keys(), self.key_id(), layers as u8);
+        let (bits, keys, key_id) = (self.bits(), self.keys(), self.key_id());
         MapHeader { kind, bits, keys, key_id, layers, cells_of_third, seed, words, has_key: false, checksum: 0 }
     }
 

@@ -4,18 +4,27 @@ use super::{CHECK_BITS_MAX, KEYS_MAX, VALUE_BITS_MAX};
 use crate::Fingerprint;
 
 /// Why a map cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// There are no such maps.
     #[error(
-        "a map has up to {VALUE_BITS_MAX} value bits and up to {CHECK_BITS_MAX} check bits, not {value} and {check}"
+        "a map has up to {VALUE_BITS_MAX} value bits and up to {CHECK_BITS_MAX} check bits, and one of either at least, not {value} and {check}"
     )]
     Bits {
         /// Value bits asked for.
         value: u32,
         /// Check bits asked for.
         check: u32,
+    },
+    /// A map whose values can be changed has values.
+    #[error("without bits for values there are no values to change")]
+    NoValueBits,
+    /// No number of check bits has such a rate.
+    #[error("a false-positive rate lies between 2^-{CHECK_BITS_MAX} (2.33e-10) and 1, and is not {rate:e}")]
+    Rate {
+        /// The rate asked for.
+        rate: f64,
     },
     /// A value does not fit.
     #[error("the value {value} takes more than {bits} bits")]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{KEYS_MAX, MapBits};
+use super::{KEYS_MAX, MapBits, VALUE_BITS_MAX};
 use crate::KeyId;
 use crate::bloomier::{CELLS_PER_KEY, SEEDS_MAX, table_words};
 use crate::file::{FieldReader, FieldWriter, FileError, KEY_BYTES};
@@ -43,6 +43,23 @@ impl MapKind {
         let mut all = [Self::Ribbon, Self::MutableBloomier].into_iter();
         all.find(|kind| kind.code() == code).ok_or_else(|| FileError::invalid("the kind", code))
     }
+
+    /// What a file counts: the layers of a ribbon, the cells of a key of a Bloomier filter.
+    const fn count(self, layers: u8) -> u8 {
+        match self {
+            Self::Ribbon => layers,
+            Self::MutableBloomier => CELLS_PER_KEY as u8,
+        }
+    }
+
+    /// The layers that a file has, from what it counts.
+    fn layers_from(self, count: u8) -> Result<u8, FileError> {
+        if self == Self::Ribbon {
+            return Ok(count);
+        }
+        ensure(count == CELLS_PER_KEY as u8, "the number of cells of a key", count)?;
+        Ok(0)
+    }
 }
 
 impl fmt::Display for MapKind {
@@ -66,7 +83,7 @@ pub struct MapHeader {
     pub keys: u64,
     /// The key under which fingerprints were made.
     pub key_id: KeyId,
-    /// Layers of a ribbon map.
+    /// Layers of a ribbon map; 0 for other kinds.
     pub layers: u8,
     /// A third of the cells of a Bloomier filter.
     pub cells_of_third: u64,
@@ -91,8 +108,7 @@ impl MapHeader {
     #[must_use]
     pub const fn file_bytes(&self) -> u64 {
         let key_bytes = if self.has_key { KEY_BYTES } else { 0 };
-        let layers = if matches!(self.kind, MapKind::Ribbon) { self.layers as usize } else { 0 };
-        (MAP_HEADER_BYTES + key_bytes + layers * LAYER_BYTES) as u64 + self.payload_bytes()
+        (MAP_HEADER_BYTES + key_bytes + self.layers as usize * LAYER_BYTES) as u64 + self.payload_bytes()
     }
 
     pub(super) fn to_bytes(&self) -> [u8; MAP_HEADER_BYTES] {
@@ -101,7 +117,7 @@ impl MapHeader {
         fields.put(&MAP_MAGIC);
         fields.put(&MAP_VERSION.to_le_bytes());
         fields.put(&[self.kind.code(), HASH_FINGERPRINT, self.bits.value() as u8, self.bits.check() as u8]);
-        fields.put(&[self.layers, if self.has_key { FLAG_KEY } else { 0 }]);
+        fields.put(&[self.kind.count(self.layers), if self.has_key { FLAG_KEY } else { 0 }]);
         fields.put(&self.keys.to_le_bytes());
         fields.put(&self.cells_of_third.to_le_bytes());
         fields.put(&self.key_id.0.to_le_bytes());
@@ -116,20 +132,20 @@ impl MapHeader {
         let mut fields = FieldReader::new(bytes);
         ensure_known(fields.take(), u16::from_le_bytes(fields.take()))?;
         fields.verify()?;
-        let [kind, hash, value_bits, check_bits, layers, flags] = fields.take();
+        let [kind, hash, value_bits, check_bits, count, flags] = fields.take();
+        let kind = MapKind::from_code(kind)?;
         ensure(hash == HASH_FINGERPRINT, "the hash", hash)?;
         ensure(flags & !FLAG_KEY == 0, "the flags", flags)?;
-        let bits = MapBits::new(value_bits.into(), check_bits.into());
         let header = Self {
-            kind: MapKind::from_code(kind)?,
-            bits: bits.map_err(|_| FileError::invalid("the number of value bits", value_bits))?,
+            kind,
+            bits: bits_from(value_bits, check_bits)?,
             keys: u64::from_le_bytes(fields.take()),
             cells_of_third: u64::from_le_bytes(fields.take()),
             key_id: KeyId(u64::from_le_bytes(fields.take())),
             words: u64::from_le_bytes(fields.take()),
             seed: seed_from(u64::from_le_bytes(fields.take()))?,
             checksum: u32::from_le_bytes(fields.take()),
-            layers,
+            layers: kind.layers_from(count)?,
             has_key: flags & FLAG_KEY != 0,
         };
         header.checked()
@@ -155,7 +171,6 @@ impl MapHeader {
     }
 
     fn check_bloomier(&self) -> Result<(), FileError> {
-        ensure(usize::from(self.layers) == CELLS_PER_KEY, "the number of cells of a key", self.layers)?;
         ensure(self.bits.value() > 0, "the number of value bits", self.bits.value())?;
         let cells_max = u64::from(u32::MAX) / CELLS_PER_KEY as u64;
         ensure((1..=cells_max).contains(&self.cells_of_third), "a third of the cells", self.cells_of_third)?;
@@ -171,6 +186,12 @@ fn ensure_known(magic: [u8; 8], version: u16) -> Result<(), FileError> {
         return Err(FileError::UnsupportedVersion { version, supported: MAP_VERSION });
     }
     Ok(())
+}
+
+fn bits_from(value_bits: u8, check_bits: u8) -> Result<MapBits, FileError> {
+    ensure(u32::from(value_bits) <= VALUE_BITS_MAX, "the number of value bits", value_bits)?;
+    let bits = MapBits::new(value_bits.into(), check_bits.into());
+    bits.map_err(|_| FileError::invalid("the number of check bits", check_bits))
 }
 
 fn seed_from(seed: u64) -> Result<u32, FileError> {

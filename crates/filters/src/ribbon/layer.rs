@@ -109,7 +109,11 @@ impl LayerShape {
 const fn place(key: &Fingerprint, salt: u64, starts: u64) -> (u64, u64) {
     let (high, low) = match salt {
         0 => (key.high(), key.low()),
-        _ => (finalise(key.high() ^ salt), finalise(key.low() ^ salt)),
+        _ => {
+            // The start rests on both halves: keys of equal leading ones, however many, are told apart here.
+            let low = finalise(key.low() ^ salt);
+            (finalise(key.high() ^ low), low)
+        }
     };
     (((high as u128 * starts as u128) >> 64) as u64, low | 1)
 }

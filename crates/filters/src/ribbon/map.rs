@@ -163,8 +163,12 @@ mod tests {
 
     #[test]
     fn keys_of_equal_leading_halves_are_told_apart() {
-        let entries: Vec<_> = (0..40u64).map(|i| (Fingerprint::new(7, crate::hash::finalise(i)), i as u32)).collect();
-        let map = RibbonMap::build(entries.clone(), MapBits::new(8, 8).unwrap(), KeyId(0)).unwrap();
-        assert!(entries.iter().all(|(key, value)| map.get(key) == Some(*value)));
+        // All start at one place of the first layer, which has answers for 64 of them at most.
+        for count in [40, 64, 65, 5000] {
+            let key = |i| Fingerprint::new(7, crate::hash::finalise(i));
+            let entries: Vec<_> = (0..count).map(|i| (key(i), i as u32 & 0xff)).collect();
+            let map = RibbonMap::build(entries.clone(), MapBits::new(8, 8).unwrap(), KeyId(0)).unwrap();
+            assert!(entries.iter().all(|(key, value)| map.get(key) == Some(*value)), "{count} keys");
+        }
     }
 }

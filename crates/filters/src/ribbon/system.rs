@@ -14,8 +14,9 @@ pub(super) struct Equation {
 pub(super) fn solve(equations: &mut Vec<Equation>, shape: LayerShape) -> Layer {
     let mut layer = Layer::empty(shape);
     let mut system = System::new(shape.slots() as usize);
-    // Those of the first layer are in this order already, which the sort finds out in one pass.
-    equations.sort_unstable_by_key(|equation| shape.place(&equation.key).0);
+    // By the key as well, or which of several with one start comes first would be for the sort to say, and the bytes would hang
+    // on the version of it. Those of the first layer are in this order already, which the sort finds out in one pass.
+    equations.sort_unstable_by_key(|equation| (shape.place(&equation.key).0, equation.key));
     let (mut next, mut kept) = (0, 0);
     for bucket in 0..shape.buckets() {
         let is_in = |equation: &&Equation| shape.place(&equation.key).0 / BUCKET_STARTS == bucket;
