@@ -91,7 +91,7 @@ pub fn query(page: &Page, excerpt: &[u8]) -> Result<Answer, SearchError> {
 fn found_part(page: &Page, excerpt: &[u8], run: &Run, chance: &Chance) -> Part {
     let shape = page.offsets.shape();
     let is_whole = run.is_whole(shape, excerpt.len());
-    let expected = if is_whole { chance.expected_whole() } else { chance.expected_runs(run.blocks) };
+    let expected = if is_whole { chance.expected_whole(BLOCKS_MIN) } else { chance.expected_runs(run.blocks) };
     Part {
         bytes: run.bytes(shape),
         is_whole,
