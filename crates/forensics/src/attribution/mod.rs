@@ -19,6 +19,7 @@
 //! Packets are taken one by one, streams are not reassembled. So an excerpt that went in several packets is found in the
 //! parts that lie within one each; the answer says which part. What is shorter than two blocks is not found.
 
+mod asked;
 mod bytes;
 mod draft;
 mod filler;
@@ -35,7 +36,7 @@ pub use draft::Draft;
 pub use host::{Host, NAME_BYTES_MAX, Pair};
 pub use page::{Counts, Page};
 pub use pairs::{Listed, PAIRS_MAX};
-pub use query::{Answer, Attribution, BLOCKS_MIN, Part, query};
+pub use query::{Answer, Attribution, BLOCKS_MIN, BY_CHANCE_MAX, DIGESTS_ASKED_MAX, Finding, Part, Question, query};
 pub use recorder::{OPEN_PAGES_MAX, RecordError, Recorder, SETTLE_SECONDS, Summary};
 pub use settings::{PAGE_SHARE_BYTES_MIN, Settings, SettingsError};
 
