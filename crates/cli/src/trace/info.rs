@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
-use bruit_forensics::pages::{Pages, kind_of};
+use bruit_forensics::pages::{Pages, Span, kind_of};
 use bruit_forensics::traceback::{PAGE_BYTES_MAX, Subject, TracePage};
 use serde_json::json;
 
-use super::print::span_json;
+use super::print::{span, span_json};
 use super::wrong;
 use crate::failure::Failure;
-use crate::pages::{span_text, whole_span};
 use crate::quantity::{grouped, human_bytes, scientific};
 use crate::terminal::printable;
 
@@ -42,7 +41,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), 
     let pages = Pages::open(folder, kind).map_err(wrong)?;
     let totals = totals(&pages)?;
     let list = pages.list();
-    let all = whole_span(list);
+    let all = list.first().map(|first| Span {
+        from: first.span.from,
+        to: list.iter().map(|page| page.span.to).max().unwrap_or(first.span.to),
+    });
     if arguments.json {
         let value = json!({
             "what": what,
@@ -61,7 +63,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), 
         (what, grouped(totals.items)),
         ("pages", grouped(list.len() as u64)),
         ("on disk", human_bytes(pages.bytes())),
-        ("when", all.map_or_else(String::new, span_text)),
+        ("when", all.map_or_else(String::new, span)),
         ("highest rate", scientific(totals.rate_max)),
     ];
     for (label, value) in rows {

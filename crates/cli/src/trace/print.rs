@@ -6,7 +6,6 @@ use bruit_forensics::pages::Span;
 use bruit_forensics::traceback::{Hop, Sighting, Subject, Topology, Trace};
 use serde_json::{Value, json};
 
-use crate::pages::span_text;
 use crate::quantity::scientific;
 use crate::terminal::printable;
 
@@ -50,7 +49,7 @@ const fn word(sighting: &Sighting) -> &'static str {
 fn when(hop: &Hop) -> String {
     match &hop.answer.sighting {
         Sighting::Seen(spans) => {
-            let shown: Vec<_> = spans.iter().take(SPANS_SHOWN).map(|span| span_text(*span)).collect();
+            let shown: Vec<_> = spans.iter().take(SPANS_SHOWN).map(|span| self::span(*span)).collect();
             let more = spans.len().saturating_sub(SPANS_SHOWN);
             let more = if more == 0 { String::new() } else { format!(", and {more} more pages") };
             format!("{}{more}", shown.join(", "))
@@ -60,6 +59,8 @@ fn when(hop: &Hop) -> String {
         Sighting::Unknown => "nothing was recorded at that time".to_owned(),
     }
 }
+
+pub(super) use crate::pages::span_text as span;
 
 /// The ways that a packet came, and how sure that is.
 pub(super) fn paths(trace: &Trace, topology: &Topology, output: &mut impl Write) -> io::Result<()> {
