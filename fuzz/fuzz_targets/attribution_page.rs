@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use bruit_filters::FingerprintKey;
 use bruit_filters::blocks::BlockShape;
-use bruit_forensics::attribution::{Draft, Host, Page, Pair, Settings, query};
+use bruit_forensics::attribution::{Draft, Host, Page, Pair, Question, Settings, query};
 use bruit_forensics::pages::Span;
 use libfuzzer_sys::fuzz_target;
 
@@ -40,6 +40,6 @@ fn work_with(bytes: &[u8]) {
     let again = page.to_bytes().expect("what was decoded can be encoded");
     assert_eq!(Page::from_bytes(SPAN, &again).expect("it is a page").to_bytes().expect("and again"), again);
     if page.offsets().longest_blocks() <= 1024 {
-        let _ = query(&page, &[7; 100]);
+        let _ = query(&page, &Question::new(&[7; 100], 1));
     }
 }

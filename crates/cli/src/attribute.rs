@@ -5,17 +5,18 @@
 
 mod build;
 mod info;
+mod print;
 mod query;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use bruit_engine::time::Time;
 use bruit_forensics::attribution::{KIND, PAGE_BYTES_MAX, Page};
-use bruit_forensics::pages::{PageName, Pages, Span};
+use bruit_forensics::pages::{Pages, Span};
+use indicatif::ProgressBar;
 
-use crate::date::{date, moment};
 use crate::failure::Failure;
+use crate::pages::{self, Outcome, Read};
 
 const AFTER_HELP: &str = "\
 Payloads are cut into blocks, and of each block digests are kept: with its offset, and with its offset and
@@ -25,16 +26,20 @@ whoever has the pages can test guesses. Keep them as you would keep the list of 
 
 Packets are taken one by one, streams are not reassembled: of an excerpt that went in several packets those parts are
 found that lie within one. Payloads shorter than a block leave nothing, and excerpts need two whole blocks.
+A pair is named if it carried each of these blocks at its place; some pair did so in one payload, but not each
+that is named must have.
 Of mail, every part is taken with its encoding undone, and line ends of text as LF; it is from the sender's address to each
 recipient's.
 
-Exit codes: 0 done, or carried by somebody; 1 not found; 2 something is wrong, told in one line.
+Exit codes: 0 done, or carried by somebody; 1 not found, or no more than chance shows; 2 something is wrong, told in
+one line each: pages that cannot be read are passed over, and the others asked.
 
 Examples:
   bruit attribute build monday.pcap -o pages
   tcpdump -i eth0 -w - | bruit attribute build - -o pages
   bruit attribute build --follow /var/captures -o pages --disk 20GiB
   bruit attribute query pages --excerpt worm-part.bin
+  bruit attribute query pages --hex '4d5a 9000 …' --from 2023-11-14 --to '2023-11-14 12:00'
   bruit attribute build --mail Maildir -o mail-pages --page-minutes 1440
   bruit attribute query mail-pages --text 'please confirm the password of your mailbox within 24 hours, or else'";
 
@@ -60,30 +65,28 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     let outcome = match &arguments.verb {
         Verb::Build(arguments) => build::run(arguments, output),
         Verb::Query(arguments) => query::run(arguments, output),
-        Verb::Info(arguments) => info::run(arguments, output).map(|()| ExitCode::SUCCESS),
+        Verb::Info(arguments) => info::run(arguments, output),
     };
     let flushed = output.flush().map_err(Failure::from);
     outcome.and_then(|code| flushed.map(|()| code))
 }
+
+/// The exit code if something could not be read.
+const FAULTS: u8 = 2;
 
 /// One line, with what is wrong.
 fn wrong(error: impl std::fmt::Display) -> Failure {
     Failure::BadInput(error.to_string())
 }
 
-/// Calls `work` with every page of a directory, one after the other.
-fn for_each_page(pages: &Pages, mut work: impl FnMut(&PageName, &Page) -> Result<(), Failure>) -> Result<(), Failure> {
-    for name in pages.list() {
-        let content = pages.read(name, PAGE_BYTES_MAX).map_err(wrong)?;
-        let page = Page::from_bytes(name.span, &content).map_err(|error| wrong(format!("{name}: {error}")))?;
-        work(name, &page)?;
-    }
-    Ok(())
-}
-
-/// `2023-11-14 22:10:00 to 22:19:59`.
-fn span_text(span: Span) -> String {
-    let (from, to) = (Time(span.from), Time(span.to));
-    let to = if date(from) == date(to) { moment(to).split_off(date(to).len() + 1) } else { moment(to) };
-    format!("{} to {to}", moment(from))
+/// Calls `work` with every page of a directory that is about `window`, one after the other.
+fn for_each_page(
+    pages: &Pages,
+    window: Span,
+    mut work: impl FnMut(&Page, &ProgressBar) -> Result<Outcome, Failure>,
+) -> Result<Read, Failure> {
+    pages::for_each(pages, window, PAGE_BYTES_MAX, |name, content, bar| match Page::from_bytes(name.span, content) {
+        Ok(page) => work(&page, bar),
+        Err(error) => Ok(Outcome::Fault(format!("{name}: {error}"))),
+    })
 }

@@ -7,6 +7,7 @@ use bruit_engine::time::Time;
 /// Days from the start of March of the year 0 to the start of 1970. Years that begin in March have their leap day last.
 const DAYS_BEFORE_1970: u64 = 719_468;
 const DAYS_IN_400_YEARS: u64 = 146_097;
+const SECONDS_PER_DAY: u64 = 86_400;
 
 /// What time it is.
 pub(crate) fn now() -> Time {
@@ -28,8 +29,43 @@ pub(crate) fn date(time: Time) -> String {
 
 /// A time in UTC to the second: `2024-10-09 17:05:00`.
 pub(crate) fn moment(time: Time) -> String {
-    let second = time.0 % 86_400;
+    let second = time.0 % SECONDS_PER_DAY;
     format!("{} {:02}:{:02}:{:02}", date(time), second / 3600, second / 60 % 60, second % 60)
+}
+
+/// A time in UTC as [`moment`] prints it, with or without its seconds, or a day for its start; or seconds since 1970.
+pub(crate) fn parse_moment(text: &str) -> Result<u64, String> {
+    let wrong = || "write 2024-10-09, '2024-10-09 17:05', '2024-10-09 17:05:00' or seconds since 1970".to_owned();
+    if let Ok(seconds) = text.parse() {
+        return Ok(seconds);
+    }
+    let (day, clock) = text.split_once([' ', 'T']).unwrap_or((text, "00:00"));
+    let day = numbers(day, '-').and_then(|numbers| days_since_1970(&numbers)).ok_or_else(wrong)?;
+    let second = numbers(clock, ':').and_then(|numbers| second_of_day(&numbers)).ok_or_else(wrong)?;
+    Ok(day * SECONDS_PER_DAY + second)
+}
+
+fn numbers(text: &str, between: char) -> Option<Vec<u64>> {
+    text.split(between).map(|number| number.parse().ok()).collect()
+}
+
+/// The inverse of [`date`], within the years that have four digits.
+fn days_since_1970(numbers: &[u64]) -> Option<u64> {
+    let &[year @ 1970..=9999, month @ 1..=12, day @ 1..=31] = numbers else { return None };
+    let (year_of_march, month_of_march) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year_of_march / 4 - year_of_march / 100 + year_of_march / 400;
+    let days = 365 * year_of_march + leap_days + (153 * month_of_march + 2) / 5 + day - 1 - DAYS_BEFORE_1970;
+    // The 31st of a month that has none is a day of the next.
+    let is_day = date(Time(days * SECONDS_PER_DAY)) == format!("{year:04}-{month:02}-{day:02}");
+    is_day.then_some(days)
+}
+
+fn second_of_day(numbers: &[u64]) -> Option<u64> {
+    match *numbers {
+        [hour @ 0..24, minute @ 0..60] => Some(hour * 3600 + minute * 60),
+        [hour @ 0..24, minute @ 0..60, second @ 0..60] => Some(hour * 3600 + minute * 60 + second),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -40,6 +76,28 @@ mod tests {
     fn moments_have_seconds() {
         assert_eq!(moment(Time(1_700_000_000)), "2023-11-14 22:13:20");
         assert_eq!(moment(Time(86_399)), "1970-01-01 23:59:59");
+    }
+
+    #[test]
+    fn moments_are_read_as_they_are_printed() {
+        for seconds in (0..253_402_300_800).step_by(1_234_567_891).chain([951_782_400, 253_402_300_799]) {
+            assert_eq!(parse_moment(&moment(Time(seconds))), Ok(seconds));
+        }
+        assert_eq!(parse_moment("2023-11-14"), Ok(1_699_920_000));
+        assert_eq!(parse_moment("2023-11-14T22:13"), Ok(1_699_999_980));
+        assert_eq!(parse_moment("1700000000"), Ok(1_700_000_000));
+        for text in [
+            "",
+            "yesterday",
+            "2023-02-29",
+            "2023-13-01",
+            "1969-12-31",
+            "2023-11-14 24:00",
+            "2023-11-14 1",
+            "10000-01-01",
+        ] {
+            assert!(parse_moment(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -62,8 +62,13 @@ fn those_who_carried_an_excerpt_are_named_with_time_and_confidence() {
     let text = printed(&["attribute", "query", &pages, "--text", EXCERPT]);
     assert!(text.starts_with("2023-11-14 22:10:00 to 22:19:59: all of it from byte "), "{text}");
     for (source, destination) in &expected {
-        assert!(text.contains(&format!("\n  {source} -> {destination}: all of it from byte ")), "{text}");
+        assert!(text.contains(&format!("\n  {source} -> {destination}: all its blocks from byte ")), "{text}");
     }
+    assert!(
+        text.contains(" from byte 10 on (bytes 22 to 85 of 104 compared)"),
+        "where it begins, not where a block does: {text}"
+    );
+    assert!(text.contains(" from byte 300 on (bytes 20 to 83 of 104 compared)"), "{text}");
 }
 
 #[test]
@@ -88,6 +93,77 @@ fn what_nobody_carried_is_not_found_and_the_exit_code_says_so() {
     let (folder, _) = with_pages();
     let output = bruit(&["attribute", "query", &path(&folder, "pages"), "--text", &"never seen ".repeat(20)]);
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(1), &b"not found in 1 page\n"[..]));
+}
+
+#[test]
+fn no_more_than_chance_shows_is_not_found_and_told_as_doubt() {
+    let folder = Folder::new();
+    let traffic = Traffic { packets: 20_000, payload_bytes: 1000..=1000, ..Traffic::default() };
+    let mut file = Vec::new();
+    traffic.write(&mut file).unwrap();
+    folder.write("capture", file);
+    let (capture, pages) = (path(&folder, "capture"), path(&folder, "pages"));
+    // A share of 1.5 MB for 600,000 blocks: two blocks are found somewhere, for some pair.
+    printed(&["attribute", "build", &capture, "-o", &pages, "--bytes-per-hour", "9M"]);
+    let query = |text: &str, more: &[&str]| bruit(&[&["attribute", "query", &pages, "--text", text], more].concat());
+    let never = &EXCERPT[..64];
+    let output = query(never, &[]);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains(": in doubt, ") && told.ends_with("not found in 1 page, 1 of them in doubt\n"), "{told}");
+    let output = query(never, &["--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lengths = ["found", "doubtful"].map(|name| value[name].as_array().unwrap().len());
+    assert_eq!((output.status.code(), lengths), (Some(1), [0, 1]), "{value}");
+}
+
+#[test]
+fn pages_of_other_times_are_not_asked() {
+    let (folder, _) = with_pages();
+    let pages = path(&folder, "pages");
+    let asked = |limits: &[&str]| {
+        let output = bruit(&[&["attribute", "query", &pages, "--text", EXCERPT, "--json"], limits].concat());
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (value["pages_asked"].as_u64().unwrap(), output.status.code().unwrap())
+    };
+    assert_eq!(asked(&["--from", "2023-11-14 22:19:59", "--to", "2023-11-15"]), (1, 0));
+    assert_eq!(asked(&["--to", "2023-11-14 22:10"]), (1, 0));
+    assert_eq!(asked(&["--from", "2023-11-14 22:20"]), (0, 1));
+    assert_eq!(asked(&["--to", "2023-11-14T22:09:59"]), (0, 1));
+    assert!(
+        refused(&["attribute", "query", &pages, "--text", EXCERPT, "--from", "noon"]).contains("seconds since 1970")
+    );
+}
+
+#[test]
+fn a_damaged_page_is_told_and_the_others_are_asked() {
+    let (folder, _) = with_pages();
+    let pages = path(&folder, "pages");
+    let whole = fs::read_dir(&pages).unwrap().map(|entry| entry.unwrap().path()).find(|path| is_page(path)).unwrap();
+    // A page of the hour before, with a byte changed.
+    let name = whole.file_name().unwrap().to_str().unwrap().replace("1700", "1699");
+    let mut bytes = fs::read(&whole).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(folder.path("pages").join(&name), bytes).unwrap();
+    for verb in [&["query", &pages, "--text", EXCERPT, "--json"][..], &["info", &pages, "--json"]] {
+        let output = bruit(&[&["attribute"], verb].concat());
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), complaint.lines().count()), (Some(2), 1), "{complaint}");
+        assert!(complaint.contains(&name), "{complaint}");
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let asked = [&value["pages_asked"], &value["pages_not_asked"], &value["unread_pages"], &value["payloads"]];
+        match verb[0] {
+            "query" => {
+                assert_eq!((asked[0], asked[1], value["found"].as_array().unwrap().len()), (&1.into(), &1.into(), 1))
+            }
+            _ => assert_eq!((asked[2], asked[3]), (&1.into(), &3000.into())),
+        }
+    }
+}
+
+/// Whether this is the file of a page, and not the marker of the directory.
+fn is_page(path: &std::path::Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "page")
 }
 
 #[test]

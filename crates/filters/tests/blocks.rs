@@ -202,7 +202,7 @@ fn what_is_found_of_what_never_was_recorded_is_what_the_chance_says() {
         for excerpt_blocks in [2, 3] {
             // Whole blocks and seven bytes: as many at every alignment.
             let excerpt_bytes = excerpt_blocks * 8 + 7;
-            let expected = filter.chance(excerpt_bytes).expected_whole();
+            let expected = filter.chance(excerpt_bytes).expected_whole(excerpt_blocks);
             let tries = 400;
             let found = |excerpt: &[u8]| {
                 let runs = filter.search(excerpt, Label::Offset, excerpt_blocks).unwrap();
@@ -215,6 +215,19 @@ fn what_is_found_of_what_never_was_recorded_is_what_the_chance_says() {
             assert!((found as f64 - expected).abs() < tolerance, "{levels} levels: {found} found, {expected} expected");
         }
     }
+}
+
+#[test]
+fn alignments_with_fewer_blocks_than_are_searched_for_add_nothing_to_what_chance_shows() {
+    let shape = BlockShape::new(32, 1).unwrap();
+    let chance = |excerpt_bytes| Chance { shape, rate: 0.01, longest_blocks: 45, excerpt_bytes };
+    // 64 bytes have two blocks at one alignment only, at 44 offsets; 95 bytes have them at all 32.
+    let two_blocks = 44.0 * 0.01 * 0.01;
+    assert!((chance(64).expected_whole(2) - two_blocks).abs() < 1e-12);
+    assert!((chance(95).expected_whole(2) - 32.0 * two_blocks).abs() < 1e-12);
+    // Asked for single blocks, the other 31 alignments show 45 places each.
+    assert!((chance(64).expected_whole(1) - two_blocks - 31.0 * 0.45).abs() < 1e-9);
+    assert_eq!(chance(31).expected_whole(0), 0.0);
 }
 
 #[test]
@@ -232,7 +245,7 @@ fn one_line_filters_hold_blocks_as_well() {
     filter.insert(&payload, Label::Offset);
     let run = filter.search(&payload[70..326], Label::Offset, 2).unwrap()[0];
     assert_eq!((run.offset, run.blocks, run.bytes(filter.shape())), (3, 7, 26..250));
-    assert!(filter.chance(256).expected_whole() < 1e-6);
+    assert!(filter.chance(256).expected_whole(2) < 1e-6);
 }
 
 /// SplitMix64: numbers for tests.

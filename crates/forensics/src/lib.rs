@@ -15,6 +15,7 @@ pub mod attribution;
 pub mod capture;
 pub mod flows;
 pub mod generate;
+mod mail;
 pub mod packet;
 pub mod pages;
 mod random;

@@ -7,8 +7,8 @@ use bruit_filters::FingerprintKey;
 use bruit_filters::blocks::BlockShape;
 use bruit_filters::bloom::MembershipFilter;
 use bruit_forensics::attribution::{
-    Answer, Draft, Host, KIND, OPEN_PAGES_MAX, PAGE_BYTES_MAX, Page, PageBytesError, Pair, Recorder, SETTLE_SECONDS,
-    Settings, Summary, mail, query,
+    Answer, BY_CHANCE_MAX, Draft, Finding, Host, KIND, OPEN_PAGES_MAX, PAGE_BYTES_MAX, Page, PageBytesError, Pair,
+    Question, Recorder, SETTLE_SECONDS, Settings, Summary, mail, query,
 };
 use bruit_forensics::pages::{PageName, Pages, Span};
 use rand::rngs::ChaCha8Rng;
@@ -59,8 +59,12 @@ impl Recording {
     }
 
     fn ask(&self, excerpt: &[u8]) -> Vec<Answer> {
-        self.pages().iter().map(|page| query(page, excerpt).unwrap()).collect()
+        self.pages().iter().map(|page| ask(page, excerpt)).collect()
     }
+}
+
+fn ask(page: &Page, excerpt: &[u8]) -> Answer {
+    query(page, &Question::new(excerpt, 1)).unwrap()
 }
 
 fn random_bytes(random: &mut impl Rng, count: usize) -> Vec<u8> {
@@ -95,7 +99,7 @@ fn of_fifty_thousand_packets_every_carrier_is_found_and_others_are_as_rare_as_to
     assert!((0.02..0.5).contains(&rate), "{rate}");
     for length in [96, 128, 160, 192, 224, 256] {
         let excerpt = &worm[20..20 + length];
-        let answer = query(page, excerpt).unwrap();
+        let answer = ask(page, excerpt);
         let whole: Vec<_> = answer.attributions.iter().filter(|attribution| attribution.part.is_whole).collect();
         let named: BTreeSet<_> = whole.iter().map(|attribution| attribution.listed.pair.clone()).collect();
         assert!(carriers.is_subset(&named), "all that carried {length} bytes are named");
@@ -115,6 +119,104 @@ fn an_excerpt_that_nobody_carried_is_not_found() {
         let answer = &recording.ask(&random_bytes(&mut random, 200))[0];
         assert_eq!((&answer.part, answer.attributions.len(), answer.pairs), (&None, 0, 2000));
     }
+}
+
+#[test]
+fn two_blocks_of_64_bytes_are_told_with_their_true_chance() {
+    let mut random = ChaCha8Rng::seed_from_u64(6);
+    let payloads: Vec<_> = (0..2000).map(|number| (600, pair(number, 0), random_bytes(&mut random, 1000))).collect();
+    let recording = Recording::new(settings(100 << 20), &payloads);
+    // Two whole blocks at one alignment: 30 offsets, and no doubled block at half of them.
+    let answer = &recording.ask(&payloads[7].2[64..128])[0];
+    let part = answer.part.as_ref().unwrap();
+    let rate = recording.pages()[0].offsets().filter().estimated_false_positive_rate();
+    assert!(part.is_whole && part.expected_by_chance < 31.0 * rate * rate, "{part:?}, rate {rate}");
+}
+
+#[test]
+fn what_chance_alone_shows_is_told_as_doubtful_and_not_as_found() {
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let payloads: Vec<_> = (0..4000).map(|number| (600, pair(number, 0), random_bytes(&mut random, 1000))).collect();
+    // So little disk that two blocks are found in most places, and some pairs have both by chance.
+    let recording = Recording::new(settings(6 * 300_000), &payloads);
+    let findings: Vec<_> = (0..20).map(|_| recording.ask(&random_bytes(&mut random, 64))[0].finding).collect();
+    let doubtful = findings.iter().filter(|finding| **finding == Finding::Doubtful).count();
+    assert!(doubtful > 10, "{findings:?}");
+    assert!(!findings.contains(&Finding::Named) && !findings.contains(&Finding::Unnamed), "{findings:?}");
+    // A whole payload is beyond chance all the same.
+    assert_eq!(recording.ask(&payloads[5].2)[0].finding, Finding::Named);
+}
+
+#[test]
+fn carriers_far_more_than_chance_names_are_found_though_some_are_by_chance() {
+    let mut random = ChaCha8Rng::seed_from_u64(8);
+    let worm = random_bytes(&mut random, 96);
+    let carried = |number: u32, random: &mut ChaCha8Rng| {
+        let mut payload = random_bytes(random, 1000);
+        if number.is_multiple_of(10) {
+            payload[64..160].copy_from_slice(&worm);
+        }
+        (600, pair(number, 0), payload)
+    };
+    let payloads: Vec<_> = (0..3000).map(|number| carried(number, &mut random)).collect();
+    let recording = Recording::new(settings(6 * 200_000), &payloads);
+    let answer = &recording.ask(&worm)[0];
+    assert!(
+        answer.attributions.iter().any(|found| found.part.expected_by_chance > 1.0),
+        "{:?}",
+        answer.attributions[0]
+    );
+    assert_eq!(answer.finding, Finding::Named);
+}
+
+#[test]
+fn the_more_pages_are_asked_the_less_may_chance_show_in_each() {
+    let mut random = ChaCha8Rng::seed_from_u64(9);
+    let payloads: Vec<_> = (0..2000).map(|number| (600, pair(number, 0), random_bytes(&mut random, 1000))).collect();
+    let recording = Recording::new(settings(6 * 1_000_000), &payloads);
+    let page = &recording.pages()[0];
+    let excerpt = &payloads[3].2[32..160];
+    let expected = ask(page, excerpt).attributions[0].part.expected_by_chance;
+    let finding = |pages| query(page, &Question::new(excerpt, pages)).unwrap().finding;
+    let most = (BY_CHANCE_MAX / expected) as usize;
+    assert!((2..1 << 40).contains(&most), "{expected} expected");
+    assert_eq!((finding(most), finding(most * 3)), (Finding::Named, Finding::Doubtful));
+}
+
+#[test]
+fn repeated_content_is_asked_for_within_a_bound_and_that_is_told() {
+    let mut random = ChaCha8Rng::seed_from_u64(10);
+    let zeros = (0..1000).map(|number| (600, pair(number, 0), vec![0; 1460]));
+    let others = (1000..2000).map(|number| (600, pair(number, 0), random_bytes(&mut random, 1000)));
+    let recording = Recording::new(settings(100 << 20), &zeros.chain(others).collect::<Vec<_>>());
+    let page = &recording.pages()[0];
+    let excerpt = [0; 256];
+    let all = ask(page, &excerpt);
+    assert_eq!((all.finding, all.attributions.len(), all.is_cut), (Finding::Named, 1000, false));
+    // Eight blocks of 2,000 pairs: one place is asked for, or one and no other.
+    for digests_max in [16_000, 1] {
+        let cut = query(page, &Question { digests_max, ..Question::new(&excerpt, 1) }).unwrap();
+        assert_eq!((cut.finding, cut.attributions.len(), cut.is_cut), (Finding::Named, 1000, true));
+    }
+}
+
+#[test]
+fn a_pair_that_carried_the_blocks_in_different_payloads_is_named_beside_the_one_that_carried_them_together() {
+    let mut random = ChaCha8Rng::seed_from_u64(11);
+    let [s0, s1, x, y] = [(); 4].map(|()| random_bytes(&mut random, 32));
+    let payloads = [
+        (600, pair(1, 0), [&s0[..], &x].concat()),
+        (601, pair(1, 0), [&y[..], &s1].concat()),
+        (602, pair(2, 0), [&s0[..], &s1].concat()),
+    ];
+    let recording = Recording::new(settings(100 << 20), &payloads);
+    let excerpt = [&s0[..], &s1].concat();
+    let named =
+        |answer: &Answer| answer.attributions.iter().map(|found| found.listed.pair.clone()).collect::<BTreeSet<_>>();
+    assert_eq!(named(&recording.ask(&excerpt)[0]), BTreeSet::from([pair(1, 0), pair(2, 0)]));
+    // If nobody carried them together, the offset digests say so and no pair is asked.
+    let apart = Recording::new(settings(100 << 20), &payloads[..2]);
+    assert_eq!((apart.ask(&excerpt)[0].finding, apart.ask(&excerpt)[0].attributions.len()), (Finding::Nothing, 0));
 }
 
 #[test]
@@ -158,6 +260,7 @@ fn pairs_for_which_there_is_no_room_are_told_and_cannot_be_named() {
     assert_eq!(answer.pairs as u64 + answer.unlisted, 2000);
     assert!(answer.part.is_some() && answer.attributions.iter().all(|found| found.listed.pair != pair(1999, 1)));
     assert_eq!(recording.summary.counts.unlisted, answer.unlisted);
+    assert_eq!(answer.finding, Finding::Unnamed);
 }
 
 #[test]
@@ -216,7 +319,7 @@ fn a_page_survives_its_bytes() {
     let page = Page::from_bytes(Span { from: 0, to: 599 }, &bytes).unwrap();
     assert_eq!(page.to_bytes().unwrap(), bytes);
     assert_eq!(page.pairs().len(), 3);
-    let answer = query(&page, &[7; 64]).unwrap();
+    let answer = ask(&page, &[7; 64]);
     let named: Vec<_> = answer.attributions.iter().map(|found| found.listed.pair.source.to_string()).collect();
     assert_eq!(named, ["10.0.0.1", "a@example.org"]);
 }
@@ -235,7 +338,7 @@ fn no_cut_and_no_change_of_a_page_makes_more_than_an_error() {
             changed[at] = value;
             // A page that is another one now may be read; asking it does no harm either.
             if let Ok(page) = Page::from_bytes(span, &changed) {
-                let _ = query(&page, &[7; 96]);
+                let _ = query(&page, &Question::new(&[7; 96], 1));
             }
         }
     }

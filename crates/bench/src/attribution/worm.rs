@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use bruit_forensics::attribution::{Host, KIND, PAGE_BYTES_MAX, Page, Pair, query};
+use bruit_forensics::attribution::{Host, KIND, PAGE_BYTES_MAX, Page, Pair, Question, query};
 use bruit_forensics::capture::Capture;
 use bruit_forensics::generate::{Plant, Traffic, Truth};
 use bruit_forensics::pages::{PageName, Pages};
@@ -113,7 +113,7 @@ fn carriers(page: &Page, truth: &Truth) -> BTreeSet<Pair> {
 
 /// The pairs that carried all of `excerpt`, as the page says.
 fn named(page: &Page, excerpt: &[u8]) -> BTreeSet<Pair> {
-    let answer = query(page, excerpt).expect("an excerpt of usual length");
+    let answer = query(page, &Question::new(excerpt, 1)).expect("an excerpt of usual length");
     let whole = answer.attributions.into_iter().filter(|attribution| attribution.part.is_whole);
     whole.map(|attribution| attribution.listed.pair).collect()
 }

@@ -1,15 +1,17 @@
 //! `bruit attribute info`.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use bruit_filters::bloom::MembershipFilter as _;
 use bruit_forensics::attribution::Page;
 use bruit_forensics::pages::{Pages, Span};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{KIND, for_each_page, span_text, wrong};
+use super::{FAULTS, KIND, for_each_page, wrong};
 use crate::failure::Failure;
+use crate::pages::{Outcome, span_text, whole_span};
 use crate::quantity::{grouped, human_bytes, scientific};
 
 /// What `bruit attribute info` is asked.
@@ -49,38 +51,46 @@ impl Totals {
     }
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let pages = Pages::open(&arguments.folder, KIND).map_err(wrong)?;
     let mut totals = Totals::default();
-    for_each_page(&pages, |_, page| {
+    let read = for_each_page(&pages, Span::ALL, |page, _| {
         totals.add(page);
-        Ok(())
+        Ok(Outcome::Done)
     })?;
-    let list = pages.list();
-    let all = list.first().map(|first| Span {
-        from: first.span.from,
-        to: list.iter().map(|page| page.span.to).max().unwrap_or(first.span.to),
-    });
     if arguments.json {
-        let value = json!({
-            "pages": list.len(),
-            "bytes": pages.bytes(),
-            "from": all.map(|span| span.from),
-            "to": all.map(|span| span.to),
-            "payloads": totals.payloads,
-            "payload_bytes": totals.bytes,
-            "short_payloads": totals.short,
-            "unlisted_payloads": totals.unlisted,
-            "pairs_of_a_page_max": totals.pairs_max,
-            "offset_digest_rate_max": totals.offset_rate_max,
-            "payload_digest_rate_max": totals.payload_rate_max,
-        });
-        return Ok(writeln!(output, "{value:#}")?);
+        writeln!(output, "{:#}", totals_json(&totals, &pages, read.faults))?;
+    } else {
+        print(&totals, &pages, read.faults, output)?;
     }
+    Ok(if read.faults > 0 { ExitCode::from(FAULTS) } else { ExitCode::SUCCESS })
+}
+
+fn totals_json(totals: &Totals, pages: &Pages, unread: u64) -> Value {
+    let all = whole_span(pages.list());
+    json!({
+        "pages": pages.list().len(),
+        "unread_pages": unread,
+        "bytes": pages.bytes(),
+        "from": all.map(|span| span.from),
+        "to": all.map(|span| span.to),
+        "payloads": totals.payloads,
+        "payload_bytes": totals.bytes,
+        "short_payloads": totals.short,
+        "unlisted_payloads": totals.unlisted,
+        "pairs_of_a_page_max": totals.pairs_max,
+        "offset_digest_rate_max": totals.offset_rate_max,
+        "payload_digest_rate_max": totals.payload_rate_max,
+    })
+}
+
+fn print(totals: &Totals, pages: &Pages, unread: u64, output: &mut impl Write) -> io::Result<()> {
+    let count = grouped(pages.list().len() as u64);
+    let count = if unread > 0 { format!("{count}, {} not read", grouped(unread)) } else { count };
     let rows = [
-        ("pages", grouped(list.len() as u64)),
+        ("pages", count),
         ("on disk", human_bytes(pages.bytes())),
-        ("when", all.map_or_else(String::new, span_text)),
+        ("when", whole_span(pages.list()).map_or_else(String::new, span_text)),
         ("payloads", format!("{}, {}", grouped(totals.payloads), human_bytes(totals.bytes))),
         ("too short", grouped(totals.short)),
         ("of pairs without room", grouped(totals.unlisted)),

@@ -5,18 +5,17 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bruit_filters::blocks::EXCERPT_BYTES_MAX;
-use bruit_forensics::attribution::{Answer, Attribution, Part, query};
+use bruit_filters::blocks::{EXCERPT_BYTES_MAX, SearchError};
+use bruit_forensics::attribution::{Answer, Finding, Question, query};
 use bruit_forensics::pages::{Pages, Span};
-use serde_json::{Value, json};
 
-use super::{KIND, for_each_page, span_text, wrong};
+use super::{FAULTS, KIND, for_each_page, print, wrong};
+use crate::date::parse_moment;
 use crate::failure::Failure;
-use crate::quantity::{counted, scientific};
-use crate::terminal::printable;
-
-const FOUND: u8 = 0;
-const NOT_FOUND: u8 = 1;
+use crate::hex::from_hex;
+use crate::pages::Outcome;
+use crate::quantity::counted;
+use crate::terminal::complain;
 
 /// What `bruit attribute query` is asked.
 #[derive(Debug, clap::Args)]
@@ -27,6 +26,14 @@ pub(super) struct Arguments {
 
     #[command(flatten)]
     excerpt: Excerpt,
+
+    /// Ask only pages that reach to this time or beyond: 2023-11-14, '2023-11-14 22:10', or seconds since 1970; in UTC
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    from: Option<u64>,
+
+    /// Ask only pages that begin at this time or before
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    to: Option<u64>,
 
     /// Print one JSON object
     #[arg(long)]
@@ -40,7 +47,7 @@ struct Excerpt {
     #[arg(long, value_name = "FILE")]
     excerpt: Option<PathBuf>,
 
-    /// The excerpt in hexadecimal digits
+    /// The excerpt in hexadecimal digits; blanks and colons between them do not matter
     #[arg(long, value_name = "DIGITS")]
     hex: Option<String>,
 
@@ -70,112 +77,72 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Bytes from digits, blanks and colons between them as other programs print them.
-fn from_hex(text: &str) -> Result<Vec<u8>, String> {
-    let digits: Vec<char> = text.chars().filter(|char| !char.is_whitespace() && *char != ':').collect();
-    let nibble = |char: char| char.to_digit(16).ok_or_else(|| format!("'{char}' is no hexadecimal digit"));
-    let (pairs, rest) = digits.as_chunks::<2>();
-    if !rest.is_empty() {
-        return Err("hexadecimal digits come in pairs".to_owned());
-    }
-    pairs.iter().map(|&[high, low]| Ok((nibble(high)? << 4 | nibble(low)?) as u8)).collect()
-}
-
 pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let excerpt = arguments.excerpt.read()?;
+    let window = Span { from: arguments.from.unwrap_or(0), to: arguments.to.unwrap_or(u64::MAX) };
     let pages = Pages::open(&arguments.folder, KIND).map_err(wrong)?;
-    let mut answers = Vec::new();
-    let mut asked = 0;
-    for_each_page(&pages, |_, page| {
-        let answer = query(page, &excerpt).map_err(wrong)?;
-        asked += 1;
-        if !arguments.json && answer.part.is_some() {
-            print(&answer, excerpt.len(), output)?;
+    let question = Question::new(&excerpt, pages.within(window).count());
+    let mut told = Told::default();
+    let read = for_each_page(&pages, window, |page, bar| {
+        match query(page, &question) {
+            Ok(answer) if arguments.json => told.take(answer),
+            Ok(answer) => {
+                bar.suspend(|| print::answer(&answer, excerpt.len(), output))?;
+                told.take(answer);
+            }
+            // Pages of several recordings may have blocks of several sizes.
+            Err(error) => told.refused.push(error),
         }
-        if answer.part.is_some() {
-            answers.push(answer);
-        }
-        Ok(())
+        Ok(Outcome::Done)
     })?;
+    let has_faults = read.faults > 0 || told.refuse()?;
     if arguments.json {
-        let found: Vec<Value> = answers.iter().map(answer_json).collect();
-        let value = json!({ "excerpt_bytes": excerpt.len(), "pages_asked": asked, "found": found });
+        let value = print::json(&told.answers, excerpt.len(), told.asked, read.faults + told.refused.len() as u64);
         writeln!(output, "{value:#}")?;
-    } else if answers.is_empty() {
-        writeln!(output, "not found in {}", counted(asked, "page"))?;
+    } else if !told.is_found() {
+        writeln!(output, "{}", told.not_found())?;
     }
-    Ok(ExitCode::from(if answers.is_empty() { NOT_FOUND } else { FOUND }))
+    Ok(ExitCode::from(if has_faults { FAULTS } else { u8::from(!told.is_found()) }))
 }
 
-fn print(answer: &Answer, excerpt_bytes: usize, output: &mut impl Write) -> Result<(), Failure> {
-    let Some(part) = &answer.part else { return Ok(()) };
-    writeln!(output, "{}: {}", span_text(answer.span), part_text(part, excerpt_bytes))?;
-    for Attribution { listed, part } in &answer.attributions {
-        let pair = format!("{} -> {}", listed.pair.source, listed.pair.destination);
-        let seen = span_text(Span { from: listed.first, to: listed.last });
-        writeln!(output, "  {}: {}; active {seen}", printable(&pair), part_text(part, excerpt_bytes))?;
+/// What the pages said.
+#[derive(Debug, Default)]
+struct Told {
+    asked: u64,
+    /// Those that say something.
+    answers: Vec<Answer>,
+    refused: Vec<SearchError>,
+}
+
+impl Told {
+    fn take(&mut self, answer: Answer) {
+        self.asked += 1;
+        if answer.finding != Finding::Nothing {
+            self.answers.push(answer);
+        }
     }
-    if answer.attributions.is_empty() {
-        writeln!(output, "  no pair of {} carried it", answer.pairs)?;
+
+    /// Tells of pages that cannot be asked for such an excerpt, if there are any; fails if no page can.
+    fn refuse(&self) -> Result<bool, Failure> {
+        match self.refused.first() {
+            None => Ok(false),
+            Some(error) if self.asked == 0 => Err(wrong(error)),
+            Some(error) => {
+                complain(&format!("{} not asked: {error}", counted(self.refused.len() as u64, "page")));
+                Ok(true)
+            }
+        }
     }
-    if answer.unlisted > 0 {
-        let what = counted(answer.unlisted, "payload");
-        writeln!(output, "  and {what} of pairs that found no room in the list, who cannot be named")?;
+
+    fn is_found(&self) -> bool {
+        self.answers.iter().any(|answer| matches!(answer.finding, Finding::Named | Finding::Unnamed))
     }
-    Ok(())
-}
 
-/// `all of it`, or `bytes 100 to 387 of 400`, and how sure that is.
-fn part_text(part: &Part, excerpt_bytes: usize) -> String {
-    let last = part.bytes.end.saturating_sub(1);
-    let what = if part.is_whole {
-        "all of it".to_owned()
-    } else {
-        format!("bytes {} to {last} of {excerpt_bytes}", part.bytes.start)
-    };
-    let expected = scientific(part.expected_by_chance);
-    format!("{what} from byte {} on, confidence {:.4} ({expected} by chance)", part.offset_bytes, part.confidence())
-}
-
-fn answer_json(answer: &Answer) -> Value {
-    let attribution = |found: &Attribution| {
-        json!({
-            "source": found.listed.pair.source.to_string(),
-            "destination": found.listed.pair.destination.to_string(),
-            "first": found.listed.first,
-            "last": found.listed.last,
-            "part": part_json(&found.part),
-        })
-    };
-    json!({
-        "from": answer.span.from,
-        "to": answer.span.to,
-        "part": answer.part.as_ref().map(part_json),
-        "pairs": answer.attributions.iter().map(attribution).collect::<Vec<_>>(),
-        "pairs_asked": answer.pairs,
-        "unlisted_payloads": answer.unlisted,
-    })
-}
-
-fn part_json(part: &Part) -> Value {
-    json!({
-        "first_byte": part.bytes.start,
-        "bytes": part.bytes.len(),
-        "is_whole": part.is_whole,
-        "payload_offset": part.offset_bytes,
-        "expected_by_chance": part.expected_by_chance,
-        "confidence": part.confidence(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hexadecimal_digits_are_read_as_other_programs_print_them() {
-        assert_eq!(from_hex("00fF 1a:2B\n"), Ok(vec![0, 255, 0x1a, 0x2b]));
-        assert_eq!(from_hex(""), Ok(vec![]));
-        assert!(from_hex("123").is_err() && from_hex("0x12").is_err());
+    fn not_found(&self) -> String {
+        let pages = counted(self.asked, "page");
+        match self.answers.len() {
+            0 => format!("not found in {pages}"),
+            doubtful => format!("not found in {pages}, {doubtful} of them in doubt"),
+        }
     }
 }

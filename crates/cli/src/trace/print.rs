@@ -2,12 +2,10 @@
 
 use std::io::{self, Write};
 
-use bruit_engine::time::Time;
 use bruit_forensics::pages::Span;
 use bruit_forensics::traceback::{Hop, Sighting, Subject, Topology, Trace};
 use serde_json::{Value, json};
 
-use crate::date::moment;
 use crate::quantity::scientific;
 use crate::terminal::printable;
 
@@ -62,17 +60,7 @@ fn when(hop: &Hop) -> String {
     }
 }
 
-/// `2023-11-14 22:13:20 to 22:13:59`.
-pub(super) fn span(span: Span) -> String {
-    let (from, to) = (moment(Time(span.from)), moment(Time(span.to)));
-    if from == to {
-        return from;
-    }
-    match (from.split_once(' '), to.split_once(' ')) {
-        (Some((first_day, _)), Some((last_day, time))) if first_day == last_day => format!("{from} to {time}"),
-        _ => format!("{from} to {to}"),
-    }
-}
+pub(super) use crate::pages::span_text as span;
 
 /// The ways that a packet came, and how sure that is.
 pub(super) fn paths(trace: &Trace, topology: &Topology, output: &mut impl Write) -> io::Result<()> {
@@ -129,17 +117,4 @@ fn hop_json(hop: &Hop, name: &str, behind: Option<&String>) -> Value {
 
 pub(super) fn span_json(span: Span) -> Value {
     json!({ "from": span.from, "to": span.to })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_are_as_short_as_they_can_be() {
-        let text = |from, to| span(Span { from, to });
-        assert_eq!(text(1_700_000_000, 1_700_000_000), "2023-11-14 22:13:20");
-        assert_eq!(text(1_700_000_000, 1_700_000_039), "2023-11-14 22:13:20 to 22:13:59");
-        assert_eq!(text(1_700_000_000, 1_700_086_400), "2023-11-14 22:13:20 to 2023-11-15 22:13:20");
-    }
 }

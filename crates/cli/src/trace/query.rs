@@ -16,6 +16,7 @@ use bruit_signatures::message::Fields;
 use super::{print, wrong};
 use crate::date::moment;
 use crate::failure::Failure;
+use crate::hex::from_hex;
 use crate::mailbox::MESSAGE_BYTES_MAX;
 use crate::quantity::{grouped, parse_duration};
 use crate::terminal::{complain, printable};
@@ -138,7 +139,7 @@ impl Arguments {
         match (&self.packet, &self.hex, &self.message) {
             (Some(path), _, _) => of_capture(path, self.frame),
             (_, Some(digits), _) => {
-                let bytes = from_hex(digits).ok_or_else(|| wrong("--hex takes pairs of hexadecimal digits"))?;
+                let bytes = from_hex(digits).map_err(wrong)?;
                 let original_bytes = bytes.len() as u32;
                 of_frame(&Frame { time: 0, link: Link::Ip, bytes: &bytes, original_bytes }, None).map_err(wrong)
             }
@@ -201,23 +202,4 @@ fn of_message(path: &Path) -> Result<Sought, Failure> {
     let id = if id.is_empty() { "without an id".into() } else { String::from_utf8_lossy(id) };
     let title = format!("message {}", printable(&id));
     Ok(Sought { invariant: Invariant::of_message(&bytes), subject: Subject::Messages, time: None, title })
-}
-
-fn from_hex(digits: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = digits.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    let value = |digit: u8| char::from(digit).to_digit(16);
-    let byte = |pair: &[u8]| Some((value(*pair.first()?)? * 16 + value(*pair.get(1)?)?) as u8);
-    digits.chunks(2).map(byte).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digits_come_in_pairs() {
-        assert_eq!(from_hex("45 00\nfF"), Some(vec![0x45, 0, 0xff]));
-        assert_eq!(from_hex(""), Some(vec![]));
-        assert_eq!((from_hex("450"), from_hex("4g")), (None, None));
-    }
 }

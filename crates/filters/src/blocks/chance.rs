@@ -26,10 +26,12 @@ impl Chance {
         starts as f64 * self.expected_offsets(blocks)
     }
 
-    /// How many places one would expect to show all blocks that the excerpt has at their alignment.
+    /// How many places one would expect to show all blocks that the excerpt has at their alignment, if a search gives runs of at
+    /// least `blocks_min` only: alignments with fewer blocks have nothing to show.
     #[must_use]
-    pub fn expected_whole(&self) -> f64 {
-        self.alignments().filter(|&aligned| aligned > 0).map(|aligned| self.expected_offsets(aligned)).sum()
+    pub fn expected_whole(&self, blocks_min: usize) -> f64 {
+        let counted = self.alignments().filter(|&aligned| aligned >= blocks_min.max(1));
+        counted.map(|aligned| self.expected_offsets(aligned)).sum()
     }
 
     /// At how many offsets one would expect to find `blocks` given blocks in a row.

@@ -10,16 +10,14 @@ use std::borrow::Cow;
 use bruit_signatures::message::{Fields, Message};
 use bruit_signatures::sender;
 use mail_parser::parsers::MessageStream;
-use mail_parser::{Address, DateTime, HeaderValue};
+use mail_parser::{Address, HeaderValue};
 
 use super::{Host, Pair};
+use crate::mail::{bounded, seconds};
 use crate::traceback::received_at;
 
 /// Most recipients of one message that are recorded; those beyond are one that is unknown.
 pub const RECIPIENTS_MAX: usize = 64;
-
-/// How much of a field is read.
-const FIELD_BYTES_MAX: usize = 32 * 1024;
 
 const RECIPIENT_FIELDS: [&str; 4] = ["delivered-to", "x-original-to", "to", "cc"];
 
@@ -42,7 +40,7 @@ pub fn read(raw: &[u8]) -> Carried<'_> {
     let recipients = recipients(&message.fields);
     let pair = |destination| Pair { source: source.clone(), destination };
     Carried {
-        time: received_at(raw).or_else(|| sent_at(&message.fields)),
+        time: received_at(raw).or_else(|| message.fields.get("date").and_then(seconds)),
         pairs: recipients.into_iter().map(pair).collect(),
         payloads: message.parts().iter().map(|part| payload(part.bytes(), part.media.is("text", None))).collect(),
     }
@@ -85,9 +83,8 @@ fn recipients(fields: &Fields<'_>) -> Vec<Host> {
 
 /// The addresses in a field, in lower case.
 fn addresses(value: &[u8]) -> Vec<Host> {
-    let value = value.get(..FIELD_BYTES_MAX).unwrap_or(value);
     // The parser stops at the end of the field, so it has to have one.
-    let line = [value.trim_ascii_end(), b"\n"].concat();
+    let line = [bounded(value).trim_ascii_end(), b"\n"].concat();
     let HeaderValue::Address(found) = MessageStream::new(&line).parse_address() else { return Vec::new() };
     let all = match found {
         Address::List(list) => list,
@@ -96,12 +93,4 @@ fn addresses(value: &[u8]) -> Vec<Host> {
     let host = |address: Cow<'_, str>| Host::named(&address.trim().to_ascii_lowercase());
     let named = all.into_iter().filter_map(|address| address.address).map(host);
     named.filter(|host| *host != Host::Unknown).collect()
-}
-
-/// When the sender says that it was sent.
-fn sent_at(fields: &Fields<'_>) -> Option<u64> {
-    let value = fields.get("date")?;
-    let value = std::str::from_utf8(value.get(..FIELD_BYTES_MAX).unwrap_or(value)).ok()?;
-    let date = DateTime::parse_rfc822(value.trim()).filter(DateTime::is_valid)?;
-    u64::try_from(date.to_timestamp()).ok()
 }

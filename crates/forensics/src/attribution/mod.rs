@@ -9,8 +9,9 @@
 //! | payload digests, of single blocks | content ‖ offset ‖ pair | was it this pair that carried it? |
 //! | the pairs | source, destination, first and last time | which pairs to ask for |
 //!
-//! Payload digests leave doubled blocks out: what they are for (blocks that were never neighbours) the offset digests have
-//! said already, and without them twice the bits are left for each digest.
+//! Payload digests leave doubled blocks out, so that each has twice the bits. That the blocks of an excerpt were neighbours in some
+//! payload the offset digests say; so a pair that carried them all, but in different payloads, is named beside the one that carried
+//! them together, and no rate tells.
 //!
 //! A page is sized by the disk that an hour may take, and folded when it is written to what its contents need. When traffic
 //! is more than it was made for, nothing is left out: rates grow, and the answer, which is computed from the filters as
@@ -19,6 +20,7 @@
 //! Packets are taken one by one, streams are not reassembled. So an excerpt that went in several packets is found in the
 //! parts that lie within one each; the answer says which part. What is shorter than two blocks is not found.
 
+mod asked;
 mod bytes;
 mod draft;
 mod filler;
@@ -35,7 +37,7 @@ pub use draft::Draft;
 pub use host::{Host, NAME_BYTES_MAX, Pair};
 pub use page::{Counts, Page};
 pub use pairs::{Listed, PAIRS_MAX};
-pub use query::{Answer, Attribution, BLOCKS_MIN, Part, query};
+pub use query::{Answer, Attribution, BLOCKS_MIN, BY_CHANCE_MAX, DIGESTS_ASKED_MAX, Finding, Part, Question, query};
 pub use recorder::{OPEN_PAGES_MAX, RecordError, Recorder, SETTLE_SECONDS, Summary};
 pub use settings::{PAGE_SHARE_BYTES_MIN, Settings, SettingsError};
 

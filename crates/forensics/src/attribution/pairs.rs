@@ -26,33 +26,41 @@ pub struct Listed {
 #[derive(Debug)]
 pub(super) struct Pairs {
     listed: Vec<Listed>,
-    places: HashMap<Pair, (usize, HostId)>,
+    /// Their names under the page's key.
+    ids: Vec<HostId>,
+    places: HashMap<Pair, usize>,
     bytes: u64,
     bytes_max: u64,
 }
 
 impl Pairs {
     pub(super) fn new(bytes_max: u64) -> Self {
-        Self { listed: Vec::new(), places: HashMap::new(), bytes: 0, bytes_max }
+        Self { listed: Vec::new(), ids: Vec::new(), places: HashMap::new(), bytes: 0, bytes_max }
     }
 
     pub(super) fn listed(&self) -> &[Listed] {
         &self.listed
     }
 
+    /// The names under the page's key, in the order of the list: made once, as a query needs them for every place that it asks for.
+    pub(super) fn ids(&self) -> &[HostId] {
+        &self.ids
+    }
+
     /// Notes that `pair` was seen at `time`, and gives its name under the page's key, and whether it is listed.
     pub(super) fn see(&mut self, pair: &Pair, time: u64, digester: &Digester) -> (HostId, bool) {
-        if let Some(&(place, id)) = self.places.get(pair) {
+        if let Some(&place) = self.places.get(pair) {
             let listed = &mut self.listed[place];
             (listed.first, listed.last) = (listed.first.min(time), listed.last.max(time));
-            return (id, true);
+            return (self.ids[place], true);
         }
         let id = pair_id(pair, digester);
         let bytes = pair_bytes(pair);
         let has_room = self.listed.len() < PAIRS_MAX && self.bytes + bytes <= self.bytes_max;
         if has_room {
             self.bytes += bytes;
-            self.places.insert(pair.clone(), (self.listed.len(), id));
+            self.places.insert(pair.clone(), self.listed.len());
+            self.ids.push(id);
             self.listed.push(Listed { pair: pair.clone(), first: time, last: time });
         }
         (id, has_room)
@@ -60,7 +68,7 @@ impl Pairs {
 }
 
 /// The name of a pair under the key of `digester`.
-pub(super) fn pair_id(pair: &Pair, digester: &Digester) -> HostId {
+fn pair_id(pair: &Pair, digester: &Digester) -> HostId {
     let mut name = Vec::with_capacity(64);
     put_pair(pair, &mut name);
     digester.host(&name)

@@ -1,13 +1,12 @@
 //! Asking a page.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::ops::Range;
 
-use bruit_filters::Fingerprint;
-use bruit_filters::blocks::{Chance, Digester, Label, Run, SearchError};
-use bruit_filters::bloom::MembershipFilter;
+use bruit_filters::blocks::{Chance, Label, RUNS_MAX, Run, SearchError};
 
-use super::pairs::pair_id;
+use super::asked::Asked;
 use super::{Listed, Page};
 use crate::pages::Span;
 
@@ -15,41 +14,94 @@ use crate::pages::Span;
 /// shows ("don't use HBF to attribute blocks of length one").
 pub const BLOCKS_MIN: usize = 2;
 
-/// A part of the excerpt, when not all of it is found, is told if fewer than this many are expected by chance.
-const PART_EXPECTED_MAX: f64 = 0.01;
+/// What is told as found is so by chance in fewer than this many questions, over all pages that one asks.
+pub const BY_CHANCE_MAX: f64 = 0.01;
 
-/// Pairs that are asked for in one batch.
-const BATCH_PAIRS: usize = 1024;
+/// Payload digests that are asked for in one page: a few seconds. Content that repeats itself matches in thousands of places, each
+/// of which would have to be asked for with every pair.
+pub const DIGESTS_ASKED_MAX: u64 = 1 << 28;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question<'e> {
+    /// What is looked for.
+    pub excerpt: &'e [u8],
+    /// How many pages are asked: what chance may show in all of them is shared among them.
+    pub pages: usize,
+    /// Payload digests that are asked for in each page at most; but the best place is asked for with every pair in any case.
+    pub digests_max: u64,
+}
+
+impl<'e> Question<'e> {
+    /// The question for an excerpt in one of `pages` pages.
+    #[must_use]
+    pub const fn new(excerpt: &'e [u8], pages: usize) -> Self {
+        Self { excerpt, pages, digests_max: DIGESTS_ASKED_MAX }
+    }
+
+    /// What may be expected by chance in one page.
+    fn by_chance_max(&self) -> f64 {
+        BY_CHANCE_MAX / self.pages.max(1) as f64
+    }
+}
 
 /// What one page says of an excerpt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// What the page is about.
     pub span: Span,
-    /// The longest part that was found in any payload; none if the excerpt was not carried in this span.
+    /// What it comes to.
+    pub finding: Finding,
+    /// The longest part that the offset digests show in any payload.
     pub part: Option<Part>,
-    /// Which pairs carried it, those that carried most first.
+    /// Which pairs carried it, those that carried most first; chance alone may name them unless the finding says
+    /// [`Named`](Finding::Named).
     pub attributions: Vec<Attribution>,
     /// How many pairs there are.
     pub pairs: usize,
     /// Payloads of pairs for which the list had no room: they may have carried it and cannot be named.
     pub unlisted: u64,
+    /// Whether it matched in more places than were asked for: pairs that carried it in the others are missing.
+    pub is_cut: bool,
+}
+
+/// What an answer comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// More pairs are named than chance explains.
+    Named,
+    /// It was carried; but by none of the pairs beyond chance, and others found no room in the list.
+    Unnamed,
+    /// There is no more than chance shows. It may have been carried, and a longer excerpt would tell.
+    Doubtful,
+    /// Nobody carried it, or so little of it in a row that it does not show.
+    Nothing,
 }
 
 /// A part of an excerpt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// Which bytes of the excerpt, in whole blocks.
+    /// Which bytes of the excerpt were compared, in whole blocks.
     pub bytes: Range<usize>,
     /// Whether the excerpt has no more whole blocks at this alignment.
     pub is_whole: bool,
-    /// Where in a payload, in bytes; of a long part of a mail, in its piece of 64 KiB.
+    /// Where in a payload the first of these bytes lies; of a long part of a mail, in its piece of 64 KiB.
     pub offset_bytes: usize,
     /// How many like it would be found by chance, if nothing of it had been recorded.
     pub expected_by_chance: f64,
 }
 
 impl Part {
+    pub(super) fn of(page: &Page, excerpt: &[u8], run: &Run, expected_by_chance: f64) -> Self {
+        let shape = page.offsets.shape();
+        Self {
+            bytes: run.bytes(shape),
+            is_whole: run.is_whole(shape, excerpt.len()),
+            offset_bytes: run.offset * shape.block_bytes() as usize,
+            expected_by_chance,
+        }
+    }
+
     /// The probability that chance shows none like it.
     #[must_use]
     pub fn confidence(&self) -> f64 {
@@ -57,7 +109,8 @@ impl Part {
     }
 }
 
-/// That a pair carried the excerpt, or a part of it.
+/// That a pair carried the blocks of the excerpt, or of a part of it: each at its offset. That they went in one payload is known of
+/// some pair, and not of which: one that carried some of them in one payload and the rest in another is named as well.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribution {
     /// Who, and the first and last time that anything of theirs is in the page.
@@ -66,127 +119,102 @@ pub struct Attribution {
     pub part: Part,
 }
 
-/// What `page` knows of `excerpt`.
+/// What `page` knows of an excerpt.
 ///
 /// # Errors
 /// [`SearchError`] if the excerpt has fewer than [`BLOCKS_MIN`] blocks, or is too long.
-pub fn query(page: &Page, excerpt: &[u8]) -> Result<Answer, SearchError> {
+pub fn query(page: &Page, question: &Question<'_>) -> Result<Answer, SearchError> {
+    let excerpt = question.excerpt;
     let chance = page.offsets.chance(excerpt.len());
-    let mut runs = page.offsets.search(excerpt, Label::Offset, BLOCKS_MIN)?;
-    let shape = page.offsets.shape();
-    runs.retain(|run| run.is_whole(shape, excerpt.len()) || chance.expected_runs(run.blocks) <= PART_EXPECTED_MAX);
-    let rate = page.payloads.estimated_false_positive_rate();
-    let mut asked = Asked { page, excerpt, rate, places: places_by_blocks(&runs), best: HashMap::new() };
-    runs.iter().for_each(|run| asked.ask(run));
-    Ok(Answer {
+    let found = page.offsets.search(excerpt, Label::Offset, BLOCKS_MIN)?;
+    let mut is_cut = found.len() == RUNS_MAX;
+    let mut runs = worth_asking(page, question, found, &chance);
+    let part = runs.first().map(|run| found_part(page, excerpt, run, &chance));
+    is_cut |= cut(&mut runs, page.pairs().len(), question.digests_max);
+    let attributions = Asked::new(page, excerpt, &runs, question.by_chance_max()).into_attributions();
+    let mut answer = Answer {
         span: page.span,
-        part: runs.first().map(|run| found_part(page, excerpt, run, &chance)),
-        attributions: asked.into_attributions(),
+        finding: Finding::Nothing,
+        part,
+        attributions,
         pairs: page.pairs().len(),
         unlisted: page.counts.unlisted,
-    })
+        is_cut,
+    };
+    answer.finding = answer.found(question.by_chance_max());
+    Ok(answer)
 }
 
-/// What the offset digests say of the longest run.
+impl Answer {
+    fn found(&self, by_chance_max: f64) -> Finding {
+        let Some(part) = &self.part else { return Finding::Nothing };
+        let is_open = self.unlisted > 0 || self.is_cut;
+        if self.chance_of_pairs() <= by_chance_max {
+            Finding::Named
+        } else if is_open && part.expected_by_chance <= by_chance_max {
+            Finding::Unnamed
+        } else if is_open || !self.attributions.is_empty() {
+            Finding::Doubtful
+        } else {
+            // A pair that carried it would be there: filters miss nothing that was recorded.
+            Finding::Nothing
+        }
+    }
+
+    /// How likely chance is to name as many pairs with as long parts, at the length where that is least likely.
+    fn chance_of_pairs(&self) -> f64 {
+        let expected = self.attributions.iter().map(|found| found.part.expected_by_chance);
+        (1..).zip(expected).map(|(named, expected)| at_least(named, expected)).fold(1.0, f64::min)
+    }
+}
+
+/// A bound for the probability of `count` things or more, when `expected` are expected: Chernoff's for a Poisson variable,
+/// or that of one or more, which holds as well.
+fn at_least(count: u32, expected: f64) -> f64 {
+    let any = Chance::of_any(expected);
+    let count = f64::from(count);
+    if count <= expected {
+        return any;
+    }
+    any.min((count - expected + count * (expected / count).ln()).exp())
+}
+
+/// The runs to ask pairs for, the best first: those of all blocks at their alignment, however likely by chance, so that nobody is
+/// missed; and parts that chance does not explain. Repeated content gives the same digests at many alignments, of which one is enough.
+fn worth_asking(page: &Page, question: &Question<'_>, found: Vec<Run>, chance: &Chance) -> Vec<Run> {
+    let (shape, excerpt) = (page.offsets.shape(), question.excerpt);
+    let longest = found.first().map_or(0, |run| run.blocks);
+    let lengths: Vec<usize> = (0..=longest).collect();
+    // A run of one more block is less likely, so that a few lengths have to be computed and not one for each run.
+    let part_min = lengths.partition_point(|&blocks| chance.expected_runs(blocks) > question.by_chance_max());
+    let is_whole = |run: &Run| run.is_whole(shape, excerpt.len());
+    let mut runs: Vec<Run> = found.into_iter().filter(|run| run.blocks >= part_min || is_whole(run)).collect();
+    runs.sort_by_key(|run| (Reverse(run.blocks), !is_whole(run)));
+    let mut seen = HashSet::new();
+    runs.retain(|run| {
+        // Digests are well mixed and know their offsets, so that a sum tells them apart.
+        let digests = page.offsets.digester().digests_of(excerpt, run);
+        seen.insert(digests.iter().fold(0u64, |sum, digest| sum.wrapping_add(digest.high())))
+    });
+    runs
+}
+
+/// Leaves as many runs as can be asked for with every pair, and tells whether some are left out.
+fn cut(runs: &mut Vec<Run>, pairs: usize, digests_max: u64) -> bool {
+    let digests = runs.iter().scan(0u64, |sum, run| {
+        *sum = sum.saturating_add((run.blocks * pairs) as u64);
+        Some(*sum)
+    });
+    let (before, fitting) = (runs.len(), digests.take_while(|&digests| digests <= digests_max).count());
+    runs.truncate(fitting.max(1));
+    runs.len() < before
+}
+
+/// What the offset digests say of the best run.
 fn found_part(page: &Page, excerpt: &[u8], run: &Run, chance: &Chance) -> Part {
-    let shape = page.offsets.shape();
-    let is_whole = run.is_whole(shape, excerpt.len());
-    let expected = if is_whole { chance.expected_whole() } else { chance.expected_runs(run.blocks) };
-    Part {
-        bytes: run.bytes(shape),
-        is_whole,
-        offset_bytes: run.offset * shape.block_bytes() as usize,
-        expected_by_chance: expected,
-    }
-}
-
-/// All pairs of a page, asked about runs that its offset digests show.
-struct Asked<'q> {
-    page: &'q Page,
-    excerpt: &'q [u8],
-    rate: f64,
-    /// By number of blocks, in how many places of all runs a pair could show as many by chance.
-    places: Vec<usize>,
-    /// By place in the list of pairs, the longest part.
-    best: HashMap<usize, (usize, Part)>,
-}
-
-impl Asked<'_> {
-    /// Asks every pair for the blocks of `run`.
-    fn ask(&mut self, run: &Run) {
-        let digests = self.page.offsets.digester().digests_of(self.excerpt, run);
-        let (mut keys, mut found) = (Vec::new(), Vec::new());
-        for (batch, pairs) in self.page.pairs().chunks(BATCH_PAIRS).enumerate() {
-            self.put_keys(pairs, &digests, &mut keys);
-            found.clear();
-            found.resize(keys.len(), false);
-            self.page.payloads.contains_batch(&keys, &mut found);
-            for (place, found) in found.chunks(run.blocks).enumerate() {
-                let (first, blocks) = longest(found);
-                if blocks >= BLOCKS_MIN {
-                    self.note(batch * BATCH_PAIRS + place, run, first, blocks);
-                }
-            }
-        }
-    }
-
-    fn put_keys(&self, pairs: &[Listed], digests: &[Fingerprint], keys: &mut Vec<Fingerprint>) {
-        keys.clear();
-        for listed in pairs {
-            let id = pair_id(&listed.pair, self.page.offsets.digester());
-            Digester::append_for_host(digests, id, keys);
-        }
-    }
-
-    /// Keeps what a pair carried, if it is the most so far and chance does not explain it.
-    fn note(&mut self, place: usize, run: &Run, first: usize, blocks: usize) {
-        let shape = self.page.offsets.shape();
-        let part_of_run = Run { first: run.first + first, offset: run.offset + first, blocks, ..*run };
-        let is_whole = part_of_run.is_whole(shape, self.excerpt.len());
-        let expected = (self.places[blocks] * self.page.pairs().len()) as f64 * self.rate.powf(blocks as f64);
-        let is_more = self.best.get(&place).is_none_or(|(most, _)| blocks > *most);
-        if is_more && (is_whole || expected <= PART_EXPECTED_MAX) {
-            let part = Part {
-                bytes: part_of_run.bytes(shape),
-                is_whole,
-                offset_bytes: part_of_run.offset * shape.block_bytes() as usize,
-                expected_by_chance: expected,
-            };
-            self.best.insert(place, (blocks, part));
-        }
-    }
-
-    fn into_attributions(self) -> Vec<Attribution> {
-        let mut best: Vec<_> = self.best.into_iter().collect();
-        best.sort_by_key(|(place, (blocks, _))| (std::cmp::Reverse(*blocks), *place));
-        let pairs = self.page.pairs();
-        best.into_iter().map(|(place, (_, part))| Attribution { listed: pairs[place].clone(), part }).collect()
-    }
-}
-
-/// For each number of blocks, in how many places of all runs that many lie.
-fn places_by_blocks(runs: &[Run]) -> Vec<usize> {
-    let mut places = vec![0; runs.iter().map(|run| run.blocks).max().unwrap_or(0) + 1];
-    runs.iter().for_each(|run| places[run.blocks] += 1);
-    // Summed once from the longest down: runs that are at least so long. Twice: a run one longer has one place more.
-    for _ in 0..2 {
-        for blocks in (1..places.len()).rev() {
-            places[blocks - 1] += places[blocks];
-        }
-    }
-    places
-}
-
-/// The first longest row of blocks that were found, and how long it is.
-fn longest(found: &[bool]) -> (usize, usize) {
-    let (mut best, mut first) = ((0, 0), 0);
-    for row in found.chunk_by(|one, next| one == next) {
-        if row[0] && row.len() > best.1 {
-            best = (first, row.len());
-        }
-        first += row.len();
-    }
-    best
+    let is_whole = run.is_whole(page.offsets.shape(), excerpt.len());
+    let expected = if is_whole { chance.expected_whole(BLOCKS_MIN) } else { chance.expected_runs(run.blocks) };
+    Part::of(page, excerpt, run, expected)
 }
 
 #[cfg(test)]
@@ -194,15 +222,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_has_a_place_for_every_row_of_blocks_within_it() {
-        let run = |blocks| Run { alignment: 0, first: 0, offset: 0, blocks, digests: blocks };
-        assert_eq!(places_by_blocks(&[run(2), run(4)])[1..], [6, 4, 2, 1]);
-        assert_eq!(places_by_blocks(&[]), [0]);
+    fn chance_explains_as_many_as_are_expected_and_not_many_more() {
+        assert!((at_least(1, 0.01) - 0.00995).abs() < 1e-5);
+        assert!(at_least(7, 7.0) > 0.9 && at_least(10, 7.0) > 0.3);
+        assert!(at_least(172, 7.0) < 1e-100);
+        assert_eq!((at_least(1, 0.0), at_least(3, 0.0)), (0.0, 0.0));
     }
 
     #[test]
-    fn the_first_longest_row_counts() {
-        assert_eq!(longest(&[true, false, true, true, false, true, true]), (2, 2));
-        assert_eq!((longest(&[false; 3]), longest(&[true; 3]), longest(&[])), ((0, 0), (0, 3), (0, 0)));
+    fn runs_are_asked_for_as_far_as_the_bound_goes_and_the_best_in_any_case() {
+        let run = |blocks| Run { alignment: 0, first: 0, offset: 0, blocks, digests: blocks };
+        let left = |digests_max| {
+            let mut runs = vec![run(3), run(2), run(2)];
+            (cut(&mut runs, 10, digests_max), runs.len())
+        };
+        assert_eq!(
+            [left(70), left(69), left(50), left(49), left(1)],
+            [(false, 3), (true, 2), (true, 2), (true, 1), (true, 1)]
+        );
+        assert!(!cut(&mut Vec::new(), 10, 1));
     }
 }
