@@ -145,8 +145,19 @@ mod tests {
     use crate::packet::Fragment;
 
     fn packet(source: IpAddr, ports: Option<(u16, u16)>) -> Packet<'static> {
-        let (destination, fragment) = (IpAddr::from([10, 0, 0, 2]), Fragment::Whole);
-        Packet { source, destination, protocol: 6, ports, header: &[], ip_payload: &[], payload: &[], fragment }
+        Packet {
+            source,
+            destination: [10, 0, 0, 2].into(),
+            protocol: 6,
+            ports,
+            header: &[],
+            ip_payload: &[],
+            ip_payload_bytes: 0,
+            payload: &[],
+            fragment: Fragment::Whole,
+            ipv6_fragment: None,
+            unopened: None,
+        }
     }
 
     fn described(key: Key, packet: &Packet<'_>) -> String {
