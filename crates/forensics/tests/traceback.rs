@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::path::Path;
 
+use bruit_forensics::capture::{Frame, Link};
+use bruit_forensics::packet::decode;
 use bruit_forensics::pages::{Pages, Span};
 use bruit_forensics::traceback::{
     Invariant, PageShape, Question, Recorder, Sighting, Subject, Topology, TraceError, find, trace,
@@ -40,6 +42,7 @@ impl Packet {
         header[0] = 0x45;
         header[2..4].copy_from_slice(&36u16.to_be_bytes());
         header[8] = 64;
+        header[9] = 17;
         Self { header, payload: random.random() }
     }
 
@@ -54,7 +57,9 @@ impl Packet {
     }
 
     fn invariant(&self) -> Invariant {
-        Invariant::of_packet(&self.header, &self.payload).unwrap()
+        let bytes = [&self.header[..], &self.payload].concat();
+        let frame = Frame { time: 0, link: Link::Ip, bytes: &bytes, original_bytes: bytes.len() as u32 };
+        Invariant::of_packet(&decode(&frame).unwrap()).unwrap()
     }
 }
 

@@ -183,8 +183,7 @@ fn of_capture(path: &Path, number: u64) -> Result<Sought, Failure> {
 
 fn of_frame(frame: &Frame<'_>, time: Option<u64>) -> Result<Sought, String> {
     let packet = packet::decode(frame).map_err(|reason| reason.to_string())?;
-    let invariant =
-        Invariant::of_packet(packet.header, packet.ip_payload).ok_or("too little of the packet is there")?;
+    let invariant = Invariant::of_packet(&packet).ok_or("too little of the packet is there")?;
     let when = time.map_or_else(String::new, |time| format!(", {}", moment(Time(time))));
     let title = format!("packet {} → {}, protocol {}{when}", packet.source, packet.destination, packet.protocol);
     Ok(Sought { invariant, subject: Subject::Packets, time, title })

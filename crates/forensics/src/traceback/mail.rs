@@ -30,7 +30,7 @@ impl Invariant {
         for (_, file) in attachment::sign(&message) {
             put(&mut digest, b"file", &file.0);
         }
-        Self::from_parts(&digest.finalize(), &[])
+        Self::from_parts(&[&digest.finalize()])
     }
 }
 
