@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use bruit_forensics::capture::{Frame, Link};
+use bruit_forensics::packet::decode;
 use bruit_forensics::traceback::{INVARIANT_BYTES_MAX, Invariant, Topology, TracePage, received_at};
 use libfuzzer_sys::fuzz_target;
 
@@ -34,8 +36,9 @@ fn topology(input: &[u8]) {
 }
 
 fn packet(input: &[u8]) {
-    let (header, payload) = input.split_at(input.len().min(40));
-    if let Some(invariant) = Invariant::of_packet(header, payload) {
+    let frame = Frame { time: 0, link: Link::Ip, bytes: input, original_bytes: input.len() as u32 };
+    let Ok(packet) = decode(&frame) else { return };
+    if let Some(invariant) = Invariant::of_packet(&packet) {
         assert!(invariant.as_bytes().len() <= INVARIANT_BYTES_MAX);
     }
 }

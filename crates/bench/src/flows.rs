@@ -79,7 +79,8 @@ fn read(path: &Path) -> u64 {
 }
 
 fn count(path: &Path, key: Key) -> u64 {
-    let settings = Settings { memory_bytes: 64 << 20, shape: Shape::default(), exact_flows: 0 };
+    let identity_bytes_max = key.identity_bytes_max();
+    let settings = Settings { memory_bytes: 64 << 20, identity_bytes_max, shape: Shape::default(), exact_flows: 0 };
     let mut counter = FlowCounter::new(&settings, [7; 16], 1);
     let mut capture = Capture::open(File::open(path).expect("the file is there")).expect("a capture");
     let mut identity = Identity::default();

@@ -123,6 +123,8 @@ struct Run {
     counter: FlowCounter,
     identity: Identity,
     undecoded: Tally,
+    /// Packets that were counted, though there may be others in them.
+    unopened: Tally,
     without_sender: u64,
     faults: u64,
 }
@@ -142,16 +144,23 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
 impl Run {
     fn new(arguments: &Arguments) -> Result<Self, Failure> {
         let exact_flows = if arguments.exact { EXACT_FLOWS_MAX } else { 0 };
-        let settings = Settings { memory_bytes: arguments.memory, shape: Shape::default(), exact_flows };
+        let key = Key::from(arguments.key);
+        let settings = Settings {
+            memory_bytes: arguments.memory,
+            identity_bytes_max: key.identity_bytes_max(),
+            shape: Shape::default(),
+            exact_flows,
+        };
         let (secret, seed) = match arguments.seed {
             Some(seed) => (u128::from(seed).to_le_bytes(), seed),
             None => (random()?, u64::from_le_bytes(random()?)),
         };
         Ok(Self {
-            key: arguments.key.into(),
+            key,
             counter: FlowCounter::new(&settings, secret, seed),
             identity: Identity::default(),
             undecoded: Tally::default(),
+            unopened: Tally::default(),
             without_sender: 0,
             faults: 0,
         })
@@ -176,6 +185,7 @@ impl Run {
             Ok(packet) => {
                 self.identity.set_packet(self.key, &packet);
                 self.counter.count(self.identity.as_bytes());
+                packet.unopened.into_iter().for_each(|reason| self.unopened.count(reason));
             }
             Err(reason) => self.undecoded.count(reason),
         }

@@ -34,6 +34,9 @@ Examples:
   bruit trace record --mail Maildir --as mx-1 -o mx-1
   bruit trace query --topology servers.toml --message phish.eml";
 
+/// The exit code when something could not be read, and the rest was.
+const FAULTS: u8 = 2;
+
 /// What `bruit trace` is asked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -56,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     let outcome = match &arguments.verb {
         Verb::Record(arguments) => record::run(arguments, output),
         Verb::Query(arguments) => query::run(arguments, output),
-        Verb::Info(arguments) => info::run(arguments, output).map(|()| ExitCode::SUCCESS),
+        Verb::Info(arguments) => info::run(arguments, output),
     };
     let flushed = output.flush().map_err(Failure::from);
     outcome.and_then(|code| flushed.map(|()| code))

@@ -93,19 +93,19 @@ fn the_report_is_what_people_read() {
     let expected = "\
 packets               8
 left out              1 (1 not IP)
-memory: filter        896.0 KiB
-memory: names         384 B
+memory: filter        896.1 KiB
+memory: names         55.0 KiB
 fill of the filter    0.0 %
-memory: exact counts  336 B
+memory: exact counts  219 B
 flows                 3
 
    estimate          95 % interval      exact    error  flow
-          4                 4 to 6          5  -20.0 %  10.0.0.0 > 10.0.0.19
+          5                 5 to 7          5   +0.0 %  10.0.0.0 > 10.0.0.19
           2                 2 to 3          2   +0.0 %  10.0.0.1 > 10.0.0.18
           1                 1 to 2          1   +0.0 %  10.0.0.2 > 10.0.0.6
 
                 packets      flows  mean error     bias  in the interval
-                 1 to 9          3       6.7 %   -6.7 %          100.0 %
+                 1 to 9          3       0.0 %   +0.0 %          100.0 %
 ";
     assert_eq!(report, expected, "{report}");
 }

@@ -110,7 +110,8 @@ fn programs_get_all_of_it() {
     let folder = network();
     let text = printed(&folder, "query --topology net.toml --packet edge-1.pcap --frame 14 --at edge-1 --json");
     let value: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(value["paths"], serde_json::json!([["edge-3", "core", "edge-1"]]));
+    let path = serde_json::json!({ "hops": ["edge-3", "core", "edge-1"], "is_open": false, "may_come_from": [] });
+    assert_eq!(value["paths"], serde_json::json!([path]));
     assert_eq!(value["window"], serde_json::json!({ "from": START + 8, "to": START + 18 }));
     assert!(value["false_positive"].as_f64().unwrap() < 1e-4, "{text}");
     let hop = |at: usize, field: &str| value["hops"][at][field].clone();
@@ -121,6 +122,45 @@ fn programs_get_all_of_it() {
     );
     assert_eq!((hop(2, "is_covered"), hop(4, "is_covered")), (true.into(), false.into()));
     assert_eq!(hop(4, "answer"), "unknown");
+}
+
+#[test]
+fn a_path_says_from_where_else_it_may_have_come() {
+    let folder = network();
+    // Packet 25 came by core, and edge-1 and edge-4 recorded nothing at that time.
+    folder.write("edge-2.pcap", capture((20..30).step_by(2), 1));
+    folder.write("edge-3.pcap", capture((20..30).step_by(3), 1));
+    folder.write("core.pcap", capture(20..30, 2));
+    for name in ["edge-2", "edge-3", "core"] {
+        printed(&folder, &format!("record {name}.pcap --as {name} -o {name} --false-positive-rate 0.000001"));
+    }
+    let query = "query --topology net.toml --packet core.pcap --frame 6 --at core --within 1ms";
+    let text = printed(&folder, query);
+    assert!(text.contains("\npath: … → core (it may have come from edge-1 or edge-4, which cannot tell)\n"), "{text}");
+    let value: Value = serde_json::from_str(&printed(&folder, &format!("{query} --json"))).unwrap();
+    let path = serde_json::json!({ "hops": ["core"], "is_open": true, "may_come_from": ["edge-1", "edge-4"] });
+    assert_eq!(value["paths"], serde_json::json!([path]));
+}
+
+#[test]
+fn a_damaged_page_is_told_and_the_others_are_summed_up() {
+    let folder = Folder::new();
+    folder.write("a.pcap", capture(0..130, 0));
+    printed(&folder, "record a.pcap --as edge-1 -o pages");
+    let mut pages: Vec<_> =
+        std::fs::read_dir(folder.path("pages")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    pages.retain(|path| path.metadata().unwrap().len() > 100);
+    pages.sort();
+    let mut bytes = std::fs::read(&pages[1]).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&pages[1], bytes).unwrap();
+    let output = trace(&folder, "info pages --json");
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), complaint.lines().count()), (Some(2), 1), "{complaint}");
+    let info: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rest = info["packets"].as_u64().unwrap();
+    assert!(rest > 0 && rest < 130 && info["pages"] == pages.len() - 1, "{info}");
+    assert_eq!(info["faults"].as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -239,7 +279,7 @@ fn a_message_is_found_at_the_servers_that_had_it() {
     let relayed = |second: u32| format!("Received: by mx; Tue, 14 Nov 2023 22:13:{second} +0000\n{MESSAGE}");
     folder.write("mx-1.eml", relayed(20));
     folder.write("mx-2.eml", relayed(40).replace('\n', "\r\n"));
-    folder.write("mx-3.eml", MESSAGE.replace("noon", "nine"));
+    folder.write("mx-3.eml", relayed(30).replace("noon", "nine"));
     let mut topology = String::new();
     for name in ["mx-1", "mx-2", "mx-3"] {
         printed(&folder, &format!("record --mail {name}.eml --as {name} -o {name} --false-positive-rate 0.000001"));
@@ -249,11 +289,35 @@ fn a_message_is_found_at_the_servers_that_had_it() {
     let text = printed(&folder, "query --topology servers.toml --message message.eml");
     assert!(text.starts_with("message <1@example.org>\n\nserver  hops  answer "), "{text}");
     let rows: Vec<_> = text.lines().skip(3).collect();
+    assert_eq!(rows[4], "asked for: 2023-11-14 21:10:00 to 2023-11-21 22:10:00");
+    assert!(rows[5].starts_with("servers that seem to have seen it and have not: any with a probability of 0.000 %"));
     assert!(rows[0].starts_with("mx-1       0  seen ") && rows[0].ends_with("2023-11-14 22:13:20"), "{text}");
     assert!(rows[1].starts_with("mx-2       0  seen ") && rows[1].ends_with("2023-11-14 22:13:40"), "{text}");
     assert!(rows[2].starts_with("mx-3       0  not seen "), "{text}");
     let info = printed(&folder, "info mx-1");
     assert!(info.contains("\nmessages      1\n"), "{info}");
+}
+
+#[test]
+fn a_message_is_asked_for_in_its_own_time_and_an_answer_that_means_little_is_told() {
+    let folder = Folder::new();
+    folder.write("message.eml", MESSAGE);
+    folder.write("servers.toml", "[[server]]\nname = \"mx\"\npages = \"mx\"\n");
+    // A page a day for 16 days, wrong every tenth time, with the message in the first.
+    let received = |day: u64, message: &str| format!("Received: by mx; {day} Nov 2023 22:13:20 +0000\n{message}");
+    folder.write("1.eml", received(14, MESSAGE));
+    (15..30)
+        .for_each(|day| folder.write(&format!("{day}.eml"), received(day, &MESSAGE.replace("noon", &day.to_string()))));
+    let days: Vec<_> = (15..30).map(|day| format!("{day}.eml")).collect();
+    let record = format!("record --mail 1.eml {} --as mx -o mx --false-positive-rate 0.1", days.join(" "));
+    printed(&folder, &record);
+    let query =
+        |words: &str| trace(&folder, &format!("query --topology servers.toml --message message.eml --json{words}"));
+    let (week, day) = (query(""), query(" --time 1700000000"));
+    let pages = |output: &Output| serde_json::from_slice::<Value>(&output.stdout).unwrap()["hops"][0]["pages"].clone();
+    assert_eq!((pages(&week), pages(&day)), (8.into(), 1.into()));
+    let warning = String::from_utf8(week.stderr).unwrap();
+    assert!(week.status.success() && warning.contains("ask for a shorter time with --time"), "{warning}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use bruit_forensics::capture::Capture;
+use bruit_forensics::capture::{Capture, Frame, Link};
 use bruit_forensics::generate::Traffic;
 use bruit_forensics::packet::decode;
 use bruit_forensics::pages::{Pages, Span};
@@ -115,7 +115,7 @@ fn read(
     let mut capture = Capture::open(capture)?;
     while let Some(frame) = capture.next_frame()? {
         let Ok(packet) = decode(&frame) else { continue };
-        if let Some(invariant) = Invariant::of_packet(packet.header, packet.ip_payload) {
+        if let Some(invariant) = Invariant::of_packet(&packet) {
             work(frame.time / 1_000_000_000, std::hint::black_box(&invariant))?;
         }
     }
@@ -128,10 +128,12 @@ fn recorder(folder: &Path, name: &str, shape: PageShape, secret: [u8; 16]) -> Re
 }
 
 fn packet(random: &mut ChaCha8Rng) -> Invariant {
-    let mut header: [u8; 20] = random.random();
-    header[0] = 0x45;
-    header[2..4].copy_from_slice(&60u16.to_be_bytes());
-    Invariant::of_packet(&header, &random.random::<[u8; 8]>()).expect("a whole packet")
+    let mut bytes: [u8; 28] = random.random();
+    bytes[0] = 0x45;
+    bytes[2..4].copy_from_slice(&28u16.to_be_bytes());
+    bytes[9] = 17;
+    let frame = Frame { time: 0, link: Link::Ip, bytes: &bytes, original_bytes: 28 };
+    Invariant::of_packet(&decode(&frame).expect("a packet")).expect("a whole one")
 }
 
 /// Every router is linked with an earlier one, and some with another besides.

@@ -12,7 +12,8 @@
 //!    time says nothing about another. The page carries the key: it can be asked by itself.
 //! 3. [`Topology`] says who is linked with whom, and where their pages are.
 //! 4. [`trace`] walks it, breadth first, from a router to those neighbours that saw the packet; [`find`] asks all. Each [`Hop`]
-//!    has the probability of its being false, and "no page for that time" is another answer than "not seen".
+//!    has the probability of its being false, and "no page for that time" is another answer than "not seen": a [`Path`] is
+//!    open where it may have come from one that cannot tell.
 //!
 //! Not followed: what a router changes beyond the fields that are left out. A packet that is fragmented on the way is found as a
 //! whole before that and as fragments behind it; address translation and IPsec make another packet of it. IP in IP and
@@ -26,9 +27,11 @@ mod recorder;
 mod topology;
 
 pub use invariant::{INVARIANT_BYTES_MAX, Invariant, PAYLOAD_BYTES};
-pub use mail::received_at;
-pub use page::{NAME_BYTES_MAX, PAGE_BYTES_MAX, TracePage, TracePageError, ensure_name};
-pub use query::{Answer, Hop, Question, Sighting, Trace, TraceError, find, trace};
+pub use mail::{CLOCKS_SECONDS, QUEUE_SECONDS, received_at, window_of};
+pub use page::{NAME_BYTES_MAX, PAGE_BYTES_MAX, TracePage, TracePageError, ensure_name, read_pages};
+pub use query::{
+    Answer, Hop, Path, Question, Sighting, Trace, TraceError, false_positive, false_positives_expected, find, trace,
+};
 pub use recorder::{ITEMS_MAX, OPEN_PAGES_MAX, PageShape, RecordError, Recorder, Tally};
 pub use topology::{LINKS_MAX, ROUTERS_MAX, Router, TOPOLOGY_BYTES_MAX, Topology, TopologyError};
 

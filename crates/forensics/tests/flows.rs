@@ -2,12 +2,15 @@
 
 use bruit_filters::space_code::Shape;
 use bruit_forensics::capture::Capture;
-use bruit_forensics::flows::{EXACT_FLOWS_MAX, FlowCounter, Identity, Key, MEMORY_BYTES_MIN, Settings};
+use bruit_forensics::flows::{
+    EXACT_FLOWS_MAX, FlowCounter, IDENTITY_BYTES_MAX, Identity, Key, MEMORY_BYTES_MIN, Settings,
+};
 use bruit_forensics::generate::{Flow, Traffic};
 use bruit_forensics::packet::decode;
 
 fn settings(memory_bytes: u64) -> Settings {
-    Settings { memory_bytes, shape: Shape::default(), exact_flows: EXACT_FLOWS_MAX }
+    let identity_bytes_max = IDENTITY_BYTES_MAX;
+    Settings { memory_bytes, identity_bytes_max, shape: Shape::default(), exact_flows: EXACT_FLOWS_MAX }
 }
 
 /// Zipf traffic: a hundredth of what the bench takes.
@@ -39,7 +42,9 @@ fn zipf_traffic_is_estimated_within_a_quarter_at_every_size_and_within_the_inter
     let counted = counter.counted();
     assert_eq!(counted.packets(), 100_000);
     for band in counted.errors() {
-        assert!(band.mean_error < 0.25 && band.bias.abs() < 0.15, "{band:?}");
+        // One estimate is off by a fifth, typically: four standard errors of the mean over the flows of a band.
+        let luck = 4.0 * 0.2 / (band.flows as f64).sqrt();
+        assert!(band.mean_error < 0.25 + luck && band.bias.abs() < 0.06 + luck, "{band:?}");
         assert!(band.covered > 0.95 - 4.0 * (0.05 * 0.95 / band.flows as f64).sqrt(), "{band:?}");
     }
 }
@@ -59,7 +64,8 @@ fn memory_is_what_was_allowed_whatever_comes() {
     for memory_bytes in [0, MEMORY_BYTES_MIN, 1 << 20] {
         let mut counter = FlowCounter::new(&Settings { exact_flows: 0, ..settings(memory_bytes) }, [3; 16], 5);
         for flow in 0..200_000u32 {
-            counter.count(&flow.to_le_bytes());
+            // The longest names that there are.
+            counter.count(&flow.to_le_bytes().repeat(IDENTITY_BYTES_MAX / 4));
         }
         let memory = counter.counted().memory();
         // Every resolution has a line at least, and sizes are rounded to lines.

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use bruit_forensics::flows::{Band, Counted, FlowEstimate, Key};
+use bruit_forensics::packet::Tally;
 use serde_json::{Map, Value, json};
 
 use super::{Arguments, Run};
@@ -15,8 +16,8 @@ const FILL_MAX: f64 = 0.5;
 
 pub(super) fn print(run: &mut Run, arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
     let left_out = LeftOut::of(run);
-    let key = run.key;
-    let report = Report { key, left_out, counted: run.counter.counted() };
+    let (key, unopened) = (run.key, run.unopened);
+    let report = Report { key, left_out, unopened, counted: run.counter.counted() };
     let top = report.counted.top(arguments.top as usize);
     if arguments.json {
         return Ok(writeln!(output, "{:#}", report.json(&top))?);
@@ -46,6 +47,7 @@ impl LeftOut {
 struct Report<'c> {
     key: Key,
     left_out: LeftOut,
+    unopened: Tally,
     counted: Counted<'c>,
 }
 
@@ -60,6 +62,10 @@ impl Report<'_> {
         if self.left_out.total() > 0 {
             let reasons: Vec<_> = self.left_out.0.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
             row(output, "left out", &format!("{} ({})", grouped(self.left_out.total()), reasons.join(", ")))?;
+        }
+        if self.unopened.total() > 0 {
+            let text = format!("{} counted by what is around ({})", grouped(self.unopened.total()), self.unopened);
+            row(output, "not opened", &text)?;
         }
         row(output, "memory: filter", &human_bytes(memory.filter))?;
         row(output, "memory: names", &human_bytes(memory.leaders))?;
@@ -106,16 +112,24 @@ impl Report<'_> {
             let covered = unsigned_percent(band.covered);
             writeln!(output, "{sizes:>23} {flows:>10} {error:>11} {bias:>8} {covered:>16}")?;
         }
-        Ok(())
+        match self.counted.exact() {
+            Some(exact) if exact.packets_left_out() > 0 => {
+                Ok(writeln!(output, "These are the flows that came first; the error of the others is not known.")?)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn json(&self, flows: &[FlowEstimate]) -> Value {
         let memory = self.counted.memory();
         let left_out: Map<String, Value> =
             self.left_out.0.iter().map(|(reason, count)| (reason.clone(), json!(count))).collect();
+        let unopened: Map<String, Value> =
+            self.unopened.iter().map(|(reason, count)| (reason.to_string(), json!(count))).collect();
         let mut value = json!({
             (format!("{}s", self.thing())): self.counted.packets(),
             "left_out": left_out,
+            "unopened": unopened,
             "memory": { "filter": memory.filter, "names": memory.leaders, "exact": memory.exact },
             "fill": self.counted.fill(),
             "flows": flows.iter().map(|flow| self.flow_json(flow)).collect::<Vec<_>>(),

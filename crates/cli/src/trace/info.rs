@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use bruit_forensics::pages::{Pages, Span, kind_of};
-use bruit_forensics::traceback::{PAGE_BYTES_MAX, Subject, TracePage};
-use serde_json::json;
+use bruit_forensics::traceback::{Subject, read_pages};
+use serde_json::{Value, json};
 
 use super::print::{span, span_json};
-use super::wrong;
+use super::{FAULTS, wrong};
 use crate::failure::Failure;
 use crate::quantity::{grouped, human_bytes, scientific};
-use crate::terminal::printable;
+use crate::terminal::{complain, printable};
 
 /// What `bruit trace info` is asked.
 #[derive(Debug, clap::Args)]
@@ -30,56 +31,79 @@ pub(super) struct Arguments {
 #[derive(Debug, Default)]
 struct Totals {
     names: BTreeSet<String>,
+    pages: u64,
     items: u64,
     rate_max: f64,
+    span: Option<Span>,
+    /// Pages that cannot be read, and why.
+    faults: Vec<String>,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let folder = &arguments.folder;
     let kind = kind_of(folder, &Subject::ALL.map(Subject::kind)).map_err(wrong)?;
     let what = if kind == Subject::Packets.kind() { "packets" } else { "messages" };
     let pages = Pages::open(folder, kind).map_err(wrong)?;
-    let totals = totals(&pages)?;
-    let list = pages.list();
-    let all = list.first().map(|first| Span {
-        from: first.span.from,
-        to: list.iter().map(|page| page.span.to).max().unwrap_or(first.span.to),
-    });
+    let totals = Totals::of(&pages);
     if arguments.json {
-        let value = json!({
-            "what": what,
-            "names": totals.names,
-            "pages": list.len(),
-            "bytes": pages.bytes(),
-            what: totals.items,
-            "span": all.map(span_json),
-            "false_positive_rate_max": totals.rate_max,
-        });
-        return Ok(writeln!(output, "{value:#}")?);
+        writeln!(output, "{:#}", totals.json(what, pages.bytes()))?;
+    } else {
+        totals.print(what, pages.bytes(), output)?;
     }
-    let names: Vec<_> = totals.names.iter().map(|name| printable(name)).collect();
-    let rows = [
-        ("recorded by", names.join(", ")),
-        (what, grouped(totals.items)),
-        ("pages", grouped(list.len() as u64)),
-        ("on disk", human_bytes(pages.bytes())),
-        ("when", all.map_or_else(String::new, span)),
-        ("highest rate", scientific(totals.rate_max)),
-    ];
-    for (label, value) in rows {
-        writeln!(output, "{}", format!("{label:<14}{value}").trim_end())?;
-    }
-    Ok(())
+    output.flush()?;
+    totals.faults.iter().for_each(|fault| complain(fault));
+    Ok(if totals.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULTS) })
 }
 
-fn totals(pages: &Pages) -> Result<Totals, Failure> {
-    let mut totals = Totals::default();
-    for name in pages.list() {
-        let content = pages.read(name, PAGE_BYTES_MAX).map_err(wrong)?;
-        let page = TracePage::decode(&content).map_err(|error| wrong(format!("{name} {error}")))?;
-        totals.items += page.items;
-        totals.rate_max = totals.rate_max.max(page.false_positive_rate());
-        totals.names.insert(page.name);
+impl Totals {
+    /// Of all pages that can be read.
+    fn of(pages: &Pages) -> Self {
+        let mut totals = Self::default();
+        for page in read_pages(pages, pages.list().iter()) {
+            match page {
+                Ok((span, page)) => {
+                    totals.pages += 1;
+                    totals.items += page.items;
+                    totals.rate_max = totals.rate_max.max(page.false_positive_rate());
+                    totals.names.insert(page.name);
+                    totals.span = Some(totals.span.map_or(span, |all| union(all, span)));
+                }
+                Err(fault) => totals.faults.push(fault),
+            }
+        }
+        totals
     }
-    Ok(totals)
+
+    fn json(&self, what: &str, bytes: u64) -> Value {
+        json!({
+            "what": what,
+            "names": self.names,
+            "pages": self.pages,
+            "bytes": bytes,
+            what: self.items,
+            "span": self.span.map(span_json),
+            "false_positive_rate_max": self.rate_max,
+            "faults": self.faults,
+        })
+    }
+
+    fn print(&self, what: &str, bytes: u64, output: &mut impl Write) -> Result<(), Failure> {
+        let names: Vec<_> = self.names.iter().map(|name| printable(name)).collect();
+        let rows = [
+            ("recorded by", names.join(", ")),
+            (what, grouped(self.items)),
+            ("pages", grouped(self.pages)),
+            ("on disk", human_bytes(bytes)),
+            ("when", self.span.map_or_else(String::new, span)),
+            ("highest rate", scientific(self.rate_max)),
+        ];
+        for (label, value) in rows {
+            writeln!(output, "{}", format!("{label:<14}{value}").trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+fn union(a: Span, b: Span) -> Span {
+    Span { from: a.from.min(b.from), to: a.to.max(b.to) }
 }

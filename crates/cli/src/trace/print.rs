@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use bruit_forensics::pages::Span;
-use bruit_forensics::traceback::{Hop, Sighting, Subject, Topology, Trace};
+use bruit_forensics::traceback::{
+    Hop, Path, Sighting, Subject, Topology, Trace, false_positive, false_positives_expected,
+};
 use serde_json::{Value, json};
 
 use crate::quantity::scientific;
@@ -14,10 +16,7 @@ const SPANS_SHOWN: usize = 3;
 
 /// A line for each that was asked.
 pub(super) fn hops(hops: &[Hop], topology: &Topology, subject: Subject, output: &mut impl Write) -> io::Result<()> {
-    let who = match subject {
-        Subject::Packets => "router",
-        Subject::Messages => "server",
-    };
+    let who = who(subject);
     let name = |hop: &Hop| printable(&topology.routers()[hop.place].name);
     let width = hops.iter().map(|hop| name(hop).chars().count()).max().unwrap_or(0).max(who.len());
     writeln!(output, "{who:<width$}  hops  answer    pages  false positive  when")?;
@@ -35,6 +34,13 @@ pub(super) fn hops(hops: &[Hop], topology: &Topology, subject: Subject, output: 
         writeln!(output, "{}", line.trim_end())?;
     }
     Ok(())
+}
+
+const fn who(subject: Subject) -> &'static str {
+    match subject {
+        Subject::Packets => "router",
+        Subject::Messages => "server",
+    }
 }
 
 const fn word(sighting: &Sighting) -> &'static str {
@@ -62,37 +68,61 @@ fn when(hop: &Hop) -> String {
 
 pub(super) use crate::pages::span_text as span;
 
-/// The ways that a packet came, and how sure that is.
+/// The ways that a packet came, as far as is known.
 pub(super) fn paths(trace: &Trace, topology: &Topology, output: &mut impl Write) -> io::Result<()> {
-    let name = |&at: &usize| printable(&topology.routers()[trace.hops[at].place].name);
-    let paths = trace.paths();
-    if paths.is_empty() {
-        return Ok(());
+    let paths = trace.paths(topology);
+    if !paths.is_empty() {
+        writeln!(output)?;
     }
-    writeln!(output)?;
+    let names = |places: &[usize], between: &str| {
+        let name = |&at: &usize| printable(&topology.routers()[trace.hops[at].place].name);
+        places.iter().map(name).collect::<Vec<_>>().join(between)
+    };
     for path in &paths {
-        writeln!(output, "path: {}", path.iter().map(name).collect::<Vec<_>>().join(" → "))?;
+        let way = names(&path.hops, " → ");
+        if path.is_open() {
+            let from = names(&path.may_come_from, " or ");
+            writeln!(output, "path: … → {way} (it may have come from {from}, which cannot tell)")?;
+        } else {
+            writeln!(output, "path: {way}")?;
+        }
     }
-    let (any, hops) = (trace.false_positive() * 100.0, trace.false_hops_expected());
+    Ok(())
+}
+
+/// How sure all of it is.
+pub(super) fn doubt(hops: &[Hop], subject: Subject, window: Span, output: &mut impl Write) -> io::Result<()> {
+    // Of packets the line belongs to the paths.
+    if subject == Subject::Messages {
+        let when = if window == Span::ALL { "at any time".to_owned() } else { span(window) };
+        writeln!(output, "\nasked for: {when}")?;
+    }
+    let (any, count) = (false_positive(hops) * 100.0, false_positives_expected(hops));
+    let who = who(subject);
     writeln!(
         output,
-        "routers that seem to have seen it and have not: any with a probability of {any:.3} %, {hops:.4} on average, at most"
+        "{who}s that seem to have seen it and have not: any with a probability of {any:.3} %, {count:.4} on average, at most"
     )
 }
 
 /// One object for a program.
-pub(super) fn json(hops: &[Hop], topology: &Topology, window: Span, trace: Option<&Trace>) -> Value {
+pub(super) fn json(hops: &[Hop], doubtful: &[Hop], topology: &Topology, window: Span, trace: Option<&Trace>) -> Value {
     let name = |at: usize| &topology.routers()[hops[at].place].name;
+    let hop = |hop: &Hop| hop_json(hop, &topology.routers()[hop.place].name, hop.behind.map(name));
     let mut value = json!({
         "window": if window == Span::ALL { Value::Null } else { span_json(window) },
         "seen": hops.iter().any(Hop::is_seen),
-        "hops": hops.iter().map(|hop| hop_json(hop, &topology.routers()[hop.place].name, hop.behind.map(name))).collect::<Vec<_>>(),
+        "hops": hops.iter().map(hop).collect::<Vec<_>>(),
+        "false_positive": false_positive(doubtful),
+        "false_hops_expected": false_positives_expected(doubtful),
     });
     if let Some(trace) = trace {
-        let paths: Vec<Vec<_>> = trace.paths().iter().map(|path| path.iter().map(|&at| name(at)).collect()).collect();
-        value["paths"] = json!(paths);
-        value["false_positive"] = trace.false_positive().into();
-        value["false_hops_expected"] = trace.false_hops_expected().into();
+        let names = |places: &[usize]| places.iter().map(|&at| name(at)).collect::<Vec<_>>();
+        let path = |path: &Path| {
+            let (hops, may_come_from) = (names(&path.hops), names(&path.may_come_from));
+            json!({ "hops": hops, "is_open": path.is_open(), "may_come_from": may_come_from })
+        };
+        value["paths"] = trace.paths(topology).iter().map(path).collect();
     }
     value
 }

@@ -10,10 +10,12 @@ use bruit_engine::time::Time;
 use bruit_forensics::capture::{Capture, Frame, Link, Nanoseconds};
 use bruit_forensics::packet;
 use bruit_forensics::pages::Span;
-use bruit_forensics::traceback::{Hop, Invariant, Question, Subject, TOPOLOGY_BYTES_MAX, Topology, Trace, find, trace};
+use bruit_forensics::traceback::{
+    Hop, Invariant, Question, Subject, TOPOLOGY_BYTES_MAX, Topology, Trace, false_positive, find, trace, window_of,
+};
 use bruit_signatures::message::Fields;
 
-use super::{print, wrong};
+use super::{FAULTS, print, wrong};
 use crate::date::moment;
 use crate::failure::Failure;
 use crate::hex::from_hex;
@@ -22,7 +24,9 @@ use crate::quantity::{grouped, parse_duration};
 use crate::terminal::{complain, printable};
 
 const NOT_SEEN: u8 = 1;
-const FAULTS: u8 = 2;
+
+/// The probability of a wrong answer from which on people are warned.
+const FALSE_POSITIVE_MAX: f64 = 0.01;
 
 const NANOSECONDS_PER_SECOND: Nanoseconds = 1_000_000_000;
 
@@ -54,11 +58,12 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", conflicts_with = "message")]
     at: Option<String>,
 
-    /// When, in seconds since 1970; of a frame, the time of its capture unless told. Else all pages are asked
+    /// When, in seconds since 1970 [default: of a frame, when it was captured; of a message, from an hour before it was
+    /// sent to a week after it was received; else at any time]
     #[arg(long, value_name = "SECONDS")]
     time: Option<u64>,
 
-    /// How far the time may be off at a router, before and behind
+    /// How far the time of a packet, or --time, may be off at a router, before and behind
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     within: Duration,
 
@@ -71,16 +76,23 @@ pub(super) struct Arguments {
 struct Sought {
     invariant: Invariant,
     subject: Subject,
-    time: Option<u64>,
+    when: When,
     /// For people.
     title: String,
+}
+
+/// When it may have been seen, as far as it says itself.
+enum When {
+    /// About this second.
+    About(u64),
+    Within(Span),
+    AnyTime,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let topology = read_topology(&arguments.topology)?;
     let sought = arguments.sought()?;
-    let time = arguments.time.or(sought.time);
-    let window = time.map_or(Span::ALL, |time| Span::around(time, arguments.within.as_secs_f64().ceil() as u64));
+    let window = arguments.window(&sought.when);
     let question = Question { invariant: sought.invariant, subject: sought.subject, window };
     let answers = match &arguments.at {
         Some(name) => {
@@ -90,12 +102,17 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
         None => Answers::All(find(&topology, &question).map_err(wrong)?),
     };
     if arguments.json {
-        writeln!(output, "{:#}", print::json(answers.hops(), &topology, window, answers.trace()))?;
+        let value = print::json(answers.hops(), answers.doubtful(), &topology, window, answers.trace());
+        writeln!(output, "{value:#}")?;
     } else {
         writeln!(output, "{}\n", sought.title)?;
         print::hops(answers.hops(), &topology, sought.subject, output)?;
         answers.trace().map_or(Ok(()), |trace| print::paths(trace, &topology, output))?;
+        if answers.is_seen() {
+            print::doubt(answers.doubtful(), sought.subject, window, output)?;
+        }
     }
+    output.flush()?;
     Ok(answers.exit_code())
 }
 
@@ -120,13 +137,33 @@ impl Answers {
         }
     }
 
-    /// Tells of pages that could not be read, too.
+    fn is_seen(&self) -> bool {
+        self.hops().iter().any(Hop::is_seen)
+    }
+
+    /// Those whose answer may be wrong.
+    fn doubtful(&self) -> &[Hop] {
+        match self {
+            Self::Walk(trace) => trace.doubtful(),
+            Self::All(hops) => hops,
+        }
+    }
+
+    /// Tells of pages that could not be read, too, and of answers that mean little.
     fn exit_code(&self) -> ExitCode {
+        let doubt = false_positive(self.doubtful());
+        if doubt > FALSE_POSITIVE_MAX && self.doubtful().iter().any(Hop::is_seen) {
+            let percent = doubt * 100.0;
+            complain(&format!(
+                "with so many pages one that seems to have seen it is wrong with a probability of up to {percent:.1} %: \
+                 ask for a shorter time with --time, or record at a lower --false-positive-rate"
+            ));
+        }
         let faults: Vec<_> = self.hops().iter().flat_map(|hop| &hop.answer.faults).collect();
         faults.iter().for_each(|fault| complain(fault));
         if !faults.is_empty() {
             ExitCode::from(FAULTS)
-        } else if self.hops().iter().any(Hop::is_seen) {
+        } else if self.is_seen() {
             ExitCode::SUCCESS
         } else {
             ExitCode::from(NOT_SEEN)
@@ -135,13 +172,23 @@ impl Answers {
 }
 
 impl Arguments {
+    fn window(&self, when: &When) -> Span {
+        let about = |time| Span::around(time, self.within.as_secs_f64().ceil() as u64);
+        match (self.time, when) {
+            (Some(time), _) | (None, &When::About(time)) => about(time),
+            (None, &When::Within(span)) => span,
+            (None, When::AnyTime) => Span::ALL,
+        }
+    }
+
     fn sought(&self) -> Result<Sought, Failure> {
         match (&self.packet, &self.hex, &self.message) {
             (Some(path), _, _) => of_capture(path, self.frame),
             (_, Some(digits), _) => {
                 let bytes = from_hex(digits).map_err(wrong)?;
                 let original_bytes = bytes.len() as u32;
-                of_frame(&Frame { time: 0, link: Link::Ip, bytes: &bytes, original_bytes }, None).map_err(wrong)
+                of_frame(&Frame { time: 0, link: Link::Ip, bytes: &bytes, original_bytes }, When::AnyTime)
+                    .map_err(wrong)
             }
             (_, _, Some(path)) => of_message(path),
             _ => Err(wrong("one of --packet, --hex and --message is needed")),
@@ -176,19 +223,22 @@ fn of_capture(path: &Path, number: u64) -> Result<Sought, Failure> {
         frames += 1;
         if frames == number {
             let second = frame.time / NANOSECONDS_PER_SECOND;
-            return of_frame(&frame, Some(second)).map_err(|what| wrong(format!("{name}, frame {number}: {what}")));
+            return of_frame(&frame, When::About(second))
+                .map_err(|what| wrong(format!("{name}, frame {number}: {what}")));
         }
     }
     Err(wrong(format!("{name}: it has {} frames, and frame {number} is asked for", grouped(frames))))
 }
 
-fn of_frame(frame: &Frame<'_>, time: Option<u64>) -> Result<Sought, String> {
+fn of_frame(frame: &Frame<'_>, when: When) -> Result<Sought, String> {
     let packet = packet::decode(frame).map_err(|reason| reason.to_string())?;
-    let invariant =
-        Invariant::of_packet(packet.header, packet.ip_payload).ok_or("too little of the packet is there")?;
-    let when = time.map_or_else(String::new, |time| format!(", {}", moment(Time(time))));
-    let title = format!("packet {} → {}, protocol {}{when}", packet.source, packet.destination, packet.protocol);
-    Ok(Sought { invariant, subject: Subject::Packets, time, title })
+    let invariant = Invariant::of_packet(&packet).ok_or("too little of the packet is there")?;
+    let moment = match when {
+        When::About(second) => format!(", {}", moment(Time(second))),
+        _ => String::new(),
+    };
+    let title = format!("packet {} → {}, protocol {}{moment}", packet.source, packet.destination, packet.protocol);
+    Ok(Sought { invariant, subject: Subject::Packets, when, title })
 }
 
 fn of_message(path: &Path) -> Result<Sought, Failure> {
@@ -201,5 +251,6 @@ fn of_message(path: &Path) -> Result<Sought, Failure> {
     let id = Fields::of(&bytes).get("message-id").unwrap_or_default().trim_ascii();
     let id = if id.is_empty() { "without an id".into() } else { String::from_utf8_lossy(id) };
     let title = format!("message {}", printable(&id));
-    Ok(Sought { invariant: Invariant::of_message(&bytes), subject: Subject::Messages, time: None, title })
+    let when = window_of(&bytes).map_or(When::AnyTime, When::Within);
+    Ok(Sought { invariant: Invariant::of_message(&bytes), subject: Subject::Messages, when, title })
 }

@@ -159,7 +159,7 @@ impl Session {
     }
 
     fn take_frame(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
-        match packet::decode(frame).map(|packet| Invariant::of_packet(packet.header, packet.ip_payload)) {
+        match packet::decode(frame).map(|packet| Invariant::of_packet(&packet)) {
             Ok(Some(invariant)) => self.record(frame.time / NANOSECONDS_PER_SECOND, &invariant)?,
             Ok(None) => self.cut += 1,
             Err(reason) => self.undecoded.count(reason),

@@ -6,7 +6,7 @@ use bruit_filters::{Fingerprint, FingerprintKey};
 
 use super::errors::{Band, Compared, bands};
 use super::exact::Exact;
-use super::leaders::{LEADER_BYTES, LEADERS_MAX, Leaders};
+use super::leaders::Leaders;
 use crate::random::Random;
 
 /// The least memory to count in.
@@ -23,6 +23,8 @@ const BATCH: usize = 256;
 pub struct Settings {
     /// What filter and names may take together; [`MEMORY_BYTES_MIN`] at least.
     pub memory_bytes: u64,
+    /// The longest identity that will be counted, which decides how many names there is room for.
+    pub identity_bytes_max: usize,
     /// The filter's groups, resolutions and hash functions.
     pub shape: Shape,
     /// How many flows to count exactly as well; 0 for none.
@@ -69,14 +71,15 @@ impl FlowCounter {
     #[must_use]
     pub fn new(settings: &Settings, secret: [u8; 16], seed: u64) -> Self {
         let memory_bytes = settings.memory_bytes.max(MEMORY_BYTES_MIN);
-        let leaders = (memory_bytes / LEADERS_SHARE / LEADER_BYTES as u64).min(LEADERS_MAX as u64);
-        let filter_bytes = memory_bytes - leaders * LEADER_BYTES as u64;
+        let names_bytes = memory_bytes / LEADERS_SHARE;
+        let leaders = Leaders::new(Leaders::fitting(names_bytes, settings.identity_bytes_max));
+        let filter_bytes = memory_bytes - (leaders.planned_bytes(settings.identity_bytes_max) as u64).min(names_bytes);
         let key = FingerprintKey::new(secret);
         Self {
             filter: MultiResolutionFilter::with_bytes(filter_bytes, settings.shape, key.id()),
             key,
             random: Random::new(seed),
-            leaders: Leaders::new(leaders as usize),
+            leaders,
             exact: (settings.exact_flows > 0).then(|| Exact::new(settings.exact_flows)),
             waiting: Vec::with_capacity(BATCH),
             packets: 0,
@@ -86,9 +89,10 @@ impl FlowCounter {
     /// Counts one packet, or message, of a flow.
     pub fn count(&mut self, identity: &[u8]) {
         let key = self.key.fingerprint(identity);
-        let draw = self.random.next();
         self.packets += 1;
-        self.leaders.count(identity, key.high(), draw);
+        // Two draws: were they one, every packet that is admitted to the list would choose the same group.
+        let (admission, draw) = (self.random.next(), self.random.next());
+        self.leaders.count(identity, key.high(), admission);
         if let Some(exact) = &mut self.exact {
             exact.count(identity, key);
         }
@@ -154,7 +158,8 @@ impl Counted<'_> {
         }
     }
 
-    /// How wrong the estimates are, by the size of flows, over all that were counted exactly.
+    /// How wrong the estimates are, by the size of flows, over all that were counted exactly. If [`Exact`] was full, these are
+    /// the flows that came first, among which large ones are more frequent than among all.
     #[must_use]
     pub fn errors(&self) -> Vec<Band> {
         let flows = self.counter.exact.iter().flat_map(Exact::iter);
@@ -191,5 +196,27 @@ impl Counted<'_> {
     #[must_use]
     pub fn fill(&self) -> f64 {
         self.counter.filter.resolutions().first().map_or(0.0, |resolution| resolution.filter().fill())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn packets_that_are_admitted_to_the_list_choose_any_group() {
+        let settings = Settings { memory_bytes: 0, identity_bytes_max: 4, shape: Shape::default(), exact_flows: 0 };
+        let mut counter = FlowCounter::new(&settings, [3; 16], 5);
+        // More flows than there are names, of so many packets each that one of another is admitted in some forty.
+        (0..100u32).flat_map(|flow| [flow; 40]).for_each(|flow| counter.count(&flow.to_le_bytes()));
+        let mut groups = BTreeSet::new();
+        for flow in 1000..5000u32 {
+            counter.count(&flow.to_le_bytes());
+            let is_admitted = counter.leaders.iter().any(|leader| leader.identity == flow.to_le_bytes());
+            groups.extend(counter.waiting.last().filter(|_| is_admitted).map(|arrival| arrival.draw >> 59));
+        }
+        assert!(groups.len() > 16, "{groups:?}");
     }
 }

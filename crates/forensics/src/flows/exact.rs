@@ -7,14 +7,15 @@ use bruit_filters::Fingerprint;
 /// The most flows that are counted exactly.
 pub const EXACT_FLOWS_MAX: usize = 1_000_000;
 
-/// What a flow takes on average: fingerprint and count in a table that is three quarters full, and a name.
-const FLOW_BYTES: usize = 112;
+/// A slot of the table beside the entry: a byte by which it is found.
+pub(super) const SLOT_BYTES: usize = 1;
 
 /// Packets of each flow, of those that came first.
 #[derive(Clone, Debug)]
 pub struct Exact {
     flows: HashMap<Fingerprint, Counted>,
     flows_max: usize,
+    names_bytes: usize,
     packets_left_out: u64,
 }
 
@@ -29,7 +30,7 @@ impl Exact {
     /// An empty table for at most `flows_max` flows, and [`EXACT_FLOWS_MAX`].
     #[must_use]
     pub fn new(flows_max: usize) -> Self {
-        Self { flows: HashMap::new(), flows_max: flows_max.min(EXACT_FLOWS_MAX), packets_left_out: 0 }
+        Self { flows: HashMap::new(), flows_max: flows_max.min(EXACT_FLOWS_MAX), names_bytes: 0, packets_left_out: 0 }
     }
 
     /// Counts a packet, unless its flow is new and the table is full.
@@ -37,6 +38,7 @@ impl Exact {
         if let Some(counted) = self.flows.get_mut(&fingerprint) {
             counted.packets += 1;
         } else if self.flows.len() < self.flows_max {
+            self.names_bytes += allocated_bytes(identity.len());
             self.flows.insert(fingerprint, Counted { identity: identity.into(), packets: 1 });
         } else {
             self.packets_left_out += 1;
@@ -66,16 +68,37 @@ impl Exact {
         self.packets_left_out
     }
 
-    /// Memory that it takes, about.
+    /// Memory that it takes, with the names.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.flows.len() * FLOW_BYTES
+        table_bytes(self.flows.capacity(), size_of::<(Fingerprint, Counted)>()) + self.names_bytes
     }
+}
+
+/// What a hash table takes that has room for `capacity` entries: an eighth of its slots stays free.
+pub(super) const fn table_bytes(capacity: usize, entry_bytes: usize) -> usize {
+    (capacity + capacity / 7) * (entry_bytes + SLOT_BYTES)
+}
+
+/// What an allocation of `bytes` takes: allocators give multiples of 16, and keep a length beside it.
+pub(super) const fn allocated_bytes(bytes: usize) -> usize {
+    if bytes == 0 { 0 } else { (bytes + size_of::<usize>()).next_multiple_of(16) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_goes_with_the_length_of_names() {
+        let of = |name_bytes: usize| {
+            let mut exact = Exact::new(1000);
+            (0..1000u64).for_each(|flow| exact.count(&vec![b'x'; name_bytes], Fingerprint::narrow(flow)));
+            exact.bytes()
+        };
+        assert!((1000 * 41..1000 * 150).contains(&of(9)), "{}", of(9));
+        assert!((1000 * 285..1000 * 315).contains(&(of(309) - of(9))), "{}", of(309) - of(9));
+    }
 
     #[test]
     fn a_full_table_says_what_it_left_out_and_counts_the_rest() {

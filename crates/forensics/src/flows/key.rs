@@ -82,6 +82,18 @@ impl Identity {
 }
 
 impl Key {
+    /// The longest identity that this key gives.
+    #[must_use]
+    pub const fn identity_bytes_max(self) -> usize {
+        const ADDRESS_BYTES: usize = 17;
+        match self {
+            Self::Pair => 2 * ADDRESS_BYTES,
+            Self::FiveTuple => 2 * ADDRESS_BYTES + 5,
+            Self::Source | Self::Destination => ADDRESS_BYTES,
+            Self::Sender => SENDER_BYTES_MAX,
+        }
+    }
+
     /// An identity for people: `10.0.0.1:25 > 10.0.0.2:1024 tcp`.
     #[must_use]
     pub fn describe(self, identity: &[u8]) -> String {
@@ -145,8 +157,19 @@ mod tests {
     use crate::packet::Fragment;
 
     fn packet(source: IpAddr, ports: Option<(u16, u16)>) -> Packet<'static> {
-        let (destination, fragment) = (IpAddr::from([10, 0, 0, 2]), Fragment::Whole);
-        Packet { source, destination, protocol: 6, ports, header: &[], ip_payload: &[], payload: &[], fragment }
+        Packet {
+            source,
+            destination: [10, 0, 0, 2].into(),
+            protocol: 6,
+            ports,
+            header: &[],
+            ip_payload: &[],
+            ip_payload_bytes: 0,
+            payload: &[],
+            fragment: Fragment::Whole,
+            ipv6_fragment: None,
+            unopened: None,
+        }
     }
 
     fn described(key: Key, packet: &Packet<'_>) -> String {
@@ -185,7 +208,10 @@ mod tests {
     fn the_longest_identity_of_a_packet_is_within_the_bound() {
         let mut identity = Identity::default();
         let address = IpAddr::from(Ipv6Addr::LOCALHOST);
-        identity.set_packet(Key::FiveTuple, &Packet { destination: address, ..packet(address, Some((1, 2))) });
-        assert!(identity.as_bytes().len() == 39 && IDENTITY_BYTES_MAX >= 39);
+        let packet = Packet { destination: address, ..packet(address, Some((1, 2))) };
+        for key in [Key::Pair, Key::FiveTuple, Key::Source, Key::Destination] {
+            identity.set_packet(key, &packet);
+            assert!(identity.as_bytes().len() == key.identity_bytes_max() && IDENTITY_BYTES_MAX >= 39);
+        }
     }
 }

@@ -8,11 +8,14 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use super::exact::{SLOT_BYTES, allocated_bytes, table_bytes};
+
 /// The most flows in a list.
 pub const LEADERS_MAX: usize = 4096;
 
-/// What a leader takes on average: its counter, its place in order and in the table, and a name of a flow of packets.
-pub(super) const LEADER_BYTES: usize = 128;
+/// What a leader takes at most beside its name: its counter, its place in order, and up to five slots of the table, which
+/// has powers of two of them and doubles once when flows come and go.
+const LEADER_BYTES: usize = size_of::<Flow>() + size_of::<Place>() + 5 * (size_of::<(u64, u32)>() + SLOT_BYTES);
 
 /// Of a place in the heap: as many as a line of memory has.
 const CHILDREN: usize = 4;
@@ -55,7 +58,22 @@ impl Leaders {
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.clamp(1, LEADERS_MAX);
-        Self { capacity, flows: Vec::new(), order: Vec::new(), by_hash: HashMap::default() }
+        Self {
+            capacity,
+            flows: Vec::with_capacity(capacity),
+            order: Vec::with_capacity(capacity),
+            by_hash: HashMap::with_capacity_and_hasher(capacity, BuildHasherDefault::default()),
+        }
+    }
+
+    /// How many flows with names of up to `name_bytes` fit into so much memory, [`LEADERS_MAX`] at most.
+    pub(super) fn fitting(memory_bytes: u64, name_bytes: usize) -> usize {
+        (memory_bytes / leader_bytes(name_bytes) as u64).min(LEADERS_MAX as u64) as usize
+    }
+
+    /// What it may come to take, with names of up to `name_bytes`.
+    pub(super) const fn planned_bytes(&self, name_bytes: usize) -> usize {
+        self.capacity * leader_bytes(name_bytes)
     }
 
     /// Counts a packet of a flow, of which `hash` is a keyed hash of 64 bits: those of two flows are taken to differ. `draw` is a
@@ -92,10 +110,12 @@ impl Leaders {
         self.flows.is_empty()
     }
 
-    /// Memory that they take, about.
+    /// Memory that they take, with their names.
     #[must_use]
-    pub const fn bytes(&self) -> usize {
-        self.len() * LEADER_BYTES
+    pub fn bytes(&self) -> usize {
+        let names: usize = self.flows.iter().map(|flow| allocated_bytes(flow.identity.capacity())).sum();
+        let lists = self.flows.capacity() * size_of::<Flow>() + self.order.capacity() * size_of::<Place>();
+        names + lists + table_bytes(self.by_hash.capacity(), size_of::<(u64, u32)>())
     }
 
     fn add(&mut self, identity: &[u8], hash: u64) {
@@ -117,6 +137,7 @@ impl Leaders {
         let least = &mut self.flows[flow as usize];
         self.by_hash.remove(&least.hash);
         least.identity.clear();
+        least.identity.reserve_exact(identity.len());
         least.identity.extend_from_slice(identity);
         least.hash = hash;
         self.by_hash.insert(hash, flow);
@@ -152,6 +173,10 @@ impl Leaders {
             place = parent;
         }
     }
+}
+
+const fn leader_bytes(name_bytes: usize) -> usize {
+    LEADER_BYTES + allocated_bytes(name_bytes)
 }
 
 /// Keys that are keyed hashes already.
@@ -213,6 +238,32 @@ mod tests {
             let told = of(&leaders, flow).expect("a large flow is in the list");
             assert!(told.abs_diff(packets) < packets / 4, "{told}, not {packets}");
         }
+    }
+
+    #[test]
+    fn lists_take_what_was_planned_at_most_whatever_comes() {
+        for (memory_bytes, name_bytes) in
+            [(8 << 10, 39), (50_000, 39), (128 << 10, 39), (128 << 10, 320), (1 << 30, 320)]
+        {
+            let mut random = Random::new(5);
+            let mut leaders = Leaders::new(Leaders::fitting(memory_bytes, name_bytes));
+            for _ in 0..20_000 {
+                let name = &[b'x'; 320][..1 + random.below(name_bytes as u64) as usize];
+                leaders.count(name, random.next(), random.next());
+            }
+            let bytes = leaders.bytes() as u64;
+            assert!(bytes <= memory_bytes && leaders.len() == leaders.capacity, "{bytes} of {memory_bytes}");
+        }
+    }
+
+    #[test]
+    fn memory_goes_with_the_length_of_names() {
+        let of = |name_bytes: usize| {
+            let (mut leaders, mut random) = (Leaders::new(1000), Random::new(5));
+            (0..1000).for_each(|_| leaders.count(&vec![b'x'; name_bytes], random.next(), random.next()));
+            leaders.bytes()
+        };
+        assert!((1000 * 290..1000 * 310).contains(&(of(339) - of(39))), "{}", of(339) - of(39));
     }
 
     #[test]

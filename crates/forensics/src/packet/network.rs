@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use etherparse::err::ip::LaxHeaderSliceError;
 use etherparse::err::ipv6_exts::HeaderSliceError as ExtensionError;
-use etherparse::{Ipv6ExtensionSlice, LaxIpSlice, LaxIpv6Slice};
+use etherparse::{IpNumber, LaxIpSlice, LaxIpv4Slice, LaxIpv6Slice};
 
 use super::link::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ethernet, ethertype, skip};
-use super::{Fragment, Undecoded};
+use super::{Fragment, Ipv6Fragment, Undecoded};
 
 const PROTOCOL_IPV4: u8 = 4;
 const PROTOCOL_IPV6: u8 = 41;
@@ -29,33 +29,60 @@ pub(super) struct Layer<'a> {
     pub(super) protocol: u8,
     pub(super) header: &'a [u8],
     pub(super) payload: &'a [u8],
+    /// How long the payload was on the wire.
+    pub(super) payload_bytes: usize,
     pub(super) fragment: Fragment,
+    pub(super) ipv6_fragment: Option<Ipv6Fragment>,
+    /// Why its extension headers were not followed to their end.
+    stopped: Option<Undecoded>,
 }
 
-pub(super) fn parse(bytes: &[u8]) -> Result<Layer<'_>, Undecoded> {
-    let (ip, stopped) = LaxIpSlice::from_slice(bytes).map_err(|error| reason(&error))?;
-    if let Some((error, _)) = stopped {
-        return Err(match error {
-            ExtensionError::Len(_) => Undecoded::Truncated,
-            ExtensionError::Content(_) => Undecoded::Malformed,
-        });
-    }
-    let (header_bytes, fragment) = match &ip {
-        LaxIpSlice::Ipv4(ip) => {
-            let header = ip.header();
-            let offset = header.fragments_offset().value();
-            (header.slice().len(), fragment(ip.is_payload_fragmented(), offset))
-        }
-        LaxIpSlice::Ipv6(ip) => (ip.header().slice().len(), fragment(ip.is_payload_fragmented(), offset(ip))),
+/// A packet whose frame went on for `cut_bytes` that were not captured.
+///
+/// What its header says of its length is believed: routers drop what is longer than its frame.
+pub(super) fn parse(bytes: &[u8], cut_bytes: usize) -> Result<Layer<'_>, Undecoded> {
+    let (ip, error) = LaxIpSlice::from_slice(bytes).map_err(|error| reason(&error))?;
+    let (header_bytes, extensions_bytes, declared) = match &ip {
+        LaxIpSlice::Ipv4(ip) => (ip.header().slice().len(), ipv4_extensions(ip), ipv4_payload_bytes(ip)),
+        LaxIpSlice::Ipv6(ip) => (ip.header().slice().len(), ip.extensions().slice().len(), ipv6_payload_bytes(ip)),
     };
+    let payload = ip.payload().payload;
+    let payload_bytes =
+        declared.map_or(payload.len() + cut_bytes, |declared| declared.saturating_sub(extensions_bytes));
+    let stopped = error.map(|(error, _)| match error {
+        ExtensionError::Len(_) => Undecoded::Truncated,
+        ExtensionError::Content(_) => Undecoded::Malformed,
+    });
+    let (fragment, ipv6_fragment) = fragments(&ip);
     Ok(Layer {
         source: ip.source_addr(),
         destination: ip.destination_addr(),
         protocol: ip.payload_ip_number().0,
         header: &bytes[..header_bytes],
-        payload: ip.payload().payload,
+        payload,
+        payload_bytes,
         fragment,
+        ipv6_fragment,
+        stopped,
     })
+}
+
+/// The authentication header, which is all that IPv4 has.
+fn ipv4_extensions(ip: &LaxIpv4Slice<'_>) -> usize {
+    ip.extensions().auth.map_or(0, |auth| auth.slice().len())
+}
+
+/// What is behind the header, as it says. None if it says less than its own length: 0 is what a capture at the sender has of
+/// segments that the network card is to cut.
+fn ipv4_payload_bytes(ip: &LaxIpv4Slice<'_>) -> Option<usize> {
+    usize::from(ip.header().total_len()).checked_sub(ip.header().slice().len())
+}
+
+/// None if it says 0 and is a jumbogram, whose length is in a hop-by-hop option (RFC 2675).
+fn ipv6_payload_bytes(ip: &LaxIpv6Slice<'_>) -> Option<usize> {
+    let header = ip.header();
+    let is_jumbogram = header.payload_length() == 0 && header.next_header() == IpNumber::IPV6_HEADER_HOP_BY_HOP;
+    (!is_jumbogram).then_some(header.payload_length().into())
 }
 
 const fn reason(error: &LaxHeaderSliceError) -> Undecoded {
@@ -73,24 +100,65 @@ const fn fragment(is_fragment: bool, offset: u16) -> Fragment {
     }
 }
 
-/// Where in its packet an IPv6 fragment begins.
-fn offset(ip: &LaxIpv6Slice<'_>) -> u16 {
-    let offset = |extension| match extension {
-        Ipv6ExtensionSlice::Fragment(fragment) => Some(fragment.fragment_offset().value()),
-        _ => None,
-    };
-    ip.extensions().clone().into_iter().find_map(offset).unwrap_or(0)
+fn fragments(ip: &LaxIpSlice<'_>) -> (Fragment, Option<Ipv6Fragment>) {
+    match ip {
+        LaxIpSlice::Ipv4(ip) => (fragment(ip.is_payload_fragmented(), ip.header().fragments_offset().value()), None),
+        LaxIpSlice::Ipv6(ip) => {
+            let header = ipv6_fragment(ip);
+            (fragment(ip.is_payload_fragmented(), header.map_or(0, |header| header.offset)), header)
+        }
+    }
+}
+
+/// The first fragment header. The extension headers are walked here, as the iterator over them takes it for granted that they
+/// were followed to their end.
+fn ipv6_fragment(ip: &LaxIpv6Slice<'_>) -> Option<Ipv6Fragment> {
+    let (mut kind, mut rest) = (ip.header().next_header(), ip.extensions().slice());
+    loop {
+        let &[next, length, offset_high, offset_low, a, b, c, d, ..] = rest else { return None };
+        if kind == IpNumber::IPV6_FRAGMENTATION_HEADER {
+            let field = u16::from_be_bytes([offset_high, offset_low]);
+            let identification = u32::from_be_bytes([a, b, c, d]);
+            return Some(Ipv6Fragment { offset: field >> 3, has_more: field & 1 == 1, identification });
+        }
+        let units = usize::from(length);
+        let bytes = if kind == IpNumber::AUTHENTICATION_HEADER { (units + 2) * 4 } else { (units + 1) * 8 };
+        (kind, rest) = (IpNumber(next), rest.get(bytes..)?);
+    }
 }
 
 impl<'a> Layer<'a> {
     /// The IP packet that this one carries, if it is a tunnel. Fragments are not looked into.
-    pub(super) fn inside(&self) -> Result<Option<&'a [u8]>, Undecoded> {
+    ///
+    /// The error is [`Undecoded::Truncated`] only if the capture cut it: what ends too early by itself is malformed.
+    pub(super) fn inside(&self) -> Result<Option<Self>, Undecoded> {
+        let reason = |reason| match reason {
+            Undecoded::Truncated if self.cut_bytes() == 0 => Undecoded::Malformed,
+            reason => reason,
+        };
+        let carried = self.stopped.map_or_else(|| self.carried(), Err).map_err(reason)?;
+        carried.map(|bytes| self.parse_carried(bytes).map_err(reason)).transpose()
+    }
+
+    /// A carried packet is no longer than what carries it, whatever it says: no router on the way looks at its length.
+    fn parse_carried(&self, bytes: &'a [u8]) -> Result<Self, Undecoded> {
+        let cut_bytes = self.cut_bytes();
+        let inner = parse(bytes, cut_bytes)?;
+        Ok(Layer { payload_bytes: inner.payload_bytes.min(inner.payload.len() + cut_bytes), ..inner })
+    }
+
+    /// The bytes of that packet.
+    fn carried(&self) -> Result<Option<&'a [u8]>, Undecoded> {
         match self.protocol {
             _ if self.fragment != Fragment::Whole => Ok(None),
             PROTOCOL_IPV4 | PROTOCOL_IPV6 => Ok(Some(self.payload)),
             PROTOCOL_GRE => inside_gre(self.payload),
             _ => Ok(None),
         }
+    }
+
+    const fn cut_bytes(&self) -> usize {
+        self.payload_bytes.saturating_sub(self.payload.len())
     }
 }
 

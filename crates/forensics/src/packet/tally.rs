@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why there is no packet in a frame.
+/// Why there is no packet in a frame, or why a packet was not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Undecoded {
     /// A link layer that we do not know.
@@ -28,7 +28,7 @@ impl Undecoded {
     pub const ALL: [Self; 5] = [Self::UnknownLink, Self::NotIp, Self::Truncated, Self::Malformed, Self::TooDeep];
 }
 
-/// How many frames had no packet, by reason.
+/// How many frames had no packet, or packets were not opened, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally([u64; Undecoded::ALL.len()]);
 

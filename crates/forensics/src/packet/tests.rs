@@ -43,7 +43,12 @@ fn assert_is_udp(link: Link, bytes: &[u8]) {
     assert_eq!(packet.destination, IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
     assert_eq!((packet.protocol, packet.ports, packet.payload), (17, Some((53, 258)), PAYLOAD));
     assert_eq!((packet.header.len(), packet.ip_payload), (20, &udp()[..]));
-    assert_eq!(packet.fragment, Fragment::Whole);
+    assert_eq!((packet.fragment, packet.unopened, packet.ip_payload_bytes), (Fragment::Whole, None, udp().len()));
+}
+
+/// The packet of bare IP.
+fn packet_in(bytes: &[u8]) -> Packet<'_> {
+    decode(&frame(Link::Ip, bytes)).unwrap()
 }
 
 fn reason(link: Link, bytes: &[u8]) -> Undecoded {
@@ -95,7 +100,43 @@ fn tunnels_are_opened_to_the_bound() {
             _ => ipv4(47, 0, &[&[0, 0, 0x65, 0x58][..], &ethernet(&[0x0800], &bytes)].concat()),
         };
     }
-    assert_eq!(reason(Link::Ip, &bytes), Undecoded::TooDeep);
+    // One more is not opened: the packet is the one at the bound.
+    let packet = packet_in(&bytes);
+    assert_eq!((packet.protocol, packet.unopened), (4, Some(Undecoded::TooDeep)));
+    assert_eq!(packet.ip_payload, ipv4(17, 0, &udp()));
+}
+
+#[test]
+fn nobody_gets_past_by_what_is_inside() {
+    let mut short_header = ipv4(17, 0, &udp());
+    short_header[0] = 0x44;
+    let gre_of_a_cut_packet = [&[0, 0, 8, 0][..], &ipv4(17, 0, b"")[..19]].concat();
+    let deep = [&[0, 0, 0x65, 0x58][..], &ethernet(&[0x8100; 6], &[])].concat();
+    for (protocol, inside, reason) in [
+        (4, &b"rubbish"[..], Undecoded::Malformed),
+        (4, b"", Undecoded::Malformed),
+        (4, &short_header, Undecoded::Malformed),
+        (47, &[0, 0, 8], Undecoded::Malformed),
+        (47, &gre_of_a_cut_packet, Undecoded::Malformed),
+        (47, &deep, Undecoded::TooDeep),
+    ] {
+        for bytes in [ipv4(protocol, 0, inside), ipv6(protocol, inside)] {
+            let packet = packet_in(&bytes);
+            assert_eq!((packet.protocol, packet.unopened), (protocol, Some(reason)), "{inside:?}");
+            assert_eq!((packet.ip_payload, packet.payload), (inside, inside));
+        }
+    }
+}
+
+#[test]
+fn a_tunnel_is_told_as_cut_only_if_the_capture_cut_it() {
+    let whole = ipv4(47, 0, &[&[0, 0, 8, 0][..], &ipv4(17, 0, &udp())].concat());
+    for length in 20..whole.len() {
+        let packet = packet_in(&whole[..length]);
+        let unopened = (length < 44).then_some(Undecoded::Truncated);
+        assert_eq!((packet.unopened, packet.protocol), (unopened, if length < 44 { 47 } else { 17 }), "{length}");
+        assert_eq!(packet.ip_payload_bytes, if length < 44 { 44 + udp().len() - 20 } else { udp().len() });
+    }
 }
 
 #[test]
@@ -135,6 +176,8 @@ fn only_the_first_fragment_has_ports() {
         let bytes = ipv6(44, &[&[17, 0][..], &field, &[0, 0, 0, 1], &udp].concat());
         let packet = decode(&frame(Link::Ip, &bytes)).unwrap();
         assert_eq!((packet.fragment, packet.ports.is_some()), (fragment, fragment != Fragment::Later));
+        let (offset, has_more) = (u16::from(field[1] >> 3), field[1] & 1 == 1);
+        assert_eq!(packet.ipv6_fragment, Some(Ipv6Fragment { offset, has_more, identification: 1 }));
     }
 }
 
@@ -184,11 +227,29 @@ fn headers_that_contradict_themselves_are_malformed() {
     short_header[0] = 0x44;
     let mut unknown_version = ipv4(17, 0, &udp());
     unknown_version[0] = 0x55;
-    // A hop-by-hop header that is not the first.
-    let late = ipv6(60, &[&[0, 0, 1, 4, 0, 0, 0, 0][..], &[17, 0, 1, 4, 0, 0, 0, 0], &udp()].concat());
-    for bytes in [short_header, unknown_version, late] {
+    for bytes in [short_header, unknown_version] {
         assert_eq!(reason(Link::Ip, &bytes), Undecoded::Malformed);
     }
+}
+
+#[test]
+fn extension_headers_are_followed_as_far_as_they_can_be() {
+    // A hop-by-hop header that is not the first.
+    let late = ipv6(60, &[&[0, 0, 1, 4, 0, 0, 0, 0][..], &[17, 0, 1, 4, 0, 0, 0, 0], &udp()].concat());
+    let packet = packet_in(&late);
+    assert_eq!((packet.protocol, packet.ports, packet.unopened), (0, None, Some(Undecoded::Malformed)));
+    assert_eq!(packet.ip_payload, &late[48..]);
+    // One that is longer than its packet, and one that is longer than the capture.
+    let long = ipv6(60, &[17, 9, 1, 4, 0, 0, 0, 0, 1, 2]);
+    assert_eq!((packet_in(&long).protocol, packet_in(&long).unopened), (60, Some(Undecoded::Malformed)));
+    assert_eq!(packet_in(&long[..49]).unopened, Some(Undecoded::Truncated));
+    // What was told before the end is known: a fragment, behind options and authentication.
+    let options = [51, 0, 1, 4, 0, 0, 0, 0];
+    let authentication = [44, 2, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0];
+    let bytes = ipv6(0, &[&options[..], &authentication, &[60, 0, 0, 0x19, 0, 0, 0, 7], &[17, 9]].concat());
+    let packet = packet_in(&bytes);
+    assert_eq!((packet.fragment, packet.unopened), (Fragment::Later, Some(Undecoded::Malformed)));
+    assert_eq!(packet.ipv6_fragment, Some(Ipv6Fragment { offset: 3, has_more: true, identification: 7 }));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Ports, and where the payload begins.
 
 use super::network::Layer;
-use super::{Fragment, Packet};
+use super::{Fragment, Packet, Undecoded};
 
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
@@ -13,8 +13,8 @@ const UDP_HEADER_BYTES: usize = 8;
 const TCP_LENGTH_AT: usize = 12;
 const TCP_HEADER_BYTES_MIN: usize = 20;
 
-/// The packet of an IP layer that carries no other.
-pub(super) fn packet<'a>(layer: &Layer<'a>) -> Packet<'a> {
+/// The packet of an IP layer that carries no other, or none that could be opened.
+pub(super) fn packet<'a>(layer: &Layer<'a>, unopened: Option<Undecoded>) -> Packet<'a> {
     let has_header = layer.fragment != Fragment::Later;
     Packet {
         source: layer.source,
@@ -23,8 +23,11 @@ pub(super) fn packet<'a>(layer: &Layer<'a>) -> Packet<'a> {
         ports: if has_header { ports(layer) } else { None },
         header: layer.header,
         ip_payload: layer.payload,
+        ip_payload_bytes: layer.payload_bytes,
         payload: if has_header { payload(layer) } else { layer.payload },
         fragment: layer.fragment,
+        ipv6_fragment: layer.ipv6_fragment,
+        unopened,
     }
 }
 

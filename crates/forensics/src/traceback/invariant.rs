@@ -1,13 +1,17 @@
 //! What of a packet stays the same on its way.
 
+use crate::packet::{Ipv6Fragment, Packet, Undecoded};
+
 /// How much is taken of what follows the IP header.
 pub const PAYLOAD_BYTES: usize = 8;
 
-/// The longest invariant, that of a packet of IPv6.
-pub const INVARIANT_BYTES_MAX: usize = IPV6_HEADER_BYTES + PAYLOAD_BYTES;
+/// The longest invariant, that of a fragment of IPv6.
+pub const INVARIANT_BYTES_MAX: usize = IPV6_HEADER_BYTES + FRAGMENT_BYTES + PAYLOAD_BYTES;
 
 const IPV4_HEADER_BYTES: usize = 20;
 const IPV6_HEADER_BYTES: usize = 40;
+/// Offset, whether there are more, and identification.
+const FRAGMENT_BYTES: usize = 7;
 
 /// What of a packet or message stays the same from hop to hop, in few bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,16 +21,23 @@ pub struct Invariant {
 }
 
 impl Invariant {
-    /// The invariant of a packet, by its IP header and what follows it (behind the extension headers, for IPv6).
+    /// The invariant of a packet.
     ///
     /// Of IPv4 all but type of service, time to live, checksum and options counts: what routers change. Of IPv6, all but
-    /// traffic class, flow label (routers may set one, RFC 6437) and hop limit. Then come the first [`PAYLOAD_BYTES`]
-    /// of the payload, with zeros where it is shorter. `None` if it is neither, or if a capture cut off what is needed.
+    /// traffic class, flow label (routers may set one, RFC 6437) and hop limit, and of extension headers only that of
+    /// fragments. Then come the first [`PAYLOAD_BYTES`] of the payload, with zeros where it is shorter.
+    ///
+    /// `None` if a capture cut off what is needed, or a packet that may be inside: a router that captured more of it would
+    /// have another invariant, and what is not found there would be taken for not seen.
     #[must_use]
-    pub fn of_packet(header: &[u8], payload: &[u8]) -> Option<Self> {
-        match header.first()? >> 4 {
-            4 => of_ipv4(header.first_chunk()?, payload),
-            6 => of_ipv6(header.first_chunk()?, payload),
+    pub fn of_packet(packet: &Packet<'_>) -> Option<Self> {
+        if packet.unopened == Some(Undecoded::Truncated) {
+            return None;
+        }
+        let start = start_of(packet.ip_payload, packet.ip_payload_bytes)?;
+        match packet.header.first()? >> 4 {
+            4 => Some(of_ipv4(packet.header.first_chunk()?, &start)),
+            6 => Some(of_ipv6(packet.header.first_chunk()?, packet.ipv6_fragment, &start)),
             _ => None,
         }
     }
@@ -39,41 +50,40 @@ impl Invariant {
 
     /// # Panics
     /// If there are more than [`INVARIANT_BYTES_MAX`] bytes.
-    pub(super) fn from_parts(head: &[u8], tail: &[u8]) -> Self {
-        let mut bytes = [0; INVARIANT_BYTES_MAX];
-        let length = head.len() + tail.len();
-        bytes[..head.len()].copy_from_slice(head);
-        bytes[head.len()..length].copy_from_slice(tail);
+    pub(super) fn from_parts(parts: &[&[u8]]) -> Self {
+        let (mut bytes, mut length) = ([0; INVARIANT_BYTES_MAX], 0);
+        for part in parts {
+            bytes[length..length + part.len()].copy_from_slice(part);
+            length += part.len();
+        }
         Self { bytes, length }
     }
 }
 
-fn of_ipv4(header: &[u8; IPV4_HEADER_BYTES], payload: &[u8]) -> Option<Invariant> {
+fn of_ipv4(header: &[u8; IPV4_HEADER_BYTES], start: &[u8; PAYLOAD_BYTES]) -> Invariant {
     let mut head = *header;
     head[1] = 0;
     head[8] = 0;
     head[10..12].fill(0);
-    let header_bytes = usize::from(header[0] & 0x0f) * 4;
-    let total_bytes = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    Some(Invariant::from_parts(&head, &start_of(payload, total_bytes.checked_sub(header_bytes)?)?))
+    Invariant::from_parts(&[&head, start])
 }
 
-fn of_ipv6(header: &[u8; IPV6_HEADER_BYTES], payload: &[u8]) -> Option<Invariant> {
+fn of_ipv6(header: &[u8; IPV6_HEADER_BYTES], fragment: Option<Ipv6Fragment>, start: &[u8; PAYLOAD_BYTES]) -> Invariant {
     let mut head = *header;
     head[..4].copy_from_slice(&[0x60, 0, 0, 0]);
     head[7] = 0;
-    // Extension headers are part of this length, so a payload that seems cut may be whole: what is there then counts.
-    let payload_bytes = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    let payload_bytes = if has_extensions(header[6]) { payload_bytes.min(payload.len()) } else { payload_bytes };
-    Some(Invariant::from_parts(&head, &start_of(payload, payload_bytes)?))
+    match fragment.map(fragment_bytes) {
+        Some(fragment) => Invariant::from_parts(&[&head, &fragment, start]),
+        None => Invariant::from_parts(&[&head, start]),
+    }
 }
 
-/// Whether another header of IPv6 follows (RFC 8200, section 4; authentication is RFC 4302, mobility RFC 6275).
-const fn has_extensions(next_header: u8) -> bool {
-    matches!(next_header, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140)
+fn fragment_bytes(fragment: Ipv6Fragment) -> [u8; FRAGMENT_BYTES] {
+    let [offset, id] = [u32::from(fragment.offset), fragment.identification].map(u32::to_be_bytes);
+    [offset[2], offset[3], fragment.has_more.into(), id[0], id[1], id[2], id[3]]
 }
 
-/// The first bytes of a payload that has `length` bytes: what comes behind is padding of the link.
+/// The first bytes of a payload that had `length` bytes on the wire, if they were captured.
 fn start_of(payload: &[u8], length: usize) -> Option<[u8; PAYLOAD_BYTES]> {
     let wanted = length.min(PAYLOAD_BYTES);
     let mut start = [0; PAYLOAD_BYTES];
@@ -84,81 +94,126 @@ fn start_of(payload: &[u8], length: usize) -> Option<[u8; PAYLOAD_BYTES]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capture::{Frame, Link};
+    use crate::packet::decode;
 
-    /// A header for a payload of 8 bytes, with a byte of its own at every place that has no meaning here.
-    fn ipv4() -> [u8; 20] {
-        [0x45, 0x01, 0, 28, 4, 5, 0x40, 7, 8, 17, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19]
+    /// The invariant of a packet of which this was captured.
+    fn of(packet: &[u8]) -> Option<Invariant> {
+        let original_bytes = packet.len() as u32;
+        Invariant::of_packet(&decode(&Frame { time: 0, link: Link::Ip, bytes: packet, original_bytes }).unwrap())
     }
 
-    fn ipv6() -> [u8; 40] {
-        let mut header: [u8; 40] = std::array::from_fn(|at| at as u8 + 1);
-        header[..8].copy_from_slice(&[0x60, 1, 2, 3, 0, 8, 17, 64]);
-        header
+    /// A packet with a byte of its own at every place that has no meaning here.
+    fn ipv4(payload: &[u8]) -> Vec<u8> {
+        let mut header = vec![0x45, 0x01, 0, 0, 4, 5, 0x40, 0, 8, 17, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
+        header[3] = 20 + payload.len() as u8;
+        [&header, payload].concat()
     }
 
-    /// The places at which a changed byte changes the invariant.
-    fn places_that_count(header: &[u8], payload: &[u8]) -> Vec<usize> {
-        let packet = [header, payload].concat();
-        let invariant = |packet: &[u8]| Invariant::of_packet(&packet[..header.len()], &packet[header.len()..]);
+    fn ipv6(next_header: u8, payload: &[u8]) -> Vec<u8> {
+        let mut header: Vec<u8> = (1..=40).collect();
+        header[..8].copy_from_slice(&[0x60, 1, 2, 3, 0, payload.len() as u8, next_header, 64]);
+        [&header, payload].concat()
+    }
+
+    /// A hop-by-hop header, and UDP behind it.
+    const HOP_BY_HOP: [u8; 8] = [17, 0, 1, 4, 0, 0, 0, 0];
+
+    /// A fragment of UDP: its offset (and 1 if there are more), its identification.
+    fn ipv6_fragment(field: u8, identification: u8, payload: &[u8]) -> Vec<u8> {
+        ipv6(44, &[&[17, 0, 0, field, 0, 0, 0, identification], payload].concat())
+    }
+
+    /// The places behind the version at which a changed bit changes the invariant.
+    fn places_that_count(packet: &[u8], bit: u8) -> Vec<usize> {
         let counts = |&at: &usize| {
-            let mut changed = packet.clone();
-            changed[at] ^= 1;
-            invariant(&changed) != invariant(&packet)
+            let mut changed = packet.to_vec();
+            changed[at] ^= bit;
+            of(&changed) != of(packet)
         };
-        (0..packet.len()).filter(counts).collect()
+        (1..packet.len()).filter(counts).collect()
     }
 
     #[test]
     fn what_routers_change_in_ipv4_does_not_count() {
         // Type of service at 1, time to live at 8, checksum at 10 and 11; the payload begins at 20.
-        let expected: Vec<_> = (0..28).filter(|at| ![1, 8, 10, 11].contains(at)).collect();
-        assert_eq!(places_that_count(&ipv4(), b"12345678and more"), expected);
+        let expected: Vec<_> = (1..28).filter(|at| ![1, 8, 10, 11].contains(at)).collect();
+        assert_eq!(places_that_count(&ipv4(b"12345678and more"), 1), expected);
     }
 
     #[test]
     fn options_do_not_count() {
-        let mut header = [&ipv4()[..], &[7, 4, 4, 0]].concat();
-        header[0] = 0x46;
-        header[3] = 32;
-        assert!(places_that_count(&header, b"12345678").iter().all(|at| !(20..24).contains(at)));
+        let mut packet = ipv4(&[&[7, 4, 4, 0], &b"12345678"[..]].concat());
+        packet[0] = 0x46;
+        assert!(places_that_count(&packet, 1).iter().all(|at| !(20..24).contains(at)));
     }
 
     #[test]
     fn what_routers_change_in_ipv6_does_not_count() {
         // Traffic class and flow label at 0 to 3, hop limit at 7; the payload begins at 40.
         let expected: Vec<_> = (4..48).filter(|&at| at != 7).collect();
-        assert_eq!(places_that_count(&ipv6(), b"12345678and more"), expected);
+        assert_eq!(places_that_count(&ipv6(17, b"12345678and more"), 1), expected);
+        let options = [&HOP_BY_HOP, &b"12345678and more"[..]].concat();
+        let places = places_that_count(&ipv6(0, &options), 0x80);
+        assert!(
+            places.iter().all(|at| !(42..48).contains(at)) && (48..56).all(|at| places.contains(&at)),
+            "{places:?}"
+        );
     }
 
     #[test]
     fn eight_bytes_of_the_payload_count_and_padding_does_not() {
-        let mut header = ipv4();
-        header[3] = 23;
-        let of = |payload: &[u8]| Invariant::of_packet(&header, payload);
-        assert_eq!(of(b"123"), of(b"123padding"));
-        assert_ne!(of(b"123"), of(b"124"));
-        assert_eq!(of(b"123").unwrap().as_bytes().len(), 28);
+        for packet in [ipv4(b"123"), ipv6(17, b"123"), ipv6(0, &[&HOP_BY_HOP, &b"123"[..]].concat()), ipv6(59, b"")] {
+            assert_eq!(of(&packet), of(&[&packet[..], b"padding"].concat()), "{packet:?}");
+        }
+        assert_ne!(of(&ipv4(b"123")), of(&ipv4(b"124")));
+        assert_eq!(of(&ipv4(b"123")).unwrap().as_bytes().len(), 28);
+    }
+
+    #[test]
+    fn fragments_of_ipv6_with_equal_content_differ_by_offset_and_identification() {
+        let of = |field, identification| of(&ipv6_fragment(field, identification, b"12345678")).unwrap();
+        assert_eq!(of(0x11, 5), of(0x11, 5));
+        assert_ne!(of(0x11, 5), of(0x19, 5), "another offset");
+        assert_ne!(of(0x11, 5), of(0x10, 5), "the last");
+        assert_ne!(of(0x11, 5), of(0x11, 6), "of another packet");
+        assert_eq!(of(0, 0).as_bytes().len(), INVARIANT_BYTES_MAX);
     }
 
     #[test]
     fn what_a_capture_cut_off_has_none() {
-        assert_eq!(Invariant::of_packet(&ipv4(), b"1234567"), None);
-        assert_eq!(Invariant::of_packet(&ipv6(), b"1234567"), None);
-        assert_eq!(Invariant::of_packet(&ipv4()[..19], b"12345678"), None);
-        assert_eq!(Invariant::of_packet(&ipv6()[..39], b"12345678"), None);
-        let mut behind_extensions = ipv6();
-        behind_extensions[6] = 0;
-        assert!(Invariant::of_packet(&behind_extensions, b"1234567").is_some());
+        let behind_options = ipv6(0, &[&HOP_BY_HOP, &b"12345678"[..]].concat());
+        for whole in [ipv4(b"12345678"), ipv6(17, b"12345678"), behind_options, ipv6_fragment(0x11, 5, b"12345678")] {
+            assert!(of(&whole).is_some());
+            assert_eq!(of(&whole[..whole.len() - 1]), None, "{whole:?}");
+        }
+        // Within the extension header, too, though 8 bytes are there.
+        assert_eq!(of(&ipv6(0, &[17, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])[..52]), None);
     }
 
     #[test]
-    fn other_protocols_have_none() {
-        for first in [0x00, 0x50, 0xf5] {
-            assert_eq!(Invariant::of_packet(&[first; 40], b"12345678"), None);
-        }
-        assert_eq!(Invariant::of_packet(&[], b""), None);
-        let mut longer_than_its_packet = ipv4();
-        longer_than_its_packet[3] = 19;
-        assert_eq!(Invariant::of_packet(&longer_than_its_packet, b"12345678"), None);
+    fn a_tunnel_that_was_cut_has_none_and_one_with_rubbish_inside_has() {
+        let tunnel = |inside: &[u8]| {
+            let mut packet = ipv4(inside);
+            packet[9] = 4;
+            packet
+        };
+        let whole = tunnel(&ipv4(b"12345678"));
+        assert_eq!(of(&whole), of(&ipv4(b"12345678")));
+        assert!((20..whole.len() - 1).all(|length| of(&whole[..length]).is_none()));
+        assert_eq!(of(&tunnel(b"rubbish!")).unwrap().as_bytes()[20..], *b"rubbish!");
+        // A packet inside that says it is longer than it can be.
+        let mut longer = ipv4(b"1234");
+        longer[3] = 200;
+        assert_eq!(of(&tunnel(&longer)).unwrap().as_bytes()[20..], *b"1234\0\0\0\0");
+    }
+
+    #[test]
+    fn a_segment_without_a_length_is_as_long_as_its_frame() {
+        let mut packet = ipv4(b"12345678and more");
+        packet[3] = 0;
+        assert_eq!(of(&packet).unwrap().as_bytes()[20..], *b"12345678");
+        let cut = Frame { time: 0, link: Link::Ip, bytes: &packet[..27], original_bytes: packet.len() as u32 };
+        assert_eq!(Invariant::of_packet(&decode(&cut).unwrap()), None);
     }
 }

@@ -7,12 +7,18 @@ use mail_parser::DateTime;
 use sha2::{Digest, Sha256};
 
 use super::Invariant;
+use crate::pages::Span;
 
 /// The fields that no relay changes. All else may be added, folded anew or rewritten.
 const FIELDS: [&str; 3] = ["message-id", "date", "from"];
 
 /// How much of a field is read.
 const FIELD_BYTES_MAX: usize = 32 * 1024;
+
+/// How far the clocks of senders and servers are taken to be off.
+pub const CLOCKS_SECONDS: u64 = 3600;
+/// How long servers are taken to keep what they cannot deliver yet: a week, where RFC 5321 (section 4.5.4.1) has 4 to 5 days.
+pub const QUEUE_SECONDS: u64 = 7 * 24 * 3600;
 
 impl Invariant {
     /// The invariant of a message: its fields Message-ID, Date and From, whatever their folding, the text that a reader sees and
@@ -30,7 +36,7 @@ impl Invariant {
         for (_, file) in attachment::sign(&message) {
             put(&mut digest, b"file", &file.0);
         }
-        Self::from_parts(&digest.finalize(), &[])
+        Self::from_parts(&[&digest.finalize()])
     }
 }
 
@@ -51,10 +57,35 @@ fn put_field(digest: &mut Sha256, value: &[u8]) {
 /// field Date is the sender's, who can write any time there.)
 #[must_use]
 pub fn received_at(raw: &[u8]) -> Option<u64> {
-    let value = Fields::of(raw).get("received")?;
+    received(&Fields::of(raw))
+}
+
+/// When servers may have had this message: from [`CLOCKS_SECONDS`] before it was sent to [`QUEUE_SECONDS`] after it was received,
+/// or sent if nobody says when it was received. None if no field says anything.
+///
+/// The sender's Date is believed if it is within [`QUEUE_SECONDS`] before the time of reception, so that no false Date leads the
+/// question past the pages.
+#[must_use]
+pub fn window_of(raw: &[u8]) -> Option<Span> {
+    let fields = Fields::of(raw);
+    let received = received(&fields);
+    let is_believed =
+        |sent: &u64| received.is_none_or(|received| (*sent..=sent.saturating_add(QUEUE_SECONDS)).contains(&received));
+    let sent = fields.get("date").and_then(seconds).filter(is_believed);
+    let (first, last) = (sent.or(received)?, received.or(sent)?);
+    Some(Span { from: first.saturating_sub(CLOCKS_SECONDS), to: last.saturating_add(QUEUE_SECONDS) })
+}
+
+fn received(fields: &Fields<'_>) -> Option<u64> {
+    let value = fields.get("received")?;
+    let semicolon = value.get(..FIELD_BYTES_MAX).unwrap_or(value).iter().rposition(|&byte| byte == b';')?;
+    seconds(value.get(semicolon + 1..)?)
+}
+
+/// A date as mail has it, in seconds since 1970.
+fn seconds(value: &[u8]) -> Option<u64> {
     let value = std::str::from_utf8(value.get(..FIELD_BYTES_MAX).unwrap_or(value)).ok()?;
-    let (_, date) = value.rsplit_once(';')?;
-    let date = DateTime::parse_rfc822(date.trim()).filter(DateTime::is_valid)?;
+    let date = DateTime::parse_rfc822(value.trim()).filter(DateTime::is_valid)?;
     u64::try_from(date.to_timestamp()).ok()
 }
 
@@ -121,5 +152,20 @@ mod tests {
             assert_eq!(received(field), None, "{field}");
         }
         assert_eq!(received_at(MESSAGE.as_bytes()), None, "the date of the sender is not asked");
+    }
+
+    #[test]
+    fn a_message_is_asked_for_from_when_it_was_sent_to_a_week_after_it_was_received() {
+        let window = |fields: &str| window_of(format!("{fields}\n\n").as_bytes());
+        let span = |sent: u64, received: u64| Some(Span { from: sent - CLOCKS_SECONDS, to: received + QUEUE_SECONDS });
+        let sent = "Date: Tue, 14 Nov 2023 22:13:20 +0000";
+        let received = "Received: by b; Wed, 15 Nov 2023 22:13:20 +0000";
+        assert_eq!(window(sent), span(1_700_000_000, 1_700_000_000));
+        assert_eq!(window(received), span(1_700_086_400, 1_700_086_400));
+        assert_eq!(window(&format!("{received}\n{sent}")), span(1_700_000_000, 1_700_086_400));
+        for date in ["Date: 1 Jan 1999 00:00:00 +0000", "Date: 16 Nov 2023 22:13:20 +0000", "Date: soon"] {
+            assert_eq!(window(&format!("{received}\n{date}")), span(1_700_086_400, 1_700_086_400), "{date}");
+        }
+        assert_eq!((window("Subject: x"), window("Date: soon")), (None, None));
     }
 }

@@ -13,6 +13,7 @@ use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::file::{self, FileError, Label};
 
 use super::Invariant;
+use crate::pages::{PageName, Pages, PagesError, Span};
 
 /// The longest name of a router or server.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -54,6 +55,22 @@ pub enum TracePageError {
     /// The filter came without its key.
     #[error("has a filter without a key")]
     NoKey,
+}
+
+/// Reads pages, one after the other. Those that made room for others since the directory was listed are left out, as they might
+/// have been before; one that cannot be read is told in a line, and ends nothing.
+pub fn read_pages<'p>(
+    pages: &'p Pages,
+    names: impl Iterator<Item = &'p PageName>,
+) -> impl Iterator<Item = Result<(Span, TracePage), String>> {
+    names.filter_map(|name| {
+        let content = match pages.read(name, PAGE_BYTES_MAX) {
+            Err(PagesError::Gone { .. }) => return None,
+            content => content.map_err(|error| error.to_string()),
+        };
+        let decode = |content: Vec<u8>| TracePage::decode(&content).map_err(|error| format!("{name} {error}"));
+        Some(content.and_then(decode).map(|page| (name.span, page)))
+    })
 }
 
 /// Whether that can be the name of a router or server: 1 to [`NAME_BYTES_MAX`] bytes, without blanks and control characters.

@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::page::PAGE_BYTES_MAX;
-use super::{Invariant, Router, Subject, Topology, TracePage, TracePageError};
-use crate::pages::{PageName, Pages, PagesError, Span};
+use super::{Invariant, Router, Subject, Topology, TracePage, read_pages};
+use crate::pages::{Pages, PagesError, Span};
 
 /// What is looked for, and when it may have been seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +60,16 @@ pub struct Hop {
 pub struct Trace {
     /// The first is where the walk began.
     pub hops: Vec<Hop>,
+}
+
+/// A way that a packet may have come, as places in [`Trace::hops`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// From where it seems to have come in to where the walk began.
+    pub hops: Vec<usize>,
+    /// Neighbours of the first of these that cannot tell: they have no page of that time, or not of all of it, or one that
+    /// cannot be read. If there are any, the path is open: the packet may have come from further away.
+    pub may_come_from: Vec<usize>,
 }
 
 /// Why nobody could be asked.
@@ -125,34 +134,62 @@ impl Hop {
     pub const fn is_seen(&self) -> bool {
         matches!(self.answer.sighting, Sighting::Seen(_))
     }
+
+    /// Whether it is not known to have seen it, and may have.
+    #[must_use]
+    pub const fn may_have_seen(&self) -> bool {
+        match self.answer.sighting {
+            Sighting::Seen(_) => false,
+            Sighting::NotSeen => !self.answer.is_covered || !self.answer.faults.is_empty(),
+            Sighting::Unknown => true,
+        }
+    }
+}
+
+impl Path {
+    /// Whether the packet may have come from further away than the path tells.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        !self.may_come_from.is_empty()
+    }
 }
 
 impl Trace {
-    /// The ways that it may have come, each from where it seems to have come in to where the walk began, as places in
-    /// [`hops`](Self::hops).
+    /// The ways that it may have come.
     #[must_use]
-    pub fn paths(&self) -> Vec<Vec<usize>> {
+    pub fn paths(&self, topology: &Topology) -> Vec<Path> {
         let leads_on = |at: usize| self.hops.iter().any(|hop| hop.is_seen() && hop.behind == Some(at));
         let ends = (0..self.hops.len()).filter(|&at| self.hops[at].is_seen() && !leads_on(at));
-        ends.map(|end| std::iter::successors(Some(end), |&at| self.hops[at].behind).collect()).collect()
+        ends.map(|end| self.path(topology, end)).collect()
     }
 
-    /// How many of the routers that seem to have seen it have not, on average: at most this, as those that did cannot be among
-    /// them. The router where the walk began is not counted: there the packet is known to have been.
+    fn path(&self, topology: &Topology, end: usize) -> Path {
+        let links = &topology.routers()[self.hops[end].place].links;
+        let may_come_from = |&at: &usize| self.hops[at].may_have_seen() && links.contains(&self.hops[at].place);
+        Path {
+            hops: std::iter::successors(Some(end), |&at| self.hops[at].behind).collect(),
+            may_come_from: (0..self.hops.len()).filter(may_come_from).collect(),
+        }
+    }
+
+    /// Those that may seem to have seen it and have not: all but the router where the walk began, as there the packet is known to
+    /// have been.
     #[must_use]
-    pub fn false_hops_expected(&self) -> f64 {
-        self.false_positives().sum()
+    pub fn doubtful(&self) -> &[Hop] {
+        self.hops.get(1..).unwrap_or_default()
     }
+}
 
-    /// The probability that any of the routers that seem to have seen it has not: at most this.
-    #[must_use]
-    pub fn false_positive(&self) -> f64 {
-        1.0 - self.false_positives().map(|rate| 1.0 - rate).product::<f64>()
-    }
+/// How many of `hops` seem to have seen it and have not, on average: at most this, as those that did cannot be among them.
+#[must_use]
+pub fn false_positives_expected(hops: &[Hop]) -> f64 {
+    hops.iter().map(|hop| hop.answer.false_positive).sum()
+}
 
-    fn false_positives(&self) -> impl Iterator<Item = f64> {
-        self.hops.iter().skip(1).map(|hop| hop.answer.false_positive)
-    }
+/// The probability that any of `hops` seems to have seen it and has not: at most this.
+#[must_use]
+pub fn false_positive(hops: &[Hop]) -> f64 {
+    1.0 - hops.iter().map(|hop| 1.0 - hop.answer.false_positive).product::<f64>()
 }
 
 /// Asks one.
@@ -161,31 +198,16 @@ fn ask(router: &Router, question: &Question) -> Result<Answer, TraceError> {
     let failed = |cause| TraceError::Pages { router: router.name.clone(), cause };
     let pages = Pages::open(folder, question.subject.kind()).map_err(failed)?;
     let mut inquiry = Inquiry::default();
-    for name in pages.within(question.window) {
-        match read(&pages, name) {
-            Ok(page) if page.name != router.name => {
+    for page in read_pages(&pages, pages.within(question.window)) {
+        match page {
+            Ok((_, page)) if page.name != router.name => {
                 return Err(TraceError::OtherName { router: router.name.clone(), recorded_by: page.name });
             }
-            Ok(page) => inquiry.look(name.span, &page, &question.invariant),
-            // It made room for another since the directory was read, as it might have before.
-            Err(ReadError::Page(PagesError::Gone { .. })) => {}
-            Err(error) => inquiry.faults.push(error.to_string()),
+            Ok((span, page)) => inquiry.look(span, &page, &question.invariant),
+            Err(fault) => inquiry.faults.push(fault),
         }
     }
     Ok(inquiry.answer(question.window))
-}
-
-#[derive(Debug, thiserror::Error)]
-enum ReadError {
-    #[error(transparent)]
-    Page(#[from] PagesError),
-    #[error("{name} {cause}")]
-    Content { name: PageName, cause: TracePageError },
-}
-
-fn read(pages: &Pages, name: &PageName) -> Result<TracePage, ReadError> {
-    let content = pages.read(name, PAGE_BYTES_MAX)?;
-    TracePage::decode(&content).map_err(|cause| ReadError::Content { name: name.clone(), cause })
 }
 
 /// What the pages of one router say.
@@ -257,6 +279,17 @@ mod tests {
         Hop { place, distance: 0, behind, answer }
     }
 
+    /// Router 0 is linked with 1 and 2, and 1 with 3 and 4.
+    fn topology() -> Topology {
+        let router = |(name, links): (&str, &str)| format!("[[router]]\nname = \"{name}\"\nlinks = [{links}]\n");
+        let routers = [("0", r#""1", "2""#), ("1", r#""3", "4""#), ("2", ""), ("3", ""), ("4", "")];
+        Topology::parse(&routers.map(router).concat(), std::path::Path::new("")).unwrap()
+    }
+
+    fn path(hops: &[usize], may_come_from: &[usize]) -> Path {
+        Path { hops: hops.to_vec(), may_come_from: may_come_from.to_vec() }
+    }
+
     #[test]
     fn paths_lead_from_the_ends_to_the_beginning() {
         let hops = vec![
@@ -267,13 +300,34 @@ mod tests {
             hop(4, Some(1), true, 0.0),
         ];
         let trace = Trace { hops };
-        assert_eq!(trace.paths(), [[3, 1, 0], [4, 1, 0]]);
-        assert!((trace.false_hops_expected() - 0.4).abs() < 1e-12, "where it began is not counted");
-        assert!((trace.false_positive() - (1.0 - 0.9 * 0.9 * 0.8)).abs() < 1e-12);
+        assert_eq!(trace.paths(&topology()), [path(&[3, 1, 0], &[]), path(&[4, 1, 0], &[])]);
+        assert!((false_positives_expected(trace.doubtful()) - 0.4).abs() < 1e-12, "where it began is not counted");
+        assert!((false_positive(trace.doubtful()) - (1.0 - 0.9 * 0.9 * 0.8)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_path_is_open_if_a_neighbour_of_its_end_cannot_tell() {
+        let answer = |place: usize, change: &dyn Fn(&mut Answer)| {
+            let mut hop = hop(place, Some(1), false, 0.1);
+            change(&mut hop.answer);
+            hop
+        };
+        let unknown = answer(3, &|answer| answer.sighting = Sighting::Unknown);
+        let uncovered = answer(3, &|answer| answer.is_covered = false);
+        let faulty = answer(3, &|answer| answer.faults.push("damaged".into()));
+        for doubtful in [unknown, uncovered, faulty] {
+            // That 2 cannot tell says nothing about a path that ends at 1.
+            let far = Hop { place: 2, behind: Some(0), ..doubtful.clone() };
+            let hops =
+                vec![hop(0, None, true, 0.1), hop(1, Some(0), true, 0.1), far, doubtful, hop(4, Some(1), false, 0.1)];
+            let paths = Trace { hops }.paths(&topology());
+            assert_eq!(paths, [path(&[1, 0], &[3])]);
+            assert!(paths[0].is_open());
+        }
     }
 
     #[test]
     fn what_nobody_saw_has_no_path() {
-        assert!(Trace { hops: vec![hop(0, None, false, 0.1)] }.paths().is_empty());
+        assert!(Trace { hops: vec![hop(0, None, false, 0.1)] }.paths(&topology()).is_empty());
     }
 }
