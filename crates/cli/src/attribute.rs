@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
         Verb::Info(arguments) => info::run(arguments, output),
     };
     let flushed = output.flush().map_err(Failure::from);
-    outcome.and_then(|code| flushed.map(|()| code))
+    outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::with_code_2)
 }
 
 /// The exit code if something could not be read.

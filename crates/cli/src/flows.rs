@@ -17,6 +17,7 @@ use indicatif::ProgressBar;
 
 use crate::captures;
 use crate::failure::Failure;
+use crate::filter::storage::ensure_memory;
 use crate::follow::{self, Complete, News};
 use crate::mailbox::{self, StandardInput};
 use crate::quantity::{human_bytes, parse_bytes, parse_count};
@@ -38,6 +39,9 @@ Examples:
 
 /// The most flows that are listed: as many as there are names.
 const TOP_MAX: u64 = LEADERS_MAX as u64;
+
+/// The most memory that can be given: a filter has lines for no more.
+const MEMORY_BYTES_MAX: u64 = 64 << 30;
 
 /// What `bruit flows` is asked.
 #[derive(Debug, clap::Args)]
@@ -106,6 +110,7 @@ impl From<KeyChoice> for Key {
 fn parse_memory(text: &str) -> Result<u64, String> {
     match parse_bytes(text)? {
         bytes if bytes < MEMORY_BYTES_MIN => Err(format!("it must be at least {}", human_bytes(MEMORY_BYTES_MIN))),
+        bytes if bytes > MEMORY_BYTES_MAX => Err(format!("it must be at most {}", human_bytes(MEMORY_BYTES_MAX))),
         bytes => Ok(bytes),
     }
 }
@@ -143,6 +148,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
 
 impl Run {
     fn new(arguments: &Arguments) -> Result<Self, Failure> {
+        ensure_memory("a filter", arguments.memory).map_err(Failure::BadInput)?;
         let exact_flows = if arguments.exact { EXACT_FLOWS_MAX } else { 0 };
         let key = Key::from(arguments.key);
         let settings = Settings {
@@ -234,6 +240,7 @@ mod tests {
     fn memory_and_list_are_bounded() {
         assert_eq!(parse_memory("64K"), Ok(MEMORY_BYTES_MIN));
         assert!(parse_memory("65535").is_err());
+        assert!(parse_memory("64GiB").is_ok() && parse_memory("65GiB").is_err());
         assert_eq!(parse_top("4096"), Ok(TOP_MAX));
         assert!(parse_top("4097").is_err() && parse_top("0").is_err());
     }
