@@ -29,7 +29,7 @@ pub use invariant::{INVARIANT_BYTES_MAX, Invariant, PAYLOAD_BYTES};
 pub use mail::received_at;
 pub use page::{NAME_BYTES_MAX, PAGE_BYTES_MAX, TracePage, TracePageError, ensure_name};
 pub use query::{Answer, Hop, Question, Sighting, Trace, TraceError, find, trace};
-pub use recorder::{ITEMS_MAX, OPEN_PAGES_MAX, PageShape, RecordError, Recorder, Tally};
+pub use recorder::{ITEMS_MAX, PageShape, RecordError, Recorder, Tally};
 pub use topology::{LINKS_MAX, ROUTERS_MAX, Router, TOPOLOGY_BYTES_MAX, Topology, TopologyError};
 
 /// What is recorded in a directory.
