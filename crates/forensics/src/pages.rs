@@ -120,12 +120,11 @@ impl Pages {
         names.filter(|name| name.span.to <= span.to).map(PageName::disk_bytes).sum()
     }
 
-    /// Whether a page of so many bytes of content can be written at all.
+    /// Whether a page of so many bytes of content can be written to a directory whose pages may take `bytes_max`.
     ///
     /// # Errors
-    /// [`PagesError`]: the directory was opened for reading, or the page is larger than all pages may be.
-    pub fn ensure_room(&self, content_bytes: u64) -> Result<(), PagesError> {
-        let bytes_max = self.bytes_max.ok_or_else(|| PagesError::ReadOnly { folder: self.folder.clone() })?;
+    /// [`PagesError::TooLarge`].
+    pub const fn ensure_room(content_bytes: u64, bytes_max: u64) -> Result<(), PagesError> {
         let bytes = on_disk((HEADER_BYTES as u64).saturating_add(content_bytes));
         if bytes > bytes_max { Err(PagesError::TooLarge { bytes, bytes_max }) } else { Ok(()) }
     }
@@ -137,7 +136,8 @@ impl Pages {
     /// [`PagesError`]: the directory was opened for reading, the page is larger than all pages may be, its span is none, or
     /// the disk refuses. Pages that went before it did are named by [`take_removed`](Self::take_removed) or the next page.
     pub fn write(&mut self, span: Span, content: &[u8]) -> Result<Written, PagesError> {
-        self.ensure_room(content.len() as u64)?;
+        let bytes_max = self.bytes_max.ok_or_else(|| PagesError::ReadOnly { folder: self.folder.clone() })?;
+        Self::ensure_room(content.len() as u64, bytes_max)?;
         if span.from > span.to || span.to > SECONDS_MAX {
             return Err(PagesError::Span(span));
         }

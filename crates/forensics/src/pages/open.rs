@@ -88,7 +88,8 @@ impl<D> Open<D> {
         let mut outcome = self.write_again().map_err(E::from);
         while let Some(span) = self.first() {
             self.unwritten = None;
-            outcome = outcome.and(self.write(span, &mut close));
+            let written = self.write(span, &mut close);
+            outcome = outcome.and(written);
         }
         outcome
     }
