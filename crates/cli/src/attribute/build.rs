@@ -79,7 +79,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
 
 /// A recorder, and what could not be recorded.
 struct Build {
-    recorder: Recorder<fn() -> FingerprintKey>,
+    recorder: Recorder<Box<dyn FnMut() -> FingerprintKey>>,
     is_mail: bool,
     as_json: bool,
     /// Packets or messages.
@@ -100,9 +100,8 @@ impl Build {
         let settings = settings.checked().map_err(wrong)?;
         let room = Pages::ensure_room(settings.page_share_bytes(), arguments.disk);
         room.map_err(|error| wrong(format!("--disk: {error} (--bytes-per-hour, --page-minutes)")))?;
-        // Asked once before anything is made; if the system ever has no more, that is nothing to go on from.
-        random_key().map_err(|error| Failure::Other(anyhow::anyhow!("failed to get random bytes: {error}")))?;
-        let keys: fn() -> FingerprintKey = || random_key().expect("the system goes on to give random bytes");
+        let keys =
+            page_keys().map_err(|error| Failure::Other(anyhow::anyhow!("failed to get random bytes: {error}")))?;
         let pages = Pages::create_or_open(&arguments.output, KIND, arguments.disk).map_err(wrong)?;
         Ok(Self {
             recorder: Recorder::new(pages, settings, keys),
@@ -207,10 +206,19 @@ impl Build {
     }
 }
 
-fn random_key() -> Result<FingerprintKey, getrandom::Error> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)?;
-    Ok(FingerprintKey::new(bytes))
+/// A key for each page, from a secret that is nowhere but here. The system is asked once, before anything is recorded: if it
+/// had no randomness later, what is gathered would be lost.
+fn page_keys() -> Result<Box<dyn FnMut() -> FingerprintKey>, getrandom::Error> {
+    let mut secret = [0; 16];
+    getrandom::fill(&mut secret)?;
+    let secret = FingerprintKey::new(secret);
+    let mut drawn = 0u64;
+    Ok(Box::new(move || {
+        drawn += 1;
+        let random = secret.fingerprint(&drawn.to_le_bytes());
+        let bits = u128::from(random.high()) << 64 | u128::from(random.low());
+        FingerprintKey::new(bits.to_le_bytes())
+    }))
 }
 
 fn summary_line(summary: &Summary, taken: &str) -> String {
