@@ -10,7 +10,7 @@
 
 mod taken;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,17 +67,24 @@ pub(crate) fn for_each_since(
 ) -> Result<Taken, Failure> {
     stop::watch()?;
     let mut follower = Follower::new(folders, taken)?;
-    loop {
+    let mut is_asked = false;
+    while !is_asked {
         for file in follower.look(complete) {
-            work(News::File(&file), &follower.taken)?;
+            if stop::is_over() {
+                break;
+            }
+            work(News::File(&file.path), &follower.taken)?;
+            follower.taken.insert(file.stamp);
         }
         work(News::Idle, &follower.taken)?;
-        if stop::wait(INTERVAL) {
-            break;
-        }
+        is_asked = stop::wait(INTERVAL);
     }
-    for file in follower.look(Complete::AtOnce) {
-        work(News::File(&file), &follower.taken)?;
+    for file in follower.look(Complete::AtOnce).into_iter().take_while(|_| !stop::is_late()) {
+        work(News::File(&file.path), &follower.taken)?;
+        follower.taken.insert(file.stamp);
+    }
+    if stop::is_late() {
+        complain("there was no time for all files: the next run finds those that are left");
     }
     Ok(follower.taken)
 }
@@ -110,8 +117,8 @@ impl Follower {
         Ok(Self { folders, taken, looks: BTreeMap::new(), told: None })
     }
 
-    /// The files that are complete and were not given before, oldest first.
-    fn look(&mut self, complete: Complete) -> Vec<PathBuf> {
+    /// The files that are complete and were not taken, oldest first.
+    fn look(&mut self, complete: Complete) -> Vec<Found> {
         let mut there = BTreeMap::new();
         let mut ready = Vec::new();
         let mut fault = None;
@@ -133,7 +140,10 @@ impl Follower {
         self.looks = there;
         self.tell(fault);
         ready.sort();
-        ready.into_iter().filter(|file| self.taken.insert(file.stamp)).map(|file| file.path).collect()
+        // Mail that is moved while we look is found in both places.
+        let mut given = BTreeSet::new();
+        ready.retain(|file| !self.taken.contains(&file.stamp) && given.insert(file.stamp));
+        ready
     }
 
     /// Tells of a directory that cannot be read, once.
@@ -195,8 +205,12 @@ mod tests {
     }
 
     fn look(follower: &mut Follower, complete: Complete) -> Vec<String> {
-        let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
-        follower.look(complete).iter().map(name).collect()
+        let found = follower.look(complete);
+        let take = |file: Found| {
+            follower.taken.insert(file.stamp);
+            file.path.file_name().unwrap().to_string_lossy().into_owned()
+        };
+        found.into_iter().map(take).collect()
     }
 
     /// What rotation gives after the quiet time.
@@ -265,7 +279,9 @@ mod tests {
     fn mail_that_is_read_is_not_new_again() {
         let folder = folder(&["new/1.a", "cur/0.b:2,S", "tmp/2.c"]);
         let mut follower = follower(&folder);
-        assert_eq!(look(&mut follower, Complete::AtOnce), ["1.a", "0.b:2,S"]);
+        // As if one was moved between the two looks.
+        fs::hard_link(folder.path().join("new/1.a"), folder.path().join("cur/1.a:2,")).unwrap();
+        assert_eq!(look(&mut follower, Complete::AtOnce), ["1.a:2,", "0.b:2,S"]);
         fs::rename(folder.path().join("new/1.a"), folder.path().join("cur/1.a:2,")).unwrap();
         fs::rename(folder.path().join("cur/0.b:2,S"), folder.path().join("cur/0.b:2,RS")).unwrap();
         assert!(look(&mut follower, Complete::AtOnce).is_empty());

@@ -172,9 +172,10 @@ impl<R: Recording> Session<'_, R> {
         })
     }
 
-    /// What is followed is taken to its end even if Ctrl-C was pressed.
+    /// Files that are followed are taken to their end even after Ctrl-C, unless that takes too long.
     fn go_on(&self) -> Result<(), Failure> {
-        if !self.inputs.is_followed && stop::is_over() { Err(Failure::Interrupted) } else { Ok(()) }
+        let is_end = if self.inputs.is_followed { stop::is_late() } else { stop::is_over() };
+        if is_end { Err(Failure::Interrupted) } else { Ok(()) }
     }
 
     fn fault(&mut self, line: &str) {

@@ -15,6 +15,9 @@ use crate::failure::{Failure, INTERRUPTED};
 /// How long reading goes on.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// How long files that are there already are read: less than service managers wait before they kill.
+const LATE: Duration = Duration::from_secs(30);
+
 static STOP: Stop = Stop {
     is_asked: AtomicBool::new(false),
     at: Mutex::new(None),
@@ -46,6 +49,11 @@ pub(crate) fn make_final() {
 /// Whether it was asked to end, and the time for what is on the way has passed.
 pub(crate) fn is_over() -> bool {
     STOP.is_asked.load(Ordering::Relaxed) && asked_at().is_some_and(|at| at.elapsed() >= GRACE)
+}
+
+/// Whether it was asked to end so long ago that even what is there already has to wait for the next run.
+pub(crate) fn is_late() -> bool {
+    STOP.is_asked.load(Ordering::Relaxed) && asked_at().is_some_and(|at| at.elapsed() >= LATE)
 }
 
 /// Waits until it is asked to end, but no longer than `time`; tells whether it was.

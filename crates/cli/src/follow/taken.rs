@@ -79,8 +79,12 @@ impl Taken {
         fs::rename(&temporary, path)
     }
 
-    pub(super) fn insert(&mut self, stamp: Stamp) -> bool {
-        self.0.insert(stamp)
+    pub(super) fn insert(&mut self, stamp: Stamp) {
+        self.0.insert(stamp);
+    }
+
+    pub(super) fn contains(&self, stamp: &Stamp) -> bool {
+        self.0.contains(stamp)
     }
 
     pub(super) fn retain(&mut self, keep: impl FnMut(&Stamp) -> bool) {
