@@ -1,20 +1,32 @@
 //! Captures from files, directories and standard input, frame by frame, in bounded memory.
 //!
 //! A directory gives the files right in it, in order of names. What cannot be read, or not to its end, is told, and the rest
-//! goes on: frames before the fault were given already.
+//! goes on: frames before the fault were given already. Standard input ends soon after Ctrl-C, for verbs that watch for it
+//! ([`stop`]), even if nothing comes any more.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::Duration;
 
 use bruit_forensics::capture::{Capture, CaptureError, Frame};
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;
 use crate::progress;
+use crate::stop;
 
 /// A bar is moved after so many bytes, as moving it takes longer than reading a frame.
 const BAR_STEP_BYTES: u64 = 1 << 20;
+
+/// Standard input is read in pieces of so many bytes, of which so many wait.
+const PIECE_BYTES: usize = 64 * 1024;
+const PIECES_MAX: usize = 4;
+
+/// How often a pipe in which nothing comes looks whether it is the end.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What was found.
 #[derive(Debug)]
@@ -55,6 +67,8 @@ pub(crate) fn read(
     };
     match read_frames(input, bar, &mut work) {
         Ok(outcome) => outcome,
+        // It was cut by us.
+        Err(_) if is_standard(path) && stop::is_over() => Ok(()),
         Err(error) => work(fault(&error)),
     }
 }
@@ -94,7 +108,50 @@ fn is_standard(path: &Path) -> bool {
 }
 
 fn open(path: &Path) -> io::Result<Box<dyn Read>> {
-    if is_standard(path) { Ok(Box::new(io::stdin().lock())) } else { Ok(Box::new(File::open(path)?)) }
+    if is_standard(path) { Ok(Box::new(Piped::new())) } else { Ok(Box::new(File::open(path)?)) }
+}
+
+/// Standard input, read by a thread of its own: a read that waits for ever cannot be ended otherwise.
+struct Piped {
+    pieces: Receiver<io::Result<Vec<u8>>>,
+    piece: io::Cursor<Vec<u8>>,
+}
+
+impl Piped {
+    fn new() -> Self {
+        let (sender, pieces) = mpsc::sync_channel(PIECES_MAX);
+        thread::spawn(move || read_pieces(&sender));
+        Self { pieces, piece: io::Cursor::default() }
+    }
+}
+
+/// Until the end, an error, or until nobody wants more.
+fn read_pieces(sender: &SyncSender<io::Result<Vec<u8>>>) {
+    let mut buffer = vec![0; PIECE_BYTES];
+    loop {
+        let piece = match io::stdin().lock().read(&mut buffer) {
+            Ok(0) => return,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            outcome => outcome.map(|bytes| buffer[..bytes].to_vec()),
+        };
+        let is_last = piece.is_err();
+        if sender.send(piece).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+impl Read for Piped {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.piece.position() >= self.piece.get_ref().len() as u64 {
+            match self.pieces.recv_timeout(LOOK) {
+                Ok(piece) => self.piece = io::Cursor::new(piece?),
+                Err(RecvTimeoutError::Timeout) if !stop::is_over() => {}
+                Err(_) => return Ok(0),
+            }
+        }
+        self.piece.read(buffer)
+    }
 }
 
 /// The files that `paths` name. A directory that cannot be read stays as it is, and fails when it is opened.

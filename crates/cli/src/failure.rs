@@ -12,6 +12,9 @@ use std::process::ExitCode;
 
 use bruit_client::ClientError;
 
+/// What shells expect of a program ended by Ctrl-C: 128 and the number of the signal.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// Why a verb stopped.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -21,6 +24,8 @@ pub(crate) enum Failure {
     Server(ClientError),
     /// Whoever read our output has seen enough.
     ReaderLeft,
+    /// Ctrl-C, before all was read.
+    Interrupted,
     /// Anything else.
     Other(anyhow::Error),
 }
@@ -32,6 +37,7 @@ impl Failure {
             Self::BadInput(text) => Some(text.clone()),
             Self::Server(error) => Some(error.to_string()),
             Self::ReaderLeft => None,
+            Self::Interrupted => Some("ended by Ctrl-C; what was read until then is recorded".into()),
             Self::Other(error) => Some(format!("{error:#}")),
         }
     }
@@ -40,6 +46,7 @@ impl Failure {
         match self {
             Self::BadInput(_) | Self::Server(_) => ExitCode::from(2),
             Self::ReaderLeft => ExitCode::SUCCESS,
+            Self::Interrupted => ExitCode::from(INTERRUPTED),
             Self::Other(_) => ExitCode::FAILURE,
         }
     }

@@ -1,32 +1,42 @@
 //! Live on a directory: files are taken as they appear there, until Ctrl-C.
 //!
 //! Directories are looked at once a second. That needs no service of the system, works on every file system, and is soon
-//! enough for captures that end by rotation and for mail. What was there at the beginning counts as new. A Maildir is looked at
-//! in `new` and `cur`; other directories are not searched for directories in them.
+//! enough for captures that end by rotation and for mail. What was there at the beginning counts as new, unless a list says that
+//! it was taken. A Maildir is looked at in `new` and `cur`; other directories are not searched for directories in them. A
+//! directory that cannot be read is told, and looked at again.
+//!
+//! A file that changes after it was taken is taken again from its beginning: names are used again by rotation, and twice is
+//! better than never.
 
-use std::collections::BTreeSet;
+mod taken;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context as _;
+use taken::Stamp;
+pub(crate) use taken::Taken;
 
 use crate::failure::Failure;
+use crate::stop;
+use crate::terminal::complain;
 
 /// How often directories are looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a Maildir appends to the name of a message when it is moved or marked.
-const MAILDIR_MARKS: &str = ":2,";
+/// How many times in a row a file has to be found the same before it counts as complete by rotation: two programs may write to
+/// one directory, and then a later file says nothing.
+const QUIET_LOOKS: u32 = 3;
 
 /// When a file is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Complete {
     /// When it is there: mail is moved into its directory in one step.
     AtOnce,
-    /// When a later one is there, as `tcpdump -G` and `-C` leave them; the last one at the end.
+    /// When a later one is there, as `tcpdump -G` and `-C` leave them, and it has not changed for a while; the last one at the
+    /// end.
     ByRotation,
 }
 
@@ -45,65 +55,103 @@ pub(crate) fn for_each(
     complete: Complete,
     mut work: impl FnMut(News<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let interrupts = watch_interrupts()?;
-    let mut follower = Follower::new(folders)?;
-    loop {
-        for file in follower.look(complete)? {
-            work(News::File(&file))?;
-        }
-        work(News::Idle)?;
-        match interrupts.recv_timeout(INTERVAL) {
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
-        }
-    }
-    follower.look(Complete::AtOnce)?.iter().try_for_each(|file| work(News::File(file)))
+    for_each_since(Taken::default(), folders, complete, |news, _| work(news)).map(drop)
 }
 
-/// A channel that tells of Ctrl-C.
-fn watch_interrupts() -> Result<Receiver<()>, Failure> {
-    let (sender, receiver) = mpsc::channel();
-    let tell = move || {
-        // Nobody listens any more when the end has begun; a second Ctrl-C changes nothing then.
-        let _ = sender.send(());
-    };
-    ctrlc::set_handler(tell).context("failed to watch for Ctrl-C").map_err(Failure::Other)?;
-    Ok(receiver)
+/// The same for what was not taken before. Gives what is taken now, also along with the news.
+pub(crate) fn for_each_since(
+    taken: Taken,
+    folders: &[PathBuf],
+    complete: Complete,
+    mut work: impl FnMut(News<'_>, &Taken) -> Result<(), Failure>,
+) -> Result<Taken, Failure> {
+    stop::watch()?;
+    let mut follower = Follower::new(folders, taken)?;
+    let mut is_asked = false;
+    while !is_asked {
+        for file in follower.look(complete) {
+            if stop::is_over() {
+                break;
+            }
+            work(News::File(&file.path), &follower.taken)?;
+            follower.taken.insert(file.stamp);
+        }
+        work(News::Idle, &follower.taken)?;
+        is_asked = stop::wait(INTERVAL);
+    }
+    for file in follower.look(Complete::AtOnce).into_iter().take_while(|_| !stop::is_late()) {
+        work(News::File(&file.path), &follower.taken)?;
+        follower.taken.insert(file.stamp);
+    }
+    if stop::is_late() {
+        complain("there was no time for all files: the next run finds those that are left");
+    }
+    Ok(follower.taken)
 }
 
 /// Directories, and which of their files were given out.
 #[derive(Debug)]
 struct Follower {
     folders: Vec<PathBuf>,
-    /// By [`identity`]; only those that are still there, so that it does not grow for ever.
-    taken: BTreeSet<PathBuf>,
+    taken: Taken,
+    /// How many times in a row a file was found so.
+    looks: BTreeMap<Stamp, u32>,
+    /// What was told about directories that cannot be read.
+    told: Option<String>,
+}
+
+/// A file that was found.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Found {
+    modified: SystemTime,
+    path: PathBuf,
+    stamp: Stamp,
 }
 
 impl Follower {
-    fn new(folders: &[PathBuf]) -> Result<Self, Failure> {
+    fn new(folders: &[PathBuf], taken: Taken) -> Result<Self, Failure> {
         if let Some(other) = folders.iter().find(|folder| !folder.is_dir()) {
             return Err(Failure::BadInput(format!("{}: only directories can be followed", other.display())));
         }
-        Ok(Self { folders: folders.iter().flat_map(|folder| parts(folder)).collect(), taken: BTreeSet::new() })
+        let folders = folders.iter().flat_map(|folder| parts(folder)).collect();
+        Ok(Self { folders, taken, looks: BTreeMap::new(), told: None })
     }
 
-    /// The files that are complete and were not given before, oldest first.
-    fn look(&mut self, complete: Complete) -> Result<Vec<PathBuf>, Failure> {
-        let mut there = BTreeSet::new();
+    /// The files that are complete and were not taken, oldest first.
+    fn look(&mut self, complete: Complete) -> Vec<Found> {
+        let mut there = BTreeMap::new();
         let mut ready = Vec::new();
+        let mut fault = None;
         for folder in &self.folders {
-            let mut files =
-                files(folder).map_err(|error| Failure::BadInput(format!("{}: {error}", folder.display())))?;
-            there.extend(files.iter().map(|(_, path)| identity(path)));
+            let mut found = files(folder).unwrap_or_else(|error| {
+                fault = Some(format!("{}: {error}", folder.display()));
+                Vec::new()
+            });
+            there.extend(found.iter().map(|file| (file.stamp, self.looks.get(&file.stamp).unwrap_or(&0) + 1)));
             if complete == Complete::ByRotation {
-                files.pop();
+                found.pop();
+                found.retain(|file| there.get(&file.stamp).is_some_and(|looks| *looks >= QUIET_LOOKS));
             }
-            ready.extend(files);
+            ready.extend(found);
         }
-        self.taken.retain(|path| there.contains(path));
+        if fault.is_none() {
+            self.taken.retain(|stamp| there.contains_key(stamp));
+        }
+        self.looks = there;
+        self.tell(fault);
         ready.sort();
-        let taken = &mut self.taken;
-        Ok(ready.into_iter().map(|(_, path)| path).filter(|path| taken.insert(identity(path))).collect())
+        // Mail that is moved while we look is found in both places.
+        let mut given = BTreeSet::new();
+        ready.retain(|file| !self.taken.contains(&file.stamp) && given.insert(file.stamp));
+        ready
+    }
+
+    /// Tells of a directory that cannot be read, once.
+    fn tell(&mut self, fault: Option<String>) {
+        if let Some(line) = fault.as_ref().filter(|line| self.told.as_ref() != Some(line)) {
+            complain(line);
+        }
+        self.told = fault;
     }
 }
 
@@ -114,14 +162,16 @@ fn parts(folder: &Path) -> Vec<PathBuf> {
     if parts.iter().all(|part| part.is_dir()) { parts.to_vec() } else { vec![folder.to_owned()] }
 }
 
-/// The files right in a directory with the time of their last change, oldest first. Hidden ones are somebody's work in progress.
-fn files(folder: &Path) -> io::Result<Vec<(SystemTime, PathBuf)>> {
+/// The files right in a directory, oldest first. Hidden ones are somebody's work in progress.
+fn files(folder: &Path) -> io::Result<Vec<Found>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         match fs::metadata(entry.path()) {
-            Ok(metadata) if metadata.is_file() && !is_hidden => files.push((metadata.modified()?, entry.path())),
+            Ok(metadata) if metadata.is_file() && !is_hidden => {
+                files.push(Found { modified: metadata.modified()?, path: entry.path(), stamp: Stamp::of(&metadata) });
+            }
             Ok(_) => {}
             // It was moved on meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -130,16 +180,6 @@ fn files(folder: &Path) -> io::Result<Vec<(SystemTime, PathBuf)>> {
     }
     files.sort();
     Ok(files)
-}
-
-/// The same for a message of a Maildir before and after it is moved to `cur` and marked.
-fn identity(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let folder = path.parent().unwrap_or_else(|| Path::new(""));
-    match name.split_once(MAILDIR_MARKS) {
-        Some((name, _)) if folder.ends_with("cur") => folder.with_file_name("new").join(name),
-        _ => path.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -160,15 +200,28 @@ mod tests {
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + second)).unwrap();
     }
 
+    fn follower(folder: &tempfile::TempDir) -> Follower {
+        Follower::new(&[folder.path().to_owned()], Taken::default()).unwrap()
+    }
+
     fn look(follower: &mut Follower, complete: Complete) -> Vec<String> {
-        let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
-        follower.look(complete).unwrap().iter().map(name).collect()
+        let found = follower.look(complete);
+        let take = |file: Found| {
+            follower.taken.insert(file.stamp);
+            file.path.file_name().unwrap().to_string_lossy().into_owned()
+        };
+        found.into_iter().map(take).collect()
+    }
+
+    /// What rotation gives after the quiet time.
+    fn look_for_long(follower: &mut Follower) -> Vec<String> {
+        (0..QUIET_LOOKS).flat_map(|_| look(follower, Complete::ByRotation)).collect()
     }
 
     #[test]
     fn files_are_given_once_and_oldest_first() {
         let folder = folder(&["b", "a", ".hidden", "inner/c"]);
-        let mut follower = Follower::new(&[folder.path().to_owned()]).unwrap();
+        let mut follower = follower(&folder);
         assert_eq!(look(&mut follower, Complete::AtOnce), ["b", "a"]);
         add(folder.path(), "0", 10);
         assert_eq!(look(&mut follower, Complete::AtOnce), ["0"]);
@@ -178,19 +231,57 @@ mod tests {
     #[test]
     fn a_capture_is_complete_when_the_next_one_begins() {
         let folder = folder(&["1", "2"]);
-        let mut follower = Follower::new(&[folder.path().to_owned()]).unwrap();
-        assert_eq!(look(&mut follower, Complete::ByRotation), ["1"]);
-        assert!(look(&mut follower, Complete::ByRotation).is_empty());
+        let mut follower = follower(&folder);
+        assert_eq!(look_for_long(&mut follower), ["1"]);
+        assert!(look_for_long(&mut follower).is_empty());
         add(folder.path(), "3", 10);
-        assert_eq!(look(&mut follower, Complete::ByRotation), ["2"]);
+        assert_eq!(look_for_long(&mut follower), ["2"]);
         assert_eq!(look(&mut follower, Complete::AtOnce), ["3"], "at the end, the last one");
+    }
+
+    #[test]
+    fn a_capture_that_is_still_written_to_is_waited_for() {
+        let folder = folder(&["1", "2"]);
+        let mut follower = follower(&folder);
+        for second in 0..10 {
+            // Both are written to, by two programs.
+            add(folder.path(), "1", 100 + second);
+            add(folder.path(), "2", 101 + second);
+            assert!(look(&mut follower, Complete::ByRotation).is_empty());
+        }
+        assert_eq!(look_for_long(&mut follower), ["1"]);
+    }
+
+    #[test]
+    fn a_name_that_is_used_again_is_taken_again() {
+        let folder = folder(&["0", "1", "2"]);
+        let mut follower = follower(&folder);
+        assert_eq!(look_for_long(&mut follower), ["0", "1"]);
+        // As `tcpdump -C 100 -W 3` goes around.
+        add(folder.path(), "0", 10);
+        assert_eq!(look_for_long(&mut follower), ["2"]);
+        add(folder.path(), "1", 11);
+        assert_eq!(look_for_long(&mut follower), ["0"]);
+        assert_eq!(look(&mut follower, Complete::AtOnce), ["1"]);
+    }
+
+    #[test]
+    fn what_grows_after_it_was_taken_is_taken_again() {
+        let folder = folder(&["1", "2"]);
+        let mut follower = follower(&folder);
+        assert_eq!(look_for_long(&mut follower), ["1"]);
+        fs::write(folder.path().join("1"), "more").unwrap();
+        add(folder.path(), "3", 4_000_000_000);
+        assert_eq!(look_for_long(&mut follower), ["2", "1"]);
     }
 
     #[test]
     fn mail_that_is_read_is_not_new_again() {
         let folder = folder(&["new/1.a", "cur/0.b:2,S", "tmp/2.c"]);
-        let mut follower = Follower::new(&[folder.path().to_owned()]).unwrap();
-        assert_eq!(look(&mut follower, Complete::AtOnce), ["1.a", "0.b:2,S"]);
+        let mut follower = follower(&folder);
+        // As if one was moved between the two looks.
+        fs::hard_link(folder.path().join("new/1.a"), folder.path().join("cur/1.a:2,")).unwrap();
+        assert_eq!(look(&mut follower, Complete::AtOnce), ["1.a:2,", "0.b:2,S"]);
         fs::rename(folder.path().join("new/1.a"), folder.path().join("cur/1.a:2,")).unwrap();
         fs::rename(folder.path().join("cur/0.b:2,S"), folder.path().join("cur/0.b:2,RS")).unwrap();
         assert!(look(&mut follower, Complete::AtOnce).is_empty());
@@ -199,7 +290,7 @@ mod tests {
     #[test]
     fn what_is_gone_is_forgotten() {
         let folder = folder(&["1", "2"]);
-        let mut follower = Follower::new(&[folder.path().to_owned()]).unwrap();
+        let mut follower = follower(&folder);
         look(&mut follower, Complete::AtOnce);
         fs::remove_file(folder.path().join("1")).unwrap();
         look(&mut follower, Complete::AtOnce);
@@ -207,9 +298,37 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_cannot_be_read_is_looked_at_again_and_nothing_is_forgotten() {
+        let outer = folder(&["inner/1"]);
+        let (inner, away) = (outer.path().join("inner"), outer.path().join("away"));
+        let mut follower = Follower::new(std::slice::from_ref(&inner), Taken::default()).unwrap();
+        assert_eq!(look(&mut follower, Complete::AtOnce), ["1"]);
+        fs::rename(&inner, &away).unwrap();
+        assert!(look(&mut follower, Complete::AtOnce).is_empty());
+        assert!(follower.told.as_ref().is_some_and(|line| line.contains("inner: ")));
+        fs::rename(&away, &inner).unwrap();
+        add(&inner, "2", 5);
+        assert_eq!(look(&mut follower, Complete::AtOnce), ["2"]);
+        assert_eq!(follower.told, None);
+    }
+
+    #[test]
+    fn what_a_list_has_is_not_taken_again() {
+        let folder = folder(&["1", "2"]);
+        let list = folder.path().join(".list");
+        let mut first = follower(&folder);
+        look(&mut first, Complete::AtOnce);
+        first.taken.save(&list).unwrap();
+        add(folder.path(), "3", 9);
+        let taken = Taken::load(&list).unwrap();
+        let mut second = Follower::new(&[folder.path().to_owned()], taken).unwrap();
+        assert_eq!(look(&mut second, Complete::AtOnce), ["3"]);
+    }
+
+    #[test]
     fn only_directories_can_be_followed() {
         let folder = folder(&["1"]);
-        let refused = Follower::new(&[folder.path().join("1")]).unwrap_err();
+        let refused = Follower::new(&[folder.path().join("1")], Taken::default()).unwrap_err();
         assert!(refused.line().unwrap().ends_with("1: only directories can be followed"));
     }
 }

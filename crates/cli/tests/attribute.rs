@@ -221,6 +221,44 @@ fn a_broken_capture_is_recorded_as_far_as_it_goes_and_told() {
 }
 
 #[test]
+fn a_directory_is_followed_until_the_program_is_asked_to_end_and_the_output_is_one_object() {
+    let (folder, _) = with_capture();
+    fs::create_dir(folder.path("captures")).unwrap();
+    fs::rename(folder.path("capture"), folder.path("captures/1")).unwrap();
+    let (captures, pages) = (path(&folder, "captures"), path(&folder, "pages"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    command.args(["attribute", "build", "--follow", &captures, "-o", &pages, "--json"]);
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let process = nix::unistd::Pid::from_raw(child.id() as i32);
+    // It watches for the end before it looks into directories.
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let status = || fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let catches = |status: String| {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:").map(str::trim).map(str::to_owned));
+        u64::from_str_radix(&mask.unwrap(), 16).unwrap() >> 14 & 1 == 1
+    };
+    while !catches(status()) {
+        assert!(std::time::Instant::now() < end, "it watches for nothing");
+        std::thread::yield_now();
+    }
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &value["taken"], &value["pages"]), (Some(0), &3000.into(), &1.into()));
+    printed(&["attribute", "query", &pages, "--text", EXCERPT]);
+}
+
+#[test]
+fn mail_that_claims_to_be_of_the_far_future_is_left_out_and_told() {
+    let folder = Folder::new();
+    let body = "Nothing that anybody would look for, but long enough for a block.\n".repeat(3);
+    folder.write("future.eml", format!("From: a@bad.example\nDate: Tue, 14 Nov 2500 22:13:20 +0000\n\n{body}"));
+    let (mail, pages) = (path(&folder, "future.eml"), path(&folder, "pages"));
+    let told = printed(&["attribute", "build", "--mail", &mail, "-o", &pages]);
+    assert!(told.ends_with("1 message of a time more than a day ahead left out\n"), "{told}");
+}
+
+#[test]
 fn what_cannot_be_done_is_told_in_one_line() {
     let (folder, _) = with_pages();
     let (capture, pages) = (path(&folder, "capture"), path(&folder, "pages"));
@@ -233,6 +271,9 @@ fn what_cannot_be_done_is_told_in_one_line() {
     assert!(query(&["--excerpt", &path(&folder, "long")]).contains("at most 65536 bytes"));
     let build = |arguments: &[&str]| refused(&[&["attribute", "build", &capture, "-o"], arguments].concat());
     assert!(build(&[&pages, "--bytes-per-hour", "1k"]).contains("allow more bytes an hour"));
+    let small = path(&folder, "small");
+    assert!(build(&[&small, "--disk", "8M"]).contains("--disk: a page may take 1118"));
+    assert!(!folder.path("small").exists(), "that is known before anything is made");
     folder.write("file", "x");
     assert!(build(&[&path(&folder, "file")]).contains("file"));
     assert!(refused(&["attribute", "info", &path(&folder, "nothing")]).contains("no directory of pages"));

@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
@@ -231,10 +231,10 @@ fn what_has_no_packet_is_counted() {
 fn the_oldest_pages_go_and_that_is_told() {
     let folder = Folder::new();
     folder.write("a.pcap", capture(0..600, 0));
-    let text = printed(&folder, "record a.pcap --as edge-1 -o pages --disk 2KiB");
+    let text = printed(&folder, "record a.pcap --as edge-1 -o pages --page-items 1000 --disk 12KiB");
     assert!(text.contains("older pages made room for these\n"), "{text}");
     let info: Value = serde_json::from_str(&printed(&folder, "info pages --json")).unwrap();
-    assert!(info["bytes"].as_u64().unwrap() <= 2048, "{info}");
+    assert!(info["bytes"].as_u64().unwrap() <= 12 * 1024, "{info}");
 }
 
 #[test]
@@ -262,6 +262,102 @@ fn a_directory_is_followed_until_ctrl_c() {
     assert!(child.wait().unwrap().success());
     let info: Value = serde_json::from_str(&printed(&folder, "info pages --json")).unwrap();
     assert_eq!(info["packets"], 30);
+}
+
+#[test]
+fn what_was_followed_is_not_taken_again_by_the_next_run() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("captures")).unwrap();
+    folder.write("captures/1", capture(0..10, 0));
+    let run = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+        command.args(["trace", "record", "--follow", "captures", "--as", "edge-1", "-o", "pages"]);
+        let mut child = command.current_dir(folder.path("")).stdout(Stdio::piped()).spawn().unwrap();
+        ended(&folder, &mut child, Signal::SIGTERM)
+    };
+    assert!(run().starts_with("captures/1: 10 packets\nedge-1: 10 packets in 1 page, "));
+    assert!(run().starts_with("edge-1: 0 packets in 0 pages, "));
+    folder.write("captures/1", capture(0..20, 0));
+    assert!(run().starts_with("captures/1: 20 packets\n"), "it has grown");
+}
+
+/// Ends a program that follows once it watches for that, and gives what it printed.
+fn ended(folder: &Folder, child: &mut std::process::Child, signal: Signal) -> String {
+    wait_for(|| folder.path("pages/pages.bruit").exists() && catches(child.id(), signal));
+    kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success());
+    text
+}
+
+#[test]
+fn a_pipe_in_which_nothing_comes_is_recorded_when_the_program_is_asked_to_end() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let folder = Folder::new();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+        command.args(["trace", "record", "-", "--as", "edge-1", "-o", "pages"]).current_dir(folder.path(""));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Half a frame at the end, and the pipe stays open. A page that had ended is written as the frames say.
+        let whole = capture((0..130).step_by(10), 0);
+        child.stdin.as_mut().unwrap().write_all(&whole[..whole.len() - 5]).unwrap();
+        wait_for(|| pages(&folder) == 1);
+        let text = ended(&folder, &mut child, signal);
+        assert!(text.starts_with("edge-1: 12 packets in "), "{text}");
+        let info: Value = serde_json::from_str(&printed(&folder, "info pages --json")).unwrap();
+        assert_eq!(info["packets"], 12);
+    }
+}
+
+fn pages(folder: &Folder) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder.path("pages")) else { return 0 };
+    entries.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|name| name == "page")).count()
+}
+
+/// Whether a process has a handler for a signal, as the system says.
+fn catches(process: u32, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal as i32 - 1) & 1 == 1
+}
+
+fn wait_for(is_so: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(std::time::Instant::now() < end, "nothing came for a minute");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_is_gathered_is_written_even_if_nobody_reads_what_is_printed() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("captures")).unwrap();
+    folder.write("captures/1", capture(0..10, 0));
+    folder.write("captures/2", capture(10..20, 0));
+    set_modified(&folder.path("captures/1"), 1);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    command.args(["trace", "record", "--follow", "captures", "--as", "edge-1", "-o", "pages"]);
+    let mut child = command.current_dir(folder.path("")).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    child.wait().unwrap();
+    let info: Value = serde_json::from_str(&printed(&folder, "info pages --json")).unwrap();
+    assert_eq!(info["packets"], 10);
+}
+
+#[test]
+fn times_more_than_a_day_ahead_are_left_out_and_told() {
+    let folder = Folder::new();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let mut writer = CaptureWriter::new(Vec::new()).unwrap();
+    // A capture has 32 bits for seconds.
+    for second in [now, now + 2 * 86_400, u64::from(u32::MAX)] {
+        writer.write(second * 1_000_000_000, &frame(1, 0)).unwrap();
+    }
+    folder.write("odd.pcap", writer.finish().unwrap());
+    let text = printed(&folder, "record odd.pcap --as edge-1 -o pages");
+    assert!(text.starts_with("edge-1: 1 packet in 1 page, "), "{text}");
+    assert!(text.contains("\n2 frames of a time more than a day ahead left out\n"), "{text}");
 }
 
 fn set_modified(path: &Path, second: u64) {
@@ -339,6 +435,7 @@ fn faults_are_told_in_one_line() {
     assert!(record("--as edge-1 -o .").contains("is no directory of pages"));
     assert!(record("--as edge-1 -o new --page 500ms").contains("1 to 86400 seconds"));
     assert!(record("--as edge-1 -o edge-1 --mail").contains("has pages of the kind trace-packets"));
+    assert!(record("--as edge-1 -o new3 --disk 1M").contains("--disk: a page may take "));
     assert!(record("--as edge-1 -o new2 --follow").contains("only directories can be followed"));
     assert!(refused(&folder, "info .").contains("is no directory of pages"));
 }

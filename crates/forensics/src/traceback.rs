@@ -32,7 +32,7 @@ pub use page::{NAME_BYTES_MAX, PAGE_BYTES_MAX, TracePage, TracePageError, ensure
 pub use query::{
     Answer, Hop, Path, Question, Sighting, Trace, TraceError, false_positive, false_positives_expected, find, trace,
 };
-pub use recorder::{ITEMS_MAX, OPEN_PAGES_MAX, PageShape, RecordError, Recorder, Tally};
+pub use recorder::{ITEMS_MAX, PageShape, RecordError, Recorder, Tally};
 pub use topology::{LINKS_MAX, ROUTERS_MAX, Router, TOPOLOGY_BYTES_MAX, Topology, TopologyError};
 
 /// What is recorded in a directory.

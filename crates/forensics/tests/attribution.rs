@@ -7,10 +7,10 @@ use bruit_filters::FingerprintKey;
 use bruit_filters::blocks::BlockShape;
 use bruit_filters::bloom::MembershipFilter;
 use bruit_forensics::attribution::{
-    Answer, BY_CHANCE_MAX, Draft, Finding, Host, KIND, OPEN_PAGES_MAX, PAGE_BYTES_MAX, Page, PageBytesError, Pair,
-    Question, Recorder, SETTLE_SECONDS, Settings, Summary, mail, query,
+    Answer, BY_CHANCE_MAX, Draft, Finding, Host, KIND, PAGE_BYTES_MAX, Page, PageBytesError, Pair, Question,
+    RecordError, Recorder, Settings, Summary, mail, query,
 };
-use bruit_forensics::pages::{PageName, Pages, Span};
+use bruit_forensics::pages::{DISK_BLOCK_BYTES, OPEN_PAGES_MAX, PageName, Pages, SECONDS_MAX, SETTLE_SECONDS, Span};
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -294,6 +294,38 @@ fn pages_that_are_over_are_settled_and_others_stay_open() {
     recorder.settle(600 + SETTLE_SECONDS).unwrap();
     assert_eq!(written(), 1);
     assert_eq!(recorder.finish().unwrap().pages.len(), 2);
+}
+
+#[test]
+fn the_pages_of_a_span_keep_within_its_share_of_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = Pages::create_or_open(folder.path(), KIND, 1 << 30).unwrap();
+    let settings = settings(6 * 100_000);
+    let mut recorder = Recorder::new(pages, settings, keys());
+    // Times that go around one span more than can be open: every payload would have a page of its own.
+    let rounds = 40;
+    for number in 0..rounds * (OPEN_PAGES_MAX as u64 + 1) {
+        let time = number % (OPEN_PAGES_MAX as u64 + 1) * 600;
+        recorder.record(time, &[pair(1, 2)], &random_bytes(&mut ChaCha8Rng::seed_from_u64(number), 100)).unwrap();
+    }
+    let summary = recorder.finish().unwrap();
+    let pages = Pages::open(folder.path(), KIND).unwrap();
+    for from in (0..=OPEN_PAGES_MAX as u64).map(|page| page * 600) {
+        let bytes = pages.bytes_of(Span { from, to: from + 599 });
+        assert!((1..=settings.page_share_bytes() + DISK_BLOCK_BYTES).contains(&bytes), "{bytes} bytes from {from} on");
+    }
+    assert!(summary.crowded > 0);
+    assert_eq!(summary.crowded + summary.counts.payloads, rounds * (OPEN_PAGES_MAX as u64 + 1), "each is counted");
+}
+
+#[test]
+fn times_beyond_all_pages_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = Pages::create_or_open(folder.path(), KIND, 1 << 30).unwrap();
+    let mut recorder = Recorder::new(pages, settings(10 << 20), keys());
+    recorder.record(SECONDS_MAX, &[pair(1, 2)], &[1; 100]).unwrap();
+    assert!(matches!(recorder.record(SECONDS_MAX + 1, &[pair(1, 2)], &[1; 100]), Err(RecordError::Time(_))));
+    assert_eq!(recorder.finish().unwrap().counts.payloads, 1);
 }
 
 #[test]

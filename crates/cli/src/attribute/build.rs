@@ -1,30 +1,25 @@
 //! `bruit attribute build`.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bruit_filters::FingerprintKey;
 use bruit_filters::blocks::{BlockShape, LEVELS_MAX};
 use bruit_forensics::attribution::{Counts, Pair, Recorder, Settings, Summary, mail};
-use bruit_forensics::capture::{Frame, Nanoseconds};
+use bruit_forensics::capture::Frame;
 use bruit_forensics::packet::{self, Tally};
 use bruit_forensics::pages::Pages;
-use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::{KIND, wrong};
-use crate::captures;
 use crate::date;
 use crate::failure::Failure;
-use crate::follow::{self, Complete, News};
-use crate::mailbox::{self, StandardInput};
+use crate::mailbox::Message;
 use crate::quantity::{counted, human_bytes, parse_bytes, parse_rate};
-use crate::terminal::{complain, printable};
+use crate::recording::{self, Horizon, Inputs, Recording, thing};
 
-const NANOSECONDS_PER_SECOND: Nanoseconds = 1_000_000_000;
 const SECONDS_PER_MINUTE: u64 = 60;
-const FAULTS: u8 = 2;
 
 /// What `bruit attribute build` is asked.
 #[derive(Debug, clap::Args)]
@@ -45,7 +40,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     follow: bool,
 
-    /// What the pages of an hour may take: 64M and 64MiB are 2^26 bytes. Quiet hours take less; busier ones are told with less confidence
+    /// What the pages of an hour may take, whenever they are written: 64M and 64MiB are 2^26 bytes. Quiet hours take less; busier ones are told with less confidence
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_bytes)]
     bytes_per_hour: u64,
 
@@ -61,7 +56,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = clap::value_parser!(u32).range(8..=1024))]
     block_bytes: u32,
 
-    /// What all pages of the directory may take; the oldest go
+    /// What all pages of the directory may take, in blocks of 4 KiB; those written first go
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_bytes)]
     disk: u64,
 
@@ -71,28 +66,29 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
-    let mut session = Session::new(arguments)?;
-    if arguments.follow {
-        session.follow(&arguments.inputs, output)?;
-    } else if arguments.mail {
-        session.take_mail(&arguments.inputs)?;
-    } else {
-        captures::for_each(&arguments.inputs, |item, bar| session.take_item(item, bar))?;
-    }
-    session.finish(arguments.json, output)
+    let mut recording = Build::new(arguments)?;
+    let inputs = Inputs {
+        paths: &arguments.inputs,
+        is_mail: arguments.mail,
+        is_followed: arguments.follow,
+        as_json: arguments.json,
+        folder: &arguments.output,
+    };
+    recording::run(&inputs, &mut recording, output)
 }
 
 /// A recorder, and what could not be recorded.
-struct Session {
-    recorder: Recorder<fn() -> FingerprintKey>,
+struct Build {
+    recorder: Recorder<Box<dyn FnMut() -> FingerprintKey>>,
     is_mail: bool,
+    as_json: bool,
     /// Packets or messages.
     taken: u64,
     undecoded: Tally,
-    has_faults: bool,
+    horizon: Horizon,
 }
 
-impl Session {
+impl Build {
     fn new(arguments: &Arguments) -> Result<Self, Failure> {
         let shape = BlockShape::new(arguments.block_bytes, LEVELS_MAX).map_err(wrong)?;
         let settings = Settings {
@@ -102,148 +98,131 @@ impl Session {
             false_positive_rate: arguments.false_positive_rate,
         };
         let settings = settings.checked().map_err(wrong)?;
-        // Asked once before anything is made; if the system ever has no more, that is nothing to go on from.
-        random_key().map_err(|error| Failure::Other(anyhow::anyhow!("failed to get random bytes: {error}")))?;
-        let keys: fn() -> FingerprintKey = || random_key().expect("the system goes on to give random bytes");
+        let room = Pages::ensure_room(settings.page_share_bytes(), arguments.disk);
+        room.map_err(|error| wrong(format!("--disk: {error} (--bytes-per-hour, --page-minutes)")))?;
+        let keys =
+            page_keys().map_err(|error| Failure::Other(anyhow::anyhow!("failed to get random bytes: {error}")))?;
         let pages = Pages::create_or_open(&arguments.output, KIND, arguments.disk).map_err(wrong)?;
-        let recorder = Recorder::new(pages, settings, keys);
-        Ok(Self { recorder, is_mail: arguments.mail, taken: 0, undecoded: Tally::default(), has_faults: false })
-    }
-
-    fn follow(&mut self, folders: &[PathBuf], output: &mut impl Write) -> Result<(), Failure> {
-        let complete = if self.is_mail { Complete::AtOnce } else { Complete::ByRotation };
-        follow::for_each(folders, complete, |news| match news {
-            News::File(path) => {
-                let before = self.taken;
-                self.take_file(path)?;
-                let taken = counted(self.taken - before, self.thing());
-                writeln!(output, "{}: {taken}", printable(&path.to_string_lossy()))?;
-                Ok(output.flush()?)
-            }
-            News::Idle => self.recorder.settle(date::now().0).map_err(wrong),
+        Ok(Self {
+            recorder: Recorder::new(pages, settings, keys),
+            is_mail: arguments.mail,
+            as_json: arguments.json,
+            taken: 0,
+            undecoded: Tally::default(),
+            horizon: Horizon::default(),
         })
     }
+}
 
-    fn take_file(&mut self, path: &Path) -> Result<(), Failure> {
-        if self.is_mail {
-            return self.take_mail(&[path.to_owned()]);
-        }
-        let bar = ProgressBar::hidden();
-        captures::read(path, &bar, |item| self.take_item(item, &bar))
-    }
-
-    fn take_item(&mut self, item: captures::Item<'_>, bar: &ProgressBar) -> Result<(), Failure> {
-        match item {
-            captures::Item::Frame(frame) => self.take_frame(&frame),
-            captures::Item::Fault(line) => {
-                bar.suspend(|| self.fault(&line));
-                Ok(())
-            }
-        }
-    }
-
-    fn take_frame(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
+impl Recording for Build {
+    fn take_frame(&mut self, second: u64, frame: &Frame<'_>) -> Result<(), Failure> {
         match packet::decode(frame) {
-            Err(reason) => {
-                self.undecoded.count(reason);
-                Ok(())
-            }
-            Ok(packet) => {
+            Err(reason) => self.undecoded.count(reason),
+            Ok(packet) if self.horizon.takes(second) => {
                 self.taken += 1;
                 let pair = Pair { source: packet.source.into(), destination: packet.destination.into() };
-                let seconds = frame.time / NANOSECONDS_PER_SECOND;
-                self.recorder.record(seconds, &[pair], packet.payload).map_err(wrong)
+                self.recorder.record(second, &[pair], packet.payload).map_err(wrong)?;
+                self.settle(second)?;
             }
+            Ok(_) => {}
         }
+        Ok(())
     }
 
-    fn take_mail(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
-        mailbox::for_each(paths, StandardInput::Mailbox, |item, bar| match item {
-            mailbox::Item::Message(message) => self.take_message(message.bytes),
-            mailbox::Item::Fault(line) => {
-                bar.suspend(|| self.fault(&line));
-                Ok(())
-            }
-        })
-    }
-
-    fn take_message(&mut self, raw: &[u8]) -> Result<(), Failure> {
-        self.taken += 1;
-        let carried = mail::read(raw);
+    fn take_message(&mut self, message: &Message<'_>) -> Result<(), Failure> {
+        let carried = mail::read(message.bytes);
         let time = carried.time.unwrap_or_else(|| date::now().0);
+        if !self.horizon.takes(time) {
+            return Ok(());
+        }
+        self.taken += 1;
         let mut payloads = carried.payloads.iter();
         payloads.try_for_each(|payload| self.recorder.record(time, &carried.pairs, payload)).map_err(wrong)
     }
 
-    fn fault(&mut self, line: &str) {
-        self.has_faults = true;
-        complain(line);
+    fn settle(&mut self, now: u64) -> Result<(), Failure> {
+        self.recorder.settle(now).map_err(wrong)
     }
 
-    const fn thing(&self) -> &'static str {
-        if self.is_mail { "message" } else { "packet" }
+    fn close(&mut self) -> Result<(), Failure> {
+        self.recorder.close().map_err(wrong)
     }
 
-    /// Writes what is gathered, and tells what was done.
-    fn finish(self, as_json: bool, output: &mut impl Write) -> Result<ExitCode, Failure> {
-        let (taken, thing) = (self.taken, self.thing());
-        let summary = self.recorder.finish().map_err(wrong)?;
-        if as_json {
-            writeln!(output, "{:#}", summary_json(&summary, taken, &self.undecoded))?;
-        } else {
-            writeln!(output, "{}", summary_line(&summary, &counted(taken, thing)))?;
-            for line in left_out(&summary, &self.undecoded) {
-                writeln!(output, "{line}")?;
-            }
+    fn is_settled(&self) -> bool {
+        self.recorder.is_settled()
+    }
+
+    fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    fn tell(&self, output: &mut dyn Write) -> Result<(), Failure> {
+        if self.as_json {
+            return Ok(writeln!(output, "{:#}", self.json())?);
         }
-        Ok(if self.has_faults { ExitCode::from(FAULTS) } else { ExitCode::SUCCESS })
+        writeln!(output, "{}", summary_line(self.recorder.summary(), &counted(self.taken, thing(self.is_mail))))?;
+        for line in self.left_out() {
+            writeln!(output, "{line}")?;
+        }
+        Ok(())
     }
 }
 
-fn random_key() -> Result<FingerprintKey, getrandom::Error> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)?;
-    Ok(FingerprintKey::new(bytes))
+impl Build {
+    /// What is not known of what there was, a line each.
+    fn left_out(&self) -> Vec<String> {
+        let Summary { counts: Counts { short, unlisted, .. }, crowded, ref removed, .. } = *self.recorder.summary();
+        let (undecoded, untimely, removed) = (&self.undecoded, self.horizon.untimely, removed.len() as u64);
+        let things = if self.is_mail { "message" } else { "frame" };
+        let lines = [
+            (undecoded.total(), "frame", format!("had no packet that is known ({undecoded})")),
+            (untimely, things, "of a time more than a day ahead left out".to_owned()),
+            (short, "payload", "shorter than a block left nothing".to_owned()),
+            (crowded, "payload", "left out, as the pages of their time have its share of the disk".to_owned()),
+            (unlisted, "payload", "of pairs beyond the room for them can be found, but not attributed".to_owned()),
+            (removed, "older page", "made room for these".to_owned()),
+        ];
+        let told = lines.iter().filter(|(count, ..)| *count > 0);
+        told.map(|(count, what, why)| format!("{} {why}", counted(*count, what))).collect()
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let Summary { counts, ref pages, ref removed, crowded } = *self.recorder.summary();
+        let undecoded: Vec<_> =
+            self.undecoded.iter().map(|(reason, count)| json!([reason.to_string(), count])).collect();
+        json!({
+            "taken": self.taken,
+            "payloads": counts.payloads,
+            "payload_bytes": counts.bytes,
+            "short_payloads": counts.short,
+            "unlisted_payloads": counts.unlisted,
+            "crowded_payloads": crowded,
+            "pages": pages.len(),
+            "page_bytes": pages.iter().map(|page| page.bytes).sum::<u64>(),
+            "removed_pages": removed.len(),
+            "undecoded": undecoded,
+            "untimely": self.horizon.untimely,
+        })
+    }
+}
+
+/// A key for each page, from a secret that is nowhere but here. The system is asked once, before anything is recorded: if it
+/// had no randomness later, what is gathered would be lost.
+fn page_keys() -> Result<Box<dyn FnMut() -> FingerprintKey>, getrandom::Error> {
+    let mut secret = [0; 16];
+    getrandom::fill(&mut secret)?;
+    let secret = FingerprintKey::new(secret);
+    let mut drawn = 0u64;
+    Ok(Box::new(move || {
+        drawn += 1;
+        let random = secret.fingerprint(&drawn.to_le_bytes());
+        let bits = u128::from(random.high()) << 64 | u128::from(random.low());
+        FingerprintKey::new(bits.to_le_bytes())
+    }))
 }
 
 fn summary_line(summary: &Summary, taken: &str) -> String {
     let pages = counted(summary.pages.len() as u64, "page");
     let disk = human_bytes(summary.pages.iter().map(|page| page.bytes).sum());
     format!("{taken} with {} of payload in {pages}, {disk}", human_bytes(summary.counts.bytes))
-}
-
-/// What is not known of what there was, a line each.
-fn left_out(summary: &Summary, undecoded: &Tally) -> Vec<String> {
-    let Counts { short, unlisted, .. } = summary.counts;
-    let mut lines = Vec::new();
-    if undecoded.total() > 0 {
-        lines.push(format!("{} had no packet that is known ({undecoded})", counted(undecoded.total(), "frame")));
-    }
-    if short > 0 {
-        lines.push(format!("{} shorter than a block left nothing", counted(short, "payload")));
-    }
-    if unlisted > 0 {
-        let what = counted(unlisted, "payload");
-        lines.push(format!("{what} of pairs beyond the room for them can be found, but not attributed"));
-    }
-    if !summary.removed.is_empty() {
-        lines.push(format!("{} made room for these", counted(summary.removed.len() as u64, "older page")));
-    }
-    lines
-}
-
-fn summary_json(summary: &Summary, taken: u64, undecoded: &Tally) -> serde_json::Value {
-    let Counts { payloads, short, bytes, unlisted } = summary.counts;
-    let undecoded: Vec<_> = undecoded.iter().map(|(reason, count)| json!([reason.to_string(), count])).collect();
-    json!({
-        "taken": taken,
-        "payloads": payloads,
-        "payload_bytes": bytes,
-        "short_payloads": short,
-        "unlisted_payloads": unlisted,
-        "pages": summary.pages.len(),
-        "page_bytes": summary.pages.iter().map(|page| page.bytes).sum::<u64>(),
-        "removed_pages": summary.removed.len(),
-        "undecoded": undecoded,
-    })
 }

@@ -6,29 +6,23 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
-use bruit_forensics::capture::{Frame, Nanoseconds};
+use bruit_forensics::capture::Frame;
 use bruit_forensics::packet::{self, Tally};
 use bruit_forensics::pages::Pages;
-use bruit_forensics::traceback::{
-    Invariant, NAME_BYTES_MAX, PageShape, RecordError, Recorder, Subject, ensure_name, received_at,
-};
+use bruit_forensics::traceback::{Invariant, NAME_BYTES_MAX, PageShape, Recorder, Subject, ensure_name, received_at};
 use serde_json::json;
 
 use super::wrong;
-use crate::captures;
 use crate::date;
 use crate::failure::Failure;
-use crate::follow::{self, Complete, News};
-use crate::mailbox::{self, Item, Message, StandardInput};
+use crate::mailbox::Message;
 use crate::quantity::{counted, human_bytes, parse_bytes, parse_duration, parse_rate, parse_threshold};
-use crate::terminal::{complain, printable};
+use crate::recording::{self, Horizon, Inputs, Recording, thing};
+use crate::terminal::printable;
 
 /// The span of a page, unless told.
 const PACKETS_PAGE: Duration = Duration::from_secs(60);
 const MESSAGES_PAGE: Duration = Duration::from_secs(3600);
-
-const NANOSECONDS_PER_SECOND: Nanoseconds = 1_000_000_000;
-const FAULTS: u8 = 2;
 
 /// What `bruit trace record` is asked.
 #[derive(Debug, clap::Args)]
@@ -65,7 +59,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "RATE", default_value = "0.001", value_parser = parse_rate)]
     false_positive_rate: f64,
 
-    /// What all pages of the directory may take; the oldest go
+    /// What all pages of the directory may take, in blocks of 4 KiB; those written first go
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_bytes)]
     disk: u64,
 
@@ -75,31 +69,30 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
-    let mut session = Session::new(arguments)?;
-    if arguments.follow {
-        session.follow(arguments, output)?;
-    } else if arguments.mail {
-        session.take_mail(&arguments.inputs)?;
-    } else {
-        session.take_captures(&arguments.inputs)?;
-    }
-    session.finish(arguments.json, output)
+    let mut recording = Trace::new(arguments)?;
+    let inputs = Inputs {
+        paths: &arguments.inputs,
+        is_mail: arguments.mail,
+        is_followed: arguments.follow,
+        as_json: arguments.json,
+        folder: &arguments.output,
+    };
+    recording::run(&inputs, &mut recording, output)
 }
 
 /// A recorder, and what could not be recorded.
-struct Session {
+struct Trace {
     recorder: Recorder,
     name: String,
-    subject: Subject,
+    is_mail: bool,
+    as_json: bool,
     undecoded: Tally,
     /// Packets of which too little was captured.
     cut: u64,
-    /// Packets or messages of a time that no page can have.
-    untimely: u64,
-    has_faults: bool,
+    horizon: Horizon,
 }
 
-impl Session {
+impl Trace {
     fn new(arguments: &Arguments) -> Result<Self, Failure> {
         let subject = if arguments.mail { Subject::Messages } else { Subject::Packets };
         let usual = if arguments.mail { MESSAGES_PAGE } else { PACKETS_PAGE };
@@ -110,131 +103,95 @@ impl Session {
         ensure_name(&arguments.name)
             .map_err(|_| wrong(format!("--as takes 1 to {NAME_BYTES_MAX} bytes without blanks")))?;
         shape.ensure().map_err(wrong)?;
+        let room = Pages::ensure_room(shape.content_bytes_max().map_err(wrong)?, arguments.disk);
+        room.map_err(|error| wrong(format!("--disk: {error} (--page-items)")))?;
         let mut secret = [0; 16];
         getrandom::fill(&mut secret).map_err(|error| Failure::Other(anyhow::anyhow!("no randomness: {error}")))?;
         let pages = Pages::create_or_open(&arguments.output, subject.kind(), arguments.disk).map_err(wrong)?;
-        let recorder = Recorder::new(pages, &arguments.name, shape, secret).map_err(wrong)?;
         Ok(Self {
-            recorder,
+            recorder: Recorder::new(pages, &arguments.name, shape, secret).map_err(wrong)?,
             name: arguments.name.clone(),
-            subject,
+            is_mail: arguments.mail,
+            as_json: arguments.json,
             undecoded: Tally::default(),
             cut: 0,
-            untimely: 0,
-            has_faults: false,
+            horizon: Horizon::default(),
         })
     }
 
-    fn follow(&mut self, arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
-        let complete = match self.subject {
-            Subject::Packets => Complete::ByRotation,
-            Subject::Messages => Complete::AtOnce,
-        };
-        follow::for_each(&arguments.inputs, complete, |news| match news {
-            News::File(path) => {
-                let before = self.recorder.tally().items;
-                match self.subject {
-                    Subject::Packets => self.take_captures(&[path.to_owned()])?,
-                    Subject::Messages => self.take_mail(&[path.to_owned()])?,
-                }
-                let taken = self.recorder.tally().items - before;
-                if !arguments.json {
-                    writeln!(output, "{}: {}", printable(&path.to_string_lossy()), counted(taken, self.thing()))?;
-                }
-                Ok(output.flush()?)
-            }
-            News::Idle => self.recorder.settle(date::now().0).map(drop).map_err(wrong),
+    fn json(&self) -> serde_json::Value {
+        let tally = self.recorder.tally();
+        let undecoded: Vec<_> =
+            self.undecoded.iter().map(|(reason, count)| json!([reason.to_string(), count])).collect();
+        json!({
+            "name": self.name,
+            "recorded": tally.items,
+            "pages": tally.pages,
+            "bytes": tally.bytes,
+            "removed_pages": tally.removed,
+            "undecoded": undecoded,
+            "cut": self.cut,
+            "untimely": self.horizon.untimely,
         })
     }
+}
 
-    /// Records captures. One that breaks off is recorded up to there, and told.
-    fn take_captures(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
-        captures::for_each(paths, |item, bar| match item {
-            captures::Item::Frame(frame) => self.take_frame(&frame),
-            captures::Item::Fault(line) => {
-                bar.suspend(|| self.fault(&line));
-                Ok(())
-            }
-        })
-    }
-
-    fn take_frame(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
+impl Recording for Trace {
+    fn take_frame(&mut self, second: u64, frame: &Frame<'_>) -> Result<(), Failure> {
         match packet::decode(frame).map(|packet| Invariant::of_packet(&packet)) {
-            Ok(Some(invariant)) => self.record(frame.time / NANOSECONDS_PER_SECOND, &invariant)?,
+            Ok(Some(invariant)) if self.horizon.takes(second) => {
+                self.recorder.record(second, &invariant).map_err(wrong)?;
+                self.settle(second)?;
+            }
+            Ok(Some(_)) => {}
             Ok(None) => self.cut += 1,
             Err(reason) => self.undecoded.count(reason),
         }
         Ok(())
     }
 
-    fn take_mail(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
-        mailbox::for_each(paths, StandardInput::Mailbox, |item, bar| match item {
-            Item::Message(message) => self.record(time_of(&message), &Invariant::of_message(message.bytes)),
-            Item::Fault(line) => {
-                bar.suspend(|| self.fault(&line));
-                Ok(())
-            }
-        })
-    }
-
-    fn record(&mut self, second: u64, invariant: &Invariant) -> Result<(), Failure> {
-        match self.recorder.record(second, invariant) {
-            Ok(_) => Ok(()),
-            Err(RecordError::Time(_)) => {
-                self.untimely += 1;
-                Ok(())
-            }
-            Err(error) => Err(wrong(error)),
+    fn take_message(&mut self, message: &Message<'_>) -> Result<(), Failure> {
+        let second = time_of(message);
+        if self.horizon.takes(second) {
+            self.recorder.record(second, &Invariant::of_message(message.bytes)).map_err(wrong)?;
         }
+        Ok(())
     }
 
-    fn fault(&mut self, line: &str) {
-        self.has_faults = true;
-        complain(line);
+    fn settle(&mut self, now: u64) -> Result<(), Failure> {
+        self.recorder.settle(now).map(drop).map_err(wrong)
     }
 
-    const fn thing(&self) -> &'static str {
-        match self.subject {
-            Subject::Packets => "packet",
-            Subject::Messages => "message",
+    fn close(&mut self) -> Result<(), Failure> {
+        self.recorder.close().map_err(wrong)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.recorder.is_settled()
+    }
+
+    fn taken(&self) -> u64 {
+        self.recorder.tally().items
+    }
+
+    fn tell(&self, output: &mut dyn Write) -> Result<(), Failure> {
+        if self.as_json {
+            return Ok(writeln!(output, "{:#}", self.json())?);
         }
-    }
-
-    /// Writes what is gathered, and tells what was done.
-    fn finish(self, as_json: bool, output: &mut impl Write) -> Result<ExitCode, Failure> {
-        let (thing, is_of_packets) = (self.thing(), self.subject == Subject::Packets);
-        let tally = self.recorder.finish().map_err(wrong)?;
-        if as_json {
-            let undecoded: Vec<_> =
-                self.undecoded.iter().map(|(reason, count)| json!([reason.to_string(), count])).collect();
-            let value = json!({
-                "name": self.name,
-                "recorded": tally.items,
-                "pages": tally.pages,
-                "bytes": tally.bytes,
-                "removed_pages": tally.removed,
-                "undecoded": undecoded,
-                "cut": self.cut,
-                "untimely": self.untimely,
-            });
-            writeln!(output, "{value:#}")?;
-        } else {
-            let (items, pages) = (counted(tally.items, thing), counted(tally.pages, "page"));
-            writeln!(output, "{}: {items} in {pages}, {}", printable(&self.name), human_bytes(tally.bytes))?;
-            let left_out = [
-                (self.undecoded.total(), format!("had no packet that is known ({})", self.undecoded)),
-                (self.cut, "had too little of their packet captured".to_owned()),
-                (self.untimely, "were of a time beyond all pages".to_owned()),
-            ];
-            for (count, why) in left_out.iter().filter(|(count, _)| *count > 0) {
-                let what = if is_of_packets { "frame" } else { thing };
-                writeln!(output, "{} {why}", counted(*count, what))?;
-            }
-            if tally.removed > 0 {
-                writeln!(output, "{} made room for these", counted(tally.removed, "older page"))?;
-            }
+        let (tally, thing) = (self.recorder.tally(), thing(self.is_mail));
+        let (items, pages) = (counted(tally.items, thing), counted(tally.pages, "page"));
+        writeln!(output, "{}: {items} in {pages}, {}", printable(&self.name), human_bytes(tally.bytes))?;
+        let things = if self.is_mail { thing } else { "frame" };
+        let left_out = [
+            (self.undecoded.total(), things, format!("had no packet that is known ({})", self.undecoded)),
+            (self.cut, things, "had too little of their packet captured".to_owned()),
+            (self.horizon.untimely, things, "of a time more than a day ahead left out".to_owned()),
+            (tally.removed, "older page", "made room for these".to_owned()),
+        ];
+        for (count, what, why) in left_out.iter().filter(|(count, ..)| *count > 0) {
+            writeln!(output, "{} {why}", counted(*count, what))?;
         }
-        Ok(if self.has_faults { ExitCode::from(FAULTS) } else { ExitCode::SUCCESS })
+        Ok(())
     }
 }
 

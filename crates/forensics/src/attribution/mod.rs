@@ -38,7 +38,7 @@ pub use host::{Host, NAME_BYTES_MAX, Pair};
 pub use page::{Counts, Page};
 pub use pairs::{Listed, PAIRS_MAX};
 pub use query::{Answer, Attribution, BLOCKS_MIN, BY_CHANCE_MAX, DIGESTS_ASKED_MAX, Finding, Part, Question, query};
-pub use recorder::{OPEN_PAGES_MAX, RecordError, Recorder, SETTLE_SECONDS, Summary};
+pub use recorder::{RecordError, Recorder, Summary};
 pub use settings::{PAGE_SHARE_BYTES_MIN, Settings, SettingsError};
 
 /// The kind of the pages, as their directory's marker names it.

@@ -78,6 +78,18 @@ impl Settings {
         }
     }
 
+    /// The same for a page of at most `bytes` on disk; none if that is less than the share of a page may be.
+    pub(super) fn with_page_bytes(self, bytes: u64) -> Option<Self> {
+        let bytes = bytes.min(self.page_share_bytes());
+        if bytes < PAGE_SHARE_BYTES_MIN {
+            return None;
+        }
+        // Rounded down, so that the share is no more than that.
+        let per_hour = u128::from(bytes) * u128::from(SECONDS_PER_HOUR) / u128::from(self.page_seconds);
+        let bytes_per_hour = if bytes == self.page_share_bytes() { self.bytes_per_hour } else { per_hour as u64 };
+        Some(Self { bytes_per_hour, ..self })
+    }
+
     /// What the list of pairs may take.
     pub(super) const fn pairs_bytes_max(&self) -> u64 {
         self.page_share_bytes() / PAIRS_SHARE

@@ -50,7 +50,9 @@ pub enum PagesError {
     #[error("no span goes from second {} to {}: it ends before it begins, or after {SECONDS_MAX}", .0.from, .0.to)]
     Span(Span),
     /// One page would take more than all may.
-    #[error("a page of {bytes} bytes is more than the {bytes_max} that all pages may take")]
+    #[error(
+        "a page may take {bytes} bytes, and all pages together only {bytes_max}: allow more disk, or smaller pages"
+    )]
     TooLarge {
         /// What it takes.
         bytes: u64,

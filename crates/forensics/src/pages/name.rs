@@ -40,13 +40,19 @@ impl Span {
 pub struct PageName {
     /// What it is about.
     pub span: Span,
-    /// Tells pages of one span apart.
+    /// Its place in the order of writing; tells pages of one span apart.
     pub number: u32,
-    /// What it takes on disk. No part of the name.
+    /// Its length. No part of the name.
     pub bytes: u64,
 }
 
 impl PageName {
+    /// What it takes on disk, in whole blocks.
+    #[must_use]
+    pub const fn disk_bytes(&self) -> u64 {
+        super::on_disk(self.bytes)
+    }
+
     /// Reads a name, in exactly the form that it is written in. The length is not known yet.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.strip_suffix(SUFFIX)?.split('-');

@@ -4,15 +4,15 @@ const fn minute(number: u64) -> Span {
     Span { from: number * 60, to: number * 60 + 59 }
 }
 
-/// A directory for `pages` pages of 100 bytes in all.
+/// A directory for `pages` pages of a block in all.
 fn room_for(pages: u64) -> (tempfile::TempDir, Pages) {
     let folder = tempfile::tempdir().unwrap();
-    let pages = Pages::create_or_open(folder.path(), "test", pages * 100).unwrap();
+    let pages = Pages::create_or_open(folder.path(), "test", pages * DISK_BLOCK_BYTES).unwrap();
     (folder, pages)
 }
 
 fn content(byte: u8) -> Vec<u8> {
-    vec![byte; 100 - HEADER_BYTES]
+    vec![byte; 60]
 }
 
 fn spans(names: &[PageName]) -> Vec<Span> {
@@ -29,7 +29,9 @@ fn pages_are_found_again_in_order_of_time() {
     assert_eq!(found.list(), pages.list());
     assert_eq!(spans(found.list()), [minute(1), minute(2), minute(3)]);
     assert_eq!(found.read(&found.list()[1], 60).unwrap(), content(2));
-    assert_eq!(found.bytes(), 300);
+    assert_eq!((found.bytes(), pages.bytes()), (3 * DISK_BLOCK_BYTES, 3 * DISK_BLOCK_BYTES));
+    assert_eq!((found.bytes_of(minute(2)), found.bytes_of(minute(4))), (DISK_BLOCK_BYTES, 0));
+    assert_eq!(found.bytes_of(Span { from: 60, to: 180 }), 2 * DISK_BLOCK_BYTES, "the third goes beyond");
     let within: Vec<_> = found.within(Span { from: 119, to: 120 }).map(|name| name.span).collect();
     assert_eq!(within, [minute(1), minute(2)]);
 }
@@ -45,30 +47,60 @@ fn pages_of_one_span_are_kept_apart() {
     let highest = PageName { span: minute(2), number: u32::MAX, bytes: 0 };
     fs::write(folder.path().join(highest.to_string()), "").unwrap();
     drop(pages);
-    let mut pages = Pages::create_or_open(folder.path(), "test", 1000).unwrap();
+    let mut pages = Pages::create_or_open(folder.path(), "test", 1 << 20).unwrap();
     assert_eq!(pages.write(minute(2), &[]).unwrap().page.number, 1);
     assert_eq!(pages.write(minute(2), &[]).unwrap().page.number, 2);
 }
 
 #[test]
-fn the_oldest_go_when_the_disk_is_full_and_that_is_told() {
+fn those_written_first_go_when_the_disk_is_full_whatever_they_are_about() {
     let (folder, mut pages) = room_for(2);
-    assert_eq!(pages.write(minute(5), &content(5)).unwrap().removed, []);
+    // Somebody says that it is of the year 5138: that does not make it stay.
+    let far = Span { from: SECONDS_MAX, to: SECONDS_MAX };
+    assert_eq!(pages.write(far, &content(5)).unwrap().removed, []);
     assert_eq!(pages.write(minute(6), &content(6)).unwrap().removed, []);
-    assert_eq!(spans(&pages.write(minute(7), &content(7)).unwrap().removed), [minute(5)]);
-    assert!(pages.bytes() <= 200);
-    // Even if the new one is older: what was just asked for is kept.
+    assert_eq!(spans(&pages.write(minute(7), &content(7)).unwrap().removed), [far]);
     assert_eq!(spans(&pages.write(minute(1), &content(1)).unwrap().removed), [minute(6)]);
-    assert_eq!(spans(Pages::open(folder.path(), "test").unwrap().list()), [minute(1), minute(7)]);
+    drop(pages);
+    let mut pages = Pages::create_or_open(folder.path(), "test", 2 * DISK_BLOCK_BYTES).unwrap();
+    assert_eq!(spans(&pages.write(minute(2), &content(2)).unwrap().removed), [minute(7)], "the order outlives a run");
+    assert_eq!(spans(Pages::open(folder.path(), "test").unwrap().list()), [minute(1), minute(2)]);
+}
+
+#[test]
+fn nothing_goes_for_a_page_that_cannot_be_written() {
+    let (folder, mut pages) = room_for(1);
+    pages.write(minute(1), &content(1)).unwrap();
+    let block = folder.path().join(TEMPORARY);
+    fs::create_dir(&block).unwrap();
+    assert!(matches!(pages.write(minute(2), &content(2)), Err(PagesError::Io { .. })));
+    assert_eq!(spans(Pages::open(folder.path(), "test").unwrap().list()), [minute(1)]);
+    fs::remove_dir(block).unwrap();
+    // If it fails later, at the name, what went is told with the next page.
+    let taken = folder.path().join(PageName { span: minute(3), number: 2, bytes: 0 }.to_string());
+    fs::create_dir(&taken).unwrap();
+    assert!(matches!(pages.write(minute(3), &content(3)), Err(PagesError::Io { .. })));
+    assert_eq!(spans(&pages.write(minute(4), &content(4)).unwrap().removed), [minute(1)]);
+    assert_eq!((pages.take_removed(), pages.bytes()), (Vec::new(), DISK_BLOCK_BYTES));
 }
 
 #[test]
 fn a_page_may_take_all_the_room_and_no_more() {
     let (_folder, mut pages) = room_for(1);
-    pages.write(minute(1), &content(1)).unwrap();
-    let refused = pages.write(minute(2), &[0; 101 - HEADER_BYTES]).unwrap_err();
-    assert!(matches!(refused, PagesError::TooLarge { bytes: 101, bytes_max: 100 }), "{refused}");
+    let most = DISK_BLOCK_BYTES as usize - HEADER_BYTES;
+    pages.write(minute(1), &vec![0; most]).unwrap();
+    let refused = pages.write(minute(2), &vec![0; most + 1]).unwrap_err();
+    assert!(matches!(refused, PagesError::TooLarge { bytes: 8192, bytes_max: 4096 }), "{refused}");
+    assert!(Pages::ensure_room(most as u64, DISK_BLOCK_BYTES).is_ok());
+    assert!(Pages::ensure_room(u64::MAX, DISK_BLOCK_BYTES).is_err());
     assert_eq!(spans(pages.list()), [minute(1)], "nothing has gone for what was refused");
+}
+
+#[test]
+fn a_small_page_counts_as_what_it_takes_on_disk() {
+    let (_folder, mut pages) = room_for(3);
+    let removed: Vec<_> = (0..5).map(|number| pages.write(minute(number), &[]).unwrap().removed.len()).collect();
+    assert_eq!((removed, pages.bytes()), (vec![0, 0, 0, 1, 1], 3 * DISK_BLOCK_BYTES));
 }
 
 #[test]
@@ -124,7 +156,7 @@ fn one_writes_while_others_read() {
     pages.write(minute(2), &content(2)).unwrap();
     assert!(matches!(reader.read(&page, 60), Err(PagesError::Gone { .. })));
     drop(pages);
-    Pages::create_or_open(folder.path(), "test", 100).unwrap();
+    Pages::create_or_open(folder.path(), "test", DISK_BLOCK_BYTES).unwrap();
 }
 
 #[test]
@@ -132,9 +164,23 @@ fn half_a_page_goes_when_the_directory_is_opened_again() {
     let (folder, pages) = room_for(1);
     drop(pages);
     fs::write(folder.path().join(TEMPORARY), "half a pa").unwrap();
-    let pages = Pages::create_or_open(folder.path(), "test", 100).unwrap();
+    let pages = Pages::create_or_open(folder.path(), "test", DISK_BLOCK_BYTES).unwrap();
     assert_eq!(pages.list(), []);
     assert!(!folder.path().join(TEMPORARY).exists());
+}
+
+#[test]
+fn a_marker_that_was_not_finished_is_made_again() {
+    for half in ["", "bruit pag", "bruit pages 1 tes"] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("pages.bruit"), half).unwrap();
+        assert!(matches!(Pages::open(folder.path(), "test"), Err(PagesError::NoPages { .. })));
+        drop(Pages::create_or_open(folder.path(), "test", 100).unwrap());
+        Pages::open(folder.path(), "test").unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("pages.bruit"), "something else").unwrap();
+    assert!(matches!(Pages::create_or_open(folder.path(), "test", 100), Err(PagesError::NoPages { .. })));
 }
 
 #[test]

@@ -1,22 +1,20 @@
 //! A router or server that remembers what it saw.
 
-use std::collections::BTreeMap;
-
 use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::sizing::{Goal, Layout, MembershipPlan, SizingError};
 use bruit_filters::{Fingerprint, FingerprintKey};
 
 use super::{Invariant, TracePage, TracePageError, ensure_name};
-use crate::pages::{Pages, PagesError, SECONDS_MAX, Span, Written};
+use crate::pages::{Closed, Open, Pages, PagesError, SECONDS_MAX, Span, Written};
 
 /// Most packets or messages of a page. A page that is gathered takes 8 bytes of memory for each.
 pub const ITEMS_MAX: u32 = 1 << 24;
 
-/// Most pages that are gathered at a time, for what comes out of order.
-pub const OPEN_PAGES_MAX: usize = 4;
-
 /// The lowest rate that a page may be given.
 const RATE_MIN: f64 = 1e-6;
+
+/// What a page has beside the bits of its filter, at most: the name, the key and two headers.
+const CONTENT_OVERHEAD_BYTES: u64 = 1024;
 
 /// The longest span of a page: a day.
 const SECONDS_OF_PAGE_MAX: u64 = 86_400;
@@ -54,6 +52,15 @@ impl PageShape {
             return Err(RecordError::Rate(self.false_positive_rate));
         }
         Ok(())
+    }
+
+    /// The most that the content of a page takes.
+    ///
+    /// # Errors
+    /// [`RecordError::Sizing`]: no filter is that large.
+    pub fn content_bytes_max(&self) -> Result<u64, RecordError> {
+        let plan = MembershipPlan::new(Layout::OneLine, self.items.into(), Goal::Rate(self.false_positive_rate))?;
+        Ok(plan.bytes + CONTENT_OVERHEAD_BYTES)
     }
 }
 
@@ -101,17 +108,16 @@ pub enum RecordError {
 ///
 /// A page is gathered as fingerprints, and becomes a filter when it is written: of the size that its number of distinct items
 /// needs, so that every page has the rate that was asked for, and a quiet minute takes a few bytes. A page is written when it is
-/// full, when a later one is begun and [`OPEN_PAGES_MAX`] are open, at [`settle`](Self::settle) and at [`finish`](Self::finish).
+/// full, when another is begun and [`OPEN_PAGES_MAX`](crate::pages::OPEN_PAGES_MAX) are open, at [`settle`](Self::settle) and at
+/// [`close`](Self::close).
 #[derive(Debug)]
 pub struct Recorder {
-    pages: Pages,
     name: String,
     shape: PageShape,
     keys: PageKeys,
-    /// By the number of their span.
-    open: BTreeMap<u64, OpenPage>,
+    open: Open<OpenPage>,
     /// The first and last second that anything was seen: what of a span was recorded.
-    seen: Option<Span>,
+    seen: Span,
     tally: Tally,
 }
 
@@ -133,51 +139,57 @@ impl Recorder {
         ensure_name(name)?;
         shape.ensure()?;
         let keys = PageKeys { secret: FingerprintKey::new(secret), drawn: 0 };
-        let name = name.to_owned();
-        Ok(Self { pages, name, shape, keys, open: BTreeMap::new(), seen: None, tally: Tally::default() })
+        let (name, open) = (name.to_owned(), Open::new(pages, shape.seconds));
+        Ok(Self { name, shape, keys, open, seen: Span { from: u64::MAX, to: 0 }, tally: Tally::default() })
     }
 
-    /// Records what was seen at `second`, and tells of a page that was written because of it.
+    /// Records what was seen at `second`, and tells of pages that were written because of it.
     ///
     /// # Errors
-    /// [`RecordError`]: no page can be of that time, or one cannot be written.
+    /// [`RecordError`]: no page can be of that time, or one cannot be written. That one is kept; what was seen is not
+    /// recorded if there is no page for it.
     pub fn record(&mut self, second: u64, invariant: &Invariant) -> Result<Option<Written>, RecordError> {
         if second > SECONDS_MAX {
             return Err(RecordError::Time(second));
         }
-        let seen = self.seen.get_or_insert(Span { from: second, to: second });
-        *seen = Span { from: seen.from.min(second), to: seen.to.max(second) };
-        let number = second / self.shape.seconds;
+        self.seen = Span { from: self.seen.from.min(second), to: self.seen.to.max(second) };
         let mut written = None;
-        if !self.open.contains_key(&number) && self.open.len() >= OPEN_PAGES_MAX {
-            written = self.write_oldest()?;
+        if self.open.turn_to(second).is_none() {
+            written = self.begin(second)?.pop();
         }
-        let keys = &mut self.keys;
-        let page = self.open.entry(number).or_insert_with(|| OpenPage { key: keys.draw(), items: Vec::new() });
+        let Some(page) = self.open.turn_to(second) else { return Ok(written) };
         page.items.push(page.key.fingerprint(invariant.as_bytes()).high());
         self.tally.items += 1;
         if page.items.len() >= self.shape.items as usize {
-            written = self.write(number)?;
+            let span = self.open.span_of(second);
+            written = self.work(|open, close| open.write(span, close))?.pop();
         }
         Ok(written)
     }
 
-    /// Writes the pages whose spans had ended a span before `now`, for recorders that go on for long.
+    /// Writes the pages whose spans ended [`SETTLE_SECONDS`](crate::pages::SETTLE_SECONDS) before `now`, for recorders that go on
+    /// for long.
     ///
     /// # Errors
-    /// [`RecordError`] if a page cannot be written.
+    /// [`RecordError`] if a page cannot be written; it is kept.
     pub fn settle(&mut self, now: u64) -> Result<Vec<Written>, RecordError> {
-        let current = now / self.shape.seconds;
-        let ended: Vec<u64> = self.open.range(..current.saturating_sub(1)).map(|(number, _)| *number).collect();
-        ended.into_iter().filter_map(|number| self.write(number).transpose()).collect()
+        self.work(|open, close| open.settle(now, close))
+    }
+
+    /// Writes all that is gathered. A page that cannot be written does not keep the others from it.
+    ///
+    /// # Errors
+    /// [`RecordError`], the first.
+    pub fn close(&mut self) -> Result<(), RecordError> {
+        self.work(|open, close| open.finish(close)).map(drop)
     }
 
     /// Writes all that is gathered, and tells what was done in all.
     ///
     /// # Errors
-    /// [`RecordError`] if a page cannot be written.
+    /// As [`close`](Self::close).
     pub fn finish(mut self) -> Result<Tally, RecordError> {
-        while self.write_oldest()?.is_some() {}
+        self.close()?;
         Ok(self.tally)
     }
 
@@ -187,27 +199,40 @@ impl Recorder {
         &self.tally
     }
 
-    fn write_oldest(&mut self) -> Result<Option<Written>, RecordError> {
-        self.open.keys().next().copied().map_or(Ok(None), |number| self.write(number))
+    /// Whether all that was recorded is on disk.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        self.open.is_empty()
     }
 
-    fn write(&mut self, number: u64) -> Result<Option<Written>, RecordError> {
-        let Some(page) = self.open.remove(&number) else { return Ok(None) };
-        let span = self.span(number);
-        let content = page.close(&self.name, self.shape.false_positive_rate)?.encode()?;
-        let written = self.pages.write(span, &content)?;
-        self.tally.pages += 1;
-        self.tally.bytes += written.page.bytes;
-        self.tally.removed += written.removed.len() as u64;
-        Ok(Some(written))
+    fn begin(&mut self, second: u64) -> Result<Vec<Written>, RecordError> {
+        let (span, page) = (self.open.span_of(second), OpenPage { key: self.keys.draw(), items: Vec::new() });
+        self.work(|open, close| open.begin(span, page, close))
     }
 
-    /// The part of a span in which this recorder was there. A recorder that saw something before and after was there between.
-    fn span(&self, number: u64) -> Span {
-        let from = number * self.shape.seconds;
-        let to = (from + self.shape.seconds - 1).min(SECONDS_MAX);
-        let seen = self.seen.unwrap_or(Span { from, to });
-        Span { from: from.max(seen.from), to: to.min(seen.to) }
+    /// Does something to the open pages, and takes account of what was written, whether or not all went well.
+    fn work(
+        &mut self,
+        work: impl FnOnce(
+            &mut Open<OpenPage>,
+            &mut dyn FnMut(Span, OpenPage) -> Closed<RecordError>,
+        ) -> Result<(), RecordError>,
+    ) -> Result<Vec<Written>, RecordError> {
+        let Self { open, name, shape, seen, tally, .. } = self;
+        let mut close = |span: Span, page: OpenPage| {
+            // A recorder that saw something before and after was there between.
+            let there = Span { from: span.from.max(seen.from), to: span.to.min(seen.to) };
+            Ok((there, page.close(name, shape.false_positive_rate)?.encode()?))
+        };
+        let outcome = work(open, &mut close);
+        let written = open.take_written();
+        for written in &written {
+            tally.pages += 1;
+            tally.bytes += written.page.bytes;
+            tally.removed += written.removed.len() as u64;
+        }
+        tally.removed += open.take_removed().len() as u64;
+        outcome.map(|()| written)
     }
 }
 
@@ -253,7 +278,8 @@ impl PageKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traceback::{PAGE_BYTES_MAX, Subject};
+    use crate::pages::OPEN_PAGES_MAX;
+    use crate::traceback::{NAME_BYTES_MAX, PAGE_BYTES_MAX, Subject};
 
     fn recorder(folder: &tempfile::TempDir, shape: PageShape) -> Recorder {
         let pages = Pages::create_or_open(folder.path(), Subject::Messages.kind(), 1 << 30).unwrap();
@@ -323,7 +349,7 @@ mod tests {
         // One more ends the oldest.
         let written = recorder.record(4 * 60, &item(400)).unwrap().unwrap();
         assert_eq!(written.page.span, Span { from: 0, to: 59 });
-        assert_eq!((recorder.open.len(), recorder.finish().unwrap().pages), (OPEN_PAGES_MAX, 5));
+        assert_eq!(recorder.finish().unwrap().pages, OPEN_PAGES_MAX as u64 + 1);
     }
 
     #[test]
@@ -386,7 +412,18 @@ mod tests {
 
     #[test]
     fn the_largest_page_can_be_read() {
-        let plan = MembershipPlan::new(Layout::OneLine, ITEMS_MAX.into(), Goal::Rate(RATE_MIN)).unwrap();
-        assert!(plan.bytes + 1024 <= PAGE_BYTES_MAX, "{} bytes", plan.bytes);
+        let shape = PageShape { seconds: 60, items: ITEMS_MAX, false_positive_rate: RATE_MIN };
+        assert!(shape.content_bytes_max().unwrap() <= PAGE_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_full_page_takes_no_more_than_was_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let shape = PageShape { items: 5000, ..PageShape::default() };
+        let pages = Pages::create_or_open(folder.path(), Subject::Messages.kind(), 1 << 30).unwrap();
+        let mut recorder = Recorder::new(pages, &"n".repeat(NAME_BYTES_MAX), shape, [1; 16]).unwrap();
+        let written = (0..5000).filter_map(|number| recorder.record(1, &item(number)).unwrap()).next().unwrap();
+        let most = shape.content_bytes_max().unwrap() + crate::pages::HEADER_BYTES as u64;
+        assert!((most / 2..=most).contains(&written.page.bytes), "{written:?}, {most}");
     }
 }
