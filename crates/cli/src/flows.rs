@@ -5,7 +5,7 @@
 mod report;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bruit_filters::space_code::Shape;
@@ -21,6 +21,7 @@ use crate::filter::storage::ensure_memory;
 use crate::follow::{self, Complete, News};
 use crate::mailbox::{self, StandardInput};
 use crate::quantity::{human_bytes, parse_bytes, parse_count};
+use crate::stop;
 use crate::terminal::complain;
 
 const AFTER_HELP: &str = "\
@@ -138,7 +139,13 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     let mut run = Run::new(arguments)?;
     match (arguments.key, arguments.follow) {
         (KeyChoice::Sender, false) => run.take_mail(&arguments.files)?,
-        (_, false) => run.take_captures(&arguments.files)?,
+        (_, false) => {
+            // A pipe ends by Ctrl-C, and what came through it is told.
+            if arguments.files.is_empty() || arguments.files.iter().any(|file| file == Path::new("-")) {
+                stop::watch()?;
+            }
+            run.take_captures(&arguments.files)?;
+        }
         (_, true) => run.follow(&arguments.files)?,
     }
     report::print(&mut run, arguments, output)?;

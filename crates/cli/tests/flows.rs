@@ -202,3 +202,41 @@ fn too_little_memory_is_refused() {
     assert!(refused(&["flows", "--top", "4097", "x"]).contains("at most 4096"));
     assert!(refused(&["flows", "--follow", "missing"]).contains("only directories can be followed"));
 }
+
+#[test]
+fn a_pipe_that_is_ended_by_ctrl_c_is_told() {
+    let folder = Folder::new();
+    small(&folder);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    command.args(["flows", "-", "--exact", "--memory", "1M", "--json"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let capture = std::fs::read(folder.path("small.pcap")).unwrap();
+    // It stays open, as that of a program that waits for packets.
+    let mut stdin = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, &capture).unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let catches = || {
+        let status = std::fs::read_to_string(&status).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() >> 1 & 1 == 1
+    };
+    while !catches() {
+        assert!(std::time::Instant::now() < end, "it does not watch for Ctrl-C");
+        std::thread::yield_now();
+    }
+    let process = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &told["packets"]), (Some(0), &8.into()), "{told}");
+}
+
+#[test]
+fn memory_that_is_not_there_is_refused_in_one_line() {
+    let folder = Folder::new();
+    small(&folder);
+    let line = refused(&["flows", "--memory", "60GiB", &path(&folder, "small.pcap")]);
+    assert!(line.contains("memory"), "{line}");
+}

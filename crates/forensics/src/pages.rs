@@ -18,8 +18,9 @@ mod marker;
 mod name;
 mod open;
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 pub use bytes::{HEADER_BYTES, MAGIC};
@@ -205,7 +206,7 @@ impl Pages {
     fn write_temporary(&self, span: Span, content: &[u8]) -> Result<(), PagesError> {
         let temporary = self.folder.join(TEMPORARY);
         let write = || {
-            let mut file = File::create(&temporary)?;
+            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
             file.write_all(&bytes::header(span, content))?;
             file.write_all(content)?;
             file.sync_all()

@@ -255,6 +255,18 @@ fn the_pages_of_another_router_are_refused() {
 }
 
 #[test]
+fn nobody_records_into_the_directory_of_another() {
+    let (folder, ..) = three();
+    let record_as = |name| {
+        let pages = Pages::create_or_open(&folder.path().join("a"), Subject::Packets.kind(), 1 << 20).unwrap();
+        Recorder::new(pages, name, PageShape::default(), [1; 16]).map(drop)
+    };
+    let refused = record_as("b").unwrap_err().to_string();
+    assert!(refused.starts_with("its pages were recorded by a"), "{refused}");
+    record_as("a").unwrap();
+}
+
+#[test]
 fn a_damaged_page_is_told_and_the_others_are_asked() {
     let (folder, topology, packet) = three();
     let pages = Pages::open(&folder.path().join("a"), Subject::Packets.kind()).unwrap();

@@ -1,7 +1,8 @@
 //! The marker of a directory of pages: a line that says what kind they are of.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use super::PagesError;
@@ -15,7 +16,9 @@ const MARKER_START: &str = "bruit pages 1 ";
 /// Takes a directory for writing, and makes it if there is none. The file holds the lock.
 pub(super) fn claim(folder: &Path, kind: &str) -> Result<File, PagesError> {
     ensure_kind(kind)?;
-    fs::create_dir_all(folder).map_err(|error| PagesError::io("make", folder, error))?;
+    // For their owner alone: pages say who talked to whom, and hold their keys.
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| PagesError::io("make", folder, error))?;
     let path = folder.join(MARKER);
     ensure_nothing_else(folder, path.exists())?;
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);

@@ -1,3 +1,5 @@
+use std::os::unix::fs::MetadataExt as _;
+
 use super::*;
 
 const fn minute(number: u64) -> Span {
@@ -34,6 +36,15 @@ fn pages_are_found_again_in_order_of_time() {
     assert_eq!(found.bytes_of(Span { from: 60, to: 180 }), 2 * DISK_BLOCK_BYTES, "the third goes beyond");
     let within: Vec<_> = found.within(Span { from: 119, to: 120 }).map(|name| name.span).collect();
     assert_eq!(within, [minute(1), minute(2)]);
+}
+
+#[test]
+fn a_new_directory_and_its_pages_are_for_their_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let new = folder.path().join("new");
+    let page = Pages::create_or_open(&new, "test", 1 << 20).unwrap().write(minute(1), &content(1)).unwrap().page;
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!((mode(&new), mode(&new.join(page.to_string()))), (0o700, 0o600));
 }
 
 #[test]

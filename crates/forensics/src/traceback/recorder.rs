@@ -4,7 +4,7 @@ use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::sizing::{Goal, Layout, MembershipPlan, SizingError};
 use bruit_filters::{Fingerprint, FingerprintKey};
 
-use super::{Invariant, TracePage, TracePageError, ensure_name};
+use super::{Invariant, TracePage, TracePageError, ensure_name, read_pages};
 use crate::pages::{Closed, Open, Pages, PagesError, SECONDS_MAX, Span, Written};
 
 /// Most packets or messages of a page. A page that is gathered takes 8 bytes of memory for each.
@@ -102,6 +102,18 @@ pub enum RecordError {
     /// The directory refuses.
     #[error(transparent)]
     Pages(#[from] PagesError),
+    /// A directory has the pages of one router or server.
+    #[error("its pages were recorded by {0}: each router or server needs a directory of its own")]
+    OtherOwner(String),
+}
+
+/// Refuses a directory whose latest readable page is another's.
+fn ensure_owner(pages: &Pages, name: &str) -> Result<(), RecordError> {
+    let latest = read_pages(pages, pages.list().iter().rev()).find_map(Result::ok);
+    match latest {
+        Some((_, page)) if page.name != name => Err(RecordError::OtherOwner(page.name)),
+        _ => Ok(()),
+    }
 }
 
 /// Gathers what a router or server sees, and makes pages of it.
@@ -138,6 +150,7 @@ impl Recorder {
     pub fn new(pages: Pages, name: &str, shape: PageShape, secret: [u8; 16]) -> Result<Self, RecordError> {
         ensure_name(name)?;
         shape.ensure()?;
+        ensure_owner(&pages, name)?;
         let keys = PageKeys { secret: FingerprintKey::new(secret), drawn: 0 };
         let (name, open) = (name.to_owned(), Open::new(pages, shape.seconds));
         Ok(Self { name, shape, keys, open, seen: Span { from: u64::MAX, to: 0 }, tally: Tally::default() })
