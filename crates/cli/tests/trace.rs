@@ -427,6 +427,9 @@ fn faults_are_told_in_one_line() {
         "bruit: edge-2.pcap: it has 10 frames, and frame 11 is asked for\n"
     );
     assert!(query("--message message.eml").contains("has pages of the kind trace-packets, not trace-messages"));
+    let mbox = format!("From a\n{MESSAGE}\nFrom b\n{MESSAGE}");
+    folder.write("mbox", mbox);
+    assert_eq!(query("--message mbox"), "bruit: mbox: more than one message\n");
     assert!(query("--hex 45 --at core").contains("cut within a header"));
     assert!(query("--hex 4 --at core").contains("pairs of hexadecimal digits"));
     assert!(query("").contains("required"));

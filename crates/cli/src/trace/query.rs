@@ -19,7 +19,7 @@ use super::{FAULTS, print, wrong};
 use crate::date::moment;
 use crate::failure::Failure;
 use crate::hex::from_hex;
-use crate::mailbox::MESSAGE_BYTES_MAX;
+use crate::mailbox::{self, Item, StandardInput};
 use crate::quantity::{grouped, parse_duration};
 use crate::terminal::{complain, printable};
 
@@ -242,15 +242,24 @@ fn of_frame(frame: &Frame<'_>, when: When) -> Result<Sought, String> {
 }
 
 fn of_message(path: &Path) -> Result<Sought, Failure> {
-    let mut bytes = Vec::new();
-    let read = open(path)?.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|error| wrong(format!("{}: {error}", path.display())))?;
-    if bytes.len() > MESSAGE_BYTES_MAX {
-        return Err(wrong(format!("{}: longer than {} MiB", path.display(), MESSAGE_BYTES_MAX >> 20)));
-    }
+    let bytes = the_message(path)?;
     let id = Fields::of(&bytes).get("message-id").unwrap_or_default().trim_ascii();
     let id = if id.is_empty() { "without an id".into() } else { String::from_utf8_lossy(id) };
     let title = format!("message {}", printable(&id));
     let when = window_of(&bytes).map_or(When::AnyTime, When::Within);
     Ok(Sought { invariant: Invariant::of_message(&bytes), subject: Subject::Messages, when, title })
+}
+
+/// The message in a file, if there is one and no other.
+fn the_message(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut found = None;
+    mailbox::for_each(&[path.to_owned()], StandardInput::Message, |item, _| match item {
+        Item::Fault(line) => Err(wrong(line)),
+        Item::Message(_) if found.is_some() => Err(wrong(format!("{}: more than one message", path.display()))),
+        Item::Message(message) => {
+            found = Some(message.bytes.to_vec());
+            Ok(())
+        }
+    })?;
+    found.ok_or_else(|| wrong(format!("{}: no message", path.display())))
 }
