@@ -260,6 +260,18 @@ fn a_directory_is_followed_until_the_program_is_asked_to_end_and_the_output_is_o
 }
 
 #[test]
+fn packets_that_the_capture_cut_are_told() {
+    let (folder, _) = with_capture();
+    let mut capture = fs::read(folder.path("capture")).unwrap();
+    // The length on the wire, in the header of the first frame, behind that of the file.
+    let length = u32::from_le_bytes(capture[36..40].try_into().unwrap());
+    capture[36..40].copy_from_slice(&(length + 100).to_le_bytes());
+    folder.write("cut", capture);
+    let told = printed(&["attribute", "build", &path(&folder, "cut"), "-o", &path(&folder, "pages")]);
+    assert!(told.contains("\n1 packet cut by the capture: what it has not is not recorded\n"), "{told}");
+}
+
+#[test]
 fn mail_that_claims_to_be_of_the_far_future_is_left_out_and_told() {
     let folder = Folder::new();
     let body = "Nothing that anybody would look for, but long enough for a block.\n".repeat(3);

@@ -85,6 +85,8 @@ struct Build {
     /// Packets or messages.
     taken: u64,
     undecoded: Tally,
+    /// Packets that were recorded as far as the capture has them.
+    cut: u64,
     horizon: Horizon,
 }
 
@@ -109,6 +111,7 @@ impl Build {
             as_json: arguments.json,
             taken: 0,
             undecoded: Tally::default(),
+            cut: 0,
             horizon: Horizon::default(),
         })
     }
@@ -120,6 +123,7 @@ impl Recording for Build {
             Err(reason) => self.undecoded.count(reason),
             Ok(packet) if self.horizon.takes(second) => {
                 self.taken += 1;
+                self.cut += u64::from((frame.bytes.len() as u64) < u64::from(frame.original_bytes));
                 let pair = Pair { source: packet.source.into(), destination: packet.destination.into() };
                 self.recorder.record(second, &[pair], packet.payload).map_err(wrong)?;
                 self.settle(second)?;
@@ -177,6 +181,7 @@ impl Build {
         let lines = [
             (undecoded.total(), "frame", format!("had no packet that is known ({undecoded})")),
             (untimely, things, "of a time more than a day ahead left out".to_owned()),
+            (self.cut, "packet", "cut by the capture: what it has not is not recorded".to_owned()),
             (short, "payload", "shorter than a block left nothing".to_owned()),
             (crowded, "payload", "left out, as the pages of their time have its share of the disk".to_owned()),
             (unlisted, "payload", "of pairs beyond the room for them can be found, but not attributed".to_owned()),
@@ -201,6 +206,7 @@ impl Build {
             "page_bytes": pages.iter().map(|page| page.bytes).sum::<u64>(),
             "removed_pages": removed.len(),
             "undecoded": undecoded,
+            "cut": self.cut,
             "untimely": self.horizon.untimely,
         })
     }
