@@ -3,17 +3,14 @@
 use bruit_signatures::message::{Fields, Message};
 use bruit_signatures::reading::Reading;
 use bruit_signatures::{attachment, exact};
-use mail_parser::DateTime;
 use sha2::{Digest, Sha256};
 
 use super::Invariant;
+use crate::mail::{bounded, seconds};
 use crate::pages::Span;
 
 /// The fields that no relay changes. All else may be added, folded anew or rewritten.
 const FIELDS: [&str; 3] = ["message-id", "date", "from"];
-
-/// How much of a field is read.
-const FIELD_BYTES_MAX: usize = 32 * 1024;
 
 /// How far the clocks of senders and servers are taken to be off.
 pub const CLOCKS_SECONDS: u64 = 3600;
@@ -48,8 +45,7 @@ fn put(digest: &mut Sha256, label: &[u8; 4], bytes: &[u8]) {
 
 /// A field with single blanks.
 fn put_field(digest: &mut Sha256, value: &[u8]) {
-    let value = value.get(..FIELD_BYTES_MAX).unwrap_or(value);
-    let words: Vec<_> = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
+    let words: Vec<_> = bounded(value).split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
     put(digest, b"line", &words.join(&b' '));
 }
 
@@ -78,15 +74,8 @@ pub fn window_of(raw: &[u8]) -> Option<Span> {
 
 fn received(fields: &Fields<'_>) -> Option<u64> {
     let value = fields.get("received")?;
-    let semicolon = value.get(..FIELD_BYTES_MAX).unwrap_or(value).iter().rposition(|&byte| byte == b';')?;
+    let semicolon = bounded(value).iter().rposition(|&byte| byte == b';')?;
     seconds(value.get(semicolon + 1..)?)
-}
-
-/// A date as mail has it, in seconds since 1970.
-fn seconds(value: &[u8]) -> Option<u64> {
-    let value = std::str::from_utf8(value.get(..FIELD_BYTES_MAX).unwrap_or(value)).ok()?;
-    let date = DateTime::parse_rfc822(value.trim()).filter(DateTime::is_valid)?;
-    u64::try_from(date.to_timestamp()).ok()
 }
 
 #[cfg(test)]
