@@ -71,14 +71,6 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::with_code_2)
 }
 
-/// The exit code if something could not be read.
-const FAULTS: u8 = 2;
-
-/// One line, with what is wrong.
-fn wrong(error: impl std::fmt::Display) -> Failure {
-    Failure::BadInput(error.to_string())
-}
-
 /// Calls `work` with every page of a directory that is about `window`, one after the other.
 fn for_each_page(
     pages: &Pages,

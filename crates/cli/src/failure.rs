@@ -7,6 +7,7 @@
 //! | 2 | bad input, or a server that does not answer or refuses; told in one line |
 //! | 130 | ended by Ctrl-C, told in one line |
 
+use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
@@ -14,6 +15,14 @@ use bruit_client::ClientError;
 
 /// What shells expect of a program ended by Ctrl-C: 128 and the number of the signal.
 pub(crate) const INTERRUPTED: u8 = 130;
+
+/// The exit code when something could not be read, and the rest was.
+pub(crate) const FAULTS: u8 = 2;
+
+/// One line, with what is wrong with the input.
+pub(crate) fn wrong(error: impl Display) -> Failure {
+    Failure::BadInput(error.to_string())
+}
 
 /// Why a verb stopped.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use bruit_forensics::capture::{Frame, Nanoseconds};
 
 use crate::captures;
 use crate::date;
-use crate::failure::Failure;
+use crate::failure::{FAULTS, Failure};
 use crate::follow::{self, Complete, News, Taken};
 use crate::mailbox::{self, Message, StandardInput};
 use crate::quantity::counted;
@@ -25,7 +25,6 @@ const TAKEN_LIST: &str = "followed.bruit";
 const AHEAD_SECONDS: u64 = 86_400;
 
 const NANOSECONDS_PER_SECOND: Nanoseconds = 1_000_000_000;
-const FAULTS: u8 = 2;
 
 /// What a verb does with what it is given.
 pub(crate) trait Recording {

@@ -34,9 +34,6 @@ Examples:
   bruit trace record --mail Maildir --as mx-1 -o mx-1
   bruit trace query --topology servers.toml --message phish.eml";
 
-/// The exit code when something could not be read, and the rest was.
-const FAULTS: u8 = 2;
-
 /// What `bruit trace` is asked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -63,9 +60,4 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     };
     let flushed = output.flush().map_err(Failure::from);
     outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::with_code_2)
-}
-
-/// One line, with what is wrong.
-fn wrong(error: impl std::fmt::Display) -> Failure {
-    Failure::BadInput(error.to_string())
 }

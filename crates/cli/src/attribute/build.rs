@@ -12,9 +12,9 @@ use bruit_forensics::packet::{self, Tally};
 use bruit_forensics::pages::Pages;
 use serde_json::json;
 
-use super::{KIND, wrong};
+use super::KIND;
 use crate::date;
-use crate::failure::Failure;
+use crate::failure::{Failure, wrong};
 use crate::mailbox::Message;
 use crate::quantity::{counted, human_bytes, parse_bytes, parse_rate};
 use crate::recording::{self, Horizon, Inputs, Recording, thing};

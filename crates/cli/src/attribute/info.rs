@@ -9,8 +9,8 @@ use bruit_forensics::attribution::Page;
 use bruit_forensics::pages::{Pages, Span};
 use serde_json::{Value, json};
 
-use super::{FAULTS, KIND, for_each_page, wrong};
-use crate::failure::Failure;
+use super::{KIND, for_each_page};
+use crate::failure::{FAULTS, Failure, wrong};
 use crate::pages::{Outcome, span_text, whole_span};
 use crate::quantity::{grouped, human_bytes, scientific};
 

@@ -9,9 +9,9 @@ use bruit_filters::blocks::{EXCERPT_BYTES_MAX, SearchError};
 use bruit_forensics::attribution::{Answer, Finding, Question, query};
 use bruit_forensics::pages::{Pages, Span};
 
-use super::{FAULTS, KIND, for_each_page, print, wrong};
+use super::{KIND, for_each_page, print};
 use crate::date::parse_moment;
-use crate::failure::Failure;
+use crate::failure::{FAULTS, Failure, wrong};
 use crate::hex::from_hex;
 use crate::pages::Outcome;
 use crate::quantity::counted;

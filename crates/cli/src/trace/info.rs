@@ -10,8 +10,8 @@ use bruit_forensics::traceback::{Subject, read_pages};
 use serde_json::{Value, json};
 
 use super::print::{span, span_json};
-use super::{FAULTS, wrong};
-use crate::failure::Failure;
+
+use crate::failure::{FAULTS, Failure, wrong};
 use crate::quantity::{grouped, human_bytes, scientific};
 use crate::terminal::{complain, printable};
 

@@ -15,9 +15,9 @@ use bruit_forensics::traceback::{
 };
 use bruit_signatures::message::Fields;
 
-use super::{FAULTS, print, wrong};
+use super::print;
 use crate::date::moment;
-use crate::failure::Failure;
+use crate::failure::{FAULTS, Failure, wrong};
 use crate::hex::from_hex;
 use crate::mailbox::{self, Item, StandardInput};
 use crate::quantity::{grouped, parse_duration};

@@ -12,9 +12,8 @@ use bruit_forensics::pages::Pages;
 use bruit_forensics::traceback::{Invariant, NAME_BYTES_MAX, PageShape, Recorder, Subject, ensure_name, received_at};
 use serde_json::json;
 
-use super::wrong;
 use crate::date;
-use crate::failure::Failure;
+use crate::failure::{Failure, wrong};
 use crate::mailbox::Message;
 use crate::quantity::{counted, human_bytes, parse_bytes, parse_duration, parse_rate, parse_threshold};
 use crate::recording::{self, Horizon, Inputs, Recording, thing};
