@@ -98,15 +98,17 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     let mut signals = Signals::take(server.runtime()).context("failed to take signals").map_err(Failure::Other)?;
     announce(&server, output)?;
     notify(&[NotifyState::Ready]);
-    loop {
-        match signals.next(server.runtime()) {
-            Signal::Stop => break,
+    let failure = loop {
+        match signals.next(&server) {
+            Signal::Stop => break None,
             Signal::Reload => reload(&server, arguments),
+            Signal::Fail(reason) => break Some(reason),
         }
-    }
+    };
     notify(&[NotifyState::Stopping]);
     tracing::info!("stopping");
-    stop(server)
+    let stopped = stop(server);
+    failure.map_or(stopped, |reason| Err(Failure::Other(anyhow::anyhow!(reason))))
 }
 
 fn read(file: Option<&Path>) -> Result<Config, Failure> {

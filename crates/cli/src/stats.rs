@@ -2,10 +2,12 @@
 
 use std::io::{self, BufWriter, Write};
 
-use bruit_client::http::{Recovery, Ring, Stats, Store};
+use bruit_client::http::{Condition, Recovery, Ring, Stats, Store};
+use bruit_engine::time::Time;
 use serde_json::json;
 
 use crate::claim::CLAIM_TIMEOUT;
+use crate::date::moment;
 use crate::failure::Failure;
 use crate::quantity::{grouped, human_bytes, scientific};
 use crate::remote::Server;
@@ -37,7 +39,7 @@ fn print(stats: &Stats, output: &mut impl Write) -> io::Result<()> {
     let Stats { version, uptime_seconds, memory_bytes, memory_budget_bytes, .. } = stats;
     writeln!(output, "bruit {}, up {}", printable(version), shown_time(*uptime_seconds))?;
     writeln!(output, "memory {} of {}", human_bytes(*memory_bytes), human_bytes(*memory_budget_bytes))?;
-    stats.warnings.iter().try_for_each(|warning| writeln!(output, "warning: {}", printable(warning)))?;
+    stats.health.iter().try_for_each(|condition| print_condition(condition, output))?;
     print_rings(&stats.rings, output)?;
     writeln!(output, "\n{:24}  {:>14}  {:>14}  {:>10}", "table", "used", "room", "memory")?;
     for table in &stats.tables {
@@ -51,6 +53,14 @@ fn print(stats: &Stats, output: &mut impl Write) -> io::Result<()> {
     }
     print_requests(stats, output)?;
     print_store(&stats.store, &stats.recovery, output)
+}
+
+/// `severe: book_full (listed signatures) for 00:01:02: …`.
+fn print_condition(condition: &Condition, output: &mut impl Write) -> io::Result<()> {
+    let [severity, state, subject, text] =
+        [&condition.severity, &condition.state, &condition.subject, &condition.text].map(|text| printable(text));
+    let subject = if subject.is_empty() { String::new() } else { format!(" ({subject})") };
+    writeln!(output, "{severity}: {state}{subject} since {}: {text}", moment(Time(condition.since)))
 }
 
 fn print_rings(rings: &[Ring], output: &mut impl Write) -> io::Result<()> {
@@ -134,7 +144,7 @@ mod tests {
         let nasty = "\x1b[2J".to_owned();
         let stats = Stats {
             version: nasty.clone(),
-            warnings: vec![nasty.clone()],
+            health: vec![Condition { text: nasty.clone(), ..Condition::default() }],
             rings: vec![Ring { name: nasty.clone(), ..Ring::default() }],
             store: Store { failure: Some(nasty), ..Store::default() },
             ..Stats::default()

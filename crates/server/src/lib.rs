@@ -16,6 +16,7 @@
 //! | `udp`, `tcp` | threads that take datagrams by the batch; tasks for connections |
 //! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the ends of the request path, one for each language |
 //! | `federation`, `node_key` | what other servers ask for, and by which key they know this one |
+//! | `health`, `watch`, `fatal` | every degraded state, who looks for them, and what ends the process |
 //! | `metrics` | what is counted |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -25,9 +26,11 @@ pub mod config;
 mod connections;
 mod dcc;
 mod duplicates;
+mod fatal;
 mod federation;
 mod fuzzy;
 mod fuzzy_keys;
+mod health;
 mod http;
 pub mod limits;
 mod metrics;
@@ -44,6 +47,7 @@ mod tcp;
 mod ticker;
 mod udp;
 mod units;
+mod watch;
 
 pub use accounts::AccountError;
 pub use config::{Config, ConfigError};

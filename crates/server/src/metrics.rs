@@ -12,6 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::health::{Health, State};
 use crate::service::Service;
 
 /// The languages the server speaks.
@@ -288,6 +289,7 @@ fn gauges(service: &Service) -> Vec<Gauge> {
             "Whether the disk failed and nothing is accepted",
             f64::from(store.poisoned.is_some()),
         ),
+        health_gauge(&service.health),
         Gauge::one("snapshots", "Snapshots that are kept", store.snapshots.len() as f64),
         Gauge::one("snapshot_failed", "Whether the last snapshot failed", f64::from(store.snapshot_failure.is_some())),
         Gauge::one("uptime_seconds", "Time since the start", service.uptime().as_secs_f64()),
@@ -301,6 +303,19 @@ fn gauges(service: &Service) -> Vec<Gauge> {
         of_tables("table_used", "Entries of a table", |table| table.used as f64),
         of_tables("table_capacity", "Entries a table has room for", |table| table.capacity as f64),
     ]
+}
+
+/// Every degraded state there is, and how many conditions of it last: 0 if all is well.
+fn health_gauge(health: &Health) -> Gauge {
+    let value = |state: &State| {
+        let labels = format!("{{state=\"{}\",severity=\"{}\"}}", state.name(), state.severity().name());
+        (labels, health.count(*state) as f64)
+    };
+    Gauge {
+        name: "health",
+        help: "Conditions of each degraded state; 0 if all is well",
+        values: State::ALL.iter().map(value).collect(),
+    }
 }
 
 fn generations(rings: &[bruit_engine::RingStatus]) -> Gauge {

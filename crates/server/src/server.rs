@@ -321,6 +321,11 @@ impl Server {
         self.service.federation.share(stock);
     }
 
+    /// Waits until the server cannot go on, and returns why: a thread it relies on panicked, or the disk failed.
+    pub async fn failed(&self) -> String {
+        self.service.fatal.wait().await
+    }
+
     /// The runtime that serves TCP, for whoever waits for signals.
     #[must_use]
     pub const fn runtime(&self) -> &Runtime {

@@ -11,7 +11,9 @@ use bruit_store::{Clearinghouse, SubmitError};
 
 use crate::config::Settings;
 use crate::connections::Connections;
+use crate::fatal::Fatal;
 use crate::federation::Federation;
+use crate::health::Health;
 use crate::limits::{Buckets, Rate};
 use crate::metrics::Metrics;
 use crate::sources::Source;
@@ -22,6 +24,8 @@ pub(crate) struct Service {
     /// The realm's key, under which signatures and sources are hashed.
     pub(crate) key: FingerprintKey,
     pub(crate) metrics: Metrics,
+    pub(crate) health: Health,
+    pub(crate) fatal: Fatal,
     pub(crate) limits: Limits,
     pub(crate) connections: Arc<Connections>,
     pub(crate) federation: Arc<Federation>,
@@ -33,15 +37,11 @@ pub(crate) struct Service {
 /// The last time that something could not be kept.
 struct Failure {
     at: Duration,
-    logged: Duration,
     text: String,
 }
 
 /// How long a failure makes the server unfit, unless it happens again.
 const FAILURE_REMEMBERED: Duration = Duration::from_secs(30);
-
-/// Between two lines of the log about it.
-const FAILURE_LOGGED_AFTER: Duration = Duration::from_secs(10);
 
 /// What all strangers together are called among those who claim.
 const STRANGERS: u64 = 0;
@@ -83,6 +83,8 @@ impl Service {
             store,
             key,
             metrics: Metrics::new(),
+            health: Health::default(),
+            fatal: Fatal::default(),
             limits,
             connections: Arc::default(),
             federation: Arc::default(),
@@ -101,21 +103,14 @@ impl Service {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// Notes and logs, now and then, that something could not be kept. That too much was under way is the clients' affair.
+    /// Notes that something could not be kept. That too much was under way is the clients' affair.
     pub(crate) fn note<T>(&self, result: &Result<T, SubmitError>) {
         let Err(error) = result else { return };
         if matches!(error, SubmitError::Busy | SubmitError::Closed) {
             return;
         }
-        let now = self.uptime();
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        let logged = failure.as_ref().map(|failure| failure.logged);
-        let is_due = logged.is_none_or(|logged| now.saturating_sub(logged) >= FAILURE_LOGGED_AFTER);
-        if is_due {
-            tracing::error!(error = error as &dyn std::error::Error, "reports cannot be kept");
-        }
-        let logged = if is_due { now } else { logged.unwrap_or(now) };
-        *failure = Some(Failure { at: now, logged, text: error.to_string() });
+        let text = describe(error);
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(Failure { at: self.uptime(), text });
     }
 
     /// Why something could not be kept, if that was lately.
@@ -176,6 +171,12 @@ pub(crate) fn signatures(events: &[Event]) -> u32 {
         _ => 1,
     };
     events.iter().map(of).sum()
+}
+
+/// An error with its causes, in one line.
+fn describe(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// What time it is, for the clearinghouse.

@@ -5,13 +5,17 @@ use std::io;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{self, SignalKind, signal};
 
+use crate::server::Server;
+
 /// What a daemon is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGTERM, or SIGINT from a terminal.
     Stop,
     /// SIGHUP.
     Reload,
+    /// The server cannot go on, and why.
+    Fail(String),
 }
 
 /// Signals from now on.
@@ -35,10 +39,11 @@ impl Signals {
         })
     }
 
-    /// Waits for the next.
-    pub fn next(&mut self, runtime: &Runtime) -> Signal {
-        runtime.block_on(async {
+    /// Waits for the next signal, or for the server to fail.
+    pub fn next(&mut self, server: &Server) -> Signal {
+        server.runtime().block_on(async {
             tokio::select! {
+                reason = server.failed() => Signal::Fail(reason),
                 _ = self.terminate.recv() => Signal::Stop,
                 _ = self.interrupt.recv() => Signal::Stop,
                 _ = self.hang_up.recv() => Signal::Reload,

@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::connections::Permit;
+use crate::fatal::Vital;
 use crate::metrics::{Answered, Language};
 use crate::service::Service;
 use crate::sources::Source;
@@ -78,6 +79,7 @@ impl Acceptor {
         S: Fn(Connection) -> F,
         F: Future<Output = ()> + Send + 'static,
     {
+        let _vital = Vital::new(&self.service, format!("the task that listens for {}", self.language.name()));
         let mut stop = self.stop.clone();
         loop {
             let accepted = tokio::select! {

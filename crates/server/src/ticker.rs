@@ -9,7 +9,9 @@ use std::time::Duration;
 use bruit_engine::event::Event;
 use bruit_engine::{BEHIND_LINES, Outcome, TICK_LINES};
 
+use crate::fatal::Vital;
 use crate::service::{Service, now};
+use crate::watch;
 
 /// Between two ticks.
 const SECOND: Duration = Duration::from_secs(1);
@@ -27,9 +29,11 @@ impl Ticker {
     pub(crate) fn start(service: Arc<Service>) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
+            let _vital = Vital::new(&service, "the ticker");
             let mut wait = SECOND;
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 wait = tick(&service, wait);
+                watch::look(&service, now());
             }
         };
         Ok(Self { stop, thread: thread::Builder::new().name("bruit-ticker".into()).spawn(run)? })

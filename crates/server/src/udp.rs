@@ -35,6 +35,7 @@ use worker::Worker;
 
 use crate::config::Settings;
 use crate::duplicates::Duplicates;
+use crate::fatal::Vital;
 use crate::metrics::{Answered, Language};
 use crate::service::Service;
 use crate::sources::Source;
@@ -164,9 +165,17 @@ impl Listener {
         let name = P::LANGUAGE.name();
         let (of_replier, stop) = (shared.clone(), Arc::clone(stop));
         let replier = thread::Builder::new().name(format!("bruit-{name}-re"));
-        self.threads.push(replier.spawn(move || Replier::<P>::new(of_replier, receiver).run())?);
+        let vital = Vital::new(service, format!("a thread that answers {name}"));
+        self.threads.push(replier.spawn(move || {
+            let _vital = vital;
+            Replier::<P>::new(of_replier, receiver).run();
+        })?);
         let worker = thread::Builder::new().name(format!("bruit-{name}"));
-        self.threads.push(worker.spawn(move || Worker::new(protocol, shared, sender, stop).run())?);
+        let vital = Vital::new(service, format!("a thread that listens for {name}"));
+        self.threads.push(worker.spawn(move || {
+            let _vital = vital;
+            Worker::new(protocol, shared, sender, stop).run();
+        })?);
         Ok(())
     }
 

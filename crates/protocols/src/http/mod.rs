@@ -29,7 +29,7 @@ pub use administration::{
 pub use answers::{Checked, CheckedSignature, Claimed, Problem, Verdict};
 pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients};
 pub use peers::{PeerStatus, Peers, RefusedSegments};
-pub use stats::{Generation, Recovery, RequestCount, Ring, Stats, Store, Table};
+pub use stats::{Condition, Generation, Ready, Recovery, RequestCount, Ring, Stats, Store, Table};
 pub use subject::{
     FEATURES_MAX, NamedSignature, SENDER_BYTES_MAX, SIGNATURES_MAX, SUBJECT_BYTES_MAX, Subject, SubjectError, Text,
 };

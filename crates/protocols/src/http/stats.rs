@@ -17,8 +17,8 @@ pub struct Stats {
     pub rings: Vec<Ring>,
     /// What refuses or forgets when it is full.
     pub tables: Vec<Table>,
-    /// What the operator should know.
-    pub warnings: Vec<String>,
+    /// In what way it is degraded, the worst first; nothing if all is well.
+    pub health: Vec<Condition>,
     /// How the store is doing.
     pub store: Store,
     /// What opening the store found.
@@ -120,4 +120,26 @@ pub struct RequestCount {
     pub answered: String,
     /// How many.
     pub count: u64,
+}
+
+/// A state in which the server is degraded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// Its name, the same as in the log and in metrics.
+    pub state: String,
+    /// The ring, table or peer it is about; empty if the server as a whole.
+    pub subject: String,
+    /// `severe` if the server is not ready because of it, else `warning`.
+    pub severity: String,
+    /// What is wrong, and what to do.
+    pub text: String,
+    /// When it began, in seconds since 1970.
+    pub since: u64,
+}
+
+/// What a server that is ready, but degraded, says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    /// In what way it is degraded.
+    pub conditions: Vec<Condition>,
 }

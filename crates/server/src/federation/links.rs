@@ -30,6 +30,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::config::{FederationSettings, PeerSettings, PeerTrust};
+use crate::fatal::Vital;
 use crate::service::{Service, now};
 
 /// The folder of logs in a data directory.
@@ -151,7 +152,11 @@ impl Links {
         }
         let (stop, stopped) = mpsc::channel();
         let telling = Arc::clone(&site);
-        let exporter = move || tell_others(&telling, &roads, &stopped);
+        let vital = Vital::new(service, "the exporter");
+        let exporter = move || {
+            let _vital = vital;
+            tell_others(&telling, &roads, &stopped);
+        };
         let exporter = thread::Builder::new().name("bruit-exporter".into()).spawn(exporter);
         Ok(Some(Self { site, stop, exporter: exporter.map_err(FederationError::Shelf)? }))
     }

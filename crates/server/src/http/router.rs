@@ -14,7 +14,7 @@ use bruit_engine::event::{By, Event};
 use bruit_engine::trust::Claim;
 use bruit_engine::whitelist::WhitelistChange;
 use bruit_protocols::http::{
-    Checked, Claimed, Done, Explained, JSON, NewReporter, ReporterChange, ReporterPage, Stats, Whitelist,
+    Checked, Claimed, Done, Explained, JSON, NewReporter, Ready, ReporterChange, ReporterPage, Stats, Whitelist,
     WhitelistEntry,
 };
 use serde::Deserialize;
@@ -23,6 +23,7 @@ use super::body::{Purpose, read_json, read_subject};
 use super::caller::{Caller, Right};
 use super::fault::{Fault, Reply};
 use super::{Http, claims, explain, federation, judge, reporters, stats, whitelist};
+use crate::health::Severity;
 use crate::metrics::{self, Answered, Language};
 use crate::service::{Limited, now, signatures};
 
@@ -204,10 +205,18 @@ async fn health(_caller: Caller) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-async fn ready(State(http): State<Http>, _caller: Caller) -> Result<StatusCode, Fault> {
-    match http.compute(|service| Ok(stats::unready(service, now()))).await? {
-        Some(reason) => Err(Fault::busy(reason)),
-        None => Ok(StatusCode::NO_CONTENT),
+/// 204 if all is well, 200 with the conditions if the server is degraded but takes reports, else 503.
+async fn ready(State(http): State<Http>, _caller: Caller) -> Result<Response, Fault> {
+    let conditions = http.service.health.conditions();
+    let severe: Vec<String> = conditions
+        .iter()
+        .filter(|condition| condition.severity == Severity::Severe.name())
+        .map(|condition| format!("{}: {}", condition.state, condition.text))
+        .collect();
+    match (severe.is_empty(), conditions.is_empty()) {
+        (false, _) => Err(Fault::busy(severe.join("; "))),
+        (true, true) => Ok(StatusCode::NO_CONTENT.into_response()),
+        (true, false) => Ok(Reply(Answered::Other, Ready { conditions }).into_response()),
     }
 }
 

@@ -1,14 +1,10 @@
 //! How the server is doing.
 
-use bruit_engine::time::Time;
 use bruit_engine::{Engine, RingStatus, TableStatus};
 use bruit_protocols::http::{Generation, Recovery, RequestCount, Ring, Stats, Store, Table};
 
 use crate::metrics::{Answered, Language};
 use crate::service::Service;
-
-/// Epochs that a book may be behind the clock and still take claims.
-const BEHIND_EPOCHS_MAX: u64 = 1;
 
 /// Everything there is to tell.
 pub(super) fn stats(service: &Service) -> Stats {
@@ -22,7 +18,7 @@ pub(super) fn stats(service: &Service) -> Stats {
         memory_budget_bytes: status.budget_bytes,
         rings: status.rings.iter().map(ring).collect(),
         tables: status.tables.iter().map(table).collect(),
-        warnings: status.warnings(),
+        health: service.health.conditions(),
         store: Store {
             sequence: store.sequence,
             durable: store.durable,
@@ -43,22 +39,6 @@ pub(super) fn stats(service: &Service) -> Stats {
         },
         requests: requests(service),
     }
-}
-
-/// Why no claims can be taken, if so.
-pub(super) fn unready(service: &Service, now: Time) -> Option<String> {
-    if let Some(error) = service.store.status().poisoned {
-        return Some(format!("the disk failed under the journal: {error}"));
-    }
-    if let Some(error) = service.recent_failure() {
-        return Some(error);
-    }
-    let status = service.store.check(Engine::status);
-    let is_behind = |ring: &RingStatus| {
-        let epoch = ring.generations.first().map_or(0, |(epoch, _)| *epoch);
-        now.epoch(ring.epoch_seconds) > epoch + BEHIND_EPOCHS_MAX
-    };
-    status.rings.iter().any(is_behind).then(|| "the books are still catching up with the clock".to_owned())
 }
 
 fn ring(ring: &RingStatus) -> Ring {

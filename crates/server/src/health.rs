@@ -1,0 +1,177 @@
+//! The one place that knows how the server is: every degraded state, since when, how bad it is, and what to do about it.
+//!
+//! Whoever notices a problem calls [`Health::set`] as long as it lasts, and with `None` once it is over. The log gets one line when
+//! a condition begins and one when it ends; `/v1/ready`, `/metrics` and `bruit stats` read the same table.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bruit_engine::time::Time;
+use bruit_protocols::http::Condition;
+
+/// How bad a state is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Severity {
+    /// Something is degraded; requests are still answered and reports kept.
+    Warning,
+    /// Reports are refused or lost: `/v1/ready` fails.
+    Severe,
+}
+
+impl Severity {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Warning => "warning",
+            Self::Severe => "severe",
+        }
+    }
+}
+
+macro_rules! states {
+    ($($(#[$doc:meta])* $state:ident: $name:literal, $severity:ident;)*) => {
+        /// A way in which the server can be degraded.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum State {
+            $($(#[$doc])* $state,)*
+        }
+
+        impl State {
+            /// Every state.
+            pub(crate) const ALL: &[Self] = &[$(Self::$state,)*];
+
+            /// Its name in the log, in metrics and in answers.
+            pub(crate) const fn name(self) -> &'static str {
+                match self { $(Self::$state => $name,)* }
+            }
+
+            /// How bad it is.
+            pub(crate) const fn severity(self) -> Severity {
+                match self { $(Self::$state => Severity::$severity,)* }
+            }
+        }
+    };
+}
+
+states! {
+    /// The journal cannot be trusted any more; the process is about to end.
+    StoreFailed: "store_failed", Severe;
+    /// Events could not be written lately.
+    WritesFail: "writes_fail", Severe;
+    /// The last snapshot could not be written: the journal grows.
+    SnapshotFails: "snapshot_fails", Warning;
+    /// The books are epochs behind the clock and take no claims.
+    CatchingUp: "catching_up", Severe;
+    /// A book is filled beyond its plan; its error rate is higher than stated.
+    BookFills: "book_fills", Warning;
+}
+
+/// A condition that lasts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Row {
+    text: String,
+    since: Time,
+}
+
+/// The conditions that last, by state and by what they are about: a ring, a peer, or nothing in particular.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    rows: Mutex<BTreeMap<(State, String), Row>>,
+}
+
+impl Health {
+    /// Begins, goes on with (`Some`) or ends (`None`) a condition. The text says what is wrong and what to do.
+    pub(crate) fn set(&self, state: State, subject: &str, text: Option<String>, now: Time) {
+        let mut rows = self.lock();
+        change(&mut rows, state, subject, text, now);
+    }
+
+    /// Makes these the only conditions of a state: subjects and texts. All others of it end.
+    pub(crate) fn set_all(&self, state: State, conditions: Vec<(String, String)>, now: Time) {
+        let mut rows = self.lock();
+        let is_over = |(of, subject): &&(State, String)| {
+            *of == state && !conditions.iter().any(|(lasting, _)| lasting == subject)
+        };
+        let over: Vec<String> = rows.keys().filter(is_over).map(|(_, subject)| subject.clone()).collect();
+        over.iter().for_each(|subject| change(&mut rows, state, subject, None, now));
+        conditions.into_iter().for_each(|(subject, text)| change(&mut rows, state, &subject, Some(text), now));
+    }
+
+    /// All conditions, the worst first.
+    pub(crate) fn conditions(&self) -> Vec<Condition> {
+        let rows = self.lock();
+        let condition = |((state, subject), row): (&(State, String), &Row)| Condition {
+            state: state.name().to_owned(),
+            subject: subject.clone(),
+            severity: state.severity().name().to_owned(),
+            text: row.text.clone(),
+            since: row.since.0,
+        };
+        let mut conditions: Vec<Condition> = rows.iter().map(condition).collect();
+        conditions.sort_by_key(|condition| condition.severity != Severity::Severe.name());
+        conditions
+    }
+
+    /// How many conditions of a state there are.
+    pub(crate) fn count(&self, state: State) -> usize {
+        self.lock().keys().filter(|(of, _)| *of == state).count()
+    }
+
+    /// Nothing here panics half-way, so a poisoned table is a good one.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(State, String), Row>> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn change(rows: &mut BTreeMap<(State, String), Row>, state: State, subject: &str, text: Option<String>, now: Time) {
+    let key = (state, subject.to_owned());
+    match (rows.get_mut(&key), text) {
+        (Some(row), Some(text)) => row.text = text,
+        (None, Some(text)) => {
+            match state.severity() {
+                Severity::Severe => tracing::error!(state = state.name(), subject, "degraded: {text}"),
+                Severity::Warning => tracing::warn!(state = state.name(), subject, "degraded: {text}"),
+            }
+            rows.insert(key, Row { text, since: now });
+        }
+        (Some(row), None) => {
+            let seconds = now.since(row.since);
+            tracing::info!(state = state.name(), subject, seconds, "recovered");
+            rows.remove(&key);
+        }
+        (None, None) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_keeps_its_beginning_and_the_newest_text() {
+        let health = Health::default();
+        health.set(State::BookFills, "listed signatures", Some("91 %".into()), Time(10));
+        health.set(State::BookFills, "listed signatures", Some("95 %".into()), Time(20));
+        let [condition] = health.conditions().try_into().unwrap();
+        assert_eq!((condition.since, &*condition.text, &*condition.severity), (10, "95 %", "warning"));
+        health.set(State::BookFills, "listed signatures", None, Time(30));
+        assert!(health.conditions().is_empty());
+    }
+
+    #[test]
+    fn the_worst_comes_first_and_replacing_a_state_ends_the_rest_of_it() {
+        let health = Health::default();
+        health.set_all(State::BookFills, vec![("a".into(), "x".into()), ("b".into(), "x".into())], Time(1));
+        health.set(State::WritesFail, "", Some("no space".into()), Time(2));
+        health.set_all(State::BookFills, vec![("b".into(), "y".into()), ("c".into(), "y".into())], Time(3));
+        let rows: Vec<_> = health.conditions().into_iter().map(|row| (row.state, row.subject, row.since)).collect();
+        let row = |state: &str, subject: &str, since| (state.to_owned(), subject.to_owned(), since);
+        assert_eq!(rows, [row("writes_fail", "", 2), row("book_fills", "b", 1), row("book_fills", "c", 3)]);
+        assert_eq!((health.count(State::BookFills), health.count(State::CatchingUp)), (2, 0));
+    }
+
+    #[test]
+    fn names_of_states_are_unique() {
+        let names: std::collections::BTreeSet<_> = State::ALL.iter().map(|state| state.name()).collect();
+        assert_eq!(names.len(), State::ALL.len());
+    }
+}
