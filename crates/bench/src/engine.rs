@@ -135,7 +135,7 @@ fn count_all(engine: &mut Engine, now: Time, numbers: std::ops::Range<u64>) {
         // Two groups, as each may fill half of a generation.
         let reporter = Reporter { group: 1 + start / 64 % 3, ..OWN };
         let event = Event::Bulk { by: By { now, reporter }, targets: 1, fingerprints: keys(BULK_FROM + start, count) };
-        assert!(matches!(engine.apply(&event), Outcome::Counted(_)), "within every quota");
+        assert!(matches!(engine.apply(&event), Outcome::Counted { .. }), "within every quota");
     }
 }
 

@@ -25,6 +25,12 @@ pub const COUNT_RATE: f64 = 0.2;
 /// The same for counts of claims beyond the first.
 pub const CLAIM_COUNT_RATE: f64 = 0.2;
 
+/// Past its planned error rate a book still takes what anchors and peers say, until it errs so many times as often; then nothing
+/// new until the next generation begins. Well below ten, as a segment of another server is taken whole.
+pub const STRETCH: f64 = 5.0;
+/// The same for counts: the share of signatures with a wrong count from which on no new signature is counted.
+pub const COUNT_RATE_MAX: f64 = 0.5;
+
 /// Generations that a check sees.
 const LIVE: u32 = LIVE_GENERATIONS as u32;
 
@@ -150,6 +156,18 @@ impl Capacities {
         }
     }
 
+    /// What books of these sizes may hold in one generation: where they err [`STRETCH`] times as often as planned, or every other
+    /// count is wrong.
+    #[must_use]
+    pub fn limits(sizes: &BookSizes) -> Self {
+        Self {
+            spam: most(|keys| staged_ring_rate(keys, sizes.spam_lines, LIVE).window <= STRETCH * SPAM_RATE),
+            revoked: most(|keys| ring_rate(keys, sizes.revoked_lines).window <= STRETCH * REVOKED_RATE),
+            claims: most(|keys| counts_ring_rate(keys, sizes.claim_lines, LIVE).window <= COUNT_RATE_MAX),
+            bulk: most(|keys| counts_ring_rate(keys, sizes.bulk_lines, LIVE).window <= COUNT_RATE_MAX),
+        }
+    }
+
     /// What they hold over the window.
     #[must_use]
     pub fn per_window(sizes: &BookSizes) -> Self {
@@ -182,6 +200,23 @@ mod tests {
         let capacities = Capacities::per_window(&Plan::for_budget(BUDGET_DEFAULT).unwrap().sizes);
         assert!(capacities.spam >= 10_000_000 && capacities.bulk >= 20_000_000, "{capacities:?}");
         assert!(capacities.revoked >= 1_000_000 && capacities.claims >= 4_000_000, "{capacities:?}");
+    }
+
+    #[test]
+    fn a_book_stops_between_its_plan_and_ten_times_its_plan() {
+        for bytes in [BUDGET_MIN, BUDGET_DEFAULT] {
+            let sizes = Plan::for_budget(bytes).unwrap().sizes;
+            let (planned, most) = (Capacities::per_generation(&sizes), Capacities::limits(&sizes));
+            assert!(staged_ring_rate(most.spam, sizes.spam_lines, LIVE).window < 10.0 * SPAM_RATE);
+            assert!(ring_rate(most.revoked, sizes.revoked_lines).window < 10.0 * REVOKED_RATE);
+            let pairs = [
+                (planned.spam, most.spam),
+                (planned.revoked, most.revoked),
+                (planned.claims, most.claims),
+                (planned.bulk, most.bulk),
+            ];
+            assert!(pairs.iter().all(|(planned, most)| planned < most && *most < planned * 2), "{pairs:?}");
+        }
     }
 
     #[test]

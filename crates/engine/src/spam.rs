@@ -90,21 +90,17 @@ impl SpamBook {
         self.listed.epoch()
     }
 
-    /// Lists a signature of which the book says `entry`, or reinstates it if a revocation of this generation stands against it. Returns whether it could:
-    /// no more than [`REINSTATED_MAX`] are reinstated in a generation.
-    pub(crate) fn list(&mut self, fingerprint: &Fingerprint, entry: &Entry) -> bool {
-        if entry.revoked.contains(0) {
-            if self.reinstated.len() >= REINSTATED_MAX {
-                return false;
-            }
-            self.reinstated.insert(*fingerprint);
-        }
-        self.listed.insert(fingerprint);
-        true
+    /// Whether a signature of which the book says `entry` can be listed: no more than [`REINSTATED_MAX`] are reinstated in a
+    /// generation.
+    pub(crate) fn can_list(&self, entry: &Entry) -> bool {
+        !entry.revoked.contains(0) || self.reinstated.len() < REINSTATED_MAX
     }
 
-    /// Lists a listed signature in this generation too.
-    pub(crate) fn renew(&mut self, fingerprint: &Fingerprint) {
+    /// Lists a signature of which the book says `entry`, or reinstates it if a revocation of this generation stands against it.
+    pub(crate) fn list(&mut self, fingerprint: &Fingerprint, entry: &Entry) {
+        if entry.revoked.contains(0) {
+            self.reinstated.insert(*fingerprint);
+        }
         self.listed.insert(fingerprint);
     }
 
@@ -151,6 +147,11 @@ impl SpamBook {
     /// Counts a claim, but for a report that is counted as the listing it made.
     pub(crate) fn count(&mut self, claim: Claim, flag: u8, fingerprint: &Fingerprint) {
         self.claims.insert(&claim_key(claim, flag, fingerprint));
+    }
+
+    /// Whether claims of this kind were counted in this generation.
+    pub(crate) fn is_counted(&self, claim: Claim, flag: u8, fingerprint: &Fingerprint) -> bool {
+        self.claims.count_in(&claim_key(claim, flag, fingerprint), self.epoch()).is_ok_and(|count| count > 0)
     }
 
     /// The claims counted over the window. Never too low.

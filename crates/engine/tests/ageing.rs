@@ -59,7 +59,7 @@ fn recipients_are_counted_for_their_window_and_many_with_them() {
     for days in 0..=6 {
         tick(&mut engine, after(days * BULK_EPOCH));
         let event = Event::Bulk { by: by(engine.now(), Standing::Own, 1), targets: 1, fingerprints: vec![many] };
-        let Outcome::Counted(totals) = engine.apply(&event) else { panic!("it is counted") };
+        let Outcome::Counted { totals, .. } = engine.apply(&event) else { panic!("it is counted") };
         assert_eq!((totals[0].previous, totals[0].current), (MANY, MANY), "many absorbs, {days} days later");
         assert_eq!(engine.bulk().total(&few), 3);
     }
@@ -135,7 +135,7 @@ fn claims_wait_until_the_books_have_caught_up() {
     assert_eq!((engine.apply(&claim(now, Claim::Report)), engine.apply(&count)), (refused.clone(), refused));
     tick(&mut engine, now);
     report(&mut engine, now);
-    assert!(matches!(engine.apply(&count), Outcome::Counted(_)));
+    assert!(matches!(engine.apply(&count), Outcome::Counted { .. }));
     tick(&mut engine, Time(now.0 + 1));
     assert!(is_spam(&engine) && engine.bulk().total(&fingerprint(SPAM)) == 3);
     let early = Time(now.0 + SPAM_EPOCH);

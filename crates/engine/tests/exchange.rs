@@ -101,7 +101,7 @@ fn claim(engine: &mut Engine, claim: Claim, standing: Standing, who: u64, finger
 fn count(engine: &mut Engine, targets: u32, fingerprints: Vec<Fingerprint>) {
     let by = by(engine.now(), Standing::Own, 1);
     let outcome = engine.apply(&Event::Bulk { by, targets, fingerprints });
-    assert!(matches!(outcome, Outcome::Counted(_)), "{outcome:?}");
+    assert!(matches!(outcome, Outcome::Counted { .. }), "{outcome:?}");
 }
 
 #[test]
@@ -336,5 +336,5 @@ fn events_wait_for_no_one_when_nothing_is_told_and_are_refused_when_nothing_is_w
     seal(&mut node);
     let by = by(node.now(), Standing::Own, 1);
     let again = node.apply(&Event::Bulk { by, targets: 1, fingerprints: vec![fingerprint(1)] });
-    assert!(matches!(again, Outcome::Counted(_)));
+    assert!(matches!(again, Outcome::Counted { .. }));
 }

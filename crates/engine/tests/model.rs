@@ -143,7 +143,7 @@ impl Run {
             _ => 1,
         };
         let outcome = self.apply(Event::Bulk { by, targets, fingerprints: vec![fingerprint(signature)] });
-        let Outcome::Counted(totals) = outcome else { panic!("{outcome:?}") };
+        let Outcome::Counted { totals, .. } = outcome else { panic!("{outcome:?}") };
         let counts = self.model.recipients.entry(signature).or_default();
         let epoch = self.now.epoch(BULK_EPOCH);
         let previous = Model::in_window(Some(counts), epoch);

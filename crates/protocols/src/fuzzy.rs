@@ -51,6 +51,9 @@ pub const DATAGRAM_BYTES_MAX: usize = 1_024;
 /// What a client shows as `FUZZY_BLOCKED`: it may not do that.
 pub const CODE_FORBIDDEN: i32 = 403;
 
+/// It cannot be done now, and may be later.
+pub const CODE_UNAVAILABLE: i32 = 503;
+
 /// The digest is one that cannot be written.
 pub const CODE_SKIPPED: i32 = 401;
 

@@ -32,7 +32,7 @@ use self::answers::Answers;
 use self::caller::Caller;
 use crate::metrics::{Answered, Language};
 use crate::service::Service;
-use crate::udp::{Batch, Change, Datagrams, Found, Request, Step, is_refused};
+use crate::udp::{Batch, Change, Datagrams, Found, Request, Step, refusal_of};
 
 /// DCC.
 #[derive(Default)]
@@ -175,12 +175,12 @@ fn report_events(answers: &Answers, targets: Targets, caller: &Caller, request: 
 /// to the same, so that they are answered alike.
 fn answer_report(service: &Service, outcomes: &[Outcome], answers: &mut Answers, many: u32) -> Answered {
     let counted = outcomes.iter().find_map(|outcome| match outcome {
-        Outcome::Counted(totals) => Some(&totals[..]),
+        Outcome::Counted { totals, .. } => Some(&totals[..]),
         _ => None,
     });
     let is_listed_now = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Claimed { listed: 1.., .. }));
     service.store.check(|engine| answers.fill_reported(engine, counted, is_listed_now, many));
-    if outcomes.iter().any(is_refused) { Answered::Refused } else { Answered::Accepted }
+    if refusal_of(outcomes).is_some() { Answered::Refused } else { Answered::Accepted }
 }
 
 impl ReplyTo {

@@ -31,8 +31,8 @@ use bruit_engine::verdict::Kind;
 use bruit_engine::{CheckScratch, Outcome, Refusal};
 use bruit_filters::FingerprintKey;
 use bruit_protocols::fuzzy::{
-    Buffer, CODE_FORBIDDEN, CODE_SKIPPED, Command, Keypair, Nonce, Operation, REPLY_BYTES, Reply, SealedRequest,
-    SharedKey,
+    Buffer, CODE_FORBIDDEN, CODE_SKIPPED, CODE_UNAVAILABLE, Command, Keypair, Nonce, Operation, REPLY_BYTES, Reply,
+    SealedRequest, SharedKey,
 };
 use bruit_store::SubmitError;
 
@@ -284,14 +284,16 @@ fn events(command: &Command, by: By, claim: Claim, key: &FingerprintKey) -> Vec<
 fn refusal(operation: Operation, outcomes: &[Outcome]) -> Option<i32> {
     let [text, claim] = outcomes else { return Some(CODE_FORBIDDEN) };
     let is_write = operation == Operation::Write;
-    match (text, claim) {
-        (_, Outcome::Refused(Refusal::Whitelisted)) => is_write.then_some(CODE_SKIPPED),
-        (_, Outcome::Refused(_)) => Some(CODE_FORBIDDEN),
-        (_, Outcome::Claimed { refused, .. }) if *refused > 0 => Some(CODE_FORBIDDEN),
-        (Outcome::Refused(Refusal::NotOwn | Refusal::Stranger), _) if is_write => None,
-        (Outcome::Refused(_), _) => Some(CODE_FORBIDDEN),
-        _ => None,
+    match (text.refusal(), claim.refusal()) {
+        (_, Some(Refusal::Whitelisted)) => is_write.then_some(CODE_SKIPPED),
+        (Some(Refusal::NotOwn | Refusal::Stranger), None) if is_write => None,
+        (text, claim) => claim.or(text).map(code),
     }
+}
+
+/// "Come back later" is not "you may not".
+const fn code(refusal: Refusal) -> i32 {
+    if refusal.is_temporary() { CODE_UNAVAILABLE } else { CODE_FORBIDDEN }
 }
 
 /// What is answered of a text that is spam.

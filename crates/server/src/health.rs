@@ -61,8 +61,14 @@ states! {
     SnapshotFails: "snapshot_fails", Warning;
     /// The books are epochs behind the clock and take no claims.
     CatchingUp: "catching_up", Severe;
-    /// A book is filled beyond its plan; its error rate is higher than stated.
+    /// The current generation of a book takes no new signatures.
+    BookFull: "book_full", Severe;
+    /// Reports were refused lately because a book or a day's share of it is used up.
+    ReportsRefused: "reports_refused", Warning;
+    /// A book is nearly as full as planned, or fuller: its error rate rises.
     BookFills: "book_fills", Warning;
+    /// A table that refuses when it is full is nearly full.
+    TableFills: "table_fills", Warning;
 }
 
 /// A condition that lasts.

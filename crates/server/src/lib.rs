@@ -16,7 +16,7 @@
 //! | `udp`, `tcp` | threads that take datagrams by the batch; tasks for connections |
 //! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the ends of the request path, one for each language |
 //! | `federation`, `node_key` | what other servers ask for, and by which key they know this one |
-//! | `health`, `watch`, `fatal` | every degraded state, who looks for them, and what ends the process |
+//! | `health`, `watch`, `refusals`, `fatal` | every degraded state, who looks for them, and what ends the process |
 //! | `metrics` | what is counted |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -37,6 +37,7 @@ mod metrics;
 mod node_key;
 mod pyzor;
 mod razor;
+mod refusals;
 mod replays;
 pub mod rights;
 mod server;

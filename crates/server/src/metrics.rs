@@ -290,6 +290,11 @@ fn gauges(service: &Service) -> Vec<Gauge> {
             f64::from(store.poisoned.is_some()),
         ),
         health_gauge(&service.health),
+        Gauge {
+            name: "refused_events",
+            help: "Reports and other changes of which something was refused, by reason, since the start",
+            values: refused_values(service),
+        },
         Gauge::one("snapshots", "Snapshots that are kept", store.snapshots.len() as f64),
         Gauge::one("snapshot_failed", "Whether the last snapshot failed", f64::from(store.snapshot_failure.is_some())),
         Gauge::one("uptime_seconds", "Time since the start", service.uptime().as_secs_f64()),
@@ -303,6 +308,11 @@ fn gauges(service: &Service) -> Vec<Gauge> {
         of_tables("table_used", "Entries of a table", |table| table.used as f64),
         of_tables("table_capacity", "Entries a table has room for", |table| table.capacity as f64),
     ]
+}
+
+fn refused_values(service: &Service) -> Vec<(String, f64)> {
+    let counts = service.refusals.counts().into_iter();
+    counts.map(|(reason, count)| (format!("{{reason=\"{reason}\"}}"), count as f64)).collect()
 }
 
 /// Every degraded state there is, and how many conditions of it last: 0 if all is well.

@@ -32,7 +32,7 @@ use crate::metrics::{Answered, Language};
 use crate::replays::Replays;
 use crate::rights::Who;
 use crate::service::Service;
-use crate::udp::{Batch, Change, Datagrams, Found, Request, Step, is_refused};
+use crate::udp::{Batch, Change, Datagrams, Found, Request, Step, refusal_of};
 
 /// Pyzor.
 pub(crate) struct Pyzor {
@@ -106,9 +106,10 @@ impl Datagrams for Pyzor {
         outcomes: Result<&[Outcome], &SubmitError>,
         reply: &mut Vec<u8>,
     ) -> Answered {
-        let (code, answered) = match outcomes {
-            Ok(outcomes) if outcomes.iter().any(is_refused) => (Code::Forbidden, Answered::Refused),
-            Ok(_) => (Code::Ok, Answered::Accepted),
+        let (code, answered) = match outcomes.map(refusal_of) {
+            Ok(Some(refusal)) if refusal.is_temporary() => (Code::Unavailable, Answered::Refused),
+            Ok(Some(_)) => (Code::Forbidden, Answered::Refused),
+            Ok(None) => (Code::Ok, Answered::Accepted),
             Err(_) => (Code::Internal, Answered::Failed),
         };
         Reply { code, thread: waiting.thread(), body: Body::Empty }.encode(reply);

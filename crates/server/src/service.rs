@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use bruit_engine::Outcome;
 use bruit_engine::event::Event;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Reporter, Standing};
@@ -16,6 +17,7 @@ use crate::federation::Federation;
 use crate::health::Health;
 use crate::limits::{Buckets, Rate};
 use crate::metrics::Metrics;
+use crate::refusals::Refusals;
 use crate::sources::Source;
 
 /// What all listeners share.
@@ -26,6 +28,7 @@ pub(crate) struct Service {
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     pub(crate) fatal: Fatal,
+    pub(crate) refusals: Refusals,
     pub(crate) limits: Limits,
     pub(crate) connections: Arc<Connections>,
     pub(crate) federation: Arc<Federation>,
@@ -85,6 +88,7 @@ impl Service {
             metrics: Metrics::new(),
             health: Health::default(),
             fatal: Fatal::default(),
+            refusals: Refusals::default(),
             limits,
             connections: Arc::default(),
             federation: Arc::default(),
@@ -103,9 +107,12 @@ impl Service {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// Notes that something could not be kept. That too much was under way is the clients' affair.
-    pub(crate) fn note<T>(&self, result: &Result<T, SubmitError>) {
-        let Err(error) = result else { return };
+    /// Notes what was refused, and that something could not be kept. That too much was under way is the clients' affair.
+    pub(crate) fn note(&self, result: &Result<Vec<Outcome>, SubmitError>) {
+        let error = match result {
+            Ok(outcomes) => return self.refusals.note(outcomes, self.uptime()),
+            Err(error) => error,
+        };
         if matches!(error, SubmitError::Busy | SubmitError::Closed) {
             return;
         }

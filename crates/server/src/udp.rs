@@ -109,13 +109,9 @@ pub(crate) struct Change<W> {
     pub(crate) request: Fingerprint,
 }
 
-/// Whether a change was refused. A claim about what is whitelisted changes nothing, and nobody need know.
-pub(crate) fn is_refused(outcome: &Outcome) -> bool {
-    match outcome {
-        Outcome::Refused(refusal) => *refusal != Refusal::Whitelisted,
-        Outcome::Claimed { refused, .. } => *refused > 0,
-        _ => false,
-    }
+/// Why changes were refused, if any was. A claim about what is whitelisted changes nothing, and nobody need know.
+pub(crate) fn refusal_of(outcomes: &[Outcome]) -> Option<Refusal> {
+    outcomes.iter().filter_map(Outcome::refusal).find(|refusal| *refusal != Refusal::Whitelisted)
 }
 
 /// The threads of one language.

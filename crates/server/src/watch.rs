@@ -1,13 +1,16 @@
 //! Looks every second at what nobody reports by itself: how full the books are, and whether the store can go on.
 
 use bruit_engine::time::Time;
-use bruit_engine::{Engine, RingStatus};
+use bruit_engine::{Engine, RingStatus, Status, TableStatus};
 
 use crate::health::State;
 use crate::service::Service;
 
 /// Epochs that a book may be behind the clock and still take claims.
 const BEHIND_EPOCHS_MAX: u64 = 1;
+
+/// Tables that refuse when they are full; the others forget their oldest entries.
+const REFUSING_TABLES: [&str; 2] = ["accounts", "whitelisted signatures"];
 
 /// Brings the table of conditions up to date, and ends the process if the store cannot go on.
 pub(crate) fn look(service: &Service, now: Time) {
@@ -25,12 +28,33 @@ pub(crate) fn look(service: &Service, now: Time) {
         format!("the last snapshot failed ({error}): the journal grows until one succeeds; free disk space")
     });
     health.set(State::SnapshotFails, "", snapshot, now);
-    let rings = service.store.check(Engine::status).rings;
+    health.set_all(State::ReportsRefused, service.refusals.recent(service.uptime()), now);
+    let Status { rings, tables, .. } = service.store.check(Engine::status);
     let is_behind = rings.iter().any(|ring| is_behind(ring, now));
     let text = || "the books are catching up with the clock after a stop: reports are refused until then".to_owned();
     health.set(State::CatchingUp, "", is_behind.then(text), now);
+    let full = rings.iter().filter(|ring| ring.is_full()).map(|ring| (ring.name.to_owned(), full_text(ring)));
+    health.set_all(State::BookFull, full.collect(), now);
+    let filling = tables.iter().filter(|table| REFUSING_TABLES.contains(&table.name) && table.is_nearly_full());
+    let text = |table: &TableStatus| {
+        format!(
+            "{} of {} {} are used; raise `memory` in the configuration and restart",
+            table.used, table.capacity, table.name
+        )
+    };
+    health.set_all(State::TableFills, filling.map(|table| (table.name.to_owned(), text(table))).collect(), now);
     let filling = rings.iter().filter_map(|ring| Some((ring.name.to_owned(), ring.warning()?)));
     health.set_all(State::BookFills, filling.collect(), now);
+}
+
+fn full_text(ring: &RingStatus) -> String {
+    let signatures = ring.generations.first().map_or(0, |(_, signatures)| *signatures);
+    let again = ring.generations.first().map_or(0, |(epoch, _)| (epoch + 1) * ring.epoch_seconds);
+    format!(
+        "the current generation of {} holds {signatures} signatures, of {} planned: nothing new is taken until the next one \
+         begins, at {again} seconds since 1970; find who reports so much, or raise `memory` in the configuration and restart",
+        ring.name, ring.capacity
+    )
 }
 
 fn is_behind(ring: &RingStatus, now: Time) -> bool {

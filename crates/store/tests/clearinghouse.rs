@@ -56,7 +56,7 @@ fn what_the_engine_refuses_is_answered_and_not_in_the_journal() {
     let store = open(folder.path(), &options());
     let refused = Event::Bulk { by: by(Standing::Stranger, 1), targets: 1, fingerprints: vec![fingerprint(1)] };
     let outcomes = store.submit(vec![bulk(2, 5), refused]).unwrap();
-    assert!(matches!(outcomes[0], Outcome::Counted(_)));
+    assert!(matches!(outcomes[0], Outcome::Counted { .. }));
     assert_eq!(outcomes[1], Outcome::Refused(Refusal::Stranger));
     drop(store);
     let mut events = Events::default();

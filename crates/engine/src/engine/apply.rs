@@ -2,9 +2,8 @@
 
 use bruit_filters::Fingerprint;
 
-use super::{
-    BEHIND_EPOCHS_MAX, Engine, GOOD_EPOCHS, Outcome, Refusal, SETTLED_PER_TICK, SHARE_PERCENT, SHARE_PERCENT_ANCHORED,
-};
+use super::room::{Count, MadeAt};
+use super::{BEHIND_EPOCHS_MAX, Engine, GOOD_EPOCHS, Outcome, Refusal, SETTLED_PER_TICK};
 use crate::accounts::{ACCOUNTS_MAX, AccountChange, ChangeError, RegisterError};
 use crate::bulk::{BulkTotals, MANY};
 use crate::codec::Reader;
@@ -15,7 +14,7 @@ use crate::replicas::Text;
 use crate::shingles::{Digest, SHINGLES, records_within};
 use crate::spam::Entry;
 use crate::time::Time;
-use crate::trust::{Change, Claim, Listing, Policy, Refused, Standing, Trust};
+use crate::trust::{Change, Claim, Listing, Policy, Standing, Trust};
 use crate::whitelist::{SIGNATURES_MAX, WhitelistChange};
 
 /// Recipients of one report by an account whose word weighs that are believed.
@@ -57,12 +56,6 @@ const fn ensure_arrived(epoch: u64, wanted: u64) -> Result<(), Refusal> {
     if wanted > epoch + BEHIND_EPOCHS_MAX { Err(Refusal::CatchingUp) } else { Ok(()) }
 }
 
-/// What one group may use of `capacity` in a day.
-fn share(capacity: u64, standing: Standing) -> u32 {
-    let percent = if standing.is_anchor() { SHARE_PERCENT_ANCHORED } else { SHARE_PERCENT };
-    u32::try_from(capacity * percent / 100).unwrap_or(u32::MAX)
-}
-
 impl Engine {
     /// Ages the books a step, and settles a few claims.
     pub(super) fn tick(&mut self, now: Time, lines: usize) -> Outcome {
@@ -92,7 +85,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn admit_claim(&self, by: &By, fingerprints: &[Fingerprint]) -> Result<(), Refusal> {
+    pub(super) fn admit_claim(&self, by: &By, claim: Claim, fingerprints: &[Fingerprint]) -> Result<(), Refusal> {
         ensure_arrived(self.spam.epoch(), by.now.epoch(self.realm.spam_epoch_seconds()))?;
         let mut refusal = Refusal::Nothing;
         for fingerprint in fingerprints {
@@ -100,16 +93,25 @@ impl Engine {
                 refusal = Refusal::Whitelisted;
                 continue;
             }
-            match self.trust.admit(by.now, &by.reporter, fingerprint) {
+            match self.admit_one(by, claim, fingerprint) {
                 Ok(()) => return Ok(()),
-                Err(refused) => refusal = Refusal::Trust(refused),
+                Err(refused) => refusal = refused,
             }
         }
         Err(refusal)
     }
 
+    /// What an anchor claims must find room. Other claims may be heard without changing a book.
+    fn admit_one(&self, by: &By, claim: Claim, fingerprint: &Fingerprint) -> Result<(), Refusal> {
+        self.trust.admit(by.now, &by.reporter, fingerprint)?;
+        if !by.reporter.standing.is_anchor() {
+            return Ok(());
+        }
+        self.room_for_claim(by, claim, &self.spam.entry(fingerprint), MadeAt::Here)
+    }
+
     pub(super) fn claim(&mut self, by: &By, claim: Claim, flag: u8, fingerprints: &[Fingerprint]) -> Outcome {
-        let (mut listed, mut revoked, mut ignored, mut refused) = (0, 0, 0, 0);
+        let (mut listed, mut revoked, mut ignored, mut refused, mut reason) = (0, 0, 0, 0, None);
         let mut heard = Vec::new();
         for fingerprint in fingerprints {
             if self.whitelist.contains(fingerprint).is_some() {
@@ -121,40 +123,57 @@ impl Engine {
                 Ok(Change::Nothing) => {}
                 Ok(Change::List(_)) => listed += 1,
                 Ok(Change::Revoke) => revoked += 1,
-                Err(_) => refused += 1,
+                Err(refusal) => (refused, reason) = (refused + 1, Some(refusal)),
             }
             heard.extend(claimed.map(|claimed| (*fingerprint, claimed.is_counted)));
         }
         self.export_vote(by, claim, flag, heard);
-        Outcome::Claimed { listed, revoked, ignored, refused }
+        Outcome::Claimed { listed, revoked, ignored, refused, reason }
     }
 
-    fn claim_one(&mut self, by: &By, claim: Claim, flag: u8, fingerprint: &Fingerprint) -> Result<Claimed, Refused> {
-        let Weighed { change, is_listed_now } = self.weigh(by, claim, fingerprint)?;
+    fn claim_one(&mut self, by: &By, claim: Claim, flag: u8, fingerprint: &Fingerprint) -> Result<Claimed, Refusal> {
+        let Weighed { change, is_listed_now } = self.weigh(by, claim, fingerprint, MadeAt::Here)?;
         let is_counted_by_listing = flag == 0 && is_listed_now && self.spam.counts_by_listing();
-        let is_counted = self.trust.weighs(self.now, &by.reporter) && !is_counted_by_listing;
+        let is_counted = self.trust.weighs(self.now, &by.reporter)
+            && !is_counted_by_listing
+            && self.has_room_to_count(claim, flag, fingerprint);
         if is_counted {
             self.spam.count(claim, flag, fingerprint);
         }
         Ok(Claimed { change, is_counted })
     }
 
+    /// Whether one more claim can be counted. The claim itself stands without: its count is for people, not for verdicts.
+    fn has_room_to_count(&self, claim: Claim, flag: u8, fingerprint: &Fingerprint) -> bool {
+        self.spam.is_counted(claim, flag, fingerprint) || self.ensure_room(Book::Votes, Standing::Own).is_ok()
+    }
+
     /// Hears a claim and changes the sets as it demands, whoever counts it.
-    pub(super) fn weigh(&mut self, by: &By, claim: Claim, fingerprint: &Fingerprint) -> Result<Weighed, Refused> {
+    pub(super) fn weigh(
+        &mut self,
+        by: &By,
+        claim: Claim,
+        fingerprint: &Fingerprint,
+        made: MadeAt,
+    ) -> Result<Weighed, Refusal> {
         let entry = self.spam.entry(fingerprint);
+        let room = self.room_for_claim(by, claim, &entry, made);
+        if by.reporter.standing.is_anchor() {
+            room?;
+        }
+        let has_room = room.is_ok() && (claim == Claim::Revoke || self.spam.can_list(&entry));
         let listing = Listing { listed: entry.is_spam(), revoked: entry.is_revoked() };
-        let change = self.trust.claim(self.now, &by.reporter, *fingerprint, claim, listing)?;
-        let change = self.write_down(change, &entry, by, claim, fingerprint);
+        let change = self.trust.claim(self.now, &by.reporter, *fingerprint, claim, listing, has_room)?;
+        self.write_down(change, &entry, by, claim, fingerprint, made);
         let is_renewed = renews(by, claim, &entry);
-        if is_renewed {
-            self.spam.renew(fingerprint);
-            self.export_signature(Book::Listed, fingerprint);
+        if is_renewed && !matches!(change, Change::List(_)) {
+            self.list(fingerprint, &entry, by, made);
         }
         let is_listed_now = (is_renewed || matches!(change, Change::List(_))) && !entry.listed.contains(0);
         Ok(Weighed { change, is_listed_now })
     }
 
-    /// Changes the spam book as `trust` says; returns what could be done.
+    /// Changes the spam book as `trust` says.
     fn write_down(
         &mut self,
         change: Change,
@@ -162,29 +181,40 @@ impl Engine {
         by: &By,
         claim: Claim,
         fingerprint: &Fingerprint,
-    ) -> Change {
+        made: MadeAt,
+    ) {
         match change {
-            Change::List(_) if !self.spam.list(fingerprint, entry) => return Change::Nothing,
-            Change::List(_) => self.export_signature(Book::Listed, fingerprint),
-            Change::Revoke => self.revoke(fingerprint, entry),
+            Change::List(_) => self.list(fingerprint, entry, by, made),
+            Change::Revoke => self.revoke(fingerprint, entry, by, made),
             // A revocation that someone trusted still argues with must not lapse while they do.
             Change::Nothing if entry.is_revoked() && by.reporter.standing.is_anchor() => {
-                self.revoke(fingerprint, entry)
+                if entry.revoked.contains(0) || self.ensure_room(Book::Revoked, by.reporter.standing).is_ok() {
+                    self.revoke(fingerprint, entry, by, made);
+                }
             }
             // What own users call good before anyone lists it shall not be listed when the nursery has forgotten that.
             Change::Nothing if claim == Claim::Revoke && by.reporter.standing == Standing::Own && !entry.is_spam() => {
-                self.revoke(fingerprint, entry);
+                self.revoke(fingerprint, entry, by, made);
             }
             Change::Nothing => {}
         }
-        change
+    }
+
+    /// Lists a signature of which the book says `entry`, in this generation.
+    fn list(&mut self, fingerprint: &Fingerprint, entry: &Entry, by: &By, made: MadeAt) {
+        self.spam.list(fingerprint, entry);
+        self.export_signature(Book::Listed, fingerprint);
+        if !entry.listed.contains(0) {
+            self.charge_claim(by, Book::Listed, made);
+        }
     }
 
     /// Revokes a signature of which the book says `entry`.
-    fn revoke(&mut self, fingerprint: &Fingerprint, entry: &Entry) {
+    fn revoke(&mut self, fingerprint: &Fingerprint, entry: &Entry, by: &By, made: MadeAt) {
         self.spam.revoke(fingerprint);
         if !entry.revoked.contains(0) {
             self.export_signature(Book::Revoked, fingerprint);
+            self.charge_claim(by, Book::Revoked, made);
         }
     }
 
@@ -196,14 +226,20 @@ impl Engine {
             return Err(Refusal::Nothing);
         }
         ensure_arrived(self.bulk.counts.epoch(), by.now.epoch(self.realm.bulk_epoch_seconds()))?;
-        let limit = self.bulk_limit(by.reporter.standing);
-        let amount = self.bulk_amount(by, targets, fingerprints);
-        let admits = self.bulk_quotas.admits(by.now, by.reporter.group, amount, limit);
-        if admits { Ok(()) } else { Err(Refusal::BulkQuota) }
+        let believed = self.believed_targets(by, targets);
+        let mut refusal = Refusal::Whitelisted;
+        for fingerprint in fingerprints.iter().filter(|fingerprint| self.whitelist.contains(fingerprint).is_none()) {
+            match self.room_for_count(by, fingerprint, believed) {
+                Ok(_) => return Ok(()),
+                Err(refused) => refusal = refused,
+            }
+        }
+        // What is whitelisted is answered with nothing, as always.
+        if refusal == Refusal::Whitelisted { Ok(()) } else { Err(refusal) }
     }
 
-    /// How many recipients of one report are believed. Past fifteen a signature takes a record of its own, of which there are few:
-    /// who fills them makes all counts past fifteen too high. So accounts count up to there, and new ones one at a time.
+    /// How many recipients of one report are believed: of accounts up to fifteen, past which a signature takes a record of its own,
+    /// and of new ones one at a time.
     fn believed_targets(&self, by: &By, targets: u32) -> u32 {
         let most = match by.reporter.standing {
             standing if standing.is_anchor() => MANY,
@@ -213,26 +249,30 @@ impl Engine {
         targets.min(most)
     }
 
-    /// What a report takes of its group's share: accounts pay for recipients, as these make records.
-    fn bulk_amount(&self, by: &By, targets: u32, fingerprints: &[Fingerprint]) -> u32 {
-        let each = if by.reporter.standing.is_anchor() { 1 } else { self.believed_targets(by, targets).max(1) };
-        u32::try_from(fingerprints.len()).unwrap_or(u32::MAX).saturating_mul(each)
-    }
-
-    /// How many signatures a group may count recipients of in a day.
-    pub(super) fn bulk_limit(&self, standing: Standing) -> u32 {
-        share(self.capacities.bulk * Time::DAY / self.realm.bulk_epoch_seconds().max(1), standing)
-    }
-
     pub(super) fn count(&mut self, by: &By, targets: u32, fingerprints: &[Fingerprint]) -> Outcome {
-        let amount = self.bulk_amount(by, targets, fingerprints);
-        self.bulk_quotas.use_up(self.now, by.reporter.group, amount);
         let targets = self.believed_targets(by, targets);
-        let count = |fingerprint: &Fingerprint| match self.whitelist.contains(fingerprint) {
-            Some(_) => BulkTotals::default(),
-            None => self.count_one(fingerprint, targets),
-        };
-        Outcome::Counted(fingerprints.iter().map(count).collect())
+        let (mut totals, mut refused, mut reason) = (Vec::with_capacity(fingerprints.len()), 0, None);
+        for fingerprint in fingerprints {
+            if self.whitelist.contains(fingerprint).is_some() {
+                totals.push(BulkTotals::default());
+                continue;
+            }
+            match self.room_for_count(by, fingerprint, targets) {
+                Ok(Count { amount, charge, is_whole }) => {
+                    self.charge(Book::Recipients, by, charge);
+                    totals.push(self.count_one(fingerprint, amount));
+                    if !is_whole {
+                        (refused, reason) = (refused + 1, Some(self.book_full(Book::Recipients)));
+                    }
+                }
+                Err(refusal) => {
+                    (refused, reason) = (refused + 1, Some(refusal));
+                    let total = self.bulk.total(fingerprint);
+                    totals.push(BulkTotals { previous: total, current: total });
+                }
+            }
+        }
+        Outcome::Counted { totals, refused, reason }
     }
 
     fn count_one(&mut self, fingerprint: &Fingerprint, targets: u32) -> BulkTotals {
@@ -267,9 +307,7 @@ impl Engine {
             return Err(Refusal::Stranger);
         }
         ensure_arrived(self.spam.epoch(), by.now.epoch(self.realm.spam_epoch_seconds()))?;
-        let limit = share(capacity, by.reporter.standing);
-        let admits = self.text_quotas.admits(by.now, by.reporter.group, 1, limit);
-        if admits { Ok(()) } else { Err(Refusal::TextQuota) }
+        self.ensure_text_share(by, capacity)
     }
 
     pub(super) fn change_text(&mut self, change: TextChange, digest: &Digest, shingles: Option<&[u64; SHINGLES]>) {

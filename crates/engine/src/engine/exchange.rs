@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use bruit_filters::Fingerprint;
 
+use super::room::MadeAt;
 use super::{Engine, Outcome};
 use crate::bulk::MANY;
 use crate::event::{By, Event};
@@ -18,8 +19,8 @@ use crate::exchange::{
 use crate::generations::LIVE_GENERATIONS;
 use crate::trust::Claim;
 
-/// A set that is fuller than this many times what was planned takes no more of others: it would soon call everything listed.
-const SATURATED: u64 = 2;
+/// The part of a book's planned capacity that is for segments alone, beyond what claims may fill: one in so many.
+const SEGMENT_RESERVE_PART: u64 = 20;
 
 /// Why a segment, or a change of who is heard, is not taken. Nothing has changed then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,7 +60,7 @@ pub enum ExchangeRefusal {
     #[error("the segment's payload is malformed")]
     Payload,
     /// The set is much fuller than it should be.
-    #[error("the set is {SATURATED} times as full as was planned: it takes no more from other servers")]
+    #[error("the book is as full as it may be until its next generation begins")]
     Saturated,
     /// A new life cannot begin while a snapshot is written.
     #[error("a snapshot is being written: try again soon")]
@@ -191,7 +192,7 @@ impl Engine {
         if relation == Relation::Cluster {
             self.ensure_ring(&chain.origin)?;
         }
-        if self.exchange.knows(&chain.origin) { Ok(()) } else { self.ensure_room(&chain.origin) }
+        if self.exchange.knows(&chain.origin) { Ok(()) } else { self.ensure_incarnation(&chain.origin) }
     }
 
     fn ensure_live(&self, chain: &Chain) -> Admitted {
@@ -217,21 +218,22 @@ impl Engine {
 
     /// The alarm before a merge: sets that nodes of the cluster fill are joined without asking trust.
     fn ensure_unsaturated(&self, chain: &Chain, relation: Relation) -> Admitted {
-        let (keys, capacity) = match (chain.book, relation) {
+        let (keys, planned, most) = match (chain.book, relation) {
             (Book::Listed, Relation::Cluster) => {
-                (self.spam.listed.estimated_keys(chain.generation), self.capacities.spam)
+                (self.spam.listed.estimated_keys(chain.generation), self.capacities.spam, self.limits.spam)
             }
             (Book::Revoked, Relation::Cluster) => {
-                (self.spam.revoked.estimated_keys(chain.generation), self.capacities.revoked)
+                (self.spam.revoked.estimated_keys(chain.generation), self.capacities.revoked, self.limits.revoked)
             }
             _ => return Ok(()),
         };
-        let is_saturated = keys.unwrap_or(0.0) > (SATURATED * capacity) as f64;
+        // A little more than what is accepted here: nodes that stop at the same point shall still learn what each other took.
+        let is_saturated = keys.unwrap_or(0.0) >= (most + planned / SEGMENT_RESERVE_PART) as f64;
         if is_saturated { Err(ExchangeRefusal::Saturated) } else { Ok(()) }
     }
 
     /// Room for one more life of a server.
-    fn ensure_room(&self, origin: &Origin) -> Admitted {
+    fn ensure_incarnation(&self, origin: &Origin) -> Admitted {
         let has_room = self.exchange.incarnations(&origin.key).count() < INCARNATIONS_MAX;
         if has_room { Ok(()) } else { Err(ExchangeRefusal::NoRoom) }
     }
@@ -277,13 +279,25 @@ impl Engine {
             }
             Entries::Recipients(recipients) => {
                 self.bulk.admit_origin(origin, MANY, 1);
-                for (fingerprint, amount) in recipients {
-                    self.bulk.count_of(&origin, generation, fingerprint, *amount);
-                }
+                let count = |(fingerprint, amount): &(Fingerprint, u32)| {
+                    u32::from(!self.count_of(&origin, generation, fingerprint, *amount))
+                };
+                return recipients.iter().map(count).sum();
             }
             Entries::Texts(texts) => return texts.iter().map(|text| u32::from(!self.learn_text(text))).sum(),
         }
         0
+    }
+
+    /// Counts what another server counted, if its ring has room. Whether it has.
+    fn count_of(&mut self, origin: &Origin, generation: u64, fingerprint: &Fingerprint, amount: u32) -> bool {
+        let Some(ring) = self.bulk.recipients_of(origin) else { return false };
+        let Ok(needs) = ring.needs(fingerprint, generation, amount) else { return false };
+        let has_room = self.has_room_of_others(ring, generation, needs);
+        if has_room {
+            self.bulk.count_of(origin, generation, fingerprint, amount);
+        }
+        has_room
     }
 
     /// Sets are joined by OR. That the generation is live was made sure of.
@@ -307,7 +321,7 @@ impl Engine {
                 self.spam.count_of(&chain.origin, chain.generation, vote.claim, vote.flag, fingerprint);
             }
             let is_whitelisted = self.whitelist.contains(fingerprint).is_some();
-            unheard += u32::from(is_whitelisted || self.weigh(&by, vote.claim, fingerprint).is_err());
+            unheard += u32::from(is_whitelisted || self.weigh(&by, vote.claim, fingerprint, MadeAt::Node).is_err());
         }
         u32::from(unheard as usize == vote.signatures.len())
     }
@@ -356,7 +370,7 @@ impl Engine {
     fn hear_conclusion(&mut self, by: &By, claim: Claim, fingerprint: &Fingerprint) -> bool {
         let is_heard = self.whitelist.contains(fingerprint).is_none()
             && self.trust.admit(self.now, &by.reporter, fingerprint).is_ok()
-            && self.weigh(by, claim, fingerprint).is_ok();
+            && self.weigh(by, claim, fingerprint, MadeAt::Here).is_ok();
         if is_heard {
             // Nodes weigh it too. Nobody counts it: whoever else hears the peer would count it again.
             self.export_vote(by, claim, 0, vec![(*fingerprint, false)]);
@@ -366,15 +380,17 @@ impl Engine {
 
     /// Raises what a peer counted to its level, within its quota.
     fn note_level(&mut self, by: &By, chain: &Chain, fingerprint: &Fingerprint, level: u8) -> bool {
-        let limit = self.bulk_limit(by.reporter.standing);
-        if !self.bulk_quotas.admits(self.now, by.reporter.group, 1, limit) {
+        let counted = self.bulk.counted_by(&chain.origin, chain.generation, fingerprint);
+        let is_new = counted == 0;
+        if is_new && self.ensure_share(Book::Recipients, by, 1).is_err() {
             return false;
         }
-        self.bulk_quotas.use_up(self.now, by.reporter.group, 1);
-        let counted = self.bulk.counted_by(&chain.origin, chain.generation, fingerprint);
         let missing = recipients_of(level).saturating_sub(counted);
-        self.bulk.count_of(&chain.origin, chain.generation, fingerprint, missing);
-        true
+        let has_room = self.count_of(&chain.origin, chain.generation, fingerprint, missing);
+        if has_room && is_new {
+            self.charge(Book::Recipients, by, 1);
+        }
+        has_room
     }
 
     pub(super) fn admit_repair(&self, chain: &Chain) -> Admitted {

@@ -4,10 +4,12 @@ mod apply;
 mod check;
 mod exchange;
 mod explain;
+mod room;
 mod snapshot;
 mod status;
 
 use self::apply::admit_own;
+use self::room::DailyShares;
 pub use check::{CheckScratch, FoundText};
 pub use exchange::ExchangeRefusal;
 pub use explain::{CountedClaims, CountedRecipients, Explanation};
@@ -20,9 +22,8 @@ use crate::accounts::{Accounts, ChangeError, RegisterError};
 use crate::budget::{Capacities, Plan};
 use crate::bulk::{BulkBook, BulkTotals};
 use crate::event::{Event, TextChange};
-use crate::exchange::Exchange;
+use crate::exchange::{Book, Exchange};
 use crate::generations::LIVE_GENERATIONS;
-use crate::quota::Quotas;
 use crate::realm::Realm;
 use crate::replicas::Replicas;
 use crate::shingles::Shingles;
@@ -47,11 +48,6 @@ const BEHIND_EPOCHS_MAX: u64 = 1;
 /// Nursery entries that a tick settles at most.
 pub const SETTLED_PER_TICK: usize = 256;
 
-/// A group's part of what a generation of the bulk book or the indexes of texts can hold, per day, in a hundred.
-const SHARE_PERCENT: u64 = 2;
-/// The same for the site's own users and whom the operator trusts.
-const SHARE_PERCENT_ANCHORED: u64 = 50;
-
 /// Spam epochs after which good mail begins a new generation.
 const GOOD_EPOCHS: u64 = 3;
 
@@ -60,7 +56,10 @@ const GOOD_EPOCHS: u64 = 3;
 pub struct Engine {
     realm: Realm,
     plan: Plan,
+    /// What a generation of each book was planned for.
     capacities: Capacities,
+    /// What it may hold.
+    limits: Capacities,
     now: Time,
     pub(crate) spam: SpamBook,
     pub(crate) bulk: BulkBook,
@@ -69,8 +68,7 @@ pub struct Engine {
     pub(crate) shingles: Shingles,
     pub(crate) accounts: Accounts,
     pub(crate) whitelist: Whitelist,
-    pub(crate) bulk_quotas: Quotas,
-    pub(crate) text_quotas: Quotas,
+    pub(crate) shares: DailyShares,
     pub(crate) exchange: Exchange,
     /// A snapshot that is being written.
     running: Option<snapshot::Running>,
@@ -95,9 +93,18 @@ pub enum Outcome {
         ignored: u32,
         /// Signatures whose claim was refused.
         refused: u32,
+        /// Why the last of those was.
+        reason: Option<Refusal>,
     },
-    /// Totals before and after, for each signature.
-    Counted(Vec<BulkTotals>),
+    /// Recipients that were counted.
+    Counted {
+        /// Totals before and after, for each signature.
+        totals: Vec<BulkTotals>,
+        /// Signatures whose recipients were not counted, as there is no room for them.
+        refused: u32,
+        /// Why the last of those was not.
+        reason: Option<Refusal>,
+    },
     /// A segment of another server that was taken.
     Taken {
         /// Its entries.
@@ -118,9 +125,22 @@ pub enum Refusal {
     /// The claim's group has used up what it may.
     #[error(transparent)]
     Trust(#[from] Refused),
-    /// The group has used up its share of the bulk book for today.
-    #[error("this group has used up its share of the bulk book for today")]
-    BulkQuota,
+    /// The group has added as many new signatures to a book today as it may.
+    #[error("the day's share of new {} is used up: try again tomorrow", book.contents())]
+    DailyShare {
+        /// Which book.
+        book: Book,
+        /// When the next day begins.
+        again: Time,
+    },
+    /// The current generation of a book holds as many signatures as it can without erring too often.
+    #[error("there is no room for new {} until the next generation begins: try again then", book.contents())]
+    BookFull {
+        /// Which book.
+        book: Book,
+        /// When the next generation begins.
+        again: Time,
+    },
     /// Strangers may ask, but what they count or learn would not be believed.
     #[error("strangers may ask, but neither count recipients nor teach texts")]
     Stranger,
@@ -177,6 +197,53 @@ pub enum Refusal {
     Exchange(#[from] ExchangeRefusal),
 }
 
+impl Refusal {
+    /// Whether the same request may succeed later, with nothing changed but time.
+    #[must_use]
+    pub const fn is_temporary(&self) -> bool {
+        matches!(
+            self,
+            Self::Trust(_)
+                | Self::DailyShare { .. }
+                | Self::BookFull { .. }
+                | Self::TextQuota
+                | Self::GoodIsFull
+                | Self::CatchingUp
+                | Self::Leap
+                | Self::ExportsWait
+        )
+    }
+
+    /// What the refusal is called in counters.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Trust(Refused::Quota { .. }) => "nursery_share",
+            Self::Trust(_) => "nursery_full",
+            Self::DailyShare { .. } | Self::TextQuota => "daily_share",
+            Self::BookFull { .. } | Self::GoodIsFull => "book_full",
+            Self::Stranger | Self::NotOwn => "not_allowed",
+            Self::Whitelisted => "whitelisted",
+            Self::CatchingUp | Self::Leap => "clock",
+            Self::ExportsWait => "exports_wait",
+            Self::AccountsFull | Self::WhitelistFull => "table_full",
+            _ => "other",
+        }
+    }
+}
+
+impl Outcome {
+    /// Why something of the event was refused, if anything was.
+    #[must_use]
+    pub const fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(*refusal),
+            Self::Claimed { reason, .. } | Self::Counted { reason, .. } => *reason,
+            _ => None,
+        }
+    }
+}
+
 impl From<Result<(), Refusal>> for Outcome {
     fn from(result: Result<(), Refusal>) -> Self {
         result.map_or_else(Self::Refused, |()| Self::Done)
@@ -187,7 +254,8 @@ impl Engine {
     /// An empty clearinghouse that begins at `now`.
     #[must_use]
     pub fn new(realm: Realm, plan: Plan, policy: Policy, now: Time) -> Self {
-        let capacities = Capacities::per_generation(&realm.sizes());
+        let sizes = realm.sizes();
+        let capacities = (Capacities::per_generation(&sizes), Capacities::limits(&sizes));
         Self::with_capacities(realm, plan, capacities, policy, now)
     }
 
@@ -195,10 +263,16 @@ impl Engine {
     /// much the books hold.
     #[must_use]
     pub fn empty_like(&self, policy: Policy, now: Time) -> Self {
-        Self::with_capacities(self.realm.clone(), self.plan, self.capacities, policy, now)
+        Self::with_capacities(self.realm.clone(), self.plan, (self.capacities, self.limits), policy, now)
     }
 
-    fn with_capacities(realm: Realm, plan: Plan, capacities: Capacities, policy: Policy, now: Time) -> Self {
+    fn with_capacities(
+        realm: Realm,
+        plan: Plan,
+        (capacities, limits): (Capacities, Capacities),
+        policy: Policy,
+        now: Time,
+    ) -> Self {
         let (sizes, key_id) = (realm.sizes(), realm.key().id());
         let lines = |lines: u64| usize::try_from(lines).expect("a realm's sizes fit the address space");
         let spam_epoch = now.epoch(realm.spam_epoch_seconds());
@@ -217,8 +291,8 @@ impl Engine {
             accounts: Accounts::new(),
             whitelist: Whitelist::new(realm.key()),
             trust: Trust::new(policy, plan.trust_bytes),
-            bulk_quotas: Quotas::default(),
-            text_quotas: Quotas::default(),
+            shares: DailyShares::default(),
+            limits,
             exchange: Exchange::default(),
             running: None,
             realm,
@@ -318,7 +392,7 @@ impl Engine {
             Event::Repair { chain, .. } => Ok(self.admit_repair(chain)?),
             Event::Account { change, .. } => self.admit_account(change),
             Event::Whitelist { change, .. } => self.admit_whitelist(change),
-            Event::Claim { by, fingerprints, .. } => self.admit_claim(by, fingerprints),
+            Event::Claim { by, claim, fingerprints, .. } => self.admit_claim(by, *claim, fingerprints),
             Event::Bulk { by, targets, fingerprints } => self.admit_bulk(by, *targets, fingerprints),
             Event::Text { by, fingerprint, text } => self.admit_text(by, fingerprint, text),
             Event::Shingles { by, change: TextChange::Write { .. }, digest, .. } => self.admit_shingles(by, digest),
@@ -369,7 +443,7 @@ impl Engine {
             }
             Event::Text { by, fingerprint, text } => {
                 self.hear(by.now);
-                self.text_quotas.use_up(self.now, by.reporter.group, 1);
+                self.charge(Book::Texts, by, 1);
                 self.replicas.report_text(text, *fingerprint);
                 Outcome::Done
             }
@@ -382,7 +456,7 @@ impl Engine {
             }
             Event::Shingles { by, change, digest, shingles } => {
                 self.hear(by.now);
-                self.text_quotas.use_up(self.now, by.reporter.group, 1);
+                self.charge(Book::Texts, by, 1);
                 self.change_text(*change, digest, shingles.as_deref());
                 Outcome::Done
             }

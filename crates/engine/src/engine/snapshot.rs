@@ -12,6 +12,7 @@ use bruit_filters::ring::{CountsRing, MembershipRing, StagedRing};
 use bruit_filters::snapshot::{RestoreError as FilterError, Snapshot};
 
 use super::Engine;
+use super::room::DailyShares;
 use crate::accounts::Accounts;
 use crate::budget::Plan;
 use crate::bulk::Counted;
@@ -27,7 +28,9 @@ use crate::trust::{Policy, Trust};
 use crate::whitelist::Whitelist;
 
 const MAGIC: [u8; 8] = *b"BRUITENG";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
+/// Before listings and revocations had daily shares.
+const VERSION_OF_FEW_SHARES: u16 = 2;
 /// Before servers exchanged anything: the same without an exchange.
 const VERSION_BEFORE_EXCHANGE: u16 = 1;
 
@@ -200,8 +203,9 @@ impl Engine {
         let mut reader = Reader::new(&small);
         let policy = Policy::decode(&mut reader)?;
         let mut engine = Self::new(realm, plan, policy, now);
-        engine.decode_small(&mut reader)?;
-        let others = if version == VERSION { engine.decode_exchange(&mut reader)? } else { Others::default() };
+        engine.decode_small(version, &mut reader)?;
+        let others =
+            if version > VERSION_BEFORE_EXCHANGE { engine.decode_exchange(&mut reader)? } else { Others::default() };
         engine.restore_large(input)?;
         engine.restore_shingles(&mut reader, input)?;
         engine.restore_others(&others, input)?;
@@ -228,8 +232,8 @@ impl Engine {
         self.trust.policy().encode(out);
         put_count(out, self.spam.reinstated.len());
         self.spam.reinstated.iter().for_each(|fingerprint| put_fingerprint(out, *fingerprint));
-        self.bulk_quotas.encode(out);
-        self.text_quotas.encode(out);
+        let DailyShares { listed, revoked, recipients, texts } = &self.shares;
+        [recipients, texts, listed, revoked].into_iter().for_each(|shares| shares.encode(out));
         self.trust.encode(out);
         self.accounts.encode(out);
         self.whitelist.encode(out);
@@ -273,12 +277,16 @@ impl Engine {
         Ok(Others { claims, recipients })
     }
 
-    fn decode_small(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
+    fn decode_small(&mut self, version: u16, reader: &mut Reader<'_>) -> Result<(), Malformed> {
         let count = reader.count(REINSTATED_MAX, 16, "the number of reinstated signatures")?;
         let reinstated = (0..count).map(|_| reader.fingerprint("a reinstated signature"));
         self.spam.reinstated = reinstated.collect::<Result<_, _>>()?;
-        self.bulk_quotas = Quotas::decode(reader)?;
-        self.text_quotas = Quotas::decode(reader)?;
+        self.shares.recipients = Quotas::decode(reader)?;
+        self.shares.texts = Quotas::decode(reader)?;
+        if version > VERSION_OF_FEW_SHARES {
+            self.shares.listed = Quotas::decode(reader)?;
+            self.shares.revoked = Quotas::decode(reader)?;
+        }
         self.trust = Trust::decode(self.trust.policy().clone(), self.plan.trust_bytes, reader)?;
         self.accounts = Accounts::decode(reader)?;
         self.whitelist = Whitelist::decode(self.realm.key(), reader)?;

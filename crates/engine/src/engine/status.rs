@@ -4,7 +4,7 @@ use bruit_filters::ring::CountsRing;
 
 use super::Engine;
 use crate::budget::{CLAIM_COUNT_RATE, COUNT_RATE, REVOKED_RATE, SPAM_RATE};
-use crate::exchange::{CLUSTER_ORIGINS_MAX, INCARNATIONS_MAX, MEMBERS_MAX};
+use crate::exchange::{Book, CLUSTER_ORIGINS_MAX, INCARNATIONS_MAX, MEMBERS_MAX};
 use crate::generations::{LIVE_GENERATIONS, Ring};
 use crate::shingles::records_within;
 
@@ -35,6 +35,8 @@ pub struct RingStatus {
     pub epoch_seconds: u64,
     /// What a generation holds before it errs more often than planned.
     pub capacity: u64,
+    /// What a generation holds at most.
+    pub limit: u64,
     /// The live generations, newest first: their epoch and about how many signatures they hold.
     pub generations: Vec<(u64, u64)>,
     /// How many counts past fifteen the current generation holds, and how many it has room for, if it counts. When there is no more
@@ -67,6 +69,14 @@ impl Status {
     }
 }
 
+impl TableStatus {
+    /// Whether it is nearly full.
+    #[must_use]
+    pub fn is_nearly_full(&self) -> bool {
+        self.used as f64 >= NEARLY_FULL * self.capacity as f64
+    }
+}
+
 impl RingStatus {
     /// How full the fullest generation is, or its records: 1 where errors pass what was planned.
     #[must_use]
@@ -74,6 +84,13 @@ impl RingStatus {
         let most = self.generations.iter().map(|&(_, keys)| keys).max().unwrap_or(0);
         let records = self.records.map_or(0.0, |(held, limit)| held as f64 / limit.max(1) as f64);
         records.max(most as f64 / self.capacity.max(1) as f64)
+    }
+
+    /// Whether the current generation takes nothing new.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let is_full = self.generations.first().is_some_and(|&(_, keys)| keys >= self.limit);
+        is_full || self.records.is_some_and(|(held, limit)| held >= limit)
     }
 
     /// A warning, if it is nearly full.
@@ -84,7 +101,7 @@ impl RingStatus {
         let text = || {
             format!(
                 "the {name} are {percent:.0} % full: expect errors of {error_rate:.1e}, where {planned_rate:.1e} was \
-                 planned; a clearinghouse with a larger memory budget would hold more"
+                 planned; raise `memory` in the configuration and restart"
             )
         };
         (self.fill() >= NEARLY_FULL).then(text)
@@ -96,11 +113,12 @@ impl Engine {
     #[must_use]
     pub fn status(&self) -> Status {
         let (spam, bulk) = (self.realm.spam_epoch_seconds(), self.realm.bulk_epoch_seconds());
+        let (planned, most) = (&self.capacities, &self.limits);
         let rings = vec![
-            ring("listed signatures", &self.spam.listed, spam, self.capacities.spam, SPAM_RATE),
-            ring("revoked signatures", &self.spam.revoked, spam, self.capacities.revoked, REVOKED_RATE),
-            ring("counts of claims", &self.spam.claims, spam, self.capacities.claims, CLAIM_COUNT_RATE),
-            ring("counts of recipients", &self.bulk.counts, bulk, self.capacities.bulk, COUNT_RATE),
+            ring(Book::Listed, &self.spam.listed, spam, (planned.spam, most.spam), SPAM_RATE),
+            ring(Book::Revoked, &self.spam.revoked, spam, (planned.revoked, most.revoked), REVOKED_RATE),
+            ring(Book::Votes, &self.spam.claims, spam, (planned.claims, most.claims), CLAIM_COUNT_RATE),
+            ring(Book::Recipients, &self.bulk.counts, bulk, (planned.bulk, most.bulk), COUNT_RATE),
         ];
         let tables = self.tables();
         let bytes = rings.iter().map(|ring| ring.bytes).chain(tables.iter().map(|table| table.bytes)).sum();
@@ -146,10 +164,17 @@ impl Engine {
     }
 }
 
-fn ring(name: &'static str, ring: &dyn Ring, epoch_seconds: u64, capacity: u64, planned_rate: f64) -> RingStatus {
+fn ring(
+    book: Book,
+    ring: &dyn Ring,
+    epoch_seconds: u64,
+    (capacity, limit): (u64, u64),
+    planned_rate: f64,
+) -> RingStatus {
+    let name = book.contents();
     let live = (0..LIVE_GENERATIONS).filter_map(|age| ring.epoch().checked_sub(age));
     let generations = live.map(|epoch| (epoch, ring.keys(epoch))).collect();
     let (bytes, error_rate) = (ring.bytes(), ring.error_rate());
     let records = ring.records();
-    RingStatus { name, bytes, epoch_seconds, capacity, generations, records, error_rate, planned_rate }
+    RingStatus { name, bytes, epoch_seconds, capacity, limit, generations, records, error_rate, planned_rate }
 }

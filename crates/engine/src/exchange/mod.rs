@@ -100,6 +100,18 @@ impl Book {
         }
     }
 
+    /// What it holds, for sentences.
+    #[must_use]
+    pub const fn contents(self) -> &'static str {
+        match self {
+            Self::Listed => "listed signatures",
+            Self::Revoked => "revoked signatures",
+            Self::Bulk | Self::Recipients => "counts of recipients",
+            Self::Votes => "counts of claims",
+            Self::Texts => "texts",
+        }
+    }
+
     /// The book of a name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {

@@ -28,8 +28,8 @@
 //! let (now, spam, unlisted) = (Time(0), Fingerprint::new(7, 7), Listing::default());
 //! let stranger = Reporter { id: 1, standing: Standing::Stranger, group: 1 };
 //! let own = Reporter { id: 2, standing: Standing::Own, group: 2 };
-//! assert_eq!(trust.claim(now, &stranger, spam, Claim::Report, unlisted), Ok(Change::Nothing));
-//! assert_eq!(trust.claim(now, &own, spam, Claim::Report, unlisted), Ok(Change::List(By::Own)));
+//! assert_eq!(trust.claim(now, &stranger, spam, Claim::Report, unlisted, true), Ok(Change::Nothing));
+//! assert_eq!(trust.claim(now, &own, spam, Claim::Report, unlisted, true), Ok(Change::List(By::Own)));
 //! ```
 
 mod decision;
@@ -270,7 +270,8 @@ impl Trust {
         }
     }
 
-    /// Hears a claim, and says what it does to the books. The caller must do that.
+    /// Hears a claim, and says what it does to the books. The caller must do that. Without `has_room` in the books the claim is
+    /// remembered, and does nothing to them.
     ///
     /// # Errors
     /// [`Refused`]; nothing has changed then.
@@ -281,6 +282,7 @@ impl Trust {
         fingerprint: Fingerprint,
         claim: Claim,
         listing: Listing,
+        has_room: bool,
     ) -> Result<Change, Refused> {
         let weight = self.reporters.weight(&self.policy, now, reporter);
         let mut vote = Vote::new(reporter, weight, claim, true);
@@ -302,7 +304,7 @@ impl Trust {
             before: before.evidence,
             after: self.nursery.get(slot).evidence,
         };
-        let change = decide(&self.policy, &heard);
+        let change = if has_room { decide(&self.policy, &heard) } else { Change::Nothing };
         self.note(now, slot, listing, change);
         Ok(change)
     }

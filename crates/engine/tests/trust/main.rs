@@ -192,7 +192,7 @@ fn a_flood_of_strangers_evicts_nobody_else() {
     let now = day_start(SCORED_FROM_DAY);
     let mut claim = |id: u64, standing, item: u64| {
         let reporter = Reporter { id, standing, group: id };
-        trust.claim(Time(now.0), &reporter, fingerprint(item as u32), Claim::Report, Listing::default())
+        trust.claim(Time(now.0), &reporter, fingerprint(item as u32), Claim::Report, Listing::default(), true)
     };
     let honest = room / 2;
     (0..honest).for_each(|item| _ = claim(item % 100, Standing::Account, item).expect("room"));
@@ -204,6 +204,6 @@ fn a_flood_of_strangers_evicts_nobody_else() {
     let busy = Reporter { id: 7, standing: Standing::Stranger, group: 7 };
     let quota = u64::from(trust.policy().stranger_inserts_daily);
     let mut again = (0..=quota)
-        .map(|n| trust.claim(now, &busy, fingerprint((flood.end + n) as u32), Claim::Report, Listing::default()));
+        .map(|n| trust.claim(now, &busy, fingerprint((flood.end + n) as u32), Claim::Report, Listing::default(), true));
     assert_eq!(again.find_map(Result::err), Some(Refused::Quota { again: day_start(SCORED_FROM_DAY + 1) }));
 }

@@ -115,7 +115,8 @@ impl<'a> Run<'a> {
     fn claim(&mut self, event: &Event) {
         let reporter = &self.traffic.reporters[event.who as usize];
         let book = &mut self.books[event.item as usize];
-        let change = self.trust.claim(event.at, reporter, fingerprint(event.item), event.claim, *book).expect("room");
+        let change =
+            self.trust.claim(event.at, reporter, fingerprint(event.item), event.claim, *book, true).expect("room");
         let listed_at = &mut self.listed_at[event.item as usize];
         match change {
             Change::Nothing => {}

@@ -193,7 +193,7 @@ impl Server {
                 }
                 is_heard
             }
-            Outcome::Counted(_) => true,
+            Outcome::Counted { .. } => true,
             _ => false,
         }
     }

@@ -49,6 +49,15 @@ pub struct CountsRing {
     key_id: KeyId,
 }
 
+/// What one more count takes of the room of a generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// The key is new to the generation, and sets cells of it.
+    pub cells: bool,
+    /// The key passes 15, and has no record yet.
+    pub record: bool,
+}
+
 /// Where the cells of a key are.
 struct Place {
     /// Line and slot of each cell.
@@ -158,6 +167,19 @@ impl CountsRing {
         let lane = self.lanes.lane_of(epoch)?;
         let place = Place::of(key, self.lines.len());
         Ok(self.lane_count(lane, (self.least(&place) >> (8 * lane)) as u32 & CELL_TOP, &place))
+    }
+
+    /// What counting `amount` more arrivals of `key` in a live epoch would take of its room.
+    ///
+    /// # Errors
+    /// [`NotLive`] if the epoch is not.
+    pub fn needs(&self, key: &Fingerprint, epoch: u64, amount: u32) -> Result<Needs, NotLive> {
+        let lane = self.lanes.lane_of(epoch)?;
+        let place = Place::of(key, self.lines.len());
+        let cell = (self.least(&place) >> (8 * lane)) as u32 & CELL_TOP;
+        let passes_top = cell.saturating_add(amount) > CELL_TOP;
+        let record = passes_top && !self.records.has_record(lane, place.line(), place.tag);
+        Ok(Needs { cells: cell == 0 && amount > 0, record })
     }
 
     /// The current epoch.
@@ -388,6 +410,22 @@ mod tests {
 
     use super::*;
     use crate::test_keys;
+
+    #[test]
+    fn only_new_keys_and_new_records_need_room() {
+        let mut ring = CountsRing::new(100, KeyId(1), 4);
+        let key = &test_keys(0, 1)[0];
+        let needs = |ring: &CountsRing, amount| ring.needs(key, 4, amount).unwrap();
+        assert_eq!(needs(&ring, 0), Needs::default());
+        assert_eq!(needs(&ring, 15), Needs { cells: true, record: false });
+        assert_eq!(needs(&ring, 16), Needs { cells: true, record: true });
+        ring.insert_many(key, 10);
+        assert_eq!((needs(&ring, 5), needs(&ring, 6)), (Needs::default(), Needs { cells: false, record: true }));
+        ring.insert_many(key, 10);
+        assert_eq!(needs(&ring, u32::MAX), Needs::default());
+        ring.advance();
+        assert_eq!(ring.needs(key, 5, 1).unwrap(), Needs { cells: true, record: false });
+    }
 
     #[test]
     fn counts_are_never_too_low_through_ageing_merging_and_large_counts() {

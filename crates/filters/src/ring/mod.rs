@@ -32,7 +32,7 @@ mod shape;
 mod snapshot;
 mod staged;
 
-pub use counts::CountsRing;
+pub use counts::{CountsRing, Needs};
 pub use lanes::{GENERATIONS, Generations, NotLive};
 pub use membership::MembershipRing;
 pub use parts::{LANE_PART_BYTES_MAX, LaneError, LaneParts};

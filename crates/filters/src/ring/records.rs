@@ -121,6 +121,11 @@ impl Records {
         }
     }
 
+    /// Whether counts of a key with an own `tag` go to a record that is there.
+    pub(super) fn has_record(&self, lane: usize, line: u32, tag: u16) -> bool {
+        [tag, any_of(tag)].into_iter().any(|tag| self.get(lane, line, tag).is_some())
+    }
+
     /// The most that a key without a record can have.
     pub(super) const fn without_record(&self, lane: usize) -> u32 {
         CELL_TOP.saturating_add(self.unlisted[lane])

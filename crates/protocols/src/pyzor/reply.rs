@@ -24,6 +24,8 @@ pub enum Code {
     Forbidden,
     /// 500: our fault.
     Internal,
+    /// 503: a book or a day's share of it is used up; later it may work.
+    Unavailable,
     /// 505: another version of the protocol.
     VersionNotSupported,
 }
@@ -77,8 +79,15 @@ impl Reply<'_> {
 
 impl Code {
     /// All there are.
-    pub const ALL: [Self; 6] =
-        [Self::Ok, Self::BadRequest, Self::Unauthorized, Self::Forbidden, Self::Internal, Self::VersionNotSupported];
+    pub const ALL: [Self; 7] = [
+        Self::Ok,
+        Self::BadRequest,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::Internal,
+        Self::Unavailable,
+        Self::VersionNotSupported,
+    ];
 
     /// The number on the wire.
     #[must_use]
@@ -89,6 +98,7 @@ impl Code {
             Self::Unauthorized => 401,
             Self::Forbidden => 403,
             Self::Internal => 500,
+            Self::Unavailable => 503,
             Self::VersionNotSupported => 505,
         }
     }
@@ -103,6 +113,7 @@ impl Code {
                 "Code: 403\nDiag: Forbidden: User is not authorized to request the operation.\nPV: 2.1\nThread: "
             }
             Self::Internal => "Code: 500\nDiag: Internal error.\nPV: 2.1\nThread: ",
+            Self::Unavailable => "Code: 503\nDiag: No room for new reports now: try again later.\nPV: 2.1\nThread: ",
             Self::VersionNotSupported => "Code: 505\nDiag: Version not supported.\nPV: 2.1\nThread: ",
         }
     }

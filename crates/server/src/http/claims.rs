@@ -97,14 +97,13 @@ pub(super) fn claimed(events: &[Event], outcomes: &[Outcome]) -> Result<Claimed,
 /// Adds the outcome of a claim of `count` signatures; why some were refused.
 fn add(claimed: &mut Claimed, count: u32, outcome: &Outcome) -> Option<Refusal> {
     match outcome {
-        Outcome::Claimed { listed, revoked, ignored, refused } => {
+        Outcome::Claimed { listed, revoked, ignored, refused, reason } => {
             claimed.accepted += count.saturating_sub(ignored + refused);
             claimed.listed += listed;
             claimed.revoked += revoked;
             claimed.ignored += ignored;
             claimed.refused += refused;
-            // Which of them it was, is not told; there are two, and this one passes by itself.
-            (*refused > 0).then_some(Refusal::Trust(bruit_engine::trust::Refused::Full))
+            *reason
         }
         Outcome::Refused(Refusal::Whitelisted) => {
             claimed.ignored += count;

@@ -121,10 +121,13 @@ impl Fault {
     /// What the engine does not take.
     pub(super) fn of_refusal(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Trust(Refused::Quota { .. }) | Refusal::TextQuota | Refusal::BulkQuota => {
+            Refusal::Trust(Refused::Quota { .. }) | Refusal::TextQuota | Refusal::DailyShare { .. } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, Answered::Refused, refusal).with(RETRY_AFTER, "3600")
             }
-            Refusal::CatchingUp | Refusal::Leap | Refusal::Trust(_) => Self::busy(refusal),
+            Refusal::BookFull { .. } | Refusal::GoodIsFull => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, Answered::Refused, refusal).with(RETRY_AFTER, "3600")
+            }
+            refusal if refusal.is_temporary() => Self::busy(refusal),
             Refusal::Stranger | Refusal::NotOwn => Self::forbidden(refusal),
             Refusal::Account(ChangeError::Unknown) => Self::new(StatusCode::NOT_FOUND, Answered::Refused, refusal),
             Refusal::Sender(SenderError::NotAPattern | SenderError::TooLong) => Self::malformed(refusal),

@@ -286,9 +286,11 @@ const fn is_listed_now(verdict: &Verdict) -> bool {
 fn taken(outcome: &Outcome) -> Reply {
     match outcome {
         Outcome::Refused(Refusal::Whitelisted) => Reply::Done,
-        Outcome::Refused(Refusal::CatchingUp) => Reply::Error(ErrorCode::UNAVAILABLE),
-        Outcome::Refused(_) | Outcome::Claimed { refused: 1.., .. } => Reply::Refused,
-        _ => Reply::Done,
+        outcome => match outcome.refusal() {
+            Some(refusal) if refusal.is_temporary() => Reply::Error(ErrorCode::LIMITED),
+            Some(_) => Reply::Refused,
+            None => Reply::Done,
+        },
     }
 }
 

@@ -62,7 +62,7 @@ impl Site {
 
     fn claim(&mut self, reporter: Reporter, number: u64, claim: Claim) -> Result<Change, Refused> {
         let book = self.books.entry(item(number)).or_default();
-        let change = self.trust.claim(self.now, &reporter, item(number), claim, *book)?;
+        let change = self.trust.claim(self.now, &reporter, item(number), claim, *book, true)?;
         match change {
             Change::Nothing => {}
             Change::List(_) => *book = Listing { listed: true, revoked: false },

@@ -1,0 +1,227 @@
+//! Room in the books: who may still add a signature, and what that is charged to.
+//!
+//! A generation of a book holds so many signatures before it errs more often than planned. Only what takes room is charged: a
+//! signature that is new to the generation, a count that passes fifteen. Two bounds hold for everybody:
+//!
+//! - **The book's.** From its planned capacity on only anchors and peers may add signatures, and nobody past
+//!   [`Capacities::limits`](crate::budget::Capacities::limits). So no book errs ten times as often as planned, whoever fills it.
+//! - **The day's share** of a group, in parts of the capacity. The site's own users are one group, whatever network they are in:
+//!   at the pace of their share they fill a generation just as it ends. Recipients that the site counts itself have no daily
+//!   share: there the book's own bound is enough, as nobody else needs the room.
+
+use bruit_filters::Fingerprint;
+use bruit_filters::ring::{CountsRing, Needs};
+
+use super::{Engine, Refusal};
+use crate::event::By;
+use crate::exchange::Book;
+use crate::quota::Quotas;
+use crate::spam::Entry;
+use crate::time::Time;
+use crate::trust::{Claim, Reporter, Standing};
+
+/// A group's part of a day's capacity, in a hundred.
+const SHARE_PERCENT: u64 = 2;
+/// The same for traps and peers that the operator chose.
+const SHARE_PERCENT_ANCHORED: u64 = 50;
+/// The same for the site's own users.
+const SHARE_PERCENT_OWN: u64 = 100;
+/// The group that all of the site's own users are charged as.
+const SITE: u64 = u64::MAX - 1;
+
+/// What a record of a count past fifteen is charged: there is one for every 26 signatures of a generation.
+const RECORD_CHARGE: u32 = 26;
+
+/// The most that is counted of a signature without a record.
+const COUNT_WITHOUT_RECORD: u32 = 15;
+
+/// What every group added today.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DailyShares {
+    pub(crate) listed: Quotas,
+    pub(crate) revoked: Quotas,
+    pub(crate) recipients: Quotas,
+    pub(crate) texts: Quotas,
+}
+
+/// Recipients that can be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Count {
+    /// How many: fewer than there are if the count would pass fifteen and no record is left.
+    pub(super) amount: u32,
+    /// What that is charged.
+    pub(super) charge: u32,
+    /// Whether all are counted.
+    pub(super) is_whole: bool,
+}
+
+/// Where a claim was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MadeAt {
+    /// Here: it is charged to its group.
+    Here,
+    /// At another node of the cluster, which charged it.
+    Node,
+}
+
+/// The set that a claim may add to, and whether the signature is new to its current generation.
+const fn wanted(claim: Claim, entry: &Entry) -> (Book, bool) {
+    match claim {
+        Claim::Report => (Book::Listed, !entry.listed.contains(0)),
+        Claim::Revoke => (Book::Revoked, !entry.revoked.contains(0)),
+    }
+}
+
+/// Who is charged: the site's own users as one.
+const fn charged(reporter: &Reporter) -> u64 {
+    match reporter.standing {
+        Standing::Own => SITE,
+        _ => reporter.group,
+    }
+}
+
+const fn percent(standing: Standing) -> u64 {
+    match standing {
+        Standing::Own => SHARE_PERCENT_OWN,
+        Standing::Trap | Standing::Pinned => SHARE_PERCENT_ANCHORED,
+        Standing::Account | Standing::Stranger => SHARE_PERCENT,
+    }
+}
+
+impl Engine {
+    /// Whether a claim about a signature of which the book says `entry` finds the room it may need.
+    pub(super) fn room_for_claim(&self, by: &By, claim: Claim, entry: &Entry, made: MadeAt) -> Result<(), Refusal> {
+        match wanted(claim, entry) {
+            (_, false) => Ok(()),
+            (book, true) => {
+                self.ensure_room(book, by.reporter.standing)?;
+                if made == MadeAt::Here { self.ensure_share(book, by, 1) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Charges what a claim added to its set.
+    pub(super) fn charge_claim(&mut self, by: &By, book: Book, made: MadeAt) {
+        if made == MadeAt::Here {
+            self.charge(book, by, 1);
+        }
+    }
+
+    /// Whether a book has room for one more signature of such a reporter.
+    pub(super) fn ensure_room(&self, book: Book, standing: Standing) -> Result<(), Refusal> {
+        let (held, planned, most) = self.held(book);
+        let most = if standing.is_anchor() { most } else { planned };
+        if held < most { Ok(()) } else { Err(self.book_full(book)) }
+    }
+
+    /// How many signatures the current generation of a book holds, was planned for, and may hold.
+    fn held(&self, book: Book) -> (u64, u64, u64) {
+        let (planned, most) = (&self.capacities, &self.limits);
+        match book {
+            Book::Listed => {
+                let held = self.spam.listed.estimated_keys(self.spam.epoch()).unwrap_or_default();
+                (held as u64, planned.spam, most.spam)
+            }
+            Book::Revoked => {
+                let held = self.spam.revoked.estimated_keys(self.spam.epoch()).unwrap_or_default();
+                (held as u64, planned.revoked, most.revoked)
+            }
+            Book::Votes => (self.spam.claims.keys(self.spam.epoch()).unwrap_or_default(), planned.claims, most.claims),
+            Book::Bulk | Book::Recipients => {
+                (self.bulk.counts.keys(self.bulk.counts.epoch()).unwrap_or_default(), planned.bulk, most.bulk)
+            }
+            // Texts have tables, which forget their oldest.
+            Book::Texts => (0, 1, 1),
+        }
+    }
+
+    /// The refusal of a book that is full until its next generation begins.
+    pub(super) fn book_full(&self, book: Book) -> Refusal {
+        let seconds = book.epoch_seconds(&self.realm);
+        Refusal::BookFull { book, again: Time((self.now.epoch(seconds) + 1).saturating_mul(seconds)) }
+    }
+
+    /// Whether a reporter's group may add so much more today.
+    pub(super) fn ensure_share(&self, book: Book, by: &By, amount: u32) -> Result<(), Refusal> {
+        let limit = self.daily_share(book, by.reporter.standing);
+        let admits = self.shares_of(book).admits(by.now, charged(&by.reporter), amount, limit);
+        let again = Time((by.now.day() + 1).saturating_mul(Time::DAY));
+        if admits { Ok(()) } else { Err(Refusal::DailyShare { book, again }) }
+    }
+
+    /// Whether a reporter's group may teach one more text today, of an index that holds `capacity`.
+    pub(super) fn ensure_text_share(&self, by: &By, capacity: u64) -> Result<(), Refusal> {
+        let percent = percent(by.reporter.standing).min(SHARE_PERCENT_ANCHORED);
+        let limit = u32::try_from(capacity * percent / 100).unwrap_or(u32::MAX);
+        let admits = self.shares.texts.admits(by.now, charged(&by.reporter), 1, limit);
+        if admits { Ok(()) } else { Err(Refusal::TextQuota) }
+    }
+
+    /// Charges a reporter's group.
+    pub(super) fn charge(&mut self, book: Book, by: &By, amount: u32) {
+        let (now, group) = (self.now, charged(&by.reporter));
+        let shares = match book {
+            Book::Listed => &mut self.shares.listed,
+            Book::Revoked => &mut self.shares.revoked,
+            Book::Bulk | Book::Votes | Book::Recipients => &mut self.shares.recipients,
+            Book::Texts => &mut self.shares.texts,
+        };
+        shares.use_up(now, group, amount);
+    }
+
+    const fn shares_of(&self, book: Book) -> &Quotas {
+        match book {
+            Book::Listed => &self.shares.listed,
+            Book::Revoked => &self.shares.revoked,
+            Book::Bulk | Book::Votes | Book::Recipients => &self.shares.recipients,
+            Book::Texts => &self.shares.texts,
+        }
+    }
+
+    /// How much of a book a group may add in a day.
+    fn daily_share(&self, book: Book, standing: Standing) -> u32 {
+        let capacity = match book {
+            Book::Listed => self.capacities.spam,
+            Book::Revoked => self.capacities.revoked,
+            Book::Votes => self.capacities.claims,
+            Book::Bulk | Book::Recipients => self.capacities.bulk,
+            // Two indexes, of which each has a share: see `ensure_text_share`.
+            Book::Texts => 0,
+        };
+        let daily = capacity.saturating_mul(Time::DAY) / book.epoch_seconds(&self.realm).max(1);
+        u32::try_from(daily.saturating_mul(percent(standing)) / 100).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Whether more recipients of a signature can be counted, and what that is charged.
+    pub(super) fn room_for_count(&self, by: &By, fingerprint: &Fingerprint, amount: u32) -> Result<Count, Refusal> {
+        let (counts, standing) = (&self.bulk.counts, by.reporter.standing);
+        let needs = counts.needs(fingerprint, counts.epoch(), amount).unwrap_or_default();
+        if needs.cells {
+            self.ensure_room(Book::Recipients, standing)?;
+        }
+        let has_record = needs.record && has_record_room(counts, standing);
+        let charge = u32::from(needs.cells) + if has_record { RECORD_CHARGE } else { 0 };
+        if standing != Standing::Own && charge > 0 {
+            self.ensure_share(Book::Recipients, by, charge)?;
+        }
+        if !needs.record || has_record {
+            return Ok(Count { amount, charge, is_whole: true });
+        }
+        let counted = counts.count_in(fingerprint, counts.epoch()).unwrap_or_default();
+        Ok(Count { amount: COUNT_WITHOUT_RECORD.saturating_sub(counted), charge, is_whole: false })
+    }
+
+    /// Whether a ring that another server's counts go to has room for one more count. Such a ring may be smaller than ours.
+    pub(super) fn has_room_of_others(&self, ring: &CountsRing, epoch: u64, needs: Needs) -> bool {
+        let most = self.limits.bulk.saturating_mul(ring.lines()) / self.bulk.counts.lines().max(1);
+        let has_cells = !needs.cells || ring.keys(epoch).unwrap_or_default() < most;
+        let has_record = !needs.record || ring.records(epoch).is_ok_and(|(held, limit)| held < limit);
+        has_cells && has_record
+    }
+}
+
+/// Whether one more count may pass fifteen. A fifth of the records is for anchors: once all are used, new counts stop at fifteen.
+fn has_record_room(counts: &CountsRing, standing: Standing) -> bool {
+    let (held, limit) = counts.records(counts.epoch()).unwrap_or_default();
+    held < if standing.is_anchor() { limit } else { limit / 5 * 4 }
+}
