@@ -4,7 +4,10 @@ mod common;
 
 use std::fs;
 
-use common::{Folder, Server, program, run, testdata};
+use bruit_engine::time::Time;
+use bruit_engine::trust::Policy;
+use bruit_store::{Clearinghouse, FOUNDING_FILE, Founding, Options};
+use common::{Answer, Folder, Server, program, run, testdata};
 
 /// The commands that the server suggests, with the program that was built in place of the installed one.
 fn suggestions(server: &Server) -> Vec<String> {
@@ -23,5 +26,45 @@ fn the_commands_it_suggests_work() {
     for suggestion in suggestions {
         let answer = run(program("sh", "dash").args(["-e", "-c", &suggestion]).current_dir(folder.path("")), b"");
         answer.expect(0, &server);
+    }
+}
+
+/// Runs `bruit` in an address space of so many bytes.
+fn limited(bytes: u64, arguments: &[&str]) -> Answer {
+    let script = format!("ulimit -v {} && exec \"$0\" \"$@\"", bytes / 1024);
+    let mut command = program("sh", "dash");
+    run(command.args(["-c", &script, env!("CARGO_BIN_EXE_bruit")]).args(arguments), b"")
+}
+
+#[test]
+fn a_budget_larger_than_the_memory_is_refused_in_one_line_and_nothing_is_founded() {
+    let folder = Folder::new();
+    let data = folder.path("data");
+    folder.write("bruit.toml", format!("data = {data:?}\nmemory = \"32GiB\"\n"));
+    let config = folder.path("bruit.toml");
+    let answer = limited(4 << 30, &["serve", "--log", "error", "--config", config.to_str().unwrap()]);
+    assert_eq!((answer.code, answer.complaints.lines().count()), (Some(1), 1), "{answer:?}");
+    for part in ["not enough memory: ", " GiB for the ", " of a 32 GiB budget could not be allocated", "lower `memory`"]
+    {
+        assert!(answer.complaints.contains(part), "{part:?} in {answer:?}");
+    }
+    assert!(!data.join(FOUNDING_FILE).exists(), "a smaller budget can be chosen");
+}
+
+#[test]
+fn a_store_that_the_memory_has_no_room_for_is_refused_with_and_without_its_snapshot() {
+    const BUDGET: u64 = 1 << 30;
+    let folder = Folder::new();
+    let data = folder.path("data");
+    let found = || Founding::new([7; 16], BUDGET, Policy::default(), Time(1_728_432_000)).unwrap();
+    let store = Clearinghouse::open_or_found(&data, &Options::default(), found, &mut |_| {}).unwrap();
+    let _ = store.close();
+    // Too little for the empty books, and too little for a second set of them while the snapshot is read.
+    for bytes in [BUDGET / 2, BUDGET * 3 / 2] {
+        let answer = limited(bytes, &["store", "inspect", data.to_str().unwrap()]);
+        assert_eq!((answer.code, answer.complaints.lines().count()), (Some(2), 1), "{answer:?}");
+        for part in ["not enough memory: ", " of a 1 GiB budget could not be allocated", "nothing was changed"] {
+            assert!(answer.complaints.contains(part), "{part:?} in {answer:?}");
+        }
     }
 }

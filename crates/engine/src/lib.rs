@@ -25,6 +25,7 @@ mod engine;
 pub mod event;
 pub mod exchange;
 pub mod generations;
+mod memory;
 pub mod passwords;
 pub mod quota;
 pub mod realm;
@@ -42,3 +43,4 @@ pub use engine::{
     LEAP_SECONDS_MAX, NEARLY_FULL, Outcome, Refusal, RestoreError, RingStatus, SETTLED_PER_TICK, Status, TICK_LINES,
     TableStatus,
 };
+pub use memory::NotEnoughMemory;

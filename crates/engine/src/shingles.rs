@@ -41,7 +41,7 @@ use bruit_filters::owners::{
     Feature, OWNERS_PER_FEATURE_MAX, OWNERS_WITHOUT_PARTS_LIVE_MAX, Owner, OwnerTableWithoutParts, PARTS, Part, Votes,
 };
 use bruit_filters::sizing::{OWNER_LOAD, owner_table_bytes};
-use bruit_filters::{Fingerprint, FingerprintKey};
+use bruit_filters::{Fingerprint, FingerprintKey, OutOfMemory};
 
 use crate::codec::{Malformed, Reader, put_count};
 use crate::signature::{RSPAMD_DIGEST_BYTES, fingerprint_of_digest, fingerprint_of_short};
@@ -111,26 +111,36 @@ impl Shingles {
     /// If that takes more memory than can be had.
     #[must_use]
     pub fn new(key: FingerprintKey, records: u64, window: u64, epoch: u64) -> Self {
+        Self::try_new(key, records, window, epoch).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, if the memory can be had.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn try_new(key: FingerprintKey, records: u64, window: u64, epoch: u64) -> Result<Self, OutOfMemory> {
         let records_max = records_max(records);
         let bytes = owner_table_bytes(records_max as u64, SHINGLES as u64, OWNER_LOAD);
         let bytes = usize::try_from(bytes.expect("a table takes less than a PiB")).unwrap_or(usize::MAX);
-        let table = OwnerTableWithoutParts::without_parts(bytes);
+        let table = OwnerTableWithoutParts::try_without_parts(bytes)?;
         let next = table.live().end.number();
-        Self {
+        Ok(Self {
             key,
             table,
-            records: Records::new(records_max, next),
+            records: Records::new(records_max, next)?,
             records_max,
             window: window.clamp(1, WINDOW_MAX),
             epochs: VecDeque::from([(epoch, next)]),
             votes: Votes::new(),
-        }
+        })
     }
 
     /// An index in at most `bytes` bytes.
-    #[must_use]
-    pub fn within(key: FingerprintKey, bytes: u64, window: u64, epoch: u64) -> Self {
-        Self::new(key, records_within(bytes), window, epoch)
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn within(key: FingerprintKey, bytes: u64, window: u64, epoch: u64) -> Result<Self, OutOfMemory> {
+        Self::try_new(key, records_within(bytes), window, epoch)
     }
 
     /// Begins an epoch: what was last written before the window is forgotten, at once. An epoch that is over does not return.

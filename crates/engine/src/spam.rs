@@ -16,8 +16,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bruit_filters::Fingerprint;
 use bruit_filters::ring::{CountsRing, Generations, MembershipRing, StagedRing};
+use bruit_filters::{Fingerprint, OutOfMemory};
 
 use crate::exchange::{Origin, Vote};
 use crate::generations::{LIVE_GENERATIONS, Ring, retire_oldest, turn};
@@ -259,9 +259,14 @@ pub(crate) fn empty_like(ring: &CountsRing) -> CountsRing {
 
 /// An empty ring of `lines` lines that turns with another.
 pub(crate) fn empty_ring(beside: &CountsRing, lines: usize) -> CountsRing {
-    let mut ring = CountsRing::new(lines, beside.key_id(), beside.epoch());
+    try_empty_ring(beside, lines).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The same, if the memory can be had.
+pub(crate) fn try_empty_ring(beside: &CountsRing, lines: usize) -> Result<CountsRing, OutOfMemory> {
+    let mut ring = CountsRing::try_new(lines, beside.key_id(), beside.epoch())?;
     retire_oldest(&mut [&mut ring]);
-    ring
+    Ok(ring)
 }
 
 /// Reports and revocations, and each flag, are counted under keys of their own.

@@ -63,6 +63,7 @@ mod undo;
 mod varint;
 
 pub use fingerprint::{Fingerprint, FingerprintKey, KeyId};
+pub use lines::OutOfMemory;
 pub use mismatch::Mismatch;
 
 /// `count` keys for tests, the same for the same `start`.

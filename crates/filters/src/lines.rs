@@ -3,7 +3,7 @@
 //! Lines are read as a slice. Whoever changes some has to name them first ([`Lines::changing`] and its like), so that a
 //! snapshot that is being written beside the changes can keep what they were: there is no other way to a mutable line.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::{Deref, Range};
 
 use bytemuck::{Pod, Zeroable};
@@ -29,6 +29,20 @@ const MAPPED_FROM_BYTES: usize = 4 << 20;
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [u64; LINE_WORDS]);
 
+/// Memory that the system does not give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{bytes} bytes of memory could not be allocated")]
+pub struct OutOfMemory {
+    /// How much was asked for.
+    pub bytes: u64,
+}
+
+impl From<OutOfMemory> for io::Error {
+    fn from(error: OutOfMemory) -> Self {
+        Self::new(io::ErrorKind::OutOfMemory, error)
+    }
+}
+
 /// Lines read from an input at a time.
 const STEP_LINES: usize = 1024;
 
@@ -50,15 +64,24 @@ impl Lines {
     /// # Panics
     /// If the memory cannot be had, as `Vec` does.
     pub(crate) fn new(count: usize) -> Self {
+        Self::try_new(count).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// `count` zeroed lines, if the memory can be had.
+    pub(crate) fn try_new(count: usize) -> Result<Self, OutOfMemory> {
         let bytes = count.checked_mul(LINE_BYTES).expect("a filter fits the address space");
+        let out_of_memory = OutOfMemory { bytes: bytes as u64 };
         if bytes < MAPPED_FROM_BYTES {
-            return Self { memory: Memory::Heap(vec![Line::default(); count]), undo: None };
+            let mut lines = Vec::new();
+            lines.try_reserve_exact(count).map_err(|_| out_of_memory)?;
+            lines.resize(count, Line::default());
+            return Ok(Self { memory: Memory::Heap(lines), undo: None });
         }
-        let map = MmapMut::map_anon(bytes).unwrap_or_else(|error| panic!("failed to map {bytes} bytes: {error}"));
+        let map = MmapMut::map_anon(bytes).map_err(|_| out_of_memory)?;
         // Advice only: without huge pages everything works, more slowly.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
-        Self { memory: Memory::Mapped(map), undo: None }
+        Ok(Self { memory: Memory::Mapped(map), undo: None })
     }
 
     /// The lines needed to hold `bits`, zeroed.
@@ -134,7 +157,7 @@ impl Lines {
     }
 
     /// Fills all lines from an input as [`continue_snapshot`](Self::continue_snapshot) wrote them.
-    pub(crate) fn read(&mut self, input: &mut dyn Read) -> std::io::Result<()> {
+    pub(crate) fn read(&mut self, input: &mut dyn Read) -> io::Result<()> {
         let mut bytes = Vec::new();
         for step in self.changing_all().chunks_mut(STEP_LINES) {
             bytes.resize(step.len() * LINE_BYTES, 0);
@@ -202,6 +225,12 @@ impl std::fmt::Debug for Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_memory_than_there_is_is_an_error() {
+        let bytes = 1 << 60;
+        assert_eq!(Lines::try_new(bytes / LINE_BYTES).unwrap_err(), OutOfMemory { bytes: bytes as u64 });
+    }
 
     #[test]
     fn large_and_small_arrays_start_zeroed_and_aligned() {

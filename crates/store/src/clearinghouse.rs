@@ -9,7 +9,7 @@ use bruit_engine::time::Time;
 use bruit_engine::{BEHIND_LINES, Engine, Outcome, RestoreError as EngineError};
 
 use crate::directory::Listing;
-use crate::founding::{FOUNDING_FILE, Founding};
+use crate::founding::{FOUNDING_FILE, Founding, UnfitFounding};
 use crate::machine::{Machine, RestoreError};
 use crate::queue::SubmitError;
 use crate::recover::{OpenError, Recovery, peek};
@@ -38,11 +38,17 @@ impl Clearinghouse {
     ) -> Result<Self, OpenError> {
         refuse_strangers(directory)?;
         let make = || {
-            let founding = match Founding::read(directory)? {
-                Some(founding) => founding,
-                None => write_founding(directory, options, found())?,
-            };
-            begin(&founding)
+            if let Some(founding) = Founding::read(directory)? {
+                return begin(&founding);
+            }
+            let founding = found();
+            // What does not fit the memory is not founded, so that it can be founded smaller.
+            let engine = founding.engine().map_err(|error| match error {
+                UnfitFounding::Memory(missing) => OpenError::TooLarge { missing },
+                error => founding_error(error.to_string()),
+            })?;
+            write_founding(directory, options, &founding)?;
+            Ok(engine)
         };
         Self::open(directory, options, make, progress)
     }
@@ -94,17 +100,19 @@ fn refuse_strangers(directory: &Path) -> Result<(), OpenError> {
 
 /// The engine without any event.
 fn begin(founding: &Founding) -> Result<Engine, OpenError> {
-    founding.engine().map_err(|error| founding_error(error.to_string()))
+    founding.engine().map_err(|error| match error {
+        UnfitFounding::Memory(missing) => OpenError::Memory { missing: missing.to_string() },
+        error => founding_error(error.to_string()),
+    })
 }
 
 /// Founds a clearinghouse, unless the directory has files of one already.
-fn write_founding(directory: &Path, options: &Options, founding: Founding) -> Result<Founding, OpenError> {
+fn write_founding(directory: &Path, options: &Options, founding: &Founding) -> Result<(), OpenError> {
     let listing = Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))?;
     if !listing.segments.is_empty() || !listing.snapshots.is_empty() {
         return Err(founding_error("is missing".into()));
     }
-    founding.write(directory, &*options.disk)?;
-    Ok(founding)
+    founding.write(directory, &*options.disk)
 }
 
 const fn founding_error(reason: String) -> OpenError {
@@ -155,6 +163,7 @@ impl Machine for Engine {
         let restored = Self::restore(self.realm().clone(), *self.plan(), input);
         restored.map_err(|error| match error {
             EngineError::Io(error) => RestoreError::Read(error),
+            EngineError::Memory(error) => RestoreError::Memory(Box::new(error)),
             EngineError::UnknownVersion { .. } | EngineError::OtherRealm | EngineError::OtherBudget { .. } => {
                 RestoreError::Unlike(Box::new(error))
             }

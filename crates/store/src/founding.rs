@@ -7,12 +7,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use bruit_engine::Engine;
 use bruit_engine::budget::{BudgetOutOfRange, Plan};
 use bruit_engine::codec::{Malformed, Reader};
 use bruit_engine::realm::{BookSizes, Realm};
 use bruit_engine::time::Time;
 use bruit_engine::trust::Policy;
+use bruit_engine::{Engine, NotEnoughMemory};
 use bruit_filters::FingerprintKey;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -47,6 +47,9 @@ pub struct Founding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnfitFounding {
+    /// The system does not give the memory.
+    #[error(transparent)]
+    Memory(#[from] NotEnoughMemory),
     /// There is no plan for the budget.
     #[error("names an impossible budget: {0}")]
     Budget(#[from] BudgetOutOfRange),
@@ -97,9 +100,9 @@ impl Founding {
     /// The clearinghouse as it began.
     ///
     /// # Errors
-    /// [`UnfitFounding`] if there is no plan for the budget, or the realm's books do not fit it.
+    /// [`UnfitFounding`] if there is no plan for the budget, the realm's books do not fit it, or the memory cannot be had.
     pub fn engine(&self) -> Result<Engine, UnfitFounding> {
-        Ok(Engine::new(self.realm.clone(), self.plan()?, self.policy.clone(), self.founded))
+        Ok(Engine::try_new(self.realm.clone(), self.plan()?, self.policy.clone(), self.founded)?)
     }
 
     /// The plan of the budget with the realm's sizes, which may be smaller. Larger ones would be memory that nobody granted.

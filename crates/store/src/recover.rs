@@ -9,6 +9,7 @@ use std::io::{self, BufReader, Read as _, Take};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bruit_engine::NotEnoughMemory;
 use bruit_engine::codec::Malformed;
 
 use crate::directory::{Listing, Lock, LockError, quoted, segment_name, snapshot_name};
@@ -126,6 +127,21 @@ pub enum OpenError {
         file: String,
         /// How it differs.
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// There is not enough memory for a store that is to be founded.
+    #[error("{missing}; lower `memory` in the configuration; nothing was founded")]
+    TooLarge {
+        /// How much is missing, and for what.
+        missing: NotEnoughMemory,
+    },
+    /// There is not enough memory for a store that exists.
+    #[error(
+        "{missing}; this store needs the memory budget it was founded with: free memory, or raise the limit of the process (`ulimit -v`, \
+         `LimitAS=`, `MemoryMax=`); nothing was changed"
+    )]
+    Memory {
+        /// How much is missing, and for what.
+        missing: String,
     },
     /// A sound record holds an event that the machine does not know.
     #[error(
@@ -337,6 +353,7 @@ fn restore<M: Machine>(path: &Path, sequence: u64, empty: &M) -> Result<Result<M
         Ok(machine) => Ok(Ok(machine)),
         Err(RestoreError::Read(error)) if is_of_the_system(&error) => Err(io(error)),
         Err(RestoreError::Read(error)) => Ok(Err(error.to_string())),
+        Err(RestoreError::Memory(source)) => Err(OpenError::Memory { missing: source.to_string() }),
         Err(RestoreError::Unlike(source)) => Err(OpenError::Unlike { file: name_of(path), source }),
         Err(RestoreError::State(error)) => Ok(Err(format!("sound, but not a state: {error}"))),
     }

@@ -16,6 +16,7 @@ pub use explain::{CountedClaims, CountedRecipients, Explanation};
 pub use snapshot::RestoreError;
 pub use status::{NEARLY_FULL, RingStatus, Status, TableStatus};
 
+use bruit_filters::OutOfMemory;
 use bruit_filters::ring::{CountsRing, MembershipRing, StagedRing};
 
 use crate::accounts::{Accounts, ChangeError, RegisterError};
@@ -24,6 +25,7 @@ use crate::bulk::{BulkBook, BulkTotals};
 use crate::event::{Event, TextChange};
 use crate::exchange::{Book, Exchange};
 use crate::generations::LIVE_GENERATIONS;
+use crate::memory::NotEnoughMemory;
 use crate::realm::Realm;
 use crate::replicas::Replicas;
 use crate::shingles::Shingles;
@@ -252,8 +254,19 @@ impl From<Result<(), Refusal>> for Outcome {
 
 impl Engine {
     /// An empty clearinghouse that begins at `now`.
+    ///
+    /// # Panics
+    /// If the memory cannot be had.
     #[must_use]
     pub fn new(realm: Realm, plan: Plan, policy: Policy, now: Time) -> Self {
+        Self::try_new(realm, plan, policy, now).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, if the memory can be had.
+    ///
+    /// # Errors
+    /// [`NotEnoughMemory`].
+    pub fn try_new(realm: Realm, plan: Plan, policy: Policy, now: Time) -> Result<Self, NotEnoughMemory> {
         let sizes = realm.sizes();
         let capacities = (Capacities::per_generation(&sizes), Capacities::limits(&sizes));
         Self::with_capacities(realm, plan, capacities, policy, now)
@@ -261,9 +274,14 @@ impl Engine {
 
     /// An empty clearinghouse of the same realm and plan. Takes far less time than [`new`](Self::new), which has to find out how
     /// much the books hold.
+    ///
+    /// # Panics
+    /// If the memory cannot be had.
     #[must_use]
     pub fn empty_like(&self, policy: Policy, now: Time) -> Self {
-        Self::with_capacities(self.realm.clone(), self.plan, (self.capacities, self.limits), policy, now)
+        let capacities = (self.capacities, self.limits);
+        let made = Self::with_capacities(self.realm.clone(), self.plan, capacities, policy, now);
+        made.unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn with_capacities(
@@ -272,25 +290,31 @@ impl Engine {
         (capacities, limits): (Capacities, Capacities),
         policy: Policy,
         now: Time,
-    ) -> Self {
+    ) -> Result<Self, NotEnoughMemory> {
+        let memory = |what| move |OutOfMemory { bytes }| NotEnoughMemory { what, bytes, budget_bytes: plan.bytes };
         let (sizes, key_id) = (realm.sizes(), realm.key().id());
         let lines = |lines: u64| usize::try_from(lines).expect("a realm's sizes fit the address space");
         let spam_epoch = now.epoch(realm.spam_epoch_seconds());
         let spam = SpamBook::new(
-            StagedRing::new(lines(sizes.spam_lines), key_id, spam_epoch),
-            MembershipRing::new(lines(sizes.revoked_lines), 64, key_id, spam_epoch),
-            CountsRing::new(lines(sizes.claim_lines), key_id, spam_epoch),
+            StagedRing::try_new(lines(sizes.spam_lines), key_id, spam_epoch).map_err(memory("spam book"))?,
+            MembershipRing::try_new(lines(sizes.revoked_lines), 64, key_id, spam_epoch)
+                .map_err(memory("revocations"))?,
+            CountsRing::try_new(lines(sizes.claim_lines), key_id, spam_epoch).map_err(memory("counts of claims"))?,
         );
         let bulk_epoch = now.epoch(realm.bulk_epoch_seconds());
-        let bulk = BulkBook::new(CountsRing::new(lines(sizes.bulk_lines), key_id, bulk_epoch));
-        let replicas = Replicas::within(realm.key().clone(), plan.replica_bytes, plan.good_bytes, spam_epoch);
-        let shingles = Shingles::within(realm.key().clone(), plan.shingle_bytes, LIVE_GENERATIONS, spam_epoch);
-        Self {
+        let counts = CountsRing::try_new(lines(sizes.bulk_lines), key_id, bulk_epoch).map_err(memory("bulk book"))?;
+        let bulk = BulkBook::new(counts);
+        let replicas = Replicas::within(realm.key().clone(), plan.replica_bytes, plan.good_bytes, spam_epoch)
+            .map_err(memory("index of texts"))?;
+        let shingles = Shingles::within(realm.key().clone(), plan.shingle_bytes, LIVE_GENERATIONS, spam_epoch)
+            .map_err(memory("index of shingles"))?;
+        let trust = Trust::try_new(policy, plan.trust_bytes).map_err(memory("records of reporters and claims"))?;
+        Ok(Self {
             shingles,
             capacities,
             accounts: Accounts::new(),
             whitelist: Whitelist::new(realm.key()),
-            trust: Trust::new(policy, plan.trust_bytes),
+            trust,
             shares: DailyShares::default(),
             limits,
             exchange: Exchange::default(),
@@ -301,7 +325,7 @@ impl Engine {
             spam,
             bulk,
             replicas,
-        }
+        })
     }
 
     /// The realm.

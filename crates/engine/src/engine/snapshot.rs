@@ -6,6 +6,7 @@
 
 use std::io::Read;
 
+use bruit_filters::OutOfMemory;
 use bruit_filters::bloom::MembershipFilter;
 use bruit_filters::owners::{OwnerTable, OwnerTableWithoutParts};
 use bruit_filters::ring::{CountsRing, MembershipRing, StagedRing};
@@ -19,12 +20,13 @@ use crate::bulk::Counted;
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 use crate::exchange::{CLUSTER_ORIGINS_MAX, Exchange, INCARNATIONS_MAX, MEMBERS_MAX, Origin, put_origin, read_origin};
 use crate::generations::LIVE_GENERATIONS;
+use crate::memory::NotEnoughMemory;
 use crate::quota::Quotas;
 use crate::realm::Realm;
 use crate::shingles::{Shingles, records_within};
-use crate::spam::{REINSTATED_MAX, empty_like, empty_ring};
+use crate::spam::{REINSTATED_MAX, try_empty_ring};
 use crate::time::Time;
-use crate::trust::{Policy, Trust};
+use crate::trust::Policy;
 use crate::whitelist::Whitelist;
 
 const MAGIC: [u8; 8] = *b"BRUITENG";
@@ -67,6 +69,9 @@ pub enum RestoreError {
         /// The budget of the snapshot.
         theirs: u64,
     },
+    /// The memory of the budget cannot be had. Nothing is wrong with the snapshot.
+    #[error(transparent)]
+    Memory(#[from] NotEnoughMemory),
     /// The small state is larger than it can be.
     #[error("the snapshot says it has {bytes} bytes of small state")]
     TooLarge {
@@ -84,6 +89,22 @@ pub enum RestoreError {
         /// How, if it is not the size.
         source: Option<FilterError>,
     },
+}
+
+impl RestoreError {
+    /// The same, with memory that cannot be had told apart from a structure that is damaged.
+    fn within(self, plan: &Plan) -> Self {
+        match self {
+            Self::Structure { what, source: Some(FilterError::OutOfMemory(OutOfMemory { bytes })) } => {
+                Self::Memory(NotEnoughMemory { what, bytes, budget_bytes: plan.bytes })
+            }
+            other => other,
+        }
+    }
+}
+
+const fn out_of_memory(what: &'static str, error: OutOfMemory) -> RestoreError {
+    RestoreError::Structure { what, source: Some(FilterError::OutOfMemory(error)) }
 }
 
 /// How far a snapshot is.
@@ -199,10 +220,14 @@ impl Engine {
     /// # Errors
     /// [`RestoreError`] if the bytes are not of such a one.
     pub fn restore(realm: Realm, plan: Plan, input: &mut dyn Read) -> Result<Self, RestoreError> {
+        Self::restore_all(realm, plan, input).map_err(|error| error.within(&plan))
+    }
+
+    fn restore_all(realm: Realm, plan: Plan, input: &mut dyn Read) -> Result<Self, RestoreError> {
         let (version, now, small) = read_start(&realm, &plan, input)?;
         let mut reader = Reader::new(&small);
         let policy = Policy::decode(&mut reader)?;
-        let mut engine = Self::new(realm, plan, policy, now);
+        let mut engine = Self::try_new(realm, plan, policy, now)?;
         engine.decode_small(version, &mut reader)?;
         let others =
             if version > VERSION_BEFORE_EXCHANGE { engine.decode_exchange(&mut reader)? } else { Others::default() };
@@ -287,7 +312,7 @@ impl Engine {
             self.shares.listed = Quotas::decode(reader)?;
             self.shares.revoked = Quotas::decode(reader)?;
         }
-        self.trust = Trust::decode(self.trust.policy().clone(), self.plan.trust_bytes, reader)?;
+        self.trust.read(reader)?;
         self.accounts = Accounts::decode(reader)?;
         self.whitelist = Whitelist::decode(self.realm.key(), reader)?;
         self.replicas.decode(reader)
@@ -332,14 +357,17 @@ impl Engine {
     /// What other servers counted comes last.
     fn restore_others(&mut self, others: &Others, input: &mut dyn Read) -> Result<(), RestoreError> {
         for origin in &others.claims {
-            let mut ring = empty_like(&self.spam.claims);
-            restore_one(&mut ring, "ring of another node's claims", CountsRing::bytes, input)?;
+            let what = "ring of another node's claims";
+            let lines = self.spam.claims.lines() as usize;
+            let mut ring = try_empty_ring(&self.spam.claims, lines).map_err(|error| out_of_memory(what, error))?;
+            restore_one(&mut ring, what, CountsRing::bytes, input)?;
             self.spam.others.insert(*origin, ring);
         }
         for &(origin, cap, lines) in &others.recipients {
             let lines = usize::try_from(lines).expect("a realm's sizes fit the address space");
-            let mut ring = empty_ring(&self.bulk.counts, lines);
-            restore_one(&mut ring, "ring of another server's recipients", CountsRing::bytes, input)?;
+            let what = "ring of another server's recipients";
+            let mut ring = try_empty_ring(&self.bulk.counts, lines).map_err(|error| out_of_memory(what, error))?;
+            restore_one(&mut ring, what, CountsRing::bytes, input)?;
             self.bulk.others.insert(origin, Counted { cap, ring });
         }
         Ok(())

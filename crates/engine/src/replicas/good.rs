@@ -5,7 +5,7 @@
 
 use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::sizing::{Goal, Layout, MembershipPlan};
-use bruit_filters::{Fingerprint, KeyId};
+use bruit_filters::{Fingerprint, KeyId, OutOfMemory};
 
 /// At most this many features of a good message are learnt.
 pub const GOOD_FEATURES: u64 = 512;
@@ -42,20 +42,20 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    fn new(messages: u64, key_id: KeyId) -> Self {
+    fn new(messages: u64, key_id: KeyId) -> Result<Self, OutOfMemory> {
         let features = messages.saturating_mul(GOOD_FEATURES).max(1);
         let plan =
             MembershipPlan::new(Layout::OneLine, features, Goal::Rate(GOOD_RATE)).expect("a rate one line can have");
-        let filter = OneLineFilter::from_plan(&plan, key_id);
-        Self { good: filter.clone(), seen: filter, left: messages }
+        let filter = || OneLineFilter::try_from_plan(&plan, key_id);
+        Ok(Self { good: filter()?, seen: filter()?, left: messages })
     }
 }
 
 impl Good {
     /// Room for `messages` good messages per generation.
-    pub(crate) fn new(messages: u64, key_id: KeyId) -> Self {
-        let generation = Generation::new(messages, key_id);
-        Self { generations: [generation.clone(), generation], current: 0, capacity: messages }
+    pub(crate) fn new(messages: u64, key_id: KeyId) -> Result<Self, OutOfMemory> {
+        let generation = || Generation::new(messages, key_id);
+        Ok(Self { generations: [generation()?, generation()?], current: 0, capacity: messages })
     }
 
     /// Begins a generation; the one before the last is forgotten.
@@ -142,7 +142,7 @@ mod tests {
         let key = FingerprintKey::new([1; 16]);
         let features = |n: u8| vec![key.fingerprint(b"shared"), key.fingerprint(&[n])];
         let shared = features(0)[0];
-        let mut good = Good::new(10, key.id());
+        let mut good = Good::new(10, key.id()).unwrap();
         good.learn(&features(1)).unwrap();
         good.turn();
         good.learn(&features(2)).unwrap();

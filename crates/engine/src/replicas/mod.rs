@@ -27,8 +27,10 @@ use std::collections::{HashMap, VecDeque};
 use bruit_filters::bloom::OneLineFilter;
 use bruit_filters::owners::{Feature, OWNERS_LIVE_MAX, Owner, OwnerTable, PARTS, Part, Votes};
 use bruit_filters::snapshot::Snapshot;
-use bruit_filters::{Fingerprint, FingerprintKey};
+use bruit_filters::{Fingerprint, FingerprintKey, OutOfMemory};
 use bruit_signatures::bruit::{Features, QUARTERS, STORED_MAX, STORED_MIN, Stored};
+
+use crate::memory::{out_of_memory, queue};
 
 mod good;
 mod state;
@@ -97,25 +99,39 @@ impl Replicas {
     /// If that takes more memory than can be had.
     #[must_use]
     pub fn new(key: FingerprintKey, reports: u64, good: u64) -> Self {
+        Self::try_new(key, reports, good).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, if the memory can be had.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn try_new(key: FingerprintKey, reports: u64, good: u64) -> Result<Self, OutOfMemory> {
         let records_max = usize::try_from(reports.clamp(REPORTS_MIN, OWNERS_LIVE_MAX)).unwrap_or(usize::MAX);
-        Self {
-            table: OwnerTable::with_capacity(records_max as u64 * STORED_MAX as u64),
-            records: VecDeque::with_capacity(records_max),
+        let mut wholes = HashMap::new();
+        let wholes_max = wholes_max(records_max);
+        wholes.try_reserve(wholes_max).map_err(|_| out_of_memory::<(Fingerprint, Owner)>(wholes_max))?;
+        Ok(Self {
+            table: OwnerTable::try_with_capacity(records_max as u64 * STORED_MAX as u64)?,
+            records: queue(records_max)?,
             records_max,
             stored: 0,
-            wholes: HashMap::with_capacity(wholes_max(records_max)),
-            good: Good::new(good, key.id()),
+            wholes,
+            good: Good::new(good, key.id())?,
             generations: VecDeque::from([(0, 1)]),
             key,
-        }
+        })
     }
 
     /// An index in at most `bytes` bytes, with `good_bytes` more for what good mail says, whose first epoch is `epoch`.
-    #[must_use]
-    pub fn within(key: FingerprintKey, bytes: u64, good_bytes: u64, epoch: u64) -> Self {
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn within(key: FingerprintKey, bytes: u64, good_bytes: u64, epoch: u64) -> Result<Self, OutOfMemory> {
         // Two generations of two filters.
         let good = good_bytes / 4 / good::BYTES_PER_MESSAGE;
-        Self { generations: VecDeque::from([(epoch, 1)]), ..Self::new(key, bytes / BYTES_PER_REPORT, good) }
+        let generations = VecDeque::from([(epoch, 1)]);
+        Ok(Self { generations, ..Self::try_new(key, bytes / BYTES_PER_REPORT, good)? })
     }
 
     /// Keeps a report. When there is no more room, the oldest ones go.

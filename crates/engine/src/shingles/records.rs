@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+use bruit_filters::OutOfMemory;
 use hashbrown::HashTable;
 
 use super::STORED_MAX;
 use crate::codec::{Malformed, Reader, put_count};
+use crate::memory::{queue, table};
 
 /// The bytes of an encoded record.
 const ENCODED_BYTES: usize = 8 + 4 + 4 + 4 + 1 + 1 + 1;
@@ -79,9 +81,8 @@ impl Record {
 impl Records {
     /// Room for `records` records, so that nothing ever grows. The index is at most 7/12 full: in a fuller one, removals
     /// would leave marks behind that make it grow in the end.
-    pub(super) fn new(records: usize, front: u64) -> Self {
-        let index = HashTable::with_capacity(records.saturating_add(records / 2));
-        Self { ring: VecDeque::with_capacity(records), front, index }
+    pub(super) fn new(records: usize, front: u64) -> Result<Self, OutOfMemory> {
+        Ok(Self { ring: queue(records)?, front, index: table(records.saturating_add(records / 2))? })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -163,7 +164,8 @@ impl Records {
         if front.checked_add(count as u64).is_none() {
             return Err(Malformed::OutOfRange { what: "the oldest shingle record", value: front });
         }
-        let mut decoded = Self::new(records, front);
+        // At most 100 MB and an index of them.
+        let mut decoded = Self::new(records, front).unwrap_or_else(|error| panic!("{error}"));
         for at in 0..count as u64 {
             let record = Record::decode(reader)?;
             match record.is_live {
@@ -209,7 +211,7 @@ mod tests {
     #[test]
     fn records_are_found_by_number_and_digest_across_the_low_halves_end() {
         let start = (1 << 32) - 3;
-        let mut records = Records::new(8, start);
+        let mut records = Records::new(8, start).unwrap();
         for number in start..start + 6 {
             records.push(number, record(number * 31));
         }
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn numbers_left_out_have_no_record() {
-        let mut records = Records::new(8, 1);
+        let mut records = Records::new(8, 1).unwrap();
         records.push(1, record(10));
         records.push(3, record(30));
         assert_eq!((records.get(2), records.find(0), records.find(30)), (None, None, Some(3)));
@@ -236,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_retired_record_leaves_its_digest_to_a_later_one() {
-        let mut records = Records::new(8, 1);
+        let mut records = Records::new(8, 1).unwrap();
         records.push(1, record(10));
         records.retire(1);
         records.push(2, record(10));
@@ -248,7 +250,7 @@ mod tests {
     #[test]
     fn nothing_grows_up_to_the_number_it_was_made_for() {
         for count in [1, 100, 7_168, 611_670] {
-            let mut records = Records::new(count, 1);
+            let mut records = Records::new(count, 1).unwrap();
             let bytes = records.bytes();
             for number in 1..=count as u64 {
                 records.push(number, record(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));

@@ -62,15 +62,23 @@ impl Trust {
     /// See [`new`](Self::new).
     pub fn decode(policy: Policy, bytes: u64, reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let mut trust = Self::new(policy, bytes);
+        trust.read(reader)?;
+        Ok(trust)
+    }
+
+    /// Reads what was written into one that is empty, and of the same policy and size.
+    ///
+    /// # Errors
+    /// [`Malformed`]; then it is of no use.
+    pub(crate) fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
         let version = reader.u8("the version of trust")?;
         if version != VERSION {
             return Err(out_of_range("the version of trust", version.into()));
         }
-        read_reporters(reader, &trust.policy, &mut trust.reporters)?;
-        read_entries(reader, &trust.policy, &mut trust.nursery)?;
-        read_groups(reader, &mut trust.nursery)?;
-        read_tiers(reader, &mut trust.nursery)?;
-        Ok(trust)
+        read_reporters(reader, &self.policy, &mut self.reporters)?;
+        read_entries(reader, &self.policy, &mut self.nursery)?;
+        read_groups(reader, &mut self.nursery)?;
+        read_tiers(reader, &mut self.nursery)
     }
 }
 

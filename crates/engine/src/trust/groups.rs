@@ -3,9 +3,11 @@
 //! There is room for one more group than for entries, and only groups without entries are forgotten, those that
 //! have had none the longest first. So a flood of new groups costs others nothing but, at worst, their count of the day.
 
+use bruit_filters::OutOfMemory;
 use hashbrown::HashTable;
 
 use super::slab::{Chain, Links, Slab, TABLE_SLOT_BYTES, spread, table_capacity};
+use crate::memory::table;
 
 /// A group of reporters that count as one voice.
 #[derive(Clone, Copy, Debug)]
@@ -34,15 +36,15 @@ impl Groups {
     pub(super) const ENTRY_BYTES: usize = Slab::<Group>::slot_bytes(1) + TABLE_SLOT_BYTES + size_of::<[u32; 2]>();
 
     /// Groups for `entries_max` entries.
-    pub(super) fn new(entries_max: u32) -> Self {
+    pub(super) fn new(entries_max: u32) -> Result<Self, OutOfMemory> {
         let groups_max = entries_max + 1;
-        Self {
-            groups: Slab::new(groups_max),
-            index: HashTable::with_capacity(table_capacity(groups_max)),
-            idle_links: Links::new(groups_max),
+        Ok(Self {
+            groups: Slab::new(groups_max)?,
+            index: table(table_capacity(groups_max))?,
+            idle_links: Links::new(groups_max)?,
             idle: Chain::EMPTY,
-            charged_links: Links::new(entries_max),
-        }
+            charged_links: Links::new(entries_max)?,
+        })
     }
 
     /// The memory it takes, full or empty.
@@ -162,7 +164,7 @@ mod tests {
 
     #[test]
     fn only_groups_without_entries_are_forgotten() {
-        let mut groups = Groups::new(2);
+        let mut groups = Groups::new(2).unwrap();
         groups.count_insert(1, 5);
         groups.charge(1, 0);
         groups.count_insert(2, 5);
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_clock_set_back_gives_nobody_more() {
-        let mut groups = Groups::new(2);
+        let mut groups = Groups::new(2).unwrap();
         groups.count_insert(1, 5);
         groups.count_insert(1, 4);
         assert_eq!([4, 5, 6].map(|day| groups.inserts(1, day)), [2, 2, 0]);

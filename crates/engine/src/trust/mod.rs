@@ -45,7 +45,7 @@ mod slab;
 #[cfg(test)]
 mod tests;
 
-use bruit_filters::Fingerprint;
+use bruit_filters::{Fingerprint, OutOfMemory};
 
 pub(crate) use self::encoding::read_standing;
 pub use self::evidence::{Evidence, Level};
@@ -232,13 +232,24 @@ impl Trust {
     /// If [`Policy::check`] refuses the policy.
     #[must_use]
     pub fn new(policy: Policy, bytes: u64) -> Self {
+        Self::try_new(policy, bytes).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, if the memory can be had.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    ///
+    /// # Panics
+    /// As [`new`](Self::new), but for memory.
+    pub fn try_new(policy: Policy, bytes: u64) -> Result<Self, OutOfMemory> {
         policy.check().expect("callers check policies that are not their own");
         let for_reporters = bytes / REPORTERS_PART;
         let records_max = fitting(for_reporters, Reporters::RECORD_BYTES);
         let entries_max = fitting(bytes - for_reporters, Nursery::ENTRY_BYTES);
-        let reporters = Reporters::new(&policy, records_max);
-        let nursery = Nursery::new(&policy, entries_max);
-        Self { policy, reporters, nursery }
+        let reporters = Reporters::new(&policy, records_max)?;
+        let nursery = Nursery::new(&policy, entries_max)?;
+        Ok(Self { policy, reporters, nursery })
     }
 
     /// The memory it takes, now and always.

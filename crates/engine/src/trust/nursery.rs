@@ -5,7 +5,7 @@
 //! oldest entry of the lowest tier goes, never one of a better tier than the newcomer's: strangers evict strangers, accounts
 //! that weigh nothing also one another, and only anchors can evict what an anchor voted on.
 
-use bruit_filters::Fingerprint;
+use bruit_filters::{Fingerprint, OutOfMemory};
 use hashbrown::HashTable;
 
 use super::evidence::{Evidence, TIERS, Vote};
@@ -13,6 +13,7 @@ use super::groups::Groups;
 use super::policy::Policy;
 use super::slab::{Chain, Links, Slab, TABLE_SLOT_BYTES, table_capacity};
 use super::{Claim, Refused, Reporter, Standing};
+use crate::memory::{table, vector};
 use crate::time::Time;
 
 /// There is room for this many votes per entry, on average.
@@ -115,22 +116,22 @@ impl Nursery {
         + VOTES_PER_ENTRY as usize * Slab::<Vote>::slot_bytes(1);
 
     /// Room for `entries_max` entries.
-    pub(super) fn new(policy: &Policy, entries_max: u32) -> Self {
+    pub(super) fn new(policy: &Policy, entries_max: u32) -> Result<Self, OutOfMemory> {
         // One signature must not be able to hold all votes, or a newcomer would find nobody to evict.
         let votes_max = (entries_max * VOTES_PER_ENTRY).max(policy.votes_max * 2);
-        Self {
-            entries: Slab::new(entries_max),
-            index: HashTable::with_capacity(table_capacity(entries_max)),
-            votes: Slab::new(votes_max),
-            vote_links: Links::new(votes_max),
-            age_links: Links::new(entries_max),
+        Ok(Self {
+            entries: Slab::new(entries_max)?,
+            index: table(table_capacity(entries_max))?,
+            votes: Slab::new(votes_max)?,
+            vote_links: Links::new(votes_max)?,
+            age_links: Links::new(entries_max)?,
             unsettled: Chain::EMPTY,
             settled: Chain::EMPTY,
-            tier_links: Links::new(entries_max),
+            tier_links: Links::new(entries_max)?,
             tiers: [Chain::EMPTY; TIERS],
-            groups: Groups::new(entries_max),
-            scratch: Vec::with_capacity(policy.votes_max as usize),
-        }
+            groups: Groups::new(entries_max)?,
+            scratch: vector(policy.votes_max as usize)?,
+        })
     }
 
     /// The memory it takes, full or empty.

@@ -4,6 +4,7 @@
 //! bounded; when it is full, those that weigh nothing go first, the longest unsettled first, and an anchor never goes for
 //! someone who is none.
 
+use bruit_filters::OutOfMemory;
 use hashbrown::HashTable;
 
 use super::evidence::Vote;
@@ -11,6 +12,7 @@ use super::policy::Policy;
 use super::precision::{Decay, WEIGHT_PARTS, millionths, precision, weight};
 use super::slab::{Chain, Links, Slab, TABLE_SLOT_BYTES, spread, table_capacity};
 use super::{Reporter, ReporterView, Standing};
+use crate::memory::table;
 use crate::time::Time;
 
 /// Which records go first: accounts that weigh nothing, accounts that do, anchors.
@@ -110,14 +112,14 @@ impl Reporters {
     pub(super) const RECORD_BYTES: usize = Slab::<Record>::slot_bytes(1) + TABLE_SLOT_BYTES;
 
     /// Room for `records_max` records.
-    pub(super) fn new(policy: &Policy, records_max: u32) -> Self {
-        Self {
+    pub(super) fn new(policy: &Policy, records_max: u32) -> Result<Self, OutOfMemory> {
+        Ok(Self {
             decays: Decays { good: Decay::new(policy.half_life_days), bad: Decay::new(policy.debit_half_life_days) },
-            records: Slab::new(records_max),
-            index: HashTable::with_capacity(table_capacity(records_max)),
-            links: Links::new(records_max),
+            records: Slab::new(records_max)?,
+            index: table(table_capacity(records_max))?,
+            links: Links::new(records_max)?,
             tiers: [Chain::EMPTY; RECORD_TIERS],
-        }
+        })
     }
 
     /// The memory it takes, full or empty.

@@ -4,6 +4,10 @@
 //! the slab, so that a slot can be taken out of its middle in constant time. Which slot something lies in is chance of
 //! history and must never show: order is what chains say.
 
+use bruit_filters::OutOfMemory;
+
+use crate::memory::vector;
+
 /// No slot.
 const NONE: u32 = u32::MAX;
 
@@ -17,9 +21,9 @@ pub(super) struct Slab<T> {
 
 impl<T> Slab<T> {
     /// Room for `slots_max` values, all of it reserved now.
-    pub(super) fn new(slots_max: u32) -> Self {
+    pub(super) fn new(slots_max: u32) -> Result<Self, OutOfMemory> {
         let capacity = slots_max as usize;
-        Self { slots: Vec::with_capacity(capacity), free: Vec::with_capacity(capacity), slots_max }
+        Ok(Self { slots: vector(capacity)?, free: vector(capacity)?, slots_max })
     }
 
     /// How many values fit.
@@ -100,8 +104,10 @@ pub(super) struct Links(Vec<[u32; 2]>);
 
 impl Links {
     /// Links for the slots of a slab.
-    pub(super) fn new(slots_max: u32) -> Self {
-        Self(vec![[NONE; 2]; slots_max as usize])
+    pub(super) fn new(slots_max: u32) -> Result<Self, OutOfMemory> {
+        let mut links = vector(slots_max as usize)?;
+        links.resize(slots_max as usize, [NONE; 2]);
+        Ok(Self(links))
     }
 
     /// Appends a slot that is in no chain of this kind.
@@ -161,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_chain_keeps_its_order_when_slots_are_taken_out_anywhere() {
-        let (mut links, mut chain) = (Links::new(5), Chain::EMPTY);
+        let (mut links, mut chain) = (Links::new(5).unwrap(), Chain::EMPTY);
         (0..5).for_each(|slot| links.push(&mut chain, slot));
         for slot in [2, 0, 4] {
             links.remove(&mut chain, slot);
@@ -175,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_slab_is_full_at_its_bound_and_uses_slots_again() {
-        let mut slab = Slab::new(2);
+        let mut slab = Slab::new(2).unwrap();
         let slot = slab.insert('a');
         assert!(!slab.is_full());
         slab.insert('b');

@@ -12,7 +12,7 @@ use crate::mismatch::ensure_equal;
 use crate::sizing::{MembershipPlan, half_line_rate};
 use crate::snapshot::head::{Kind, lines_within, put_head, read_head, within, within_u32};
 use crate::snapshot::{RestoreError, Snapshot, continue_all};
-use crate::{Fingerprint, KeyId, Mismatch};
+use crate::{Fingerprint, KeyId, Mismatch, OutOfMemory};
 
 /// A Bloom filter whose checks and inserts touch one cache line, in AVX2 where the processor has it.
 ///
@@ -49,10 +49,21 @@ impl OneLineFilter {
     /// [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
     #[must_use]
     pub fn new(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Self {
+        Self::try_new(lines, hashes, fingerprint_bits, key_id).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, if the memory can be had.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    ///
+    /// # Panics
+    /// As [`new`](Self::new), but for memory.
+    pub fn try_new(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Result<Self, OutOfMemory> {
         assert!((1..=LINES_MAX).contains(&lines), "a filter has 1 to 2^32 - 1 lines, not {lines}");
         assert!((1..=ONE_LINE_HASHES_MAX).contains(&hashes), "k is 1 to {ONE_LINE_HASHES_MAX}, not {hashes}");
         assert!((FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits));
-        Self { lines: Lines::new(lines), hashes, fingerprint_bits, key_id }
+        Ok(Self { lines: Lines::try_new(lines)?, hashes, fingerprint_bits, key_id })
     }
 
     /// An empty filter as planned.
@@ -61,8 +72,19 @@ impl OneLineFilter {
     /// If the plan is for the classical layout, or for 2^32 lines or more.
     #[must_use]
     pub fn from_plan(plan: &MembershipPlan, key_id: KeyId) -> Self {
+        Self::try_from_plan(plan, key_id).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, if the memory can be had.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    ///
+    /// # Panics
+    /// As [`from_plan`](Self::from_plan), but for memory.
+    pub fn try_from_plan(plan: &MembershipPlan, key_id: KeyId) -> Result<Self, OutOfMemory> {
         let lines = plan.lines().expect("a plan for the one-line layout");
-        Self::new(lines as usize, plan.hashes, plan.fingerprint_bits, key_id)
+        Self::try_new(lines as usize, plan.hashes, plan.fingerprint_bits, key_id)
     }
 
     /// k.
@@ -202,7 +224,7 @@ impl Snapshot for OneLineFilter {
         let hashes = within_u32("the number of hash functions", hashes, 1..=ONE_LINE_HASHES_MAX)?;
         let bits = FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX;
         let fingerprint_bits = within_u32("the number of fingerprint bits", fingerprint_bits, bits)?;
-        let mut filter = Self::new(lines, hashes, fingerprint_bits, KeyId(key_id));
+        let mut filter = Self::try_new(lines, hashes, fingerprint_bits, KeyId(key_id))?;
         filter.lines.read(input)?;
         Ok(filter)
     }

@@ -36,7 +36,7 @@ impl<const BITS: u32> Snapshot for OwnerTable<BITS> {
         within_u32("the number of tag bits", bits, BITS..=BITS)?;
         let even = within("the number of lines", lines, LINES_MIN..)? & !1;
         let lines = lines_within(within("the number of lines", lines, even..=even)?, 0, limit_bytes)?;
-        let mut table = Self::with_lines(lines);
+        let mut table = Self::try_with_lines(lines)?;
         table.numbering = Numbering::restore([oldest, next])?;
         table.sweep_at = within("the line to sweep", sweep_at, ..lines as u64)? as usize;
         table.kicks = within("the number of moves", kicks, ..=NUMBER_MAX)?;

@@ -5,11 +5,11 @@ use super::line::{EMPTY_TAG, SLOTS, Slot, SlotLine, SlotSet};
 use super::numbering::{Numbering, Owner, TAG_BITS, WIDE_TAG_BITS, sweep_owners};
 use super::place::{Place, other_line, slots_with_check};
 use super::votes::Votes;
-use crate::Fingerprint;
 use crate::kernels::ring::fetch;
 use crate::kernels::{IN_FLIGHT, is_cached, pipelined};
 use crate::lines::{LINE_BYTES, Line, Lines};
 use crate::sizing::{OWNER_LOAD, owner_table_bytes};
+use crate::{Fingerprint, OutOfMemory};
 
 /// Most owners of a feature; it is refused to the next.
 ///
@@ -91,8 +91,19 @@ impl OwnerTable {
     /// If that is more than a PiB, or the memory cannot be had.
     #[must_use]
     pub fn with_capacity(features: u64) -> Self {
+        Self::try_with_capacity(features).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, if the memory can be had.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    ///
+    /// # Panics
+    /// If that is more than a PiB.
+    pub fn try_with_capacity(features: u64) -> Result<Self, OutOfMemory> {
         let bytes = owner_table_bytes(1, features.max(1), OWNER_LOAD).expect("a table takes less than a PiB");
-        Self::with_bytes(bytes as usize)
+        Self::try_with_lines(bytes as usize / LINE_BYTES)
     }
 
     /// An empty table in at most `bytes` bytes, but never less than two lines.
@@ -101,7 +112,7 @@ impl OwnerTable {
     /// If the memory cannot be had, as `Vec` does.
     #[must_use]
     pub fn with_bytes(bytes: usize) -> Self {
-        Self::with_lines(bytes / LINE_BYTES)
+        Self::try_with_lines(bytes / LINE_BYTES).unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
@@ -132,15 +143,23 @@ impl OwnerTableWithoutParts {
     /// ```
     #[must_use]
     pub fn without_parts(bytes: usize) -> Self {
-        Self::with_lines(bytes / LINE_BYTES)
+        Self::try_without_parts(bytes).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, if the memory can be had.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn try_without_parts(bytes: usize) -> Result<Self, OutOfMemory> {
+        Self::try_with_lines(bytes / LINE_BYTES)
     }
 }
 
 impl<const BITS: u32> OwnerTable<BITS> {
     /// An empty table of at most `lines` lines, but never less than two.
-    pub(super) fn with_lines(lines: usize) -> Self {
-        let lines = Lines::new((lines / 2 * 2).max(2));
-        Self { lines, numbering: Numbering::new(), sweep_at: 0, kicks: 0, evictions: 0 }
+    pub(super) fn try_with_lines(lines: usize) -> Result<Self, OutOfMemory> {
+        let lines = Lines::try_new((lines / 2 * 2).max(2))?;
+        Ok(Self { lines, numbering: Numbering::new(), sweep_at: 0, kicks: 0, evictions: 0 })
     }
 
     /// Stores the first `wanted` features of `candidates` that are not refused, under a new owner.

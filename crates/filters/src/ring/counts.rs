@@ -15,7 +15,7 @@ use crate::kernels::{is_cached, pipelined};
 use crate::lines::{LINE_BITS, LINE_BYTES, LINES_MAX, Line, Lines};
 use crate::mismatch::ensure_equal;
 use crate::sizing::ring::counts_window_rate;
-use crate::{Fingerprint, KeyId, Mismatch};
+use crate::{Fingerprint, KeyId, Mismatch, OutOfMemory};
 
 /// The highest value of a cell.
 pub(super) const CELL_TOP: u32 = 15;
@@ -102,9 +102,20 @@ impl CountsRing {
     /// If `lines` is 0 or does not fit 32 bits.
     #[must_use]
     pub fn new(lines: usize, key_id: KeyId, epoch: u64) -> Self {
+        Self::try_new(lines, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, if the memory can be had.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    ///
+    /// # Panics
+    /// As [`new`](Self::new), but for memory.
+    pub fn try_new(lines: usize, key_id: KeyId, epoch: u64) -> Result<Self, OutOfMemory> {
         assert!((1..=LINES_MAX).contains(&lines), "a ring has 1 to 2^32 - 1 lines, not {lines}");
-        let (cells, records) = (Lines::new(lines), Records::new(lines));
-        Self { lines: cells, lanes: Lanes::new(epoch), records, keys: [0; LANES as usize], key_id }
+        let (cells, records) = (Lines::try_new(lines)?, Records::try_new(lines)?);
+        Ok(Self { lines: cells, lanes: Lanes::new(epoch), records, keys: [0; LANES as usize], key_id })
     }
 
     /// Counts one more arrival of `key` in the current epoch.

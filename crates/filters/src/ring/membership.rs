@@ -13,7 +13,7 @@ use crate::kernels::ring::{self, Shape};
 use crate::lines::{LINE_BITS, LINE_WORDS, Line, Lines};
 use crate::mismatch::ensure_equal;
 use crate::sizing::ring::{LINES_PER_KEY, WORD_BITS, half_keys_by_fill, window_rate};
-use crate::{Fingerprint, KeyId, Mismatch};
+use crate::{Fingerprint, KeyId, Mismatch, OutOfMemory};
 
 /// Generations of a set, of which the oldest is forgotten whenever a new one begins.
 ///
@@ -75,9 +75,21 @@ impl MembershipRing {
     /// If `lines` is 0 or `fingerprint_bits` is outside [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
     #[must_use]
     pub fn new(lines: usize, fingerprint_bits: u32, key_id: KeyId, epoch: u64) -> Self {
+        Self::try_new(lines, fingerprint_bits, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, if the memory can be had.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    ///
+    /// # Panics
+    /// As [`new`](Self::new), but for memory.
+    pub fn try_new(lines: usize, fingerprint_bits: u32, key_id: KeyId, epoch: u64) -> Result<Self, OutOfMemory> {
         assert!(lines > 0, "a ring has at least one line");
         assert!((FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits));
-        Self { lines: Lines::new(lines), lanes: Lanes::new(epoch), ones: [0; LINE_WORDS], fingerprint_bits, key_id }
+        let (lines, lanes) = (Lines::try_new(lines)?, Lanes::new(epoch));
+        Ok(Self { lines, lanes, ones: [0; LINE_WORDS], fingerprint_bits, key_id })
     }
 
     /// A ring with these lanes, whose lines are read from a snapshot; the other arguments as in [`new`](Self::new).
@@ -88,7 +100,7 @@ impl MembershipRing {
         lanes: Lanes,
         input: &mut dyn Read,
     ) -> std::io::Result<Self> {
-        let mut ring = Self { lanes, ..Self::new(lines, fingerprint_bits, key_id, 0) };
+        let mut ring = Self { lanes, ..Self::try_new(lines, fingerprint_bits, key_id, 0)? };
         ring.lines.read(input)?;
         ring.ones = std::array::from_fn(|lane| if lanes.is_live(lane) { ones_of(&ring.lines, lane) } else { 0 });
         Ok(ring)

@@ -134,7 +134,7 @@ mod tests {
     /// Places that can be had in a table of 16 lines, and more than its limit.
     #[test]
     fn a_lane_takes_as_many_records_as_its_limit_and_refuses_one_more() {
-        let mut records = Records::new(10);
+        let mut records = Records::try_new(10).unwrap();
         let limit = records.limit();
         let part = |count: usize| {
             let mut bytes = vec![7, 0];
@@ -148,7 +148,7 @@ mod tests {
             bytes
         };
         assert!(records.merge_lane(2, 0, 10, &part(limit + 1)).is_err());
-        assert_eq!(records, Records::new(10), "nothing is changed");
+        assert_eq!(records, Records::try_new(10).unwrap(), "nothing is changed");
         assert_eq!(records.merge_lane(2, 0, 10, &part(limit)).unwrap(), Some(7));
         assert_eq!(records.held(2), limit);
         assert_eq!(records.merge_lane(2, 0, 10, &part(0)).unwrap(), Some(7));
@@ -164,7 +164,7 @@ mod tests {
             varint::put(count, &mut bytes);
             whole(&bytes)
         };
-        let mut records = Records::new(10);
+        let mut records = Records::try_new(10).unwrap();
         for (bytes, field) in [
             (whole(&[7]), "the number of records in a line"),
             (record(10, 16), "the line of a record"),

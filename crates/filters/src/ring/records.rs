@@ -17,6 +17,7 @@ use std::ops::Range;
 
 use super::counts::CELL_TOP;
 use super::lanes::LANES;
+use crate::OutOfMemory;
 use crate::hash::{MULTIPLIER_A, mix, reduce};
 use crate::lines::{Line, Lines};
 use crate::snapshot::RestoreError;
@@ -76,9 +77,9 @@ enum Found {
 
 impl Records {
     /// No records, for a ring of `cell_lines` lines.
-    pub(super) fn new(cell_lines: usize) -> Self {
-        let lines = Lines::new(lines_for(cell_lines));
-        Self { lines, held: [0; LANES as usize], unlisted: [0; LANES as usize] }
+    pub(super) fn try_new(cell_lines: usize) -> Result<Self, OutOfMemory> {
+        let lines = Lines::try_new(lines_for(cell_lines))?;
+        Ok(Self { lines, held: [0; LANES as usize], unlisted: [0; LANES as usize] })
     }
 
     /// Counts what was read into the lines anew, and refuses what no ring of `cell_lines` lines can hold.
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_full_lane_holds_what_it_may_and_finds_all_of_it() {
-        let mut records = Records::new(5000);
+        let mut records = Records::try_new(5000).unwrap();
         let limit = records.limit();
         assert_eq!(limit, 62 * 5);
         let mut truth = HashMap::new();
@@ -296,7 +297,7 @@ mod tests {
 
     #[test]
     fn expiry_in_steps_clears_all_lines_of_the_lane_and_no_others() {
-        let mut records = Records::new(5000);
+        let mut records = Records::try_new(5000).unwrap();
         (0..8).for_each(|lane| (0..300).for_each(|i| records.add_heavy(lane, i, OWN_TAG, 1)));
         let before = records.clone();
         for start in (0..5000).step_by(7) {

@@ -11,7 +11,7 @@ use super::lanes::{Generations, NotLive};
 use super::membership::MembershipRing;
 use crate::hash::FINGERPRINT_BITS_MAX;
 use crate::sizing::ring::{STAGED_LINES_PER_KEY, window_rate};
-use crate::{Fingerprint, KeyId, Mismatch};
+use crate::{Fingerprint, KeyId, Mismatch, OutOfMemory};
 
 /// Keys that are swapped at a time on their way into the second stage.
 const STEP_KEYS: usize = 512;
@@ -68,7 +68,20 @@ impl StagedRing {
     /// If `lines_per_stage` is 0.
     #[must_use]
     pub fn new(lines_per_stage: usize, key_id: KeyId, epoch: u64) -> Self {
-        Self { stages: [0, 1].map(|_| MembershipRing::new(lines_per_stage, FINGERPRINT_BITS_MAX, key_id, epoch)) }
+        Self::try_new(lines_per_stage, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, if the memory can be had.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`], with the bytes of both stages.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new), but for memory.
+    pub fn try_new(lines_per_stage: usize, key_id: KeyId, epoch: u64) -> Result<Self, OutOfMemory> {
+        let stage = || MembershipRing::try_new(lines_per_stage, FINGERPRINT_BITS_MAX, key_id, epoch);
+        let both = |OutOfMemory { bytes }| OutOfMemory { bytes: 2 * bytes };
+        Ok(Self { stages: [stage().map_err(both)?, stage().map_err(both)?] })
     }
 
     /// Adds `key` to the current generation.

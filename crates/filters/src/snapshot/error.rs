@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::OutOfMemory;
+
 /// Bytes that are no snapshot, or none of the structure wanted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -37,6 +39,9 @@ pub enum RestoreError {
         /// What was allowed.
         limit_bytes: u64,
     },
+    /// The structure could be had, but not the memory for it.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
     /// A number that no structure has.
     #[error("{what} has the impossible value {value}")]
     OutOfRange {
@@ -49,6 +54,10 @@ pub enum RestoreError {
 
 impl From<io::Error> for RestoreError {
     fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::UnexpectedEof { Self::Truncated } else { Self::Io(error) }
+        match error.downcast::<OutOfMemory>() {
+            Ok(error) => Self::OutOfMemory(error),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Self::Truncated,
+            Err(error) => Self::Io(error),
+        }
     }
 }

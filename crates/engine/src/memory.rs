@@ -1,0 +1,83 @@
+//! Memory that is set aside when a clearinghouse is made: either all of it can be had, or the error says what could not.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use bruit_filters::OutOfMemory;
+use hashbrown::HashTable;
+
+/// The memory of a budget that the system does not give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not enough memory: {} for the {what} of a {} budget could not be allocated", Bytes(*bytes), Bytes(*budget_bytes))]
+pub struct NotEnoughMemory {
+    /// What it was for.
+    pub what: &'static str,
+    /// How much was asked for.
+    pub bytes: u64,
+    /// The whole budget.
+    pub budget_bytes: u64,
+}
+
+/// A number of bytes as people read it.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut amount = self.0 as f64;
+        let mut units = ["bytes", "KiB", "MiB", "GiB"].into_iter().peekable();
+        while amount >= 1024.0 && units.len() > 1 {
+            amount /= 1024.0;
+            units.next();
+        }
+        let decimals = usize::from(amount.fract() != 0.0);
+        write!(formatter, "{amount:.decimals$} {}", units.next().unwrap_or_default())
+    }
+}
+
+/// An empty vector with room for `capacity` values.
+pub(crate) fn vector<T>(capacity: usize) -> Result<Vec<T>, OutOfMemory> {
+    let mut vector = Vec::new();
+    vector.try_reserve_exact(capacity).map_err(|_| out_of_memory::<T>(capacity))?;
+    Ok(vector)
+}
+
+/// An empty queue with room for `capacity` values.
+pub(crate) fn queue<T>(capacity: usize) -> Result<VecDeque<T>, OutOfMemory> {
+    let mut queue = VecDeque::new();
+    queue.try_reserve_exact(capacity).map_err(|_| out_of_memory::<T>(capacity))?;
+    Ok(queue)
+}
+
+/// An empty table with room for `capacity` values.
+pub(crate) fn table<T>(capacity: usize) -> Result<HashTable<T>, OutOfMemory> {
+    let mut table = HashTable::new();
+    table.try_reserve(capacity, |_| 0).map_err(|_| out_of_memory::<T>(capacity))?;
+    Ok(table)
+}
+
+/// That room for `capacity` values could not be had.
+pub(crate) const fn out_of_memory<T>(capacity: usize) -> OutOfMemory {
+    OutOfMemory { bytes: (capacity as u64).saturating_mul(size_of::<T>() as u64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_says_how_much_for_what() {
+        let error = NotEnoughMemory { what: "spam book", bytes: 15_139_995_000, budget_bytes: 32 << 30 };
+        let text = "not enough memory: 14.1 GiB for the spam book of a 32 GiB budget could not be allocated";
+        assert_eq!(error.to_string(), text);
+        assert_eq!(Bytes(17).to_string(), "17 bytes");
+    }
+
+    #[test]
+    fn more_than_there_is_is_an_error() {
+        let capacity = 1 << 57;
+        let expected = OutOfMemory { bytes: 1 << 60 };
+        assert_eq!(vector::<u64>(capacity).unwrap_err(), expected);
+        assert_eq!(queue::<u64>(capacity).unwrap_err(), expected);
+        assert_eq!(table::<u64>(capacity).unwrap_err(), expected);
+    }
+}
