@@ -199,6 +199,35 @@ fn claims_are_counted_by_flag_and_explained_by_generation() {
 }
 
 #[test]
+fn nothing_is_explained_with_a_date_before_the_founding() {
+    let founded = Time(START.0 + 4 * Time::DAY + 60);
+    let mut engine = Engine::new(realm(), plan(), Policy::default(), founded);
+    let (spam, own) = (fingerprint(1), by(founded, Standing::Own, 1));
+    engine.apply(&Event::Claim { by: own, claim: Claim::Report, flag: 0, fingerprints: vec![spam] });
+    engine.apply(&Event::Bulk { by: own, targets: 3, fingerprints: vec![spam] });
+    let assert_dates = |engine: &Engine, first: Time| {
+        let explained = engine.explain(&spam);
+        assert_eq!((explained.claims[0].since, explained.recipients[0].since), (first, first));
+        assert_eq!(explained.seen.unwrap().0, founded, "by the nursery");
+    };
+    assert_dates(&engine, founded);
+
+    let restored = common::restore(&common::snapshot(&mut engine)).with_founded(founded);
+    assert_dates(&restored, founded);
+    // Later generations begin when they begin.
+    let later = Time(START.0 + 2 * common::SPAM_EPOCH);
+    common::tick(&mut engine, later);
+    engine.apply(&Event::Claim {
+        by: by(later, Standing::Own, 1),
+        claim: Claim::Report,
+        flag: 0,
+        fingerprints: vec![spam],
+    });
+    let since: Vec<_> = engine.explain(&spam).claims.iter().map(|claims| claims.since).collect();
+    assert_eq!(since, [later, founded]);
+}
+
+#[test]
 fn a_near_replica_is_judged_by_the_report_it_resembles() {
     let mut engine = engine();
     let mut scratch = CheckScratch::default();

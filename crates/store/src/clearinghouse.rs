@@ -161,7 +161,7 @@ impl Machine for Engine {
 
     fn restore(&self, input: &mut dyn Read) -> Result<Self, RestoreError> {
         let restored = Self::restore(self.realm().clone(), *self.plan(), input);
-        restored.map_err(|error| match error {
+        restored.map(|engine| engine.with_founded(self.founded())).map_err(|error| match error {
             EngineError::Io(error) => RestoreError::Read(error),
             EngineError::Memory(error) => RestoreError::Memory(Box::new(error)),
             EngineError::UnknownVersion { .. } | EngineError::OtherRealm | EngineError::OtherBudget { .. } => {

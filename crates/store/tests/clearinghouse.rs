@@ -51,6 +51,18 @@ fn events_of_every_kind_are_there_after_closing_and_opening_by_snapshot_or_by_re
 }
 
 #[test]
+fn a_clearinghouse_knows_when_it_was_founded_whether_from_a_snapshot_or_not() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path(), &Options::default());
+    assert_eq!(store.check(Engine::founded), FOUNDED);
+    store.submit(vec![bulk(2, 5)]).unwrap();
+    drop(store);
+    let store = open(folder.path(), &Options::default());
+    assert!(store.recovery().snapshot.is_some());
+    assert_eq!(store.check(Engine::founded), FOUNDED);
+}
+
+#[test]
 fn what_the_engine_refuses_is_answered_and_not_in_the_journal() {
     let folder = tempdir().unwrap();
     let store = open(folder.path(), &options());

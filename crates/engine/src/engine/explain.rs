@@ -37,7 +37,7 @@ pub struct Explanation {
 pub struct CountedClaims {
     /// The flag they were counted under.
     pub flag: u8,
-    /// When the generation began.
+    /// When the generation began, or the clearinghouse if it was founded within that generation.
     pub since: Time,
     /// How many.
     pub counts: ClaimCounts,
@@ -46,7 +46,7 @@ pub struct CountedClaims {
 /// Recipients of a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedRecipients {
-    /// When the generation began.
+    /// When the generation began, or the clearinghouse if it was founded within that generation.
     pub since: Time,
     /// How many.
     pub recipients: u32,
@@ -75,7 +75,7 @@ impl Engine {
         let generations = live_epochs(&self.spam.claims).flat_map(|epoch| (0..FLAGS).map(move |flag| (epoch, flag)));
         let counted = generations.map(|(epoch, flag)| CountedClaims {
             flag,
-            since: Time(epoch * seconds),
+            since: self.start_of(epoch, seconds),
             counts: self.spam.counts_in(epoch, flag, fingerprint),
         });
         counted.filter(|claims| claims.counts != ClaimCounts::default()).collect()
@@ -84,15 +84,21 @@ impl Engine {
     fn counted_recipients(&self, fingerprint: &Fingerprint) -> Vec<CountedRecipients> {
         let seconds = self.realm.bulk_epoch_seconds();
         let counted = live_epochs(&self.bulk.counts).map(|epoch| CountedRecipients {
-            since: Time(epoch * seconds),
+            since: self.start_of(epoch, seconds),
             recipients: self.bulk.total_in(epoch, fingerprint),
         });
         counted.filter(|counted| counted.recipients > 0).collect()
     }
 
+    /// When a generation began here. Nothing was claimed here before the founding; what is in generations that ended before it came
+    /// from other servers.
+    const fn start_of(&self, epoch: u64, seconds: u64) -> Time {
+        if self.founded.epoch(seconds) == epoch { self.founded } else { Time(epoch * seconds) }
+    }
+
     fn seen(&self, entry: &Entry, assessment: Option<&Assessment>) -> Option<(Time, Time)> {
         let seconds = self.realm.spam_epoch_seconds();
-        let began = |age: u32| Time((self.spam.epoch() - u64::from(age)) * seconds);
+        let began = |age: u32| self.start_of(self.spam.epoch() - u64::from(age), seconds);
         let of = |generations: Generations| Some((began(generations.oldest()?), began(generations.newest()?)));
         let of_books = join(of(entry.listed), of(entry.revoked));
         let of_nursery = assessment.map(|known| (known.first, known.last));

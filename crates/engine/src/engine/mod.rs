@@ -62,6 +62,8 @@ pub struct Engine {
     capacities: Capacities,
     /// What it may hold.
     limits: Capacities,
+    /// When it began; not part of the state.
+    founded: Time,
     now: Time,
     pub(crate) spam: SpamBook,
     pub(crate) bulk: BulkBook,
@@ -321,6 +323,7 @@ impl Engine {
             running: None,
             realm,
             plan,
+            founded: now,
             now,
             spam,
             bulk,
@@ -332,6 +335,19 @@ impl Engine {
     #[must_use]
     pub const fn realm(&self) -> &Realm {
         &self.realm
+    }
+
+    /// When it began: nothing was claimed here before. Unknown, and 0, after [`restore`](Self::restore).
+    #[must_use]
+    pub const fn founded(&self) -> Time {
+        self.founded
+    }
+
+    /// The same clearinghouse, of which is known when it began. Snapshots do not say.
+    #[must_use]
+    pub const fn with_founded(mut self, founded: Time) -> Self {
+        self.founded = founded;
+        self
     }
 
     /// What the budget was divided into.

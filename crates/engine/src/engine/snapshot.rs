@@ -215,7 +215,8 @@ impl Engine {
         rings + self.bulk.counts.logged_lines() + others + tables
     }
 
-    /// Makes a clearinghouse from a snapshot of the same realm and budget.
+    /// Makes a clearinghouse from a snapshot of the same realm and budget. [`with_founded`](Self::with_founded) adds when it
+    /// began.
     ///
     /// # Errors
     /// [`RestoreError`] if the bytes are not of such a one.
@@ -227,7 +228,7 @@ impl Engine {
         let (version, now, small) = read_start(&realm, &plan, input)?;
         let mut reader = Reader::new(&small);
         let policy = Policy::decode(&mut reader)?;
-        let mut engine = Self::try_new(realm, plan, policy, now)?;
+        let mut engine = Self::try_new(realm, plan, policy, now)?.with_founded(Time(0));
         engine.decode_small(version, &mut reader)?;
         let others =
             if version > VERSION_BEFORE_EXCHANGE { engine.decode_exchange(&mut reader)? } else { Others::default() };
