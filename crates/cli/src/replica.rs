@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bruit_federation::keys::PublicKey;
-use bruit_federation::replica::{CAPACITY_MAX, CAPACITY_MIN, FollowError, Follower, ReplicaFile, Round};
+use bruit_federation::replica::{
+    CAPACITY_MAX, CAPACITY_MIN, FALSE_HIT_RATE, FollowError, Follower, ReplicaFile, Round, Status,
+};
 use bruit_federation::transport::TransportError;
 use bruit_federation::transport::https::HttpsSource;
 use bruit_store::Founding;
@@ -32,7 +34,10 @@ a miss is not.
 THE FILE HAS THE REALM'S SECRET KEY, and is made with permissions 0600: let those read it who run 'bruit check', and
 nobody else. Whoever fetches the realm must be allowed to administer the server: from its own networks, or with a token.
 
-Exit codes: 0 done, or stopped by a signal; 2 the server does not answer or refuses, or an argument is wrong.
+Exit codes:
+  0  up to date (with --once), even if nothing was new; or stopped by a signal
+  2  error: the server could not be reached or refused, nothing that it offers was accepted, something that it
+     announced could not be fetched yet, or an argument is wrong
 
 Examples:
   bruit replica --from http://127.0.0.1:8625 --data /var/lib/bruit/replica
@@ -117,20 +122,56 @@ async fn follow(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCo
         opened => opened.map_err(failure)?,
     };
     let mut follower = Follower::new(source, file, arguments.key.clone());
+    let mut news = News::default();
     match first_round(&mut follower).await {
         Ok(round) => {
-            tell_rejected(&round);
-            writeln!(output, "{}", summary(&arguments.data, follower.file(), &round))?;
-            output.flush()?;
-            if arguments.once {
-                return Ok(if round.is_complete { ExitCode::SUCCESS } else { ExitCode::from(2) });
+            let status = follower.file().status();
+            if let Some(warning) = overfull(&arguments.data, &status) {
+                complain(&warning);
             }
+            writeln!(output, "{}", summary(&arguments.data, &status, &round))?;
+            output.flush()?;
+            let fault = fault(arguments, &round);
+            if arguments.once {
+                tell_rejected(&round);
+                return fault.map_or(Ok(ExitCode::SUCCESS), |text| Err(Failure::BadInput(text)));
+            }
+            news.tell(fault);
         }
         Err(FollowError::Transport(error)) if !arguments.once => complain(&chain(error)),
         Err(error) => return Err(failure(error)),
     }
-    let mut news = News::default();
-    Err(failure(follower.follow(now, |_, round| news.tell(round)).await))
+    let tell = |file: &ReplicaFile, round: Result<&Round, &TransportError>| {
+        let fault = round.map_or_else(|error| Some(error.to_string()), |round| fault(arguments, round));
+        news.tell(fault.or_else(|| overfull(&arguments.data, &file.status())));
+    };
+    Err(failure(follower.follow(now, tell).await))
+}
+
+/// What is wrong with a round that the server answered: nothing was accepted, or not all of it could be fetched.
+fn fault(arguments: &Arguments, round: &Round) -> Option<String> {
+    let url = arguments.from.as_deref().unwrap_or_default();
+    let rejected = || round.rejected.first().map(|rejected| format!("something from {url} was refused: {rejected}"));
+    let incomplete = || format!("{url} announces segments that it does not have yet: try again");
+    match round.nothing_taken() {
+        Some(reason) => Some(format!("nothing was taken from {url}: {reason}")),
+        None if !round.is_complete => Some(incomplete()),
+        None => rejected().filter(|_| !arguments.once),
+    }
+}
+
+/// The warning about a replica that takes too many unknown signatures for known ones.
+fn overfull(path: &Path, status: &Status) -> Option<String> {
+    status.is_overfull().then(|| {
+        format!(
+            "warning: {} takes {:.0} % of unknown signatures for known ones (planned: {:.0} %); remove it, and make it again with a \
+             --capacity above {}",
+            path.display(),
+            100.0 * status.false_hit_rate,
+            100.0 * FALSE_HIT_RATE,
+            grouped(status.capacity),
+        )
+    })
 }
 
 fn source(arguments: &Arguments) -> Result<HttpsSource, Failure> {
@@ -170,8 +211,7 @@ async fn first_round(follower: &mut Follower<HttpsSource>) -> Result<Round, Foll
     round
 }
 
-fn summary(path: &Path, file: &ReplicaFile, round: &Round) -> String {
-    let status = file.status();
+fn summary(path: &Path, status: &Status, round: &Round) -> String {
     let age = status.age_seconds(now()).map_or_else(|| "never heard of".to_owned(), |age| format!("{age} s old"));
     format!(
         "{}: {} and {} sent to many, {}, {age}; entries taken now: {}",
@@ -184,7 +224,7 @@ fn summary(path: &Path, file: &ReplicaFile, round: &Round) -> String {
 }
 
 fn tell_rejected(round: &Round) {
-    round.rejected.iter().for_each(|rejected| complain(&format!("something was not taken: {rejected}")));
+    round.rejected.iter().for_each(|rejected| complain(&format!("refused: {rejected}")));
 }
 
 /// What was told last, so that nothing is told twice in a row.
@@ -192,13 +232,8 @@ fn tell_rejected(round: &Round) {
 struct News(String);
 
 impl News {
-    fn tell(&mut self, round: Result<&Round, &TransportError>) {
-        let line = match round {
-            Ok(Round { rejected, .. }) => {
-                rejected.first().map_or_else(String::new, |rejected| format!("something was not taken: {rejected}"))
-            }
-            Err(error) => error.to_string(),
-        };
+    fn tell(&mut self, fault: Option<String>) {
+        let line = fault.unwrap_or_default();
         let is_over = line.is_empty() && !self.0.is_empty();
         if line != self.0 {
             complain(if is_over { "all is well again" } else { &line });

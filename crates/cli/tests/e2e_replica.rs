@@ -5,9 +5,13 @@ mod common;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use bruit_engine::exchange::{Book, Chain, Encoding, NO_HASH, Origin, Received};
 use bruit_engine::time::Time;
 use bruit_federation::replica::ReplicaFile;
+use bruit_filters::FingerprintKey;
+use bruit_filters::sorted::encode_sorted;
 use bruit_store::{FOUNDING_FILE, Founding};
 use common::{Answer, Folder, Server, program, run, testdata};
 use serde_json::Value;
@@ -130,6 +134,64 @@ fn an_old_replica_asks_the_server_and_fails_as_a_check_does_without_one() {
     let (answer, _) = check(&server, replica, OTHER, &["--on-error", "75"]);
     let answer = answer.expect(75, &server);
     assert!(answer.complaints.contains("cannot be reached"), "{answer:?}");
+}
+
+#[test]
+fn a_replica_that_takes_nothing_fails_and_one_that_is_up_to_date_does_not() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let replica = folder.path("replica").to_str().unwrap().to_owned();
+    report(&server, SPAM);
+    follow_until_more(&server, &replica);
+    follow(&server, &replica);
+
+    let (other, url) = (folder.path("other").to_str().unwrap().to_owned(), server.url());
+    let key = bruit(&["keys", "new", folder.path("a.key").to_str().unwrap()], b"").text;
+    let wrong_key = ["replica", "--from", &url, "--data", &other, "--once", "--key", key.trim()];
+    let refused = bruit(&wrong_key, b"").expect(2, &server);
+    let expected =
+        format!("nothing was taken from {url}: none of the 1 servers that publish there has one of the given keys");
+    assert!(refused.complaints.contains(&expected), "{refused:?}");
+    let nobody = bruit(&["replica", "--from", "http://127.0.0.1:1", "--data", &replica, "--once"], b"");
+    nobody.expect(2, &server);
+}
+
+#[test]
+fn an_overfull_replica_is_warned_of() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let path = folder.path("replica");
+    let realm = Founding::read_file(&folder.path("data").join(FOUNDING_FILE)).unwrap().realm;
+    let now = Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs());
+    let generation = now.epoch(realm.spam_epoch_seconds());
+    let mut file = ReplicaFile::create(&path, realm, 1_000, now).unwrap();
+    let replica = path.to_str().unwrap();
+    assert_eq!(show(replica)["is_overfull"], false);
+    file.take(&far_too_many(generation)).unwrap();
+    file.commit().unwrap();
+    drop(file);
+
+    let warning = "% of unknown signatures for known ones (planned: 1 %)";
+    let shown = bruit(&["replica", "--show", "--data", replica, "--json"], b"").expect(0, &server);
+    assert!(shown.complaints.contains(warning), "{shown:?}");
+    let told = told(&shown);
+    assert_eq!((&told["is_overfull"], &told["planned_false_hit_rate"]), (&true.into(), &0.01.into()));
+    let shown = bruit(&["replica", "--show", "--data", replica], b"").expect(0, &server);
+    assert!(shown.text.contains("% planned: overfull\n"), "{shown:?}");
+    let followed = follow(&server, replica);
+    assert!(followed.complaints.contains(warning), "{followed:?}");
+}
+
+/// A segment of a made-up server with far more signatures than a small replica was made for.
+fn far_too_many(generation: u64) -> Received {
+    let key = FingerprintKey::narrow([7; 16]);
+    let mut highs: Vec<u64> = (0..4_800_u32).map(|number| key.fingerprint(&number.to_le_bytes()).high()).collect();
+    highs.sort_unstable();
+    let mut payload = Vec::new();
+    encode_sorted(&highs, &mut payload);
+    let chain = Chain { origin: Origin { key: [1; 32], incarnation: 1 }, book: Book::Listed, generation };
+    let (bytes, encoding) = (payload.len() as u32, Encoding::of(Book::Listed));
+    Received { chain, sequence: 1, previous: NO_HASH, hash: NO_HASH, bytes, encoding, payload }
 }
 
 #[test]

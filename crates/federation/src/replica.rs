@@ -32,7 +32,7 @@ use bruit_engine::realm::Realm;
 use bruit_engine::time::Time;
 use bruit_filters::sizing::ring_lines_for_rate;
 
-pub use follower::{FollowError, Follower, Progress, Round};
+pub use follower::{FollowError, Follower, NothingTaken, Progress, Round};
 pub use format::CHAINS_MAX;
 pub use reader::{LookUp, Replica};
 pub use writer::ReplicaFile;
@@ -45,6 +45,9 @@ pub const CAPACITY_MAX: u64 = 1_000_000_000;
 
 /// The share of false hits of each ring, if it is as full as it was made for.
 pub const FALSE_HIT_RATE: f64 = 0.01;
+
+/// The share of false hits from which on a replica is called overfull: ten times the planned one.
+pub const OVERFULL_RATE: f64 = 10.0 * FALSE_HIT_RATE;
 
 /// Listed signatures for each that reached many recipients: the latter are fewer, and are kept for a fifth of the time.
 const LISTED_PER_BULK: u64 = 4;
@@ -142,6 +145,12 @@ pub struct Status {
 }
 
 impl Status {
+    /// Whether it takes far more unknown signatures for known ones than planned, so that the server is asked about most mail.
+    #[must_use]
+    pub fn is_overfull(&self) -> bool {
+        self.false_hit_rate > OVERFULL_RATE
+    }
+
     /// How many seconds ago servers last said what they have; none if they never did.
     #[must_use]
     pub fn age_seconds(&self, now: Time) -> Option<u64> {

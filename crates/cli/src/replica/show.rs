@@ -6,13 +6,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bruit_federation::keys::PublicKey;
-use bruit_federation::replica::Replica;
+use bruit_federation::replica::{FALSE_HIT_RATE, Replica};
 use serde_json::{Value, json};
 
-use super::failure;
+use super::{failure, overfull};
 use crate::date::now;
 use crate::failure::Failure;
 use crate::quantity::{grouped, human_bytes};
+use crate::terminal::complain;
 
 pub(super) fn run(
     path: &Path,
@@ -22,6 +23,9 @@ pub(super) fn run(
 ) -> Result<ExitCode, Failure> {
     let replica = Replica::open(path).map_err(failure)?;
     let shown = shown(path, &replica, stale_after)?;
+    if let Some(warning) = overfull(path, &replica.status().map_err(failure)?) {
+        complain(&warning);
+    }
     let mut output = BufWriter::new(output);
     if is_json {
         writeln!(output, "{shown:#}")?;
@@ -49,6 +53,8 @@ fn shown(path: &Path, replica: &Replica, stale_after: Duration) -> Result<Value,
         "bulk": status.bulk,
         "bytes": status.bytes,
         "false_hit_rate": status.false_hit_rate,
+        "planned_false_hit_rate": FALSE_HIT_RATE,
+        "is_overfull": status.is_overfull(),
         "heard": status.heard.map(|heard| heard.0),
         "age_seconds": age,
         "stale_after_seconds": stale_after.as_secs(),
@@ -65,7 +71,9 @@ fn print(shown: &Value, output: &mut impl Write) -> Result<(), Failure> {
     writeln!(output, "listed      {} of {}", grouped(number("listed")), grouped(number("capacity")))?;
     writeln!(output, "bulk        {}", grouped(number("bulk")))?;
     let rate = shown["false_hit_rate"].as_f64().unwrap_or_default();
-    writeln!(output, "false hits  {:.2} % of unknown signatures", 100.0 * rate)?;
+    let overfull = if shown["is_overfull"] == true { ": overfull" } else { "" };
+    let planned = 100.0 * FALSE_HIT_RATE;
+    writeln!(output, "false hits  {:.2} % of unknown signatures, {planned:.0} % planned{overfull}", 100.0 * rate)?;
     let age = shown["age_seconds"].as_u64().map_or_else(|| "never".to_owned(), |age| format!("{} s ago", grouped(age)));
     let stale = if shown["is_stale"] == true { "stale" } else { "fresh" };
     writeln!(output, "heard       {age}: {stale}, as the bound is {} s", grouped(number("stale_after_seconds")))?;

@@ -48,6 +48,12 @@ pub struct Progress {
 /// What a round came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Round {
+    /// Statements of servers that the source offered, accepted or not.
+    pub offered: usize,
+    /// Those that were accepted.
+    pub accepted: usize,
+    /// Chains of which there was something new.
+    pub chains: usize,
     /// Signatures that were taken.
     pub signatures: u64,
     /// Segments they came in.
@@ -58,6 +64,41 @@ pub struct Round {
     pub is_complete: bool,
     /// What was not believed.
     pub rejected: Vec<Rejected>,
+}
+
+impl Round {
+    /// Why nothing was taken, unless something was or nothing is new.
+    #[must_use]
+    pub fn nothing_taken(&self) -> Option<NothingTaken> {
+        let is_up_to_date = self.accepted > 0 && self.chains == 0;
+        if self.segments > 0 || is_up_to_date {
+            return None;
+        }
+        match (self.rejected.last(), self.accepted) {
+            (Some(rejected), _) => Some(NothingTaken::Refused(rejected.clone())),
+            (None, 0) if self.offered == 0 => Some(NothingTaken::Empty),
+            (None, 0) => Some(NothingTaken::OtherKeys { offered: self.offered }),
+            (None, _) => None,
+        }
+    }
+}
+
+/// Why nothing was taken from a source that answered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NothingTaken {
+    /// No server has anything there.
+    #[error("no server publishes anything there")]
+    Empty,
+    /// None of the servers to be believed has anything there.
+    #[error("none of the {offered} servers that publish there has one of the given keys")]
+    OtherKeys {
+        /// How many servers do.
+        offered: usize,
+    },
+    /// What was new was refused.
+    #[error("what it offers was refused: {0}")]
+    Refused(Rejected),
 }
 
 /// Why a round failed.
@@ -128,7 +169,8 @@ impl<S: Source> Follower<S> {
         let known = self.known(&offer.heads);
         let (heads, rejected) = offered(&offer.heads, self.file.realm_id(), &known);
         let heads: Vec<Heads> = heads.into_iter().map(|(heads, _)| heads).collect();
-        let mut round = Round { is_complete: true, rejected, ..Round::default() };
+        let offered = Heads::read_all(&offer.heads).into_iter().count();
+        let mut round = Round { offered, accepted: heads.len(), is_complete: true, rejected, ..Round::default() };
         self.forget_forks(&heads, &mut round);
         let taken = self.take_all(&heads, &known, &mut round, &mut progress).await;
         // Chains that went wrong do not make the others old: what is rejected is told, and never comes.
@@ -173,6 +215,7 @@ impl<S: Source> Follower<S> {
         progress: &mut impl FnMut(Progress),
     ) -> Result<(), FollowError> {
         let wants = wanted(heads, &self.file, known);
+        round.chains = wants.len();
         let bytes_missing = wants.iter().map(|want| want.to.offset.saturating_sub(want.from.offset)).sum();
         for want in wants {
             if !self.file.has_room(&want.chain) {

@@ -65,6 +65,32 @@ fn heard(path: &Path) -> Option<Time> {
 }
 
 #[tokio::test]
+async fn a_round_that_takes_nothing_says_why_unless_nothing_is_new() {
+    let (_folder, _path, shared, mut follower) = follower(vec![Writer::new(1).key.public()]);
+    assert_eq!(round(&mut follower).await.nothing_taken(), Some(NothingTaken::Empty));
+    let (mut believed, mut other) = (Writer::new(1), Writer::new(2));
+    other.list(Book::Listed, current(Book::Listed), &signatures(0, 10));
+    shared.offer_all(&[&other], NOW);
+    let others = Some(NothingTaken::OtherKeys { offered: 1 });
+    assert_eq!(round(&mut follower).await.nothing_taken(), others);
+    shared.offer_all(&[&believed, &other], NOW);
+    assert_eq!(round(&mut follower).await.nothing_taken(), None, "it has said nothing yet");
+    believed.list(Book::Listed, current(Book::Listed), &signatures(0, 10));
+    shared.offer_all(&[&believed, &other], NOW);
+    for _ in 0..2 {
+        assert_eq!(round(&mut follower).await.nothing_taken(), None, "taken, and then up to date");
+    }
+
+    believed.list(Book::Listed, current(Book::Listed), &signatures(10, 10));
+    shared.offer_all(&[&believed], NOW);
+    for log in shared.0.lock().unwrap().logs.values_mut() {
+        log.iter_mut().for_each(|byte| *byte ^= 1);
+    }
+    let refused = round(&mut follower).await.nothing_taken();
+    assert!(matches!(refused, Some(NothingTaken::Refused(_))), "{refused:?}");
+}
+
+#[tokio::test]
 async fn listed_and_bulk_signatures_of_every_origin_come_once() {
     let (_folder, path, shared, mut follower) = follower(Vec::new());
     let (mut one, mut other) = (Writer::new(1), Writer::new(2));

@@ -51,6 +51,22 @@ fn a_full_replica_takes_one_unknown_signature_in_a_hundred_for_known() {
 }
 
 #[test]
+fn a_replica_is_overfull_above_ten_times_the_planned_rate_and_not_when_it_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("replica");
+    let mut file = ReplicaFile::create(&path, realm(), CAPACITY_MIN, NOW).unwrap();
+    let mut writer = Writer::new(1);
+    for age in 0..LIVE_GENERATIONS {
+        let some = signatures(age * 1_000, CAPACITY_MIN / LIVE_GENERATIONS);
+        file.take(&writer.list(Book::Listed, current(Book::Listed) - age, &some)).unwrap();
+    }
+    assert!(!file.status().is_overfull(), "{:?}", file.status());
+    file.take(&writer.list(Book::Listed, current(Book::Listed), &signatures(1 << 30, 5 * CAPACITY_MIN))).unwrap();
+    let status = file.status();
+    assert!(status.is_overfull() && status.false_hit_rate > OVERFULL_RATE, "{status:?}");
+}
+
+#[test]
 fn there_is_room_for_so_many_chains_and_no_more() {
     let (_folder, path, mut file) = founded();
     let mut writer = Writer::new(1);
