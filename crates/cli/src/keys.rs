@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use bruit_federation::keys::NodeKey;
-use bruit_server::NODE_KEY_FILE;
-use bruit_store::Founding;
+use bruit_store::{Founding, NODE_KEY_FILE};
 
 use crate::claim::CLAIM_TIMEOUT;
 use crate::failure::Failure;

@@ -65,6 +65,60 @@ fn another_server_is_founded_in_the_realm_of_a_running_one() {
 }
 
 #[test]
+fn a_server_is_founded_with_a_key_that_was_made_before_its_first_start() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("data")).unwrap();
+    let key = folder.path("data/node.key");
+    let public = printed(&["keys", "new", text(&key)]);
+    let mut server = Server::start(&folder, "");
+    assert_eq!(json(&["peers", "--json", "--server", &server.url()])["key"], public.trim());
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn a_node_that_lost_its_disk_is_founded_again_with_its_keys_and_its_realm() {
+    let (first, second) = (Folder::new(), Folder::new());
+    let server = Server::start(&first, "");
+    let realm = first.path("realm.bruit");
+    printed(&["keys", "realm", text(&realm), "--server", &server.url()]);
+    let mut node = Server::start_in_realm(&second, &realm);
+    assert!(node.terminate().success());
+    let names = ["node.key", "fuzzy.key"];
+    let keys = names.map(|name| second.read(&format!("data/{name}")));
+
+    let replacement = Folder::new();
+    fs::create_dir_all(replacement.path("data/shelf")).unwrap();
+    for (name, key) in names.iter().zip(&keys) {
+        replacement.write(&format!("data/{name}"), key);
+    }
+    let mut node = Server::start_in_realm(&replacement, &realm);
+    assert!(node.terminate().success());
+    assert_eq!(names.map(|name| replacement.read(&format!("data/{name}"))), keys);
+}
+
+#[test]
+fn a_lost_realm_file_comes_back_from_another_node() {
+    let (first, second) = (Folder::new(), Folder::new());
+    let server = Server::start(&first, "");
+    let realm = first.path("realm.bruit");
+    printed(&["keys", "realm", text(&realm), "--server", &server.url()]);
+    let mut node = Server::start_in_realm(&second, &realm);
+    assert!(node.terminate().success());
+    let lost = second.path("data/realm.bruit");
+    fs::remove_file(&lost).unwrap();
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    let output = command.args(["serve", "--config", text(&second.path("bruit.toml"))]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let advice = format!("bruit keys realm {} --server URL", text(&lost));
+    assert!(!output.status.success() && said.contains(&advice), "{said}");
+    assert!(!said.contains(".key"), "no other file is blamed: {said}");
+
+    printed(&["keys", "realm", text(&lost), "--server", &server.url()]);
+    assert!(node.restart().terminate().success());
+}
+
+#[test]
 fn a_directory_of_another_realm_is_refused() {
     let (first, second) = (Folder::new(), Folder::new());
     let mut servers = [Server::start(&first, ""), Server::start(&second, "")];

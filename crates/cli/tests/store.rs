@@ -156,7 +156,11 @@ fn a_founding_that_is_damaged_missing_or_of_another_realm_is_a_fault() {
     let found = || Founding::new([1; 16], BUDGET_MIN, Policy::default(), FOUNDED).unwrap();
     drop(Clearinghouse::open_or_found(&founded, &Options::default(), found, &mut |_| {}).unwrap());
     fs::copy(founded.join("realm.bruit"), &realm).unwrap();
-    assert!(verify().starts_with("realm.bruit is of another realm"));
+    let told = verify();
+    assert!(told.starts_with("realm.bruit does not belong to the other files"), "{told}");
+    assert!(!told.contains("move"), "{told}");
+    fs::write(&realm, sound).unwrap();
+    assert!(printed(&["store", "verify", &directory]).starts_with("sound: 20 events"));
 }
 
 #[test]
@@ -218,7 +222,7 @@ fn damage_is_told_with_a_way_on_and_repaired_as_told() {
     let text = String::from_utf8(found.stdout).unwrap();
     assert_eq!(found.status.code(), Some(1), "{text}");
     assert!(text.starts_with("journal-00000000000000000009.bruit is damaged at byte 105: "), "{text}");
-    let command = text.lines().last().unwrap().split_once("behind: bruit ").unwrap().1;
+    let command = text.lines().last().unwrap().split_once("after the damage: bruit ").unwrap().1;
     let words: Vec<&str> = command.split(' ').collect();
     assert_eq!(
         words,

@@ -7,11 +7,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use bruit_protocols::fuzzy::{KeyId, KeyTextError, Keypair};
+use bruit_store::FUZZY_KEY_FILE;
 
 use crate::config::{AccountSecret, AccountSettings};
-
-/// The file of the server's own key pair.
-const KEY_FILE: &str = "fuzzy.key";
 
 /// The longest file that is read: a key, and some blanks.
 const KEY_FILE_BYTES_MAX: u64 = 256;
@@ -72,7 +70,7 @@ pub(crate) fn public_key(secret: &str) -> Option<[u8; 32]> {
 /// # Errors
 /// [`KeyFileError`].
 pub(crate) fn own(directory: &Path) -> Result<Keypair, KeyFileError> {
-    let file = directory.join(KEY_FILE);
+    let file = directory.join(FUZZY_KEY_FILE);
     let failed = |source| KeyFileError::Io { file: file.clone(), source };
     match read(&file) {
         Ok(text) => {
@@ -95,7 +93,7 @@ fn make(directory: &Path, file: &Path) -> io::Result<Keypair> {
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(io::Error::other)?;
     let pair = Keypair::from_secret(secret);
-    let unfinished = directory.join(format!("{KEY_FILE}.new"));
+    let unfinished = directory.join(format!("{FUZZY_KEY_FILE}.new"));
     let mut options = OpenOptions::new();
     let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
     writeln!(out, "{}", pair.secret_text())?;
@@ -118,7 +116,7 @@ mod tests {
         assert_eq!(own(folder.path()).unwrap().public(), first.public());
         let other = tempfile::tempdir().unwrap();
         assert_ne!(own(other.path()).unwrap().public(), first.public());
-        let mode = fs::metadata(folder.path().join(KEY_FILE)).unwrap().permissions().mode();
+        let mode = fs::metadata(folder.path().join(FUZZY_KEY_FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
     }
@@ -126,11 +124,11 @@ mod tests {
     #[test]
     fn a_file_that_holds_no_key_is_named_and_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join(KEY_FILE);
+        let file = folder.path().join(FUZZY_KEY_FILE);
         for text in ["", "not a key", &"y".repeat(KEY_FILE_BYTES_MAX as usize + 1)] {
             fs::write(&file, text).unwrap();
             let error = own(folder.path()).unwrap_err().to_string();
-            assert!(error.contains(KEY_FILE), "{error}");
+            assert!(error.contains(FUZZY_KEY_FILE), "{error}");
             assert_eq!(fs::read_to_string(&file).unwrap(), text);
         }
     }
@@ -140,7 +138,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pair = Keypair::from_secret([7; 32]);
         let text = format!("{:<1$}", pair.secret_text(), KEY_FILE_BYTES_MAX as usize);
-        fs::write(folder.path().join(KEY_FILE), text).unwrap();
+        fs::write(folder.path().join(FUZZY_KEY_FILE), text).unwrap();
         assert_eq!(own(folder.path()).unwrap().public(), pair.public());
     }
 }

@@ -54,6 +54,5 @@ pub use accounts::AccountError;
 pub use config::{Config, ConfigError};
 pub use federation::FederationError;
 pub use fuzzy_keys::KeyFileError;
-pub use node_key::NODE_KEY_FILE;
 pub use server::{Listening, ServeError, Server};
 pub use signals::{Signal, Signals};

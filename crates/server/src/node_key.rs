@@ -5,9 +5,7 @@ use std::path::Path;
 
 use bruit_federation::keys::NodeKey;
 use bruit_federation::keys::file::KeyFileError;
-
-/// The file of the server's key, in its data directory.
-pub const NODE_KEY_FILE: &str = "node.key";
+use bruit_store::NODE_KEY_FILE;
 
 /// The server's own key.
 ///

@@ -130,8 +130,8 @@ pub enum ServeError {
     },
     /// The clearinghouse was founded in another realm.
     #[error(
-        "the clearinghouse in {} was founded in another realm than that of {}: it cannot change, so found another, in \
-         an empty directory",
+        "the store in {} belongs to another realm than {}, and a store cannot change its realm: name the file of its own realm, or \
+         an empty directory; nothing was changed",
         .directory.display(), .file.display()
     )]
     OtherRealm {

@@ -36,7 +36,7 @@ impl Clearinghouse {
         found: impl FnOnce() -> Founding,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Self, OpenError> {
-        refuse_strangers(directory)?;
+        ensure_can_be_founded(directory)?;
         let make = || {
             if let Some(founding) = Founding::read(directory)? {
                 return begin(&founding);
@@ -85,14 +85,17 @@ impl Clearinghouse {
     }
 }
 
-/// Keeps a mistyped path from becoming a store. Before the lock, which would leave a file there.
-fn refuse_strangers(directory: &Path) -> Result<(), OpenError> {
+/// Keeps a mistyped path from becoming a store, and a store without its founding from being founded again. Called before the
+/// lock is taken, which would leave a file there.
+fn ensure_can_be_founded(directory: &Path) -> Result<(), OpenError> {
     if !directory.is_dir() || directory.join(FOUNDING_FILE).exists() {
         return Ok(());
     }
     let listing = Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))?;
-    // The root of a file system of its own has this one.
-    match listing.others.into_iter().find(|name| name != "lost+found") {
+    if listing.has_data() {
+        return Err(OpenError::FoundingMissing { directory: directory.to_owned() });
+    }
+    match listing.others.into_iter().next() {
         Some(file) => Err(OpenError::NotEmpty { directory: directory.to_owned(), file }),
         None => Ok(()),
     }
@@ -109,8 +112,8 @@ fn begin(founding: &Founding) -> Result<Engine, OpenError> {
 /// Founds a clearinghouse, unless the directory has files of one already.
 fn write_founding(directory: &Path, options: &Options, founding: &Founding) -> Result<(), OpenError> {
     let listing = Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))?;
-    if !listing.segments.is_empty() || !listing.snapshots.is_empty() {
-        return Err(founding_error("is missing".into()));
+    if listing.has_data() {
+        return Err(OpenError::FoundingMissing { directory: directory.to_owned() });
     }
     founding.write(directory, &*options.disk)
 }

@@ -1,4 +1,4 @@
-//! The names in a store's directory, and the lock on it.
+//! The names in a store's directory and of what the program keeps beside it, and the lock on it.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -16,6 +16,24 @@ pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
 
 /// What parts are called that a repair has cut off.
 pub(crate) const CUT_PREFIX: &str = "cut-";
+
+/// The file of the server's identity key.
+pub const NODE_KEY_FILE: &str = "node.key";
+
+/// The file of the server's key pair for encrypted rspamd clients.
+pub const FUZZY_KEY_FILE: &str = "fuzzy.key";
+
+/// The folder of the logs that other servers read.
+pub const SHELF_FOLDER: &str = "shelf";
+
+/// The file of a local replica where `bruit replica` puts it by default.
+const REPLICA_FILE: &str = "replica";
+
+/// The folder at the root of a file system of its own.
+const LOST_AND_FOUND: &str = "lost+found";
+
+/// Everything that may lie beside a store, or be there before it is founded.
+const BESIDE: [&str; 5] = [NODE_KEY_FILE, FUZZY_KEY_FILE, SHELF_FOLDER, REPLICA_FILE, LOST_AND_FOUND];
 
 /// The name of the segment whose first event has this sequence.
 pub(crate) fn segment_name(first: u64) -> String {
@@ -35,7 +53,7 @@ pub(crate) struct Listing {
     pub(crate) temporary: Vec<String>,
     /// What a repair has cut off.
     pub(crate) cut: Vec<String>,
-    /// What is not ours.
+    /// Files that neither the store nor the program keeps here.
     pub(crate) others: Vec<String>,
 }
 
@@ -63,10 +81,25 @@ impl Listing {
             self.temporary.push(name);
         } else if name.starts_with(CUT_PREFIX) {
             self.cut.push(name);
-        } else if name != LOCK_NAME && name != FOUNDING_FILE {
+        } else if name != LOCK_NAME && name != FOUNDING_FILE && !is_beside(&name) {
             self.others.push(name);
         }
     }
+
+    /// Whether there is anything that only the store's founding makes readable.
+    pub(crate) const fn has_data(&self) -> bool {
+        !self.segments.is_empty() || !self.snapshots.is_empty()
+    }
+}
+
+/// Whether the program keeps a file of this name beside a store. A key file that was never finished counts.
+fn is_beside(name: &str) -> bool {
+    let is_unfinished_key = || {
+        let keys = [NODE_KEY_FILE, FUZZY_KEY_FILE];
+        name.ends_with(".new")
+            && keys.iter().any(|key| name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
+    };
+    BESIDE.contains(&name) || is_unfinished_key()
 }
 
 /// Whether this is the name of something that the store itself was writing: what others call so is not ours to remove.
@@ -166,12 +199,22 @@ mod tests {
             ".tmp-realm.bruit".into(),
             ".tmp-cut-48-y".into(),
             "cut-y".into(),
+            "node.key".into(),
+            "node.key.4711.new".into(),
+            "fuzzy.key".into(),
+            "fuzzy.key.new".into(),
+            "shelf".into(),
+            "replica".into(),
+            "lost+found".into(),
         ] {
             listing.add(name);
         }
         let beyond = snapshot_name(SEQUENCE_MAX + 1);
         let strange = [
             "journal-1.bruit",
+            "node.key.bak",
+            "node.keyring.new",
+            "shelf.tar",
             "journal-+0000000000000000001.bruit",
             "snapshot-99999999999999999999.bruit",
             "journal-00000000000000000000.bruit",

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::directory::{quoted, segment_name, snapshot_name};
+use crate::founding::FOUNDING_FILE;
 use crate::survey::{FileFault, Missing, SegmentFault, SegmentSurvey, SnapshotSurvey, Survey};
 
 /// Something wrong with a store.
@@ -40,8 +41,10 @@ pub enum Advice {
         /// Where.
         offset: u64,
     },
-    /// Move the file out of the directory: it belongs elsewhere.
+    /// Move the file to another directory: it belongs to another store.
     MoveAway,
+    /// Restore the right founding: every file belongs to another realm than it does.
+    RestoreFounding,
     /// See to it that the file can be read.
     MakeReadable,
     /// Restore a backup, or go on without this file and all behind it.
@@ -60,13 +63,16 @@ impl Advice {
         match self {
             Self::Harmless(holder) => format!("harmless: {holder} holds it; the next snapshot removes it"),
             Self::Cut { segment, offset } => format!(
-                "restore a backup, or go on without what is behind: bruit store repair {} --segment {segment} --cut-after {offset}",
+                "restore a backup, or cut off everything after the damage: bruit store repair {} --segment {segment} --cut-after {offset}",
                 quoted(directory)
             ),
-            Self::MoveAway => "move it out of the directory".into(),
-            Self::MakeReadable => "it need not be damaged: see to it that this program can read it".into(),
+            Self::MoveAway => "it belongs to another store: move it to another directory, and keep it".into(),
+            Self::RestoreFounding => {
+                format!("leave it where it is, and restore the {FOUNDING_FILE} of this store from a backup")
+            }
+            Self::MakeReadable => "it may be sound: make it readable for this program".into(),
             Self::GoOnWithout { file, last } => format!(
-                "restore a backup, or move {file} and the segments behind it out of the directory, and lose everything \
+                "restore a backup, or move {file} and the segments after it to another directory, which loses everything \
                  after event {last}"
             ),
         }
@@ -88,6 +94,15 @@ impl Survey {
     #[must_use]
     pub fn opens(&self) -> bool {
         self.faults().iter().all(|finding| matches!(finding.advice, Advice::Harmless(_)))
+    }
+
+    /// Whether every file belongs to another realm than the founding.
+    #[must_use]
+    pub fn has_wrong_founding(&self) -> bool {
+        let snapshots = self.snapshots.iter().map(|snapshot| snapshot.fault.as_ref());
+        let segments = self.segments.iter().map(|segment| segment.fault.as_ref().map(|fault| &fault.fault));
+        let mut faults = snapshots.chain(segments).peekable();
+        faults.peek().is_some() && faults.all(|fault| fault == Some(&FileFault::OtherRealm))
     }
 
     /// What is not wrong but good to know.
@@ -148,12 +163,17 @@ impl Survey {
         let lost = self.missing.iter().find(|missing| !missing.in_snapshot);
         match (fault, sound.map(snapshot_name), lost) {
             (_, Some(name), _) if sound > Some(snapshot.sequence) => Advice::Harmless(name),
-            (FileFault::OtherRealm, ..) => Advice::MoveAway,
+            (FileFault::OtherRealm, ..) => self.foreign_advice(),
             (FileFault::Unreadable(_), ..) => Advice::MakeReadable,
             (FileFault::Damaged(_), _, Some(missing)) => self.missing_finding(missing).advice,
             (FileFault::Damaged(_), Some(name), None) => Advice::Harmless(format!("{name} with the journal")),
             (FileFault::Damaged(_), None, None) => Advice::Harmless("the journal".into()),
         }
+    }
+
+    /// What to do with a file of another realm. If all are, none of them is wrong.
+    fn foreign_advice(&self) -> Advice {
+        if self.has_wrong_founding() { Advice::RestoreFounding } else { Advice::MoveAway }
     }
 
     fn segment_finding(&self, place: usize, segment: &SegmentSurvey) -> Option<Finding> {
@@ -166,7 +186,7 @@ impl Survey {
         let advice = match (holder, fault) {
             (Some(name), _) => Advice::Harmless(name),
             (None, FileFault::Damaged(_)) => Advice::Cut { segment: segment.file.clone(), offset: *offset },
-            (None, FileFault::OtherRealm) => Advice::MoveAway,
+            (None, FileFault::OtherRealm) => self.foreign_advice(),
             (None, FileFault::Unreadable(_)) => Advice::MakeReadable,
         };
         Some(Finding { file: Some(segment.file.clone()), offset: Some(*offset), text, advice })

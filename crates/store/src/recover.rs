@@ -15,6 +15,7 @@ use bruit_engine::codec::Malformed;
 use crate::directory::{Listing, Lock, LockError, quoted, segment_name, snapshot_name};
 use crate::disk::{Disk, create_private_directory};
 use crate::format::{Header, HeaderFault};
+use crate::founding::FOUNDING_FILE;
 use crate::journal::{Journal, Resume};
 use crate::machine::{Machine, RestoreError};
 use crate::segment::{Record, SegmentReader, Snapshots, Step, is_damage};
@@ -48,11 +49,24 @@ pub enum OpenError {
         /// Why it failed.
         source: io::Error,
     },
-    /// A file belongs to another realm.
-    #[error("{file} belongs to another realm: move it out of the directory")]
+    /// A file belongs to another realm, while others belong to this one.
+    #[error(
+        "{file} belongs to another realm than {FOUNDING_FILE} and other files of this store: move it to another directory, and \
+         keep it; nothing was changed"
+    )]
     OtherRealm {
         /// The file.
         file: String,
+    },
+    /// All files belong to another realm, so the founding is the wrong one.
+    #[error(
+        "{FOUNDING_FILE} does not belong to the other files in {}: it is of another realm than all of them; restore the {FOUNDING_FILE} \
+         of this store from a backup and leave the other files where they are; nothing was changed",
+        directory.display()
+    )]
+    WrongFounding {
+        /// The directory.
+        directory: PathBuf,
     },
     /// A file was written by a later program.
     #[error("{file} has version {version} of the format, which this program does not read")]
@@ -63,7 +77,10 @@ pub enum OpenError {
         version: u32,
     },
     /// There is no clearinghouse, and something else is where one was to be founded.
-    #[error("{} has files that are not a store's, such as {file}: nothing is founded there", directory.display())]
+    #[error(
+        "{} holds no store, and is not empty (it has {file}): no store is founded there; check the path, or name an empty directory",
+        directory.display()
+    )]
     NotEmpty {
         /// The directory.
         directory: PathBuf,
@@ -71,13 +88,27 @@ pub enum OpenError {
         file: String,
     },
     /// The owner of the store removed files while they were being read, again and again.
-    #[error("files went while reading {}: try again", directory.display())]
+    #[error("files were removed while {} was being read: try again", directory.display())]
     FilesWent {
         /// The directory.
         directory: PathBuf,
     },
+    /// There are a journal or snapshots, but not what the clearinghouse was founded as.
+    #[error(
+        "{FOUNDING_FILE} is missing from {dir}: the journal and snapshots there cannot be read without it; restore it from any backup of \
+         this store, or from another server of the same realm (`bruit keys realm {file} --server URL`); nothing was changed",
+        dir = directory.display(),
+        file = quoted(&directory.join(FOUNDING_FILE))
+    )]
+    FoundingMissing {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// What the clearinghouse was founded as cannot be read.
-    #[error("{file} {reason}; without it nothing in the directory means anything: restore it from a backup")]
+    #[error(
+        "{file} {reason}; journal and snapshots cannot be read without it: restore it from any backup of this store; nothing was \
+         changed"
+    )]
     Founding {
         /// The file.
         file: &'static str,
@@ -86,8 +117,8 @@ pub enum OpenError {
     },
     /// The journal is damaged where it was safe on disk.
     #[error(
-        "{file} is damaged at byte {offset}: {reason}; a backup has it whole, or \
-         `bruit store repair {} --segment {file} --cut-after {offset}` goes on without what is behind",
+        "{file} is damaged at byte {offset}: {reason}; restore a backup, or cut off \
+         everything after the damage: `bruit store repair {} --segment {file} --cut-after {offset}`",
         quoted(directory)
     )]
     Damaged {
@@ -102,8 +133,8 @@ pub enum OpenError {
     },
     /// Events are missing, between two files or at the end.
     #[error(
-        "events {first} to {last} are missing before {file}{}; a backup has them, or move {file} and the segments behind \
-         it out of the directory, and lose everything after event {}",
+        "events {first} to {last} are missing before {file}{}; restore a backup, or move {file} and the segments after \
+         it to another directory, which loses everything after event {}",
         because(damaged),
         first - 1
     )]
@@ -119,8 +150,8 @@ pub enum OpenError {
     },
     /// A snapshot is sound, but not of this clearinghouse or not for this program.
     #[error(
-        "{file} cannot be used here; run the program that wrote it, or move {file} out of the directory to go on with the \
-         snapshot before it and the journal"
+        "{file} cannot be used with this version of bruit and this {FOUNDING_FILE}; run the version that wrote it, or restore the \
+         {FOUNDING_FILE} that belongs to it; nothing was changed"
     )]
     Unlike {
         /// The snapshot.
@@ -145,8 +176,8 @@ pub enum OpenError {
     },
     /// A sound record holds an event that the machine does not know.
     #[error(
-        "event {sequence}, in the record at byte {offset} of {file}, cannot be read; run the program that wrote it, or \
-         `bruit store repair DIR --segment {file} --cut-after {offset}` goes on without it and what is behind"
+        "event {sequence}, in the record at byte {offset} of {file}, cannot be read; run the version of bruit that \
+         wrote it, or cut it off with everything after it: `bruit store repair DIR --segment {file} --cut-after {offset}`"
     )]
     Event {
         /// The segment.
@@ -162,7 +193,7 @@ pub enum OpenError {
 
 /// Why events are missing, as far as damaged snapshots are the cause.
 fn because(damaged: &[String]) -> String {
-    if damaged.is_empty() { String::new() } else { format!(" ({} cannot be used, being damaged)", damaged.join(", ")) }
+    if damaged.is_empty() { String::new() } else { format!(" (damaged: {})", damaged.join(", ")) }
 }
 
 impl OpenError {
@@ -376,6 +407,20 @@ fn check_realm(path: &Path, header: &Header, realm: [u8; 16]) -> Result<(), Open
     if realm == header.realm { Ok(()) } else { Err(OpenError::OtherRealm { file: name_of(path) }) }
 }
 
+/// Whether no file belongs to the realm, as far as their headers can be read.
+fn is_all_foreign(directory: &Path, listing: &Listing, realm: [u8; 16]) -> bool {
+    let open = |name: String| open_as_it_is(&directory.join(name)).ok().map(|(input, _)| input);
+    let snapshots = listing.snapshots.iter().filter_map(|&sequence| {
+        let reader = SnapshotReader::open(open(snapshot_name(sequence))?).ok()?.ok()?;
+        Some(reader.header().realm)
+    });
+    let segments = listing.segments.iter().filter_map(|&first| {
+        let reader = SegmentReader::open(open(segment_name(first))?).ok()?.ok()?;
+        Some(reader.header().realm)
+    });
+    snapshots.chain(segments).all(|found| found != realm)
+}
+
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
@@ -404,6 +449,21 @@ struct End {
 impl<'a, M: Machine> Replay<'a, M> {
     /// The machine with everything that is listed, and where the last segment ends. Changes nothing.
     fn of(
+        directory: &'a Path,
+        listing: &Listing,
+        empty: M,
+        progress: &'a mut dyn FnMut(u64),
+    ) -> Result<(Self, Option<End>), OpenError> {
+        let realm = empty.realm();
+        Self::of_files(directory, listing, empty, progress).map_err(|error| match error {
+            OpenError::OtherRealm { .. } if is_all_foreign(directory, listing, realm) => {
+                OpenError::WrongFounding { directory: directory.to_owned() }
+            }
+            error => error,
+        })
+    }
+
+    fn of_files(
         directory: &'a Path,
         listing: &Listing,
         empty: M,

@@ -226,8 +226,8 @@ fn events_that_only_a_damaged_snapshot_had_are_missing_and_not_forgotten() {
     match try_open(folder.path(), &options()).err() {
         Some(error @ OpenError::Missing { .. }) => {
             let told = error.to_string();
-            assert!(told.contains("(snapshot-00000000000000000040.bruit cannot be used, being damaged)"), "{told}");
-            assert!(told.ends_with("lose everything after event 30"), "{told}");
+            assert!(told.contains("(damaged: snapshot-00000000000000000040.bruit)"), "{told}");
+            assert!(told.ends_with("loses everything after event 30"), "{told}");
             let OpenError::Missing { first, last, file, .. } = error else { unreachable!() };
             assert_eq!((first, last, file), (31, 40, "snapshot-00000000000000000040.bruit".into()));
         }

@@ -5,8 +5,10 @@ mod common;
 use std::fs;
 use std::path::Path;
 
+use bruit_engine::budget::BUDGET_MIN;
+use bruit_engine::trust::Policy;
 use bruit_store::survey::FileFault;
-use bruit_store::{Advice, LockError, OpenError, Options, RepairError, Store, repair, survey};
+use bruit_store::{Advice, Clearinghouse, Founding, LockError, OpenError, Options, RepairError, Store, repair, survey};
 use common::*;
 use tempfile::{TempDir, tempdir};
 
@@ -93,8 +95,9 @@ fn a_foreign_snapshot_condemns_no_other_file() {
     assert_eq!(found.snapshots.last().unwrap().fault, Some(FileFault::OtherRealm));
     assert_eq!(advices(folder.path()), [Advice::MoveAway]);
     let error = try_open(folder.path(), &options()).err().unwrap().to_string();
-    assert!(error.ends_with("move it out of the directory"), "{error}");
-    fs::remove_file(foreign).unwrap();
+    assert!(error.contains("snapshot-00000000000000009999.bruit belongs to another realm"), "{error}");
+    assert!(error.contains("move it to another directory, and keep it"), "{error}");
+    fs::rename(foreign, other.path().join("kept")).unwrap();
     assert_eq!(numbers(folder.path()).len(), 60);
 }
 
@@ -160,6 +163,70 @@ fn nothing_is_founded_among_other_peoples_files() {
     assert_eq!(files(folder.path(), "").len(), 1, "not even a lock");
     fs::rename(folder.path().join("letter.txt"), folder.path().join("lost+found")).unwrap();
     clearinghouse::open(folder.path(), &options());
+}
+
+#[test]
+fn a_store_is_founded_among_the_files_that_the_program_keeps_beside_it() {
+    for beside in ["node.key", "fuzzy.key", "replica", "node.key.4711.new"] {
+        let folder = tempdir().unwrap();
+        fs::write(folder.path().join(beside), "kept").unwrap();
+        fs::create_dir(folder.path().join("shelf")).unwrap();
+        clearinghouse::open(folder.path(), &options());
+        assert_eq!(fs::read_to_string(folder.path().join(beside)).unwrap(), "kept");
+        assert_eq!(survey(folder.path(), &mut ()).unwrap().others, Vec::<String>::new());
+    }
+}
+
+/// A clearinghouse with a journal and a snapshot, and its key files beside it.
+fn founded() -> TempDir {
+    let folder = tempdir().unwrap();
+    let store = clearinghouse::open(folder.path(), &options());
+    store.submit(vec![clearinghouse::bulk(2, 5)]).unwrap();
+    store.snapshot().unwrap();
+    store.submit(vec![clearinghouse::bulk(2, 5)]).unwrap();
+    drop(store);
+    fs::write(folder.path().join("fuzzy.key"), "kept").unwrap();
+    folder
+}
+
+#[test]
+fn a_missing_founding_is_named_and_works_again_once_restored() {
+    let folder = founded();
+    let (file, backup) = (folder.path().join("realm.bruit"), tempdir().unwrap());
+    fs::rename(&file, backup.path().join("realm.bruit")).unwrap();
+    let before = files(folder.path(), "");
+    let error = clearinghouse::try_open(folder.path(), &options()).err().unwrap();
+    assert!(matches!(error, OpenError::FoundingMissing { .. }), "{error:?}");
+    let error = error.to_string();
+    for part in ["realm.bruit is missing", "backup", "bruit keys realm", "nothing was changed"] {
+        assert!(error.contains(part), "{part:?} in {error}");
+    }
+    assert!(!error.contains("fuzzy.key"), "{error}");
+    assert_eq!(files(folder.path(), ""), before, "nothing was changed");
+    fs::copy(backup.path().join("realm.bruit"), &file).unwrap();
+    let store = clearinghouse::open(folder.path(), &options());
+    assert_eq!(store.check(|engine| clearinghouse::recipients(engine, 5)), 4);
+}
+
+#[test]
+fn with_the_founding_of_another_realm_no_file_is_to_be_moved() {
+    let (folder, other) = (founded(), tempdir().unwrap());
+    let foreign = || Founding::new([1; 16], BUDGET_MIN, Policy::default(), clearinghouse::FOUNDED).unwrap();
+    drop(Clearinghouse::open_or_found(other.path(), &options(), foreign, &mut |_| {}).unwrap());
+    let file = folder.path().join("realm.bruit");
+    let own = fs::read(&file).unwrap();
+    fs::copy(other.path().join("realm.bruit"), &file).unwrap();
+
+    let error = clearinghouse::try_open(folder.path(), &options()).err().unwrap();
+    assert!(matches!(error, OpenError::WrongFounding { .. }), "{error:?}");
+    let error = error.to_string();
+    assert!(error.contains("restore the realm.bruit of this store") && !error.contains("move"), "{error}");
+    assert!(advices(folder.path()).iter().all(|advice| *advice == Advice::RestoreFounding));
+    assert!(survey(folder.path(), &mut ()).unwrap().has_wrong_founding());
+
+    fs::write(&file, own).unwrap();
+    let store = clearinghouse::open(folder.path(), &options());
+    assert_eq!(store.check(|engine| clearinghouse::recipients(engine, 5)), 4, "nothing was lost");
 }
 
 #[test]

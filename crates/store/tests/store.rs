@@ -120,15 +120,15 @@ fn the_second_opener_is_refused_until_the_first_is_gone() {
 }
 
 #[test]
-fn a_directory_of_another_realm_is_refused() {
+fn a_directory_of_another_realm_is_refused_and_none_of_its_files_is_to_be_moved() {
     let folder = tempdir().unwrap();
     tell(&open(folder.path()), 0..3);
     let other = || Ok(Ledger { realm: [9; 16], ..Ledger::new() });
     let refused = bruit_store::Store::open(folder.path(), &options(), other, &mut |_| {}).err();
-    assert!(matches!(refused, Some(OpenError::OtherRealm { .. })), "by its journal: {refused:?}");
+    assert!(matches!(refused, Some(OpenError::WrongFounding { .. })), "by its journal: {refused:?}");
     open(folder.path()).snapshot().unwrap();
     let refused = bruit_store::Store::open(folder.path(), &options(), other, &mut |_| {}).err();
-    assert!(matches!(refused, Some(OpenError::OtherRealm { .. })), "by its snapshot: {refused:?}");
+    assert!(matches!(refused, Some(OpenError::WrongFounding { .. })), "by its snapshot: {refused:?}");
     assert!(try_open(folder.path(), &options()).is_ok());
 }
 

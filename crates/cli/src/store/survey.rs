@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use bruit_engine::codec::Malformed;
 use bruit_engine::event::Event;
 use bruit_store::founding::FOUNDING_FILE;
-use bruit_store::survey::{FileFault, SegmentSurvey, SnapshotSurvey, Survey, survey, total_bytes};
-use bruit_store::{Advice, Clearinghouse, Finding, Founding, Observer};
+use bruit_store::survey::{SegmentSurvey, SnapshotSurvey, Survey, survey, total_bytes};
+use bruit_store::{Advice, Clearinghouse, Finding, Founding, Observer, OpenError};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
@@ -36,7 +36,10 @@ pub(super) fn verify(arguments: &Arguments, output: &mut impl Write) -> Result<E
     let (faults, warnings) = (survey.faults(), survey.warnings());
     let is_sound = faults.is_empty() && founding.is_none();
     if !faults.is_empty() && !survey.went.is_empty() {
-        return Err(Failure::BadInput(format!("files went while reading {}: try again", directory.display())));
+        return Err(Failure::BadInput(format!(
+            "files were removed while {} was being read: try again",
+            directory.display()
+        )));
     }
     if arguments.json {
         let faults = founding
@@ -75,7 +78,7 @@ pub(super) fn inspect(arguments: &Arguments, output: &mut impl Write) -> Result<
     let bar = progress::of_bytes(None, false);
     let peeked = Clearinghouse::peek(&arguments.directory, &mut |bytes| bar.inc(bytes)).map_err(refused);
     bar.finish_and_clear();
-    let peeked = peeked.and_then(|found| found.ok_or_else(|| Failure::BadInput(founding_is_missing())));
+    let peeked = peeked.and_then(|found| found.ok_or_else(|| refused(founding_missing(&arguments.directory))));
     let found = peeked.as_ref().ok();
     if arguments.json {
         let mut all = survey_json(&survey);
@@ -89,28 +92,20 @@ pub(super) fn inspect(arguments: &Arguments, output: &mut impl Write) -> Result<
     peeked.map(drop)
 }
 
-fn founding_is_missing() -> String {
-    format!("{FOUNDING_FILE} is missing: without it nothing in the directory means anything")
+fn founding_missing(directory: &Path) -> OpenError {
+    OpenError::FoundingMissing { directory: directory.to_owned() }
 }
 
 /// What is wrong with the file without which the others mean nothing.
 fn founding_fault(directory: &Path, survey: &Survey) -> Option<String> {
     match Founding::read(directory) {
-        Ok(Some(_)) => {
-            let text = "is of another realm than the files beside it: take it from a backup of this store";
-            all_are_foreign(survey).then(|| format!("{FOUNDING_FILE} {text}"))
+        Ok(Some(_)) if survey.has_wrong_founding() => {
+            refused(OpenError::WrongFounding { directory: directory.to_owned() }).line()
         }
-        Ok(None) => Some(founding_is_missing()),
+        Ok(Some(_)) => None,
+        Ok(None) => refused(founding_missing(directory)).line(),
         Err(error) => refused(error).line(),
     }
-}
-
-/// Whether every file is of another realm than the founding.
-fn all_are_foreign(survey: &Survey) -> bool {
-    let snapshots = survey.snapshots.iter().map(|snapshot| snapshot.fault.as_ref());
-    let segments = survey.segments.iter().map(|segment| segment.fault.as_ref().map(|fault| &fault.fault));
-    let mut faults = snapshots.chain(segments).peekable();
-    faults.peek().is_some() && faults.all(|fault| fault == Some(&FileFault::OtherRealm))
 }
 
 /// Moves the bar as files are read, and reads every event.

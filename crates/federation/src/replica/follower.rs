@@ -169,7 +169,7 @@ impl<S: Source> Follower<S> {
         let known = self.known(&offer.heads);
         let (heads, rejected) = offered(&offer.heads, self.file.realm_id(), &known);
         let heads: Vec<Heads> = heads.into_iter().map(|(heads, _)| heads).collect();
-        let offered = Heads::read_all(&offer.heads).into_iter().count();
+        let offered = Heads::read_all(&offer.heads).len();
         let mut round = Round { offered, accepted: heads.len(), is_complete: true, rejected, ..Round::default() };
         self.forget_forks(&heads, &mut round);
         let taken = self.take_all(&heads, &known, &mut round, &mut progress).await;

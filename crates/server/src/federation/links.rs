@@ -25,16 +25,13 @@ use bruit_federation::transport::files::DirectorySink;
 use bruit_federation::transport::https::UrlError;
 use bruit_federation::transport::nats::{NatsBroker, NatsError, NatsSettings, ReadLog};
 use bruit_protocols::http::{PeerStatus, RefusedSegments};
-use bruit_store::{Clearinghouse, SubmitError};
+use bruit_store::{Clearinghouse, SHELF_FOLDER, SubmitError};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::config::{FederationSettings, PeerSettings, PeerTrust};
 use crate::fatal::Vital;
 use crate::service::{Service, now};
-
-/// The folder of logs in a data directory.
-const SHELF: &str = "shelf";
 
 /// Between two looks at what waits to be told.
 const STEP: Duration = Duration::from_millis(50);
@@ -126,7 +123,7 @@ impl Links {
         let peers = service.settings().peers.clone();
         let is_cluster = settings.broker.is_some() || peers.iter().any(|peer| peer.relation == Relation::Cluster);
         let is_wanted = is_cluster || !peers.is_empty() || settings.publish.is_some();
-        let shelf = Shelf::open(&directory.join(SHELF)).map_err(FederationError::Shelf)?;
+        let shelf = Shelf::open(&directory.join(SHELF_FOLDER)).map_err(FederationError::Shelf)?;
         let opened = service.store.check(|engine| Library::open(shelf, key.clone(), engine));
         let library = Arc::new(opened.map_err(FederationError::Shelf)?);
         match begin(&service.store, &library, is_cluster, now()) {
