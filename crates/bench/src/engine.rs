@@ -117,7 +117,7 @@ fn shingles(report: &mut Report) -> io::Result<()> {
 }
 
 fn tick(engine: &mut Engine, now: Time) {
-    while engine.apply(&Event::Tick { now, lines: BEHIND_LINES }) != (Outcome::Ticked { arrived: true }) {}
+    while !matches!(engine.apply(&Event::Tick { now, lines: BEHIND_LINES }), Outcome::Ticked { arrived: true, .. }) {}
 }
 
 fn report_all(engine: &mut Engine, now: Time, numbers: std::ops::Range<u64>) {

@@ -10,11 +10,14 @@ use bruit_filters::Fingerprint;
 use bruit_filters::ring::CountsRing;
 
 use crate::exchange::Origin;
-use crate::generations::{Ring, retire_oldest, turn};
+use crate::generations::{Ended, Ring, retire_oldest, turn};
 use crate::spam::{empty_like, empty_ring};
 
 /// "Many": more than anyone counts, and the highest total there is. The number is that of DCC's wire.
 pub const MANY: u32 = 0x00ff_fff0;
+
+/// The name of the ring, the same as in [`crate::RingStatus`].
+pub(crate) const RECIPIENTS: &str = "counts of recipients";
 
 /// Recipients by signature and generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,11 +50,20 @@ impl BulkBook {
         Self { counts, others: BTreeMap::new() }
     }
 
-    /// Moves towards `epoch`, clearing at most `lines` lines; returns whether it is reached.
-    pub(crate) fn turn(&mut self, epoch: u64, lines: usize) -> bool {
+    /// Moves towards `epoch`, clearing at most `lines` lines; returns whether it is reached, and the generation that ended.
+    pub(crate) fn turn(&mut self, epoch: u64, lines: usize) -> (bool, Option<Ended>) {
+        let is_behind = self.counts.epoch() < epoch;
+        let ending = if is_behind { Ended::next(RECIPIENTS, &self.counts) } else { None };
         let mut rings: Vec<&mut dyn Ring> = vec![&mut self.counts];
         rings.extend(self.others.values_mut().map(|counted| &mut counted.ring as &mut dyn Ring));
-        turn(&mut rings, epoch, lines).arrived
+        let turned = turn(&mut rings, epoch, lines);
+        (turned.arrived, ending.filter(|_| turned.advanced))
+    }
+
+    /// Whether [`turn`](Self::turn) would change anything.
+    pub(crate) fn has_to_turn(&self, epoch: u64) -> bool {
+        let is_expired = self.counts.is_expired() && self.others.values().all(|counted| counted.ring.is_expired());
+        self.counts.epoch() < epoch || !is_expired
     }
 
     /// What was counted here, without what other servers say.

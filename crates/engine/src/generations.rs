@@ -18,8 +18,12 @@ pub(crate) trait Ring {
     fn epoch(&self) -> u64;
     /// Begins the next epoch.
     fn advance(&mut self);
+    /// Begins a later epoch; the ring is clear.
+    fn begin_epoch(&mut self, epoch: u64);
     /// Clears the oldest generation in at most `lines` more lines; returns whether it is clear in all.
     fn expire(&mut self, lines: usize) -> bool;
+    /// Whether nothing is in any generation.
+    fn is_clear(&self) -> bool;
     /// About how many keys the generation of a live epoch holds.
     fn keys(&self, epoch: u64) -> u64;
     /// How many counts past fifteen the current generation holds, and how many it has room for, if it counts.
@@ -41,12 +45,20 @@ macro_rules! rings {
                 Self::advance(self);
             }
 
+            fn begin_epoch(&mut self, epoch: u64) {
+                Self::begin_epoch(self, epoch);
+            }
+
             fn expire(&mut self, lines: usize) -> bool {
                 Self::expire(self, lines)
             }
 
+            fn is_clear(&self) -> bool {
+                Self::is_clear(self)
+            }
+
             fn keys(&self, epoch: u64) -> u64 {
-                $keys(self, epoch).unwrap_or_default() as u64
+                ($keys(self, epoch).unwrap_or_default() as f64).round() as u64
             }
 
             fn records(&self) -> Option<(usize, usize)> {
@@ -79,14 +91,36 @@ pub(crate) struct Turned {
     pub(crate) arrived: bool,
 }
 
+/// A generation that has left all answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The name of its ring, as in [`crate::RingStatus`].
+    pub ring: &'static str,
+    /// Its epoch.
+    pub epoch: u64,
+    /// About how many signatures it held.
+    pub signatures: u64,
+}
+
+impl Ended {
+    /// The generation of a ring that the next epoch will end, unless it holds nothing.
+    pub(crate) fn next(name: &'static str, ring: &dyn Ring) -> Option<Self> {
+        let epoch = (ring.epoch() + 1).checked_sub(LIVE_GENERATIONS)?;
+        let signatures = ring.keys(epoch);
+        (signatures > 0).then_some(Self { ring: name, epoch, signatures })
+    }
+}
+
 /// Moves rings of equal epochs at most one epoch towards `epoch`, once the next lane of all is clear. Clears at most `lines`
-/// lines of each.
+/// lines of each. Rings that hold nothing more go to `epoch` at once: a clock that was wrong by decades is thousands of epochs
+/// off.
 pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> Turned {
     let clear = rings.iter_mut().map(|ring| ring.expire(lines)).filter(|is_clear| *is_clear).count();
     let is_behind = rings.iter().any(|ring| ring.epoch() < epoch);
     let advanced = is_behind && clear == rings.len();
     if advanced {
-        rings.iter_mut().for_each(|ring| ring.advance());
+        let is_clear = rings.iter().all(|ring| ring.is_clear());
+        rings.iter_mut().for_each(|ring| if is_clear { ring.begin_epoch(epoch) } else { ring.advance() });
         retire_oldest(rings);
     }
     Turned { advanced, arrived: rings.iter().all(|ring| ring.epoch() >= epoch) }
@@ -123,11 +157,27 @@ mod tests {
     fn rings_of_unlike_sizes_turn_together() {
         let mut small = MembershipRing::new(10, 64, KeyId(1), 0);
         let mut large = CountsRing::new(1000, KeyId(1), 0);
+        large.insert(&FingerprintKey::new([1; 16]).fingerprint(b"spam"));
         let mut steps = 0;
         while !turn(&mut [&mut small, &mut large], 3, 100).arrived {
             assert_eq!(small.epoch(), large.epoch());
             steps += 1;
         }
         assert_eq!((small.epoch(), large.epoch(), steps), (3, 3, 29));
+    }
+
+    #[test]
+    fn epochs_after_the_last_key_is_gone_cost_nothing() {
+        let key = FingerprintKey::new([1; 16]).fingerprint(b"spam");
+        let (mut small, mut large) = (MembershipRing::new(10, 64, KeyId(1), 5), CountsRing::new(1000, KeyId(1), 5));
+        retire_oldest(&mut [&mut small, &mut large]);
+        large.insert(&key);
+        let mut steps = 0;
+        while !turn(&mut [&mut small, &mut large], 50_000, 100).arrived {
+            steps += 1;
+        }
+        assert!(steps < 10 * 9, "{steps} steps for eight lanes of ten steps each");
+        assert_eq!((small.epoch(), large.epoch(), large.count(&key)), (50_000, 50_000, 0));
+        assert!(small.check(&key).is_empty());
     }
 }

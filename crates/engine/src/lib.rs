@@ -40,7 +40,6 @@ pub mod whitelist;
 
 pub use engine::{
     BEHIND_LINES, CheckScratch, CountedClaims, CountedRecipients, Engine, ExchangeRefusal, Explanation, FoundText,
-    LEAP_SECONDS_MAX, NEARLY_FULL, Outcome, Refusal, RestoreError, RingStatus, SETTLED_PER_TICK, Status, TICK_LINES,
-    TableStatus,
+    NEARLY_FULL, Outcome, Refusal, RestoreError, RingStatus, SETTLED_PER_TICK, Status, TICK_LINES, TableStatus,
 };
 pub use memory::NotEnoughMemory;

@@ -20,8 +20,13 @@ use bruit_filters::ring::{CountsRing, Generations, MembershipRing, StagedRing};
 use bruit_filters::{Fingerprint, OutOfMemory};
 
 use crate::exchange::{Origin, Vote};
-use crate::generations::{LIVE_GENERATIONS, Ring, retire_oldest, turn};
+use crate::generations::{Ended, LIVE_GENERATIONS, Ring, retire_oldest, turn};
 use crate::trust::Claim;
+
+/// The names of the rings, the same as in [`crate::RingStatus`].
+pub(crate) const LISTED: &str = "listed signatures";
+pub(crate) const REVOKED: &str = "revoked signatures";
+pub(crate) const CLAIMS: &str = "counts of claims";
 
 /// Most signatures that can be reinstated within a generation.
 pub const REINSTATED_MAX: usize = 4_096;
@@ -231,15 +236,30 @@ impl SpamBook {
     /// Moves towards `epoch`, clearing at most `lines` lines of each ring. What was reinstated is listed when a generation
     /// begins.
     pub(crate) fn turn(&mut self, epoch: u64, lines: usize) -> SpamTurn {
+        let ending = if self.epoch() < epoch { self.next_to_end() } else { Vec::new() };
         let mut rings: Vec<&mut dyn Ring> = vec![&mut self.listed, &mut self.revoked, &mut self.claims];
         rings.extend(self.others.values_mut().map(|ring| ring as &mut dyn Ring));
         let turned = turn(&mut rings, epoch, lines);
-        let mut listed = Vec::new();
+        let (mut listed, mut ended) = (Vec::new(), Vec::new());
         if turned.advanced {
+            ended = ending;
             listed = std::mem::take(&mut self.reinstated).into_iter().collect();
             self.listed.insert_batch(&listed);
         }
-        SpamTurn { arrived: turned.arrived, listed }
+        SpamTurn { arrived: turned.arrived, listed, ended }
+    }
+
+    /// The generations that end when the next begins.
+    fn next_to_end(&self) -> Vec<Ended> {
+        let rings: [(_, &dyn Ring); 3] = [(LISTED, &self.listed), (REVOKED, &self.revoked), (CLAIMS, &self.claims)];
+        rings.into_iter().filter_map(|(name, ring)| Ended::next(name, ring)).collect()
+    }
+
+    /// Whether [`turn`](Self::turn) would change anything.
+    pub(crate) fn has_to_turn(&self, epoch: u64) -> bool {
+        let is_expired =
+            self.listed.is_expired() && self.revoked.is_expired() && self.rings().all(CountsRing::is_expired);
+        self.epoch() < epoch || !is_expired
     }
 }
 
@@ -249,6 +269,8 @@ pub(crate) struct SpamTurn {
     pub(crate) arrived: bool,
     /// What was listed, as a new generation began.
     pub(crate) listed: Vec<Fingerprint>,
+    /// The generations that ended as it did.
+    pub(crate) ended: Vec<Ended>,
 }
 
 /// An empty ring of the same size, in the same epoch, and cleared as far.

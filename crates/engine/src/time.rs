@@ -1,5 +1,11 @@
 //! Time comes in as an argument: the engine has no clock.
 
+use std::fmt;
+
+/// Days from the start of March of the year 0 to the start of 1970. Years that begin in March have their leap day last.
+const DAYS_BEFORE_1970: u64 = 719_468;
+const DAYS_IN_400_YEARS: u64 = 146_097;
+
 /// Seconds since the start of 1970, as the server's clock says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
@@ -11,6 +17,9 @@ impl Time {
     pub const HOUR: u64 = 60 * Self::MINUTE;
     /// See [`MINUTE`](Self::MINUTE).
     pub const DAY: u64 = 24 * Self::HOUR;
+
+    /// The end of the year 9999: no clock is later, and no arithmetic with such times overflows.
+    pub const MAX: Self = Self(253_402_300_799);
 
     /// How many seconds have passed since `earlier`; none if it lies ahead, as clocks may be set back.
     #[must_use]
@@ -28,5 +37,27 @@ impl Time {
     #[must_use]
     pub const fn day(self) -> u64 {
         self.epoch(Self::DAY)
+    }
+
+    /// Its day in UTC: `2024-10-09`. The rule is that of "days to civil" by Howard Hinnant.
+    #[must_use]
+    pub fn date(self) -> String {
+        let days = self.day() + DAYS_BEFORE_1970;
+        let (era, day) = (days / DAYS_IN_400_YEARS, days % DAYS_IN_400_YEARS);
+        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year + year / 4 - year / 100);
+        // Counted from March, as are the lengths of the months: 31, 30, 31, 30, 31 and again.
+        let month = (5 * day + 2) / 153;
+        let day = day - (153 * month + 2) / 5 + 1;
+        let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+        format!("{:04}-{month:02}-{day:02}", year + 400 * era + next_year)
+    }
+}
+
+/// In UTC, to the second: `2024-10-09 17:05:00`.
+impl fmt::Display for Time {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let second = self.0 % Self::DAY;
+        write!(formatter, "{} {:02}:{:02}:{:02}", self.date(), second / 3600, second / 60 % 60, second % 60)
     }
 }

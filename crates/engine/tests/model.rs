@@ -159,7 +159,7 @@ impl Run {
         self.now = Time(self.now.0 + hours * Time::HOUR);
         loop {
             let lines = self.random.random_range(1..BEHIND_LINES);
-            if self.apply(Event::Tick { now: self.now, lines }) == (Outcome::Ticked { arrived: true }) {
+            if matches!(self.apply(Event::Tick { now: self.now, lines }), Outcome::Ticked { arrived: true, .. }) {
                 return;
             }
         }

@@ -53,7 +53,7 @@ fn tick(service: &Service, last_wait: Duration) -> Duration {
     let result = service.store.submit(vec![Event::Tick { now: now(), lines }]);
     service.note(&result);
     match result.as_deref() {
-        Ok([Outcome::Ticked { arrived: false }]) => HURRY,
+        Ok([Outcome::Ticked { arrived: false, .. }]) => HURRY,
         Ok([Outcome::Refused(refusal)]) => {
             tracing::error!(%refusal, "the clock is not right");
             SECOND

@@ -67,20 +67,25 @@ impl Clearinghouse {
         Ok(Some((founding, engine, recovery)))
     }
 
-    /// Brings the books to `now`, as often as it takes: after a long stop claims are refused before. What the last tick came
-    /// to: that it has arrived, or why time cannot be that.
+    /// Brings the books to `now`, as often as it takes: after a long stop claims are refused before. What the ticks came to: that
+    /// the books have arrived, with all generations that ended on the way, or why time cannot be that.
     ///
     /// # Errors
     /// [`SubmitError`] if the ticks cannot be kept.
     pub fn catch_up(&self, now: Time) -> Result<Outcome, SubmitError> {
-        let mut ticks = 1;
+        let (mut ticks, mut all_ended) = (1, Vec::new());
         loop {
             let outcomes = self.submit(vec![Event::Tick { now, lines: BEHIND_LINES }; ticks])?;
-            match outcomes.into_iter().next_back() {
-                Some(Outcome::Ticked { arrived: false }) => ticks = CATCH_UP_TICKS,
-                Some(outcome) => return Ok(outcome),
-                None => return Err(SubmitError::Closed),
+            let mut has_arrived = false;
+            for outcome in outcomes {
+                let Outcome::Ticked { arrived, ended } = outcome else { return Ok(outcome) };
+                all_ended.extend(ended);
+                has_arrived = arrived;
             }
+            if has_arrived {
+                return Ok(Outcome::Ticked { arrived: true, ended: all_ended });
+            }
+            ticks = CATCH_UP_TICKS;
         }
     }
 }

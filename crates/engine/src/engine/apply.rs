@@ -65,24 +65,35 @@ impl Engine {
         let before = self.spam.epoch();
         // Both, whether or not the first has arrived.
         let turned = self.spam.turn(spam_epoch, lines);
-        let arrived = [turned.arrived, self.bulk.turn(bulk_epoch, lines)];
+        let (bulk_arrived, bulk_ended) = self.bulk.turn(bulk_epoch, lines);
         turned.listed.iter().for_each(|fingerprint| self.export_signature(Book::Listed, fingerprint));
         if self.spam.epoch() > before {
-            self.turn_texts();
+            self.turn_texts(before);
         }
         self.expire_chains();
         self.trust.settle(self.now, SETTLED_PER_TICK);
-        Outcome::Ticked { arrived: arrived == [true, true] }
+        let ended = turned.ended.into_iter().chain(bulk_ended).collect();
+        Outcome::Ticked { arrived: turned.arrived && bulk_arrived, ended }
     }
 
-    /// Texts age with the spam book.
-    fn turn_texts(&mut self) {
+    /// Texts age with the spam book, whose epoch was `before`.
+    fn turn_texts(&mut self, before: u64) {
         let epoch = self.spam.epoch();
         self.replicas.turn(epoch, LIVE_GENERATIONS);
         self.shingles.advance(epoch);
-        if epoch.is_multiple_of(GOOD_EPOCHS) {
-            self.replicas.turn_good();
-        }
+        // After two, nothing is left to forget.
+        let turns = epoch / GOOD_EPOCHS - before / GOOD_EPOCHS;
+        (0..turns.min(2)).for_each(|_| self.replicas.turn_good());
+    }
+
+    /// Whether a tick at `now` would change more than the time: it ages the books, settles claims, or forgets chains.
+    #[must_use]
+    pub fn needs_tick(&self, now: Time) -> bool {
+        let now = self.now.max(now);
+        self.spam.has_to_turn(now.epoch(self.realm.spam_epoch_seconds()))
+            || self.bulk.has_to_turn(now.epoch(self.realm.bulk_epoch_seconds()))
+            || self.trust.has_due(now)
+            || self.has_rings_to_drop()
     }
 
     pub(super) fn admit_claim(&self, by: &By, claim: Claim, fingerprints: &[Fingerprint]) -> Result<(), Refusal> {

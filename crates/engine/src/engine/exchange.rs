@@ -433,6 +433,13 @@ impl Engine {
         self.bulk.others.retain(|origin, _| exchange.knows(origin));
     }
 
+    /// Whether rings wait to be dropped whose chains have ended, as they do while a snapshot is written. Chains themselves end in
+    /// the tick in which their generation does.
+    pub(super) fn has_rings_to_drop(&self) -> bool {
+        let is_over = |origin: &Origin| !self.exchange.knows(origin);
+        !self.is_snapshot_running() && (self.spam.others.keys().any(is_over) || self.bulk.others.keys().any(is_over))
+    }
+
     pub(super) fn export_signature(&mut self, book: Book, fingerprint: &Fingerprint) {
         let generation = self.spam.epoch();
         self.exchange.export(book, generation, |out| put_signature(out, *fingerprint));

@@ -351,6 +351,12 @@ impl Trust {
         (0..entries_max).take_while(|_| self.settle_next(now) || self.forget_next(now)).count()
     }
 
+    /// Whether [`settle`](Self::settle) would find something to do.
+    #[must_use]
+    pub fn has_due(&self, now: Time) -> bool {
+        self.next_due(now).is_some() || self.next_over(now).is_some()
+    }
+
     /// Notes a change of the books: it overrules the votes against it.
     fn note(&mut self, now: Time, slot: u32, listing: Listing, change: Change) {
         match change {
@@ -368,10 +374,21 @@ impl Trust {
         }
     }
 
+    /// The oldest entry that is not settled, if it is due.
+    fn next_due(&self, now: Time) -> Option<u32> {
+        let is_due = |slot: &u32| now.since(self.nursery.get(*slot).first) >= self.policy.settle_after;
+        self.nursery.next_to_settle().filter(is_due)
+    }
+
+    /// The entry that was settled first, if its time is over.
+    fn next_over(&self, now: Time) -> Option<u32> {
+        let is_over = |slot: &u32| now.since(self.nursery.get(*slot).first) >= self.policy.nursery_life;
+        self.nursery.next_to_go().filter(is_over)
+    }
+
     /// Settles the oldest entry if it is due.
     fn settle_next(&mut self, now: Time) -> bool {
-        let due = |slot: &u32| now.since(self.nursery.get(*slot).first) >= self.policy.settle_after;
-        let Some(slot) = self.nursery.next_to_settle().filter(due) else { return false };
+        let Some(slot) = self.next_due(now) else { return false };
         self.settle_votes(now, slot);
         self.nursery.mark_settled(slot);
         true
@@ -389,8 +406,7 @@ impl Trust {
 
     /// Lets the entry go that was settled first, if its time is over.
     fn forget_next(&mut self, now: Time) -> bool {
-        let over = |slot: &u32| now.since(self.nursery.get(*slot).first) >= self.policy.nursery_life;
-        let Some(slot) = self.nursery.next_to_go().filter(over) else { return false };
+        let Some(slot) = self.next_over(now) else { return false };
         // Those who voted after it was settled.
         self.settle_votes(now, slot);
         self.nursery.remove(slot);

@@ -37,7 +37,7 @@ pub(crate) fn by(now: Time, standing: Standing, id: u64) -> By {
 
 /// Lets time pass, as often as it takes.
 pub(crate) fn tick(engine: &mut Engine, now: Time) {
-    while engine.apply(&Event::Tick { now, lines: BEHIND_LINES }) != (Outcome::Ticked { arrived: true }) {}
+    while !matches!(engine.apply(&Event::Tick { now, lines: BEHIND_LINES }), Outcome::Ticked { arrived: true, .. }) {}
 }
 
 /// The fingerprint of a signature with a number for a name.

@@ -161,7 +161,7 @@ impl Server {
     pub(super) fn tick(&mut self, now: Time) {
         loop {
             let event = Event::Tick { now, lines: BEHIND_LINES };
-            let arrived = self.engine.apply(&event) == Outcome::Ticked { arrived: true };
+            let arrived = matches!(self.engine.apply(&event), Outcome::Ticked { arrived: true, .. });
             self.journal.push(Record { event, fact: None });
             if arrived {
                 return;

@@ -113,6 +113,11 @@ impl Lanes {
         self.cleared = 0;
     }
 
+    /// Makes `epoch` the current one of a ring whose lanes are all clear.
+    pub(crate) fn begin(&mut self, epoch: u64) {
+        *self = Self::new(epoch);
+    }
+
     pub(crate) fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {
         ensure_equal("the current epoch", &self.epoch, &other.epoch)
     }

@@ -182,6 +182,28 @@ impl MembershipRing {
         self.lanes.is_clear(count)
     }
 
+    /// Whether the oldest generation is cleared in all lines, so that [`expire`](Self::expire) has nothing left to do.
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.lanes.is_clear(self.lines.len())
+    }
+
+    /// Whether no generation holds anything, and the oldest is cleared.
+    #[must_use]
+    pub fn is_clear(&self) -> bool {
+        self.is_expired() && self.ones.iter().all(|ones| *ones == 0)
+    }
+
+    /// Begins a later epoch at once, as any number of [`advance`](Self::advance) would: what the ring held is older than any
+    /// generation then, so it must be [clear](Self::is_clear).
+    ///
+    /// # Panics
+    /// If it is not, or the epoch is not later.
+    pub fn begin_epoch(&mut self, epoch: u64) {
+        assert!(self.is_clear() && epoch > self.epoch(), "a clear ring goes forward");
+        self.lanes.begin(epoch);
+    }
+
     /// Adds all keys of `other` to the same generations here.
     ///
     /// # Errors

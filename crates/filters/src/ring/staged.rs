@@ -162,6 +162,26 @@ impl StagedRing {
         first && second
     }
 
+    /// Whether the oldest generation is cleared in all, as [`MembershipRing::is_expired`] says.
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.stages.iter().all(MembershipRing::is_expired)
+    }
+
+    /// Whether no generation holds anything, and the oldest is cleared.
+    #[must_use]
+    pub fn is_clear(&self) -> bool {
+        self.stages.iter().all(MembershipRing::is_clear)
+    }
+
+    /// Begins a later epoch at once, as [`MembershipRing::begin_epoch`] does.
+    ///
+    /// # Panics
+    /// If the ring is not [clear](Self::is_clear), or the epoch is not later.
+    pub fn begin_epoch(&mut self, epoch: u64) {
+        self.stages.iter_mut().for_each(|stage| stage.begin_epoch(epoch));
+    }
+
     /// Adds all keys of `other` to the same generations here.
     ///
     /// # Errors
@@ -280,6 +300,21 @@ mod tests {
         at_once.expire(usize::MAX);
         in_steps.expire(usize::MAX);
         assert_eq!(at_once, in_steps);
+    }
+
+    #[test]
+    fn a_clear_ring_begins_a_later_epoch_as_if_it_had_advanced_to_it() {
+        let mut ring = StagedRing::new(50, KeyId(1), 3);
+        ring.insert_batch(&test_keys(0, 10));
+        let mut advanced = ring.clone();
+        while !ring.is_clear() {
+            ring.advance();
+            ring.expire(usize::MAX);
+        }
+        assert_eq!(ring.epoch(), 3 + 7, "cleared with the last generation");
+        ring.begin_epoch(1_000);
+        (3..1_000).for_each(|_| advanced.advance());
+        assert_eq!(ring, advanced);
     }
 
     #[test]
