@@ -51,6 +51,12 @@ const PACKAGES: &[Package] = &[
         reason: "it shows that a check which a local replica answers asks nobody",
     },
     Package {
+        name: "faketime",
+        program: "faketime",
+        stage: Stage::Nextest,
+        reason: "it sets the clock of a running server, and of no other program",
+    },
+    Package {
         name: "spamassassin",
         program: "spamassassin",
         stage: Stage::Nextest,

@@ -6,7 +6,6 @@ use bruit_engine::time::Time;
 
 /// Days from the start of March of the year 0 to the start of 1970. Years that begin in March have their leap day last.
 const DAYS_BEFORE_1970: u64 = 719_468;
-const DAYS_IN_400_YEARS: u64 = 146_097;
 const SECONDS_PER_DAY: u64 = 86_400;
 
 /// What time it is.
@@ -14,23 +13,14 @@ pub(crate) fn now() -> Time {
     Time(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
 }
 
-/// The day of a time in UTC: `2024-10-09`. The rule is that of "days to civil" by Howard Hinnant.
+/// The day of a time in UTC: `2024-10-09`.
 pub(crate) fn date(time: Time) -> String {
-    let days = time.day() + DAYS_BEFORE_1970;
-    let (era, day) = (days / DAYS_IN_400_YEARS, days % DAYS_IN_400_YEARS);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    // Counted from March, as are the lengths of the months: 31, 30, 31, 30, 31 and again.
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    format!("{:04}-{month:02}-{day:02}", year + 400 * era + next_year)
+    time.date()
 }
 
 /// A time in UTC to the second: `2024-10-09 17:05:00`.
 pub(crate) fn moment(time: Time) -> String {
-    let second = time.0 % SECONDS_PER_DAY;
-    format!("{} {:02}:{:02}:{:02}", date(time), second / 3600, second / 60 % 60, second % 60)
+    time.to_string()
 }
 
 /// A time in UTC as [`moment`] prints it, with or without its seconds, or a day for its start; or seconds since 1970.

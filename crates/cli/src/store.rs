@@ -2,6 +2,7 @@
 //!
 //! Everything about bytes is in [`bruit_store`]; here are words, numbers and exit codes.
 
+mod accept_clock;
 mod clearinghouse;
 mod repair;
 mod survey;
@@ -13,7 +14,7 @@ use crate::failure::Failure;
 
 const AFTER_HELP: &str = "\
 verify and inspect change nothing and take no lock: a server may run meanwhile. repair
-refuses while one does.
+and accept-clock refuse while one does; accept-clock --server asks it instead.
 
 A copy of the directory, made by any means while the server runs, is a backup, provided
 that the copy takes less time than two snapshots; verify tells whether it is whole.
@@ -26,7 +27,8 @@ inspect then still tells what is in the files.
 
 Example:
   bruit store verify /var/lib/bruit
-  bruit store repair /var/lib/bruit --cut-after 123456";
+  bruit store repair /var/lib/bruit --cut-after 123456
+  bruit store accept-clock --server http://127.0.0.1:8625";
 
 /// What `bruit store` is asked.
 #[derive(Debug, clap::Args)]
@@ -44,12 +46,15 @@ enum Verb {
     Inspect(survey::Arguments),
     /// Cut the journal behind a damaged place, keeping what is cut in files beside
     Repair(repair::Arguments),
+    /// Accept the system clock after a jump, for a directory or a running server
+    AcceptClock(accept_clock::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let outcome = match &arguments.verb {
         Verb::Verify(arguments) => survey::verify(arguments, output),
         Verb::Inspect(arguments) => survey::inspect(arguments, output).map(|()| ExitCode::SUCCESS),
+        Verb::AcceptClock(arguments) => accept_clock::run(arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Repair(arguments) => repair::run(arguments, output).map(|()| ExitCode::SUCCESS),
     };
     let flushed = output.flush().map_err(Failure::from);

@@ -5,7 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use bruit_protocols::http::{
-    Checked, Claimed, Done, Explained, JSON, PROBLEM_JSON, Peers, Problem, Stats, Subject, Whitelist, WhitelistEntry,
+    Checked, Claimed, ClockAccepted, Done, Explained, JSON, PROBLEM_JSON, Peers, Problem, Stats, Subject, Whitelist,
+    WhitelistEntry,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -111,6 +112,14 @@ impl Client {
     /// [`ClientError`] if there is no answer.
     pub fn peers(&self) -> Result<Peers, ClientError> {
         self.get("/v1/peers")
+    }
+
+    /// Has the server take its system clock for right, though it has jumped.
+    ///
+    /// # Errors
+    /// [`ClientError`] if that was not done, or it is not known whether it was.
+    pub fn accept_clock(&self) -> Result<ClockAccepted, ClientError> {
+        self.send(Method::POST, "/v1/clock/accept", &())
     }
 
     /// The file of the server's realm, which has its secret key.

@@ -89,6 +89,8 @@ pub struct Listen {
 pub struct Settings {
     /// The site's own networks.
     pub own_networks: Vec<IpNet>,
+    /// How far the system clock is believed.
+    pub clock: ClockSettings,
     /// How much a network that is not our own may ask for.
     pub limits: LimitSettings,
     /// Accounts that the file names.
@@ -124,6 +126,26 @@ pub struct LimitSettings {
     pub connections: usize,
     /// TCP connections of one network that is not our own.
     pub connections_per_network: usize,
+}
+
+/// How far the system clock is believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockSettings {
+    /// How far it may jump; half of the shortest generation, if nothing is said.
+    pub jump: Option<Duration>,
+    /// Who confirms a jump forwards that is longer.
+    pub confirm: Confirm,
+}
+
+/// Who confirms that the system clock has jumped forwards rightly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confirm {
+    /// NTP, if the kernel says that it keeps the clock; the operator otherwise.
+    #[default]
+    Ntp,
+    /// The operator, always.
+    Operator,
 }
 
 /// What is Razor's own.
@@ -318,6 +340,9 @@ mod tests {
             ("own_networks = [\"127.0.0.1/33\"]", "line 1"),
             ("threads = 0", "threads: 1 to 64"),
             ("threads = 65", "threads: 1 to 64"),
+            ("clock_jump = \"10ms\"", "clock_jump: 1s to 3650d"),
+            ("clock_jump = \"9999d\"", "clock_jump: 1s to 3650d"),
+            ("clock_confirm = \"me\"", "unknown variant `me`"),
             ("[dcc]\nserver_id = 99", "dcc.server_id: 100 to 32767"),
             ("[razor]\nep4 = []", "razor.ep4: "),
             ("[razor]\nhosts = [\"localhost\"]", "razor.hosts: a Razor server is"),

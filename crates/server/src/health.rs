@@ -61,6 +61,8 @@ states! {
     SnapshotFails: "snapshot_fails", Warning;
     /// The books are epochs behind the clock and take no claims.
     CatchingUp: "catching_up", Severe;
+    /// The system clock has jumped, and is not believed; or it is behind, and time stands still.
+    ClockJump: "clock_jump", Warning;
     /// The current generation of a book takes no new signatures.
     BookFull: "book_full", Severe;
     /// Reports were refused lately because a book or a day's share of it is used up.

@@ -22,6 +22,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod accounts;
+mod clock;
 pub mod config;
 mod connections;
 mod dcc;

@@ -297,6 +297,11 @@ fn gauges(service: &Service) -> Vec<Gauge> {
         },
         Gauge::one("snapshots", "Snapshots that are kept", store.snapshots.len() as f64),
         Gauge::one("snapshot_failed", "Whether the last snapshot failed", f64::from(store.snapshot_failure.is_some())),
+        Gauge::one(
+            "clock_offset_seconds",
+            "How far the system clock is ahead of the time that events get",
+            service.clock.ahead_seconds(),
+        ),
         Gauge::one("uptime_seconds", "Time since the start", service.uptime().as_secs_f64()),
         of_rings(
             "ring_fill",

@@ -8,18 +8,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bruit_engine::event::Event;
+use bruit_engine::time::Time;
 use bruit_engine::trust::Policy;
 use bruit_engine::{Outcome, Refusal};
 use bruit_federation::keys::NodeKey;
 use bruit_federation::stock::Stock;
 use bruit_store::{
-    Clearinghouse, FOUNDING_FILE, Founding, FoundingError, OpenError, Options, Recovery, Status, SubmitError,
+    Clearinghouse, FOUNDING_FILE, Founding, FoundingError, OpenError, Options, RELEASED, Recovery, Status, SubmitError,
 };
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::accounts::{self, AccountError};
+use crate::clock::system_time;
 use crate::config::{Config, Settings};
 use crate::dcc::Dcc;
 use crate::federation::{self, FederationError, Identity, Links};
@@ -31,9 +33,9 @@ use crate::node_key;
 use crate::pyzor::Pyzor;
 use crate::razor;
 use crate::replays::Replays;
-use crate::service::{Service, now};
+use crate::service::Service;
 use crate::tcp;
-use crate::ticker::Ticker;
+use crate::ticker::{self, Ticker};
 use crate::udp;
 
 /// How long connections may take to end when the server stops.
@@ -89,6 +91,15 @@ pub enum ServeError {
     /// The clock cannot be right.
     #[error("the clock is not right: {0}")]
     Clock(Refusal),
+    /// The clock is certainly wrong, and a clearinghouse would begin in the past.
+    #[error(
+        "the system clock says {now} UTC, which is before this program was released ({RELEASED} UTC): set it before a \
+         clearinghouse is founded"
+    )]
+    ClockBeforeRelease {
+        /// What it says.
+        now: Time,
+    },
     /// An address cannot be used.
     #[error(
         "failed to listen for {protocol} at {address}: is another server running there? [{protocol}] listen in the configuration changes it"
@@ -158,6 +169,7 @@ impl Server {
         let store = open(config, directory, progress)?;
         let key = node_key::own(directory)?;
         let service = Arc::new(Service::new(store, config.settings.clone()));
+        bring_to_present(&service)?;
         service.federation.identify(Identity { key: key.public(), founding: directory.join(FOUNDING_FILE) });
         take_accounts(&service, &config.settings)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -372,14 +384,22 @@ fn open(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Res
     let founding = founding(config, directory)?;
     let found = || founding;
     let options = Options { durability: config.durability, ..Options::default() };
-    let store = Clearinghouse::open_or_found(directory, &options, found, progress).map_err(failed)?;
-    match store.catch_up(now()) {
+    Clearinghouse::open_or_found(directory, &options, found, progress).map_err(failed)
+}
+
+/// Lets the books age as far as they have not while the server was off.
+fn bring_to_present(service: &Service) -> Result<(), ServeError> {
+    ticker::watch_clock(service);
+    match service.store.catch_up(service.now()) {
         Ok(Outcome::Refused(refusal)) => Err(ServeError::Clock(refusal)),
-        Ok(_) => Ok(store),
+        Ok(outcome) => {
+            ticker::log_ended(service, &outcome);
+            Ok(())
+        }
         // A full disk keeps reports from being taken, but not questions from being answered.
         Err(error @ SubmitError::Write(_)) => {
             tracing::error!(error = &error as &dyn std::error::Error, "the books are not brought to the present");
-            Ok(store)
+            Ok(())
         }
         Err(error) => Err(ServeError::CatchUp(error)),
     }
@@ -387,14 +407,18 @@ fn open(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Res
 
 /// What to found, if there is nothing yet: a new realm, or the one of a file.
 fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
+    let failed = |source| ServeError::Open { directory: directory.to_owned(), source: Box::new(source) };
+    let existing = Founding::read(directory).map_err(failed)?;
+    let now = system_time();
+    if existing.is_none() && now < RELEASED {
+        return Err(ServeError::ClockBeforeRelease { now });
+    }
     let Some(file) = &config.realm else {
         let mut key = [0; 16];
         getrandom::fill(&mut key).map_err(|error| ServeError::Start(io::Error::other(error)))?;
-        let founding = Founding::new(key, config.memory_bytes, Policy::default(), now());
+        let founding = Founding::new(key, config.memory_bytes, Policy::default(), now);
         return Ok(founding.expect("checked with the file"));
     };
-    let failed = |source| ServeError::Open { directory: directory.to_owned(), source: Box::new(source) };
-    let existing = Founding::read(directory).map_err(failed)?;
     match (Founding::read_file(file), existing) {
         // The file has done its work, and whoever removed it knows what a secret is.
         (Err(FoundingError::Io(error)), Some(existing)) if error.kind() == io::ErrorKind::NotFound => Ok(existing),
@@ -402,14 +426,14 @@ fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
         (Ok(given), Some(existing)) if existing.realm != given.realm => {
             Err(ServeError::OtherRealm { directory: directory.to_owned(), file: file.clone() })
         }
-        (Ok(given), _) => Ok(Founding { founded: now(), ..given }),
+        (Ok(given), _) => Ok(Founding { founded: now, ..given }),
     }
 }
 
 /// Brings the accounts of the file into the clearinghouse.
 fn take_accounts(service: &Service, settings: &Settings) -> Result<(), ServeError> {
     let (removed, registered) = service.store.check(|engine| accounts::changes(&settings.accounts, engine))?;
-    let now = now();
+    let now = service.now();
     // One after the other: what is submitted together is judged by what was before.
     for changes in removed.chunks(ACCOUNTS_PER_SUBMIT).chain(registered.chunks(ACCOUNTS_PER_SUBMIT)) {
         let events = changes.iter().map(|change| Event::Account { now, change: change.clone() }).collect();

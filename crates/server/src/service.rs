@@ -1,7 +1,7 @@
 //! What all listeners share: the clearinghouse, the settings in force, limits, counters, and the clock.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use bruit_engine::Outcome;
 use bruit_engine::event::Event;
@@ -10,6 +10,7 @@ use bruit_engine::trust::{Reporter, Standing};
 use bruit_filters::FingerprintKey;
 use bruit_store::{Clearinghouse, SubmitError};
 
+use crate::clock::Clock;
 use crate::config::Settings;
 use crate::connections::Connections;
 use crate::fatal::Fatal;
@@ -27,6 +28,7 @@ pub(crate) struct Service {
     pub(crate) key: FingerprintKey,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
+    pub(crate) clock: Clock,
     pub(crate) fatal: Fatal,
     pub(crate) refusals: Refusals,
     pub(crate) limits: Limits,
@@ -74,7 +76,10 @@ pub(crate) enum Limited {
 
 impl Service {
     pub(crate) fn new(store: Clearinghouse, settings: Settings) -> Self {
-        let key = store.check(|engine| engine.realm().key().clone());
+        let (key, clock) = store.check(|engine| {
+            let realm = engine.realm();
+            (realm.key().clone(), Clock::new(engine.now(), realm, &settings.clock))
+        });
         let limits = Limits {
             requests: Buckets::new(),
             claims: Buckets::new(),
@@ -87,6 +92,7 @@ impl Service {
             key,
             metrics: Metrics::new(),
             health: Health::default(),
+            clock,
             fatal: Fatal::default(),
             refusals: Refusals::default(),
             limits,
@@ -125,6 +131,11 @@ impl Service {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         let is_recent = |failure: &&Failure| self.uptime().saturating_sub(failure.at) < FAILURE_REMEMBERED;
         failure.as_ref().filter(is_recent).map(|failure| failure.text.clone())
+    }
+
+    /// What time it is, for the clearinghouse: see [`Clock`].
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
     }
 
     /// Time since the server started: what limits and duplicates go by, as it never jumps.
@@ -184,9 +195,4 @@ pub(crate) fn signatures(events: &[Event]) -> u32 {
 fn describe(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
-/// What time it is, for the clearinghouse.
-pub(crate) fn now() -> Time {
-    Time(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()))
 }

@@ -1,5 +1,8 @@
 //! The commented example of the repository is what it says: every key is known, and every default is the default.
 
+use std::time::Duration;
+
+use bruit_engine::realm::Realm;
 use bruit_server::Config;
 
 fn example() -> String {
@@ -39,6 +42,11 @@ fn every_setting_of_the_example_is_known_and_has_its_default() {
     assert_eq!((config.memory_bytes, config.threads), (default.memory_bytes, default.threads));
     assert_eq!(settings.limits, default.settings.limits);
     assert_eq!(settings.own_networks, default.settings.own_networks);
+    let half_a_generation = Duration::from_secs(Realm::BULK_EPOCH_SECONDS / 2);
+    assert_eq!(
+        (settings.clock.jump, settings.clock.confirm),
+        (Some(half_a_generation), default.settings.clock.confirm)
+    );
     assert_eq!(format!("{:?}", settings.razor), format!("{:?}", default.settings.razor));
     assert_eq!(format!("{:?}", settings.pyzor), format!("{:?}", default.settings.pyzor));
     let (fuzzy, default_fuzzy) = (&settings.fuzzy, &default.settings.fuzzy);

@@ -23,6 +23,9 @@ use crate::recover::OpenError;
 /// The name of the file.
 pub const FOUNDING_FILE: &str = "realm.bruit";
 
+/// When this program was released: the start of November 2026. A clock that says less is wrong, and nothing is founded by it.
+pub const RELEASED: Time = Time(1_793_491_200);
+
 const MAGIC: [u8; 8] = *b"\x89bruitR\n";
 const VERSION: u32 = 1;
 const CHECKSUM_BYTES: usize = 8;

@@ -51,7 +51,7 @@ pub use clearinghouse::Clearinghouse;
 pub use directory::{FUZZY_KEY_FILE, LockError, NODE_KEY_FILE, SHELF_FOLDER, quoted};
 pub use findings::{Advice, Finding};
 pub use format::HEADER_BYTES;
-pub use founding::{FOUNDING_FILE, Founding, FoundingError, UnfitFounding};
+pub use founding::{FOUNDING_FILE, Founding, FoundingError, RELEASED, UnfitFounding};
 pub use journal::SEGMENT_BYTES;
 pub use machine::{Machine, RestoreError};
 pub use queue::{QUEUE_BYTES_MAX, QUEUE_EVENTS_MAX, SnapshotError, SubmitError};

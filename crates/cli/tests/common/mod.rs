@@ -20,7 +20,7 @@ pub(crate) use clients::{PyzorHome, RazorHome};
 #[allow(unused_imports, reason = "not every test runs other programs")]
 pub(crate) use program::{Answer, program, run, testdata};
 #[allow(unused_imports, reason = "not every test runs a server")]
-pub(crate) use server::Server;
+pub(crate) use server::{FakeClock, Server};
 
 /// Runs `bruit`.
 pub(crate) fn bruit(arguments: &[&str]) -> Output {

@@ -1,5 +1,6 @@
 //! A clearinghouse as an operator runs it: `bruit serve` with a configuration file, on free ports of loopback.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -25,6 +26,7 @@ pub(crate) struct Server {
     process: Child,
     config: PathBuf,
     log: PathBuf,
+    clock: Option<FakeClock>,
     /// What it printed up to `ready`, that line not included.
     pub(crate) greeting: String,
 }
@@ -33,22 +35,40 @@ impl Server {
     /// Starts a server whose files are in `folder`. `more` goes to the end of the configuration: accounts, and sections.
     pub(crate) fn start(folder: &Folder, more: &str) -> Self {
         folder.write("bruit.toml", configuration(&folder.path("data"), more));
-        Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[])
+        Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], None)
+    }
+
+    /// Starts one whose system clock, but not its time since boot, is what `clock` says. Jumps are confirmed by hand only, so
+    /// that it does not matter whether NTP keeps the clock of this machine.
+    pub(crate) fn start_by(clock: &FakeClock, folder: &Folder) -> Self {
+        folder.write("bruit.toml", by_hand(&folder.path("data")));
+        Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], Some(clock.clone()))
+    }
+
+    /// What one prints that does not start, by `clock`.
+    pub(crate) fn refused_by(clock: &FakeClock, folder: &Folder) -> String {
+        folder.write("bruit.toml", by_hand(&folder.path("data")));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+        command.arg("serve").arg("--config").arg(folder.path("bruit.toml")).envs(clock.environment());
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        assert!(!output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
     }
 
     /// Starts one that is founded in the realm of a file.
     pub(crate) fn start_in_realm(folder: &Folder, realm: &Path) -> Self {
         folder.write("bruit.toml", configuration(&folder.path("data"), ""));
-        Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[Path::new("--realm"), realm])
+        Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[Path::new("--realm"), realm], None)
     }
 
-    fn open(config: PathBuf, log: PathBuf, options: &[&Path]) -> Self {
+    fn open(config: PathBuf, log: PathBuf, options: &[&Path], clock: Option<FakeClock>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
         command.arg("serve").arg("--config").arg(&config).args(options);
+        command.envs(clock.iter().flat_map(FakeClock::environment));
         let stderr = File::options().create(true).append(true).open(&log).unwrap();
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let greeting = greeting(&mut process);
-        let server = Self { process, config, log, greeting: greeting.join("\n") };
+        let server = Self { process, config, log, clock, greeting: greeting.join("\n") };
         assert!(greeting.last().is_some_and(|line| line == "ready"), "never ready: {}", server.said());
         server
     }
@@ -89,7 +109,7 @@ impl Server {
 
     /// A new process on the same files, after the old one has ended. Ports and addresses are new.
     pub(crate) fn restart(self) -> Self {
-        Self::open(self.config.clone(), self.log.clone(), &[])
+        Self::open(self.config.clone(), self.log.clone(), &[], self.clock.clone())
     }
 
     /// The memory that it has now, in bytes.
@@ -129,6 +149,43 @@ impl Drop for Server {
     }
 }
 
+/// A system clock that can be set for one process while it runs: a file that libfaketime reads.
+#[derive(Clone)]
+pub(crate) struct FakeClock(PathBuf);
+
+impl FakeClock {
+    /// One that is right.
+    pub(crate) fn new(folder: &Folder) -> Self {
+        let clock = Self(folder.path("clock"));
+        clock.set(0);
+        clock
+    }
+
+    /// Sets it so many seconds ahead of the true time.
+    pub(crate) fn set(&self, ahead_seconds: i64) {
+        let written = self.0.with_extension("new");
+        fs::write(&written, format!("{ahead_seconds:+}\n")).unwrap();
+        fs::rename(written, &self.0).unwrap();
+    }
+
+    /// What a process has to be told.
+    fn environment(&self) -> Vec<(&'static str, OsString)> {
+        vec![
+            ("LD_PRELOAD", library().into()),
+            ("FAKETIME_TIMESTAMP_FILE", self.0.clone().into()),
+            ("FAKETIME_NO_CACHE", "1".into()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
+        ]
+    }
+}
+
+/// The library of the Debian package, which is in a folder named for the processor.
+fn library() -> PathBuf {
+    let folders = fs::read_dir("/usr/lib").unwrap().map(|entry| entry.unwrap().path());
+    let library = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1")).find(|path| path.is_file());
+    library.expect("libfaketime is missing; `cargo xtask test` installs it, or: apt-get install faketime")
+}
+
 /// A configuration that takes any free port, and calls one address of loopback the site's own.
 fn configuration(data: &Path, more: &str) -> String {
     let mut text = format!("data = {data:?}\nmemory = \"16MiB\"\nown_networks = [\"127.0.0.1/32\"]\n");
@@ -139,6 +196,11 @@ fn configuration(data: &Path, more: &str) -> String {
         }
     }
     text + "\n" + more
+}
+
+/// One by which nobody but the operator confirms that the clock has jumped rightly.
+fn by_hand(data: &Path) -> String {
+    format!("clock_confirm = \"operator\"\n{}", configuration(data, ""))
 }
 
 /// The lines up to `ready`; fewer if it ended before, or took too long.

@@ -24,7 +24,8 @@ mod stats;
 mod subject;
 
 pub use administration::{
-    Done, NewReporter, ReporterChange, ReporterEntry, ReporterPage, ReporterTrust, Whitelist, WhitelistEntry,
+    ClockAccepted, Done, NewReporter, ReporterChange, ReporterEntry, ReporterPage, ReporterTrust, Whitelist,
+    WhitelistEntry,
 };
 pub use answers::{Checked, CheckedSignature, Claimed, Problem, Verdict};
 pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients};

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bruit_engine::budget::{BUDGET_DEFAULT, Plan};
 use bruit_protocols::dcc::{BRAND_BYTES_MAX, Brand};
@@ -15,15 +16,19 @@ use serde::Deserialize;
 use super::accounts::{RawAccount, RawToken};
 use super::federation::{self, RawFederation, RawNats, RawPeer};
 use super::{
-    ACCOUNTS_MAX, ADDRESSES_MAX, Config, ConfigError, DccSettings, DccWhitelist, FederationSettings, FuzzySettings,
-    HttpSettings, LimitSettings, Listen, MANY_NEVER, PyzorSettings, RELAXED_WINDOW, RazorSettings, Settings,
-    THREADS_MAX, wrong,
+    ACCOUNTS_MAX, ADDRESSES_MAX, ClockSettings, Config, ConfigError, Confirm, DccSettings, DccWhitelist,
+    FederationSettings, FuzzySettings, HttpSettings, LimitSettings, Listen, MANY_NEVER, PyzorSettings, RELAXED_WINDOW,
+    RazorSettings, Settings, THREADS_MAX, wrong,
 };
 use crate::accounts;
 use crate::fuzzy_keys::Keyring;
 use crate::limits::Rate;
 use crate::rights::{Rights, Who};
 use crate::units::{Bytes, Span};
+
+/// The bounds of `clock_jump`: the least that a clock is set by in passing, and more than anyone would wait.
+const CLOCK_JUMP_MIN: Duration = Duration::from_secs(1);
+const CLOCK_JUMP_MAX: Duration = Duration::from_secs(3_650 * 86_400);
 
 /// The file.
 #[derive(Debug, Default, Deserialize)]
@@ -35,6 +40,8 @@ pub(super) struct File {
     durability: RawDurability,
     relaxed_window: Option<Span>,
     threads: Option<u32>,
+    clock_jump: Option<Span>,
+    clock_confirm: Confirm,
     own_networks: Option<Vec<IpNet>>,
     limits: RawLimits,
     accounts: Vec<RawAccount>,
@@ -174,6 +181,7 @@ impl File {
         accounts::check(&accounts)?;
         let settings = Settings {
             own_networks: self.own_networks.unwrap_or_else(loopback),
+            clock: ClockSettings { jump: clock_jump(self.clock_jump)?, confirm: self.clock_confirm },
             limits: self.limits.check()?,
             razor: self.razor.check()?,
             dcc: self.dcc.check()?,
@@ -219,6 +227,14 @@ fn durability(kind: RawDurability, window: Option<Span>) -> Result<Durability, C
             Ok(Durability::Relaxed { window: window.map_or(RELAXED_WINDOW, |window| window.0) })
         }
     }
+}
+
+fn clock_jump(given: Option<Span>) -> Result<Option<Duration>, ConfigError> {
+    let Some(Span(jump)) = given else { return Ok(None) };
+    if !(CLOCK_JUMP_MIN..=CLOCK_JUMP_MAX).contains(&jump) {
+        return Err(wrong("clock_jump", "1s to 3650d"));
+    }
+    Ok(Some(jump))
 }
 
 fn addresses(key: &str, given: Option<&RawListen>, port: u16) -> Result<Vec<SocketAddr>, ConfigError> {

@@ -31,7 +31,7 @@ use tokio::sync::watch;
 
 use crate::config::{FederationSettings, PeerSettings, PeerTrust};
 use crate::fatal::Vital;
-use crate::service::{Service, now};
+use crate::service::Service;
 
 /// Between two looks at what waits to be told.
 const STEP: Duration = Duration::from_millis(50);
@@ -90,7 +90,7 @@ impl Site for Neighbour {
     }
 
     fn now(&self) -> Time {
-        now()
+        self.service.now()
     }
 }
 
@@ -126,7 +126,7 @@ impl Links {
         let shelf = Shelf::open(&directory.join(SHELF_FOLDER)).map_err(FederationError::Shelf)?;
         let opened = service.store.check(|engine| Library::open(shelf, key.clone(), engine));
         let library = Arc::new(opened.map_err(FederationError::Shelf)?);
-        match begin(&service.store, &library, is_cluster, now()) {
+        match begin(&service.store, &library, is_cluster, service.now()) {
             Ok(_) => {}
             Err(error) if is_wanted => return Err(error.into()),
             Err(error) => {
@@ -193,7 +193,7 @@ fn hear(service: &Service, peers: &[PeerSettings]) -> Result<(), FederationError
     let leave = members.keys().filter(|key| !wanted.contains_key(*key)).map(|key| OriginChange::Leave { key: *key });
     let is_new = |(key, terms): &(&[u8; 32], &Terms)| members.get(*key).is_none_or(|member| member.terms != **terms);
     let join = wanted.iter().filter(is_new).map(|(key, terms)| OriginChange::Join { key: *key, terms: *terms });
-    let now = now();
+    let now = service.now();
     for change in leave.chain(join) {
         // One after the other: what is submitted together is judged by what was before.
         let outcomes = service.store.submit(vec![Event::Origin { now, change }])?;
@@ -273,7 +273,7 @@ fn tell_others(site: &Neighbour, roads: &[Road], stopped: &mpsc::Receiver<()>) {
     while stopped.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
         let uptime = site.service.uptime();
         let hold = is_unheard(site, roads);
-        match exporter.step(&site.service.store, &site.library, now(), uptime, hold) {
+        match exporter.step(&site.service.store, &site.library, site.now(), uptime, hold) {
             Ok(_) => failing = false,
             Err(error) => {
                 if !failing {
@@ -332,7 +332,7 @@ fn report_one(site: &Neighbour, roads: &[Road], peer: &PeerSettings) -> PeerStat
         transport: road.map_or("none", |road| road.transport).into(),
         state: state.into(),
         lag_segments: lag.unwrap_or(0),
-        lag_seconds: status.agreed.or(status.heard).map_or(0, |agreed| now().since(agreed)),
+        lag_seconds: status.agreed.or(status.heard).map_or(0, |agreed| site.now().since(agreed)),
         bytes_in: status.bytes_in,
         bytes_out: site.service.federation.sent_to(&key),
         signatures_learned: member.map_or(0, |member| member.learned.entries),

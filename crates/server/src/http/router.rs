@@ -14,8 +14,8 @@ use bruit_engine::event::{By, Event};
 use bruit_engine::trust::Claim;
 use bruit_engine::whitelist::WhitelistChange;
 use bruit_protocols::http::{
-    Checked, Claimed, Done, Explained, JSON, NewReporter, Ready, ReporterChange, ReporterPage, Stats, Whitelist,
-    WhitelistEntry,
+    Checked, Claimed, ClockAccepted, Done, Explained, JSON, NewReporter, Ready, ReporterChange, ReporterPage, Stats,
+    Whitelist, WhitelistEntry,
 };
 use serde::Deserialize;
 
@@ -23,9 +23,10 @@ use super::body::{Purpose, read_json, read_subject};
 use super::caller::{Caller, Right};
 use super::fault::{Fault, Reply};
 use super::{Http, claims, explain, federation, judge, reporters, stats, whitelist};
+use crate::clock::Accepted;
 use crate::health::Severity;
 use crate::metrics::{self, Answered, Language};
-use crate::service::{Limited, now, signatures};
+use crate::service::{Limited, signatures};
 
 /// Entries of a list that are told at once.
 pub(super) const PAGE_MAX: usize = 1_000;
@@ -46,6 +47,7 @@ pub(super) fn router(http: Http) -> Router {
         .route("/v1/reporters", get(list_reporters).post(add_reporter).patch(change_reporter).delete(remove_reporter))
         .route("/v1/whitelist", get(list_whitelist).post(add_to_whitelist).delete(remove_from_whitelist))
         .route("/v1/peers", get(federation::peers))
+        .route("/v1/clock/accept", post(accept_clock))
         .route("/v1/federation/offer", get(federation::offer))
         .route("/v1/federation/log/{key}/{incarnation}/{book}/{generation}", get(federation::log))
         .route("/v1/federation/realm", get(federation::realm))
@@ -106,7 +108,7 @@ async fn claim(http: &Http, caller: Caller, request: Request, claim: Claim) -> A
     let held = read_subject(http, &caller, request).await?;
     let events = http.compute(move |service| {
         let asked = held.asked(Purpose::Claim, &caller.settings)?;
-        let events = claims::prepare(service, &asked, claim, By { now: now(), reporter: caller.reporter })?;
+        let events = claims::prepare(service, &asked, claim, By { now: service.now(), reporter: caller.reporter })?;
         caller.take_claims(signatures(&events), service)?;
         Ok(events)
     });
@@ -147,7 +149,8 @@ fn offset(page: AskedPage) -> Result<u64, Fault> {
 async fn list_reporters(State(http): State<Http>, caller: Caller, page: AskedPage) -> Answer<ReporterPage> {
     caller.require(Right::Administer)?;
     let offset = offset(page)?;
-    let page = http.compute(move |service| Ok(service.store.check(|engine| reporters::page(engine, offset, now()))));
+    let page =
+        http.compute(move |service| Ok(service.store.check(|engine| reporters::page(engine, offset, service.now()))));
     Ok(Reply(Answered::Other, page.await?))
 }
 
@@ -171,7 +174,7 @@ async fn remove_reporter(State(http): State<Http>, caller: Caller, request: Requ
 }
 
 async fn change_account(http: &Http, change: AccountChange) -> Answer<Done> {
-    let changed = claims::submit_one(http, Event::Account { now: now(), change }).await?;
+    let changed = claims::submit_one(http, Event::Account { now: http.service.now(), change }).await?;
     Ok(Reply(Answered::Accepted, Done { changed }))
 }
 
@@ -197,8 +200,16 @@ async fn remove_from_whitelist(State(http): State<Http>, caller: Caller, request
 }
 
 async fn change_whitelist(http: &Http, change: WhitelistChange) -> Answer<Done> {
-    let changed = claims::submit_one(http, Event::Whitelist { now: now(), change }).await?;
+    let changed = claims::submit_one(http, Event::Whitelist { now: http.service.now(), change }).await?;
     Ok(Reply(Answered::Accepted, Done { changed }))
+}
+
+async fn accept_clock(State(http): State<Http>, caller: Caller) -> Answer<ClockAccepted> {
+    caller.require(Right::Administer)?;
+    let service = &http.service;
+    let Accepted { before, now, system } = service.clock.accept(&service.settings().clock);
+    tracing::warn!(%before, %now, %system, "the operator has accepted the system clock");
+    Ok(Reply(Answered::Accepted, ClockAccepted { before: before.0, now: now.0, system: system.0 }))
 }
 
 async fn health(_caller: Caller) -> StatusCode {

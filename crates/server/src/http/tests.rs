@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use bruit_protocols::http::{
-    Checked, CheckedSignature, Claimed, Condition, Done, Evidence, Explained, ExplainedSignature, Generation,
-    GenerationClaims, GenerationRecipients, NamedSignature, NewReporter, PeerStatus, Peers, Problem, Ready, Recovery,
-    RefusedSegments, ReporterChange, ReporterEntry, ReporterPage, ReporterTrust, RequestCount, Ring, Stats, Store,
-    Subject, Table, Text, Whitelist, WhitelistEntry,
+    Checked, CheckedSignature, Claimed, ClockAccepted, Condition, Done, Evidence, Explained, ExplainedSignature,
+    Generation, GenerationClaims, GenerationRecipients, NamedSignature, NewReporter, PeerStatus, Peers, Problem, Ready,
+    Recovery, RefusedSegments, ReporterChange, ReporterEntry, ReporterPage, ReporterTrust, RequestCount, Ring, Stats,
+    Store, Subject, Table, Text, Whitelist, WhitelistEntry,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -55,9 +55,9 @@ fn every_field_of_every_type_is_described_and_its_example_is_read() {
     }
     let names = described!(
         Subject NamedSignature Text Checked CheckedSignature Claimed Explained ExplainedSignature GenerationClaims
-        GenerationRecipients Evidence Stats Condition Ready Ring Generation Table Store Recovery RequestCount ReporterPage ReporterEntry
+        GenerationRecipients Evidence Stats Ring Generation Table Store Recovery RequestCount ReporterPage ReporterEntry
         ReporterTrust NewReporter ReporterChange Whitelist Done Problem Peers PeerStatus
-        RefusedSegments
+        RefusedSegments Condition Ready ClockAccepted
     );
     let entry = &document["components"]["schemas"]["WhitelistEntry"];
     assert!(serde_json::from_value::<WhitelistEntry>(entry["example"].clone()).is_ok());

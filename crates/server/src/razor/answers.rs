@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::config::Settings;
 use crate::metrics::{Answered, Language};
-use crate::service::{Limited, Service, now};
+use crate::service::{Limited, Service};
 use crate::sources::Source;
 
 /// Random bytes of a challenge, and of a name or password that the server makes up. They are written as twice as many
@@ -90,8 +90,8 @@ impl Answers {
 
     /// Counts reports of what is listed in the current generation, and asks for the rest.
     async fn report(&self, signatures: &[Signature], user: Option<&[u8]>) -> Vec<Reply> {
-        let reporter = match self.claimant(user, Claim::Report, signatures.len()) {
-            Ok(reporter) => reporter,
+        let by = match self.claimant(user, Claim::Report, signatures.len()) {
+            Ok(reporter) => By { now: self.service.now(), reporter },
             Err(code) => return vec![Reply::Error(code); signatures.len()],
         };
         let fingerprints: Vec<_> = signatures.iter().map(|signature| fingerprint(&self.service, signature)).collect();
@@ -99,7 +99,7 @@ impl Answers {
             fingerprints.iter().map(|fingerprint| is_listed_now(&engine.check(fingerprint, 0))).collect()
         });
         let listed = fingerprints.iter().zip(&is_listed).filter(|(_, is_listed)| **is_listed);
-        let events = listed.map(|(fingerprint, _)| claim(reporter, Claim::Report, vec![*fingerprint])).collect();
+        let events = listed.map(|(fingerprint, _)| claim(by, Claim::Report, vec![*fingerprint])).collect();
         let mut counted = self.submit(events).await.into_iter();
         let answer = |is_listed: bool| match is_listed {
             true => counted.next().unwrap_or(Reply::Error(ErrorCode::UNAVAILABLE)),
@@ -110,24 +110,24 @@ impl Answers {
 
     /// Reports parts by all that they are known by, as one claim each. One reply: that all are taken, or why not.
     async fn report_bodies(&self, parts: &[Vec<Signature>], user: Option<&[u8]>) -> Reply {
-        let reporter = match self.claimant(user, Claim::Report, parts.len()) {
-            Ok(reporter) => reporter,
+        let by = match self.claimant(user, Claim::Report, parts.len()) {
+            Ok(reporter) => By { now: self.service.now(), reporter },
             Err(code) => return Reply::Error(code),
         };
         let events = parts.iter().map(|part| {
             let fingerprints = part.iter().map(|signature| fingerprint(&self.service, signature)).collect();
-            claim(reporter, Claim::Report, fingerprints)
+            claim(by, Claim::Report, fingerprints)
         });
         let replies = self.submit(events.collect()).await;
         replies.into_iter().find(|reply| *reply != Reply::Done).unwrap_or(Reply::Done)
     }
 
     async fn revoke(&self, signatures: &[Signature], user: Option<&[u8]>) -> Vec<Reply> {
-        let reporter = match self.claimant(user, Claim::Revoke, signatures.len()) {
-            Ok(reporter) => reporter,
+        let by = match self.claimant(user, Claim::Revoke, signatures.len()) {
+            Ok(reporter) => By { now: self.service.now(), reporter },
             Err(code) => return vec![Reply::Error(code); signatures.len()],
         };
-        let event = |signature| claim(reporter, Claim::Revoke, vec![fingerprint(&self.service, signature)]);
+        let event = |signature| claim(by, Claim::Revoke, vec![fingerprint(&self.service, signature)]);
         self.submit(signatures.iter().map(event).collect()).await
     }
 
@@ -198,7 +198,7 @@ impl Answers {
         let group = self.source.network(&self.service.key);
         let name = user.clone().into();
         let change = AccountChange::Register { name, credential, group, standing: Standing::Account };
-        match self.outcomes(vec![Event::Account { now: now(), change }]).await.as_deref() {
+        match self.outcomes(vec![Event::Account { now: self.service.now(), change }]).await.as_deref() {
             Ok([Outcome::Refused(refusal)]) => self.refuse(not_registered(*refusal), Answered::Refused),
             Ok(_) => {
                 self.count(Answered::Accepted);
@@ -261,8 +261,8 @@ fn fingerprint(service: &Service, signature: &Signature) -> Fingerprint {
     fingerprint_of_bytes(&service.key, signature.scheme(), signature.bytes()).expect("Razor's signatures are short")
 }
 
-fn claim(reporter: Reporter, claim: Claim, fingerprints: Vec<Fingerprint>) -> Event {
-    Event::Claim { by: By { now: now(), reporter }, claim, flag: 0, fingerprints }
+fn claim(by: By, claim: Claim, fingerprints: Vec<Fingerprint>) -> Event {
+    Event::Claim { by, claim, flag: 0, fingerprints }
 }
 
 /// What clients are told of a verdict, if they take a part for spam from this confidence on.

@@ -114,8 +114,8 @@ mod tests {
     use tokio::task::JoinHandle;
 
     use super::*;
+    use crate::clock::system_time;
     use crate::config::Config;
-    use crate::service::now;
 
     const GREETING_BYTES: usize = b"a=cg&ep4=7542-10&sn=C&srl=1\r\n".len();
 
@@ -130,7 +130,7 @@ mod tests {
 
     async fn served() -> Served {
         let directory = TempDir::new().unwrap();
-        let found = || Founding::new([7; 16], 8 << 20, Policy::default(), now()).unwrap();
+        let found = || Founding::new([7; 16], 8 << 20, Policy::default(), system_time()).unwrap();
         let store = Clearinghouse::open_or_found(directory.path(), &Options::default(), found, &mut |_| {}).unwrap();
         let service = Arc::new(Service::new(store, Config::default().settings));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();

@@ -16,7 +16,7 @@ use super::{Batch, Change, Completed, Datagrams, Request, Shared, Step, Submitte
 use crate::config::Settings;
 use crate::duplicates::Copy;
 use crate::metrics::{Answered, Tally};
-use crate::service::{Limited, Service, now, signatures};
+use crate::service::{Limited, Service, signatures};
 use crate::sources::Source;
 
 /// Takes datagrams, answers checks, and submits changes.
@@ -92,7 +92,7 @@ impl<P: Datagrams> Worker<P> {
         let Self { protocol, shared, inbox, round, .. } = self;
         let service = &*shared.service;
         let settings = service.settings();
-        let (now, uptime) = (now(), service.uptime());
+        let (now, uptime) = (service.now(), service.uptime());
         service.store.check(|engine| {
             let request = |peer: &Peer, packet| Request {
                 packet,

@@ -1,0 +1,445 @@
+//! The time that events get: earned second by second, not taken from the system clock.
+//!
+//! Books age by time and never grow young again, so a clock that is wrong for three seconds could empty all of them. [`Clock`]
+//! therefore follows the system clock only as long as that keeps pace with the time since boot, give or take a bound. A clock
+//! that jumps further is not believed: time goes on at the pace of the time since boot, from where it was, until the jump ends
+//! or is confirmed. The last event before the start takes the place of the boot when a server starts.
+//!
+//! Who confirms: the operator, or, for a jump forwards, the kernel, if it says after [`CONFIRM_AFTER`] that NTP keeps the clock.
+//! Setting a clock by hand makes the kernel say the opposite until NTP has corrected it, so a mistake never confirms itself.
+//!
+//! Time never goes back: a clock that does makes it stand still. [`Judge`] is all of this without any clock, for tests.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bruit_engine::realm::Realm;
+use bruit_engine::time::Time;
+use nix::time::{ClockId, clock_gettime};
+
+use crate::config::{ClockSettings, Confirm};
+
+/// How long a jump forwards has to last before NTP confirms it.
+pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(600);
+
+/// How long time may stand still, because the system clock was set back a little, before that is worth a warning.
+const STANDSTILL_MS: i64 = 60_000;
+
+/// The clock of a server.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    /// Time less the time since boot, in milliseconds.
+    offset_ms: AtomicI64,
+    /// The latest time that was given, in seconds.
+    latest: AtomicU64,
+    /// How far the system clock was ahead of it when last looked at, in milliseconds.
+    ahead_ms: AtomicI64,
+    /// The bound, unless the configuration has one.
+    jump: Duration,
+    judge: Mutex<Judge>,
+}
+
+/// What the machine says at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    /// The system clock, in milliseconds since 1970.
+    system_ms: i64,
+    /// The time since boot, in milliseconds. It counts while the machine is suspended, and nobody can set it.
+    boot_ms: i64,
+    /// Whether NTP keeps the system clock.
+    is_synchronised: bool,
+}
+
+impl Reading {
+    fn take() -> Self {
+        let system_ms = i64::try_from(since_1970().as_millis()).unwrap_or(i64::MAX);
+        Self { system_ms, boot_ms: boot_ms(), is_synchronised: is_synchronised() }
+    }
+}
+
+/// What the operator has accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    /// The time before.
+    pub(crate) before: Time,
+    /// The time from now on.
+    pub(crate) now: Time,
+    /// What the system clock says.
+    pub(crate) system: Time,
+}
+
+impl Clock {
+    /// A clock that goes on from the last event of a clearinghouse.
+    pub(crate) fn new(last: Time, realm: &Realm, settings: &ClockSettings) -> Self {
+        let shortest = realm.spam_epoch_seconds().min(realm.bulk_epoch_seconds());
+        let reading = Reading::take();
+        let clock = Self {
+            offset_ms: AtomicI64::new(0),
+            latest: AtomicU64::new(last.0),
+            ahead_ms: AtomicI64::new(0),
+            jump: Duration::from_millis(shortest.saturating_mul(500)).max(Duration::from_secs(1)),
+            judge: Mutex::new(Judge::new(last, reading.boot_ms)),
+        };
+        clock.judge_by(reading, settings);
+        clock
+    }
+
+    /// What time it is, for the clearinghouse. Cheap: listeners ask once per batch.
+    pub(crate) fn now(&self) -> Time {
+        let seconds = seconds(boot_ms().saturating_add(self.offset_ms.load(Ordering::Relaxed)));
+        let latest = self.latest.load(Ordering::Relaxed);
+        let latest = if seconds > latest { self.latest.fetch_max(seconds, Ordering::Relaxed) } else { latest };
+        Time(seconds.max(latest))
+    }
+
+    /// Looks at the system clock, as the ticker does every second. What is wrong with it, and what to do.
+    pub(crate) fn look(&self, settings: &ClockSettings) -> Option<String> {
+        self.judge_by(Reading::take(), settings)
+    }
+
+    /// Takes the system clock as it is, because the operator says that it is right.
+    pub(crate) fn accept(&self, settings: &ClockSettings) -> Accepted {
+        let (before, reading) = (self.now(), Reading::take());
+        self.lock().accept(reading);
+        self.judge_by(reading, settings);
+        Accepted { before, now: self.now(), system: Time(seconds(reading.system_ms)) }
+    }
+
+    /// How far the system clock may jump, in force now.
+    pub(crate) fn jump(&self, settings: &ClockSettings) -> Duration {
+        settings.jump.unwrap_or(self.jump)
+    }
+
+    /// How far the system clock is ahead of the time, in seconds.
+    pub(crate) fn ahead_seconds(&self) -> f64 {
+        self.ahead_ms.load(Ordering::Relaxed) as f64 / 1e3
+    }
+
+    fn judge_by(&self, reading: Reading, settings: &ClockSettings) -> Option<String> {
+        let mut judge = self.lock();
+        let deviation = judge.look(reading, self.jump(settings), settings.confirm);
+        self.offset_ms.store(judge.time_ms - reading.boot_ms, Ordering::Relaxed);
+        self.ahead_ms.store(reading.system_ms - judge.time_ms, Ordering::Relaxed);
+        deviation.map(|deviation| describe(deviation, reading, judge.time_ms, settings.confirm))
+    }
+
+    /// Nothing panics half-way through a judgement.
+    fn lock(&self) -> MutexGuard<'_, Judge> {
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How the system clock and the time differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deviation {
+    /// It is ahead, and not believed.
+    Ahead,
+    /// It is behind, and not believed.
+    Behind,
+    /// It is behind, and time stands still until it has caught up.
+    Standstill,
+}
+
+/// Follows the system clock as far as that can be believed.
+#[derive(Debug)]
+struct Judge {
+    /// The time when last looked at.
+    time_ms: i64,
+    /// When that was.
+    boot_ms: i64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Following,
+    /// The system clock is behind, and was accepted.
+    Standing,
+    Jumped(Jump),
+}
+
+/// A jump that nobody has confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Jump {
+    /// The system clock less the time since boot: the same as long as it keeps pace.
+    offset_ms: i64,
+    /// When it began.
+    since_boot_ms: i64,
+}
+
+impl Judge {
+    /// The judge of a server whose last event was at `last`.
+    fn new(last: Time, boot_ms: i64) -> Self {
+        let time_ms = i64::try_from(last.0.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        Self { time_ms, boot_ms, state: State::Following }
+    }
+
+    fn look(&mut self, reading: Reading, jump: Duration, confirm: Confirm) -> Option<Deviation> {
+        let jump_ms = i64::try_from(jump.as_millis()).unwrap_or(i64::MAX);
+        self.go_on(reading.boot_ms, |judge, expected_ms| {
+            let ahead_ms = reading.system_ms.saturating_sub(expected_ms);
+            let is_believed = ahead_ms <= jump_ms && (ahead_ms >= -jump_ms || judge.state == State::Standing);
+            if is_believed || judge.is_confirmed(reading, ahead_ms, jump_ms, confirm) {
+                return judge.follow(reading.system_ms);
+            }
+            judge.time_ms = expected_ms;
+            Some(if ahead_ms > 0 { Deviation::Ahead } else { Deviation::Behind })
+        })
+    }
+
+    /// Takes the system clock as it is.
+    fn accept(&mut self, reading: Reading) {
+        self.go_on(reading.boot_ms, |judge, _| {
+            judge.state = State::Standing;
+            judge.follow(reading.system_ms)
+        });
+    }
+
+    /// Does something about the time that it would be by the time since boot.
+    fn go_on(&mut self, boot_ms: i64, decide: impl FnOnce(&mut Self, i64) -> Option<Deviation>) -> Option<Deviation> {
+        let expected_ms = self.time_ms.saturating_add((boot_ms - self.boot_ms).max(0));
+        self.boot_ms = boot_ms;
+        decide(self, expected_ms)
+    }
+
+    /// The system clock is believed; time does not go back.
+    fn follow(&mut self, system_ms: i64) -> Option<Deviation> {
+        let behind_ms = self.time_ms.saturating_sub(system_ms);
+        self.time_ms = self.time_ms.max(system_ms);
+        if behind_ms <= 0 || self.state != State::Standing {
+            self.state = State::Following;
+        }
+        (behind_ms > STANDSTILL_MS).then_some(Deviation::Standstill)
+    }
+
+    /// Whether a jump forwards has lasted, and NTP keeps the clock.
+    fn is_confirmed(&mut self, reading: Reading, ahead_ms: i64, jump_ms: i64, confirm: Confirm) -> bool {
+        let offset_ms = reading.system_ms.saturating_sub(reading.boot_ms);
+        let begun = Jump { offset_ms, since_boot_ms: reading.boot_ms };
+        let jump = match self.state {
+            State::Jumped(jump) if jump.offset_ms.abs_diff(offset_ms) <= jump_ms.unsigned_abs() => jump,
+            _ => begun,
+        };
+        self.state = State::Jumped(jump);
+        let lasted_ms = reading.boot_ms - jump.since_boot_ms;
+        let has_lasted = u128::try_from(lasted_ms).is_ok_and(|lasted_ms| lasted_ms >= CONFIRM_AFTER.as_millis());
+        ahead_ms > 0 && has_lasted && reading.is_synchronised && confirm == Confirm::Ntp
+    }
+}
+
+/// What is wrong, and what to do.
+fn describe(deviation: Deviation, reading: Reading, time_ms: i64, confirm: Confirm) -> String {
+    let system = Time(seconds(reading.system_ms));
+    let off = span(reading.system_ms.abs_diff(time_ms) / 1_000);
+    let accept = "`bruit store accept-clock --server URL` (POST /v1/clock/accept)";
+    match deviation {
+        Deviation::Ahead => {
+            let ntp = match confirm {
+                Confirm::Ntp if reading.is_synchronised => "; NTP keeps it, so it is accepted within ten minutes",
+                Confirm::Ntp => "; the kernel says that NTP does not keep it",
+                Confirm::Operator => "",
+            };
+            format!(
+                "the system clock says {system} UTC, {off} ahead of this server's time; nothing ages until that is confirmed: \
+                 correct the clock, or accept it by {accept}{ntp}"
+            )
+        }
+        Deviation::Behind => format!(
+            "the system clock says {system} UTC, {off} behind this server's time, which goes on without it: correct the clock, or \
+             accept it by {accept}; time then stands still until it has caught up"
+        ),
+        Deviation::Standstill => format!(
+            "the system clock says {system} UTC, {off} behind this server's time, which stands still until it has caught up: \
+             nothing ages, and daily quotas are not renewed"
+        ),
+    }
+}
+
+/// A span of time in the unit that people would use.
+fn span(seconds: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(86_400, "days"), (3_600, "hours"), (60, "minutes")];
+    let rounded = |unit: u64| seconds.saturating_add(unit / 2) / unit;
+    let unit = UNITS.iter().find(|(unit, _)| rounded(*unit) >= 2);
+    unit.map_or_else(|| format!("{seconds} seconds"), |(unit, name)| format!("{} {name}", rounded(*unit)))
+}
+
+fn seconds(milliseconds: i64) -> u64 {
+    u64::try_from(milliseconds / 1_000).unwrap_or(0)
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// What the system clock says, right or wrong: for a clearinghouse that is founded now.
+pub(crate) fn system_time() -> Time {
+    Time(since_1970().as_secs())
+}
+
+/// The time since boot, with the time that the machine was suspended.
+fn boot_ms() -> i64 {
+    let since_boot = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every Linux has this clock");
+    i64::try_from(Duration::from(since_boot).as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Whether the kernel says that NTP keeps the system clock. Not, if it does not say.
+#[expect(unsafe_code, reason = "no crate in use wraps adjtimex")]
+fn is_synchronised() -> bool {
+    use nix::libc::{STA_UNSYNC, TIME_ERROR, adjtimex, timex};
+    // SAFETY: all zeroes is a value of this struct of numbers, and one that asks for no change.
+    let mut state: timex = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes to the struct that is passed, and keeps no pointer to it.
+    let result = unsafe { adjtimex(&raw mut state) };
+    result >= 0 && result != TIME_ERROR && state.status & STA_UNSYNC == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 86_400_000;
+    const SECOND: i64 = 1_000;
+    const HALF_A_DAY: Duration = Duration::from_secs(43_200);
+    /// When the simulated machine was booted, and the server's last event was.
+    const START: Time = Time(1_800_000_000);
+
+    /// A machine whose clock can be set, and its server's judge.
+    struct Machine {
+        judge: Judge,
+        boot_ms: i64,
+        /// The system clock less the true time.
+        wrong_ms: i64,
+        is_synchronised: bool,
+        confirm: Confirm,
+        deviation: Option<Deviation>,
+    }
+
+    impl Machine {
+        fn new() -> Self {
+            let judge = Judge::new(START, 0);
+            Self { judge, boot_ms: 0, wrong_ms: 0, is_synchronised: false, confirm: Confirm::Ntp, deviation: None }
+        }
+
+        fn true_ms(&self) -> i64 {
+            START.0 as i64 * SECOND + self.boot_ms
+        }
+
+        fn reading(&self) -> Reading {
+            let system_ms = self.true_ms() + self.wrong_ms;
+            Reading { system_ms, boot_ms: self.boot_ms, is_synchronised: self.is_synchronised }
+        }
+
+        /// Lets time pass, a look every second; returns how far the server's time is from the true time afterwards.
+        fn run(&mut self, seconds: i64) -> i64 {
+            for _ in 0..seconds {
+                let before = self.judge.time_ms;
+                self.boot_ms += SECOND;
+                self.deviation = self.judge.look(self.reading(), HALF_A_DAY, self.confirm);
+                assert!(self.judge.time_ms >= before, "time went back");
+            }
+            self.judge.time_ms - self.true_ms()
+        }
+    }
+
+    #[test]
+    fn a_clock_40_days_ahead_for_5_seconds_changes_nothing() {
+        let mut machine = Machine::new();
+        machine.run(10);
+        machine.wrong_ms = 40 * DAY;
+        assert_eq!((machine.run(5), machine.deviation), (0, Some(Deviation::Ahead)));
+        machine.wrong_ms = 0;
+        assert_eq!((machine.run(1), machine.deviation), (0, None));
+    }
+
+    #[test]
+    fn a_clock_400_days_ahead_for_an_hour_changes_nothing_unless_ntp_keeps_it() {
+        let mut machine = Machine::new();
+        machine.wrong_ms = 400 * DAY;
+        assert_eq!((machine.run(3_600), machine.deviation), (0, Some(Deviation::Ahead)));
+        machine.is_synchronised = true;
+        assert_eq!((machine.run(1), machine.deviation), (400 * DAY, None), "it has lasted, and now NTP confirms it");
+    }
+
+    #[test]
+    fn ntp_confirms_only_a_jump_that_has_lasted() {
+        let mut machine = Machine { is_synchronised: true, ..Machine::new() };
+        machine.wrong_ms = 40 * DAY;
+        assert_eq!(machine.run(500), 0);
+        machine.wrong_ms = 80 * DAY;
+        assert_eq!(machine.run(600), 0, "another jump lasts from when it began");
+        assert_eq!(machine.run(1), 80 * DAY);
+    }
+
+    #[test]
+    fn the_operator_can_insist_on_confirming() {
+        let mut machine = Machine { is_synchronised: true, confirm: Confirm::Operator, ..Machine::new() };
+        machine.wrong_ms = 40 * DAY;
+        assert_eq!(machine.run(3_600), 0);
+        machine.judge.accept(machine.reading());
+        assert_eq!((machine.run(1), machine.deviation), (40 * DAY, None));
+    }
+
+    #[test]
+    fn a_clock_two_days_behind_does_not_stop_time_and_never_confirms_itself() {
+        let mut machine = Machine { is_synchronised: true, wrong_ms: -2 * DAY, ..Machine::new() };
+        assert_eq!((machine.run(3_600), machine.deviation), (0, Some(Deviation::Behind)));
+        machine.wrong_ms = 0;
+        assert_eq!((machine.run(1), machine.deviation), (0, None));
+    }
+
+    #[test]
+    fn an_accepted_clock_that_is_behind_makes_time_stand_still_until_it_has_caught_up() {
+        let mut machine = Machine { wrong_ms: -2 * DAY, ..Machine::new() };
+        machine.run(10);
+        machine.judge.accept(machine.reading());
+        assert_eq!((machine.run(3_600), machine.deviation), (-3_600 * SECOND, Some(Deviation::Standstill)));
+        machine.wrong_ms = -40 * DAY;
+        machine.run(10);
+        assert_eq!(machine.deviation, Some(Deviation::Standstill), "as long as it is behind");
+        machine.wrong_ms = 0;
+        assert_eq!((machine.run(1), machine.deviation), (0, None));
+        machine.wrong_ms = -2 * DAY;
+        machine.run(1);
+        assert_eq!(machine.deviation, Some(Deviation::Behind), "what was accepted is over");
+    }
+
+    #[test]
+    fn small_steps_are_taken_and_small_steps_back_waited_out() {
+        let mut machine = Machine { wrong_ms: 11 * 3_600 * SECOND, ..Machine::new() };
+        assert_eq!(machine.run(1), 11 * 3_600 * SECOND);
+        machine.wrong_ms -= 30 * SECOND;
+        assert_eq!((machine.run(1), machine.deviation), (11 * 3_600 * SECOND - SECOND, None));
+        assert_eq!(machine.run(60), machine.wrong_ms, "it goes on with the clock");
+        machine.wrong_ms = 0;
+        machine.run(1);
+        assert_eq!(machine.deviation, Some(Deviation::Standstill), "hours without ageing are worth a warning");
+    }
+
+    #[test]
+    fn a_server_that_was_off_for_days_goes_on_from_its_last_event_until_that_is_confirmed() {
+        let mut machine = Machine { wrong_ms: 3 * DAY, ..Machine::new() };
+        assert_eq!((machine.run(1), machine.deviation), (0, Some(Deviation::Ahead)));
+        let mut machine = Machine { wrong_ms: DAY / 4, ..Machine::new() };
+        assert_eq!((machine.run(1), machine.deviation), (DAY / 4, None), "off for six hours");
+    }
+
+    #[test]
+    fn texts_say_what_the_clock_says_and_what_to_do() {
+        let machine = Machine { wrong_ms: 40 * DAY, ..Machine::new() };
+        let text = describe(Deviation::Ahead, machine.reading(), machine.true_ms(), Confirm::Ntp);
+        assert!(text.contains("says 2027-02-24 08:00:00 UTC, 40 days ahead"), "{text}");
+        assert!(text.contains("POST /v1/clock/accept") && text.contains("NTP does not keep it"), "{text}");
+    }
+
+    #[test]
+    fn a_clock_of_this_machine_goes_on() {
+        let realm = bruit_store::Founding::new([1; 16], 8 << 20, Default::default(), Time(0)).unwrap().realm;
+        let settings = ClockSettings::default();
+        let clock = Clock::new(system_time(), &realm, &settings);
+        let now = clock.now();
+        assert!(clock.look(&settings).is_none() && clock.now() >= now && now.since(system_time()) <= 1);
+        let stale = Clock::new(START, &realm, &ClockSettings { jump: Some(Duration::from_secs(5)), ..settings });
+        assert!(stale.now().since(START) <= 5, "it goes on from its last event");
+    }
+}
