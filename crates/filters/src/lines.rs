@@ -90,6 +90,23 @@ impl Lines {
         Self::new(count)
     }
 
+    /// An array `factor` times as long that has each line as often, one copy after the other. Where a key's line is its place
+    /// among all of them, in whole lines, it finds there what it found before.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new) does.
+    pub(crate) fn repeated(&self, factor: usize) -> Self {
+        let count = self.len().checked_mul(factor).expect("a filter fits the address space");
+        let mut repeated = Self::new(count);
+        // Copies of empty lines are there already, and memory that is not touched costs nothing.
+        for (copies, line) in repeated.all_mut().chunks_exact_mut(factor.max(1)).zip(self.iter()) {
+            if *line != Line::default() {
+                copies.fill(*line);
+            }
+        }
+        repeated
+    }
+
     /// All words, in order.
     pub(crate) fn words(&self) -> &[u64] {
         bytemuck::cast_slice(self)

@@ -322,8 +322,8 @@ fn a_snapshot_of_something_else_is_refused_and_says_of_what() {
     let refused = |bytes: &[u8]| StagedRing::restore(&mut &*bytes, LIMIT_BYTES).unwrap_err().to_string();
     assert_eq!(refused(&ring), "the snapshot is of kind 2, not 3");
     assert_eq!(
-        refused(&[b"brsnap\x02\x03", &ring[8..]].concat()),
-        "the snapshot has version 2, which this program does not know"
+        refused(&[b"brsnap\x03\x03", &ring[8..]].concat()),
+        "the snapshot has version 3, which this program does not know"
     );
     assert_eq!(refused(b"bruit filter"), "this is no snapshot of a filter");
     let parted = snapshot(&mut OwnerTable::<20>::empty());

@@ -114,6 +114,17 @@ impl OneLineFilter {
         Some(folded)
     }
 
+    /// Makes the filter `factor` times as large, and changes no answer: each line is copied as often. It stays as full as it
+    /// was, and keeps its false-positive rate. A running snapshot is given up.
+    ///
+    /// # Panics
+    /// If `factor` is 0, the lines do not fit 32 bits then, or the memory cannot be had.
+    pub fn grow(&mut self, factor: usize) {
+        let lines = self.lines.len().saturating_mul(factor);
+        assert!((1..=LINES_MAX).contains(&lines), "a filter has 1 to 2^32 - 1 lines, not {lines}");
+        self.lines = self.lines.repeated(factor);
+    }
+
     /// Forgets all keys.
     pub fn clear(&mut self) {
         self.lines.changing_all().fill(Line::default());

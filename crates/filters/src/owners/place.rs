@@ -5,6 +5,32 @@ use crate::Fingerprint;
 use crate::hash::{MULTIPLIER_A, mix, reduce};
 use crate::lines::Line;
 
+/// How many lines a table has, and how that came.
+///
+/// A table that grew is `factor` tables of `base` lines, interleaved: line `factor * i + j` is line `i` of the j-th. Which of
+/// them a feature lies in follows from its home among all lines, so that the home of a feature is among the copies of the
+/// line that was its home before, and its other line among those of its other line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// An even number, so that a feature's lines always differ.
+    pub(super) base: usize,
+    pub(super) factor: usize,
+}
+
+impl Shape {
+    /// A table of `lines` lines that never grew.
+    pub(super) const fn new(lines: usize) -> Self {
+        Self { base: lines, factor: 1 }
+    }
+
+    /// The other line of a slot in `line`: twice is back again.
+    #[inline(always)]
+    pub(super) fn other_line(&self, line: usize, check: u8) -> usize {
+        let (inner, which) = (line / self.factor, line % self.factor);
+        self.factor * other_line(inner, check, self.base) + which
+    }
+}
+
 /// Where a feature may lie, and its check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
@@ -14,20 +40,24 @@ pub(super) struct Place {
 
 impl Place {
     #[inline(always)]
-    pub(super) fn of(feature: &Fingerprint, lines: usize) -> Self {
+    pub(super) fn of(feature: &Fingerprint, shape: Shape) -> Self {
         // Both halves of the fingerprint, because whoever stores "the lowest 48" leaves only one of them random.
         let word = feature.high() ^ feature.low();
-        let home = reduce(word, lines as u64) as usize;
+        let Shape { base, factor } = shape;
+        let inner = reduce(word, base as u64) as usize;
+        let home = reduce(word, (base * factor) as u64) as usize;
         let check = word as u8;
-        Self { lines: [home, other_line(home, check, lines)], check }
+        // What `Shape::other_line` says, without its division: `home` is one of the copies of `inner`.
+        let other = factor * other_line(inner, check, base) + (home - factor * inner);
+        Self { lines: [home, other], check }
     }
 }
 
-/// The other line of a slot in `line`, found from what the slot knows; twice is back again.
+/// The other line of a slot in `line` of a table that never grew, found from what the slot knows; twice is back again.
 ///
 /// The two lines add up to an odd number that depends on the check, modulo an even one, and so differ.
 #[inline(always)]
-pub(super) fn other_line(line: usize, check: u8, lines: usize) -> usize {
+fn other_line(line: usize, check: u8, lines: usize) -> usize {
     let spread = mix(u64::from(check) + 1, MULTIPLIER_A);
     let sum = 2 * reduce(spread, lines as u64 / 2) as usize + 1;
     if line <= sum { sum - line } else { sum + lines - line }
@@ -45,6 +75,20 @@ pub(super) fn slots_with_check<const BITS: u32>(lines: &[Line], place: Place) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_keys;
+
+    #[test]
+    fn a_feature_lies_among_the_copies_of_its_former_lines() {
+        for (base, factor, more) in [(2, 2, 2), (10, 3, 2), (98, 5, 7), (6_144, 32, 4)] {
+            let (before, after) = (Shape { base, factor }, Shape { base, factor: factor * more });
+            for feature in test_keys(0, 2_000) {
+                let (old, new) = (Place::of(&feature, before), Place::of(&feature, after));
+                assert_eq!(new.lines.map(|line| line / more), old.lines);
+                let [home, other] = new.lines;
+                assert_eq!((after.other_line(home, new.check), after.other_line(other, new.check)), (other, home));
+            }
+        }
+    }
 
     #[test]
     fn the_other_line_of_the_other_line_is_the_first_and_never_the_same() {

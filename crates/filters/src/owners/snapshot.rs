@@ -3,19 +3,53 @@
 use std::io::Read;
 
 use super::numbering::Numbering;
-use super::table::OwnerTable;
-use crate::snapshot::head::{Kind, NUMBER_MAX, lines_within, put_head, read_head, within, within_u32};
+use super::place::Shape;
+use super::table::{GROWTHS_MAX, OwnerTable};
+use crate::snapshot::head::{Kind, NUMBER_MAX, lines_within, put_grown_head, read_grown_head, within, within_u32};
 use crate::snapshot::{RestoreError, Snapshot, continue_all};
 
 /// Fewest lines of a table.
 const LINES_MIN: u64 = 2;
+
+/// The numbers of a table that grew: how many times it is as large as it was made, and the growths that live owners saw, as
+/// a number and a factor each, zeros behind the last.
+const GROWTH_FIELDS: usize = 1 + 2 * GROWTHS_MAX;
+
+impl<const BITS: u32> OwnerTable<BITS> {
+    fn growth_fields(&self) -> [u64; GROWTH_FIELDS] {
+        let mut fields = [0; GROWTH_FIELDS];
+        if self.shape.factor > 1 {
+            fields[0] = self.shape.factor as u64;
+        }
+        for (pair, &(before, factor)) in fields[1..].chunks_exact_mut(2).zip(&self.growths) {
+            pair.copy_from_slice(&[before, factor]);
+        }
+        fields
+    }
+}
+
+/// The shape of a table of `lines` lines, and its growths, from [`OwnerTable::growth_fields`].
+fn restore_growth(lines: usize, next: u64, fields: &[u64]) -> Result<(Shape, Vec<(u64, u64)>), RestoreError> {
+    let what = "how often a table grew";
+    let factor = within(what, fields[0].max(1), ..=lines as u64 / LINES_MIN)? as usize;
+    let base = lines / factor;
+    if base * factor != lines || !base.is_multiple_of(2) {
+        return Err(RestoreError::OutOfRange { what, value: factor as u64 });
+    }
+    let mut growths: Vec<(u64, u64)> = Vec::new();
+    for pair in fields[1..].chunks_exact(2).take_while(|pair| pair[1] > 0) {
+        let earlier = growths.last().map_or(0, |growth| growth.0);
+        growths.push((within(what, pair[0], earlier..=next)?, within(what, pair[1], 1..=NUMBER_MAX)?));
+    }
+    Ok((Shape { base, factor }, growths))
+}
 
 impl<const BITS: u32> Snapshot for OwnerTable<BITS> {
     fn begin_snapshot(&mut self, head: &mut Vec<u8>) {
         let [oldest, next] = self.numbering.fields();
         let lines = self.lines.len() as u64;
         let fields = [lines, BITS.into(), oldest, next, self.sweep_at as u64, self.kicks, self.evictions];
-        put_head(head, Kind::OwnerTable, &fields);
+        put_grown_head(head, Kind::OwnerTable, &fields, &self.growth_fields());
         self.lines.begin_snapshot();
     }
 
@@ -32,11 +66,14 @@ impl<const BITS: u32> Snapshot for OwnerTable<BITS> {
     }
 
     fn restore(input: &mut dyn Read, limit_bytes: u64) -> Result<Self, RestoreError> {
-        let [lines, bits, oldest, next, sweep_at, kicks, evictions] = read_head(input, Kind::OwnerTable)?;
+        let (fields, grown): (_, [u64; GROWTH_FIELDS]) = read_grown_head(input, Kind::OwnerTable)?;
+        let [lines, bits, oldest, next, sweep_at, kicks, evictions] = fields;
         within_u32("the number of tag bits", bits, BITS..=BITS)?;
         let even = within("the number of lines", lines, LINES_MIN..)? & !1;
         let lines = lines_within(within("the number of lines", lines, even..=even)?, 0, limit_bytes)?;
-        let mut table = Self::try_with_lines(lines)?;
+        let (shape, growths) = restore_growth(lines, next, &grown)?;
+        let mut table = Self::try_with_shape(shape)?;
+        table.growths = growths;
         table.numbering = Numbering::restore([oldest, next])?;
         table.sweep_at = within("the line to sweep", sweep_at, ..lines as u64)? as usize;
         table.kicks = within("the number of moves", kicks, ..=NUMBER_MAX)?;

@@ -3,7 +3,7 @@
 use super::feature::{Feature, PARTS, Part};
 use super::line::{EMPTY_TAG, SLOTS, Slot, SlotLine, SlotSet};
 use super::numbering::{Numbering, Owner, TAG_BITS, WIDE_TAG_BITS, sweep_owners};
-use super::place::{Place, other_line, slots_with_check};
+use super::place::{Place, Shape, slots_with_check};
 use super::votes::Votes;
 use crate::kernels::ring::fetch;
 use crate::kernels::{IN_FLIGHT, is_cached, pipelined};
@@ -20,6 +20,9 @@ pub const OWNERS_PER_FEATURE_MAX: usize = 4;
 /// Slots that may move before one is lost. In nine million slots the first loss then comes at a load of 0.971, with 64 at
 /// 0.983; but in a table that is over-full, where no move helps, every insert makes them all.
 const KICKS_MAX: usize = 32;
+
+/// Growths that are remembered apart, each at least twofold.
+pub(super) const GROWTHS_MAX: usize = 16;
 
 /// Features and the owners that stored them.
 ///
@@ -48,8 +51,11 @@ const KICKS_MAX: usize = 32;
 /// parts](OwnerTable::without_parts).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerTable<const BITS: u32 = TAG_BITS> {
-    /// An even number of them, so that a feature's lines always differ.
     pub(super) lines: Lines,
+    /// How many they are, and how that came.
+    pub(super) shape: Shape,
+    /// How often the slots of owners before a number were copied when the table grew: the number and the factor, in order.
+    pub(super) growths: Vec<(u64, u64)>,
     pub(super) numbering: Numbering<BITS>,
     /// The line to sweep next.
     pub(super) sweep_at: usize,
@@ -102,8 +108,16 @@ impl OwnerTable {
     /// # Panics
     /// If that is more than a PiB.
     pub fn try_with_capacity(features: u64) -> Result<Self, OutOfMemory> {
-        let bytes = owner_table_bytes(1, features.max(1), OWNER_LOAD).expect("a table takes less than a PiB");
-        Self::try_with_lines(bytes as usize / LINE_BYTES)
+        Self::try_with_lines(Self::bytes_for(features) as usize / LINE_BYTES)
+    }
+
+    /// The memory of a table that is made for `features` features.
+    ///
+    /// # Panics
+    /// If that is more than a PiB.
+    #[must_use]
+    pub fn bytes_for(features: u64) -> u64 {
+        owner_table_bytes(1, features.max(1), OWNER_LOAD).expect("a table takes less than a PiB")
     }
 
     /// An empty table in at most `bytes` bytes, but never less than two lines.
@@ -158,8 +172,61 @@ impl OwnerTableWithoutParts {
 impl<const BITS: u32> OwnerTable<BITS> {
     /// An empty table of at most `lines` lines, but never less than two.
     pub(super) fn try_with_lines(lines: usize) -> Result<Self, OutOfMemory> {
-        let lines = Lines::try_new((lines / 2 * 2).max(2))?;
-        Ok(Self { lines, numbering: Numbering::new(), sweep_at: 0, kicks: 0, evictions: 0 })
+        Self::try_with_shape(Shape::new((lines / 2 * 2).max(2)))
+    }
+
+    /// An empty table of this shape.
+    pub(super) fn try_with_shape(shape: Shape) -> Result<Self, OutOfMemory> {
+        let (lines, numbering) = (Lines::try_new(shape.base * shape.factor)?, Numbering::new());
+        Ok(Self { lines, shape, growths: Vec::new(), numbering, sweep_at: 0, kicks: 0, evictions: 0 })
+    }
+
+    /// Makes the table `factor` times as large, and changes no vote for what was stored: each line is copied as often, and a
+    /// feature's lines are then among the copies of those it had. A running snapshot is given up.
+    ///
+    /// The table stays as full as it was. As owners expire, all copies of their slots become free; see
+    /// [`copies`](Self::copies).
+    ///
+    /// # Panics
+    /// If `factor` is 0, or the memory cannot be had.
+    pub fn grow(&mut self, factor: usize) {
+        assert!(factor > 0, "a table does not vanish");
+        if factor == 1 {
+            return;
+        }
+        self.lines = self.lines.repeated(factor);
+        self.shape.factor *= factor;
+        self.sweep_at *= factor;
+        let [oldest, next] = self.numbering.fields();
+        self.growths.retain(|&(before, _)| before > oldest);
+        if oldest < next {
+            self.growths.push((next, factor as u64));
+        }
+        if self.growths.len() > GROWTHS_MAX {
+            // As if the oldest owners had been copied once more than they were: they count for too much, never too little.
+            let (_, oldest) = self.growths.remove(0);
+            self.growths[0].1 = self.growths[0].1.saturating_mul(oldest);
+        }
+    }
+
+    /// How many slots a feature of an owner takes: more than one if the table grew since it was stored.
+    #[must_use]
+    pub fn copies(&self, owner: Owner) -> u64 {
+        let since = self.growths.iter().filter(|(before, _)| owner.number() < *before);
+        since.fold(1, |copies: u64, (_, factor)| copies.saturating_mul(*factor))
+    }
+
+    /// The slots that a feature of each of these owners takes, together: as many as there are owners, if the table never grew.
+    #[must_use]
+    pub fn copies_of_all(&self, owners: std::ops::Range<Owner>) -> u64 {
+        let (mut from, end) = (owners.start.number(), owners.end.number());
+        let mut sum = 0_u64;
+        for before in self.growths.iter().map(|growth| growth.0).chain([end]) {
+            let until = before.clamp(from, end.max(from));
+            sum = sum.saturating_add((until - from).saturating_mul(self.copies(Owner::from_number(from))));
+            from = until;
+        }
+        sum
     }
 
     /// Stores the first `wanted` features of `candidates` that are not refused, under a new owner.
@@ -193,12 +260,12 @@ impl<const BITS: u32> OwnerTable<BITS> {
 
     /// Stores features whose lines can all be on their way together.
     fn add_ready(&mut self, features: &[Feature], added: &mut Added) {
-        let lines = self.lines.len();
+        let shape = self.shape;
         if !is_cached(&self.lines) {
-            features.iter().for_each(|feature| fetch(&self.lines, Place::of(&feature.fingerprint, lines).lines));
+            features.iter().for_each(|feature| fetch(&self.lines, Place::of(&feature.fingerprint, shape).lines));
         }
         for feature in features {
-            self.add_one(Place::of(&feature.fingerprint, lines), feature.part, added);
+            self.add_one(Place::of(&feature.fingerprint, shape), feature.part, added);
         }
     }
 
@@ -252,7 +319,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
             let victim = (self.kicks % SLOTS as u64) as usize;
             self.kicks += 1;
             homeless = self.line_mut(line).replace::<BITS>(victim, homeless);
-            line = other_line(line, homeless.check, self.lines.len());
+            line = self.shape.other_line(line, homeless.check);
             if let Some(i) = self.free_slots(line).first() {
                 self.line_mut(line).set::<BITS>(i, homeless);
                 return None;
@@ -302,8 +369,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
     /// twice.
     pub fn votes(&self, features: &[Fingerprint], votes: &mut Votes) {
         votes.clear();
-        let numbering = self.numbering;
-        let locate = |lines: &&[Line], feature: &Fingerprint| Place::of(feature, lines.len());
+        let (numbering, shape) = (self.numbering, self.shape);
+        let locate = |_: &&[Line], feature: &Fingerprint| Place::of(feature, shape);
         let work = |lines: &mut &[Line], _, _: &Fingerprint, place: Place| {
             for slot in slots_with_check::<BITS>(lines, place) {
                 if let Some(place) = numbering.place_of(slot.tag) {
@@ -319,7 +386,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
     /// How many live slots could be this feature's: from [`OWNERS_PER_FEATURE_MAX`] on, [`add`](Self::add) refuses it.
     #[must_use]
     pub fn owners_of(&self, feature: &Fingerprint) -> usize {
-        self.live_tags(Place::of(feature, self.lines.len())).count()
+        self.live_tags(Place::of(feature, self.shape)).count()
     }
 
     /// Erases the features of a revoked owner; returns how many slots that were. Give all it may have stored.
@@ -327,8 +394,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
         if !self.numbering.is_live(owner) {
             return 0;
         }
-        let lines = self.lines.len();
-        features.iter().map(|feature| self.remove_one(Place::of(feature, lines), owner.tag::<BITS>())).sum()
+        let shape = self.shape;
+        features.iter().map(|feature| self.remove_one(Place::of(feature, shape), owner.tag::<BITS>())).sum()
     }
 
     fn remove_one(&mut self, place: Place, tag: u32) -> usize {

@@ -32,7 +32,7 @@ fn assert_slots_are_their_owners(table: &OwnerTable, features: impl Fn(Owner) ->
             let slot = line.slot::<TAG_BITS>(i);
             let owner = table.numbering.owner_at(table.numbering.place_of(slot.tag).unwrap());
             let mut places = features(owner).into_iter().map(|feature| {
-                let place = Place::of(&feature.fingerprint, lines.len());
+                let place = Place::of(&feature.fingerprint, table.shape);
                 (place.check, feature.part, place.lines)
             });
             assert!(

@@ -44,8 +44,11 @@ pub struct CountsRing {
     pub(super) lines: Lines,
     pub(super) lanes: Lanes,
     pub(super) records: Records,
-    /// Arrivals in each lane of keys that read 0 there before: distinct keys, but for those that read too high.
+    /// Arrivals in each lane of keys that read 0 there before: distinct keys, but for those that read too high. Copies of
+    /// them, made when the ring grew, are counted too.
     pub(super) keys: [u64; LANES as usize],
+    /// How many of them are copies.
+    pub(super) copied: [u64; LANES as usize],
     key_id: KeyId,
 }
 
@@ -115,7 +118,29 @@ impl CountsRing {
     pub fn try_new(lines: usize, key_id: KeyId, epoch: u64) -> Result<Self, OutOfMemory> {
         assert!((1..=LINES_MAX).contains(&lines), "a ring has 1 to 2^32 - 1 lines, not {lines}");
         let (cells, records) = (Lines::try_new(lines)?, Records::try_new(lines)?);
-        Ok(Self { lines: cells, lanes: Lanes::new(epoch), records, keys: [0; LANES as usize], key_id })
+        let none = [0; LANES as usize];
+        Ok(Self { lines: cells, lanes: Lanes::new(epoch), records, keys: none, copied: none, key_id })
+    }
+
+    /// Makes the ring `factor` times as large, and changes no count: each line is copied as often, with the records that are
+    /// filed under it. A running snapshot is given up.
+    ///
+    /// Records have as much more room, so that none is lost, unless the ring has fewer than 1,280 lines: then counts past 15 may
+    /// become too high, never too low. Generations stay as full as they were; see [`copied`](Self::copied).
+    ///
+    /// # Panics
+    /// If `factor` is 0, the lines do not fit 32 bits then, or the memory cannot be had.
+    pub fn grow(&mut self, factor: usize) {
+        let lines = self.lines.len().saturating_mul(factor);
+        assert!((1..=LINES_MAX).contains(&lines), "a ring has 1 to 2^32 - 1 lines, not {lines}");
+        for lane in 0..LANES as usize {
+            let copies = self.keys[lane].saturating_mul(factor as u64 - 1);
+            self.copied[lane] = self.copied[lane].saturating_add(copies);
+            self.keys[lane] = self.keys[lane].saturating_add(copies);
+        }
+        self.lines = self.lines.repeated(factor);
+        self.records = self.records.repeated(factor as u32, lines, self.lanes.live());
+        self.lanes.grow(factor);
     }
 
     /// Counts one more arrival of `key` in the current epoch.
@@ -216,7 +241,7 @@ impl CountsRing {
         // Records go when the generation does, not before: a budget of no lines changes nothing.
         if !self.lanes.is_live(lane) {
             self.records.expire(lane, step, count);
-            self.keys[lane] = 0;
+            (self.keys[lane], self.copied[lane]) = (0, 0);
         }
         self.lanes.is_clear(count)
     }
@@ -267,17 +292,28 @@ impl CountsRing {
         for (lane, unlisted, records) in records {
             self.records.replace(lane, unlisted, records);
             self.keys[lane] = self.keys[lane].saturating_add(other.keys[lane]);
+            self.copied[lane] = self.copied[lane].saturating_add(other.copied[lane]);
         }
         Ok(())
     }
 
     /// How many distinct keys arrived in a live epoch, but for those that read too high when they first did. Merging
-    /// adds: keys that both rings know then count twice.
+    /// adds: keys that both rings know then count twice. [`copied`](Self::copied) ones are included: this is what is to be
+    /// compared with the number the ring was made for.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not.
     pub fn keys(&self, epoch: u64) -> Result<u64, NotLive> {
         Ok(self.keys[self.lanes.lane_of(epoch)?])
+    }
+
+    /// How many of the [`keys`](Self::keys) of a live epoch never arrived but are copies, made when the ring
+    /// [grew](Self::grow). They take room as keys do.
+    ///
+    /// # Errors
+    /// [`NotLive`] if the epoch is not.
+    pub fn copied(&self, epoch: u64) -> Result<u64, NotLive> {
+        Ok(self.copied[self.lanes.lane_of(epoch)?])
     }
 
     /// The probability that a key which never arrived reads above 0 over the live generations, by the keys of each.
@@ -307,7 +343,7 @@ impl CountsRing {
             line.0.iter_mut().for_each(|word| *word &= !nibbles_of(1 << lane));
         }
         self.records.expire(lane, 0..count, count);
-        self.keys[lane] = 0;
+        (self.keys[lane], self.copied[lane]) = (0, 0);
         Ok(())
     }
 

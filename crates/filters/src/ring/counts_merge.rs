@@ -6,7 +6,7 @@
 
 use super::counts::{CELL_TOP, CountsRing, slot};
 use super::lanes::LANES;
-use super::records::{OWN_TAG, Record, any_of};
+use super::records::{OWN_TAG, Record, any_of, sort_for_room};
 use crate::counting::row_merge::add_nibbles;
 use crate::lines::Line;
 
@@ -47,9 +47,7 @@ fn lane_records(sides: [&CountsRing; 2], lane: usize, passing: Vec<(u32, u16)>) 
     places.dedup();
     let sum = |(line, tag)| sides.map(|side| bound(side, lane, line, tag)).into_iter().fold(0, u32::saturating_add);
     let mut records: Vec<Record> = places.into_iter().map(|place| (place.0, sum(place), place.1)).collect();
-    // The largest of a line first: if a record finds no room, then no smaller one after it does, and a key is never left
-    // with an "any" record below its own lost one.
-    records.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+    sort_for_room(&mut records);
     records
 }
 

@@ -118,6 +118,11 @@ impl Lanes {
         *self = Self::new(epoch);
     }
 
+    /// The same lanes in `factor` times as many lines, of which each was copied as often.
+    pub(crate) const fn grow(&mut self, factor: usize) {
+        self.cleared *= factor;
+    }
+
     pub(crate) fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {
         ensure_equal("the current epoch", &self.epoch, &other.epoch)
     }

@@ -39,6 +39,8 @@ pub struct MembershipRing {
     pub(super) lanes: Lanes,
     /// The bits that are set in each lane, those of a lane that is being cleared no longer counted.
     ones: [u64; LINE_WORDS],
+    /// How many of the keys that the bits of each lane suggest are copies, made when the ring grew.
+    pub(super) copied: [u64; LINE_WORDS],
     pub(super) fingerprint_bits: u32,
     key_id: KeyId,
 }
@@ -89,7 +91,26 @@ impl MembershipRing {
         assert!(lines > 0, "a ring has at least one line");
         assert!((FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits));
         let (lines, lanes) = (Lines::try_new(lines)?, Lanes::new(epoch));
-        Ok(Self { lines, lanes, ones: [0; LINE_WORDS], fingerprint_bits, key_id })
+        Ok(Self { lines, lanes, ones: [0; LINE_WORDS], copied: [0; LINE_WORDS], fingerprint_bits, key_id })
+    }
+
+    /// Makes the ring `factor` times as large, and changes no answer: each line is copied as often, and a key's lines are then
+    /// among the copies of those it had. A running snapshot is given up.
+    ///
+    /// Generations that were filled before keep their false-positive rate and stay as full as they were: new keys find room
+    /// beside the copies only. See [`copied`](Self::copied).
+    ///
+    /// # Panics
+    /// If `factor` is 0, or the memory cannot be had.
+    pub fn grow(&mut self, factor: usize) {
+        assert!(factor > 0, "a ring does not vanish");
+        for lane in 0..LINE_WORDS {
+            let seeming = self.keys_by_fill(lane).round() as u64;
+            self.copied[lane] = self.copied[lane].saturating_add(seeming.saturating_mul(factor as u64 - 1));
+            self.ones[lane] *= factor as u64;
+        }
+        self.lines = self.lines.repeated(factor);
+        self.lanes.grow(factor);
     }
 
     /// A ring with these lanes, whose lines are read from a snapshot; the other arguments as in [`new`](Self::new).
@@ -177,7 +198,7 @@ impl MembershipRing {
             line.0[lane] = 0;
         }
         if !self.lanes.is_live(lane) {
-            self.ones[lane] = 0;
+            (self.ones[lane], self.copied[lane]) = (0, 0);
         }
         self.lanes.is_clear(count)
     }
@@ -225,6 +246,9 @@ impl MembershipRing {
                 count_fresh(&mut self.ones, &line, &joined);
             }
         }
+        for (ours, theirs) in self.copied.iter_mut().zip(other.copied) {
+            *ours = (*ours).max(theirs);
+        }
         Ok(())
     }
 
@@ -248,13 +272,22 @@ impl MembershipRing {
         Ok(self.lane_fill(self.lanes.lane_of(epoch)?))
     }
 
-    /// How many distinct keys the fill of a live epoch's generation suggests.
+    /// How many distinct keys the fill of a live epoch's generation suggests, [`copied`](Self::copied) ones included: what is to
+    /// be compared with the number the ring was made for.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not.
     pub fn estimated_keys(&self, epoch: u64) -> Result<f64, NotLive> {
-        let half_keys = half_keys_by_fill(self.fill(epoch)?, self.lines.len());
-        Ok(half_keys * self.lines.len() as f64 / f64::from(LINES_PER_KEY))
+        Ok(self.keys_by_fill(self.lanes.lane_of(epoch)?))
+    }
+
+    /// How many of the [`estimated_keys`](Self::estimated_keys) of a live epoch are not keys that were inserted but copies of
+    /// them, made when the ring [grew](Self::grow). They take room as keys do.
+    ///
+    /// # Errors
+    /// [`NotLive`] if the epoch is not.
+    pub fn copied(&self, epoch: u64) -> Result<u64, NotLive> {
+        Ok(self.copied[self.lanes.lane_of(epoch)?])
     }
 
     /// The probability that a check finds an absent key in any live generation, by how full these are now. It takes some
@@ -268,6 +301,17 @@ impl MembershipRing {
     pub(super) fn half_keys(&self) -> Vec<f64> {
         let live = (0..LANES as usize).filter(|&lane| self.lanes.is_live(lane));
         live.map(|lane| half_keys_by_fill(self.lane_fill(lane), self.lines.len())).collect()
+    }
+
+    fn keys_by_fill(&self, lane: usize) -> f64 {
+        let half_keys = half_keys_by_fill(self.lane_fill(lane), self.lines.len());
+        half_keys * self.lines.len() as f64 / f64::from(LINES_PER_KEY)
+    }
+
+    /// The lines of the ring.
+    #[must_use]
+    pub fn lines(&self) -> u64 {
+        self.lines.len() as u64
     }
 
     fn lane_fill(&self, lane: usize) -> f64 {

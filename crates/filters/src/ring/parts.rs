@@ -153,7 +153,9 @@ impl LaneParts for CountsRing {
         let cell_lines = self.lines.len();
         if let Some(part) = part.checked_sub(self.cell_parts()) {
             let keys = self.records.merge_lane(lane, part, cell_lines, bytes)?;
-            self.keys[lane] = keys.unwrap_or(self.keys[lane]);
+            if let Some(keys) = keys {
+                (self.keys[lane], self.copied[lane]) = (keys, 0);
+            }
         } else {
             let lines = part_lines(part, cell_lines);
             let words = decode_words(bytes, CELL_BITS, lines.len())?;

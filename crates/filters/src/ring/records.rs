@@ -82,6 +82,19 @@ impl Records {
         Ok(Self { lines, held: [0; LANES as usize], unlisted: [0; LANES as usize] })
     }
 
+    /// The records of the `live` lanes for a ring whose every line was copied `factor` times, to `cell_lines` in all: each is
+    /// filed under all copies of its line.
+    pub(super) fn repeated(&self, factor: u32, cell_lines: usize, live: u8) -> Self {
+        let mut repeated = Self::try_new(cell_lines).unwrap_or_else(|error| panic!("{error}"));
+        for lane in (0..LANES as usize).filter(|lane| live >> lane & 1 == 1) {
+            let copies = |(line, count, tag): Record| (0..factor).map(move |i| (line * factor + i, count, tag));
+            let mut records: Vec<Record> = self.iter(lane).flat_map(copies).collect();
+            sort_for_room(&mut records);
+            repeated.replace(lane, self.unlisted[lane], records);
+        }
+        repeated
+    }
+
     /// Counts what was read into the lines anew, and refuses what no ring of `cell_lines` lines can hold.
     pub(super) fn recount(&mut self, unlisted: [u32; LANES as usize], cell_lines: usize) -> Result<(), RestoreError> {
         self.unlisted = unlisted;
@@ -221,6 +234,12 @@ impl Records {
         }
         unreachable!("a lane never holds as many records as it has places")
     }
+}
+
+/// Puts the largest of a line first: if a record finds no room, then no smaller one after it does, and a key is never left
+/// with an "any" record below its own lost one.
+pub(super) fn sort_for_room(records: &mut [Record]) {
+    records.sort_unstable_by(|a, b| (a.0, b.1, a.2).cmp(&(b.0, a.1, b.2)));
 }
 
 /// Lines of records that a ring of `cell_lines` lines has.

@@ -10,14 +10,14 @@ use super::staged::StagedRing;
 use crate::KeyId;
 use crate::hash::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
 use crate::lines::LINES_MAX;
-use crate::snapshot::head::{Kind, NUMBER_MAX, lines_within, put_head, read_head, within, within_u32};
+use crate::snapshot::head::{Kind, NUMBER_MAX, lines_within, put_grown_head, read_grown_head, within, within_u32};
 use crate::snapshot::{RestoreError, Snapshot, continue_all};
 
 impl Snapshot for MembershipRing {
     fn begin_snapshot(&mut self, head: &mut Vec<u8>) {
         let [epoch, cleared] = self.lanes.fields();
         let fields = [self.lines.len() as u64, self.key_id().0, epoch, cleared, self.fingerprint_bits.into()];
-        put_head(head, Kind::MembershipRing, &fields);
+        put_grown_head(head, Kind::MembershipRing, &fields, &self.copied);
         self.lines.begin_snapshot();
     }
 
@@ -34,12 +34,15 @@ impl Snapshot for MembershipRing {
     }
 
     fn restore(input: &mut dyn Read, limit_bytes: u64) -> Result<Self, RestoreError> {
-        let [lines, key_id, epoch, cleared, bits] = read_head(input, Kind::MembershipRing)?;
+        let ([lines, key_id, epoch, cleared, bits], copied) = read_grown_head(input, Kind::MembershipRing)?;
         let lines = lines_within(within("the number of lines", lines, 1..)?, 0, limit_bytes)?;
         let lanes = Lanes::restore([epoch, cleared], lines)?;
         let allowed = FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX;
         let bits = within_u32("the number of fingerprint bits", bits, allowed)?;
-        Ok(Self::read(lines, bits, KeyId(key_id), lanes, input)?)
+        let copied = copied_within(copied)?;
+        let mut ring = Self::read(lines, bits, KeyId(key_id), lanes, input)?;
+        ring.copied = copied;
+        Ok(ring)
     }
 }
 
@@ -47,7 +50,8 @@ impl Snapshot for StagedRing {
     fn begin_snapshot(&mut self, head: &mut Vec<u8>) {
         let [first, second] = &mut self.stages;
         let [epoch, cleared] = first.lanes.fields();
-        put_head(head, Kind::StagedRing, &[first.lines.len() as u64, first.key_id().0, epoch, cleared]);
+        let fields = [first.lines.len() as u64, first.key_id().0, epoch, cleared];
+        put_grown_head(head, Kind::StagedRing, &fields, &[first.copied, second.copied].concat());
         first.lines.begin_snapshot();
         second.lines.begin_snapshot();
     }
@@ -65,11 +69,18 @@ impl Snapshot for StagedRing {
     }
 
     fn restore(input: &mut dyn Read, limit_bytes: u64) -> Result<Self, RestoreError> {
-        let [lines, key_id, epoch, cleared] = read_head(input, Kind::StagedRing)?;
+        let (fields, copied): (_, [u64; 2 * LANES as usize]) = read_grown_head(input, Kind::StagedRing)?;
+        let [lines, key_id, epoch, cleared] = fields;
         let lines = lines_within(within("the number of lines", lines, 1..)?, lines, limit_bytes)?;
         let lanes = Lanes::restore([epoch, cleared], lines)?;
-        let mut stage = || MembershipRing::read(lines, FINGERPRINT_BITS_MAX, KeyId(key_id), lanes, input);
-        Ok(Self { stages: [stage()?, stage()?] })
+        let mut stage = |copied: &[u64]| {
+            let copied = copied_within(std::array::from_fn(|lane| copied[lane]))?;
+            let mut ring = MembershipRing::read(lines, FINGERPRINT_BITS_MAX, KeyId(key_id), lanes, input)?;
+            ring.copied = copied;
+            Ok::<_, RestoreError>(ring)
+        };
+        let (first, second) = copied.split_at(LANES as usize);
+        Ok(Self { stages: [stage(first)?, stage(second)?] })
     }
 }
 
@@ -82,7 +93,7 @@ impl Snapshot for CountsRing {
         let mut fields = vec![self.lines.len() as u64, self.key_id().0, epoch, cleared];
         fields.extend(self.keys);
         fields.extend(self.records.unlisted().map(u64::from));
-        put_head(head, Kind::CountsRing, &fields);
+        put_grown_head(head, Kind::CountsRing, &fields, &self.copied);
         self.lines.begin_snapshot();
         self.records.lines.begin_snapshot();
     }
@@ -101,13 +112,13 @@ impl Snapshot for CountsRing {
     }
 
     fn restore(input: &mut dyn Read, limit_bytes: u64) -> Result<Self, RestoreError> {
-        let fields: [u64; COUNTS_FIELDS + 2 * LANES as usize] = read_head(input, Kind::CountsRing)?;
+        let (fields, copied) = read_grown_head::<{ COUNTS_FIELDS + 2 * LANES as usize }, _>(input, Kind::CountsRing)?;
         let [lines, key_id, epoch, cleared, of_lanes @ ..] = fields;
         let lines = within("the number of lines", lines, 1..=LINES_MAX as u64)?;
         let lines = lines_within(lines, lines_for(lines as usize) as u64, limit_bytes)?;
         let lanes = Lanes::restore([epoch, cleared], lines)?;
         let mut ring = Self::try_new(lines, KeyId(key_id), 0)?;
-        ring.lanes = lanes;
+        (ring.lanes, ring.copied) = (lanes, copied_within(copied)?);
         let (keys, unlisted) = of_lanes.split_at(LANES as usize);
         for (lane, &keys) in keys.iter().enumerate() {
             ring.keys[lane] = within("the number of keys", keys, ..=NUMBER_MAX)?;
@@ -116,6 +127,12 @@ impl Snapshot for CountsRing {
         ring.read_records(unlisted, input)?;
         Ok(ring)
     }
+}
+
+/// The copied keys of each lane, if they can be.
+fn copied_within(copied: [u64; LANES as usize]) -> Result<[u64; LANES as usize], RestoreError> {
+    copied.iter().try_for_each(|&keys| within("the number of copied keys", keys, ..=NUMBER_MAX).map(drop))?;
+    Ok(copied)
 }
 
 impl CountsRing {

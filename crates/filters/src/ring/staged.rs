@@ -84,6 +84,14 @@ impl StagedRing {
         Ok(Self { stages: [stage().map_err(both)?, stage().map_err(both)?] })
     }
 
+    /// Makes the ring `factor` times as large, as [`MembershipRing::grow`] does: one stage after the other.
+    ///
+    /// # Panics
+    /// If `factor` is 0, or the memory cannot be had.
+    pub fn grow(&mut self, factor: usize) {
+        self.stages.iter_mut().for_each(|stage| stage.grow(factor));
+    }
+
     /// Adds `key` to the current generation.
     pub fn insert(&mut self, key: &Fingerprint) {
         let [first, second] = &mut self.stages;
@@ -201,7 +209,17 @@ impl StagedRing {
         self.mean(|stage| stage.fill(epoch))
     }
 
-    /// How many distinct keys the fill of a live epoch's generation suggests.
+    /// How many of the [`estimated_keys`](Self::estimated_keys) of a live epoch are copies, made when the ring grew: see
+    /// [`MembershipRing::copied`].
+    ///
+    /// # Errors
+    /// [`NotLive`] if the epoch is not.
+    pub fn copied(&self, epoch: u64) -> Result<u64, NotLive> {
+        let [first, second] = &self.stages;
+        Ok(first.copied(epoch)?.midpoint(second.copied(epoch)?))
+    }
+
+    /// How many distinct keys the fill of a live epoch's generation suggests, [`copied`](Self::copied) ones included.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not.
@@ -216,6 +234,12 @@ impl StagedRing {
         let [first, second] = self.stages.each_ref().map(MembershipRing::half_keys);
         let mean: Vec<_> = first.iter().zip(second).map(|(first, second)| (first + second) / 2.0).collect();
         window_rate(&mean, STAGED_LINES_PER_KEY)
+    }
+
+    /// The lines of each stage.
+    #[must_use]
+    pub fn lines_per_stage(&self) -> u64 {
+        self.stages[0].lines()
     }
 
     /// The bits of the whole ring.

@@ -8,8 +8,10 @@ use crate::lines::LINE_BYTES;
 
 /// What every head starts with.
 const MAGIC: [u8; 6] = *b"brsnap";
-/// The only version so far.
+/// The version of a structure that never grew.
 const VERSION: u8 = 1;
+/// The same with more numbers behind: what a structure that grew has to remember.
+const VERSION_GROWN: u8 = 2;
 
 /// The largest epoch, number or counter that a snapshot may have: far beyond what can be reached, and far enough from the
 /// end of 64 bits to go on counting.
@@ -28,32 +30,72 @@ pub(crate) enum Kind {
 
 /// Appends a head.
 pub(crate) fn put_head(out: &mut Vec<u8>, kind: Kind, fields: &[u64]) {
+    put_start(out, VERSION, kind, fields);
+}
+
+/// Appends a head with what the structure has to remember of having grown; if that is nothing but zeros, as if it never had.
+pub(crate) fn put_grown_head(out: &mut Vec<u8>, kind: Kind, fields: &[u64], grown: &[u64]) {
+    if grown.iter().all(|&number| number == 0) {
+        return put_start(out, VERSION, kind, fields);
+    }
+    put_start(out, VERSION_GROWN, kind, fields);
+    put_numbers(out, grown);
+}
+
+fn put_start(out: &mut Vec<u8>, version: u8, kind: Kind, fields: &[u64]) {
     out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&[VERSION, kind as u8]);
-    fields.iter().for_each(|field| out.extend_from_slice(&field.to_le_bytes()));
+    out.extend_from_slice(&[version, kind as u8]);
+    put_numbers(out, fields);
+}
+
+fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
+    numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
 }
 
 /// Reads the head of a snapshot of this kind, which has `N` numbers.
 pub(crate) fn read_head<const N: usize>(input: &mut dyn Read, kind: Kind) -> Result<[u64; N], RestoreError> {
+    match read_version(input, kind)? {
+        VERSION => read_numbers(input),
+        found => Err(RestoreError::UnknownVersion { found }),
+    }
+}
+
+/// Reads the head of a snapshot of this kind, which has `N` numbers and, if the structure grew, `G` more: zeros if it did not.
+pub(crate) fn read_grown_head<const N: usize, const G: usize>(
+    input: &mut dyn Read,
+    kind: Kind,
+) -> Result<([u64; N], [u64; G]), RestoreError> {
+    match read_version(input, kind)? {
+        VERSION => Ok((read_numbers(input)?, [0; G])),
+        VERSION_GROWN => Ok((read_numbers(input)?, read_numbers(input)?)),
+        found => Err(RestoreError::UnknownVersion { found }),
+    }
+}
+
+fn read_version(input: &mut dyn Read, kind: Kind) -> Result<u8, RestoreError> {
     let mut start = [0; MAGIC.len() + 2];
     input.read_exact(&mut start)?;
     let [magic @ .., version, found] = start;
     if magic != MAGIC {
         return Err(RestoreError::NotASnapshot);
     }
-    if version != VERSION {
+    if !(VERSION..=VERSION_GROWN).contains(&version) {
         return Err(RestoreError::UnknownVersion { found: version });
     }
     if found != kind as u8 {
         return Err(RestoreError::OtherKind { expected: kind as u8, found });
     }
-    let mut fields = [0; N];
-    for field in &mut fields {
+    Ok(version)
+}
+
+fn read_numbers<const N: usize>(input: &mut dyn Read) -> Result<[u64; N], RestoreError> {
+    let mut numbers = [0; N];
+    for number in &mut numbers {
         let mut bytes = [0; 8];
         input.read_exact(&mut bytes)?;
-        *field = u64::from_le_bytes(bytes);
+        *number = u64::from_le_bytes(bytes);
     }
-    Ok(fields)
+    Ok(numbers)
 }
 
 /// `value`, if it may be what it is said to be.
