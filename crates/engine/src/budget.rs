@@ -6,8 +6,10 @@
 
 use bruit_filters::sizing::{counts_ring_rate, ring_rate, staged_ring_rate};
 
+use crate::accounts::ACCOUNTS_MAX;
 use crate::generations::LIVE_GENERATIONS;
 use crate::realm::{BookSizes, RING_LINES_MAX};
+use crate::whitelist::SIGNATURES_MAX;
 
 /// The memory of a clearinghouse by default.
 pub const BUDGET_DEFAULT: u64 = 256 << 20;
@@ -33,6 +35,12 @@ pub const COUNT_RATE_MAX: f64 = 0.5;
 
 /// Generations that a check sees.
 const LIVE: u32 = LIVE_GENERATIONS as u32;
+
+/// What an account takes at most, on average: its name, its place in a tree.
+const ACCOUNT_BYTES: u64 = 320;
+
+/// What a whitelisted signature takes at most, in a hash table that has just doubled.
+const WHITELISTED_BYTES: u64 = 75;
 
 /// A line of a ring.
 const LINE_BYTES: u64 = 64;
@@ -87,7 +95,7 @@ pub struct BudgetOutOfRange {
 pub struct Plan {
     /// The budget.
     pub bytes: u64,
-    /// The sizes that belong to the realm.
+    /// How large the books are.
     pub sizes: BookSizes,
     /// The memory of nursery and reporters.
     pub trust_bytes: u64,
@@ -129,6 +137,48 @@ impl Plan {
             list_bytes: share(SHARES.lists),
         })
     }
+
+    /// The plan of a clearinghouse with this plan after its budget has changed: each ring has the largest whole multiple of its
+    /// lines that the budget has room for, since only whole copies of lines change no answer. None becomes smaller.
+    ///
+    /// # Errors
+    /// [`BudgetOutOfRange`] if there is no plan for the budget.
+    pub fn resized(&self, bytes: u64) -> Result<Self, BudgetOutOfRange> {
+        let planned = Self::for_budget(bytes)?;
+        let grown = |now: u64, planned: u64| now * multiple(now, planned);
+        let BookSizes { spam_lines, revoked_lines, claim_lines, bulk_lines } = self.sizes;
+        let sizes = BookSizes {
+            spam_lines: grown(spam_lines, planned.sizes.spam_lines),
+            revoked_lines: grown(revoked_lines, planned.sizes.revoked_lines),
+            claim_lines: grown(claim_lines, planned.sizes.claim_lines),
+            bulk_lines: grown(bulk_lines, planned.sizes.bulk_lines),
+        };
+        Ok(Self { sizes, ..planned })
+    }
+}
+
+impl Plan {
+    /// How many signatures can be whitelisted: a quarter of the memory of lists.
+    pub(crate) fn whitelist_capacity(&self) -> u64 {
+        (self.list_bytes / 4 / WHITELISTED_BYTES).min(SIGNATURES_MAX as u64)
+    }
+
+    /// How many accounts there can be: half of the memory of lists.
+    pub(crate) fn account_capacity(&self) -> u64 {
+        (self.list_bytes / 2 / ACCOUNT_BYTES).min(ACCOUNTS_MAX as u64)
+    }
+}
+
+/// How many times as large something of size `now` becomes where there is room for `planned`: in whole times, and never
+/// smaller.
+pub(crate) const fn multiple(now: u64, planned: u64) -> u64 {
+    if now == 0 || planned < now { 1 } else { planned / now }
+}
+
+/// As much of `whole` as `lines` are of `planned`: what something holds that is smaller than it may be.
+pub(crate) fn part(whole: u64, lines: u64, planned: u64) -> u64 {
+    let part = u128::from(whole) * u128::from(lines.min(planned)) / u128::from(planned.max(1));
+    u64::try_from(part).unwrap_or(whole)
 }
 
 /// How many signatures the books hold in a generation before they err more often than they should.

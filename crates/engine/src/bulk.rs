@@ -139,6 +139,12 @@ impl BulkBook {
         self.others.insert(origin, Counted { cap, ring: empty_ring(&self.counts, lines) });
     }
 
+    /// Makes the rings so many times as large, those of other servers by as much as our own.
+    pub(crate) fn grow(&mut self, factor: usize) {
+        self.counts.grow(factor);
+        self.others.values_mut().for_each(|counted| counted.ring.grow(factor));
+    }
+
     /// Counts `targets` more recipients, at most [`MANY`].
     pub fn report(&mut self, fingerprint: &Fingerprint, targets: u32) -> BulkTotals {
         let previous = self.total(fingerprint);

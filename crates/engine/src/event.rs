@@ -8,6 +8,7 @@
 use bruit_filters::Fingerprint;
 
 use crate::accounts::AccountChange;
+use crate::budget::{BUDGET_MAX, BUDGET_MIN};
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 use crate::exchange::{
     Chain, Encoding, Hash, OriginChange, PAYLOAD_BYTES_MAX, Received, put_chain, put_origin, put_terms, read_chain,
@@ -138,6 +139,13 @@ pub enum Event {
         /// Which.
         chain: Chain,
     },
+    /// From now on there is another memory budget: books and tables are carried over into the room it has.
+    Resize {
+        /// When.
+        now: Time,
+        /// The budget, from [`BUDGET_MIN`](crate::budget::BUDGET_MIN) to [`BUDGET_MAX`](crate::budget::BUDGET_MAX).
+        budget_bytes: u64,
+    },
 }
 
 /// What happens to a text with shingles.
@@ -178,6 +186,7 @@ impl Event {
             Self::Account { change, .. } => change.is_within_bounds(),
             Self::Whitelist { change, .. } => change.is_within_bounds(),
             Self::Policy { policy, .. } => policy.check().is_ok(),
+            Self::Resize { budget_bytes, .. } => (BUDGET_MIN..=BUDGET_MAX).contains(budget_bytes),
         }
     }
 
@@ -206,7 +215,8 @@ impl Event {
             | Self::Origin { now, .. }
             | Self::Sealed { now, .. }
             | Self::Received { now, .. }
-            | Self::Repair { now, .. } => *now,
+            | Self::Repair { now, .. }
+            | Self::Resize { now, .. } => *now,
             Self::Claim { by, .. }
             | Self::Bulk { by, .. }
             | Self::Text { by, .. }
@@ -295,6 +305,11 @@ impl Event {
                 out.extend(now.0.to_le_bytes());
                 put_chain(out, chain);
             }
+            Self::Resize { now, budget_bytes } => {
+                out.push(14);
+                out.extend(now.0.to_le_bytes());
+                out.extend(budget_bytes.to_le_bytes());
+            }
         }
     }
 
@@ -349,6 +364,7 @@ impl Event {
             },
             12 => Self::Received { now: Time(reader.u64("a time")?), segment: Box::new(Received::decode(reader)?) },
             13 => Self::Repair { now: Time(reader.u64("a time")?), chain: read_chain(reader)? },
+            14 => Self::Resize { now: Time(reader.u64("a time")?), budget_bytes: read_budget(reader)? },
             value => return Err(Malformed::OutOfRange { what: "the kind of an event", value: value.into() }),
         })
     }
@@ -490,6 +506,12 @@ pub(crate) fn read_claim(reader: &mut Reader<'_>) -> Result<Claim, Malformed> {
         1 => Ok(Claim::Revoke),
         value => Err(Malformed::OutOfRange { what: "a claim", value: value.into() }),
     }
+}
+
+fn read_budget(reader: &mut Reader<'_>) -> Result<u64, Malformed> {
+    let value = reader.u64("a memory budget")?;
+    let is_one = (BUDGET_MIN..=BUDGET_MAX).contains(&value);
+    if is_one { Ok(value) } else { Err(Malformed::OutOfRange { what: "a memory budget", value }) }
 }
 
 fn read_flag(reader: &mut Reader<'_>) -> Result<u8, Malformed> {

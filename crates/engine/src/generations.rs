@@ -24,8 +24,14 @@ pub(crate) trait Ring {
     fn expire(&mut self, lines: usize) -> bool;
     /// Whether nothing is in any generation.
     fn is_clear(&self) -> bool;
+    /// About how many keys would make the generation of a live epoch as full as it is.
+    fn load(&self, epoch: u64) -> u64;
+    /// How many of them are copies, made when the ring grew.
+    fn copied(&self, epoch: u64) -> u64;
     /// About how many keys the generation of a live epoch holds.
-    fn keys(&self, epoch: u64) -> u64;
+    fn keys(&self, epoch: u64) -> u64 {
+        self.load(epoch).saturating_sub(self.copied(epoch))
+    }
     /// How many counts past fifteen the current generation holds, and how many it has room for, if it counts.
     fn records(&self) -> Option<(usize, usize)>;
     /// The error to expect over the window.
@@ -35,7 +41,7 @@ pub(crate) trait Ring {
 }
 
 macro_rules! rings {
-    ($($ring:ty: $keys:expr, $records:expr;)*) => {$(
+    ($($ring:ty: $load:expr, $records:expr;)*) => {$(
         impl Ring for $ring {
             fn epoch(&self) -> u64 {
                 Self::epoch(self)
@@ -57,8 +63,12 @@ macro_rules! rings {
                 Self::is_clear(self)
             }
 
-            fn keys(&self, epoch: u64) -> u64 {
-                ($keys(self, epoch).unwrap_or_default() as f64).round() as u64
+            fn load(&self, epoch: u64) -> u64 {
+                ($load(self, epoch).unwrap_or_default() as f64).round() as u64
+            }
+
+            fn copied(&self, epoch: u64) -> u64 {
+                Self::copied(self, epoch).unwrap_or_default()
             }
 
             fn records(&self) -> Option<(usize, usize)> {

@@ -40,6 +40,7 @@ pub mod whitelist;
 
 pub use engine::{
     BEHIND_LINES, CheckScratch, CountedClaims, CountedRecipients, Engine, ExchangeRefusal, Explanation, FoundText,
-    NEARLY_FULL, Outcome, Refusal, RestoreError, RingStatus, SETTLED_PER_TICK, Status, TICK_LINES, TableStatus,
+    NEARLY_FULL, Outcome, Refusal, Resized, ResizedStructure, RestoreError, RingStatus, SETTLED_PER_TICK, Status,
+    TICK_LINES, TableStatus,
 };
 pub use memory::NotEnoughMemory;

@@ -2,6 +2,9 @@
 //!
 //! The paper's servers need "the same parameters and hash functions". Here that is a type, made once when a clearinghouse
 //! is founded, kept beside its data, and named in every file and segment by its [`RealmId`]. Unlike realms refuse to mix.
+//!
+//! What has to agree are key and epochs: servers exchange fingerprints, and each files them in books as large as its own memory
+//! allows. The sizes that a realm was founded with remain in its bytes as a part of its name.
 
 use bruit_filters::FingerprintKey;
 
@@ -23,7 +26,7 @@ pub const EPOCH_SECONDS_MAX: u64 = 366 * Time::DAY;
 /// Most lines of a ring, 64 GiB.
 pub const RING_LINES_MAX: u64 = 1 << 30;
 
-/// How large the shared books are.
+/// How large the books are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BookSizes {
     /// Lines of each of the two stages of the ring of listed signatures.
@@ -65,6 +68,29 @@ pub struct UnlikeRealms {
     pub ours: String,
     /// What it is there.
     pub theirs: String,
+}
+
+impl BookSizes {
+    /// Whether no book has more lines than in `most`.
+    #[must_use]
+    pub const fn fit(&self, most: &Self) -> bool {
+        self.spam_lines <= most.spam_lines
+            && self.revoked_lines <= most.revoked_lines
+            && self.claim_lines <= most.claim_lines
+            && self.bulk_lines <= most.bulk_lines
+    }
+
+    /// The lines of each book, in the order in which they are written down.
+    #[must_use]
+    pub const fn lines(&self) -> [u64; 4] {
+        [self.spam_lines, self.revoked_lines, self.claim_lines, self.bulk_lines]
+    }
+
+    /// The sizes that [`lines`](Self::lines) gave.
+    #[must_use]
+    pub const fn from_lines([spam_lines, revoked_lines, claim_lines, bulk_lines]: [u64; 4]) -> Self {
+        Self { spam_lines, revoked_lines, claim_lines, bulk_lines }
+    }
 }
 
 impl Realm {
@@ -116,7 +142,8 @@ impl Realm {
         self.bulk_epoch_seconds
     }
 
-    /// How large the books are.
+    /// How large the books were when the realm was founded. They are part of its name; those of a server follow from its memory
+    /// budget and may be others ([`Plan::sizes`](crate::budget::Plan::sizes)).
     #[must_use]
     pub const fn sizes(&self) -> BookSizes {
         self.sizes

@@ -43,7 +43,9 @@ use bruit_filters::owners::{
 use bruit_filters::sizing::{OWNER_LOAD, owner_table_bytes};
 use bruit_filters::{Fingerprint, FingerprintKey, OutOfMemory};
 
+use crate::budget::{multiple, part};
 use crate::codec::{Malformed, Reader, put_count};
+use crate::engine::resize::{ResizedStructure, preview_lines};
 use crate::signature::{RSPAMD_DIGEST_BYTES, fingerprint_of_digest, fingerprint_of_short};
 use crate::time::Time;
 
@@ -120,8 +122,7 @@ impl Shingles {
     /// [`OutOfMemory`].
     pub fn try_new(key: FingerprintKey, records: u64, window: u64, epoch: u64) -> Result<Self, OutOfMemory> {
         let records_max = records_max(records);
-        let bytes = owner_table_bytes(records_max as u64, SHINGLES as u64, OWNER_LOAD);
-        let bytes = usize::try_from(bytes.expect("a table takes less than a PiB")).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(table_bytes(records_max)).unwrap_or(usize::MAX);
         let table = OwnerTableWithoutParts::try_without_parts(bytes)?;
         let next = table.live().end.number();
         Ok(Self {
@@ -141,6 +142,35 @@ impl Shingles {
     /// [`OutOfMemory`].
     pub fn within(key: FingerprintKey, bytes: u64, window: u64, epoch: u64) -> Result<Self, OutOfMemory> {
         Self::try_new(key, records_within(bytes), window, epoch)
+    }
+
+    /// Makes the index as large as whole copies of its table can be in so many bytes; nothing it knows is lost.
+    pub(crate) fn resize(&mut self, bytes: u64) {
+        let planned = records_max(records_within(bytes));
+        self.table.grow(multiple(self.table.bytes(), table_bytes(planned)) as usize);
+        self.records_max = records_in(planned, &self.table);
+        self.records.make_room_for(self.records_max);
+    }
+
+    /// What [`resize`](Self::resize) would change.
+    pub(crate) fn preview_resize(&self, bytes: u64) -> ResizedStructure {
+        let planned = records_max(records_within(bytes));
+        let (now, most) = (self.table.bytes(), table_bytes(planned));
+        let then = part(planned as u64, now * multiple(now, most), most);
+        preview_lines("texts with shingles", "texts", now, most, (self.capacity(), then))
+    }
+
+    /// Whether all of it would fit into so many bytes.
+    pub(crate) fn fits(&self, bytes: u64) -> bool {
+        let planned = records_max(records_within(bytes));
+        self.table.bytes() <= table_bytes(planned)
+            && self.slots_in_records() + 2 <= records_in(planned, &self.table) as u64
+    }
+
+    /// How many texts there is room for.
+    #[must_use]
+    pub const fn capacity(&self) -> u64 {
+        self.records_max as u64
     }
 
     /// Begins an epoch: what was last written before the window is forgotten, at once. An epoch that is over does not return.
@@ -266,7 +296,7 @@ impl Shingles {
     }
 
     /// Reads what [`encode_records`](Self::encode_records) wrote, for an index made with the same numbers, and the table that
-    /// it had then.
+    /// it had then, which may be smaller than such an index has it.
     ///
     /// # Errors
     /// [`Malformed`] if the bytes are not those of such an index, or not of this table.
@@ -277,7 +307,7 @@ impl Shingles {
         table: OwnerTableWithoutParts,
         reader: &mut Reader<'_>,
     ) -> Result<Self, Malformed> {
-        let (records_max, window) = (records_max(records), window.clamp(1, WINDOW_MAX));
+        let (records_max, window) = (records_in(records_max(records), &table), window.clamp(1, WINDOW_MAX));
         let epochs = decode_epochs(reader, window, &table)?;
         let records = Records::decode(reader, records_max)?;
         // The next number may be one later than the newest record's, as some are left out.
@@ -375,10 +405,17 @@ impl Shingles {
             self.records.pop_front();
         }
         // A number that is left out may need a place too.
-        while self.records.len() + 2 > self.records_max {
+        while self.records.len() > 0 && self.slots_in_records() + 2 > self.records_max as u64 {
             self.records.pop_front();
         }
         self.table.expire_before(Owner::from_number(self.records.front()));
+    }
+
+    /// The room that all records take in the table, in records: one that was there when the table grew takes as many times as
+    /// much.
+    fn slots_in_records(&self) -> u64 {
+        let [front, end] = [self.records.front(), self.records.end()].map(Owner::from_number);
+        self.table.copies_of_all(front..end)
     }
 
     /// What the text of a record is called in the books.
@@ -427,6 +464,17 @@ pub(crate) const fn records_within(bytes: u64) -> u64 {
 
 fn records_max(records: u64) -> usize {
     usize::try_from(records.clamp(RECORDS_MIN, RECORDS_MAX)).unwrap_or(usize::MAX)
+}
+
+/// The bytes of a table for so many records.
+fn table_bytes(records: usize) -> u64 {
+    owner_table_bytes(records as u64, SHINGLES as u64, OWNER_LOAD).expect("a table takes less than a PiB")
+}
+
+/// How many records fit into a table, of which one for `planned` has those bytes.
+fn records_in(planned: usize, table: &OwnerTableWithoutParts) -> usize {
+    let records = part(planned as u64, table.bytes(), table_bytes(planned));
+    usize::try_from(records).unwrap_or(usize::MAX)
 }
 
 fn decode_epochs(

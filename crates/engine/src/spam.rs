@@ -228,6 +228,14 @@ impl SpamBook {
         self.others.entry(origin).or_insert(fresh);
     }
 
+    /// Makes the rings larger, each so many times; what nodes of the same operator counted by as much as what we did.
+    pub(crate) fn grow(&mut self, listed: usize, revoked: usize, claims: usize) {
+        self.listed.grow(listed);
+        self.revoked.grow(revoked);
+        self.claims.grow(claims);
+        self.others.values_mut().for_each(|ring| ring.grow(claims));
+    }
+
     /// The ring of what we counted ourselves, and those of other nodes.
     fn rings(&self) -> impl Iterator<Item = &CountsRing> {
         std::iter::once(&self.claims).chain(self.others.values())

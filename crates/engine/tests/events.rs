@@ -3,6 +3,7 @@
 mod common;
 
 use bruit_engine::accounts::{AccountChange, ChangeError, Credential, Protocol, RegisterError, Secret};
+use bruit_engine::budget::BUDGET_MIN;
 use bruit_engine::event::{Event, FINGERPRINTS_MAX, TextChange};
 use bruit_engine::replicas::GOOD_FEATURES;
 use bruit_engine::spam::{FLAGS, REINSTATED_MAX};
@@ -51,6 +52,7 @@ fn events() -> Vec<Event> {
         Event::Whitelist { now: START, change: WhitelistChange::List(fingerprint(3), ListedBy::Operator) },
         Event::Whitelist { now: START, change: WhitelistChange::AddSender(b"example.org".as_slice().into()) },
         Event::Policy { now: START, policy: Box::new(Policy { own_reports_needed: 2, ..Policy::default() }) },
+        Event::Resize { now: START, budget_bytes: 1 << 30 },
     ]
 }
 
@@ -84,6 +86,8 @@ fn events_beyond_the_bounds_are_not_read() {
         Event::Account { now: START, change: AccountChange::Remove(Protocol::Razor, long.clone()) },
         Event::Whitelist { now: START, change: WhitelistChange::AddSender(long) },
         Event::Policy { now: START, policy: nonsense },
+        Event::Resize { now: START, budget_bytes: BUDGET_MIN - 1 },
+        Event::Resize { now: START, budget_bytes: u64::MAX },
     ];
     for event in events {
         assert!(Event::decode(&encoded(&event)).is_err(), "{event:?}");

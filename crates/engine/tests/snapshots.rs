@@ -75,14 +75,17 @@ fn generations_may_turn_while_a_snapshot_is_written() {
 }
 
 #[test]
-fn a_snapshot_of_another_realm_budget_or_version_is_refused() {
+fn a_snapshot_of_another_realm_or_version_or_with_impossible_sizes_is_refused() {
     let mut engine = engine();
     feed(&mut engine, 1);
     let bytes = snapshot(&mut engine);
     let plan = *engine.plan();
     let smaller = Plan { bytes: BUDGET_MIN, ..plan };
     let restored = |bytes: &[u8], plan| Engine::restore(realm(), plan, &mut &*bytes).map(drop);
-    assert!(matches!(restored(&bytes, smaller), Err(RestoreError::OtherBudget { .. })));
+    assert!(restored(&bytes, smaller).is_ok(), "it says its budget itself");
+    let mut of_version_2 = bytes.clone();
+    of_version_2[8] = 2;
+    assert!(matches!(restored(&of_version_2, smaller), Err(RestoreError::OtherBudget { .. })));
     let with = |at: usize, byte: u8| {
         let mut bytes = bytes.clone();
         bytes[at] ^= byte;
@@ -90,6 +93,13 @@ fn a_snapshot_of_another_realm_budget_or_version_is_refused() {
     };
     assert!(matches!(with(0, 1), Err(RestoreError::NotASnapshot)));
     assert!(matches!(with(8, 4), Err(RestoreError::UnknownVersion { found: 7 })));
+    // More lines than the budget has room for, and a budget that nobody can have.
+    for (at, byte) in [(52, 0xff), (65, 0xff), (33, 0xff)] {
+        assert!(matches!(with(at, byte), Err(RestoreError::Sizes { .. })), "{at}");
+    }
+    let mut empty = bytes.clone();
+    empty[74..82].fill(0);
+    assert!(matches!(restored(&empty, plan), Err(RestoreError::Sizes { .. })));
     assert!(matches!(with(10, 1), Err(RestoreError::OtherRealm)));
 }
 
@@ -100,7 +110,7 @@ fn damaged_bytes_never_panic_or_run_away() {
     (0..20).for_each(|round| feed(&mut engine, round));
     let bytes = snapshot(&mut engine);
     let plan = *engine.plan();
-    let small = 50 + u64::from_le_bytes(bytes[42..50].try_into().unwrap()) as usize;
+    let small = 82 + u64::from_le_bytes(bytes[42..50].try_into().unwrap()) as usize;
     for at in (0..small).step_by(409) {
         let mut damaged = bytes[..small].to_vec();
         damaged[at] = damaged[at].wrapping_add(1 + (at % 255) as u8);

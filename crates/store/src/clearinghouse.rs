@@ -2,11 +2,13 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use bruit_engine::codec::Malformed;
 use bruit_engine::event::Event;
 use bruit_engine::time::Time;
-use bruit_engine::{BEHIND_LINES, Engine, Outcome, RestoreError as EngineError};
+use bruit_engine::{BEHIND_LINES, Engine, Outcome, Refusal, RestoreError as EngineError};
 
 use crate::directory::Listing;
 use crate::founding::{FOUNDING_FILE, Founding, UnfitFounding};
@@ -17,6 +19,9 @@ use crate::store::{Options, Store};
 
 /// What the engine keeps of a line that was overwritten: its 64 bytes, and its place.
 const LOGGED_LINE_BYTES: usize = 72;
+
+/// How long to wait before asking again, where a snapshot under way has to end first.
+const SNAPSHOT_WAIT: Duration = Duration::from_millis(50);
 
 /// Ticks that are written together when there are many to come.
 const CATCH_UP_TICKS: usize = 64;
@@ -65,6 +70,24 @@ impl Clearinghouse {
         let Some(founding) = Founding::read(directory)? else { return Ok(None) };
         let (engine, recovery) = peek(directory, || begin(&founding), progress)?;
         Ok(Some((founding, engine, recovery)))
+    }
+
+    /// Gives the clearinghouse another memory budget: see [`Event::Resize`]. A snapshot under way is waited for. What the event
+    /// came to: that it is done, or why it cannot be.
+    ///
+    /// # Errors
+    /// [`SubmitError`] if the event cannot be kept; then nothing has changed.
+    pub fn resize(&self, budget_bytes: u64) -> Result<Outcome, SubmitError> {
+        loop {
+            // Time is what it was: the clock is judged by the ticks that follow.
+            let now = self.check(Engine::now);
+            let outcomes = self.submit(vec![Event::Resize { now, budget_bytes }])?;
+            match outcomes.into_iter().next() {
+                Some(Outcome::Refused(Refusal::SnapshotRuns)) => thread::sleep(SNAPSHOT_WAIT),
+                Some(outcome) => return Ok(outcome),
+                None => return Err(SubmitError::Closed),
+            }
+        }
     }
 
     /// Brings the books to `now`, as often as it takes: after a long stop claims are refused before. What the ticks came to: that

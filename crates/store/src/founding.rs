@@ -9,7 +9,7 @@ use std::path::Path;
 
 use bruit_engine::budget::{BudgetOutOfRange, Plan};
 use bruit_engine::codec::{Malformed, Reader};
-use bruit_engine::realm::{BookSizes, Realm};
+use bruit_engine::realm::Realm;
 use bruit_engine::time::Time;
 use bruit_engine::trust::Policy;
 use bruit_engine::{Engine, NotEnoughMemory};
@@ -38,7 +38,7 @@ const FOUNDING_BYTES_MAX: u64 = 4_096;
 pub struct Founding {
     /// The realm.
     pub realm: Realm,
-    /// The memory budget, of which the realm's sizes are a part.
+    /// The memory budget it begins with.
     pub budget_bytes: u64,
     /// The policy it begins with.
     pub policy: Policy,
@@ -56,12 +56,6 @@ pub enum UnfitFounding {
     /// There is no plan for the budget.
     #[error("names an impossible budget: {0}")]
     Budget(#[from] BudgetOutOfRange),
-    /// The realm's books do not fit the budget.
-    #[error("names books that are larger than its budget of {budget_bytes} bytes allows")]
-    Sizes {
-        /// The budget.
-        budget_bytes: u64,
-    },
 }
 
 /// Why a founding cannot be read.
@@ -103,19 +97,16 @@ impl Founding {
     /// The clearinghouse as it began.
     ///
     /// # Errors
-    /// [`UnfitFounding`] if there is no plan for the budget, the realm's books do not fit it, or the memory cannot be had.
+    /// [`UnfitFounding`] if there is no plan for the budget, or the memory cannot be had.
     pub fn engine(&self) -> Result<Engine, UnfitFounding> {
         Ok(Engine::try_new(self.realm.clone(), self.plan()?, self.policy.clone(), self.founded)?)
     }
 
-    /// The plan of the budget with the realm's sizes, which may be smaller. Larger ones would be memory that nobody granted.
+    /// The plan of the budget with the realm's sizes, from which it may grow; or with its own, if those would be memory that
+    /// nobody granted.
     fn plan(&self) -> Result<Plan, UnfitFounding> {
         let (plan, sizes) = (Plan::for_budget(self.budget_bytes)?, self.realm.sizes());
-        if fit(&sizes, &plan.sizes) {
-            Ok(Plan { sizes, ..plan })
-        } else {
-            Err(UnfitFounding::Sizes { budget_bytes: self.budget_bytes })
-        }
+        Ok(if sizes.fit(&plan.sizes) { Plan { sizes, ..plan } } else { plan })
     }
 
     /// The founding of a directory; none if it has none.
@@ -202,18 +193,10 @@ impl Founding {
     }
 }
 
-/// Whether no book has more lines than allowed.
-const fn fit(sizes: &BookSizes, most: &BookSizes) -> bool {
-    sizes.spam_lines <= most.spam_lines
-        && sizes.revoked_lines <= most.revoked_lines
-        && sizes.claim_lines <= most.claim_lines
-        && sizes.bulk_lines <= most.bulk_lines
-}
-
 #[cfg(test)]
 mod tests {
     use bruit_engine::budget::BUDGET_MIN;
-    use bruit_engine::realm::RING_LINES_MAX;
+    use bruit_engine::realm::{BookSizes, RING_LINES_MAX};
 
     use super::*;
     use crate::disk::SystemDisk;
@@ -246,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn books_larger_than_the_budget_are_refused_and_smaller_ones_are_not() {
+    fn books_larger_than_the_budget_become_those_of_the_budget_and_smaller_ones_stay() {
         let too_large = [
             resized(|sizes| sizes.spam_lines += 1),
             resized(|sizes| sizes.revoked_lines += 1),
@@ -254,13 +237,14 @@ mod tests {
             resized(|sizes| sizes.bulk_lines = RING_LINES_MAX),
         ];
         for founding in too_large {
-            let unfit = UnfitFounding::Sizes { budget_bytes: BUDGET_MIN };
-            assert_eq!(founding.engine().map(|_| ()), Err(unfit));
-            assert!(matches!(Founding::decode(&founding.encode()), Err(FoundingError::Unfit(found)) if found == unfit));
+            assert_eq!(Founding::decode(&founding.encode()).unwrap(), founding);
+            let engine = founding.engine().unwrap();
+            assert_eq!(*engine.plan(), Plan::for_budget(BUDGET_MIN).unwrap());
+            assert_eq!(engine.realm().id(), founding.realm.id(), "the sizes of the founding are still its name");
         }
         let smaller = resized(|sizes| sizes.bulk_lines = 1);
         assert_eq!(Founding::decode(&smaller.encode()).unwrap(), smaller);
-        assert!(smaller.engine().is_ok());
+        assert_eq!(smaller.engine().unwrap().plan().sizes, smaller.realm.sizes());
     }
 
     #[test]

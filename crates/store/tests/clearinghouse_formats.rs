@@ -1,6 +1,6 @@
 //! Clearinghouses founded by released versions are opened for ever, with all they knew.
 //!
-//! `testdata/formats/clearinghouse-v1` and `-v2` are such directories; see `formats.rs` for what to do when a format changes.
+//! `testdata/formats/clearinghouse-v1`, `-v2` and `-v3` are such directories; see `formats.rs` for what to do when a format changes.
 //! Those of version 1 have a realm with a wide key, and keep it.
 
 mod common;
@@ -8,11 +8,12 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bruit_engine::budget::{BUDGET_MIN, Plan};
 use bruit_engine::event::Event;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Standing};
 use bruit_engine::verdict::{Kind, Reason};
-use bruit_engine::{BEHIND_LINES, CheckScratch, Engine};
+use bruit_engine::{BEHIND_LINES, CheckScratch, Engine, Outcome};
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_store::{Founding, survey};
 use common::clearinghouse::*;
@@ -20,16 +21,17 @@ use common::{copy, files, name, options};
 use tempfile::tempdir;
 
 /// The version of directories that are founded now.
-const NEWEST: u32 = 2;
+const NEWEST: u32 = 3;
 
 fn sample(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/formats/clearinghouse-v{version}"))
 }
 
-/// Events of every kind, a snapshot, and five more events.
+/// Events of every kind, twice the memory, a snapshot, and five more events.
 fn write_sample(directory: &Path) {
     let store = open(directory, &options());
     events_of_every_kind().into_iter().for_each(|event| drop(store.submit(vec![event]).unwrap()));
+    assert_eq!(store.resize(2 * BUDGET_MIN).unwrap(), Outcome::Done);
     store.snapshot().unwrap();
     let tail = [
         claim(Standing::Own, Claim::Report, 10),
@@ -60,6 +62,16 @@ fn the_sample_of_version_1_knows_what_it_knew_under_a_wide_key() {
 #[test]
 fn the_sample_of_version_2_knows_what_it_knew_under_a_narrow_key() {
     check_sample(2, &FingerprintKey::narrow(KEY));
+}
+
+#[test]
+fn the_sample_of_version_3_knows_what_it_knew_before_it_grew() {
+    check_sample(3, &FingerprintKey::narrow(KEY));
+    let folder = tempdir().unwrap();
+    copy(&sample(3), folder.path());
+    let plan = open(folder.path(), &options()).check(|engine| *engine.plan());
+    let founded = Plan::for_budget(BUDGET_MIN).unwrap();
+    assert_eq!((plan.bytes, plan.sizes.bulk_lines), (2 * BUDGET_MIN, 2 * founded.sizes.bulk_lines));
 }
 
 fn check_sample(version: u32, key: &FingerprintKey) {

@@ -4,7 +4,7 @@ use bruit_filters::Fingerprint;
 
 use super::room::{Count, MadeAt};
 use super::{BEHIND_EPOCHS_MAX, Engine, GOOD_EPOCHS, Outcome, Refusal, SETTLED_PER_TICK};
-use crate::accounts::{ACCOUNTS_MAX, AccountChange, ChangeError, RegisterError};
+use crate::accounts::{AccountChange, ChangeError, RegisterError};
 use crate::bulk::{BulkTotals, MANY};
 use crate::codec::Reader;
 use crate::event::{By, TextChange};
@@ -15,16 +15,10 @@ use crate::shingles::{Digest, SHINGLES, records_within};
 use crate::spam::Entry;
 use crate::time::Time;
 use crate::trust::{Change, Claim, Listing, Policy, Standing, Trust};
-use crate::whitelist::{SIGNATURES_MAX, WhitelistChange};
+use crate::whitelist::WhitelistChange;
 
 /// Recipients of one report by an account whose word weighs that are believed.
 const ACCOUNT_TARGETS_MAX: u32 = 15;
-
-/// What an account takes at most, on average: its name, its place in a tree.
-const ACCOUNT_BYTES: u64 = 320;
-
-/// What a whitelisted signature takes at most, in a hash table that has just doubled.
-const WHITELISTED_BYTES: u64 = 75;
 
 /// What a claim did to the sets.
 pub(super) struct Weighed {
@@ -377,15 +371,15 @@ impl Engine {
         if is_full { Err(Refusal::WhitelistFull) } else { Ok(()) }
     }
 
-    /// How many signatures can be whitelisted: a quarter of the memory of lists.
+    /// How many signatures can be whitelisted.
     pub(super) fn whitelist_capacity(&self) -> u64 {
-        (self.plan.list_bytes / 4 / WHITELISTED_BYTES).min(SIGNATURES_MAX as u64)
+        self.plan.whitelist_capacity()
     }
 
-    /// How many accounts there can be: half of the memory of lists.
+    /// How many accounts there can be.
     #[must_use]
     pub fn account_capacity(&self) -> u64 {
-        (self.plan.list_bytes / 2 / ACCOUNT_BYTES).min(ACCOUNTS_MAX as u64)
+        self.plan.account_capacity()
     }
 
     pub(super) fn change_whitelist(&mut self, change: &WhitelistChange) -> Result<(), Refusal> {

@@ -4,6 +4,7 @@ mod apply;
 mod check;
 mod exchange;
 mod explain;
+pub(crate) mod resize;
 mod room;
 mod snapshot;
 mod status;
@@ -13,6 +14,7 @@ use self::room::DailyShares;
 pub use check::{CheckScratch, FoundText};
 pub use exchange::ExchangeRefusal;
 pub use explain::{CountedClaims, CountedRecipients, Explanation};
+pub use resize::{Resized, ResizedStructure};
 pub use snapshot::RestoreError;
 pub use status::{NEARLY_FULL, RingStatus, Status, TableStatus};
 
@@ -198,6 +200,22 @@ pub enum Refusal {
     /// An exchange that is not possible, or not yet.
     #[error(transparent)]
     Exchange(#[from] ExchangeRefusal),
+    /// Something is larger than a smaller budget allows.
+    #[error(
+        "the {what} do not fit a memory budget of {to} bytes, where there are {from} now: what is known cannot be made \
+         smaller; keep the budget, or found a new clearinghouse and let other servers of its realm fill it"
+    )]
+    DoesNotShrink {
+        /// What does not fit.
+        what: &'static str,
+        /// The budget now, in bytes.
+        from: u64,
+        /// The one asked for.
+        to: u64,
+    },
+    /// Nothing becomes larger while a snapshot is written.
+    #[error("a snapshot is being written: try again soon")]
+    SnapshotRuns,
 }
 
 impl Refusal {
@@ -254,7 +272,7 @@ impl From<Result<(), Refusal>> for Outcome {
 }
 
 impl Engine {
-    /// An empty clearinghouse that begins at `now`.
+    /// An empty clearinghouse that begins at `now`, with books as large as the plan says.
     ///
     /// # Panics
     /// If the memory cannot be had.
@@ -268,8 +286,7 @@ impl Engine {
     /// # Errors
     /// [`NotEnoughMemory`].
     pub fn try_new(realm: Realm, plan: Plan, policy: Policy, now: Time) -> Result<Self, NotEnoughMemory> {
-        let sizes = realm.sizes();
-        let capacities = (Capacities::per_generation(&sizes), Capacities::limits(&sizes));
+        let capacities = (Capacities::per_generation(&plan.sizes), Capacities::limits(&plan.sizes));
         Self::with_capacities(realm, plan, capacities, policy, now)
     }
 
@@ -293,8 +310,8 @@ impl Engine {
         now: Time,
     ) -> Result<Self, NotEnoughMemory> {
         let memory = |what| move |OutOfMemory { bytes }| NotEnoughMemory { what, bytes, budget_bytes: plan.bytes };
-        let (sizes, key_id) = (realm.sizes(), realm.key().id());
-        let lines = |lines: u64| usize::try_from(lines).expect("a realm's sizes fit the address space");
+        let (sizes, key_id) = (plan.sizes, realm.key().id());
+        let lines = |lines: u64| usize::try_from(lines).expect("books fit the address space");
         let spam_epoch = now.epoch(realm.spam_epoch_seconds());
         let spam = SpamBook::new(
             StagedRing::try_new(lines(sizes.spam_lines), key_id, spam_epoch).map_err(memory("spam book"))?,
@@ -349,7 +366,7 @@ impl Engine {
         self
     }
 
-    /// What the budget was divided into.
+    /// What the budget is divided into.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
@@ -426,6 +443,7 @@ impl Engine {
         }
         match event {
             Event::Tick { .. } | Event::Policy { .. } => Ok(()),
+            Event::Resize { budget_bytes, .. } => self.admit_resize(*budget_bytes),
             Event::Origin { change, .. } => Ok(self.admit_origin(change)?),
             Event::Sealed { .. } => Ok(self.admit_sealed()?),
             Event::Received { segment, .. } => Ok(self.admit_segment(segment)?),
@@ -529,6 +547,10 @@ impl Engine {
                 self.hear(*now);
                 self.repair(chain);
                 Outcome::Done
+            }
+            Event::Resize { now, budget_bytes } => {
+                self.hear(*now);
+                self.resize(*budget_bytes).into()
             }
         }
     }

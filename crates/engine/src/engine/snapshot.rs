@@ -22,7 +22,7 @@ use crate::exchange::{CLUSTER_ORIGINS_MAX, Exchange, INCARNATIONS_MAX, MEMBERS_M
 use crate::generations::LIVE_GENERATIONS;
 use crate::memory::NotEnoughMemory;
 use crate::quota::Quotas;
-use crate::realm::Realm;
+use crate::realm::{BookSizes, Realm};
 use crate::shingles::{Shingles, records_within};
 use crate::spam::{REINSTATED_MAX, try_empty_ring};
 use crate::time::Time;
@@ -31,13 +31,16 @@ use crate::whitelist::Whitelist;
 
 const MAGIC: [u8; 8] = *b"BRUITENG";
 const VERSION: u16 = 3;
-/// Before listings and revocations had daily shares.
-const VERSION_OF_FEW_SHARES: u16 = 2;
+/// Before the budget could change, and listings and revocations had daily shares: without sizes, which are those of the
+/// founding.
+const VERSION_FOUNDED: u16 = 2;
 /// Before servers exchanged anything: the same without an exchange.
 const VERSION_BEFORE_EXCHANGE: u16 = 1;
 
 /// The bytes of the fixed start: magic, version, realm, budget, time, and the length of the small state.
 const START_BYTES: usize = 8 + 2 + 16 + 8 + 8 + 8;
+/// What follows it from the third version on: the lines of the four books.
+const SIZES_BYTES: usize = 4 * 8;
 
 /// A line, the unit in which large structures are written.
 const LINE_BYTES: usize = 64;
@@ -61,7 +64,7 @@ pub enum RestoreError {
     /// A snapshot of another realm.
     #[error("the snapshot is of another realm")]
     OtherRealm,
-    /// The memory budget is another.
+    /// The memory budget is not that of the founding, where none was ever changed.
     #[error("the snapshot was made with a memory budget of {theirs} bytes, not {ours}")]
     OtherBudget {
         /// The budget here.
@@ -72,6 +75,12 @@ pub enum RestoreError {
     /// The memory of the budget cannot be had. Nothing is wrong with the snapshot.
     #[error(transparent)]
     Memory(#[from] NotEnoughMemory),
+    /// The books do not fit the budget, or there is no such budget.
+    #[error("the snapshot's books do not fit its memory budget of {budget} bytes")]
+    Sizes {
+        /// The budget.
+        budget: u64,
+    },
     /// The small state is larger than it can be.
     #[error("the snapshot says it has {bytes} bytes of small state")]
     TooLarge {
@@ -158,10 +167,11 @@ impl Engine {
         out.extend(self.now.0.to_le_bytes());
         let length_at = out.len();
         out.extend(0_u64.to_le_bytes());
+        self.plan.sizes.lines().iter().for_each(|lines| out.extend(lines.to_le_bytes()));
         let small_at = out.len();
         self.encode_small(out);
         let length = (out.len() - small_at) as u64;
-        out[length_at..small_at].copy_from_slice(&length.to_le_bytes());
+        out[length_at..length_at + 8].copy_from_slice(&length.to_le_bytes());
     }
 
     /// From now on keeps what rings and tables of lines were, for [`continue_snapshot`](Self::continue_snapshot). Takes
@@ -215,8 +225,8 @@ impl Engine {
         rings + self.bulk.counts.logged_lines() + others + tables
     }
 
-    /// Makes a clearinghouse from a snapshot of the same realm and budget. [`with_founded`](Self::with_founded) adds when it
-    /// began.
+    /// Makes a clearinghouse from a snapshot of the same realm. `plan` is the one it was founded with; the snapshot says what
+    /// has become of it. [`with_founded`](Self::with_founded) adds when it began.
     ///
     /// # Errors
     /// [`RestoreError`] if the bytes are not of such a one.
@@ -225,13 +235,13 @@ impl Engine {
     }
 
     fn restore_all(realm: Realm, plan: Plan, input: &mut dyn Read) -> Result<Self, RestoreError> {
-        let (version, now, small) = read_start(&realm, &plan, input)?;
+        let Start { version, plan, now, small } = read_start(&realm, plan, input)?;
         let mut reader = Reader::new(&small);
         let policy = Policy::decode(&mut reader)?;
         let mut engine = Self::try_new(realm, plan, policy, now)?.with_founded(Time(0));
         engine.decode_small(version, &mut reader)?;
-        let others =
-            if version > VERSION_BEFORE_EXCHANGE { engine.decode_exchange(&mut reader)? } else { Others::default() };
+        let has_exchange = version > VERSION_BEFORE_EXCHANGE;
+        let others = if has_exchange { engine.decode_exchange(&mut reader)? } else { Others::default() };
         engine.restore_large(input)?;
         engine.restore_shingles(&mut reader, input)?;
         engine.restore_others(&others, input)?;
@@ -292,7 +302,7 @@ impl Engine {
         let mut read = || {
             let (origin, cap) = (read_origin(reader)?, reader.u32("a cap")?);
             let lines = reader.u64("the lines of a ring")?;
-            let is_one = (1..=self.realm.sizes().bulk_lines).contains(&lines);
+            let is_one = (1..=self.plan.sizes.bulk_lines).contains(&lines);
             if is_one {
                 Ok((origin, cap, lines))
             } else {
@@ -309,7 +319,7 @@ impl Engine {
         self.spam.reinstated = reinstated.collect::<Result<_, _>>()?;
         self.shares.recipients = Quotas::decode(reader)?;
         self.shares.texts = Quotas::decode(reader)?;
-        if version > VERSION_OF_FEW_SHARES {
+        if version > VERSION_FOUNDED {
             self.shares.listed = Quotas::decode(reader)?;
             self.shares.revoked = Quotas::decode(reader)?;
         }
@@ -348,11 +358,12 @@ impl Engine {
         restore_one(&mut self.spam.claims, "ring of claims", CountsRing::bytes, input)?;
         restore_one(&mut self.bulk.counts, "ring of recipients", CountsRing::bytes, input)?;
         let (table, good) = self.replicas.arrays();
-        restore_one(table, "table of texts", OwnerTable::bytes, input)?;
+        restore_within(table, "table of texts", OwnerTable::bytes, input)?;
         for filter in good {
-            restore_one(filter, "filter of good mail", |filter| filter.bits() / 8, input)?;
+            restore_within(filter, "filter of good mail", |filter| filter.bits() / 8, input)?;
         }
-        Ok(())
+        let are_alike = self.replicas.recount();
+        if are_alike { Ok(()) } else { Err(RestoreError::Structure { what: "filters of good mail", source: None }) }
     }
 
     /// What other servers counted comes last.
@@ -376,7 +387,7 @@ impl Engine {
 
     /// The records of shingles come with the small state, and are checked against the table.
     fn restore_shingles(&mut self, reader: &mut Reader<'_>, input: &mut dyn Read) -> Result<(), RestoreError> {
-        restore_one(self.shingles.table_mut(), "table of shingles", OwnerTableWithoutParts::bytes, input)?;
+        restore_within(self.shingles.table_mut(), "table of shingles", OwnerTableWithoutParts::bytes, input)?;
         let key = self.realm.key().clone();
         let table = std::mem::replace(self.shingles.table_mut(), OwnerTableWithoutParts::without_parts(0));
         let records = records_within(self.plan.shingle_bytes);
@@ -401,41 +412,78 @@ fn restore_one<S: Snapshot>(
     input: &mut dyn Read,
 ) -> Result<(), RestoreError> {
     let expected = bytes(place);
-    let restored =
-        S::restore(input, expected).map_err(|source| RestoreError::Structure { what, source: Some(source) })?;
-    if bytes(&restored) != expected {
-        return Err(RestoreError::Structure { what, source: None });
-    }
-    *place = restored;
+    restore_within(place, what, &bytes, input)?;
+    if bytes(place) == expected { Ok(()) } else { Err(RestoreError::Structure { what, source: None }) }
+}
+
+/// Puts what the input has in the place of a structure that is as large as it may be.
+fn restore_within<S: Snapshot>(
+    place: &mut S,
+    what: &'static str,
+    bytes: impl Fn(&S) -> u64,
+    input: &mut dyn Read,
+) -> Result<(), RestoreError> {
+    let failed = |source| RestoreError::Structure { what, source: Some(source) };
+    *place = S::restore(input, bytes(place)).map_err(failed)?;
     Ok(())
 }
 
-/// Reads the fixed start and the small state.
-fn read_start(realm: &Realm, plan: &Plan, input: &mut dyn Read) -> Result<(u16, Time, Vec<u8>), RestoreError> {
+/// What a snapshot begins with.
+struct Start {
+    version: u16,
+    plan: Plan,
+    now: Time,
+    small: Vec<u8>,
+}
+
+/// Reads the fixed start and the small state of a clearinghouse that was founded with `plan`.
+fn read_start(realm: &Realm, founded: Plan, input: &mut dyn Read) -> Result<Start, RestoreError> {
     let mut start = [0; START_BYTES];
     input.read_exact(&mut start)?;
     let mut reader = Reader::new(&start);
     if reader.array("the magic")? != MAGIC {
         return Err(RestoreError::NotASnapshot);
     }
-    let found = reader.u16("the version")?;
-    if !(VERSION_BEFORE_EXCHANGE..=VERSION).contains(&found) {
-        return Err(RestoreError::UnknownVersion { found });
+    let version = reader.u16("the version")?;
+    if !(VERSION_BEFORE_EXCHANGE..=VERSION).contains(&version) {
+        return Err(RestoreError::UnknownVersion { found: version });
     }
     if reader.array("the realm")? != realm.id().0 {
         return Err(RestoreError::OtherRealm);
     }
-    let theirs = reader.u64("the budget")?;
-    if theirs != plan.bytes {
-        return Err(RestoreError::OtherBudget { ours: plan.bytes, theirs });
+    let budget = reader.u64("the budget")?;
+    if version <= VERSION_FOUNDED && budget != founded.bytes {
+        return Err(RestoreError::OtherBudget { ours: founded.bytes, theirs: budget });
     }
     let now = Time(reader.u64("the time")?);
     let bytes = reader.u64("the length of the small state")?;
+    let plan = if version <= VERSION_FOUNDED { founded } else { read_plan(founded, budget, input)? };
     // What is small fits the budget, as all of the engine does.
     if bytes > plan.bytes {
         return Err(RestoreError::TooLarge { bytes });
     }
     let mut small = Vec::new();
     input.take(bytes).read_to_end(&mut small)?;
-    Ok((found, now, small))
+    Ok(Start { version, plan, now, small })
+}
+
+/// Reads the sizes of the books: no larger than the budget allows, so that a damaged number cannot cost memory that nobody
+/// granted.
+fn read_plan(founded: Plan, budget: u64, input: &mut dyn Read) -> Result<Plan, RestoreError> {
+    let mut bytes = [0; SIZES_BYTES];
+    input.read_exact(&mut bytes)?;
+    let mut reader = Reader::new(&bytes);
+    let mut lines = [0; 4];
+    for lines in &mut lines {
+        *lines = reader.u64("the lines of a book")?;
+    }
+    let sizes = BookSizes::from_lines(lines);
+    let planned = Plan::for_budget(budget);
+    let is_as_founded = (budget, sizes) == (founded.bytes, founded.sizes);
+    let fits = !lines.contains(&0) && planned.is_ok_and(|planned| sizes.fit(&planned.sizes));
+    match planned {
+        _ if !is_as_founded && !fits => Err(RestoreError::Sizes { budget }),
+        Ok(planned) if budget != founded.bytes => Ok(Plan { sizes, ..planned }),
+        _ => Ok(Plan { sizes, ..founded }),
+    }
 }

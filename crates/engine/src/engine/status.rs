@@ -37,8 +37,13 @@ pub struct RingStatus {
     pub capacity: u64,
     /// What a generation holds at most.
     pub limit: u64,
+    /// Whether the current generation holds that many, copies included.
+    pub is_current_full: bool,
     /// The live generations, newest first: their epoch and about how many signatures they hold.
     pub generations: Vec<(u64, u64)>,
+    /// About how many signatures would make a generation as full as the fullest one is: more than that holds, if what it holds
+    /// was copied when the ring grew.
+    pub fullest: u64,
     /// How many counts past fifteen the current generation holds, and how many it has room for, if it counts. When there is no more
     /// room, all such counts become too high.
     pub records: Option<(usize, usize)>,
@@ -81,16 +86,14 @@ impl RingStatus {
     /// How full the fullest generation is, or its records: 1 where errors pass what was planned.
     #[must_use]
     pub fn fill(&self) -> f64 {
-        let most = self.generations.iter().map(|&(_, keys)| keys).max().unwrap_or(0);
         let records = self.records.map_or(0.0, |(held, limit)| held as f64 / limit.max(1) as f64);
-        records.max(most as f64 / self.capacity.max(1) as f64)
+        records.max(self.fullest as f64 / self.capacity.max(1) as f64)
     }
 
     /// Whether the current generation takes nothing new.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        let is_full = self.generations.first().is_some_and(|&(_, keys)| keys >= self.limit);
-        is_full || self.records.is_some_and(|(held, limit)| held >= limit)
+        self.is_current_full || self.records.is_some_and(|(held, limit)| held >= limit)
     }
 
     /// A warning, if it is nearly full.
@@ -146,7 +149,7 @@ impl Engine {
                 name: "texts with shingles",
                 bytes: self.shingles.bytes(),
                 used: self.shingles.len() as u64,
-                capacity: records_within(self.plan.shingle_bytes),
+                capacity: records_within(self.plan.shingle_bytes).min(self.shingles.capacity()),
             },
             TableStatus {
                 name: "accounts",
@@ -173,8 +176,22 @@ fn ring(
 ) -> RingStatus {
     let name = book.contents();
     let live = (0..LIVE_GENERATIONS).filter_map(|age| ring.epoch().checked_sub(age));
-    let generations = live.map(|epoch| (epoch, ring.keys(epoch))).collect();
+    let generations = live.clone().map(|epoch| (epoch, ring.load(epoch).saturating_sub(ring.copied(epoch)))).collect();
+    let fullest = live.map(|epoch| ring.load(epoch)).max().unwrap_or(0);
     let (bytes, error_rate) = (ring.bytes(), ring.error_rate());
     let records = ring.records();
-    RingStatus { name, bytes, epoch_seconds, capacity, limit, generations, records, error_rate, planned_rate }
+    let is_current_full = ring.load(ring.epoch()) >= limit;
+    RingStatus {
+        name,
+        bytes,
+        epoch_seconds,
+        capacity,
+        limit,
+        is_current_full,
+        generations,
+        fullest,
+        records,
+        error_rate,
+        planned_rate,
+    }
 }

@@ -7,6 +7,9 @@ use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::sizing::{Goal, Layout, MembershipPlan};
 use bruit_filters::{Fingerprint, KeyId, OutOfMemory};
 
+use crate::budget::{multiple, part};
+use crate::engine::resize::{ResizedStructure, preview_lines};
+
 /// At most this many features of a good message are learnt.
 pub const GOOD_FEATURES: u64 = 512;
 
@@ -41,12 +44,20 @@ pub(crate) struct Generation {
     pub(crate) left: u64,
 }
 
+/// A filter for `messages` messages.
+fn plan(messages: u64) -> MembershipPlan {
+    let features = messages.saturating_mul(GOOD_FEATURES).max(1);
+    MembershipPlan::new(Layout::OneLine, features, Goal::Rate(GOOD_RATE)).expect("a rate one line can have")
+}
+
+/// How many messages a filter of `bits` bits has room for, of which one for `messages` has those of its plan.
+fn capacity(messages: u64, bits: u64) -> u64 {
+    part(messages, bits, plan(messages).cells)
+}
+
 impl Generation {
     fn new(messages: u64, key_id: KeyId) -> Result<Self, OutOfMemory> {
-        let features = messages.saturating_mul(GOOD_FEATURES).max(1);
-        let plan =
-            MembershipPlan::new(Layout::OneLine, features, Goal::Rate(GOOD_RATE)).expect("a rate one line can have");
-        let filter = || OneLineFilter::try_from_plan(&plan, key_id);
+        let filter = || OneLineFilter::try_from_plan(&plan(messages), key_id);
         Ok(Self { good: filter()?, seen: filter()?, left: messages })
     }
 }
@@ -56,6 +67,54 @@ impl Good {
     pub(crate) fn new(messages: u64, key_id: KeyId) -> Result<Self, OutOfMemory> {
         let generation = || Generation::new(messages, key_id);
         Ok(Self { generations: [generation()?, generation()?], current: 0, capacity: messages })
+    }
+
+    /// Makes the filters as many times as large as there is room for, where one may have room for `messages` messages.
+    ///
+    /// What was learnt stays, and as many times as much can still be learnt.
+    pub(crate) fn resize(&mut self, messages: u64) {
+        let factor = multiple(self.bits(), plan(messages).cells);
+        let (before, after) = (self.capacity, capacity(messages, self.bits() * factor));
+        for generation in &mut self.generations {
+            generation.good.grow(factor as usize);
+            generation.seen.grow(factor as usize);
+            let learnt = (before - generation.left).saturating_mul(factor);
+            generation.left = after.saturating_sub(learnt);
+        }
+        self.capacity = after;
+    }
+
+    /// What [`resize`](Self::resize) would change.
+    pub(crate) fn preview_resize(&self, messages: u64) -> ResizedStructure {
+        let planned = plan(messages).cells;
+        let then = capacity(messages, self.bits() * multiple(self.bits(), planned));
+        let (bytes, planned) = (self.bytes(), planned / 8 * 4);
+        preview_lines("good mail", "messages in a generation", bytes, planned, (self.capacity, then))
+    }
+
+    /// Whether filters for `messages` messages are as large as these at least.
+    pub(crate) fn fits(&self, messages: u64) -> bool {
+        self.bits() <= plan(messages).cells
+    }
+
+    /// Takes the filters that were put in the place of those that [`new`](Self::new) made for how large they are; false if they
+    /// are not alike.
+    pub(crate) fn recount(&mut self) -> bool {
+        let bits = self.bits();
+        self.capacity = capacity(self.capacity, bits);
+        for generation in &mut self.generations {
+            generation.left = generation.left.min(self.capacity);
+        }
+        self.filters().all(|filter| filter.bits() == bits)
+    }
+
+    /// The bits of each filter.
+    fn bits(&self) -> u64 {
+        self.generations[0].good.bits()
+    }
+
+    fn filters(&self) -> impl Iterator<Item = &OneLineFilter> {
+        self.generations.iter().flat_map(|generation| [&generation.good, &generation.seen])
     }
 
     /// Begins a generation; the one before the last is forgotten.
@@ -118,8 +177,7 @@ impl Good {
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        let filters = self.generations.iter().flat_map(|generation| [&generation.good, &generation.seen]);
-        filters.map(|filter| filter.bits() / 8).sum()
+        self.filters().map(|filter| filter.bits() / 8).sum()
     }
 
     const fn current(&mut self) -> &mut Generation {

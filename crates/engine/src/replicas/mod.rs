@@ -41,6 +41,9 @@ pub use text::{TEXT_FEATURES_PER_QUARTER, Text};
 
 use good::Good;
 
+use crate::budget::multiple;
+use crate::engine::resize::{ResizedStructure, preview_lines};
+
 /// A check looks up at most this many features, those with the lowest fingerprints. A message must be some hundred and fifty
 /// times as long as a report before that hides it.
 pub const CHECKED_MAX: usize = 8_192;
@@ -66,7 +69,7 @@ pub struct Replicas {
     records: VecDeque<Record>,
     /// Most of them.
     records_max: usize,
-    /// The features that live reports have in the table.
+    /// The slots that the features of live reports take in the table.
     stored: u64,
     /// Reports with too few features for a vote, by the fingerprint of their whole.
     wholes: HashMap<Fingerprint, Owner>,
@@ -107,12 +110,12 @@ impl Replicas {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn try_new(key: FingerprintKey, reports: u64, good: u64) -> Result<Self, OutOfMemory> {
-        let records_max = usize::try_from(reports.clamp(REPORTS_MIN, OWNERS_LIVE_MAX)).unwrap_or(usize::MAX);
+        let records_max = records_max(reports);
         let mut wholes = HashMap::new();
         let wholes_max = wholes_max(records_max);
         wholes.try_reserve(wholes_max).map_err(|_| out_of_memory::<(Fingerprint, Owner)>(wholes_max))?;
         Ok(Self {
-            table: OwnerTable::try_with_capacity(records_max as u64 * STORED_MAX as u64)?,
+            table: OwnerTable::try_with_capacity(features_of(records_max))?,
             records: queue(records_max)?,
             records_max,
             stored: 0,
@@ -128,10 +131,55 @@ impl Replicas {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn within(key: FingerprintKey, bytes: u64, good_bytes: u64, epoch: u64) -> Result<Self, OutOfMemory> {
-        // Two generations of two filters.
-        let good = good_bytes / 4 / good::BYTES_PER_MESSAGE;
         let generations = VecDeque::from([(epoch, 1)]);
-        Ok(Self { generations, ..Self::try_new(key, bytes / BYTES_PER_REPORT, good)? })
+        Ok(Self { generations, ..Self::try_new(key, bytes / BYTES_PER_REPORT, good_messages(good_bytes))? })
+    }
+
+    /// Makes the index as large as whole copies of its table and its filters can be in so many bytes; nothing it knows is lost.
+    pub(crate) fn resize(&mut self, bytes: u64, good_bytes: u64) {
+        self.records_max = records_max(bytes / BYTES_PER_REPORT);
+        let factor = multiple(self.table.bytes(), table_bytes(self.records_max));
+        self.table.grow(factor as usize);
+        let mut records = VecDeque::with_capacity(self.records_max);
+        records.append(&mut self.records);
+        let mut wholes = HashMap::with_capacity(wholes_max(self.records_max));
+        wholes.extend(self.wholes.drain());
+        (self.records, self.wholes) = (records, wholes);
+        self.stored = self.count_stored();
+        self.good.resize(good_messages(good_bytes));
+    }
+
+    /// What [`resize`](Self::resize) would change.
+    pub(crate) fn preview_resize(&self, bytes: u64, good_bytes: u64) -> [ResizedStructure; 2] {
+        let planned = records_max(bytes / BYTES_PER_REPORT);
+        let then = self.table.capacity() * multiple(self.table.bytes(), table_bytes(planned));
+        let reports = |features: u64, records: usize| (features / STORED_MAX as u64).min(records as u64);
+        let capacity = (reports(self.table.capacity(), self.records_max), reports(then, planned));
+        let texts = preview_lines("texts", "texts", self.table.bytes(), table_bytes(planned), capacity);
+        [texts, self.good.preview_resize(good_messages(good_bytes))]
+    }
+
+    /// Whether all of it would fit into so many bytes.
+    pub(crate) fn fits(&self, bytes: u64, good_bytes: u64) -> bool {
+        let records_max = records_max(bytes / BYTES_PER_REPORT);
+        self.records.len() <= records_max
+            && self.wholes.len() <= wholes_max(records_max)
+            && self.table.bytes() <= table_bytes(records_max)
+            && self.good.fits(good_messages(good_bytes))
+    }
+
+    /// Takes the arrays that were restored for how large they are; false if they do not go together.
+    pub(crate) fn recount(&mut self) -> bool {
+        self.stored = self.count_stored();
+        self.good.recount()
+    }
+
+    /// The slots of live reports.
+    fn count_stored(&self) -> u64 {
+        let oldest = self.table.live().start.number();
+        let owners = (oldest..).map(Owner::from_number);
+        let stored = |(owner, record): (Owner, &Record)| record.stored.total().saturating_mul(self.table.copies(owner));
+        owners.zip(&self.records).map(stored).fold(0, u64::saturating_add)
     }
 
     /// Keeps a report. When there is no more room, the oldest ones go.
@@ -382,7 +430,8 @@ impl Replicas {
 
     fn expire_oldest(&mut self) {
         let Some(expired) = self.records.pop_front() else { return };
-        self.stored -= expired.stored.total();
+        let slots = expired.stored.total().saturating_mul(self.table.copies(self.table.live().start));
+        self.stored = self.stored.saturating_sub(slots);
         self.table.expire_before(Owner::from_number(self.table.live().start.number() + 1));
         if self.wholes.len() >= wholes_max(self.records.len()) {
             let live = self.table.live();
@@ -410,6 +459,26 @@ impl Replicas {
         let looked_at = own.clamp(1, CHECKED_MAX);
         u32::try_from(own * scratch.fingerprints.len() / looked_at).unwrap_or(u32::MAX)
     }
+}
+
+/// Most records of an index for `reports` reports.
+fn records_max(reports: u64) -> usize {
+    usize::try_from(reports.clamp(REPORTS_MIN, OWNERS_LIVE_MAX)).unwrap_or(usize::MAX)
+}
+
+/// The features that so many reports have at most.
+const fn features_of(records: usize) -> u64 {
+    records as u64 * STORED_MAX as u64
+}
+
+/// The bytes of a table for so many reports.
+fn table_bytes(records: usize) -> u64 {
+    OwnerTable::bytes_for(features_of(records))
+}
+
+/// How many good messages can be learnt in so many bytes: there are two generations of two filters.
+const fn good_messages(bytes: u64) -> u64 {
+    bytes / 4 / good::BYTES_PER_MESSAGE
 }
 
 /// Most wholes beside so many records: some of reports that have gone since are left.

@@ -48,7 +48,6 @@ impl Replicas {
         let count = reader.count(self.records_max, Record::BYTES, "the records of texts")?;
         let records: Result<VecDeque<_>, _> = (0..count).map(|_| Record::decode(reader)).collect();
         self.records.extend(records?);
-        self.stored = self.records.iter().map(|record| record.stored.total()).sum();
         let count = reader.count(wholes_max(self.records_max), 24, "the wholes of texts")?;
         let mut whole = || Ok((reader.fingerprint("a whole")?, Owner::from_number(reader.u64("a whole")?)));
         self.wholes.extend((0..count).map(|_| whole()).collect::<Result<HashMap<_, _>, _>>()?);

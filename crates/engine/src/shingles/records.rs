@@ -85,6 +85,18 @@ impl Records {
         Ok(Self { ring: queue(records)?, front, index: table(records.saturating_add(records / 2))? })
     }
 
+    /// Has room for `records` records from now on, as [`new`](Self::new) makes it.
+    pub(super) fn make_room_for(&mut self, records: usize) {
+        let mut ring = VecDeque::with_capacity(records.max(self.len()));
+        ring.append(&mut self.ring);
+        let mut index = HashTable::with_capacity(records.saturating_add(records / 2));
+        let front = self.front;
+        for &low in &self.index {
+            index.insert_unique(ring[place(front, low)].digest, low, |&low| ring[place(front, low)].digest);
+        }
+        (self.ring, self.index) = (ring, index);
+    }
+
     pub(super) fn len(&self) -> usize {
         self.ring.len()
     }

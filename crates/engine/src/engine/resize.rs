@@ -1,0 +1,208 @@
+//! Another memory budget: everything that has a size is carried over, and nothing that is known is lost.
+//!
+//! Rings, filters and tables of lines become a whole number of times as large, for then each line can be copied as often and
+//! no answer changes; where the budget has no room for twice the lines, they stay as they are. What is held exactly takes
+//! whatever room there is. One structure after the other, so that only one is there twice at a time.
+//!
+//! A generation that was copied stays as full as it was, and errs as often: what is in its lines says no more than before.
+//! All of the new room is there from the next generation on.
+
+use super::{Engine, Refusal};
+use crate::budget::{Capacities, Plan, multiple};
+use crate::codec::Reader;
+use crate::realm::BookSizes;
+use crate::trust::Trust;
+
+/// What another budget would change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resized {
+    /// The budget now, in bytes.
+    pub from: u64,
+    /// The budget then.
+    pub to: u64,
+    /// All that has a size.
+    pub structures: Vec<ResizedStructure>,
+}
+
+/// What another budget would change of one structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResizedStructure {
+    /// Which one.
+    pub name: &'static str,
+    /// Its lines of 64 bytes now and then, if it is made of lines: their number is multiplied, or stays.
+    pub lines: Option<(u64, u64)>,
+    /// Its memory now and then.
+    pub bytes: (u64, u64),
+    /// How many it holds, now and then: in a generation, if it has generations.
+    pub capacity: (u64, u64),
+    /// What it holds.
+    pub holds: &'static str,
+}
+
+impl ResizedStructure {
+    /// How many times as large its lines become.
+    #[must_use]
+    pub fn factor(&self) -> Option<u64> {
+        self.lines.map(|(now, then)| then / now.max(1))
+    }
+}
+
+/// Bytes of a line.
+const LINE_BYTES: u64 = 64;
+
+/// How many times as large the lines of each book become.
+#[derive(Clone, Copy)]
+struct Factors {
+    spam: usize,
+    revoked: usize,
+    claims: usize,
+    bulk: usize,
+}
+
+impl Factors {
+    fn between(now: &BookSizes, then: &BookSizes) -> Self {
+        let factor = |now, then| usize::try_from(multiple(now, then)).expect("books fit the address space");
+        Self {
+            spam: factor(now.spam_lines, then.spam_lines),
+            revoked: factor(now.revoked_lines, then.revoked_lines),
+            claims: factor(now.claim_lines, then.claim_lines),
+            bulk: factor(now.bulk_lines, then.bulk_lines),
+        }
+    }
+}
+
+impl Engine {
+    /// The plan that it has with another budget.
+    fn plan_for(&self, bytes: u64) -> Result<Plan, Refusal> {
+        self.plan.resized(bytes).map_err(|_| Refusal::OutOfBounds)
+    }
+
+    /// Whether a budget of `bytes` changes anything.
+    #[must_use]
+    pub fn would_resize(&self, bytes: u64) -> bool {
+        self.plan.resized(bytes).is_ok_and(|plan| plan != self.plan)
+    }
+
+    pub(super) fn admit_resize(&self, bytes: u64) -> Result<(), Refusal> {
+        let plan = self.plan_for(bytes)?;
+        if self.is_snapshot_running() {
+            return Err(Refusal::SnapshotRuns);
+        }
+        let does_not_fit = self.first_too_large(&plan, bytes).filter(|_| bytes < self.plan.bytes);
+        match does_not_fit {
+            Some(what) => Err(Refusal::DoesNotShrink { what, from: self.plan.bytes, to: bytes }),
+            None => Ok(()),
+        }
+    }
+
+    /// The first structure that is larger than a budget allows.
+    fn first_too_large(&self, plan: &Plan, bytes: u64) -> Option<&'static str> {
+        let books_fit = Plan::for_budget(bytes).is_ok_and(|planned| plan.sizes.fit(&planned.sizes));
+        let (accounts, whitelisted) = (self.accounts.len() as u64, self.whitelist.len() as u64);
+        let parts = [
+            ("books", books_fit),
+            ("texts", self.replicas.fits(plan.replica_bytes, plan.good_bytes)),
+            ("texts with shingles", self.shingles.fits(plan.shingle_bytes)),
+            ("accounts", accounts <= plan.account_capacity()),
+            ("whitelisted signatures", whitelisted <= plan.whitelist_capacity()),
+            ("signatures and reporters of the nursery", self.trust_within(plan.trust_bytes).is_some()),
+        ];
+        parts.into_iter().find(|(_, fits)| !fits).map(|(what, _)| what)
+    }
+
+    /// All that is remembered of claims and reporters, in another room; nothing if that is too small.
+    fn trust_within(&self, bytes: u64) -> Option<Trust> {
+        let mut encoded = Vec::new();
+        self.trust.encode(&mut encoded);
+        Trust::decode(self.trust.policy().clone(), bytes, &mut Reader::new(&encoded)).ok()
+    }
+
+    pub(super) fn resize(&mut self, bytes: u64) -> Result<(), Refusal> {
+        let plan = self.plan_for(bytes)?;
+        if plan == self.plan {
+            return Ok(());
+        }
+        let does_not_fit = Refusal::DoesNotShrink { what: "nursery", from: self.plan.bytes, to: bytes };
+        self.trust = self.trust_within(plan.trust_bytes).ok_or(does_not_fit)?;
+        let factors = Factors::between(&self.plan.sizes, &plan.sizes);
+        self.spam.grow(factors.spam, factors.revoked, factors.claims);
+        self.bulk.grow(factors.bulk);
+        self.replicas.resize(plan.replica_bytes, plan.good_bytes);
+        self.shingles.resize(plan.shingle_bytes);
+        if plan.sizes != self.plan.sizes {
+            (self.capacities, self.limits) = (Capacities::per_generation(&plan.sizes), Capacities::limits(&plan.sizes));
+        }
+        self.plan = plan;
+        Ok(())
+    }
+
+    /// What [`Event::Resize`](crate::event::Event::Resize) with a budget of `bytes` would change.
+    ///
+    /// # Errors
+    /// [`Refusal`] if it would be refused.
+    pub fn preview_resize(&self, bytes: u64) -> Result<Resized, Refusal> {
+        self.admit_resize(bytes)?;
+        let plan = self.plan_for(bytes)?;
+        let mut structures = self.preview_books(&plan);
+        structures.extend(self.replicas.preview_resize(plan.replica_bytes, plan.good_bytes));
+        structures.push(self.shingles.preview_resize(plan.shingle_bytes));
+        structures.extend(self.preview_exact(&plan));
+        Ok(Resized { from: self.plan.bytes, to: bytes, structures })
+    }
+
+    fn preview_books(&self, plan: &Plan) -> Vec<ResizedStructure> {
+        let (now, then) = (self.capacities, Capacities::per_generation(&plan.sizes));
+        let Factors { spam, revoked, claims, bulk } = Factors::between(&self.plan.sizes, &plan.sizes);
+        let book = |name, lines: u64, bytes: u64, factor: usize, capacity| {
+            let factor = factor as u64;
+            let (lines, bytes) = (Some((lines, lines * factor)), (bytes, bytes * factor));
+            ResizedStructure { name, lines, bytes, capacity, holds: "signatures in a generation" }
+        };
+        let (listed, counted) = (&self.spam.listed, (&self.spam.claims, &self.bulk.counts));
+        vec![
+            book("listed signatures", 2 * listed.lines_per_stage(), listed.bytes(), spam, (now.spam, then.spam)),
+            book(
+                "revoked signatures",
+                self.spam.revoked.lines(),
+                self.spam.revoked.bytes(),
+                revoked,
+                (now.revoked, then.revoked),
+            ),
+            book("counts of claims", counted.0.lines(), counted.0.bytes(), claims, (now.claims, then.claims)),
+            book("counts of recipients", counted.1.lines(), counted.1.bytes(), bulk, (now.bulk, then.bulk)),
+        ]
+    }
+
+    /// What takes whatever room there is.
+    fn preview_exact(&self, plan: &Plan) -> [ResizedStructure; 3] {
+        let exact = |name, bytes, capacity, holds| ResizedStructure { name, lines: None, bytes, capacity, holds };
+        let (now, lists) = (&self.plan, |plan: &Plan| plan.list_bytes / 2);
+        let trust = Trust::new(self.trust.policy().clone(), plan.trust_bytes);
+        let nursery = ((self.trust.bytes(), trust.bytes()), (self.trust.fill().1, trust.fill().1));
+        let (lists, accounts) = ((lists(now), lists(plan)), (now.account_capacity(), plan.account_capacity()));
+        let whitelisted = (now.whitelist_capacity(), plan.whitelist_capacity());
+        [
+            exact("nursery", nursery.0, nursery.1, "signatures"),
+            exact("accounts", lists, accounts, "accounts"),
+            exact("whitelisted signatures", lists, whitelisted, "signatures"),
+        ]
+    }
+}
+
+/// A structure of lines that becomes as many times as large as there is room for `planned_bytes`.
+pub(crate) fn preview_lines(
+    name: &'static str,
+    holds: &'static str,
+    bytes: u64,
+    planned_bytes: u64,
+    capacity: (u64, u64),
+) -> ResizedStructure {
+    let then = bytes * multiple(bytes, planned_bytes);
+    ResizedStructure {
+        name,
+        lines: Some((bytes / LINE_BYTES, then / LINE_BYTES)),
+        bytes: (bytes, then),
+        capacity,
+        holds,
+    }
+}
