@@ -31,6 +31,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     realm: Option<PathBuf>,
 
+    /// Let the memory budget become smaller, if `memory` in the configuration is and everything fits
+    #[arg(long)]
+    shrink: bool,
+
     /// Only say whether the configuration can be used
     #[arg(long)]
     check_config: bool,
@@ -82,7 +86,7 @@ impl Arguments {
     fn read(&self) -> Result<Config, Failure> {
         let config = read(self.place.config.as_deref())?;
         let realm = self.realm.clone().or_else(|| config.realm.clone());
-        Ok(Config { realm, ..config })
+        Ok(Config { realm, shrink: self.shrink, ..config })
     }
 }
 

@@ -5,6 +5,7 @@
 mod accept_clock;
 mod clearinghouse;
 mod repair;
+mod resize;
 mod survey;
 
 use std::io::Write;
@@ -13,8 +14,10 @@ use std::process::ExitCode;
 use crate::failure::Failure;
 
 const AFTER_HELP: &str = "\
-verify and inspect change nothing and take no lock: a server may run meanwhile. repair
-and accept-clock refuse while one does; accept-clock --server asks it instead.
+verify, inspect and resize --dry-run change nothing and take no lock: a server may run
+meanwhile. repair, resize and accept-clock refuse while one does; accept-clock --server asks
+it instead, and a server does what resize does when it starts with another memory in its
+configuration.
 
 A copy of the directory, made by any means while the server runs, is a backup, provided
 that the copy takes less time than two snapshots; verify tells whether it is whole.
@@ -28,7 +31,8 @@ inspect then still tells what is in the files.
 Example:
   bruit store verify /var/lib/bruit
   bruit store repair /var/lib/bruit --cut-after 123456
-  bruit store accept-clock --server http://127.0.0.1:8625";
+  bruit store accept-clock --server http://127.0.0.1:8625
+  bruit store resize /var/lib/bruit --memory 1GiB --dry-run";
 
 /// What `bruit store` is asked.
 #[derive(Debug, clap::Args)]
@@ -48,6 +52,8 @@ enum Verb {
     Repair(repair::Arguments),
     /// Accept the system clock after a jump, for a directory or a running server
     AcceptClock(accept_clock::Arguments),
+    /// Give the clearinghouse another memory budget, or tell what that would change
+    Resize(resize::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
@@ -56,6 +62,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
         Verb::Inspect(arguments) => survey::inspect(arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::AcceptClock(arguments) => accept_clock::run(arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Repair(arguments) => repair::run(arguments, output).map(|()| ExitCode::SUCCESS),
+        Verb::Resize(arguments) => resize::run(arguments, output).map(|()| ExitCode::SUCCESS),
     };
     let flushed = output.flush().map_err(Failure::from);
     outcome.and_then(|code| flushed.map(|()| code)).map_err(never_one)

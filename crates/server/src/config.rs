@@ -51,8 +51,11 @@ pub const THREADS_MAX: u32 = 64;
 pub struct Config {
     /// The directory of the clearinghouse, if the file says.
     pub data: Option<PathBuf>,
-    /// The memory budget of a clearinghouse that is founded now.
-    pub memory_bytes: u64,
+    /// The memory budget of the clearinghouse, if the file says: what one has when it is founded, or from this start on. Else it
+    /// keeps the one it has.
+    pub memory_bytes: Option<u64>,
+    /// Whether the memory budget may become smaller at this start; never said by the file.
+    pub shrink: bool,
     /// A file with the realm to found it in, instead of a new one.
     pub realm: Option<PathBuf>,
     /// When a report is answered.

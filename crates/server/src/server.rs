@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bruit_engine::budget::BUDGET_DEFAULT;
 use bruit_engine::event::Event;
+use bruit_engine::realm::UnlikeRealms;
 use bruit_engine::time::Time;
 use bruit_engine::trust::Policy;
 use bruit_engine::{Outcome, Refusal};
@@ -88,6 +90,23 @@ pub enum ServeError {
     /// The books cannot be brought to the present.
     #[error("failed to bring the books to the present")]
     CatchUp(#[source] SubmitError),
+    /// The budget of the file is smaller than that of the clearinghouse.
+    #[error(
+        "`memory` is {to} bytes in the configuration, but the clearinghouse has a budget of {from} bytes: set it to that \
+         or more, or start once with --shrink, which is refused unless everything fits the smaller one"
+    )]
+    Shrinks {
+        /// The budget of the clearinghouse, in bytes.
+        from: u64,
+        /// That of the file.
+        to: u64,
+    },
+    /// The clearinghouse cannot have the budget of the file.
+    #[error("the memory budget cannot become that of the configuration: {0}")]
+    Resize(Refusal),
+    /// The change of the budget is not kept.
+    #[error("failed to keep the change of the memory budget")]
+    ResizeKept(#[source] SubmitError),
     /// The clock cannot be right.
     #[error("the clock is not right: {0}")]
     Clock(Refusal),
@@ -141,8 +160,8 @@ pub enum ServeError {
     },
     /// The clearinghouse was founded in another realm.
     #[error(
-        "the store in {} belongs to another realm than {}, and a store cannot change its realm: name the file of its own realm, or \
-         an empty directory; nothing was changed",
+        "the store in {} belongs to another realm than {} ({difference}), and a store cannot change its realm: name the file of its \
+         own realm, or an empty directory; nothing was changed",
         .directory.display(), .file.display()
     )]
     OtherRealm {
@@ -150,6 +169,8 @@ pub enum ServeError {
         directory: PathBuf,
         /// The file with the realm.
         file: PathBuf,
+        /// In what they differ.
+        difference: UnlikeRealms,
     },
     /// It cannot take part among other servers.
     #[error(transparent)]
@@ -384,7 +405,9 @@ fn open(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Res
     let founding = founding(config, directory)?;
     let found = || founding;
     let options = Options { durability: config.durability, ..Options::default() };
-    Clearinghouse::open_or_found(directory, &options, found, progress).map_err(failed)
+    let store = Clearinghouse::open_or_found(directory, &options, found, progress).map_err(failed)?;
+    resize(config, &store)?;
+    Ok(store)
 }
 
 /// Lets the books age as far as they have not while the server was off.
@@ -405,6 +428,32 @@ fn bring_to_present(service: &Service) -> Result<(), ServeError> {
     }
 }
 
+/// Gives the clearinghouse the memory that the configuration says, if it has another.
+fn resize(config: &Config, store: &Clearinghouse) -> Result<(), ServeError> {
+    let Some(to) = config.memory_bytes else { return Ok(()) };
+    let (from, is_other) = store.check(|engine| (engine.plan().bytes, engine.would_resize(to)));
+    if !is_other {
+        return Ok(());
+    }
+    if to < from && !config.shrink {
+        return Err(ServeError::Shrinks { from, to });
+    }
+    let began = Instant::now();
+    match store.resize(to) {
+        Ok(Outcome::Refused(refusal)) => Err(ServeError::Resize(refusal)),
+        Ok(_) => {
+            tracing::info!(from, to, seconds = began.elapsed().as_secs_f64(), "memory budget changed");
+            Ok(())
+        }
+        // As with the time: with the memory it had it can still answer.
+        Err(error @ SubmitError::Write(_)) => {
+            tracing::error!(error = &error as &dyn std::error::Error, from, to, "the memory budget is not changed");
+            Ok(())
+        }
+        Err(error) => Err(ServeError::ResizeKept(error)),
+    }
+}
+
 /// What to found, if there is nothing yet: a new realm, or the one of a file.
 fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
     let failed = |source| ServeError::Open { directory: directory.to_owned(), source: Box::new(source) };
@@ -416,17 +465,24 @@ fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
     let Some(file) = &config.realm else {
         let mut key = [0; 16];
         getrandom::fill(&mut key).map_err(|error| ServeError::Start(io::Error::other(error)))?;
-        let founding = Founding::new(key, config.memory_bytes, Policy::default(), now);
+        let budget = config.memory_bytes.unwrap_or(BUDGET_DEFAULT);
+        let founding = Founding::new(key, budget, Policy::default(), now);
         return Ok(founding.expect("checked with the file"));
     };
     match (Founding::read_file(file), existing) {
         // The file has done its work, and whoever removed it knows what a secret is.
         (Err(FoundingError::Io(error)), Some(existing)) if error.kind() == io::ErrorKind::NotFound => Ok(existing),
         (Err(source), _) => Err(ServeError::Realm { file: file.clone(), source }),
-        (Ok(given), Some(existing)) if existing.realm != given.realm => {
-            Err(ServeError::OtherRealm { directory: directory.to_owned(), file: file.clone() })
+        (Ok(given), Some(existing)) => match existing.realm.ensure_same(&given.realm) {
+            Ok(()) => Ok(existing),
+            Err(difference) => {
+                Err(ServeError::OtherRealm { directory: directory.to_owned(), file: file.clone(), difference })
+            }
+        },
+        (Ok(given), None) => {
+            let budget_bytes = config.memory_bytes.unwrap_or(given.budget_bytes);
+            Ok(Founding { founded: now, budget_bytes, ..given })
         }
-        (Ok(given), _) => Ok(Founding { founded: now, ..given }),
     }
 }
 

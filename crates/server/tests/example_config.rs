@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bruit_engine::budget::BUDGET_DEFAULT;
 use bruit_engine::realm::Realm;
 use bruit_server::Config;
 
@@ -39,7 +40,8 @@ fn every_setting_of_the_example_is_known_and_has_its_default() {
     let (settings, default) = (&config.settings, Config::default());
     assert_eq!((settings.accounts.len(), settings.http.tokens.len()), (4, 1));
     assert_eq!(config.listen, default.listen);
-    assert_eq!((config.memory_bytes, config.threads), (default.memory_bytes, default.threads));
+    assert_eq!((config.memory_bytes, default.memory_bytes), (Some(BUDGET_DEFAULT), None), "what it is founded with");
+    assert_eq!(config.threads, default.threads);
     assert_eq!(settings.limits, default.settings.limits);
     assert_eq!(settings.own_networks, default.settings.own_networks);
     let half_a_generation = Duration::from_secs(Realm::BULK_EPOCH_SECONDS / 2);

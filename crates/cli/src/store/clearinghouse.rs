@@ -21,7 +21,7 @@ pub(super) fn rows((founding, engine, recovery): &Found) -> Vec<Row> {
     let realm = &founding.realm;
     let mut rows = vec![
         ("founded", date(founding.founded)),
-        ("budget", human_bytes(founding.budget_bytes)),
+        ("budget", budget(founding, status.budget_bytes)),
         ("memory set aside", human_bytes(status.bytes)),
         ("epochs", format!("spam {}, bulk {}", length(realm.spam_epoch_seconds()), length(realm.bulk_epoch_seconds()))),
         ("recovery", recovery.to_string().replace('\n', "; ")),
@@ -32,6 +32,16 @@ pub(super) fn rows((founding, engine, recovery): &Found) -> Vec<Row> {
     rows.push(("whitelisted senders", grouped(engine.whitelist().senders.len() as u64)));
     rows.extend(status.warnings().into_iter().map(|warning| ("warning", warning)));
     rows
+}
+
+/// The budget, and the one it was founded with if that was another.
+fn budget(founding: &Founding, now: u64) -> String {
+    let founded = if now == founding.budget_bytes {
+        String::new()
+    } else {
+        format!(", founded with {}", human_bytes(founding.budget_bytes))
+    };
+    format!("{}{founded}", human_bytes(now))
 }
 
 /// A row for the ring, and one for each generation that holds anything.
@@ -67,7 +77,8 @@ pub(super) fn json((founding, engine, recovery): &Found) -> Value {
     json!({
         "realm": founding.realm.id().to_string(),
         "founded": date(founding.founded),
-        "budget_bytes": founding.budget_bytes,
+        "budget_bytes": status.budget_bytes,
+        "founding_budget_bytes": founding.budget_bytes,
         "memory_bytes": status.bytes,
         "spam_epoch_seconds": founding.realm.spam_epoch_seconds(),
         "bulk_epoch_seconds": founding.realm.bulk_epoch_seconds(),

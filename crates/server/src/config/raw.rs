@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bruit_engine::budget::{BUDGET_DEFAULT, Plan};
+use bruit_engine::budget::Plan;
 use bruit_protocols::dcc::{BRAND_BYTES_MAX, Brand};
 use bruit_protocols::razor::{ServerList, Terms};
 use bruit_signatures::razor::Ep4;
@@ -205,7 +205,8 @@ impl File {
             data: self.data,
             realm: self.realm,
             federation: FederationSettings { publish: self.federation.publish, broker },
-            memory_bytes: memory(self.memory)?,
+            memory_bytes: self.memory.map(memory).transpose()?,
+            shrink: false,
             durability: durability(self.durability, self.relaxed_window)?,
             threads: within("threads", self.threads.unwrap_or(1), 1, THREADS_MAX)?,
             listen,
@@ -214,8 +215,7 @@ impl File {
     }
 }
 
-fn memory(given: Option<Bytes>) -> Result<u64, ConfigError> {
-    let bytes = given.map_or(BUDGET_DEFAULT, |given| given.0);
+fn memory(Bytes(bytes): Bytes) -> Result<u64, ConfigError> {
     Plan::for_budget(bytes).map(|_| bytes).map_err(|error| wrong("memory", error.to_string()))
 }
 
