@@ -4,7 +4,7 @@
 //! epoch before it begins, and has that whole epoch to be cleared in. So a signature is found for six epochs at least,
 //! and no longer than seven; no step takes long, and none is left to the moment an epoch ends.
 
-use bruit_filters::ring::{CountsRing, MembershipRing, StagedRing};
+use bruit_filters::ring::{CountsRing, MembershipRing, NotLive, StagedRing};
 
 /// Generations that a check sees.
 pub const LIVE_GENERATIONS: u64 = 7;
@@ -64,7 +64,7 @@ macro_rules! rings {
             }
 
             fn load(&self, epoch: u64) -> u64 {
-                ($load(self, epoch).unwrap_or_default() as f64).round() as u64
+                $load(self, epoch)
             }
 
             fn copied(&self, epoch: u64) -> u64 {
@@ -87,9 +87,14 @@ macro_rules! rings {
 }
 
 rings! {
-    MembershipRing: Self::estimated_keys, |_: &Self| None;
-    StagedRing: Self::estimated_keys, |_: &Self| None;
-    CountsRing: Self::keys, |ring: &Self| ring.records(ring.epoch()).ok();
+    MembershipRing: |ring: &Self, epoch| rounded(ring.estimated_keys(epoch)), |_: &Self| None;
+    StagedRing: |ring: &Self, epoch| rounded(ring.estimated_keys(epoch)), |_: &Self| None;
+    CountsRing: |ring: &Self, epoch| Self::keys(ring, epoch).unwrap_or(0), |ring: &Self| ring.records(ring.epoch()).ok();
+}
+
+/// An estimate of keys as a number of them; none of a generation that is not live.
+fn rounded(keys: Result<f64, NotLive>) -> u64 {
+    keys.unwrap_or(0.0).round() as u64
 }
 
 /// What one step came to.
