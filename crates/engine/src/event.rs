@@ -391,7 +391,7 @@ impl OriginChange {
     const fn is_within_bounds(&self) -> bool {
         match self {
             Self::Join { terms, .. } => matches!(terms.standing, Standing::Pinned | Standing::Account),
-            Self::Begin { .. } | Self::Leave { .. } => true,
+            Self::Begin { .. } | Self::Leave { .. } | Self::End => true,
         }
     }
 
@@ -410,6 +410,7 @@ impl OriginChange {
                 out.push(2);
                 out.extend(key);
             }
+            Self::End => out.push(3),
         }
     }
 
@@ -426,6 +427,7 @@ impl OriginChange {
             }
             1 => Ok(Self::Join { key: reader.array("a key")?, terms: read_terms(reader)? }),
             2 => Ok(Self::Leave { key: reader.array("a key")? }),
+            3 => Ok(Self::End),
             value => Err(Malformed::OutOfRange { what: "the change of a server", value: value.into() }),
         }
     }

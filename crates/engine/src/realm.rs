@@ -18,8 +18,9 @@ const VERSION_WIDE: u16 = 1;
 /// The same bytes, with a narrow key.
 const VERSION_NARROW: u16 = 2;
 
-/// The shortest epoch: shorter ones would spend their time clearing generations.
-pub const EPOCH_SECONDS_MIN: u64 = Time::MINUTE;
+/// The shortest epoch. Epochs of seconds are for tests, in which a generation has to end soon: the books are cleared as often as
+/// epochs begin, and only rings of some MiB are clear in time. A realm in production has epochs of hours at least.
+pub const EPOCH_SECONDS_MIN: u64 = 1;
 /// The longest epoch.
 pub const EPOCH_SECONDS_MAX: u64 = 366 * Time::DAY;
 

@@ -338,3 +338,48 @@ fn events_wait_for_no_one_when_nothing_is_told_and_are_refused_when_nothing_is_w
     let again = node.apply(&Event::Bulk { by, targets: 1, fingerprints: vec![fingerprint(1)] });
     assert!(matches!(again, Outcome::Counted { .. }));
 }
+
+#[test]
+fn a_server_that_tells_nobody_anything_keeps_nothing_and_begins_again_as_another() {
+    let mut engine = servers(1, CLUSTER).remove(0);
+    let report = |engine: &mut Engine, number| {
+        let event = Event::Claim {
+            by: by(engine.now(), Standing::Own, 1),
+            claim: Claim::Report,
+            flag: 0,
+            fingerprints: vec![fingerprint(number)],
+        };
+        assert!(matches!(engine.apply(&event), Outcome::Claimed { .. }));
+    };
+    report(&mut engine, 1);
+    seal(&mut engine);
+    report(&mut engine, 2);
+    assert!(engine.exchange().pending_bytes() > 0);
+    let end = Event::Origin { now: engine.now(), change: OriginChange::End };
+    let mut encoded = Vec::new();
+    end.encode(&mut encoded);
+    assert_eq!(Event::decode(&encoded), Ok(end.clone()));
+    assert_eq!(engine.apply(&end), Outcome::Done);
+    report(&mut engine, 3);
+    assert_eq!((engine.exchange().own(), engine.exchange().pending_bytes()), (None, 0));
+    assert_eq!(engine.apply(&end), Outcome::Refused(ExchangeRefusal::NotBegun.into()), "there is nothing to end");
+    let bytes = snapshot(&mut engine);
+    assert_eq!(snapshot(&mut restore(&bytes)), bytes);
+
+    let again = |incarnation| OriginChange::Begin { origin: Origin { incarnation, ..origin(0) }, cluster: true };
+    change(&mut engine, again(2));
+    report(&mut engine, 4);
+    let told = seal(&mut engine);
+    assert!(
+        !told.is_empty() && told.iter().all(|segment| segment.chain.origin.incarnation == 2 && segment.sequence == 1)
+    );
+    for incarnation in 3..=4 {
+        change(&mut engine, OriginChange::End);
+        change(&mut engine, again(incarnation));
+        report(&mut engine, 10 + incarnation as u32);
+        seal(&mut engine);
+    }
+    change(&mut engine, OriginChange::End);
+    let outcome = engine.apply(&Event::Origin { now: engine.now(), change: again(5) });
+    assert_eq!(outcome, Outcome::Refused(ExchangeRefusal::NoRoom.into()), "lives are bounded");
+}

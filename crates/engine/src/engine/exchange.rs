@@ -84,13 +84,17 @@ impl Engine {
             }
             OriginChange::Leave { key } if self.exchange.member(key).is_none() => Err(ExchangeRefusal::UnknownOrigin),
             OriginChange::Leave { .. } => Ok(()),
+            OriginChange::End => self.admit_sealed(),
         }
     }
 
     /// Going on as before is always possible; as another, if there is room for what was counted so far.
     fn admit_incarnation(&self, origin: &Origin) -> Admitted {
-        if self.exchange.own().is_none_or(|own| own == *origin) {
-            return Ok(());
+        match self.exchange.own() {
+            Some(own) if own == *origin => return Ok(()),
+            // Whoever ends and begins again and again has to wait for generations to end.
+            None => return self.ensure_incarnation(origin),
+            Some(_) => {}
         }
         // The snapshot has begun to write what would become another's.
         if self.is_snapshot_running() {
@@ -109,6 +113,7 @@ impl Engine {
             OriginChange::Leave { key } => {
                 self.exchange.leave(&key);
             }
+            OriginChange::End => self.exchange.end(),
         }
     }
 

@@ -210,6 +210,9 @@ pub enum OriginChange {
         /// Its key.
         key: [u8; 32],
     },
+    /// From now on this server tells nobody anything. What waits is forgotten; what it said stays said, and when it begins again it
+    /// does so as another incarnation.
+    End,
 }
 
 /// A segment whose signature was verified.
@@ -363,7 +366,8 @@ impl Exchange {
     }
 
     /// Whether there is room for what an event may add to what waits.
-    pub(crate) const fn has_room(&self) -> bool {
+    #[must_use]
+    pub const fn has_room(&self) -> bool {
         self.own.is_none() || self.pending.has_room()
     }
 
@@ -378,6 +382,12 @@ impl Exchange {
     pub(crate) const fn begin(&mut self, origin: Origin, cluster: bool) {
         self.own = Some(origin);
         self.cluster = cluster;
+    }
+
+    /// Stops telling others. How far the own chains were sealed stays known, so that nobody can bring them back and be counted.
+    pub(crate) fn end(&mut self) {
+        (self.own, self.cluster) = (None, false);
+        self.pending = Pending::default();
     }
 
     pub(crate) fn join(&mut self, key: [u8; 32], terms: Terms) {
