@@ -4,9 +4,11 @@ use std::io::{self, BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bruit_client::http::{PeerStatus, Peers};
+use bruit_engine::time::Time;
 use serde_json::json;
 
 use crate::claim::CLAIM_TIMEOUT;
+use crate::date::moment;
 use crate::failure::Failure;
 use crate::quantity::{grouped, human_bytes};
 use crate::remote::Server;
@@ -40,11 +42,11 @@ fn print(peers: &Peers, now: u64, output: &mut impl Write) -> io::Result<()> {
     if peers.peers.is_empty() {
         return writeln!(output, "\nno other servers: [[peers]] in the configuration names them");
     }
-    let head = ["relation", "by", "state", "behind", "for", "in", "out", "learned", "equal"];
-    let [relation, by, state, behind, duration, bytes_in, bytes_out, learned, equal] = head;
+    let head = ["relation", "by", "state", "behind", "for", "clock", "in", "out", "learned", "equal"];
+    let [relation, by, state, behind, duration, clock, bytes_in, bytes_out, learned, equal] = head;
     writeln!(
         output,
-        "\n{:20}  {relation:8}  {by:5}  {state:12}  {behind:>8}  {duration:>5}  {bytes_in:>10}  {bytes_out:>10}  \
+        "\n{:20}  {relation:8}  {by:5}  {state:13}  {behind:>8}  {duration:>5}  {clock:>6}  {bytes_in:>10}  {bytes_out:>10}  \
          {learned:>12}  {equal}",
         "peer"
     )?;
@@ -54,15 +56,16 @@ fn print(peers: &Peers, now: u64, output: &mut impl Write) -> io::Result<()> {
 
 fn print_peer(peer: &PeerStatus, now: u64, output: &mut impl Write) -> io::Result<()> {
     let [name, relation, transport, state] =
-        [&peer.name, &peer.relation, &peer.transport, &peer.state].map(|text| printable(text));
+        [&peer.name, &peer.relation, &peer.transport, &peer.state.replace('_', " ")].map(|text| printable(text));
     let equal = peer
         .last_digest_match
         .map_or_else(|| "never".to_owned(), |time| format!("{} ago", shown_span(now.saturating_sub(time))));
     writeln!(
         output,
-        "{name:20}  {relation:8}  {transport:5}  {state:12}  {:>8}  {:>5}  {:>10}  {:>10}  {:>12}  {equal}",
+        "{name:20}  {relation:8}  {transport:5}  {state:13}  {:>8}  {:>5}  {:>6}  {:>10}  {:>10}  {:>12}  {equal}",
         grouped(peer.lag_segments),
         shown_span(peer.lag_seconds),
+        peer.clock_skew_seconds.map_or_else(|| "?".to_owned(), shown_skew),
         human_bytes(peer.bytes_in),
         human_bytes(peer.bytes_out),
         grouped(peer.signatures_learned),
@@ -76,10 +79,34 @@ fn print_troubles(peer: &PeerStatus, output: &mut impl Write) -> io::Result<()> 
         let reason = printable(&refused.reason);
         writeln!(output, "{name}: segments refused ({reason}): {}", grouped(refused.count))?;
     }
-    match &peer.last_error {
-        Some(error) => writeln!(output, "{name}: last error: {}", printable(error)),
+    match trouble(peer) {
+        Some(text) => writeln!(output, "{name}: {}", printable(&text)),
         None => Ok(()),
     }
+}
+
+/// What is wrong, in a sentence.
+fn trouble(peer: &PeerStatus) -> Option<String> {
+    let reason = peer.reason.as_deref().unwrap_or("the server does not say why");
+    match &*peer.state {
+        "behind" => Some(format!("behind by {} segments", grouped(peer.lag_segments))),
+        "silent" => Some(format!("silent since {}: its heads no longer change", moment(Time(peer.since)))),
+        "clock_differs" => {
+            let skew = peer.clock_skew_seconds.unwrap_or(0);
+            let which = if skew < 0 { "behind" } else { "ahead of" };
+            Some(format!("its clock is {} {which} this server's", shown_span(skew.unsigned_abs())))
+        }
+        "refused" => Some(format!("refused: {reason}")),
+        "unreachable" => Some(format!("unreachable since {}: {reason}", moment(Time(peer.since)))),
+        "not_asked" => Some("not asked: it has no url, and there is no broker".to_owned()),
+        _ => None,
+    }
+}
+
+/// `+3s`, `-40d`.
+fn shown_skew(seconds: i64) -> String {
+    let sign = if seconds < 0 { '-' } else { '+' };
+    format!("{sign}{}", shown_span(seconds.unsigned_abs()))
 }
 
 /// `5s`, `3m`, `2h`, `4d`.
@@ -103,7 +130,8 @@ mod tests {
             name: "example.org".into(),
             relation: "peer".into(),
             transport: "https".into(),
-            state: "waiting".into(),
+            state: "up_to_date".into(),
+            clock_skew_seconds: Some(-90_000),
             lag_segments: 1_234,
             lag_seconds: 3,
             signatures_learned: 20_000,
@@ -122,15 +150,29 @@ mod tests {
     fn a_row_tells_how_far_behind_a_peer_is() {
         let text = shown(peer());
         let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
-        assert_eq!(row[..6], ["example.org", "peer", "https", "waiting", "1,234", "3s"]);
+        assert_eq!(row[..9], ["example.org", "peer", "https", "up", "to", "date", "1,234", "3s", "-25h"]);
         assert!(text.trim_end().ends_with("20,000  60s ago"), "{text}");
     }
 
     #[test]
     fn troubles_stand_below_and_nothing_of_them_acts_on_a_terminal() {
         let refused = vec![RefusedSegments { reason: "signature".into(), count: 2 }];
-        let text = shown(PeerStatus { refused, last_error: Some("\x1b[2J".into()), ..peer() });
+        let text = shown(PeerStatus { refused, state: "refused".into(), reason: Some("\x1b[2J".into()), ..peer() });
         assert!(text.contains("segments refused (signature): 2") && text.contains("u{1b}") && !text.contains('\x1b'));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_below_the_table() {
+        let said = |state: &str| {
+            let peer = PeerStatus { state: state.into(), since: 86_400, reason: Some("no route".into()), ..peer() };
+            shown(peer).lines().last().unwrap().to_owned()
+        };
+        assert_eq!(said("behind"), "example.org: behind by 1,234 segments");
+        assert_eq!(said("silent"), "example.org: silent since 1970-01-02 00:00:00: its heads no longer change");
+        assert_eq!(said("clock_differs"), "example.org: its clock is 25h behind this server's");
+        assert_eq!(said("refused"), "example.org: refused: no route");
+        assert_eq!(said("unreachable"), "example.org: unreachable since 1970-01-02 00:00:00: no route");
+        assert!(said("up_to_date").contains("60s ago"));
     }
 
     #[test]

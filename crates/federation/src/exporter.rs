@@ -9,7 +9,7 @@ use std::time::Duration;
 use bruit_engine::event::Event;
 use bruit_engine::exchange::{Book, Origin, OriginChange};
 use bruit_engine::time::Time;
-use bruit_engine::{Outcome, Refusal};
+use bruit_engine::{Engine, Outcome, Refusal};
 use bruit_store::{Clearinghouse, SubmitError};
 
 use crate::export::{Export, next_segment};
@@ -73,8 +73,28 @@ pub fn begin(store: &Clearinghouse, library: &Library, cluster: bool, now: Time)
     match own {
         Some(own) if own.key == key && was_cluster == cluster => Ok(own),
         Some(own) if own.key == key => begin_as(store, own, cluster, now),
-        _ => begin_as(store, Origin { key, incarnation: now.0 }, cluster, now),
+        _ => begin_as(store, Origin { key, incarnation: next_incarnation(store, &key, now) }, cluster, now),
     }
+}
+
+/// A number above those of all former lives, whatever the clock says.
+fn next_incarnation(store: &Clearinghouse, key: &[u8; 32], now: Time) -> u64 {
+    let lives = |engine: &Engine| {
+        let own = engine.exchange().chains().map(|(chain, _)| chain.origin).filter(|origin| origin.key == *key);
+        own.map(|origin| origin.incarnation).max()
+    };
+    store.check(lives).map_or(now.0, |last| now.0.max(last + 1))
+}
+
+/// Tells nobody anything from now on, and forgets what waits: for a server that has nobody to tell and nowhere to write it.
+///
+/// # Errors
+/// [`ExportError`] if that cannot be noted.
+pub fn end(store: &Clearinghouse, now: Time) -> Result<(), ExportError> {
+    if store.check(|engine| engine.exchange().own().is_none()) {
+        return Ok(());
+    }
+    all_done(&store.submit(vec![Event::Origin { now, change: OriginChange::End }])?)
 }
 
 /// Goes on as another incarnation: others know more of what we said than we do.
@@ -92,6 +112,14 @@ fn begin_as(store: &Clearinghouse, origin: Origin, cluster: bool, now: Time) -> 
     let change = OriginChange::Begin { origin, cluster };
     all_done(&store.submit(vec![Event::Origin { now, change }])?)?;
     Ok(origin)
+}
+
+impl ExportError {
+    /// Whether the folder of logs is at fault.
+    #[must_use]
+    pub const fn is_of_shelf(&self) -> bool {
+        matches!(self, Self::Shelf(_) | Self::Tidy(_))
+    }
 }
 
 impl Exporter {

@@ -11,6 +11,7 @@ use bruit_engine::exchange::{Book, Chain, Frontier, NO_HASH, Origin};
 use bruit_engine::realm::RealmId;
 use bruit_engine::time::Time;
 
+use crate::epochs::Epochs;
 use crate::keys::{NodeKey, PublicKey, SIGNATURE_BYTES};
 use crate::rejected::Rejected;
 use crate::segment::{ensure, read_book, read_magic, read_origin, read_version};
@@ -121,17 +122,27 @@ impl Heads {
         self.chains().find(|(own, _)| own == chain).map(|(_, frontier)| frontier).unwrap_or_default()
     }
 
-    /// Whether these should be kept instead of `older` ones of the same origin: they are later, and no chain that is live got
-    /// shorter. Heads that do not grow are of a server that forgot what it had said; the older ones tell it so.
+    /// Whether these should be kept instead of `older` ones of the same origin: they are later, and lost nothing. Heads that lost
+    /// segments are of a server that forgot what it had said; the older ones tell it so.
     ///
-    /// Of heads of the same second those that tell more are the later ones, also of generations that have not begun here.
+    /// A chain may be missing if its generation is over by the time in these heads: the origin dropped it then, by the same clock,
+    /// right or wrong. No other clock is asked, so everyone decides alike, and an origin that lies about its time harms only itself.
+    ///
+    /// Later means a later time, or the same time and more segments. An origin whose clock was set back goes on with an earlier
+    /// time: its heads count as later if they have segments that the older ones lack. Old heads do not pass for such: what they
+    /// have beyond newer ones is of generations that are over.
     #[must_use]
-    pub fn replaces(&self, older: &Self, is_live: impl Fn(Book, u64) -> bool) -> bool {
+    pub fn replaces(&self, older: &Self, epochs: &Epochs) -> bool {
+        let is_over = |chain: &Chain, time| epochs.is_over(chain.book, chain.generation, time);
         let is_kept = |(chain, frontier): (Chain, Frontier)| {
-            let has_ended = self.time > older.time && !is_live(chain.book, chain.generation);
+            let has_ended = self.time > older.time && is_over(&chain, self.time);
             has_ended || self.frontier(&chain).sequence >= frontier.sequence
         };
-        self.time >= older.time && older.chains().all(is_kept)
+        let is_news = |(chain, frontier): (Chain, Frontier)| {
+            frontier.sequence > older.frontier(&chain).sequence && !is_over(&chain, older.time)
+        };
+        let is_later = self.time >= older.time || self.chains().any(is_news);
+        is_later && older.chains().all(is_kept)
     }
 
     /// The bytes of the heads, signed. `key` must be that of the origin: nobody takes others.
@@ -274,10 +285,15 @@ fn count_of(length: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use bruit_engine::generations::LIVE_GENERATIONS;
+    use proptest::prelude::*;
+
     use super::*;
 
     const REALM: RealmId = RealmId([3; 16]);
-    const TIME: Time = Time(1_700_000_000);
+    const TIME: Time = Time(9 * EPOCH + 7);
+    const EPOCH: u64 = 1_000;
+    const EPOCHS: Epochs = Epochs::new(EPOCH, EPOCH);
 
     fn key() -> NodeKey {
         NodeKey::generate([1; 32])
@@ -394,14 +410,55 @@ mod tests {
     fn heads_that_forgot_something_do_not_replace_those_that_know_it() {
         let (before, after) = (some(), Time(TIME.0 + 1));
         let grown = heads(after, some().chains().chain([head(Book::Texts, 9, 1)]));
-        assert!(grown.replaces(&before, |_, _| true) && !before.replaces(&grown, |_, _| true));
+        assert!(grown.replaces(&before, &EPOCHS) && !before.replaces(&grown, &EPOCHS));
         let shorter = heads(after, [head(Book::Votes, 9, 1), head(Book::Listed, 9, 3), head(Book::Listed, 8, 40)]);
-        assert!(!shorter.replaces(&before, |_, _| true));
-        let expired = heads(after, [head(Book::Votes, 9, 2), head(Book::Listed, 9, 3)]);
-        assert!(!expired.replaces(&before, |_, _| true));
-        assert!(expired.replaces(&before, |_, generation| generation > 8));
-        let same_second = heads(TIME, [head(Book::Votes, 9, 2), head(Book::Listed, 9, 3)]);
-        assert!(!same_second.replaces(&before, |_, _| false), "what has not begun here is not over");
-        assert!(before.replaces(&same_second, |_, _| false));
+        assert!(!shorter.replaces(&before, &EPOCHS));
+        let without_oldest = [head(Book::Votes, 9, 2), head(Book::Listed, 9, 3)];
+        assert!(!heads(after, without_oldest).replaces(&before, &EPOCHS));
+        let same_second = heads(TIME, without_oldest);
+        assert!(!same_second.replaces(&before, &EPOCHS) && before.replaces(&same_second, &EPOCHS));
+    }
+
+    #[test]
+    fn heads_may_drop_a_generation_once_it_is_over_by_their_own_time_and_the_old_ones_do_not_come_back() {
+        let end = (8 + LIVE_GENERATIONS) * EPOCH;
+        let at = |time, chains: &[(Chain, Frontier)]| heads(Time(time), chains.iter().copied());
+        let (eight, nine) = (head(Book::Listed, 8, 40), head(Book::Listed, 9, 3));
+        let before = at(end - 5, &[eight, nine]);
+        assert!(!at(end - 1, &[nine]).replaces(&before, &EPOCHS));
+        let after = at(end, &[nine]);
+        assert!(after.replaces(&before, &EPOCHS));
+        assert!(!before.replaces(&after, &EPOCHS));
+        assert!(!at(end, &[]).replaces(&before, &EPOCHS), "the other generation is not over");
+    }
+
+    #[test]
+    fn an_origin_whose_clock_was_set_back_is_heard_again_with_its_next_segment() {
+        let year = 365 * 86_400;
+        let ahead = Time(TIME.0 + year);
+        let current = ahead.epoch(EPOCH);
+        let jumped = heads(ahead, [head(Book::Listed, current, 1)]);
+        assert!(jumped.replaces(&some(), &EPOCHS), "by its own clock everything else is over");
+        let back = |sequence| heads(TIME, [head(Book::Listed, current, sequence)]);
+        assert!(!back(1).replaces(&jumped, &EPOCHS), "these may be old");
+        assert!(back(2).replaces(&jumped, &EPOCHS) && !jumped.replaces(&back(2), &EPOCHS));
+        let later = heads(Time(TIME.0 + 10), [head(Book::Listed, current, 2)]);
+        assert!(later.replaces(&back(2), &EPOCHS));
+        assert!(!some().replaces(&later, &EPOCHS));
+    }
+
+    proptest! {
+        #[test]
+        fn heads_never_replace_each_other(
+            [first, second] in prop::array::uniform2((0_u64..60, prop::array::uniform4(0_u64..3))),
+        ) {
+            let made = |(time, sequences): (u64, [u64; 4])| {
+                let chains = (0..).zip(sequences).map(|(generation, sequence)| head(Book::Listed, generation, sequence));
+                Heads::new(REALM, origin(), Time(time), chains)
+            };
+            let (epochs, first, second) = (Epochs::new(5, 5), made(first), made(second));
+            prop_assume!(first != second);
+            prop_assert!(!(first.replaces(&second, &epochs) && second.replaces(&first, &epochs)));
+        }
     }
 }

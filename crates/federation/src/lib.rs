@@ -8,6 +8,7 @@
 //! | [`publisher`] | bringing it to where others look for it |
 //! | [`judge`], [`rejected`] | what to ask for, what to believe of the answers, and why not |
 //! | [`link`] | asking a source again and again, and taking what is missing |
+//! | [`peer`], [`epochs`] | how it goes with another server, judged by its heads and their time |
 //! | [`replica`] | a mail site's own copy of what servers listed, in one small file |
 //! | [`shelf`], [`library`], [`stock`] | logs on disk, what of them others may read, and how listeners ask for it |
 //! | `simulation` | a network drawn from a seed, with the feature of that name |
@@ -15,6 +16,7 @@
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+pub mod epochs;
 pub mod export;
 pub mod exporter;
 pub mod heads;
@@ -22,6 +24,7 @@ pub mod judge;
 pub mod keys;
 pub mod library;
 pub mod link;
+pub mod peer;
 pub mod publisher;
 pub mod rejected;
 pub mod replica;

@@ -4,17 +4,18 @@
 //! from absence. Twice: all books for nodes of the cluster, and public books for everyone else. Heads of other servers are
 //! passed on as they were signed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bruit_engine::Engine;
-use bruit_engine::exchange::{Book, Chain, Frontier, Origin, Relation};
+use bruit_engine::exchange::{Chain, Frontier, Origin, Relation};
 use bruit_engine::realm::RealmId;
 use bruit_engine::time::Time;
 use tokio::sync::watch;
 
+use crate::epochs::Epochs;
 use crate::heads::{Heads, UnverifiedHeads};
 use crate::keys::{NodeKey, PublicKey};
 use crate::segment::hash;
@@ -33,6 +34,7 @@ const TAG_BYTES: usize = 16;
 pub struct Library {
     shelf: Shelf,
     realm: RealmId,
+    epochs: Epochs,
     key: NodeKey,
     state: Mutex<State>,
     changed: watch::Sender<u64>,
@@ -64,7 +66,23 @@ impl Library {
         }
         let heads = shelf.heads()?.into_iter().filter_map(|bytes| believed(bytes, engine.realm().id())).collect();
         let state = Mutex::new(State { heads, ends });
-        Ok(Self { shelf, realm: engine.realm().id(), key, state, changed: watch::Sender::new(0) })
+        let (realm, epochs) = (engine.realm().id(), Epochs::of(engine.realm()));
+        Ok(Self { shelf, realm, epochs, key, state, changed: watch::Sender::new(0) })
+    }
+
+    /// The library on a shelf that cannot be read or written now: nothing of it is offered. Logs are as they were once it can be.
+    #[must_use]
+    pub fn closed(shelf: Shelf, key: NodeKey, engine: &Engine) -> Self {
+        let (realm, epochs) = (engine.realm().id(), Epochs::of(engine.realm()));
+        Self { shelf, realm, epochs, key, state: Mutex::default(), changed: watch::Sender::new(0) }
+    }
+
+    /// Makes sure that the shelf can be written.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn check_shelf(&self) -> io::Result<()> {
+        self.shelf.check()
     }
 
     /// The key that signs.
@@ -77,6 +95,12 @@ impl Library {
     #[must_use]
     pub const fn realm(&self) -> RealmId {
         self.realm
+    }
+
+    /// How long its epochs are.
+    #[must_use]
+    pub const fn epochs(&self) -> Epochs {
+        self.epochs
     }
 
     /// Puts a segment of our own on the shelf, synced, which nobody may read before [`release`](Self::release).
@@ -104,12 +128,11 @@ impl Library {
     }
 
     /// Keeps heads of another server, to pass them on, if they are later than those that are kept.
-    pub fn keep(&self, heads: &Heads, bytes: &[u8], live: &BTreeSet<(Book, u64)>) {
-        let is_live = |book, generation| live.contains(&(book, generation));
+    pub fn keep(&self, heads: &Heads, bytes: &[u8]) {
         let place = place_of(heads);
         let mut state = self.lock();
-        let is_later =
-            state.heads.get(&place).is_none_or(|(older, _)| heads != older && heads.replaces(older, is_live));
+        let replaces = |(older, _): &Signed| heads != older && heads.replaces(older, &self.epochs);
+        let is_later = state.heads.get(&place).is_none_or(replaces);
         if is_later {
             // On disk before any segment that they name is taken: if their origin loses its disk, others learn from us how far it got.
             if let Err(error) = self.shelf.put_heads(&heads.origin(), place.1, bytes) {

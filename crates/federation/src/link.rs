@@ -4,11 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bruit_engine::event::Event;
-use bruit_engine::exchange::{Book, Chain, Frontier, Origin, Received};
-use bruit_engine::generations::LIVE_GENERATIONS;
+use bruit_engine::exchange::{Chain, Origin, Received};
 use bruit_engine::time::Time;
 use bruit_engine::{Engine, ExchangeRefusal, Outcome, Refusal};
 use bruit_store::{Clearinghouse, SubmitError};
@@ -18,8 +17,10 @@ use crate::exporter::begin_again;
 use crate::heads::Heads;
 use crate::judge::{Drift, Known, Want, accept, drifts, forgot, offered, wanted};
 use crate::library::{Library, is_passed_on};
+use crate::peer::{Evidence, PeerState, Sighting, Trouble, clock_bound, lag};
 use crate::rejected::Rejected;
-use crate::transport::{Source, TransportError};
+use crate::transport::paths::digits;
+use crate::transport::{Offer, Source, TransportError};
 
 /// How long a source is asked to wait for news.
 pub const WAIT: Duration = Duration::from_secs(30);
@@ -61,25 +62,60 @@ pub struct LinkStatus {
     pub bytes_in: u64,
     /// Segments that were taken.
     pub segments: u64,
-    /// Segments that the heads name and we lack, after the last try.
-    pub lag_segments: u64,
-    /// When all chains agreed with the heads of their origins.
-    pub agreed: Option<Time>,
+    /// When all chains of a server agreed with its heads, by its key.
+    pub agreed: BTreeMap<[u8; 32], Time>,
     /// Chains that differed and were taken again.
     pub repairs: u64,
     /// What was not taken, by the short names of the reasons.
     pub rejected: BTreeMap<&'static str, u64>,
     /// Why the last try failed, if so.
-    pub error: Option<String>,
+    pub trouble: Option<Trouble>,
+    /// Why segments of a server were not taken in the last try, by its key.
+    pub refusals: BTreeMap<[u8; 32], String>,
 }
 
 /// A link and its record.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Link {
+    started: Instant,
     status: Mutex<LinkStatus>,
     repaired: Mutex<BTreeMap<Chain, Time>>,
-    /// The latest heads of each origin that the source offered.
-    heads: Mutex<BTreeMap<Origin, Heads>>,
+    offered: Mutex<Offered>,
+}
+
+/// What the source offered.
+#[derive(Debug, Default)]
+struct Offered {
+    /// The latest heads of each origin.
+    heads: BTreeMap<Origin, Heads>,
+    /// When those were first seen.
+    sightings: BTreeMap<Origin, Sighting>,
+    /// When the source last answered, unless it is being asked: while segments are taken, no news can come.
+    answered: Option<Duration>,
+}
+
+/// How it goes with one of the servers that a link brings segments of.
+#[derive(Clone, Debug)]
+pub struct PeerView {
+    /// In a word.
+    pub state: PeerState,
+    /// Segments that it has and we lack.
+    pub lag_segments: u64,
+    /// By how many seconds its clock is ahead of ours, if that is known.
+    pub skew_seconds: Option<i64>,
+    /// How long ago its heads last changed.
+    pub silence: Duration,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            started: Instant::now(),
+            status: Mutex::default(),
+            repaired: Mutex::default(),
+            offered: Mutex::default(),
+        }
+    }
 }
 
 /// Why a try failed.
@@ -127,15 +163,22 @@ impl Link {
         self.lock().clone()
     }
 
-    /// How many segments of the server with this key the source has and we lack; nothing if it offers none of it.
+    /// How it goes with the server with this key, by what the source offers of it.
     #[must_use]
-    pub fn lag_of<T: Site>(&self, key: &[u8; 32], site: &T) -> Option<u64> {
-        let heads: Vec<Heads> = {
-            let heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
-            heads.values().filter(|heads| heads.origin().key == *key).cloned().collect()
-        };
+    pub fn view<T: Site>(&self, key: &[u8; 32], site: &T) -> PeerView {
+        let (uptime, now, epochs) = (self.started.elapsed(), site.now(), site.library().epochs());
+        let (heads, sighting, listened) = self.offered().of(key, uptime);
         let known = site.known();
-        (!heads.is_empty()).then(|| site.store().check(|engine| lag(&wanted(&heads, engine, &known))))
+        let seen = sighting.map(|sighting| (sighting, uptime));
+        let lag_segments = site.store().check(|engine| lag(&heads, engine, &known, (&epochs, now), seen));
+        let trouble = {
+            let status = self.lock();
+            status.trouble.clone().or_else(|| status.refusals.get(key).cloned().map(Trouble::Refused))
+        };
+        let clock_bound = clock_bound(&epochs);
+        let evidence = Evidence { trouble, sighting, listened, lag_segments, now, clock_bound };
+        let skew_seconds = sighting.and_then(|sighting| sighting.skew);
+        PeerView { state: evidence.state(), lag_segments, skew_seconds, silence: evidence.silence() }
     }
 
     /// Follows a source for ever: ends when the future is dropped.
@@ -174,56 +217,67 @@ impl Link {
         seen: &mut Vec<u8>,
         wait: Duration,
     ) -> Result<Round, LinkError> {
-        let offer = source.offer(seen, wait).await?;
+        let offer = self.ask(source, seen, wait).await?;
         let known = site.known();
         let (heads, rejected) = offered(&offer.heads, site.library().realm(), &known);
         rejected.iter().for_each(|rejected| self.count(rejected.name()));
         self.keep_heads(site, &heads);
         let heads: Vec<Heads> = heads.into_iter().map(|(heads, _)| heads).collect();
-        *self.heads.lock().unwrap_or_else(PoisonError::into_inner) = latest(&heads);
+        self.offered().note(latest(&heads), site.now(), self.started.elapsed());
         if site.store().check(|engine| heads.iter().any(|heads| forgot(heads, engine))) {
             begin_new_life(site).await;
         }
-        let is_agreed = self.repair(site, &heads).await?;
+        let drifted = self.repair(site, &heads).await?;
         let round = self.take_all(source, site, &heads, &known).await?;
-        let lag = site.store().check(|engine| lag(&wanted(&heads, engine, &known)));
+        self.note_round(site, &drifted, rejected.first().filter(|_| heads.is_empty()));
+        *seen = offer.tag;
+        let is_early = site.store().check(|engine| heads.iter().any(|heads| is_early(heads, engine)));
+        Ok(if is_early { round.or_later() } else { round })
+    }
+
+    /// Asks what there is. Until then and afterwards, until it is asked again, no news can come.
+    async fn ask<S: Source>(&self, source: &S, seen: &[u8], wait: Duration) -> Result<Offer, TransportError> {
+        self.offered().answered = None;
+        let offer = source.offer(seen, wait).await;
+        self.offered().answered = Some(self.started.elapsed());
+        offer
+    }
+
+    /// Notes a try that went well: with which servers everything agrees now, and whether nothing that is offered can be believed.
+    fn note_round<T: Site>(&self, site: &T, drifted: &BTreeSet<[u8; 32]>, rejected: Option<&Rejected>) {
+        let keys: BTreeSet<[u8; 32]> = self.offered().heads.keys().map(|origin| origin.key).collect();
+        let agreeing = keys.difference(drifted).filter_map(|key| {
+            let view = self.view(key, site);
+            (view.lag_segments == 0).then(|| (*key, Time(site.now().0.saturating_sub(view.silence.as_secs()))))
+        });
+        let agreeing: Vec<([u8; 32], Time)> = agreeing.collect();
         let mut status = self.lock();
         status.is_up = true;
-        if !matches!(round, Round::Refused) {
-            status.error = None;
-        }
         status.heard = Some(site.now());
-        status.lag_segments = lag;
-        if is_agreed && lag == 0 {
-            status.agreed = Some(site.now());
-        }
-        drop(status);
-        *seen = offer.tag;
-        Ok(round)
+        status.trouble = rejected.map(|rejected| Trouble::Refused(format!("its heads: {rejected}")));
+        status.agreed.extend(agreeing);
     }
 
     /// Heads of nodes are passed on.
     fn keep_heads<T: Site>(&self, site: &T, heads: &[(Heads, &[u8])]) {
-        // Asked beforehand: whoever has the library's lock must not wait for the engine's.
-        let live: BTreeSet<(Book, u64)> = site.store().check(live_generations);
         for (heads, bytes) in heads {
             let is_kept = site.store().check(|engine| {
                 is_passed_on(engine, &heads.origin()) && engine.exchange().own() != Some(heads.origin())
             });
             if is_kept {
-                site.library().keep(heads, bytes, &live);
+                site.library().keep(heads, bytes);
             }
         }
     }
 
-    /// Chains that differ from what their origins say are taken again. Whether there were none.
-    async fn repair<T: Site>(&self, site: &T, heads: &[Heads]) -> Result<bool, LinkError> {
+    /// Chains that differ from what their origins say are taken again. The keys of these origins.
+    async fn repair<T: Site>(&self, site: &T, heads: &[Heads]) -> Result<BTreeSet<[u8; 32]>, LinkError> {
         let drifted: Vec<(Chain, Drift)> =
             site.store().check(|engine| heads.iter().flat_map(|heads| drifts(heads, engine)).collect());
         for (chain, drift) in &drifted {
             self.repair_one(site, chain, *drift).await?;
         }
-        Ok(drifted.is_empty())
+        Ok(drifted.iter().map(|(chain, _)| chain.origin.key).collect())
     }
 
     /// Takes a chain again, unless that was done lately.
@@ -263,24 +317,35 @@ impl Link {
         known: &Known,
     ) -> Result<Round, LinkError> {
         let wants = site.store().check(|engine| wanted(heads, engine, known));
-        let mut round = Round::Complete;
+        let (mut round, mut refusals) = (Round::Complete, BTreeMap::new());
         for want in wants {
+            let key = want.chain.origin.key;
             match self.take(source, site, want, known).await {
                 Ok(Round::Complete) => {}
                 Ok(Round::Later | Round::Refused) => round = round.or_later(),
                 // One chain that goes wrong does not keep the others from coming: who offers it may not have it yet.
                 Err(LinkError::Transport(TransportError::Missing)) => round = round.or_later(),
-                Err(LinkError::Refused(Refusal::Exchange(ExchangeRefusal::NotYet | ExchangeRefusal::NotNext))) => {
-                    round = round.or_later();
-                }
+                // A generation that begins or ends here a moment earlier or later than there.
+                Err(LinkError::Refused(Refusal::Exchange(
+                    ExchangeRefusal::NotYet | ExchangeRefusal::NotNext | ExchangeRefusal::Expired,
+                ))) => round = round.or_later(),
                 Err(error @ (LinkError::Rejected(_) | LinkError::Refused(_))) => {
-                    self.note_failure(&error);
+                    refusals.insert(key, describe(&error));
                     round = Round::Refused;
                 }
                 Err(error) => return Err(error),
             }
         }
+        self.note_refusals(refusals);
         Ok(round)
+    }
+
+    fn note_refusals(&self, refusals: BTreeMap<[u8; 32], String>) {
+        let mut status = self.lock();
+        for (key, reason) in refusals.iter().filter(|(key, reason)| status.refusals.get(*key) != Some(*reason)) {
+            tracing::warn!(origin = digits(key), reason, "segments of another server are not taken");
+        }
+        status.refusals = refusals;
     }
 
     /// Takes one chain as far as it goes.
@@ -362,22 +427,57 @@ impl Link {
 
     fn note_failure(&self, error: &LinkError) {
         let text = describe(error);
+        let trouble = match error {
+            LinkError::Transport(TransportError::Unreachable(_)) => Trouble::Unreachable(text),
+            _ => Trouble::Refused(text),
+        };
         let mut status = self.lock();
-        if status.error.as_ref() != Some(&text) {
-            tracing::warn!(error = %text, "a link to another server fails");
+        if status.trouble.as_ref() != Some(&trouble) {
+            tracing::warn!(?trouble, "a link to another server fails");
         }
         status.is_up = false;
-        status.error = Some(text);
+        status.trouble = Some(trouble);
     }
 
     fn count(&self, reason: &'static str) {
         *self.lock().rejected.entry(reason).or_default() += 1;
     }
 
+    fn offered(&self) -> MutexGuard<'_, Offered> {
+        self.offered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Nothing here panics half-way, so a poisoned status is a good one.
     fn lock(&self) -> MutexGuard<'_, LinkStatus> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Offered {
+    /// Takes up the heads of another offer.
+    fn note(&mut self, heads: BTreeMap<Origin, Heads>, now: Time, uptime: Duration) {
+        let sighting = |(origin, heads): (&Origin, &Heads)| {
+            (*origin, Sighting::next(self.sightings.get(origin).copied(), heads.time(), now, uptime))
+        };
+        self.sightings = heads.iter().map(sighting).collect();
+        self.heads = heads;
+    }
+
+    /// The heads of a server, when the latest of them were seen, and up to when there could have been news.
+    fn of(&self, key: &[u8; 32], uptime: Duration) -> (Vec<Heads>, Option<Sighting>, Duration) {
+        let heads = self.heads.values().filter(|heads| heads.origin().key == *key).cloned().collect();
+        let sightings = self.sightings.iter().filter(|(origin, _)| origin.key == *key).map(|(_, sighting)| *sighting);
+        (heads, sightings.max_by_key(|sighting| (sighting.seen, sighting.time)), self.answered.unwrap_or(uptime))
+    }
+}
+
+/// Whether heads have segments of the generation that begins next: soon, if both clocks are right.
+fn is_early(heads: &Heads, engine: &Engine) -> bool {
+    heads.chains().any(|(chain, _)| {
+        !engine.is_live(chain.book, chain.generation)
+            && chain.generation > 0
+            && engine.is_live(chain.book, chain.generation - 1)
+    })
 }
 
 /// Goes on as another incarnation; if that cannot be now, the next round tries again.
@@ -397,31 +497,16 @@ async fn submit<T: Site>(site: &T, events: Vec<Event>) -> Result<Vec<Outcome>, L
     Ok(receiver.await.unwrap_or(Err(SubmitError::Closed))?)
 }
 
-/// The generations of every book that are live.
-fn live_generations(engine: &Engine) -> BTreeSet<(Book, u64)> {
-    let of = |book: Book| {
-        let current = engine.now().epoch(book.epoch_seconds(engine.realm()));
-        (current.saturating_sub(LIVE_GENERATIONS)..=current).map(move |generation| (book, generation))
-    };
-    Book::ALL.into_iter().flat_map(of).filter(|&(book, generation)| engine.is_live(book, generation)).collect()
-}
-
-/// Of each origin the heads that say most: those of all books.
+/// Of each origin the latest heads, and of those the ones that say most: of all books.
 fn latest(heads: &[Heads]) -> BTreeMap<Origin, Heads> {
     let mut latest: BTreeMap<Origin, Heads> = BTreeMap::new();
     for heads in heads {
-        let says_more = |kept: &Heads| kept.chains().count() < heads.chains().count();
+        let says_more = |kept: &Heads| (kept.time(), kept.chains().count()) < (heads.time(), heads.chains().count());
         if latest.get(&heads.origin()).is_none_or(says_more) {
             latest.insert(heads.origin(), heads.clone());
         }
     }
     latest
-}
-
-/// How many segments are missing.
-fn lag(wants: &[Want]) -> u64 {
-    let missing = |(from, to): (Frontier, Frontier)| to.sequence.saturating_sub(from.sequence);
-    wants.iter().map(|want| missing((want.from, want.to))).sum()
 }
 
 /// An error with its causes, in one line.

@@ -20,6 +20,10 @@ const PATH_PARTS: usize = 5;
 const HEADS: &str = "heads";
 /// Heads that are being written.
 const UNFINISHED: &str = "unfinished";
+/// A file that is written to see whether that is possible.
+const PROBE: &str = "probe";
+/// So much must fit: a page, as file systems that are full may still take a few bytes.
+const PROBE_BYTES: usize = 4096;
 /// More files of heads than servers can have lives are not looked at.
 const HEADS_FILES_MAX: usize = 1_024;
 
@@ -61,7 +65,25 @@ impl Shelf {
     /// If it cannot be made.
     pub fn open(directory: &Path) -> io::Result<Self> {
         fs::create_dir_all(directory)?;
-        Ok(Self { directory: directory.to_owned() })
+        Ok(Self::at(directory))
+    }
+
+    /// The shelf in a directory that may be missing: everything fails until it is there.
+    #[must_use]
+    pub fn at(directory: &Path) -> Self {
+        Self { directory: directory.to_owned() }
+    }
+
+    /// Makes sure that the directory is there and can be written.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn check(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.directory)?;
+        let probe = self.directory.join(PROBE);
+        let written = fs::write(&probe, [0; PROBE_BYTES]);
+        let removed = fs::remove_file(&probe);
+        written.and(removed)
     }
 
     /// Puts a segment at `offset` of its chain's log. What a crash left behind there is cut off before.
@@ -279,6 +301,19 @@ mod tests {
         let gap = shelf.put(&chain(1), 12, b"third", false);
         assert!(matches!(gap, Err(ShelfError::Gap { length: 11, offset: 12, .. })));
         assert_eq!(shelf.length(&chain(1)).unwrap(), 11);
+    }
+
+    #[test]
+    fn a_shelf_that_is_no_folder_fails_its_check_until_it_is_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("shelf");
+        fs::write(&place, b"in the way").unwrap();
+        let shelf = Shelf::at(&place);
+        assert!(shelf.check().is_err() && shelf.put(&chain(1), 0, b"x", true).is_err());
+        fs::remove_file(&place).unwrap();
+        shelf.check().unwrap();
+        shelf.put(&chain(1), 0, b"x", true).unwrap();
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 1, "the probe is gone");
     }
 
     #[test]

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream;
-use bruit_engine::exchange::{Book, Chain, Origin};
+use bruit_engine::exchange::{Book, Chain, Frontier, Origin};
+use bruit_engine::generations::LIVE_GENERATIONS;
 use bruit_engine::realm::RealmId;
 use bruit_engine::time::Time;
+use bruit_federation::epochs::Epochs;
 use bruit_federation::heads::{HEADS_BYTES_MAX, Heads};
 use bruit_federation::keys::NodeKey;
 use bruit_federation::segment::SEGMENT_BYTES_MAX;
@@ -19,6 +21,8 @@ use tokio::time::{Instant, sleep, timeout};
 use brokers::Brokers;
 
 const REALM: RealmId = RealmId([0x5a; 16]);
+/// Seconds of an epoch.
+const EPOCH: u64 = 4;
 const ANNA: Node = Node(0xa);
 const BERTA: Node = Node(0xb);
 const STRANGER: Node = Node(0xc);
@@ -75,6 +79,23 @@ async fn whoever_comes_later_finds_the_last_heads_of_each_incarnation() {
         let late = node(&brokers, late).await;
         let both = [ANNA.heads(1, 11), ANNA.heads(2, 13)].concat();
         until("both are there", async || late.offer(b"", PATIENCE).await.ok().filter(|o| o.heads == both)).await;
+    }
+}
+
+#[tokio::test]
+async fn heads_are_followed_when_generations_end() {
+    let brokers = Brokers::start(1);
+    let (anna, berta) = (node(&brokers, ANNA).await, node(&brokers, BERTA).await);
+    let mut seen = Vec::new();
+    for generation in 0..2 * LIVE_GENERATIONS {
+        let live = generation.saturating_sub(LIVE_GENERATIONS - 1)..=generation;
+        let frontier = Frontier { sequence: 1, hash: [7; 32], offset: 200, entries: 1, digest: 5 };
+        let chains = live.map(|generation| (chain(ANNA, Book::Listed, generation), frontier));
+        let heads = Heads::new(REALM, ANNA.origin(1), Time(generation * EPOCH), chains).sign(&ANNA.key());
+        anna.announce(&heads).await.unwrap();
+        let offer = berta.offer(&seen, PATIENCE).await.unwrap();
+        assert!(offer.heads == heads, "generation {generation}");
+        seen = offer.tag;
     }
 }
 
@@ -513,7 +534,7 @@ async fn node(brokers: &Brokers, node: Node) -> NatsBroker {
 
 async fn start(settings: NatsSettings, realm: RealmId, node: Node, read_log: ReadLog) -> NatsBroker {
     let servers = [ANNA.public(), BERTA.public()];
-    NatsBroker::start(&settings, realm, node.public(), servers, read_log).await.unwrap()
+    NatsBroker::start(&settings, (realm, Epochs::new(EPOCH, EPOCH)), node.public(), servers, read_log).await.unwrap()
 }
 
 async fn connected(node: &NatsBroker) {

@@ -61,6 +61,20 @@ states! {
     SnapshotFails: "snapshot_fails", Warning;
     /// The books are epochs behind the clock and take no claims.
     CatchingUp: "catching_up", Severe;
+    /// No more room for claims that wait to be written for other servers: reports are refused.
+    ExportsWait: "exports_wait", Severe;
+    /// The folder of logs for other servers and replicas cannot be written.
+    ShelfFails: "shelf_fails", Warning;
+    /// The heads of another server no longer change.
+    PeerSilent: "peer_silent", Warning;
+    /// Segments of another server have been missing for a while, and none comes.
+    PeerBehind: "peer_behind", Warning;
+    /// The clock of another server, or ours, is wrong.
+    PeerClock: "peer_clock", Warning;
+    /// Another server refuses us, or what it sends is refused.
+    PeerRefused: "peer_refused", Warning;
+    /// Another server, or the broker, cannot be reached.
+    PeerUnreachable: "peer_unreachable", Warning;
     /// The system clock has jumped, and is not believed; or it is behind, and time stands still.
     ClockJump: "clock_jump", Warning;
     /// The current generation of a book takes no new signatures.

@@ -249,8 +249,27 @@ fn peer_gauges(peers: &[PeerStatus]) -> Vec<Gauge> {
         help: "Segments of the server that were not taken, since the start",
         values: refused.collect(),
     };
+    let label = |peer: &PeerStatus| format!("{{peer=\"{}\",state=\"{}\"}}", peer.name, peer.state);
+    let states = Gauge {
+        name: "peer_state",
+        help: "The state of each server, as `bruit peers` has it; always 1",
+        values: peers.iter().map(|peer| (label(peer), 1.0)).collect(),
+    };
+    let known_skew = |peer: &PeerStatus| Some((format!("{{peer=\"{}\"}}", peer.name), peer.clock_skew_seconds? as f64));
+    let skew = Gauge {
+        name: "peer_clock_skew_seconds",
+        help: "By how much its clock is ahead of ours, negative if behind",
+        values: peers.iter().filter_map(known_skew).collect(),
+    };
     let gauges = vec![
-        of("peer_up", "Whether the server is followed", |peer| f64::from(peer.state == "following")),
+        of("peer_up", "Whether the server is heard and its clock agrees: up to date, or behind", |peer| {
+            f64::from(matches!(&*peer.state, "up_to_date" | "behind"))
+        }),
+        states,
+        of("peer_silent_seconds", "Seconds since its heads last changed; they change every 10 s", |peer| {
+            peer.silent_seconds as f64
+        }),
+        skew,
         of("peer_lag_segments", "Segments that the server has and we lack", |peer| peer.lag_segments as f64),
         of("peer_lag_seconds", "Seconds since we last had everything of it", |peer| peer.lag_seconds as f64),
         of("peer_bytes_in", "Bytes of its segments, since the start", |peer| peer.bytes_in as f64),
@@ -295,6 +314,11 @@ fn gauges(service: &Service) -> Vec<Gauge> {
             help: "Reports and other changes of which something was refused, by reason, since the start",
             values: refused_values(service),
         },
+        Gauge::one(
+            "exports_waiting_bytes",
+            "Bytes of accepted claims that wait to be written for other servers",
+            service.store.check(|engine| engine.exchange().pending_bytes()) as f64,
+        ),
         Gauge::one("snapshots", "Snapshots that are kept", store.snapshots.len() as f64),
         Gauge::one("snapshot_failed", "Whether the last snapshot failed", f64::from(store.snapshot_failure.is_some())),
         Gauge::one(

@@ -192,7 +192,7 @@ pub(crate) fn signatures(events: &[Event]) -> u32 {
 }
 
 /// An error with its causes, in one line.
-fn describe(error: &dyn std::error::Error) -> String {
+pub(crate) fn describe(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

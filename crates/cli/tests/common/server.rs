@@ -188,7 +188,9 @@ fn library() -> PathBuf {
 
 /// A configuration that takes any free port, and calls one address of loopback the site's own.
 fn configuration(data: &Path, more: &str) -> String {
-    let mut text = format!("data = {data:?}\nmemory = \"16MiB\"\nown_networks = [\"127.0.0.1/32\"]\n");
+    // Realms of tests may have epochs of seconds, of which half is less than a restart takes on a busy machine.
+    let mut text =
+        format!("data = {data:?}\nmemory = \"16MiB\"\nown_networks = [\"127.0.0.1/32\"]\nclock_jump = \"1h\"\n");
     for protocol in ["razor", "dcc", "pyzor", "fuzzy", "http"] {
         // A section that the test has things to say in is its own; it names the address, too.
         if !more.contains(&format!("[{protocol}]")) {

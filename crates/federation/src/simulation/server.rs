@@ -16,6 +16,7 @@ use bruit_engine::trust::{Claim, Policy};
 use bruit_engine::{BEHIND_LINES, Engine, Outcome};
 use bruit_filters::{Fingerprint, FingerprintKey};
 
+use crate::epochs::Epochs;
 use crate::export;
 use crate::heads::{Heads, UnverifiedHeads};
 use crate::judge::{self, Known, Want};
@@ -323,8 +324,7 @@ impl Server {
 
     fn keep_heads(&mut self, heads: Heads, bytes: &[u8]) {
         let older = self.heads.get(&heads.origin());
-        let is_live = |book, generation| self.engine.is_live(book, generation);
-        if older.is_none_or(|(older, _)| heads.replaces(older, is_live)) {
+        if older.is_none_or(|(older, _)| heads.replaces(older, &Epochs::of(self.engine.realm()))) {
             self.heads.insert(heads.origin(), (heads, bytes.to_vec()));
         }
     }

@@ -35,7 +35,7 @@ use async_nats::{Client, Event};
 use bruit_engine::exchange::Chain;
 use bruit_engine::realm::RealmId;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
 pub use ask::{ANSWER_BYTES_MAX, ReadLog};
@@ -43,6 +43,7 @@ pub use heads::{INCARNATIONS_MAX, SERVERS_MAX};
 pub use settings::{Login, NatsError, NatsSettings, REPLICAS_MAX};
 
 use super::{ARCHIVED_BYTES_MAX, FETCH_BYTES_MAX, Offer, Sink, Source, TransportError};
+use crate::epochs::Epochs;
 use crate::heads::{HEADS_BYTES_MAX, UnverifiedHeads};
 use crate::segment::SEGMENT_BYTES_MAX;
 use follower::Follower;
@@ -80,10 +81,12 @@ pub struct NatsBroker {
     connects: watch::Sender<u64>,
     /// They end with this.
     tasks: JoinSet<()>,
+    /// The one that learns heads; without it none would ever come.
+    follower: Option<AbortHandle>,
 }
 
 impl NatsBroker {
-    /// Begins to connect, for the node whose public key is `key`; returns before that is done. Heads are followed of the servers
+    /// Begins to connect, for the node of `realm` whose public key is `key`; returns before that is done. Heads are followed of the servers
     /// with the keys `servers` and of the node itself: the broker may remember more of its log than it does. `read_log` answers
     /// the questions of other nodes.
     ///
@@ -91,7 +94,7 @@ impl NatsBroker {
     /// If there is nothing to try: addresses that are none, secrets that cannot be read.
     pub async fn start(
         settings: &NatsSettings,
-        realm: RealmId,
+        (realm, epochs): (RealmId, Epochs),
         key: [u8; 32],
         servers: impl IntoIterator<Item = [u8; 32]>,
         read_log: ReadLog,
@@ -104,10 +107,20 @@ impl NatsBroker {
         let context = context(settings, client.clone());
         let subjects = Subjects::new(realm);
         let streams = Streams::new(&subjects, settings);
-        let heads = Arc::new(Heads::new(realm));
+        let heads = Arc::new(Heads::new(realm, epochs));
         let tasks = JoinSet::new();
-        let mut broker =
-            Self { client, context, subjects, streams, key, heads, places: Places::default(), connects, tasks };
+        let mut broker = Self {
+            client,
+            context,
+            subjects,
+            streams,
+            key,
+            heads,
+            places: Places::default(),
+            connects,
+            tasks,
+            follower: None,
+        };
         broker.follow(servers);
         broker.spawn_tasks(read_log);
         Ok(broker)
@@ -123,7 +136,7 @@ impl NatsBroker {
             heads: Arc::clone(heads),
             connects: connects.subscribe(),
         };
-        self.tasks.spawn(follower.run());
+        self.follower = Some(self.tasks.spawn(follower.run()));
         self.tasks.spawn(ask::answer_all(client.clone(), subjects.clone(), read_log));
     }
 
@@ -223,6 +236,9 @@ impl NatsBroker {
 impl Source for NatsBroker {
     async fn offer(&self, seen: &[u8], wait: Duration) -> Result<Offer, TransportError> {
         self.connected()?;
+        if self.follower.as_ref().is_some_and(AbortHandle::is_finished) {
+            return Err(TransportError::unreachable("the task that follows the broker ended: restart the server"));
+        }
         Ok(self.heads.offer(seen, wait).await)
     }
 

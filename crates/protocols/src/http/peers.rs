@@ -22,9 +22,19 @@ pub struct PeerStatus {
     pub relation: String,
     /// What brings its segments: `https`, `nats`, or `none`.
     pub transport: String,
-    /// `waiting` for news, `fetching`, `unreachable`, or what else it is doing.
+    /// `up_to_date`, `behind`, `silent`, `clock_differs`, `refused`, `unreachable`, `waiting` for its first heads, or `not_asked`.
     pub state: String,
-    /// Segments that it has and we have not.
+    /// When that began, seconds since 1970; of a silent server, when its heads last changed.
+    pub since: u64,
+    /// Why, if it is refused or unreachable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// By how many seconds its clock is ahead of ours, negative if behind; absent until it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_skew_seconds: Option<i64>,
+    /// How long ago its heads last changed. They change every ten seconds.
+    pub silent_seconds: u64,
+    /// Segments that it has and we have not, whatever is live here.
     pub lag_segments: u64,
     /// How long ago we last had everything.
     pub lag_seconds: u64,
@@ -37,9 +47,6 @@ pub struct PeerStatus {
     /// When its digests and ours were last the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_digest_match: Option<u64>,
-    /// What went wrong last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<String>,
     /// Segments that were not taken, by why.
     pub refused: Vec<RefusedSegments>,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
@@ -13,7 +13,7 @@ use bruit_engine::exchange::{Chain, OriginChange, Relation, Terms};
 use bruit_engine::time::Time;
 use bruit_engine::trust::Standing;
 use bruit_engine::{Outcome, Refusal};
-use bruit_federation::exporter::{ExportError, Exporter, begin};
+use bruit_federation::exporter::ExportError;
 use bruit_federation::judge::Known;
 use bruit_federation::keys::{NodeKey, PublicKey};
 use bruit_federation::library::Library;
@@ -24,11 +24,12 @@ use bruit_federation::stock::{Reader, Stock};
 use bruit_federation::transport::files::DirectorySink;
 use bruit_federation::transport::https::UrlError;
 use bruit_federation::transport::nats::{NatsBroker, NatsError, NatsSettings, ReadLog};
-use bruit_protocols::http::{PeerStatus, RefusedSegments};
 use bruit_store::{Clearinghouse, SHELF_FOLDER, SubmitError};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
+use super::peers::Watch;
+use super::telling::{Telling, begin_telling};
 use crate::config::{FederationSettings, PeerSettings, PeerTrust};
 use crate::fatal::Vital;
 use crate::service::Service;
@@ -43,9 +44,18 @@ const REPORT: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FederationError {
-    /// Its logs cannot be kept.
-    #[error("failed to open the folder of logs for other servers")]
-    Shelf(#[source] io::Error),
+    /// The folder for what is published cannot be made.
+    #[error("failed to open {}, the folder to publish in", .folder.display())]
+    Publish {
+        /// Which.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The system gives no thread.
+    #[error("failed to start the thread that tells other servers")]
+    Thread(#[source] io::Error),
     /// Who is heard cannot be written down.
     #[error("failed to keep which servers are heard")]
     Submit(#[from] SubmitError),
@@ -70,9 +80,9 @@ pub enum FederationError {
 }
 
 /// What links work for.
-struct Neighbour {
-    service: Arc<Service>,
-    library: Arc<Library>,
+pub(super) struct Neighbour {
+    pub(super) service: Arc<Service>,
+    pub(super) library: Arc<Library>,
     known: RwLock<Arc<Known>>,
 }
 
@@ -96,11 +106,11 @@ impl Site for Neighbour {
 
 /// A link, and which servers' segments it brings.
 #[derive(Clone)]
-struct Road {
-    link: Arc<Link>,
-    transport: &'static str,
+pub(super) struct Road {
+    pub(super) link: Arc<Link>,
+    pub(super) transport: &'static str,
     /// The server at its end; all of them, if there is a broker.
-    key: Option<[u8; 32]>,
+    pub(super) key: Option<[u8; 32]>,
 }
 
 /// The running part: a thread that tells, and tasks that ask.
@@ -123,17 +133,15 @@ impl Links {
         let peers = service.settings().peers.clone();
         let is_cluster = settings.broker.is_some() || peers.iter().any(|peer| peer.relation == Relation::Cluster);
         let is_wanted = is_cluster || !peers.is_empty() || settings.publish.is_some();
-        let shelf = Shelf::open(&directory.join(SHELF_FOLDER)).map_err(FederationError::Shelf)?;
-        let opened = service.store.check(|engine| Library::open(shelf, key.clone(), engine));
-        let library = Arc::new(opened.map_err(FederationError::Shelf)?);
-        match begin(&service.store, &library, is_cluster, service.now()) {
-            Ok(_) => {}
+        let library = Arc::new(open_library(service, &directory.join(SHELF_FOLDER), key));
+        let telling = match begin_telling(service, &library, is_cluster, is_wanted, service.now()) {
+            Ok(telling) => telling,
             Err(error) if is_wanted => return Err(error.into()),
             Err(error) => {
                 tracing::warn!(%error, "this server has nothing for others and for replicas");
                 return Ok(None);
             }
-        }
+        };
         hear(service, &peers)?;
         service.federation.share(Arc::clone(&library) as Arc<dyn Stock>);
         let known = RwLock::new(Arc::new(known(key.public(), &peers)));
@@ -143,19 +151,21 @@ impl Links {
             roads.push(join_broker(&site, broker, &peers, runtime, stop)?);
         }
         if let Some(folder) = &settings.publish {
-            let sink = DirectorySink::open(folder).map_err(FederationError::Shelf)?;
+            let failed = |source| FederationError::Publish { folder: folder.clone(), source };
+            let sink = DirectorySink::open(folder).map_err(failed)?;
             let library = Arc::clone(&site.library);
-            spawn(runtime, stop, async move { publish(&sink, &library, Reader::Peer).await });
+            let vital = Vital::new(service, "the task that publishes to a folder");
+            spawn(runtime, stop, vital, async move { publish(&sink, &library, Reader::Peer).await });
         }
         let (stop, stopped) = mpsc::channel();
-        let telling = Arc::clone(&site);
+        let exporting = Arc::clone(&site);
         let vital = Vital::new(service, "the exporter");
         let exporter = move || {
             let _vital = vital;
-            tell_others(&telling, &roads, &stopped);
+            tell_others(&exporting, telling, &roads, &stopped);
         };
         let exporter = thread::Builder::new().name("bruit-exporter".into()).spawn(exporter);
-        Ok(Some(Self { site, stop, exporter: exporter.map_err(FederationError::Shelf)? }))
+        Ok(Some(Self { site, stop, exporter: exporter.map_err(FederationError::Thread)? }))
     }
 
     /// Hears the servers of new settings. Whom to ask for segments is decided when the server starts: `before` are those it asks.
@@ -183,6 +193,20 @@ impl Links {
 fn known(own: PublicKey, peers: &[PeerSettings]) -> Known {
     let others = peers.iter().map(|peer| (peer.key, peer.relation));
     Known::new(others.chain([(own, Relation::Cluster)]))
+}
+
+/// The library on the shelf in `folder`. One that cannot be read or written now is noted, and keeps the server from nothing else.
+fn open_library(service: &Service, folder: &Path, key: &NodeKey) -> Library {
+    let open = || {
+        Shelf::open(folder).and_then(|shelf| {
+            shelf.check()?;
+            service.store.check(|engine| Library::open(shelf, key.clone(), engine))
+        })
+    };
+    open().unwrap_or_else(|error| {
+        tracing::error!(%error, folder = %folder.display(), "failed to open the folder of logs for other servers");
+        service.store.check(|engine| Library::closed(Shelf::at(folder), key.clone(), engine))
+    })
 }
 
 /// Tells the clearinghouse who is heard from now on.
@@ -227,7 +251,8 @@ fn ask_peers(
         let Some(source) = source else { continue };
         let (link, site) = (Arc::new(Link::default()), Arc::clone(site));
         roads.push(Road { link: Arc::clone(&link), transport: "https", key: Some(*peer.key.as_bytes()) });
-        spawn(runtime, stop, async move { link.follow(&source, &*site).await });
+        let vital = Vital::new(&site.service, format!("the link to {}", peer.name));
+        spawn(runtime, stop, vital, async move { link.follow(&source, &*site).await });
     }
     Ok(roads)
 }
@@ -244,22 +269,26 @@ fn join_broker(
     let read_log: ReadLog =
         Arc::new(move |chain: &Chain, offset, bytes_max| library.log(chain, offset, bytes_max).ok().flatten());
     let keys = peers.iter().map(|peer| *peer.key.as_bytes());
-    let (realm, own) = (site.library.realm(), *site.library.key().public().as_bytes());
+    let realm = (site.library.realm(), site.library.epochs());
+    let own = *site.library.key().public().as_bytes();
     let started = NatsBroker::start(settings, realm, own, keys, read_log);
     let broker = Arc::new(runtime.block_on(started)?);
     let link = Arc::new(Link::default());
     let road = Road { link: Arc::clone(&link), transport: "nats", key: None };
     let (asked, site_asking) = (Arc::clone(&broker), Arc::clone(site));
-    spawn(runtime, stop, async move { link.follow(&*asked, &*site_asking).await });
+    let vital = Vital::new(&site.service, "the link to the broker");
+    spawn(runtime, stop, vital, async move { link.follow(&*asked, &*site_asking).await });
     let library = Arc::clone(&site.library);
-    spawn(runtime, stop, async move { publish(&*broker, &library, Reader::Cluster).await });
+    let vital = Vital::new(&site.service, "the task that publishes to the broker");
+    spawn(runtime, stop, vital, async move { publish(&*broker, &library, Reader::Cluster).await });
     Ok(road)
 }
 
-/// Runs a task until the server stops.
-fn spawn(runtime: &Runtime, stop: &watch::Sender<bool>, task: impl Future<Output = ()> + Send + 'static) {
+/// Runs a task until the server stops. A panic in it ends the process.
+fn spawn(runtime: &Runtime, stop: &watch::Sender<bool>, vital: Vital, task: impl Future<Output = ()> + Send + 'static) {
     let mut stopped = stop.subscribe();
     runtime.spawn(async move {
+        let _vital = vital;
         tokio::select! {
             () = task => {}
             _ = stopped.wait_for(|stopped| *stopped) => {}
@@ -268,23 +297,14 @@ fn spawn(runtime: &Runtime, stop: &watch::Sender<bool>, task: impl Future<Output
 }
 
 /// The exporter's thread.
-fn tell_others(site: &Neighbour, roads: &[Road], stopped: &mpsc::Receiver<()>) {
-    let (mut exporter, mut failing, mut reported) = (Exporter::default(), false, None);
+fn tell_others(site: &Neighbour, mut telling: Telling, roads: &[Road], stopped: &mpsc::Receiver<()>) {
+    let (mut watch, mut reported) = (Watch::default(), None);
     while stopped.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
         let uptime = site.service.uptime();
-        let hold = is_unheard(site, roads);
-        match exporter.step(&site.service.store, &site.library, site.now(), uptime, hold) {
-            Ok(_) => failing = false,
-            Err(error) => {
-                if !failing {
-                    tracing::error!(error = &error as &dyn std::error::Error, "other servers cannot be told anything");
-                }
-                failing = true;
-            }
-        }
+        telling.step(site, is_unheard(site, roads));
         if reported.is_none_or(|reported| uptime.saturating_sub(reported) >= REPORT) {
             reported = Some(uptime);
-            site.service.federation.tell_peers(report(site, roads));
+            watch.look(site, roads);
         }
     }
 }
@@ -300,44 +320,4 @@ fn is_unheard(site: &Neighbour, roads: &[Road]) -> bool {
     };
     let mut nodes = roads.iter().filter(is_node).peekable();
     nodes.peek().is_some() && nodes.all(|road| road.link.status().heard.is_none())
-}
-
-/// How it goes with every server of the configuration.
-fn report(site: &Neighbour, roads: &[Road]) -> Vec<PeerStatus> {
-    site.service.settings().peers.iter().map(|peer| report_one(site, roads, peer)).collect()
-}
-
-fn report_one(site: &Neighbour, roads: &[Road], peer: &PeerSettings) -> PeerStatus {
-    let key = *peer.key.as_bytes();
-    // Its own road if it has one, else the broker's.
-    let own = roads.iter().find(|road| road.key == Some(key));
-    let road = own.or_else(|| roads.iter().find(|road| road.key.is_none()));
-    let status = road.map(|road| road.link.status()).unwrap_or_default();
-    let lag = road.and_then(|road| road.link.lag_of(&key, site));
-    let member = site.service.store.check(|engine| engine.exchange().member(&key));
-    let state = match (road, &status, lag) {
-        (None, ..) => "not asked",
-        (_, status, _) if !status.is_up && status.heard.is_none() => "unreachable",
-        (_, status, _) if !status.is_up => "failing",
-        (_, _, None) => "silent",
-        (_, _, Some(0)) => "following",
-        _ => "catching up",
-    };
-    let refused =
-        status.rejected.iter().map(|(reason, count)| RefusedSegments { reason: (*reason).into(), count: *count });
-    PeerStatus {
-        name: peer.name.clone(),
-        key: peer.key.to_string(),
-        relation: if peer.relation == Relation::Cluster { "cluster" } else { "peer" }.into(),
-        transport: road.map_or("none", |road| road.transport).into(),
-        state: state.into(),
-        lag_segments: lag.unwrap_or(0),
-        lag_seconds: status.agreed.or(status.heard).map_or(0, |agreed| site.now().since(agreed)),
-        bytes_in: status.bytes_in,
-        bytes_out: site.service.federation.sent_to(&key),
-        signatures_learned: member.map_or(0, |member| member.learned.entries),
-        last_digest_match: status.agreed.map(|agreed| agreed.0),
-        last_error: status.error,
-        refused: refused.collect(),
-    }
 }

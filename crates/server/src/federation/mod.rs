@@ -10,11 +10,15 @@
 //! | `held` | bodies that are counted until they are sent |
 //! | `links` | the other way round: who is asked, and what they are told |
 //! | `listener` | connections over TLS, and who is at the other end |
+//! | `peers` | how it goes with every other server, and what is wrong |
+//! | `telling` | writing what others may read, and what to do while that fails |
 
 mod answers;
 mod held;
 mod links;
 mod listener;
+mod peers;
+mod telling;
 
 pub(crate) use answers::{OfferQuery, Stop};
 pub use links::FederationError;

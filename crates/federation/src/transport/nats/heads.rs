@@ -10,6 +10,7 @@ use bruit_engine::exchange::Origin;
 use bruit_engine::realm::RealmId;
 use tokio::sync::watch;
 
+use crate::epochs::Epochs;
 use crate::heads::{HEADS_BYTES_MAX, Heads as Signed, UnverifiedHeads};
 use crate::keys::PublicKey;
 use crate::transport::{OFFER_BYTES_MAX, Offer};
@@ -23,6 +24,7 @@ pub const SERVERS_MAX: usize = OFFER_BYTES_MAX / HEADS_BYTES_MAX / INCARNATIONS_
 #[derive(Debug)]
 pub(super) struct Heads {
     realm: RealmId,
+    epochs: Epochs,
     known: watch::Sender<Known>,
 }
 
@@ -35,8 +37,8 @@ struct Known {
 }
 
 impl Heads {
-    pub(super) fn new(realm: RealmId) -> Self {
-        Self { realm, known: watch::Sender::default() }
+    pub(super) fn new(realm: RealmId, epochs: Epochs) -> Self {
+        Self { realm, epochs, known: watch::Sender::default() }
     }
 
     /// Follows the servers with these keys from now on, the first [`SERVERS_MAX`] of them, and forgets all others.
@@ -58,7 +60,7 @@ impl Heads {
 
     /// Takes heads, if they are signed by a server of interest and not older than those that it said before.
     pub(super) fn put(&self, heads: &[u8]) {
-        self.known.send_if_modified(|known| known.put(heads, self.realm).is_some());
+        self.known.send_if_modified(|known| known.put(heads, self.realm, &self.epochs).is_some());
     }
 
     /// Waits up to `wait` for an offer other than `seen`, and gives what there is then.
@@ -73,7 +75,7 @@ impl Heads {
 }
 
 impl Known {
-    fn put(&mut self, bytes: &[u8], realm: RealmId) -> Option<()> {
+    fn put(&mut self, bytes: &[u8], realm: RealmId, epochs: &Epochs) -> Option<()> {
         let heads = UnverifiedHeads::decode(bytes).ok()?;
         let origin = heads.origin();
         let old = self.heads.get(&origin);
@@ -81,8 +83,7 @@ impl Known {
             return None;
         }
         let heads = heads.verify(realm, self.servers.get(&origin.key)?).ok()?;
-        // Heads that got shorter are of a server that forgot what it had said; the longer ones tell it so.
-        if old.is_some_and(|(old, _)| !heads.replaces(old, |_, _| true)) {
+        if old.is_some_and(|(old, _)| !heads.replaces(old, epochs)) {
             return None;
         }
         self.heads.insert(origin, (heads, bytes.to_vec()));
@@ -117,6 +118,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use bruit_engine::exchange::{Book, Chain, Frontier};
+    use bruit_engine::generations::LIVE_GENERATIONS;
     use bruit_engine::time::Time;
 
     use super::*;
@@ -124,6 +126,7 @@ mod tests {
     use crate::keys::NodeKey;
 
     const REALM: RealmId = RealmId([1; 16]);
+    const EPOCH: u64 = 4;
 
     fn key(number: u8) -> NodeKey {
         NodeKey::generate([number; 32])
@@ -143,7 +146,7 @@ mod tests {
     }
 
     fn following(count: u8) -> Heads {
-        let heads = Heads::new(REALM);
+        let heads = Heads::new(REALM, Epochs::new(EPOCH, EPOCH));
         heads.follow((0..count).map(public));
         heads
     }
@@ -165,6 +168,26 @@ mod tests {
         assert_eq!(offered(&heads).await, [new, next].concat());
         heads.follow([public(9)]);
         assert!(offered(&heads).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn heads_are_taken_across_many_generations() {
+        let (heads, origin) = (following(1), Origin { key: public(0), incarnation: 1 });
+        let mut before = Vec::new();
+        // Three times as many generations as are live: a segment in each, and in between a sign of life.
+        for time in 0..3 * LIVE_GENERATIONS * EPOCH {
+            let current = time / EPOCH;
+            let live = (current.saturating_sub(LIVE_GENERATIONS - 1)..=current).map(|generation| {
+                let frontier = Frontier { sequence: 1, hash: [7; 32], offset: 200, entries: 1, digest: 5 };
+                (Chain { origin, book: Book::Listed, generation }, frontier)
+            });
+            let now = Signed::new(REALM, origin, Time(time), live).sign(&key(0));
+            heads.put(&now);
+            assert_eq!(offered(&heads).await, now, "at {time}");
+            heads.put(&before);
+            assert_eq!(offered(&heads).await, now, "what came before does not come back");
+            before = now;
+        }
     }
 
     #[tokio::test]

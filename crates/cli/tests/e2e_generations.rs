@@ -1,0 +1,166 @@
+//! Three nodes over a broker in a realm whose generations end every few seconds: exchange goes on, and `bruit peers` is right.
+
+#[path = "../../federation/tests/brokers/mod.rs"]
+mod brokers;
+mod common;
+
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bruit_client::Client;
+use bruit_client::http::{NamedSignature, PeerStatus, Peers, Subject};
+use bruit_engine::realm::Realm;
+use bruit_engine::time::Time;
+use bruit_engine::trust::Policy;
+use bruit_store::Founding;
+
+use brokers::Brokers;
+use common::{Folder, Server, printed};
+
+const NODES: usize = 3;
+/// Seconds of an epoch, of both books.
+const EPOCH: u64 = 3;
+/// More than are live at a time.
+const GENERATIONS: u64 = 10;
+/// Reports of so many generations back are still counted, by any clock.
+const SURELY_LIVE: u64 = 4;
+const MEMORY_BYTES: u64 = 8 << 20;
+/// What does not happen within this never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A report is everywhere after this: long before its generation is over.
+const SOON: Duration = Duration::from_secs(10);
+const GLANCE: Duration = Duration::from_millis(50);
+
+#[test]
+fn exchange_over_a_broker_outlives_generations_and_peers_are_told_right() {
+    let brokers = Brokers::start(1);
+    let folders: Vec<Folder> = (0..NODES).map(|_| Folder::new()).collect();
+    let mut nodes = start_nodes(&folders, &brokers);
+    let mut told: Vec<(u64, u64)> = Vec::new();
+    for _ in 0..GENERATIONS {
+        report_to_all(&nodes, &mut told);
+        assert_everywhere(&nodes, &told);
+        assert_up_to_date(&nodes);
+        wait_for_next_epoch();
+    }
+
+    // Away for two generations; what it missed it gets, and goes on.
+    let mut away = nodes.pop().unwrap();
+    away.kill();
+    for _ in 0..2 {
+        report_to_all(&nodes, &mut told);
+        assert_everywhere(&nodes, &told);
+        wait_for_next_epoch();
+    }
+    nodes.push(away.restart());
+    report_to_all(&nodes, &mut told);
+    assert_everywhere(&nodes, &told);
+    assert_up_to_date(&nodes);
+
+    // Away for good: the broker still has its heads, but they no longer change.
+    nodes.pop().unwrap().kill();
+    let is_silent = |peer: &PeerStatus| peer.name == "node-2" && peer.state == "silent" && peer.silent_seconds >= 30;
+    until("the node that is gone is silent", PATIENCE, &nodes, || {
+        nodes.iter().all(|node| peers(node).iter().any(is_silent))
+    });
+    let others = peers(&nodes[0]).into_iter().find(|peer| peer.name == "node-1").unwrap();
+    assert_eq!((&*others.state, others.lag_segments), ("up_to_date", 0));
+    until("health names it", SOON, &nodes, || {
+        let conditions = client(&nodes[0]).stats().unwrap().health;
+        conditions.iter().any(|condition| condition.state == "peer_silent" && condition.subject == "node-2")
+    });
+}
+
+/// Three servers of one realm with short epochs that know each other's keys.
+fn start_nodes(folders: &[Folder], brokers: &Brokers) -> Vec<Server> {
+    let founding = Founding::new([7; 16], MEMORY_BYTES, Policy::default(), now()).unwrap();
+    let realm = Realm::new(founding.realm.key().clone(), EPOCH, EPOCH, founding.realm.sizes()).unwrap();
+    folders[0].write("realm.bruit", Founding { realm, ..founding }.encode());
+    for folder in folders {
+        let mut server = Server::start_in_realm(folder, &folders[0].path("realm.bruit"));
+        assert!(server.terminate().success(), "{}", server.said());
+    }
+    let key = |folder: &Folder| printed(&["keys", "show", "--data", folder.path("data").to_str().unwrap()]);
+    let keys: Vec<String> = folders.iter().map(|folder| key(folder).trim().to_owned()).collect();
+    let peer = |other: usize| {
+        format!("\n[[peers]]\nname = \"node-{other}\"\nkey = \"{}\"\nrelation = \"cluster\"\n", keys[other])
+    };
+    let more = |index: usize| {
+        let others: String = (0..NODES).filter(|other| *other != index).map(peer).collect();
+        format!("[nats]\nurl = {:?}\nmax_bytes = \"64MiB\"\n{others}", brokers.urls())
+    };
+    folders.iter().enumerate().map(|(index, folder)| Server::start(folder, &more(index))).collect()
+}
+
+fn now() -> Time {
+    Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs())
+}
+
+fn wait_for_next_epoch() {
+    let epoch = now().epoch(EPOCH);
+    while now().epoch(EPOCH) == epoch {
+        thread::sleep(GLANCE);
+    }
+}
+
+fn client(node: &Server) -> Client {
+    Client::new(&node.url(), None, PATIENCE).unwrap()
+}
+
+/// Reports a signature of its own to each node; `told` gets the epoch and the signature.
+fn report_to_all(nodes: &[Server], told: &mut Vec<(u64, u64)>) {
+    for node in nodes {
+        let (epoch, number) = (now().epoch(EPOCH), told.len() as u64);
+        until("a report is taken", SOON, nodes, || {
+            client(node).report(&subject(&[number])).is_ok_and(|claimed| claimed.accepted == 1)
+        });
+        told.push((epoch, number));
+    }
+}
+
+fn subject(numbers: &[u64]) -> Subject {
+    let signature = |number: &u64| NamedSignature { scheme: "pyzor".to_owned(), value: format!("{:040x}", number + 1) };
+    Subject { signatures: numbers.iter().map(signature).collect(), ..Subject::default() }
+}
+
+/// Every report that is surely live is counted once, by every node.
+fn assert_everywhere(nodes: &[Server], told: &[(u64, u64)]) {
+    until("every report is on every node", SOON, nodes, || {
+        let oldest = now().epoch(EPOCH) - SURELY_LIVE;
+        let live: Vec<u64> = told.iter().filter(|(epoch, _)| *epoch >= oldest).map(|(_, number)| *number).collect();
+        nodes.iter().all(|node| {
+            let checked = client(node).check(&subject(&live)).unwrap();
+            checked.signatures.iter().all(|signature| signature.report_count == 1)
+        })
+    });
+}
+
+/// Every node says of every other that it has everything of it, and that the clocks agree: they are one.
+fn assert_up_to_date(nodes: &[Server]) {
+    let is_right = |peer: &PeerStatus| {
+        peer.state == "up_to_date"
+            && peer.lag_segments == 0
+            && peer.clock_skew_seconds.is_none_or(|skew| skew.abs() <= 5)
+            && peer.reason.is_none()
+    };
+    until("all are up to date", SOON, nodes, || nodes.iter().all(|node| peers(node).iter().all(is_right)));
+}
+
+/// What `bruit peers --json` says.
+fn peers(node: &Server) -> Vec<PeerStatus> {
+    let text = printed(&["peers", "--json", "--server", &node.url()]);
+    serde_json::from_str::<Peers>(&text).unwrap().peers
+}
+
+#[track_caller]
+fn until(what: &str, patience: Duration, nodes: &[Server], condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + patience;
+    while !condition() {
+        let shown = || {
+            let each = nodes.iter().map(|node| format!("{:#?}\n{}", peers(node), node.said()));
+            each.collect::<Vec<_>>().join("\n")
+        };
+        assert!(Instant::now() < deadline, "it never happened that {what}: {}", shown());
+        thread::sleep(GLANCE);
+    }
+}

@@ -1,0 +1,164 @@
+//! What a server says about others, judged by the heads they sign: here of nodes that the test plays itself, with clocks of its choice.
+
+#[path = "../../federation/tests/brokers/mod.rs"]
+mod brokers;
+mod common;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bruit_client::Client;
+use bruit_client::http::{Condition, PeerStatus, Peers};
+use bruit_engine::exchange::{Book, Chain, Frontier, Origin};
+use bruit_engine::time::Time;
+use bruit_federation::epochs::Epochs;
+use bruit_federation::heads::Heads;
+use bruit_federation::keys::NodeKey;
+use bruit_federation::transport::Sink as _;
+use bruit_federation::transport::nats::{Login, NatsBroker, NatsSettings};
+use bruit_store::Founding;
+use tokio::runtime::Runtime;
+
+use brokers::Brokers;
+use common::{Folder, Server, printed};
+
+const DAY: i64 = 86_400;
+const NAMES: [&str; 3] = ["anna", "berta", "carla"];
+/// What does not happen within this never will.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_wrong_clock_is_named_and_segments_that_are_not_live_here_are_missed_all_the_same() {
+    let brokers = Brokers::start(1);
+    let folder = Folder::new();
+    let peers: String = (0..).zip(NAMES).map(|(number, name)| peer_section(name, &key(number))).collect();
+    let server = Server::start(&folder, &format!("[nats]\nurl = {:?}\nmax_bytes = \"64MiB\"\n{peers}", brokers.urls()));
+    let realm = Founding::read_file(&folder.path("data/realm.bruit")).unwrap().realm;
+    let actors = Actors::new(&brokers, &realm);
+
+    // One clock is wrong: it is named, the others are up to date.
+    let skews = [0, 0, 40 * DAY];
+    actors.until(&server, skews, &[], "carla's clock is named", || {
+        let [anna, berta, carla] = states(&server);
+        let named = conditions(&server, "peer_clock");
+        let is_right =
+            |peer: &PeerStatus| peer.state == "up_to_date" && peer.clock_skew_seconds.unwrap_or(9).abs() <= 5;
+        let is_wrong =
+            carla.state == "clock_differs" && carla.clock_skew_seconds.is_some_and(|skew| (skew - 40 * DAY).abs() <= 5);
+        is_right(&anna) && is_right(&berta) && is_wrong && subjects(&named) == ["carla"]
+    });
+    assert!(conditions(&server, "peer_clock")[0].text.contains("the clock of carla is"), "{}", server.said());
+    let table = printed(&["peers", "--server", &server.url()]);
+    assert!(table.contains("clock differs") && table.contains("carla: its clock is"), "{table}");
+
+    // Most others agree with each other and not with us.
+    actors.until(&server, [50 * DAY, 50 * DAY, 0], &[], "our own clock is named", || {
+        let named = conditions(&server, "peer_clock");
+        subjects(&named) == [""] && named[0].text.contains("our own clock is probably wrong")
+    });
+
+    // Segments of a generation that has not begun here, and of one that has: neither is here.
+    let current = now().epoch(realm.spam_epoch_seconds());
+    let missing = [(Book::Listed, current, 5), (Book::Listed, current + 3, 7)];
+    actors.until(&server, [60 * DAY, 60 * DAY, 0], &missing, "carla is behind", || {
+        let [.., carla] = states(&server);
+        carla.state == "behind" && carla.lag_segments == 12
+    });
+}
+
+/// Nodes that say what the test wants.
+struct Actors {
+    runtime: Runtime,
+    broker: NatsBroker,
+    realm: bruit_engine::realm::RealmId,
+}
+
+impl Actors {
+    fn new(brokers: &Brokers, realm: &bruit_engine::realm::Realm) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let settings = NatsSettings {
+            urls: brokers.urls(),
+            login: Login::Anonymous,
+            tls_roots: None,
+            domain: None,
+            replicas: 1,
+            max_age: Duration::from_secs(3600),
+            max_bytes: 64 << 20,
+        };
+        let (id, epochs) = (realm.id(), Epochs::of(realm));
+        let started = NatsBroker::start(&settings, (id, epochs), public(0), [], Arc::new(|_, _, _| None));
+        let broker = runtime.block_on(started).unwrap();
+        Self { runtime, broker, realm: id }
+    }
+
+    /// Lets all sign heads every half second, with clocks that differ from ours by `skews`, until `is_so`. The last one says that
+    /// it has `chains`.
+    fn until(
+        &self,
+        server: &Server,
+        skews: [i64; 3],
+        chains: &[(Book, u64, u64)],
+        what: &str,
+        is_so: impl Fn() -> bool,
+    ) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so() {
+            assert!(
+                Instant::now() < deadline,
+                "it never happened that {what}: {:#?}\n{}",
+                states(server),
+                server.said()
+            );
+            for (number, skew) in (0..).zip(skews) {
+                let chains = if number == 2 { chains } else { &[] };
+                // The broker may not be connected yet.
+                let _ = self.runtime.block_on(self.broker.announce(&self.heads(number, skew, chains)));
+            }
+            thread::sleep(Duration::from_millis(500));
+        }
+    }
+
+    fn heads(&self, number: u8, skew: i64, chains: &[(Book, u64, u64)]) -> Vec<u8> {
+        // A clock that is set back is another life here, as heads of an earlier time are old ones.
+        let origin = Origin { key: public(number), incarnation: 1_000 - (skew / DAY).unsigned_abs() };
+        let chain = |&(book, generation, sequence): &(Book, u64, u64)| {
+            let frontier = Frontier { sequence, hash: [7; 32], offset: 200 * sequence, entries: sequence, digest: 5 };
+            (Chain { origin, book, generation }, frontier)
+        };
+        let time = Time(now().0.saturating_add_signed(skew));
+        Heads::new(self.realm, origin, time, chains.iter().map(chain)).sign(&key(number))
+    }
+}
+
+fn key(number: u8) -> NodeKey {
+    NodeKey::generate([number + 1; 32])
+}
+
+fn public(number: u8) -> [u8; 32] {
+    *key(number).public().as_bytes()
+}
+
+fn peer_section(name: &str, key: &NodeKey) -> String {
+    format!("\n[[peers]]\nname = \"{name}\"\nkey = \"{}\"\nrelation = \"cluster\"\n", key.public())
+}
+
+fn now() -> Time {
+    Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs())
+}
+
+fn states(server: &Server) -> [PeerStatus; 3] {
+    let text = printed(&["peers", "--json", "--server", &server.url()]);
+    let peers = serde_json::from_str::<Peers>(&text).unwrap().peers;
+    assert!(peers.iter().map(|peer| &*peer.name).eq(NAMES) || peers.is_empty(), "{peers:?}");
+    peers.try_into().unwrap_or_default()
+}
+
+fn conditions(server: &Server, state: &str) -> Vec<Condition> {
+    let client = Client::new(&server.url(), None, PATIENCE).unwrap();
+    client.stats().unwrap().health.into_iter().filter(|condition| condition.state == state).collect()
+}
+
+fn subjects(conditions: &[Condition]) -> Vec<&str> {
+    conditions.iter().map(|condition| &*condition.subject).collect()
+}

@@ -1,0 +1,126 @@
+//! A server whose folder of logs for others cannot be written: it starts, takes reports, says what is wrong, and recovers.
+
+mod common;
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bruit_client::Client;
+use bruit_client::http::{Condition, NamedSignature, Subject};
+
+use common::{Folder, Server};
+
+/// What does not happen within this never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// A node that is known but away: what it lacks must be kept for it.
+const PEER: &str = "[[peers]]\nname = \"away\"\nkey = \"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c\"\n\
+                    relation = \"cluster\"\n";
+
+#[test]
+fn alone_it_starts_without_its_shelf_and_keeps_nothing_that_nobody_reads() {
+    let folder = Folder::new();
+    let server = restart_with_a_file_in_place_of_the_shelf(&folder, "");
+    assert_eq!(condition(&server, "shelf_fails").unwrap().severity, "warning");
+    (0..20).for_each(|number| report(&server, number));
+    assert_eq!(waiting_bytes(&server), 0, "{}", server.said());
+    assert!(!folder.path("data/shelf").is_dir());
+
+    // Once it can be written, what is reported from then on is there for replicas.
+    fs::remove_file(folder.path("data/shelf")).unwrap();
+    until(&server, "it recovers", || condition(&server, "shelf_fails").is_none());
+    report(&server, 100);
+    until(&server, "it is written", || folder.path("data/shelf").is_dir() && waiting_bytes(&server) == 0);
+}
+
+#[test]
+fn alone_it_gives_up_a_shelf_that_fails_while_it_runs() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    report(&server, 1);
+    until(&server, "it is written", || waiting_bytes(&server) == 0);
+    fs::remove_dir_all(folder.path("data/shelf")).unwrap();
+    folder.write("data/shelf", "in the way");
+    report(&server, 2);
+    until(&server, "it says so", || condition(&server, "shelf_fails").is_some());
+    until(&server, "it keeps nothing", || waiting_bytes(&server) == 0);
+    report(&server, 3);
+    assert_eq!(waiting_bytes(&server), 0);
+    fs::remove_file(folder.path("data/shelf")).unwrap();
+    until(&server, "it recovers", || condition(&server, "shelf_fails").is_none());
+    let mut server = server;
+    assert!(server.terminate().success());
+    let server = server.restart();
+    assert_eq!(count(&server, &[1, 2, 3]), [1, 1, 1], "{}", server.said());
+}
+
+#[test]
+fn with_peers_it_starts_without_its_shelf_and_keeps_everything_for_them() {
+    let folder = Folder::new();
+    let server = restart_with_a_file_in_place_of_the_shelf(&folder, PEER);
+    assert!(condition(&server, "shelf_fails").is_some_and(|condition| condition.text.contains("shelf/")));
+    report(&server, 1);
+    let waiting = waiting_bytes(&server);
+    assert!(waiting > 0);
+    // Longer than a server without peers would wait before it gives up.
+    thread::sleep(Duration::from_secs(11));
+    assert_eq!(waiting_bytes(&server), waiting);
+    fs::remove_file(folder.path("data/shelf")).unwrap();
+    until(&server, "it is written", || waiting_bytes(&server) == 0 && condition(&server, "shelf_fails").is_none());
+}
+
+fn restart_with_a_file_in_place_of_the_shelf(folder: &Folder, more: &str) -> Server {
+    let mut server = Server::start(folder, more);
+    assert!(server.terminate().success());
+    fs::remove_dir_all(folder.path("data/shelf")).unwrap();
+    folder.write("data/shelf", "in the way");
+    let server = server.restart();
+    until(&server, "it says so", || condition(&server, "shelf_fails").is_some());
+    server
+}
+
+fn client(server: &Server) -> Client {
+    Client::new(&server.url(), None, PATIENCE).unwrap()
+}
+
+fn subject(numbers: &[u64]) -> Subject {
+    let signature = |number: &u64| NamedSignature { scheme: "pyzor".to_owned(), value: format!("{:040x}", number + 1) };
+    Subject { signatures: numbers.iter().map(signature).collect(), ..Subject::default() }
+}
+
+fn report(server: &Server, number: u64) {
+    assert_eq!(client(server).report(&subject(&[number])).unwrap().accepted, 1, "{}", server.said());
+}
+
+fn count(server: &Server, numbers: &[u64]) -> Vec<u32> {
+    let checked = client(server).check(&subject(numbers)).unwrap();
+    checked.signatures.iter().map(|signature| signature.report_count).collect()
+}
+
+fn condition(server: &Server, state: &str) -> Option<Condition> {
+    client(server).stats().unwrap().health.into_iter().find(|condition| condition.state == state)
+}
+
+/// What waits to be written for others, by the metrics.
+fn waiting_bytes(server: &Server) -> u64 {
+    let address = server.address("http");
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("bruit_exports_waiting_bytes ")).unwrap();
+    line.trim().parse().unwrap()
+}
+
+#[track_caller]
+fn until(server: &Server, what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it never happened that {what}: {}", server.said());
+        thread::sleep(GLANCE);
+    }
+}

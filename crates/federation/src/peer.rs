@@ -1,0 +1,311 @@
+//! How it goes with another server, judged by the heads that it signs.
+//!
+//! Pure: what a link noticed comes in, a state comes out. Heads are signed anew every [`HEARTBEAT`], so a server whose heads no
+//! longer change is silent, whatever carries them; and the time in heads that were just signed shows its clock.
+
+use std::fmt;
+use std::time::Duration;
+
+use bruit_engine::exchange::{Chain, Frontier};
+use bruit_engine::time::Time;
+
+use crate::epochs::Epochs;
+use crate::heads::Heads;
+use crate::judge::{Frontiers, Known};
+use crate::library::HEARTBEAT;
+
+/// A server whose heads have not changed for so long is silent.
+pub const SILENT_AFTER: Duration = HEARTBEAT.saturating_mul(3);
+
+/// Clocks that differ by less are right; with epochs of days, a twentieth of the shortest is.
+const CLOCK_SECONDS: u64 = 60;
+
+/// What heads take to arrive, at most: nothing less can be told from a difference of clocks.
+const DELAY_SECONDS: u64 = 5;
+
+/// How it goes with another server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerState {
+    /// Everything it has is here.
+    UpToDate,
+    /// It has segments that are not here.
+    Behind {
+        /// How many.
+        segments: u64,
+    },
+    /// Its heads have not changed for several heartbeats.
+    Silent {
+        /// Since when, by our clock.
+        since: Time,
+    },
+    /// Its clock and ours differ too much for generations to begin and end together.
+    ClockDiffers {
+        /// By how much its clock is ahead of ours; behind if negative.
+        seconds: i64,
+    },
+    /// It refuses us, or what it sends is refused.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// It, or the broker in between, cannot be reached.
+    Unreachable {
+        /// Why.
+        reason: String,
+    },
+    /// Its first heads have not arrived yet.
+    Waiting,
+    /// It is not asked for anything: it has no address, and there is no broker.
+    NotAsked,
+}
+
+impl PeerState {
+    /// Its name in answers, metrics and logs.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::UpToDate => "up_to_date",
+            Self::Behind { .. } => "behind",
+            Self::Silent { .. } => "silent",
+            Self::ClockDiffers { .. } => "clock_differs",
+            Self::Refused { .. } => "refused",
+            Self::Unreachable { .. } => "unreachable",
+            Self::Waiting => "waiting",
+            Self::NotAsked => "not_asked",
+        }
+    }
+
+    /// Why, for states that have a reason of their own.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Refused { reason } | Self::Unreachable { reason } => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for PeerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UpToDate => f.write_str("up to date"),
+            Self::Behind { segments } => write!(f, "behind by {segments} segments"),
+            Self::Silent { since } => write!(f, "silent since {} (seconds since 1970)", since.0),
+            Self::ClockDiffers { seconds } => write!(f, "clock differs by {seconds} s"),
+            Self::Refused { reason } => write!(f, "refused: {reason}"),
+            Self::Unreachable { reason } => write!(f, "unreachable: {reason}"),
+            Self::Waiting => f.write_str("waiting for its first heads"),
+            Self::NotAsked => f.write_str("not asked"),
+        }
+    }
+}
+
+/// What is wrong with a link as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The source cannot be reached.
+    Unreachable(String),
+    /// The source refuses, or what it gives is refused.
+    Refused(String),
+}
+
+/// When the latest heads of an origin were first seen, and what that says about its clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// The time in the heads.
+    pub time: Time,
+    /// When they were first seen, by a clock that never jumps.
+    pub seen: Duration,
+    /// By how many seconds the origin's clock is ahead of ours, if that is known.
+    pub skew: Option<i64>,
+}
+
+impl Sighting {
+    /// Heads of `time` are seen, `before` having been the last ones; `now` and `uptime` are our clock and one that never jumps.
+    ///
+    /// Heads may have been waiting for us, at a broker or with another server, and tell about the clock only if they cannot be old:
+    /// they followed others within [`SILENT_AFTER`], or are of the future.
+    #[must_use]
+    pub fn next(before: Option<Self>, time: Time, now: Time, uptime: Duration) -> Self {
+        if let Some(before) = before.filter(|before| before.time == time) {
+            return before;
+        }
+        let is_new = before.is_some_and(|before| uptime.saturating_sub(before.seen) <= SILENT_AFTER);
+        let skew = difference(time, now);
+        Self { time, seen: uptime, skew: (is_new || skew > 0).then_some(skew) }
+    }
+
+    /// What the origin's clock shows by now.
+    fn present(&self, uptime: Duration) -> Time {
+        Time(self.time.0.saturating_add(uptime.saturating_sub(self.seen).as_secs()))
+    }
+}
+
+/// What a link knows about a server.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// What is wrong with the link, or with segments of this server.
+    pub trouble: Option<Trouble>,
+    /// Its latest heads.
+    pub sighting: Option<Sighting>,
+    /// Up to when news could have arrived, by the clock that never jumps and began when the link did.
+    pub listened: Duration,
+    /// Segments that it has and we lack.
+    pub lag_segments: u64,
+    /// What time it is here.
+    pub now: Time,
+    /// How much clocks may differ.
+    pub clock_bound: u64,
+}
+
+impl Evidence {
+    /// How long no news has come, by the clock that never jumps.
+    #[must_use]
+    pub fn silence(&self) -> Duration {
+        self.listened.saturating_sub(self.sighting.map_or(Duration::ZERO, |sighting| sighting.seen))
+    }
+
+    /// What it all comes to. The first thing that is wrong hides those that may follow from it.
+    #[must_use]
+    pub fn state(&self) -> PeerState {
+        match &self.trouble {
+            Some(Trouble::Unreachable(reason)) => return PeerState::Unreachable { reason: reason.clone() },
+            Some(Trouble::Refused(reason)) => return PeerState::Refused { reason: reason.clone() },
+            None => {}
+        }
+        let is_silent = self.silence() >= SILENT_AFTER;
+        let Some(sighting) = self.sighting else {
+            return if is_silent { PeerState::Silent { since: self.last_news() } } else { PeerState::Waiting };
+        };
+        match sighting.skew {
+            _ if is_silent => PeerState::Silent { since: self.last_news() },
+            Some(seconds) if seconds.unsigned_abs() > self.clock_bound => PeerState::ClockDiffers { seconds },
+            _ if self.lag_segments > 0 => PeerState::Behind { segments: self.lag_segments },
+            _ => PeerState::UpToDate,
+        }
+    }
+
+    /// When the last news came, by our clock: heads that were waiting for us are as old as they say.
+    fn last_news(&self) -> Time {
+        let seen = Time(self.now.0.saturating_sub(self.silence().as_secs()));
+        match self.sighting {
+            Some(Sighting { time, skew: None, .. }) => time.min(seen),
+            _ => seen,
+        }
+    }
+}
+
+/// From which difference on clocks count as different: a minute, or a twentieth of the shortest epoch if that is more, but no more
+/// than half of it. With epochs of seconds, what heads may take to arrive.
+#[must_use]
+pub fn clock_bound(epochs: &Epochs) -> u64 {
+    let shortest = epochs.shortest_seconds();
+    CLOCK_SECONDS.max(shortest / 20).min(shortest / 2).max(DELAY_SECONDS)
+}
+
+/// How many segments a server has, by these heads of all its incarnations, that are not here, whatever is live here. What is over by
+/// its own clock and by ours is not missed.
+pub(crate) fn lag(
+    heads: &[Heads],
+    frontiers: &impl Frontiers,
+    known: &Known,
+    (epochs, now): (&Epochs, Time),
+    sighting: Option<(Sighting, Duration)>,
+) -> u64 {
+    let present = sighting.map_or(now, |(sighting, uptime)| sighting.present(uptime).max(now));
+    let is_missed = |(chain, _): &(Chain, Frontier)| {
+        frontiers.own() != Some(chain.origin)
+            && known.key_for(chain).is_ok()
+            && !epochs.is_over(chain.book, chain.generation, present)
+    };
+    let missing = |(chain, to): (Chain, Frontier)| to.sequence.saturating_sub(frontiers.frontier(&chain).sequence);
+    heads.iter().flat_map(|heads| heads.chains().filter(is_missed).map(missing)).sum()
+}
+
+/// `left` minus `right`, in seconds.
+fn difference(left: Time, right: Time) -> i64 {
+    let seconds = left.0.abs_diff(right.0).min(i64::MAX as u64) as i64;
+    if left >= right { seconds } else { -seconds }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time(1_700_000_000);
+    const LATER: Duration = SILENT_AFTER.saturating_add(HEARTBEAT);
+
+    fn seconds(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
+
+    /// A server whose heads came in time, `skew` seconds ahead, and are `age` seconds old now.
+    fn heard(skew: i64, age: u64) -> Evidence {
+        let uptime = seconds(500);
+        let time = |now: Time| Time(now.0.saturating_add_signed(skew));
+        let first = Sighting::next(None, time(Time(NOW.0 - 10)), Time(NOW.0 - 10), uptime - HEARTBEAT);
+        let sighting = Sighting::next(Some(first), time(NOW), NOW, uptime);
+        let (listened, now) = (uptime + seconds(age), Time(NOW.0 + age));
+        Evidence { trouble: None, sighting: Some(sighting), listened, lag_segments: 0, now, clock_bound: 60 }
+    }
+
+    #[test]
+    fn a_server_is_up_to_date_or_behind_while_its_heads_change() {
+        assert_eq!(heard(0, 5).state(), PeerState::UpToDate);
+        let behind = Evidence { lag_segments: 7, ..heard(-60, 29) };
+        assert_eq!(behind.state(), PeerState::Behind { segments: 7 });
+    }
+
+    #[test]
+    fn heads_that_no_longer_change_are_of_a_silent_server_since_they_were_seen() {
+        let silent = Evidence { lag_segments: 7, ..heard(-4_000, 31) };
+        assert_eq!(silent.state(), PeerState::Silent { since: NOW });
+        let sighting = silent.sighting.unwrap();
+        let again = Sighting::next(Some(sighting), sighting.time, silent.now, silent.listened);
+        assert_eq!(again, sighting, "the same heads again are no news");
+    }
+
+    #[test]
+    fn a_clock_that_differs_is_told_with_its_sign_and_hides_the_lag() {
+        for skew in [-3_456_000, -61, 61, 34_560_000] {
+            let differs = Evidence { lag_segments: 7, ..heard(skew, 5) };
+            assert_eq!(differs.state(), PeerState::ClockDiffers { seconds: skew });
+        }
+    }
+
+    #[test]
+    fn heads_that_waited_for_us_say_nothing_of_the_clock_and_are_as_old_as_they_say() {
+        let stored = Sighting::next(None, Time(NOW.0 - 7_200), NOW, Duration::ZERO);
+        assert_eq!(stored.skew, None);
+        let evidence = |sighting, listened| Evidence { sighting: Some(sighting), listened, ..heard(0, 0) };
+        assert_eq!(evidence(stored, seconds(5)).state(), PeerState::UpToDate);
+        assert_eq!(evidence(stored, SILENT_AFTER).state(), PeerState::Silent { since: Time(NOW.0 - 7_200) });
+        let back = Sighting::next(Some(stored), Time(NOW.0 - 3_600), NOW, LATER);
+        assert_eq!(back.skew, None, "stored while we were away");
+        let fresh = Sighting::next(Some(back), Time(NOW.0 - 3_590), Time(NOW.0 + 10), LATER + HEARTBEAT);
+        assert_eq!(fresh.skew, Some(-3_600));
+        let future = Sighting::next(None, Time(NOW.0 + 99), NOW, Duration::ZERO);
+        assert_eq!(future.skew, Some(99), "no delay explains heads of the future");
+    }
+
+    #[test]
+    fn a_server_that_never_said_anything_is_waited_for_and_then_silent() {
+        let never = |listened| Evidence { sighting: None, listened, ..heard(0, 0) };
+        assert_eq!(never(seconds(29)).state(), PeerState::Waiting);
+        assert_eq!(never(seconds(30)).state(), PeerState::Silent { since: Time(NOW.0 - 30) });
+    }
+
+    #[test]
+    fn trouble_with_the_link_comes_first_with_its_reason() {
+        let unreachable = Evidence { trouble: Some(Trouble::Unreachable("no route".into())), ..heard(0, 900) };
+        assert_eq!(unreachable.state(), PeerState::Unreachable { reason: "no route".into() });
+        let refused = Evidence { trouble: Some(Trouble::Refused("forged".into())), ..heard(9_999, 0) };
+        assert_eq!((refused.state().name(), refused.state().reason()), ("refused", Some("forged")));
+    }
+
+    #[test]
+    fn clocks_may_differ_by_what_does_not_matter_to_the_epochs() {
+        let bound = |seconds| clock_bound(&Epochs::new(86_400 * 5, seconds));
+        assert_eq!([86_400, 3_600, 100, 4].map(bound), [4_320, 180, 50, 5]);
+    }
+}

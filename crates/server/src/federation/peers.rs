@@ -1,0 +1,233 @@
+//! How it goes with every server of the configuration: for `bruit peers`, metrics, and the table of health.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bruit_engine::exchange::Relation;
+use bruit_federation::link::{LinkStatus, PeerView, Site};
+use bruit_federation::peer::{PeerState, clock_bound};
+use bruit_protocols::http::{PeerStatus, RefusedSegments};
+
+use super::links::{Neighbour, Road};
+use crate::config::PeerSettings;
+use crate::health::State;
+
+/// Segments that are missing for so long, without one arriving, are a condition and not just on their way.
+const STUCK: Duration = Duration::from_secs(30);
+
+/// What is remembered of every server from one look to the next.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    known: BTreeMap<String, Watched>,
+}
+
+/// A server when it was last looked at.
+#[derive(Debug)]
+struct Watched {
+    state: &'static str,
+    since: u64,
+    lag_segments: u64,
+    learned: u64,
+    /// When something last arrived, or nothing was missing, by the clock that never jumps.
+    progressed: Duration,
+}
+
+/// What the conditions of a server are about.
+struct Looked {
+    status: PeerStatus,
+    state: PeerState,
+    stuck: Duration,
+}
+
+impl Watch {
+    /// Looks at all servers, and notes what is wrong.
+    pub(super) fn look(&mut self, site: &Neighbour, roads: &[Road]) {
+        let peers = site.service.settings().peers.clone();
+        self.known.retain(|name, _| peers.iter().any(|peer| peer.name == *name));
+        let looked: Vec<Looked> = peers.iter().map(|peer| self.look_at(site, roads, peer)).collect();
+        note_conditions(site, &looked);
+        site.service.federation.tell_peers(looked.into_iter().map(|looked| looked.status).collect());
+    }
+
+    fn look_at(&mut self, site: &Neighbour, roads: &[Road], peer: &PeerSettings) -> Looked {
+        let key = *peer.key.as_bytes();
+        // Its own road if it has one, else the broker's.
+        let own = roads.iter().find(|road| road.key == Some(key));
+        let road = own.or_else(|| roads.iter().find(|road| road.key.is_none()));
+        let link = road.map(|road| road.link.status()).unwrap_or_default();
+        let not_asked =
+            PeerView { state: PeerState::NotAsked, lag_segments: 0, skew_seconds: None, silence: Duration::ZERO };
+        let view = road.map_or(not_asked, |road| road.link.view(&key, site));
+        let mut status = status_of(site, peer, &link, &view);
+        status.transport = road.map_or("none", |road| road.transport).into();
+        let watched = self.watch(&status, &view.state, site);
+        status.since = watched.since;
+        let stuck = site.service.uptime().saturating_sub(watched.progressed);
+        Looked { status, state: view.state, stuck }
+    }
+
+    fn watch(&mut self, status: &PeerStatus, state: &PeerState, site: &Neighbour) -> &Watched {
+        let (uptime, now) = (site.service.uptime(), site.now().0);
+        let learned = status.signatures_learned;
+        let new = || Watched {
+            state: state.name(),
+            since: now,
+            lag_segments: status.lag_segments,
+            learned,
+            progressed: uptime,
+        };
+        let watched = self.known.entry(status.name.clone()).or_insert_with(new);
+        let is_progress = status.lag_segments == 0 || status.lag_segments < watched.lag_segments;
+        if is_progress || learned > watched.learned {
+            watched.progressed = uptime;
+        }
+        (watched.lag_segments, watched.learned) = (status.lag_segments, learned);
+        match state {
+            PeerState::Silent { since } => watched.since = since.0,
+            _ if watched.state != state.name() => watched.since = now,
+            _ => {}
+        }
+        watched.state = state.name();
+        watched
+    }
+}
+
+fn status_of(site: &Neighbour, peer: &PeerSettings, link: &LinkStatus, view: &PeerView) -> PeerStatus {
+    let key = peer.key.as_bytes();
+    let member = site.service.store.check(|engine| engine.exchange().member(key));
+    let agreed = link.agreed.get(key).copied();
+    let refused =
+        link.rejected.iter().map(|(reason, count)| RefusedSegments { reason: (*reason).into(), count: *count });
+    PeerStatus {
+        name: peer.name.clone(),
+        key: peer.key.to_string(),
+        relation: if peer.relation == Relation::Cluster { "cluster" } else { "peer" }.into(),
+        state: view.state.name().into(),
+        reason: view.state.reason().map(Into::into),
+        clock_skew_seconds: view.skew_seconds,
+        silent_seconds: view.silence.as_secs(),
+        lag_segments: view.lag_segments,
+        lag_seconds: agreed.or(link.heard).map_or(0, |agreed| site.now().since(agreed)),
+        bytes_in: link.bytes_in,
+        bytes_out: site.service.federation.sent_to(key),
+        signatures_learned: member.map_or(0, |member| member.learned.entries),
+        last_digest_match: agreed.map(|agreed| agreed.0),
+        refused: refused.collect(),
+        ..PeerStatus::default()
+    }
+}
+
+/// Brings the table of conditions up to date.
+fn note_conditions(site: &Neighbour, looked: &[Looked]) {
+    let (health, now) = (&site.service.health, site.now());
+    let of = |text: fn(&Looked) -> Option<String>| -> Vec<(String, String)> {
+        looked.iter().filter_map(|looked| Some((looked.status.name.clone(), text(looked)?))).collect()
+    };
+    health.set_all(State::PeerSilent, of(silent), now);
+    health.set_all(State::PeerBehind, of(behind), now);
+    health.set_all(State::PeerRefused, of(refused), now);
+    health.set_all(State::PeerUnreachable, of(unreachable), now);
+    let skews: Vec<(&str, i64)> = looked.iter().filter_map(measured_skew).collect();
+    health.set_all(State::PeerClock, clock_conditions(&skews, clock_bound(&site.library.epochs())), now);
+}
+
+fn silent(looked: &Looked) -> Option<String> {
+    let PeerState::Silent { .. } = looked.state else { return None };
+    let seconds = looked.status.silent_seconds;
+    let carrier = if looked.status.transport == "nats" { "it and its connection to the broker" } else { "it" };
+    Some(format!(
+        "nothing new has come from this server for {seconds} s, although it should every 10 s: check {carrier}"
+    ))
+}
+
+fn behind(looked: &Looked) -> Option<String> {
+    let PeerState::Behind { segments } = looked.state else { return None };
+    let seconds = looked.stuck.as_secs();
+    (looked.stuck >= STUCK).then(|| {
+        format!("{segments} segments of this server are missing, and none has come for {seconds} s: see `bruit peers`")
+    })
+}
+
+fn refused(looked: &Looked) -> Option<String> {
+    let PeerState::Refused { reason } = &looked.state else { return None };
+    Some(format!("{reason}: check keys, realm and versions of both servers"))
+}
+
+fn unreachable(looked: &Looked) -> Option<String> {
+    let PeerState::Unreachable { reason } = &looked.state else { return None };
+    Some(format!("{reason}: what it reports is missing here until it can be reached"))
+}
+
+/// The clock of a server that is heard.
+fn measured_skew(looked: &Looked) -> Option<(&str, i64)> {
+    let is_heard =
+        matches!(looked.state, PeerState::UpToDate | PeerState::Behind { .. } | PeerState::ClockDiffers { .. });
+    looked.status.clock_skew_seconds.filter(|_| is_heard).map(|skew| (&*looked.status.name, skew))
+}
+
+/// What is wrong with whose clock. If most servers agree with each other and not with us, it is ours.
+fn clock_conditions(skews: &[(&str, i64)], bound: u64) -> Vec<(String, String)> {
+    let differing: Vec<(&str, i64)> = skews.iter().filter(|(_, skew)| skew.unsigned_abs() > bound).copied().collect();
+    let agree_with = |skew: i64| differing.iter().filter(|(_, other)| other.abs_diff(skew) <= bound).count();
+    let largest = differing.iter().map(|&(_, skew)| (agree_with(skew), skew)).max_by_key(|(count, _)| *count);
+    if let Some((count, skew)) = largest.filter(|(count, _)| *count > 1 && 2 * count > skews.len()) {
+        let (all, by, which) = (skews.len(), span(skew), if skew > 0 { "behind" } else { "ahead" });
+        let text = format!(
+            "our own clock is probably wrong, {by} {which}: {count} of {all} other servers agree with each other and not \
+             with it; set the clock (NTP)"
+        );
+        return vec![(String::new(), text)];
+    }
+    let is_alone = skews.len() == 1;
+    let text = |(name, skew): (&str, i64)| {
+        let (by, which) = (span(skew), if skew > 0 { "ahead of" } else { "behind" });
+        let advice = if is_alone { "one of the two is wrong; check NTP on both" } else { "check NTP on that server" };
+        (name.to_owned(), format!("the clock of {name} is {by} {which} ours: {advice}"))
+    };
+    differing.into_iter().map(text).collect()
+}
+
+/// `90 s`, `5 min`, `36 h`, `40 days`.
+fn span(seconds: i64) -> String {
+    match seconds.unsigned_abs() {
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds @ 120..=7_199 => format!("{} min", seconds / 60),
+        seconds @ 7_200..=172_799 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 86_400;
+
+    fn conditions(skews: &[(&str, i64)]) -> Vec<(String, String)> {
+        clock_conditions(skews, 60)
+    }
+
+    #[test]
+    fn clocks_that_agree_are_no_condition() {
+        assert!(conditions(&[("a", 60), ("b", -60)]).is_empty() && conditions(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_clock_that_differs_from_all_others_is_named() {
+        let [(subject, text)] = conditions(&[("a", 1), ("b", 40 * DAY), ("c", -1)]).try_into().unwrap();
+        assert_eq!((&*subject, &*text), ("b", "the clock of b is 40 days ahead of ours: check NTP on that server"));
+        let [(subject, text)] = conditions(&[("b", -7_200)]).try_into().unwrap();
+        assert!(subject == "b" && text.contains("2 h behind ours: one of the two"), "{text}");
+    }
+
+    #[test]
+    fn our_own_clock_is_named_when_most_others_agree_with_each_other_and_not_with_us() {
+        let [(subject, text)] = conditions(&[("a", -40 * DAY), ("b", -40 * DAY - 3), ("c", 0)]).try_into().unwrap();
+        assert!(
+            subject.is_empty() && text.contains("our own clock is probably wrong, 40 days ahead: 2 of 3"),
+            "{text}"
+        );
+        assert_eq!(conditions(&[("a", -40 * DAY), ("b", 40 * DAY)]).len(), 2, "these do not agree with each other");
+        assert_eq!(conditions(&[("a", 90), ("b", 91), ("c", 0), ("d", 0)]).len(), 2, "half is not most");
+    }
+}
