@@ -140,6 +140,30 @@ fn a_revocation_at_one_node_holds_at_all_whatever_arrives_later() {
     assert!(nodes.iter().all(|node| node.check(&mail, 0).kind == Kind::Ham));
 }
 
+/// A node that was away heard the votes of earlier generations late, and lists anew what they had listed: listings outlived their
+/// window, and what was revoked meanwhile came back.
+#[test]
+fn votes_that_are_heard_late_neither_renew_a_listing_nor_undo_a_revocation() {
+    let mut nodes = servers(2, CLUSTER);
+    let (spam, mail) = (fingerprint(1), fingerprint(2));
+    claim(&mut nodes[0], Claim::Report, Standing::Own, 1, vec![spam, mail]);
+    let mut segments = seal(&mut nodes[0]);
+    let next = Time(nodes[0].now().0 + SPAM_EPOCH);
+    tick(&mut nodes[0], next);
+    claim(&mut nodes[0], Claim::Revoke, Standing::Own, 1, vec![mail]);
+    segments.extend(seal(&mut nodes[0]));
+    nodes.iter_mut().for_each(|node| tick(node, Time(next.0 + SPAM_EPOCH)));
+    // The newest first, and sets before votes.
+    segments.sort_by_key(|segment| (segment.chain.book == Book::Votes, std::cmp::Reverse(segment.chain.generation)));
+    for segment in &segments {
+        assert!(matches!(receive(&mut nodes[1], segment), Outcome::Taken { .. }));
+    }
+    assert_eq!(nodes[1].check(&mail, 0).kind, Kind::Ham);
+    let listed = nodes[1].check(&spam, 0);
+    assert_eq!((listed.kind, listed.generations.newest()), (Kind::Spam, Some(2)));
+    assert_eq!(nodes[1].exchange().pending_bytes(), 0, "nothing is told as its own");
+}
+
 #[test]
 fn a_segment_is_taken_once_and_only_after_the_one_before() {
     let mut nodes = servers(2, CLUSTER);

@@ -119,7 +119,8 @@ fn believe<'a>(heads: UnverifiedHeads<'a>, realm: RealmId, known: &Known) -> Res
 }
 
 /// What is missing here of what others have: the newest generations first, and in them revocations before listings before the
-/// rest. Our own chains are not asked for: see [`forgot`].
+/// rest; claims and texts last and the oldest first, as a later one may take an earlier one back. Our own chains are not asked
+/// for: see [`forgot`].
 #[must_use]
 pub fn wanted(heads: &[Heads], frontiers: &impl Frontiers, known: &Known) -> Vec<Want> {
     let mut wants: Vec<Want> = heads.iter().flat_map(|heads| missing(heads, frontiers, known)).collect();
@@ -128,7 +129,11 @@ pub fn wanted(heads: &[Heads], frontiers: &impl Frontiers, known: &Known) -> Vec
     // Epochs of unlike books have unlike lengths: what can be compared is how many later ones there are.
     let age = |chain: &Chain| newest.get(&chain.book).map_or(0, |newest| newest - chain.generation);
     // Of two heads of the same chain the longer one says what there is.
-    wants.sort_by_key(|want| (age(&want.chain), rank(want.chain.book), want.chain, Reverse(want.to.sequence)));
+    let turn = |chain: &Chain| match chain.book {
+        Book::Votes | Book::Texts => (true, u64::MAX - age(chain)),
+        Book::Listed | Book::Revoked | Book::Bulk | Book::Recipients => (false, age(chain)),
+    };
+    wants.sort_by_key(|want| (turn(&want.chain), rank(want.chain.book), want.chain, Reverse(want.to.sequence)));
     wants.dedup_by_key(|want| want.chain);
     wants
 }
@@ -320,20 +325,15 @@ mod tests {
     }
 
     #[test]
-    fn newest_generations_come_first_and_in_them_revocations() {
+    fn sets_come_newest_first_and_revocations_before_listings_and_claims_in_their_order() {
         let known = known(&[(1, Relation::Cluster), (2, Relation::Peer)]);
-        let ours =
-            heads(1, &[(Book::Listed, 11, 1), (Book::Listed, 12, 1), (Book::Revoked, 11, 1), (Book::Votes, 12, 1)]);
-        let theirs = heads(2, &[(Book::Revoked, 12, 1), (Book::Recipients, 70, 1), (Book::Bulk, 70, 1)]);
-        let wants = wanted(&[ours, theirs], &Taken::default(), &known);
+        let books = [Book::Listed, Book::Revoked, Book::Votes].into_iter();
+        let chains: Vec<_> = books.flat_map(|book| [(book, 11, 1), (book, 12, 1)]).collect();
+        let theirs = heads(2, &[(Book::Recipients, 70, 1), (Book::Bulk, 70, 1)]);
+        let wants = wanted(&[heads(1, &chains), theirs], &Taken::default(), &known);
         let order: Vec<_> = wants.iter().map(|want| (want.chain.book, want.chain.generation)).collect();
-        let newest = [(Book::Revoked, 12), (Book::Listed, 12), (Book::Votes, 12), (Book::Bulk, 70)];
-        let (mut first, mut expected) = (order[..4].to_vec(), newest.to_vec());
-        assert_eq!((first[0], first[1]), (newest[0], newest[1]));
-        first.sort();
-        expected.sort();
-        assert_eq!(first, expected);
-        assert_eq!(order[4..], [(Book::Revoked, 11), (Book::Listed, 11)], "no recipients of a peer");
+        let sets = [(Book::Revoked, 12), (Book::Listed, 12), (Book::Bulk, 70), (Book::Revoked, 11), (Book::Listed, 11)];
+        assert_eq!(order, [&sets[..], &[(Book::Votes, 11), (Book::Votes, 12)]].concat());
     }
 
     #[test]

@@ -166,9 +166,13 @@ impl Engine {
         if by.reporter.standing.is_anchor() {
             room?;
         }
-        let has_room = room.is_ok() && (claim == Claim::Revoke || self.spam.can_list(&entry));
+        let is_late = made == MadeAt::NodeEarlier;
+        let has_room = !is_late && room.is_ok() && (claim == Claim::Revoke || self.spam.can_list(&entry));
         let listing = Listing { listed: entry.is_spam(), revoked: entry.is_revoked() };
         let change = self.trust.claim(self.now, &by.reporter, *fingerprint, claim, listing, has_room)?;
+        if is_late {
+            return Ok(Weighed { change, is_listed_now: false });
+        }
         self.write_down(change, &entry, by, claim, fingerprint, made);
         let is_renewed = renews(by, claim, &entry);
         if is_renewed && !matches!(change, Change::List(_)) {

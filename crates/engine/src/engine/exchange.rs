@@ -320,13 +320,14 @@ impl Engine {
     /// One claim that was made at another node: weighed here too, and counted as that node's.
     fn hear_vote(&mut self, chain: &Chain, vote: &Vote) -> u32 {
         let by = By { now: self.now, reporter: vote.reporter };
+        let made = if chain.generation == self.spam.epoch() { MadeAt::Node } else { MadeAt::NodeEarlier };
         let mut unheard = 0;
         for (fingerprint, is_counted) in &vote.signatures {
             if *is_counted {
                 self.spam.count_of(&chain.origin, chain.generation, vote.claim, vote.flag, fingerprint);
             }
             let is_whitelisted = self.whitelist.contains(fingerprint).is_some();
-            unheard += u32::from(is_whitelisted || self.weigh(&by, vote.claim, fingerprint, MadeAt::Node).is_err());
+            unheard += u32::from(is_whitelisted || self.weigh(&by, vote.claim, fingerprint, made).is_err());
         }
         u32::from(unheard as usize == vote.signatures.len())
     }

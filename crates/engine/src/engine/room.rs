@@ -60,8 +60,10 @@ pub(super) struct Count {
 pub(super) enum MadeAt {
     /// Here: it is charged to its group.
     Here,
-    /// At another node of the cluster, which charged it.
+    /// At another node of the cluster, which charged it, in the generation that is current here too.
     Node,
+    /// The same in an older generation: what followed from it comes with that node's sets, and must not begin to live anew here.
+    NodeEarlier,
 }
 
 /// The set that a claim may add to, and whether the signature is new to its current generation.
@@ -92,6 +94,7 @@ impl Engine {
     /// Whether a claim about a signature of which the book says `entry` finds the room it may need.
     pub(super) fn room_for_claim(&self, by: &By, claim: Claim, entry: &Entry, made: MadeAt) -> Result<(), Refusal> {
         match wanted(claim, entry) {
+            _ if made == MadeAt::NodeEarlier => Ok(()),
             (_, false) => Ok(()),
             (book, true) => {
                 self.ensure_room(book, by.reporter.standing)?;
