@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::env;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -46,6 +46,11 @@ pub(crate) fn read(command: &mut Command) -> Result<Vec<u8>> {
         command.stderr(Stdio::inherit()).output().with_context(|| format!("failed to start {}", describe(command)))?;
     ensure!(status.success(), "`{}` ended with {status}", describe(command));
     Ok(stdout)
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_directory() -> Result<PathBuf> {
+    Ok(text(&metadata(&["--no-deps"])?, "target_directory")?.into())
 }
 
 /// What `cargo metadata` says of a workspace.

@@ -24,6 +24,7 @@ const TABLE: &[Row] = &[
     Row { name: "bruit-client", uses: Uses::Only(&["bruit-protocols", "bruit-signatures", "bruit-filters"]) },
     Row { name: "bruit-milter", uses: Uses::Only(&["bruit-client"]) },
     Row { name: "bruit-forensics", uses: Uses::Only(&["bruit-filters", "bruit-signatures"]) },
+    Row { name: "bruit-endurance", uses: Uses::Only(&["bruit-client", "bruit-store"]) },
     Row { name: "bruit", uses: Uses::Above },
     Row { name: "bruit-testing", uses: Uses::Above },
     Row { name: "bruit-bench", uses: Uses::Above },
@@ -31,7 +32,7 @@ const TABLE: &[Row] = &[
 ];
 
 /// Crates that only tests may use.
-const FOR_TESTS: &[&str] = &["bruit-testing"];
+const FOR_TESTS: &[&str] = &["bruit-endurance", "bruit-testing"];
 
 /// Crates that nothing may use, not even tests.
 const FOR_NOBODY: &[&str] = &["bruit-bench", "xtask"];

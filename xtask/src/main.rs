@@ -6,6 +6,7 @@
 
 mod bench;
 mod command;
+mod endurance;
 mod fuzz;
 mod layers;
 mod licences;
@@ -25,6 +26,8 @@ enum Chore {
     Test(test::Options),
     /// Measure the filters against memory and against other crates.
     Bench(bench::Options),
+    /// Run servers for a year in an hour, with faults, and compare them with a plain model.
+    Endurance(endurance::Options),
     /// Check that crates depend only on those the architecture puts beneath them.
     Layers,
     /// Check that every dependency may be used under a permissive licence.
@@ -47,6 +50,7 @@ fn run(chore: Chore) -> Result<()> {
     match chore {
         Chore::Test(options) => test::run(&options),
         Chore::Bench(options) => bench::run(&options),
+        Chore::Endurance(options) => endurance::run(&options),
         Chore::Layers => layers::run(),
         Chore::Licences => licences::run(),
         Chore::Fuzz(options) => fuzz::run(&options),

@@ -1,0 +1,40 @@
+//! The short form of `cargo xtask endurance`: each network crosses more than nine generations of both books, with a kill, a clock
+//! that is weeks ahead, a looping reporter and a node that is away for two generations. The long form has every fault there is.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bruit_endurance::{Network, Options, run};
+
+/// Seconds of an epoch of either book: ten generations end in less than a minute.
+const EPOCH: u64 = 5;
+
+fn endure(network: Network) {
+    let options = Options {
+        bruit: PathBuf::from(env!("CARGO_BIN_EXE_bruit")),
+        network,
+        duration: Duration::from_secs(10 * EPOCH),
+        spam_epoch: EPOCH,
+        bulk_epoch: EPOCH,
+        seed: 17,
+        all_faults: false,
+    };
+    let report = run(&options, &mut |line| println!("{line}")).unwrap_or_else(|error| panic!("{error:#}"));
+    assert!(report.bulk_generations >= 9 && report.spam_generations >= 9, "{report:?}");
+    assert!(report.acknowledged > 200 && report.comparisons >= 3, "{report:?}");
+}
+
+#[test]
+fn a_server_alone_outlives_its_generations() {
+    endure(Network::Alone);
+}
+
+#[test]
+fn nodes_over_https_outlive_their_generations() {
+    endure(Network::Https);
+}
+
+#[test]
+fn nodes_over_a_broker_outlive_their_generations() {
+    endure(Network::Nats);
+}

@@ -1,0 +1,145 @@
+//! What goes wrong, and by which health states it must show.
+
+use rand::rngs::ChaCha8Rng;
+use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+
+use crate::{Network, Options};
+
+/// Seconds in a day.
+const DAY: i64 = 86_400;
+
+/// Something that goes wrong, at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fault {
+    /// SIGKILL, and a start at once.
+    Kill,
+    /// SIGTERM, and a start at once.
+    Restart,
+    /// The wall clock is a little off for a while, and right again.
+    SmallStep(i64),
+    /// The wall clock is days off for a while, and right again.
+    Clock(i64),
+    /// It is stopped for longer than two bulk generations.
+    Away,
+    /// It is stopped for longer than everything is kept.
+    LongAway,
+    /// Nobody reaches it, and it reaches nobody.
+    Partition,
+    /// Its disk is full.
+    DiskFull,
+    /// Its disk is lost, but for its key.
+    DiskLoss,
+    /// The broker is killed, and comes back.
+    BrokerKill,
+    /// The broker is killed, and comes back without its disk.
+    BrokerLoss,
+    /// A script reports in a loop.
+    ReportLoop,
+    /// A script revokes in a loop.
+    RevokeLoop,
+    /// It is started again with twice the memory.
+    Grow,
+}
+
+impl Fault {
+    /// What it is called in reports.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "SIGKILL and start",
+            Self::Restart => "SIGTERM and start",
+            Self::SmallStep(_) => "clock step of seconds",
+            Self::Clock(1..) => "clock days to years ahead",
+            Self::Clock(_) => "clock days to years behind",
+            Self::Away => "away for two bulk generations",
+            Self::LongAway => "away for longer than the window",
+            Self::Partition => "partition",
+            Self::DiskFull => "full disk",
+            Self::DiskLoss => "lost disk",
+            Self::BrokerKill => "broker killed",
+            Self::BrokerLoss => "broker and its disk lost",
+            Self::ReportLoop => "looping reporter",
+            Self::RevokeLoop => "looping revoker",
+            Self::Grow => "memory doubled",
+        }
+    }
+
+    /// Health states of which the node itself must show one.
+    pub(crate) const fn own_states(self) -> &'static [&'static str] {
+        match self {
+            Self::Clock(_) => &["clock_jump"],
+            Self::DiskFull => &["writes_fail"],
+            Self::ReportLoop | Self::RevokeLoop => &["book_full", "reports_refused"],
+            _ => &[],
+        }
+    }
+
+    /// Health states of which the other nodes must show one.
+    pub(crate) const fn others_states(self) -> &'static [&'static str] {
+        match self {
+            Self::Away | Self::LongAway | Self::Partition | Self::BrokerKill | Self::BrokerLoss => PEER_STATES,
+            _ => &[],
+        }
+    }
+}
+
+/// How a node says that it hears nothing of another.
+const PEER_STATES: &[&str] = &["peer_unreachable", "peer_silent", "peer_behind"];
+
+/// Faults in a random order, all kinds before any comes again.
+pub(crate) struct Deck {
+    random: ChaCha8Rng,
+    kinds: Vec<Fault>,
+    left: Vec<Fault>,
+}
+
+impl Deck {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self { random: ChaCha8Rng::seed_from_u64(options.seed), kinds: kinds(options), left: Vec::new() }
+    }
+
+    /// The next fault, and the node it befalls.
+    pub(crate) fn draw(&mut self, nodes: usize) -> (Fault, usize) {
+        if self.left.is_empty() {
+            self.left.clone_from(&self.kinds);
+            self.left.shuffle(&mut self.random);
+        }
+        let fault = self.left.pop().expect("there are kinds");
+        (fault, self.random.random_range(0..nodes))
+    }
+
+    /// How many kinds there are.
+    pub(crate) const fn len(&self) -> usize {
+        self.kinds.len()
+    }
+}
+
+fn kinds(options: &Options) -> Vec<Fault> {
+    let mut kinds = vec![Fault::Kill, Fault::Clock(40 * DAY), Fault::ReportLoop];
+    let is_cluster = options.network != Network::Alone;
+    if is_cluster {
+        kinds.push(Fault::Away);
+    }
+    if !options.all_faults {
+        return kinds;
+    }
+    kinds.extend([
+        Fault::Restart,
+        Fault::SmallStep(2),
+        Fault::SmallStep(-2),
+        Fault::Clock(400 * DAY),
+        Fault::Clock(3_000 * DAY),
+        Fault::Clock(-2 * DAY),
+        Fault::Clock(-900 * DAY),
+        Fault::DiskFull,
+        Fault::RevokeLoop,
+        Fault::Grow,
+    ]);
+    if is_cluster {
+        kinds.extend([Fault::LongAway, Fault::Partition, Fault::DiskLoss]);
+    }
+    if options.network == Network::Nats {
+        kinds.extend([Fault::BrokerKill, Fault::BrokerLoss]);
+    }
+    kinds
+}

@@ -1,0 +1,78 @@
+//! Compares every node with the model.
+
+use anyhow::Result;
+
+use crate::Options;
+use crate::model::{Expected, Model, now};
+use crate::node::Node;
+use crate::traffic::MESSAGES;
+
+/// Signatures that are asked about at once.
+const TOGETHER: usize = 256;
+
+/// What a comparison found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// How many answers were compared.
+    pub(crate) compared: u64,
+    /// What is wrong and may still become right: something is not everywhere yet.
+    pub(crate) late: Vec<String>,
+    /// Listings that are taken for revoked: a filter's error, of which so many are allowed.
+    pub(crate) missed: Vec<String>,
+    /// What can never become right: something was counted twice.
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Findings {
+    /// Listings that may be taken for revoked: ten times the planned rate of one in 10,000, which no book may exceed.
+    pub(crate) const fn missed_max(&self) -> usize {
+        self.compared as usize / 1_000 + 2
+    }
+}
+
+/// Asks every node about everything the model knows.
+pub(crate) fn compare(nodes: &[Node], model: &Model, options: &Options) -> Result<Findings> {
+    let mut findings = Findings::default();
+    for (index, node) in nodes.iter().enumerate() {
+        compare_listings(index, node, model, options.spam_epoch, &mut findings)?;
+        compare_counts(index, node, model, options.bulk_epoch, &mut findings)?;
+    }
+    Ok(findings)
+}
+
+fn compare_listings(index: usize, node: &Node, model: &Model, epoch: u64, findings: &mut Findings) -> Result<()> {
+    for some in model.listings.chunks(TOGETHER) {
+        let numbers: Vec<u64> = some.iter().map(|listing| listing.number).collect();
+        let before = now();
+        let found = node.check(&numbers)?;
+        for (listing, is_spam) in some.iter().zip(found) {
+            let age = before - listing.answered;
+            let found = || format!("node {index} says spam = {is_spam} of {listing:?}, {age:.1} s after it");
+            findings.compared += 1;
+            match listing.expected(index, before, epoch) {
+                Expected::Present if !is_spam => findings.missed.push(found()),
+                Expected::Absent if is_spam => findings.late.push(found()),
+                Expected::Present | Expected::Absent | Expected::Either => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn compare_counts(index: usize, node: &Node, model: &Model, epoch: u64, findings: &mut Findings) -> Result<()> {
+    for number in 0..MESSAGES {
+        let total = node.total(number)?;
+        let (least, most) = model.bounds(index, number, now(), epoch);
+        findings.compared += 1;
+        if total > most {
+            findings
+                .wrong
+                .push(format!("node {index} counts {total} recipients of message {number}, at most {most} are"));
+        } else if total < least {
+            findings
+                .late
+                .push(format!("node {index} counts {total} recipients of message {number}, at least {least} are"));
+        }
+    }
+    Ok(())
+}

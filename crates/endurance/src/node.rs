@@ -1,0 +1,288 @@
+//! A `bruit serve` process as an operator runs it, and what clients ask of it.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use bruit_client::http::{Condition, NamedSignature, Subject, Verdict};
+use bruit_client::{Client, ClientError};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// A server that has not said `ready`, or has not ended, after this is taken for broken.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a request may take; a node that was killed does not answer at all.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a DCC client waits.
+const DATAGRAM_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A server, running or not.
+pub(crate) struct Node {
+    pub(crate) folder: PathBuf,
+    bruit: PathBuf,
+    faketime: PathBuf,
+    /// Everything of its configuration but its memory.
+    config: String,
+    memory_mib: Mutex<u64>,
+    process: Mutex<Option<Child>>,
+    http: SocketAddr,
+    dcc: SocketAddr,
+    transaction: AtomicU32,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It was acknowledged.
+    Acknowledged,
+    /// It was refused: nothing has changed.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Node {
+    /// A node that is not running yet. `config` are its sections beyond the usual ones.
+    pub(crate) fn new(folder: PathBuf, bruit: PathBuf, config: &str) -> Result<Self> {
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("clock"), "+0\n")?;
+        let (http, dcc) = (free_tcp()?, free_udp()?);
+        let mut text = format!(
+            "data = {:?}\nown_networks = [\"127.0.0.1/32\"]\nclock_confirm = \"operator\"\n\n[http]\nlisten = \"{http}\"\n\n[dcc]\nlisten = \"{dcc}\"\n",
+            folder.join("data")
+        );
+        for protocol in ["razor", "pyzor", "fuzzy"] {
+            write!(text, "\n[{protocol}]\nlisten = \"127.0.0.1:0\"\n")?;
+        }
+        text.push_str(config);
+        Ok(Self {
+            bruit,
+            faketime: crate::faketime()?,
+            config: text,
+            memory_mib: Mutex::new(8),
+            process: Mutex::new(None),
+            http,
+            dcc,
+            transaction: AtomicU32::new(1),
+            folder,
+        })
+    }
+
+    /// Its data directory.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// Starts it, and waits until it is ready.
+    pub(crate) fn start(&self, realm: &Path) -> Result<()> {
+        let memory = *self.memory_mib.lock().expect("nobody panics with it");
+        let config = self.folder.join("bruit.toml");
+        fs::write(&config, format!("memory = \"{memory}MiB\"\n{}", self.config))?;
+        let log = File::options().create(true).append(true).open(self.folder.join("log"))?;
+        let mut command = Command::new(&self.bruit);
+        command.arg("serve").arg("--config").arg(&config).arg("--realm").arg(realm);
+        command.env("LD_PRELOAD", &self.faketime).env("FAKETIME_TIMESTAMP_FILE", self.folder.join("clock"));
+        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+        let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn()?;
+        let is_ready = wait_for_ready(&mut process);
+        *self.process.lock().expect("nobody panics with it") = Some(process);
+        if is_ready { Ok(()) } else { bail!("{} did not start: {}", self.folder.display(), self.log_tail()) }
+    }
+
+    /// Ends it where it stands.
+    pub(crate) fn kill(&self) {
+        if let Some(mut process) = self.process.lock().expect("nobody panics with it").take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn stop(&self) -> Result<()> {
+        let Some(mut process) = self.process.lock().expect("nobody panics with it").take() else { return Ok(()) };
+        kill(Pid::from_raw(i32::try_from(process.id())?), Signal::SIGTERM)?;
+        let deadline = Instant::now() + PATIENCE;
+        while process.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                bail!("{} does not stop", self.folder.display());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Whether its process has not ended.
+    pub(crate) fn is_running(&self) -> bool {
+        let mut process = self.process.lock().expect("nobody panics with it");
+        process.as_mut().is_some_and(|process| process.try_wait().is_ok_and(|ended| ended.is_none()))
+    }
+
+    /// Sets its wall clock so many seconds off.
+    pub(crate) fn set_clock(&self, seconds: i64) -> Result<()> {
+        // A rename, so that the process never reads half of it.
+        let file = self.folder.join("clock.new");
+        fs::write(&file, format!("{seconds:+}\n"))?;
+        Ok(fs::rename(file, self.folder.join("clock"))?)
+    }
+
+    /// Its memory, from the next start on.
+    pub(crate) fn memory_mib(&self) -> u64 {
+        *self.memory_mib.lock().expect("nobody panics with it")
+    }
+
+    /// Doubles its memory from the next start on.
+    pub(crate) fn double_memory(&self) {
+        *self.memory_mib.lock().expect("nobody panics with it") *= 2;
+    }
+
+    /// Removes what it kept, but for the key by which others know it.
+    pub(crate) fn lose_disk(&self) -> Result<()> {
+        // The folder itself may be a disk of its own.
+        for entry in fs::read_dir(self.data())? {
+            let path = entry?.path();
+            if path.is_dir() {
+                fs::remove_dir_all(&path)?;
+            } else if !path.ends_with("node.key") {
+                fs::remove_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&format!("http://{}", self.http), None, TIMEOUT).expect("an address is a URL")
+    }
+
+    /// Reports signatures.
+    pub(crate) fn report(&self, numbers: &[u64]) -> Answer {
+        answer(self.client().report(&subject(numbers)).map(|claimed| claimed.refused))
+    }
+
+    /// Revokes a signature.
+    pub(crate) fn revoke(&self, number: u64) -> Answer {
+        self.revoke_all(&[number])
+    }
+
+    /// Revokes signatures.
+    pub(crate) fn revoke_all(&self, numbers: &[u64]) -> Answer {
+        answer(self.client().revoke(&subject(numbers)).map(|claimed| claimed.refused))
+    }
+
+    /// Whether each signature is spam.
+    pub(crate) fn check(&self, numbers: &[u64]) -> Result<Vec<bool>> {
+        let checked = self.client().check(&subject(numbers))?;
+        Ok(checked.signatures.iter().map(|signature| signature.verdict == Verdict::Spam).collect())
+    }
+
+    /// In what way it is degraded.
+    pub(crate) fn health(&self) -> Result<Vec<Condition>> {
+        Ok(self.client().stats()?.health)
+    }
+
+    /// Confirms its clock, as an operator does.
+    pub(crate) fn accept_clock(&self) -> Result<()> {
+        let program = Command::new(&self.bruit)
+            .args(["store", "accept-clock", "--server", &format!("http://{}", self.http)])
+            .output()
+            .context("failed to run bruit store accept-clock")?;
+        if program.status.success() { Ok(()) } else { bail!("{}", String::from_utf8_lossy(&program.stderr)) }
+    }
+
+    /// Counts recipients of a message over DCC.
+    pub(crate) fn count(&self, number: u64, targets: u32) -> Answer {
+        match self.dcc(2, targets, number) {
+            Some([current, previous]) if current == previous => Answer::Refused,
+            Some(_) => Answer::Acknowledged,
+            None => Answer::Unknown,
+        }
+    }
+
+    /// The recipients of a message, over DCC; asked a few times, as datagrams may be lost.
+    pub(crate) fn total(&self, number: u64) -> Result<u32> {
+        let found = (0..3).find_map(|_| self.dcc(3, 0, number));
+        found.map(|[current, _]| current).with_context(|| format!("{} does not answer", self.folder.display()))
+    }
+
+    /// The totals after and before a DCC request; none if no answer comes.
+    fn dcc(&self, operation: u8, targets: u32, number: u64) -> Option<[u32; 2]> {
+        let socket = UdpSocket::bind("127.0.0.1:0").ok()?;
+        socket.connect(self.dcc).ok()?;
+        socket.set_read_timeout(Some(DATAGRAM_TIMEOUT)).ok()?;
+        let transaction = self.transaction.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        // Length, version, operation; then client, host, process, request and transmission.
+        let mut request = vec![0, 62, 12, operation];
+        request.extend([1_u32.to_be_bytes(), *b"test", *b"proc", transaction, [0; 4]].concat());
+        request.extend(targets.to_be_bytes());
+        // The checksum of a body, in 18 bytes.
+        request.extend([7, 18]);
+        request.extend(u128::from(number).to_be_bytes());
+        request.extend([0; 16]);
+        socket.send(&request).ok()?;
+        let mut reply = [0; 512];
+        let length = socket.recv(&mut reply).ok()?;
+        let reply = reply.get(..length).filter(|reply| reply.len() == 48 && reply.get(16..20) == Some(&transaction))?;
+        let total = |at: usize| Some(u32::from_be_bytes(*reply.get(at..)?.first_chunk()?));
+        Some([total(24)?, total(28)?])
+    }
+
+    /// The end of its log, for whoever wonders what went wrong.
+    pub(crate) fn log_tail(&self) -> String {
+        let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(25)..].join("\n")
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn answer(refused: Result<u32, ClientError>) -> Answer {
+    match refused {
+        Ok(0) => Answer::Acknowledged,
+        Ok(_) => Answer::Refused,
+        Err(ClientError::Refused { problem, .. }) if problem.status < 500 => Answer::Refused,
+        // A server that fails may have kept it.
+        Err(_) => Answer::Unknown,
+    }
+}
+
+fn subject(numbers: &[u64]) -> Subject {
+    let signature = |number: &u64| NamedSignature { scheme: "pyzor".to_owned(), value: format!("{:040x}", number + 1) };
+    Subject { signatures: numbers.iter().map(signature).collect(), ..Subject::default() }
+}
+
+/// Reads what it prints up to `ready`, and goes on reading so that it never waits for a reader.
+fn wait_for_ready(process: &mut Child) -> bool {
+    let Some(output) = process.stdout.take() else { return false };
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        BufReader::new(output).lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
+    });
+    let deadline = Instant::now() + PATIENCE;
+    while let Ok(line) = receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        if line == "ready" {
+            return true;
+        }
+    }
+    false
+}
+
+fn free_tcp() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+fn free_udp() -> Result<SocketAddr> {
+    Ok(UdpSocket::bind("127.0.0.1:0")?.local_addr()?)
+}

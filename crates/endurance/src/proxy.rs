@@ -1,0 +1,77 @@
+//! A wire between two processes that can be cut: a TCP forwarder.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How often a forwarder looks whether its wire was cut.
+const GLANCE: Duration = Duration::from_millis(200);
+
+/// A wire; it goes on until the program ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Proxy {
+    address: SocketAddr,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    /// Forwards connections on a free port to `target`.
+    pub(crate) fn start(target: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let proxy = Self { address: listener.local_addr()?, is_cut: Arc::default() };
+        let is_cut = Arc::clone(&proxy.is_cut);
+        thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                if is_cut.load(Ordering::Relaxed) {
+                    continue;
+                }
+                if let Ok(far) = TcpStream::connect_timeout(&target, Duration::from_secs(1)) {
+                    forward(&near, &far, &is_cut);
+                }
+            }
+        });
+        Ok(proxy)
+    }
+
+    /// Where to connect to.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Cuts the wire, connections under way included, or mends it.
+    pub(crate) fn cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::Relaxed);
+    }
+}
+
+/// Copies both ways until one side ends or the wire is cut.
+fn forward(near: &TcpStream, far: &TcpStream, is_cut: &Arc<AtomicBool>) {
+    for (from, to) in [(near, far), (far, near)] {
+        if let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) {
+            let is_cut = Arc::clone(is_cut);
+            thread::spawn(move || copy(from, to, &is_cut));
+        }
+    }
+}
+
+fn copy(mut from: TcpStream, mut to: TcpStream, is_cut: &AtomicBool) {
+    let mut buffer = vec![0; 64 << 10];
+    let _ = from.set_read_timeout(Some(GLANCE));
+    while !is_cut.load(Ordering::Relaxed) {
+        match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => {
+                if to.write_all(buffer.get(..length).unwrap_or_default()).is_err() {
+                    break;
+                }
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(_) => break,
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
+}

@@ -1,0 +1,67 @@
+//! `cargo xtask endurance`: a year of three networks of servers in an hour, with everything that goes wrong in a year.
+
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::test::Stage;
+use crate::{command, packages};
+
+/// The networks, which run side by side.
+const NETWORKS: [&str; 3] = ["alone", "https", "nats"];
+
+/// What `cargo xtask endurance` accepts.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How long to go on; with the default epochs an hour ends 450 bulk and 90 spam generations.
+    #[arg(long, value_name = "MINUTES", default_value_t = 60)]
+    minutes: u64,
+    /// Length of a spam epoch.
+    #[arg(long, value_name = "SECONDS", default_value_t = 40)]
+    spam_epoch: u64,
+    /// Length of a bulk epoch.
+    #[arg(long, value_name = "SECONDS", default_value_t = 8)]
+    bulk_epoch: u64,
+    /// What traffic and faults are drawn from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Run this network alone; may be given more than once.
+    #[arg(long, value_name = "NETWORK", value_parser = NETWORKS)]
+    only: Vec<String>,
+}
+
+/// Builds the program optimised, and runs all networks at once. The first failure is told when all have ended.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    packages::provide(&[Stage::Nextest]).context("set-up failed")?;
+    command::run(&mut command::cargo(&["build", "--release", "--package", "bruit", "--package", "bruit-endurance"]))?;
+    let is_chosen = |network: &&str| options.only.is_empty() || options.only.iter().any(|only| only == network);
+    let running: Vec<(&str, Child)> = NETWORKS
+        .into_iter()
+        .filter(is_chosen)
+        .map(|network| Ok((network, start(options, network)?)))
+        .collect::<Result<_>>()?;
+    let mut failed = Vec::new();
+    for (network, child) in running {
+        let output = child.wait_with_output()?;
+        println!("{}", String::from_utf8_lossy(&output.stdout));
+        if !output.status.success() {
+            failed.push(network);
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { bail!("not as it must be: {}", failed.join(", ")) }
+}
+
+fn start(options: &Options, network: &str) -> Result<Child> {
+    let folder = command::target_directory()?.join("release");
+    let mut command = Command::new(folder.join("bruit-endurance"));
+    command.arg("--bruit").arg(folder.join("bruit")).args(["--network", network]);
+    for (name, value) in [
+        ("--minutes", options.minutes),
+        ("--spam-epoch", options.spam_epoch),
+        ("--bulk-epoch", options.bulk_epoch),
+        ("--seed", options.seed),
+    ] {
+        command.arg(name).arg(value.to_string());
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("failed to start bruit-endurance")
+}
