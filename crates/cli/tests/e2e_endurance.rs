@@ -1,6 +1,8 @@
 //! The short form of `cargo xtask endurance`: each network crosses more than nine generations of both books, with a kill, a clock
 //! that is weeks ahead, a looping reporter and a node that is away for two generations. The long form has every fault there is.
 
+#![expect(clippy::print_stdout, reason = "which fault came when is shown if a test fails")]
+
 use std::path::PathBuf;
 use std::time::Duration;
 

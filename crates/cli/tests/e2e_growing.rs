@@ -96,7 +96,7 @@ fn a_server_that_joins_a_realm_has_its_own_memory() {
         folder_realm(&second, &text, &realm);
         let mut joined = joined.restart();
         let inspect = json(&["store", "inspect", "--json", second.path("data").to_str().unwrap()]);
-        let [ours, theirs] = [&first, &second].map(|folder| realm_id(folder));
+        let [ours, theirs] = [&first, &second].map(realm_id);
         assert_eq!(ours, theirs);
         let (mebibytes, bytes) = (memory.trim_end_matches("MiB"), &inspect["clearinghouse"]["memory_bytes"]);
         let mebibytes = mebibytes.parse::<u64>().unwrap();

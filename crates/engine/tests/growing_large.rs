@@ -2,6 +2,8 @@
 //!
 //! `cargo test --release -p bruit-engine --test growing_large -- --ignored --nocapture`
 
+#![expect(clippy::print_stdout, reason = "it prints what docs/operators/sizing.md has")]
+
 mod common;
 
 use std::fs;

@@ -1,5 +1,7 @@
 //! Books that protect themselves: what takes room is charged, nothing else is, and no source can overfill a book.
 
+#![expect(clippy::print_stdout, reason = "the tests that are run by name print what docs/reliability.md has")]
+
 mod common;
 
 use bruit_engine::budget::{Capacities, Plan, REVOKED_RATE, SPAM_RATE};
@@ -181,4 +183,50 @@ fn a_book_stops_before_its_error_is_ten_times_the_planned_one() {
     let account = by(engine.now(), Standing::Account, 7);
     let claimed = claim_many(&mut engine, account, Claim::Report, 1 << 50, 1);
     assert_eq!((claimed, engine.check(&key(1 << 50), 0).kind), ((1, None), Kind::Unknown), "heard, and not listed");
+}
+
+/// What `docs/operators/sizing.md` says of a network with 10 million DCC requests a day of three sums, all of them new, for a
+/// week. It takes some 2.5 GiB and a minute or two: run it by name when the shares of the budget change.
+#[test]
+#[ignore = "takes 2.5 GiB and minutes"]
+fn ten_million_requests_a_day_fit_the_budget_of_the_sizing_page() {
+    let plan = Plan::for_budget(2_560 << 20).unwrap();
+    let realm = bruit_engine::realm::Realm::new(KEY, 5 * Time::DAY, Time::DAY, plan.sizes).unwrap();
+    let mut engine = Engine::new(realm, plan, Policy::default(), START);
+    const REQUESTS: u64 = 10_000_000;
+    for day in 0..7 {
+        tick(&mut engine, Time(START.0 + day * Time::DAY));
+        let own = by(engine.now(), Standing::Own, 1);
+        for request in 0..REQUESTS {
+            let first = (day << 40) + 3 * request;
+            let (_, refused) = count(&mut engine, own, 1, (first..first + 3).map(key).collect());
+            assert_eq!(refused, 0, "day {day}, request {request}");
+        }
+    }
+    let ring = ring(&engine, "counts of recipients");
+    assert!(ring.error_rate < 0.22 && !ring.is_full(), "{ring:?}");
+    let wrong = (0..100_000).filter(|at| engine.bulk().total(&key((6 << 40) + 300 * at)) != 1).count();
+    println!("error rate {:.3}, {wrong} of 100,000 counts too high", ring.error_rate);
+    assert!((0..100_000).all(|at| engine.bulk().total(&key((6 << 40) + 300 * at)) >= 1));
+}
+
+/// 30 million own listings and 10 million own revocations at the default budget.
+#[test]
+#[ignore = "takes a minute"]
+fn a_default_server_outlives_forty_million_claims_of_a_looping_script() {
+    let plan = Plan::for_budget(bruit_engine::budget::BUDGET_DEFAULT).unwrap();
+    let realm = bruit_engine::realm::Realm::new(KEY, 5 * Time::DAY, Time::DAY, plan.sizes).unwrap();
+    let mut engine = Engine::new(realm, plan, Policy::default(), START);
+    let own = by(START, Standing::Own, 1);
+    let before = 100_000;
+    claim_many(&mut engine, own, Claim::Report, 0, before);
+    let (listed, _) = claim_many(&mut engine, own, Claim::Report, 1 << 40, 30_000_000);
+    let (revoked, _) = claim_many(&mut engine, own, Claim::Revoke, 1 << 41, 10_000_000);
+    let found = (0..before).filter(|at| engine.check(&key(*at), 0).kind == Kind::Spam).count();
+    let absent = (0..10_000_000).filter(|at| engine.check(&key((1 << 42) + at), 0).kind == Kind::Spam).count();
+    println!("{listed} listed and {revoked} revoked; {found} of {before} found, {absent} of 10,000,000 false hits");
+    assert!(found as u64 >= before - before / 1_000 && absent < 100);
+    tick(&mut engine, Time(START.0 + Time::DAY));
+    let tomorrow = by(engine.now(), Standing::Own, 1);
+    assert_eq!(claim_many(&mut engine, tomorrow, Claim::Report, 1 << 43, 1_000), (1_000, None));
 }

@@ -167,7 +167,7 @@ pub enum OpenError {
     },
     /// There is not enough memory for a store that exists.
     #[error(
-        "{missing}; this store needs the memory budget it was founded with: free memory, or raise the limit of the process (`ulimit -v`, \
+        "{missing}; this store needs the memory budget it has: free memory, or raise the limit of the process (`ulimit -v`, \
          `LimitAS=`, `MemoryMax=`); nothing was changed"
     )]
     Memory {
