@@ -57,3 +57,34 @@ impl Drop for Vital {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bruit_engine::budget::BUDGET_MIN;
+    use bruit_engine::time::Time;
+    use bruit_engine::trust::Policy;
+    use bruit_store::{Clearinghouse, Founding, Options};
+
+    use super::*;
+    use crate::config::Config;
+
+    /// A listener that panicked left its protocol dead, and the server ready.
+    #[test]
+    fn a_vital_thread_that_panics_ends_the_process_and_says_which() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = || Founding::new([7; 16], BUDGET_MIN, Policy::default(), Time(1_800_000_000)).unwrap();
+        let store = Clearinghouse::open_or_found(folder.path(), &Options::default(), found, &mut |_| {}).unwrap();
+        let service = Arc::new(Service::new(store, Config::default().settings));
+        let vital = Vital::new(&service, "a thread that listens");
+        drop(Vital::new(&service, "a thread that ended"));
+        let panicked = thread::spawn(move || {
+            let _vital = vital;
+            panic!("on purpose");
+        });
+        assert!(panicked.join().is_err());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(runtime.block_on(service.fatal.wait()), "a thread that listens panicked");
+    }
+}
