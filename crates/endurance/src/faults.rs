@@ -38,7 +38,8 @@ pub(crate) enum Fault {
     ReportLoop,
     /// A script revokes in a loop.
     RevokeLoop,
-    /// It is started again with twice the memory.
+    /// It, and then the others, are started again with twice the memory. A smaller node could not take all that a larger one lists
+    /// in a loop.
     Grow,
 }
 

@@ -40,7 +40,7 @@ const UNSENT_SECONDS: f64 = 6.0;
 /// Requests of a loop that is never refused.
 const LOOP_REQUESTS_MAX: u32 = 4_000;
 /// Nodes do not grow beyond this.
-const MEMORY_MIB_MAX: u64 = 64;
+const MEMORY_MIB_MAX: u64 = 16;
 const GLANCE: Duration = Duration::from_millis(250);
 
 /// What a run came to.
@@ -220,12 +220,7 @@ impl<'a> Fleet<'a> {
         let epochs = |epochs: u64| Duration::from_secs(epochs * self.options.bulk_epoch);
         match fault {
             Fault::Kill | Fault::Restart | Fault::DiskLoss => self.revive(index, node, traffic)?,
-            Fault::Grow => {
-                if node.memory_mib() < MEMORY_MIB_MAX {
-                    node.double_memory();
-                }
-                self.revive(index, node, traffic)?;
-            }
+            Fault::Grow => self.grow(index, nodes, traffic)?,
             Fault::SmallStep(_) | Fault::Clock(_) => {
                 thread::sleep(Duration::from_secs(5));
                 node.set_clock(0)?;
@@ -244,6 +239,19 @@ impl<'a> Fleet<'a> {
                 self.broker.as_mut().context("there is a broker")?.launch()?;
             }
             Fault::ReportLoop | Fault::RevokeLoop => {}
+        }
+        Ok(())
+    }
+
+    /// Starts a node that was stopped with twice the memory, and all others one after the other.
+    fn grow(&self, index: usize, nodes: &[Node], traffic: &Traffic) -> Result<()> {
+        let order = std::iter::once(index).chain((0..nodes.len()).filter(|other| *other != index));
+        for (index, node) in order.filter_map(|index| Some((index, nodes.get(index)?))) {
+            node.stop()?;
+            if node.memory_mib() < MEMORY_MIB_MAX {
+                node.double_memory();
+            }
+            self.revive(index, node, traffic)?;
         }
         Ok(())
     }

@@ -143,7 +143,7 @@ pub enum Event {
     Resize {
         /// When.
         now: Time,
-        /// The budget, from [`BUDGET_MIN`](crate::budget::BUDGET_MIN) to [`BUDGET_MAX`](crate::budget::BUDGET_MAX).
+        /// The budget, from [`BUDGET_MIN`] to [`BUDGET_MAX`].
         budget_bytes: u64,
     },
 }

@@ -25,10 +25,10 @@ use process::Processors;
 use rounds::{Rounds, WINDOW};
 use subject::Subject;
 
-/// What the server knows whose speed is measured: as much as the default budget holds of a day's reports of one site.
+/// What the server knows whose speed is measured.
 const KNOWN: Known = Known { pyzor: 500_000, dcc: 200_000, texts: 30_000 };
-/// The default budget.
-const MEMORY: &str = "256MiB";
+/// With room for all that is reported here within a day: a site may add a fifth of a generation a day.
+const MEMORY: &str = "4GiB";
 
 pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     let folder = tempfile::tempdir()?;

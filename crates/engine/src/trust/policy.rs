@@ -75,7 +75,8 @@ pub struct Policy {
     pub stranger_inserts_daily: u32,
     /// New entries that a group of accounts or a pinned peer may make per day.
     pub group_inserts_daily: u32,
-    /// New entries that own reporters and traps may make per day, per group.
+    /// Once the new entries that own reporters and traps could make per day; their shares of the books bound them now. Kept for the
+    /// bytes of policies.
     pub own_inserts_daily: u32,
     /// Entries are let go this many seconds after the signature was first seen.
     pub nursery_life: u64,
