@@ -59,7 +59,7 @@ fn exchange_over_a_broker_outlives_generations_and_peers_are_told_right() {
 
     // Away for good: the broker still has its heads, but they no longer change.
     nodes.pop().unwrap().kill();
-    let is_silent = |peer: &PeerStatus| peer.name == "node-2" && peer.state == "silent" && peer.silent_seconds >= 30;
+    let is_silent = |peer: &PeerStatus| peer.name == "node-2" && peer.state == "silent" && peer.silent_seconds >= 7;
     until("the node that is gone is silent", PATIENCE, &nodes, || {
         nodes.iter().all(|node| peers(node).iter().any(is_silent))
     });

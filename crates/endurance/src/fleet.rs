@@ -29,8 +29,6 @@ use crate::{Network, Options};
 
 /// A fault must show in the table of health within this.
 const VISIBLE: Duration = Duration::from_secs(10);
-/// That another server is silent shows after some heartbeats.
-const SILENCE_VISIBLE: Duration = Duration::from_secs(45);
 /// And be gone so long after it ended.
 const GONE: Duration = Duration::from_secs(75);
 /// Nodes agree so long after the last fault ended.
@@ -279,7 +277,7 @@ impl<'a> Fleet<'a> {
             return Ok(());
         }
         for (other, node) in nodes.iter().enumerate().filter(|(other, _)| *other != index) {
-            wait(SILENCE_VISIBLE, || shows(node, fault.others_states()))
+            wait(VISIBLE, || shows(node, fault.others_states()))
                 .with_context(|| format!("node {other} does not show any of {:?}", fault.others_states()))?;
         }
         Ok(())

@@ -23,8 +23,8 @@ use crate::shelf::{Shelf, ShelfError};
 use crate::stock::{Reader, Stock};
 use crate::transport::Offer;
 
-/// How often heads are signed although nothing changed.
-pub const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How often heads are signed although nothing changed. Three of them fit into the 10 s within which others have to notice silence.
+pub const HEARTBEAT: Duration = Duration::from_millis(2_500);
 
 /// The bytes of an offer's name.
 const TAG_BYTES: usize = 16;
@@ -131,17 +131,19 @@ impl Library {
     pub fn keep(&self, heads: &Heads, bytes: &[u8]) {
         let place = place_of(heads);
         let mut state = self.lock();
-        let replaces = |(older, _): &Signed| heads != older && heads.replaces(older, &self.epochs);
-        let is_later = state.heads.get(&place).is_none_or(replaces);
-        if is_later {
-            // On disk before any segment that they name is taken: if their origin loses its disk, others learn from us how far it got.
-            if let Err(error) = self.shelf.put_heads(&heads.origin(), place.1, bytes) {
-                tracing::warn!(%error, "heads of another server are not kept");
-            }
-            state.heads.insert(place, (heads.clone(), bytes.to_vec()));
-            drop(state);
-            self.tell();
+        let kept = state.heads.get(&place).map(|(kept, _)| kept);
+        if kept.is_some_and(|kept| heads == kept || !heads.replaces(kept, &self.epochs)) {
+            return;
         }
+        // On disk before any segment that they name is taken: if their origin loses its disk, others learn from us how far it got.
+        // A heartbeat names nothing new and is not worth a write.
+        let names_the_same = kept.is_some_and(|kept| heads.chains().eq(kept.chains()));
+        if !names_the_same && let Err(error) = self.shelf.put_heads(&heads.origin(), place.1, bytes) {
+            tracing::warn!(%error, "failed to keep the heads of another server");
+        }
+        state.heads.insert(place, (heads.clone(), bytes.to_vec()));
+        drop(state);
+        self.tell();
     }
 
     /// Keeps a segment of another server, to pass it on. One whose log here does not end where it begins is not passed on: a crash

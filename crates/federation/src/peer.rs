@@ -243,7 +243,7 @@ mod tests {
     fn heard(skew: i64, age: u64) -> Evidence {
         let uptime = seconds(500);
         let time = |now: Time| Time(now.0.saturating_add_signed(skew));
-        let first = Sighting::next(None, time(Time(NOW.0 - 10)), Time(NOW.0 - 10), uptime - HEARTBEAT);
+        let first = Sighting::next(None, time(Time(NOW.0 - 2)), Time(NOW.0 - 2), uptime - HEARTBEAT);
         let sighting = Sighting::next(Some(first), time(NOW), NOW, uptime);
         let (listened, now) = (uptime + seconds(age), Time(NOW.0 + age));
         Evidence { trouble: None, sighting: Some(sighting), listened, lag_segments: 0, now, clock_bound: 60 }
@@ -252,13 +252,13 @@ mod tests {
     #[test]
     fn a_server_is_up_to_date_or_behind_while_its_heads_change() {
         assert_eq!(heard(0, 5).state(), PeerState::UpToDate);
-        let behind = Evidence { lag_segments: 7, ..heard(-60, 29) };
+        let behind = Evidence { lag_segments: 7, ..heard(-60, 7) };
         assert_eq!(behind.state(), PeerState::Behind { segments: 7 });
     }
 
     #[test]
     fn heads_that_no_longer_change_are_of_a_silent_server_since_they_were_seen() {
-        let silent = Evidence { lag_segments: 7, ..heard(-4_000, 31) };
+        let silent = Evidence { lag_segments: 7, ..heard(-4_000, 8) };
         assert_eq!(silent.state(), PeerState::Silent { since: NOW });
         let sighting = silent.sighting.unwrap();
         let again = Sighting::next(Some(sighting), sighting.time, silent.now, silent.listened);
@@ -291,8 +291,8 @@ mod tests {
     #[test]
     fn a_server_that_never_said_anything_is_waited_for_and_then_silent() {
         let never = |listened| Evidence { sighting: None, listened, ..heard(0, 0) };
-        assert_eq!(never(seconds(29)).state(), PeerState::Waiting);
-        assert_eq!(never(seconds(30)).state(), PeerState::Silent { since: Time(NOW.0 - 30) });
+        assert_eq!(never(seconds(7)).state(), PeerState::Waiting);
+        assert_eq!(never(seconds(8)).state(), PeerState::Silent { since: Time(NOW.0 - 8) });
     }
 
     #[test]
