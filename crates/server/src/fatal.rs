@@ -60,23 +60,41 @@ impl Drop for Vital {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::path::Path;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use bruit_engine::budget::BUDGET_MIN;
+    use bruit_engine::event::Event;
     use bruit_engine::time::Time;
     use bruit_engine::trust::Policy;
+    use bruit_store::disk::{Disk, DiskFile, SystemDisk};
     use bruit_store::{Clearinghouse, Founding, Options};
 
     use super::*;
     use crate::config::Config;
+    use crate::health::State;
+    use crate::watch;
+
+    const NOW: Time = Time(1_800_000_000);
+
+    fn service(folder: &Path, disk: Arc<dyn Disk>) -> Arc<Service> {
+        let options = Options { disk, ..Options::default() };
+        let found = || Founding::new([7; 16], BUDGET_MIN, Policy::default(), NOW).unwrap();
+        let store = Clearinghouse::open_or_found(folder, &options, found, &mut |_| {}).unwrap();
+        Arc::new(Service::new(store, Config::default().settings))
+    }
+
+    fn reason(service: &Service) -> String {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(service.fatal.wait())
+    }
 
     /// A listener that panicked left its protocol dead, and the server ready.
     #[test]
     fn a_vital_thread_that_panics_ends_the_process_and_says_which() {
         let folder = tempfile::tempdir().unwrap();
-        let found = || Founding::new([7; 16], BUDGET_MIN, Policy::default(), Time(1_800_000_000)).unwrap();
-        let store = Clearinghouse::open_or_found(folder.path(), &Options::default(), found, &mut |_| {}).unwrap();
-        let service = Arc::new(Service::new(store, Config::default().settings));
+        let service = service(folder.path(), Arc::new(SystemDisk));
         let vital = Vital::new(&service, "a thread that listens");
         drop(Vital::new(&service, "a thread that ended"));
         let panicked = thread::spawn(move || {
@@ -84,7 +102,64 @@ mod tests {
             panic!("on purpose");
         });
         assert!(panicked.join().is_err());
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        assert_eq!(runtime.block_on(service.fatal.wait()), "a thread that listens panicked");
+        assert_eq!(reason(&service), "a thread that listens panicked");
+    }
+
+    /// A disk whose syncs fail from some moment on.
+    #[derive(Clone, Debug, Default)]
+    struct FailingDisk(Arc<AtomicBool>);
+
+    struct FailingFile(Box<dyn DiskFile>, Arc<AtomicBool>);
+
+    impl Disk for FailingDisk {
+        fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+            Ok(Box::new(FailingFile(SystemDisk.create(path)?, Arc::clone(&self.0))))
+        }
+
+        fn append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+            Ok(Box::new(FailingFile(SystemDisk.append(path)?, Arc::clone(&self.0))))
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            SystemDisk.rename(from, to)
+        }
+
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            SystemDisk.remove(path)
+        }
+
+        fn sync_directory(&self, path: &Path) -> io::Result<()> {
+            SystemDisk.sync_directory(path)
+        }
+    }
+
+    impl DiskFile for FailingFile {
+        fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+            self.0.write_all(bytes)
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            if self.1.load(Ordering::Relaxed) { Err(io::Error::other("no such sector")) } else { self.0.sync() }
+        }
+
+        fn set_len(&mut self, length: u64) -> io::Result<()> {
+            self.0.set_len(length)
+        }
+    }
+
+    /// A store that was poisoned refused everything for ever, in a process that looked alive.
+    #[test]
+    fn a_disk_that_fails_under_the_journal_ends_the_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = FailingDisk::default();
+        let service = service(folder.path(), Arc::new(disk.clone()));
+        watch::look(&service, NOW);
+        assert_eq!(service.health.count(State::StoreFailed), 0);
+        disk.0.store(true, Ordering::Relaxed);
+        assert!(service.store.submit(vec![Event::Tick { now: NOW, lines: 1 }]).is_err());
+        watch::look(&service, NOW);
+        assert_eq!(service.health.count(State::StoreFailed), 1);
+        let reason = reason(&service);
+        assert!(reason.contains("disk failed") && reason.contains("no such sector"), "{reason}");
     }
 }
