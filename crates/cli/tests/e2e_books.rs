@@ -6,14 +6,15 @@ mod common;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bruit_client::http::{NamedSignature, SIGNATURES_MAX, Subject};
+use bruit_client::http::{Claimed, NamedSignature, SIGNATURES_MAX, Subject, Verdict};
 use bruit_client::{Client, ClientError};
 use common::wire::Datagrams;
-use common::{Folder, Server};
+use common::{FakeClock, Folder, Server};
 
 /// What does not show within this never will.
 const SOON: Duration = Duration::from_secs(10);
 
+/// Signatures from a number on, as many as one request may have.
 fn subject(first: u64) -> Subject {
     let signature = |number: u64| NamedSignature { scheme: "pyzor".to_owned(), value: format!("{number:040x}") };
     Subject { signatures: (first..first + SIGNATURES_MAX as u64).map(signature).collect(), ..Subject::default() }
@@ -45,4 +46,56 @@ fn a_looping_reporter_is_told_to_come_back_and_health_says_why() {
         thread::sleep(Duration::from_millis(50));
     }
     assert!(server.said().contains("reports_refused"), "{}", server.said());
+}
+
+/// What a loop at a default server comes to. Run it by name, optimised: `docs/reliability.md` has its figures.
+#[test]
+#[ignore = "takes minutes and an optimised build"]
+fn forty_million_claims_at_a_default_server() {
+    const BEFORE: u64 = 100_000;
+    let folder = Folder::new();
+    let clock = FakeClock::new(&folder);
+    let server = Server::start_with_default_memory(&clock, &folder);
+    let client = Client::new(&server.url(), None, SOON).unwrap();
+    let started = Instant::now();
+    let before = send(BEFORE, |at| client.report(&subject(at)));
+    let listed = send(30_000_000, |at| client.report(&subject((1 << 40) + at)));
+    let revoked = send(10_000_000, |at| client.revoke(&subject((1 << 41) + at)));
+    let seconds = started.elapsed().as_secs();
+    let stats = client.stats().unwrap();
+    let states: Vec<_> = stats.health.iter().map(|condition| (&condition.state, &condition.text)).collect();
+    let found = known(&client, 0, before);
+    let false_hits = known(&client, 1 << 42, 10_000_000);
+    println!("{seconds} s: {before} and {listed} listed, {revoked} revoked; {found} of {before} found,");
+    println!("{false_hits} of 10,000,000 false hits; health: {states:?}\n{}", server.said());
+    assert!(found >= before - before / 1_000 && false_hits < 100);
+    assert!(stats.health.iter().any(|condition| condition.state == "reports_refused"), "{states:?}");
+    assert!(server.said().contains("reports_refused"));
+    clock.set(86_400);
+    thread::sleep(Duration::from_secs(2));
+    client.accept_clock().unwrap();
+    let deadline = Instant::now() + SOON;
+    while client.report(&subject(1 << 43)).is_err() {
+        assert!(Instant::now() < deadline, "{}", server.said());
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Sends so many signatures in full requests, whatever is answered, and gives how many were accepted.
+fn send(signatures: u64, claim: impl Fn(u64) -> Result<Claimed, ClientError>) -> u64 {
+    let accepted = |first| match claim(first) {
+        Ok(claimed) => u64::from(claimed.accepted),
+        Err(ClientError::Refused { problem, .. }) if problem.status == 429 || problem.status == 503 => 0,
+        Err(error) => panic!("{error}"),
+    };
+    (0..signatures).step_by(SIGNATURES_MAX).map(accepted).sum()
+}
+
+/// How many of so many signatures are called spam.
+fn known(client: &Client, first: u64, signatures: u64) -> u64 {
+    let spam = |at| {
+        let checked = client.check(&subject(first + at)).unwrap();
+        checked.signatures.iter().filter(|checked| checked.verdict == Verdict::Spam).count() as u64
+    };
+    (0..signatures).step_by(SIGNATURES_MAX).map(spam).sum()
 }

@@ -45,6 +45,15 @@ impl Server {
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], Some(clock.clone()))
     }
 
+    /// Starts one with the memory that a server has by default.
+    pub(crate) fn start_with_default_memory(clock: &FakeClock, folder: &Folder) -> Self {
+        let config = by_hand(&folder.path("data"));
+        let without: String =
+            config.lines().filter(|line| !line.starts_with("memory")).map(|line| format!("{line}\n")).collect();
+        folder.write("bruit.toml", without);
+        Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], Some(clock.clone()))
+    }
+
     /// What one prints that does not start, by `clock`.
     pub(crate) fn refused_by(clock: &FakeClock, folder: &Folder) -> String {
         folder.write("bruit.toml", by_hand(&folder.path("data")));
