@@ -1,14 +1,14 @@
-//! The time that events get: earned second by second, not taken from the system clock.
+//! The time of events. It follows the system clock, but not its jumps.
 //!
-//! Books age by time and never grow young again, so a clock that is wrong for three seconds could empty all of them. [`Clock`]
-//! therefore follows the system clock only as long as that keeps pace with the time since boot, give or take a bound. A clock
-//! that jumps further is not believed: time goes on at the pace of the time since boot, from where it was, until the jump ends
-//! or is confirmed. The last event before the start takes the place of the boot when a server starts.
+//! Books age by time, and ageing cannot be undone, so a clock that is wrong for three seconds could empty all of them. [`Clock`]
+//! therefore follows the system clock only while it keeps pace with the time since boot, within a bound. A larger jump is not
+//! believed: time advances at the pace of the time since boot, from where it was, until the jump ends or is confirmed. When a
+//! server starts, the clock is compared with the last event instead.
 //!
-//! Who confirms: the operator, or, for a jump forwards, the kernel, if it says after [`CONFIRM_AFTER`] that NTP keeps the clock.
-//! Setting a clock by hand makes the kernel say the opposite until NTP has corrected it, so a mistake never confirms itself.
+//! The operator can confirm a jump. The kernel confirms a jump forwards if it says after [`CONFIRM_AFTER`] that NTP keeps the
+//! clock. Setting a clock by hand clears that state until NTP has corrected the clock, so a mistake never confirms itself.
 //!
-//! Time never goes back: a clock that does makes it stand still. [`Judge`] is all of this without any clock, for tests.
+//! Time never goes back: if the clock does, time stands still. [`Judge`] does all of this without reading a clock, for tests.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,34 +20,34 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::config::{ClockSettings, Confirm};
 
-/// How long a jump forwards has to last before NTP confirms it.
+/// The time that a jump forwards has to last before NTP confirms it.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(600);
 
-/// How long time may stand still, because the system clock was set back a little, before that is worth a warning.
+/// The longest standstill without a warning, after the system clock was set back a little.
 const STANDSTILL_MS: i64 = 60_000;
 
-/// The clock of a server.
+/// A server's clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// Time less the time since boot, in milliseconds.
+    /// Our time minus the time since boot, in milliseconds.
     offset_ms: AtomicI64,
-    /// The latest time that was given, in seconds.
+    /// The latest time returned, in seconds.
     latest: AtomicU64,
-    /// How far the system clock was ahead of it when last looked at, in milliseconds.
+    /// How far the system clock was ahead of our time when last read, in milliseconds.
     ahead_ms: AtomicI64,
-    /// The bound, unless the configuration has one.
+    /// The bound on jumps, unless the configuration sets one.
     jump: Duration,
     judge: Mutex<Judge>,
 }
 
-/// What the machine says at one moment.
+/// The machine's clocks at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     /// The system clock, in milliseconds since 1970.
     system_ms: i64,
-    /// The time since boot, in milliseconds. It counts while the machine is suspended, and nobody can set it.
+    /// The time since boot, in milliseconds. It includes suspended time, and nobody can set it.
     boot_ms: i64,
-    /// Whether NTP keeps the system clock.
+    /// True if NTP keeps the system clock.
     is_synchronised: bool,
 }
 
@@ -58,7 +58,7 @@ impl Reading {
     }
 }
 
-/// What the operator has accepted.
+/// The effect of accepting the system clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accepted {
     /// The time before.
@@ -70,7 +70,7 @@ pub(crate) struct Accepted {
 }
 
 impl Clock {
-    /// A clock that goes on from the last event of a clearinghouse.
+    /// Creates a clock that continues from the last event of a clearinghouse.
     pub(crate) fn new(last: Time, realm: &Realm, settings: &ClockSettings) -> Self {
         let shortest = realm.spam_epoch_seconds().min(realm.bulk_epoch_seconds());
         let reading = Reading::take();
@@ -85,7 +85,7 @@ impl Clock {
         clock
     }
 
-    /// What time it is, for the clearinghouse. Cheap: listeners ask once per batch.
+    /// The current time of the clearinghouse. Cheap: listeners call it once per batch.
     pub(crate) fn now(&self) -> Time {
         let seconds = seconds(boot_ms().saturating_add(self.offset_ms.load(Ordering::Relaxed)));
         let latest = self.latest.load(Ordering::Relaxed);
@@ -93,12 +93,12 @@ impl Clock {
         Time(seconds.max(latest))
     }
 
-    /// Looks at the system clock, as the ticker does every second. What is wrong with it, and what to do.
+    /// Reads the system clock; the ticker calls it every second. Returns what is wrong with the clock and what to do.
     pub(crate) fn look(&self, settings: &ClockSettings) -> Option<String> {
         self.judge_by(Reading::take(), settings)
     }
 
-    /// Takes the system clock as it is, because the operator says that it is right.
+    /// Adopts the system clock as it is, because the operator says that it is right.
     pub(crate) fn accept(&self, settings: &ClockSettings) -> Accepted {
         let (before, reading) = (self.now(), Reading::take());
         self.lock().accept(reading);
@@ -106,12 +106,12 @@ impl Clock {
         Accepted { before, now: self.now(), system: Time(seconds(reading.system_ms)) }
     }
 
-    /// How far the system clock may jump, in force now.
+    /// The bound on jumps that is in force now.
     pub(crate) fn jump(&self, settings: &ClockSettings) -> Duration {
         settings.jump.unwrap_or(self.jump)
     }
 
-    /// How far the system clock is ahead of the time, in seconds.
+    /// How far the system clock is ahead of our time, in seconds.
     pub(crate) fn ahead_seconds(&self) -> f64 {
         self.ahead_ms.load(Ordering::Relaxed) as f64 / 1e3
     }
@@ -124,29 +124,29 @@ impl Clock {
         deviation.map(|deviation| describe(deviation, reading, judge.time_ms, settings.confirm))
     }
 
-    /// Nothing panics half-way through a judgement.
+    /// Ignores poisoning: nothing panics halfway through a judgement.
     fn lock(&self) -> MutexGuard<'_, Judge> {
         self.judge.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How the system clock and the time differ.
+/// A difference between the system clock and our time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deviation {
-    /// It is ahead, and not believed.
+    /// The system clock is ahead, and not believed.
     Ahead,
-    /// It is behind, and not believed.
+    /// The system clock is behind, and not believed.
     Behind,
-    /// It is behind, and time stands still until it has caught up.
+    /// The system clock is behind, and time stands still until it has caught up.
     Standstill,
 }
 
-/// Follows the system clock as far as that can be believed.
+/// Follows the system clock as far as it can be believed.
 #[derive(Debug)]
 struct Judge {
-    /// The time when last looked at.
+    /// Our time at the last look.
     time_ms: i64,
-    /// When that was.
+    /// The time since boot at the last look.
     boot_ms: i64,
     state: State,
 }
@@ -162,14 +162,14 @@ enum State {
 /// A jump that nobody has confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Jump {
-    /// The system clock less the time since boot: the same as long as it keeps pace.
+    /// The system clock minus the time since boot: constant while the clock keeps pace.
     offset_ms: i64,
-    /// When it began.
+    /// The time since boot when the jump began.
     since_boot_ms: i64,
 }
 
 impl Judge {
-    /// The judge of a server whose last event was at `last`.
+    /// Creates the judge of a server whose last event was at `last`.
     fn new(last: Time, boot_ms: i64) -> Self {
         let time_ms = i64::try_from(last.0.saturating_mul(1_000)).unwrap_or(i64::MAX);
         Self { time_ms, boot_ms, state: State::Following }
@@ -188,7 +188,7 @@ impl Judge {
         })
     }
 
-    /// Takes the system clock as it is.
+    /// Adopts the system clock as it is.
     fn accept(&mut self, reading: Reading) {
         self.go_on(reading.boot_ms, |judge, _| {
             judge.state = State::Standing;
@@ -196,14 +196,14 @@ impl Judge {
         });
     }
 
-    /// Does something about the time that it would be by the time since boot.
+    /// Calls `decide` with the time expected from the time since boot.
     fn go_on(&mut self, boot_ms: i64, decide: impl FnOnce(&mut Self, i64) -> Option<Deviation>) -> Option<Deviation> {
         let expected_ms = self.time_ms.saturating_add((boot_ms - self.boot_ms).max(0));
         self.boot_ms = boot_ms;
         decide(self, expected_ms)
     }
 
-    /// The system clock is believed; time does not go back.
+    /// Adopts a system clock that is believed; time does not go back.
     fn follow(&mut self, system_ms: i64) -> Option<Deviation> {
         let behind_ms = self.time_ms.saturating_sub(system_ms);
         self.time_ms = self.time_ms.max(system_ms);
@@ -213,7 +213,7 @@ impl Judge {
         (behind_ms > STANDSTILL_MS).then_some(Deviation::Standstill)
     }
 
-    /// Whether a jump forwards has lasted, and NTP keeps the clock.
+    /// Returns true if a jump forwards has lasted long enough and NTP keeps the clock.
     fn is_confirmed(&mut self, reading: Reading, ahead_ms: i64, jump_ms: i64, confirm: Confirm) -> bool {
         let offset_ms = reading.system_ms.saturating_sub(reading.boot_ms);
         let begun = Jump { offset_ms, since_boot_ms: reading.boot_ms };
@@ -228,7 +228,7 @@ impl Judge {
     }
 }
 
-/// What is wrong, and what to do.
+/// Describes what is wrong and what to do.
 fn describe(deviation: Deviation, reading: Reading, time_ms: i64, confirm: Confirm) -> String {
     let system = Time(seconds(reading.system_ms));
     let off = span(reading.system_ms.abs_diff(time_ms) / 1_000);
@@ -256,7 +256,7 @@ fn describe(deviation: Deviation, reading: Reading, time_ms: i64, confirm: Confi
     }
 }
 
-/// A span of time in the unit that people would use.
+/// Formats a span of time in the unit that people would use.
 fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "days"), (3_600, "hours"), (60, "minutes")];
     let rounded = |unit: u64| seconds.saturating_add(unit / 2) / unit;
@@ -272,24 +272,24 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// What the system clock says, right or wrong: for a clearinghouse that is founded now.
+/// The system clock's time, right or wrong, for founding a clearinghouse.
 pub(crate) fn system_time() -> Time {
     Time(since_1970().as_secs())
 }
 
-/// The time since boot, with the time that the machine was suspended.
+/// The time since boot, including suspended time.
 fn boot_ms() -> i64 {
     let since_boot = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every Linux has this clock");
     i64::try_from(Duration::from(since_boot).as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Whether the kernel says that NTP keeps the system clock. Not, if it does not say.
+/// Returns true if the kernel says that NTP keeps the system clock.
 #[expect(unsafe_code, reason = "no crate in use wraps adjtimex")]
 fn is_synchronised() -> bool {
     use nix::libc::{STA_UNSYNC, TIME_ERROR, adjtimex, timex};
-    // SAFETY: all zeroes is a value of this struct of numbers, and one that asks for no change.
+    // SAFETY: the struct holds only numbers, so all zeroes is a valid value; it requests no change.
     let mut state: timex = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes to the struct that is passed, and keeps no pointer to it.
+    // SAFETY: the kernel writes to the struct passed in and keeps no pointer to it.
     let result = unsafe { adjtimex(&raw mut state) };
     result >= 0 && result != TIME_ERROR && state.status & STA_UNSYNC == 0
 }
@@ -301,14 +301,14 @@ mod tests {
     const DAY: i64 = 86_400_000;
     const SECOND: i64 = 1_000;
     const HALF_A_DAY: Duration = Duration::from_secs(43_200);
-    /// When the simulated machine was booted, and the server's last event was.
+    /// The boot time of the simulated machine, and the time of the server's last event.
     const START: Time = Time(1_800_000_000);
 
     /// A machine whose clock can be set, and its server's judge.
     struct Machine {
         judge: Judge,
         boot_ms: i64,
-        /// The system clock less the true time.
+        /// The system clock minus the true time.
         wrong_ms: i64,
         is_synchronised: bool,
         confirm: Confirm,
@@ -330,7 +330,7 @@ mod tests {
             Reading { system_ms, boot_ms: self.boot_ms, is_synchronised: self.is_synchronised }
         }
 
-        /// Lets time pass, a look every second; returns how far the server's time is from the true time afterwards.
+        /// Lets time pass with a look every second, and returns how far the server's time is then from the true time.
         fn run(&mut self, seconds: i64) -> i64 {
             for _ in 0..seconds {
                 let before = self.judge.time_ms;

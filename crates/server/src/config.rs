@@ -51,10 +51,10 @@ pub const THREADS_MAX: u32 = 64;
 pub struct Config {
     /// The directory of the clearinghouse, if the file says.
     pub data: Option<PathBuf>,
-    /// The memory budget of the clearinghouse, if the file says: what one has when it is founded, or from this start on. Else it
-    /// keeps the one it has.
+    /// The memory budget of the clearinghouse, when it is founded or from this start on. Without it, an existing clearinghouse keeps
+    /// its budget.
     pub memory_bytes: Option<u64>,
-    /// Whether the memory budget may become smaller at this start; never said by the file.
+    /// Lets the memory budget become smaller at this start. An option of the command line, not of the file.
     pub shrink: bool,
     /// A file with the realm to found it in, instead of a new one.
     pub realm: Option<PathBuf>,
@@ -92,7 +92,7 @@ pub struct Listen {
 pub struct Settings {
     /// The site's own networks.
     pub own_networks: Vec<IpNet>,
-    /// How far the system clock is believed.
+    /// Trust in the system clock.
     pub clock: ClockSettings,
     /// How much a network that is not our own may ask for.
     pub limits: LimitSettings,
@@ -131,16 +131,16 @@ pub struct LimitSettings {
     pub connections_per_network: usize,
 }
 
-/// How far the system clock is believed.
+/// Trust in the system clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockSettings {
-    /// How far it may jump; half of the shortest generation, if nothing is said.
+    /// The largest jump that is believed; by default half of the shortest generation.
     pub jump: Option<Duration>,
-    /// Who confirms a jump forwards that is longer.
+    /// Who confirms a larger jump forwards.
     pub confirm: Confirm,
 }
 
-/// Who confirms that the system clock has jumped forwards rightly.
+/// The authority that confirms a jump forwards of the system clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confirm {

@@ -1,7 +1,7 @@
-//! What ends the process: a thread or task that everything relies on, and that has panicked; a store that cannot go on.
+//! Ends the process when it cannot continue: a vital thread or task panicked, or the store failed.
 //!
-//! A server with a dead listener would answer four protocols and look healthy. It ends instead, with a code that makes a
-//! supervisor start it again.
+//! A server with a dead listener would answer four protocols and look healthy. It exits instead, with a code that makes a
+//! supervisor restart it.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::service::Service;
 
-/// Why the process has to end, once it has to.
+/// The reason why the process has to end, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Fatal(watch::Sender<Option<String>>);
 
@@ -27,7 +27,7 @@ impl Fatal {
         });
     }
 
-    /// Waits until the process has to end, and returns why.
+    /// Waits until the process has to end, and returns the reason.
     pub(crate) async fn wait(&self) -> String {
         let mut receiver = self.0.subscribe();
         match receiver.wait_for(Option::is_some).await {
@@ -38,7 +38,7 @@ impl Fatal {
     }
 }
 
-/// Held by a thread or task that has to live as long as the server: ends the process if that panics.
+/// A guard held by a thread or task that has to live as long as the server. It ends the process if its holder panics.
 pub(crate) struct Vital {
     service: Arc<Service>,
     name: String,
@@ -90,7 +90,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(service.fatal.wait())
     }
 
-    /// A listener that panicked left its protocol dead, and the server ready.
+    /// A listener that panicked used to leave its protocol dead and the server ready.
     #[test]
     fn a_vital_thread_that_panics_ends_the_process_and_says_which() {
         let folder = tempfile::tempdir().unwrap();
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(reason(&service), "a thread that listens panicked");
     }
 
-    /// A disk whose syncs fail from some moment on.
+    /// A disk whose syncs fail once a flag is set.
     #[derive(Clone, Debug, Default)]
     struct FailingDisk(Arc<AtomicBool>);
 
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// A store that was poisoned refused everything for ever, in a process that looked alive.
+    /// A poisoned store used to refuse everything for ever, in a process that looked alive.
     #[test]
     fn a_disk_that_fails_under_the_journal_ends_the_process() {
         let folder = tempfile::tempdir().unwrap();

@@ -291,7 +291,7 @@ fn refusal(operation: Operation, outcomes: &[Outcome]) -> Option<i32> {
     }
 }
 
-/// "Come back later" is not "you may not".
+/// The code of a refusal: temporary ones are "unavailable", the others "forbidden".
 const fn code(refusal: Refusal) -> i32 {
     if refusal.is_temporary() { CODE_UNAVAILABLE } else { CODE_FORBIDDEN }
 }

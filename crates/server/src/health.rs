@@ -1,7 +1,7 @@
-//! The one place that knows how the server is: every degraded state, since when, how bad it is, and what to do about it.
+//! The table of everything that is wrong with the server: each condition, when it began, how bad it is, and what to do about it.
 //!
-//! Whoever notices a problem calls [`Health::set`] as long as it lasts, and with `None` once it is over. The log gets one line when
-//! a condition begins and one when it ends; `/v1/ready`, `/metrics` and `bruit stats` read the same table.
+//! Code that notices a problem calls [`Health::set`] while it lasts, and with `None` once it is over. The log gets one line when a
+//! condition begins and one when it ends; `/v1/ready`, `/metrics` and `bruit stats` read the same table.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bruit_engine::time::Time;
 use bruit_protocols::http::Condition;
 
-/// How bad a state is.
+/// The severity of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Severity {
     /// Something is degraded; requests are still answered and reports kept.
@@ -44,7 +44,7 @@ macro_rules! states {
                 match self { $(Self::$state => $name,)* }
             }
 
-            /// How bad it is.
+            /// Its severity.
             pub(crate) const fn severity(self) -> Severity {
                 match self { $(Self::$state => Severity::$severity,)* }
             }
@@ -55,59 +55,59 @@ macro_rules! states {
 states! {
     /// The journal cannot be trusted any more; the process is about to end.
     StoreFailed: "store_failed", Severe;
-    /// Events could not be written lately.
+    /// Recent events could not be written.
     WritesFail: "writes_fail", Severe;
     /// The last snapshot could not be written: the journal grows.
     SnapshotFails: "snapshot_fails", Warning;
-    /// The books are epochs behind the clock and take no claims.
+    /// The books are epochs behind the clock and accept no claims.
     CatchingUp: "catching_up", Severe;
-    /// No more room for claims that wait to be written for other servers: reports are refused.
+    /// The queue of claims to be written for other servers is full: reports are refused.
     ExportsWait: "exports_wait", Severe;
     /// The folder of logs for other servers and replicas cannot be written.
     ShelfFails: "shelf_fails", Warning;
     /// The heads of another server no longer change.
     PeerSilent: "peer_silent", Warning;
-    /// Segments of another server have been missing for a while, and none comes.
+    /// Segments of another server have been missing for a while, and none arrives.
     PeerBehind: "peer_behind", Warning;
     /// The clock of another server, or ours, is wrong.
     PeerClock: "peer_clock", Warning;
-    /// Another server refuses us, or what it sends is refused.
+    /// Another server refuses us, or we refuse what it sends.
     PeerRefused: "peer_refused", Warning;
     /// Another server, or the broker, cannot be reached.
     PeerUnreachable: "peer_unreachable", Warning;
-    /// The system clock has jumped, and is not believed; or it is behind, and time stands still.
+    /// The system clock jumped and is not believed, or it is behind and time stands still.
     ClockJump: "clock_jump", Warning;
-    /// The current generation of a book takes no new signatures.
+    /// The current generation of a book accepts no new signatures.
     BookFull: "book_full", Severe;
-    /// Reports were refused lately because a book or a day's share of it is used up.
+    /// Recent reports were refused because a book, or a daily share of it, is used up.
     ReportsRefused: "reports_refused", Warning;
-    /// A book is nearly as full as planned, or fuller: its error rate rises.
+    /// A book holds nearly as many signatures as planned, or more: its error rate rises.
     BookFills: "book_fills", Warning;
-    /// A table that refuses when it is full is nearly full.
+    /// A table that refuses new entries when full is nearly full.
     TableFills: "table_fills", Warning;
 }
 
-/// A condition that lasts.
+/// An active condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     text: String,
     since: Time,
 }
 
-/// The conditions that last, by state and by what they are about: a ring, a peer, or nothing in particular.
+/// The active conditions, by state and subject: a ring, a peer, or nothing in particular.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     rows: Mutex<BTreeMap<(State, String), Row>>,
 }
 
 impl Health {
-    /// Begins, goes on with (`Some`) or ends (`None`) a condition. The text says what is wrong and what to do.
+    /// Begins or updates (`Some`) or ends (`None`) a condition. The text says what is wrong and what to do.
     pub(crate) fn set(&self, state: State, subject: &str, text: Option<String>, now: Time) {
         let mut rows = self.lock();
         change(&mut rows, state, subject, text, now);
     }
 
-    /// Makes these the only conditions of a state: subjects and texts. All others of it end.
+    /// Replaces all conditions of a state by these, given as subjects and texts. The others end.
     pub(crate) fn set_all(&self, state: State, conditions: Vec<(String, String)>, now: Time) {
         let mut rows = self.lock();
         let is_over = |(of, subject): &&(State, String)| {
@@ -133,12 +133,12 @@ impl Health {
         conditions
     }
 
-    /// How many conditions of a state there are.
+    /// The number of active conditions in a state.
     pub(crate) fn count(&self, state: State) -> usize {
         self.lock().keys().filter(|(of, _)| *of == state).count()
     }
 
-    /// Nothing here panics half-way, so a poisoned table is a good one.
+    /// Ignores poisoning: nothing panics halfway through a change, so the table is consistent.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(State, String), Row>> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -16,7 +16,7 @@
 //! | `udp`, `tcp` | threads that take datagrams by the batch; tasks for connections |
 //! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the ends of the request path, one for each language |
 //! | `federation`, `node_key` | what other servers ask for, and by which key they know this one |
-//! | `health`, `watch`, `refusals`, `fatal` | every degraded state, who looks for them, and what ends the process |
+//! | `health`, `watch`, `refusals`, `fatal` | the table of degraded states, the code that fills it, and the end of the process |
 //! | `metrics` | what is counted |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]

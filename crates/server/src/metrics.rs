@@ -344,7 +344,7 @@ fn refused_values(service: &Service) -> Vec<(String, f64)> {
     counts.map(|(reason, count)| (format!("{{reason=\"{reason}\"}}"), count as f64)).collect()
 }
 
-/// Every degraded state there is, and how many conditions of it last: 0 if all is well.
+/// The number of active conditions in each degraded state, 0 if none.
 fn health_gauge(health: &Health) -> Gauge {
     let value = |state: &State| {
         let labels = format!("{{state=\"{}\",severity=\"{}\"}}", state.name(), state.severity().name());

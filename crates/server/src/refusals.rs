@@ -1,4 +1,4 @@
-//! What the clearinghouse refused for want of room, so that the operator hears of it and not only the reporter.
+//! Refusals by the clearinghouse, counted and shown to the operator as well as the reporter.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bruit_engine::{Outcome, Refusal};
 
-/// How long a refusal shows in the table of health, unless it happens again.
+/// How long a refusal shows in the table of health after its last occurrence.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
-/// Refusals by what they are called.
+/// Refusals by name.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     kinds: Mutex<BTreeMap<&'static str, Kind>>,
@@ -18,21 +18,22 @@ pub(crate) struct Refusals {
 /// Refusals of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
-    /// How many, since the start.
+    /// Their number since the start.
     pub(crate) count: u64,
-    /// When the last one was.
+    /// The time of the last one.
     at: Duration,
-    /// What the last one said, if it is of a kind that the operator has to know of.
+    /// The text of the last one, if the operator has to know about it.
     text: Option<String>,
 }
 
-/// Whether an operator has to know: a book or a share is used up. Refusals that strangers can cause at will are only counted.
+/// Returns true if the operator has to know, because a book or a share is used up. Refusals that strangers can cause at will are
+/// only counted.
 const fn is_degraded(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::DailyShare { .. } | Refusal::BookFull { .. } | Refusal::TextQuota | Refusal::GoodIsFull)
 }
 
 impl Refusals {
-    /// Counts what was refused.
+    /// Counts the refusals among these outcomes.
     pub(crate) fn note(&self, outcomes: &[Outcome], uptime: Duration) {
         for refusal in outcomes.iter().filter_map(Outcome::refusal) {
             let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,13 +46,13 @@ impl Refusals {
         }
     }
 
-    /// How many there were of each kind.
+    /// The number of refusals of each kind.
     pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
         let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         kinds.iter().map(|(name, kind)| (*name, kind.count)).collect()
     }
 
-    /// What an operator has to know of, of the last while: the kind, and a text.
+    /// Recent refusals that the operator has to know about: the kind and a text.
     pub(crate) fn recent(&self, uptime: Duration) -> Vec<(String, String)> {
         let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let recent = kinds.iter().filter(|(_, kind)| uptime.saturating_sub(kind.at) < REMEMBERED);

@@ -90,7 +90,7 @@ pub enum ServeError {
     /// The books cannot be brought to the present.
     #[error("failed to bring the books to the present")]
     CatchUp(#[source] SubmitError),
-    /// The budget of the file is smaller than that of the clearinghouse.
+    /// The configured budget is smaller than that of the clearinghouse.
     #[error(
         "`memory` is {to} bytes in the configuration, but the clearinghouse has a budget of {from} bytes: set it to that \
          or more, or start once with --shrink, which is refused unless everything fits the smaller one"
@@ -98,25 +98,25 @@ pub enum ServeError {
     Shrinks {
         /// The budget of the clearinghouse, in bytes.
         from: u64,
-        /// That of the file.
+        /// The configured budget.
         to: u64,
     },
-    /// The clearinghouse cannot have the budget of the file.
+    /// The clearinghouse cannot change to the configured budget.
     #[error("the memory budget cannot become that of the configuration: {0}")]
     Resize(Refusal),
-    /// The change of the budget is not kept.
+    /// The change of the budget could not be written.
     #[error("failed to keep the change of the memory budget")]
     ResizeKept(#[source] SubmitError),
     /// The clock cannot be right.
     #[error("the clock is not right: {0}")]
     Clock(Refusal),
-    /// The clock is certainly wrong, and a clearinghouse would begin in the past.
+    /// The clock is certainly wrong, and a new clearinghouse would begin in the past.
     #[error(
         "the system clock says {now} UTC, which is before this program was released ({RELEASED} UTC): set it before a \
          clearinghouse is founded"
     )]
     ClockBeforeRelease {
-        /// What it says.
+        /// The time it shows.
         now: Time,
     },
     /// An address cannot be used.
@@ -169,7 +169,7 @@ pub enum ServeError {
         directory: PathBuf,
         /// The file with the realm.
         file: PathBuf,
-        /// In what they differ.
+        /// Their difference.
         difference: UnlikeRealms,
     },
     /// It cannot take part among other servers.
@@ -354,7 +354,7 @@ impl Server {
         self.service.federation.share(stock);
     }
 
-    /// Waits until the server cannot go on, and returns why: a thread it relies on panicked, or the disk failed.
+    /// Waits until the server fails, and returns the reason: a vital thread panicked, or the disk failed.
     pub async fn failed(&self) -> String {
         self.service.fatal.wait().await
     }
@@ -410,7 +410,7 @@ fn open(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Res
     Ok(store)
 }
 
-/// Lets the books age as far as they have not while the server was off.
+/// Ages the books by the time that the server was off.
 fn bring_to_present(service: &Service) -> Result<(), ServeError> {
     ticker::watch_clock(service);
     match service.store.catch_up(service.now()) {
@@ -428,7 +428,7 @@ fn bring_to_present(service: &Service) -> Result<(), ServeError> {
     }
 }
 
-/// Gives the clearinghouse the memory that the configuration says, if it has another.
+/// Resizes the clearinghouse to the configured memory, if it differs.
 fn resize(config: &Config, store: &Clearinghouse) -> Result<(), ServeError> {
     let Some(to) = config.memory_bytes else { return Ok(()) };
     let (from, is_other) = store.check(|engine| (engine.plan().bytes, engine.would_resize(to)));
@@ -445,7 +445,7 @@ fn resize(config: &Config, store: &Clearinghouse) -> Result<(), ServeError> {
             tracing::info!(from, to, seconds = began.elapsed().as_secs_f64(), "memory budget changed");
             Ok(())
         }
-        // As with the time: with the memory it had it can still answer.
+        // As with the time: the server can still answer with its old memory.
         Err(error @ SubmitError::Write(_)) => {
             tracing::error!(error = &error as &dyn std::error::Error, from, to, "the memory budget is not changed");
             Ok(())

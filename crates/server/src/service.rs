@@ -113,7 +113,7 @@ impl Service {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// Notes what was refused, and that something could not be kept. That too much was under way is the clients' affair.
+    /// Notes refusals and failed writes. Overload is not noted: clients see it and try again.
     pub(crate) fn note(&self, result: &Result<Vec<Outcome>, SubmitError>) {
         let error = match result {
             Ok(outcomes) => return self.refusals.note(outcomes, self.uptime()),
@@ -133,7 +133,7 @@ impl Service {
         failure.as_ref().filter(is_recent).map(|failure| failure.text.clone())
     }
 
-    /// What time it is, for the clearinghouse: see [`Clock`].
+    /// The current time of the clearinghouse: see [`Clock`].
     pub(crate) fn now(&self) -> Time {
         self.clock.now()
     }
@@ -191,7 +191,7 @@ pub(crate) fn signatures(events: &[Event]) -> u32 {
     events.iter().map(of).sum()
 }
 
-/// An error with its causes, in one line.
+/// Formats an error with its causes, in one line.
 pub(crate) fn describe(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -14,7 +14,7 @@ pub enum Signal {
     Stop,
     /// SIGHUP.
     Reload,
-    /// The server cannot go on, and why.
+    /// The server failed, with the reason.
     Fail(String),
 }
 

@@ -1,4 +1,4 @@
-//! The thread that tells the clearinghouse what time it is, as often as that changes anything.
+//! The thread that advances the clearinghouse's time, as often as that changes anything.
 
 use std::io;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::health::State;
 use crate::service::Service;
 use crate::watch;
 
-/// Between two looks at the clock.
+/// The interval between two looks at the clock.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Between two ticks while the books are behind.
+/// The interval between two ticks while the books are behind.
 const HURRY: Duration = Duration::from_millis(20);
 
-/// Between two ticks that change nothing. The last event has to be recent: after a start, time goes on from there.
+/// The interval between two ticks that change nothing. The last event has to be recent: after a start, time continues from it.
 const IDLE: Duration = Duration::from_secs(300);
 
-/// Ended generations that are logged one by one; more, as after a long stop, are summed up.
+/// The most ended generations that are logged one by one. If there are more, as after a long stop, only their total is logged.
 const LOGGED_MAX: usize = 16;
 
 /// The thread.
@@ -57,16 +57,16 @@ impl Ticker {
     }
 }
 
-/// Looks at the system clock.
+/// Reads the system clock and updates health.
 pub(crate) fn watch_clock(service: &Service) {
     let text = service.clock.look(&service.settings().clock);
     service.health.set(State::ClockJump, "", text, service.now());
 }
 
-/// One tick, if it changes anything; how long to wait for the next.
+/// Sends a tick if it changes anything, and returns how long to wait for the next.
 fn tick(service: &Service, last_wait: Duration) -> Duration {
     let now = service.now();
-    // The time of the last event has to be near enough to be believed at the next start.
+    // The last event has to be recent enough that the clock is believed at the next start.
     let idle = IDLE.min(service.clock.jump(&service.settings().clock) / 2);
     if !service.store.check(|engine| is_due(engine, now, idle)) {
         return SECOND;
@@ -83,17 +83,17 @@ fn tick(service: &Service, last_wait: Duration) -> Duration {
             tracing::error!(%refusal, "the clock is not right");
             SECOND
         }
-        // What could not be kept is told, and comes again in a second.
+        // `note` has reported the failure; the next attempt is in a second.
         Ok(_) | Err(_) => SECOND,
     }
 }
 
-/// Whether the clearinghouse has to be told that it is `now`.
+/// Returns true if the clearinghouse needs a tick at `now`.
 fn is_due(engine: &Engine, now: Time, idle: Duration) -> bool {
     engine.needs_tick(now) || now.since(engine.now()) >= idle.as_secs().max(1)
 }
 
-/// Logs which generations a tick ended: what was in them is found no more.
+/// Logs the generations that a tick ended. Their signatures are no longer found.
 pub(crate) fn log_ended(service: &Service, outcome: &Outcome) {
     let Outcome::Ticked { ended, .. } = outcome else { return };
     if ended.len() > LOGGED_MAX {
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// What an idle server writes in a day: ticks that clear lines and begin generations, and one now and then.
+    /// In a day, an idle server writes ticks that clear lines and begin generations, and otherwise one every five minutes.
     #[test]
     fn an_idle_server_writes_only_what_changes_something() {
         let start = Time(1_800_000_000);

@@ -109,7 +109,7 @@ pub(crate) struct Change<W> {
     pub(crate) request: Fingerprint,
 }
 
-/// Why changes were refused, if any was. A claim about what is whitelisted changes nothing, and nobody need know.
+/// The reason why changes were refused, if any was. A claim about a whitelisted signature changes nothing and is not reported.
 pub(crate) fn refusal_of(outcomes: &[Outcome]) -> Option<Refusal> {
     outcomes.iter().filter_map(Outcome::refusal).find(|refusal| *refusal != Refusal::Whitelisted)
 }

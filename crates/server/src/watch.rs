@@ -1,4 +1,4 @@
-//! Looks every second at what nobody reports by itself: how full the books are, and whether the store can go on.
+//! Checks every second what nothing else reports: how full the books are, and whether the store still works.
 
 use bruit_engine::time::Time;
 use bruit_engine::{Engine, RingStatus, Status, TableStatus};
@@ -6,13 +6,13 @@ use bruit_engine::{Engine, RingStatus, Status, TableStatus};
 use crate::health::State;
 use crate::service::Service;
 
-/// Epochs that a book may be behind the clock and still take claims.
+/// Epochs that a book may be behind the clock and still accept claims.
 const BEHIND_EPOCHS_MAX: u64 = 1;
 
-/// Tables that refuse when they are full; the others forget their oldest entries.
+/// Tables that refuse new entries when full; the others drop their oldest.
 const REFUSING_TABLES: [&str; 2] = ["accounts", "whitelisted signatures"];
 
-/// Brings the table of conditions up to date, and ends the process if the store cannot go on.
+/// Updates the table of conditions, and ends the process if the store has failed.
 pub(crate) fn look(service: &Service, now: Time) {
     let store = service.store.status();
     let health = &service.health;

@@ -26,7 +26,7 @@ use crate::limits::Rate;
 use crate::rights::{Rights, Who};
 use crate::units::{Bytes, Span};
 
-/// The bounds of `clock_jump`: the least that a clock is set by in passing, and more than anyone would wait.
+/// The bounds of `clock_jump`: a second, the smallest routine correction of a clock, to ten years, longer than any real gap.
 const CLOCK_JUMP_MIN: Duration = Duration::from_secs(1);
 const CLOCK_JUMP_MAX: Duration = Duration::from_secs(3_650 * 86_400);
 

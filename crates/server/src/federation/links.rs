@@ -44,7 +44,7 @@ const REPORT: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FederationError {
-    /// The folder for what is published cannot be made.
+    /// The folder to publish in cannot be created.
     #[error("failed to open {}, the folder to publish in", .folder.display())]
     Publish {
         /// Which.
@@ -53,7 +53,7 @@ pub enum FederationError {
         #[source]
         source: io::Error,
     },
-    /// The system gives no thread.
+    /// A thread cannot be started.
     #[error("failed to start the thread that tells other servers")]
     Thread(#[source] io::Error),
     /// Who is heard cannot be written down.
@@ -195,7 +195,7 @@ fn known(own: PublicKey, peers: &[PeerSettings]) -> Known {
     Known::new(others.chain([(own, Relation::Cluster)]))
 }
 
-/// The library on the shelf in `folder`. One that cannot be read or written now is noted, and keeps the server from nothing else.
+/// Opens the library on the shelf in `folder`. A shelf that cannot be read or written now is noted, but does not stop the server.
 fn open_library(service: &Service, folder: &Path, key: &NodeKey) -> Library {
     let open = || {
         Shelf::open(folder).and_then(|shelf| {

@@ -10,8 +10,8 @@
 //! | `held` | bodies that are counted until they are sent |
 //! | `links` | the other way round: who is asked, and what they are told |
 //! | `listener` | connections over TLS, and who is at the other end |
-//! | `peers` | how it goes with every other server, and what is wrong |
-//! | `telling` | writing what others may read, and what to do while that fails |
+//! | `peers` | the state of every other server, and its problems |
+//! | `telling` | writing the logs that others read, and handling a folder that fails |
 
 mod answers;
 mod held;

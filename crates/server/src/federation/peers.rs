@@ -1,4 +1,4 @@
-//! How it goes with every server of the configuration: for `bruit peers`, metrics, and the table of health.
+//! The state of every configured server, for `bruit peers`, metrics and the table of health.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,27 +12,27 @@ use super::links::{Neighbour, Road};
 use crate::config::PeerSettings;
 use crate::health::State;
 
-/// Segments that are missing for so long, without one arriving, are a condition and not just on their way.
+/// The time without any arrival after which missing segments become a condition; until then they count as in transit.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// What is remembered of every server from one look to the next.
+/// State kept about every server between two looks.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     known: BTreeMap<String, Watched>,
 }
 
-/// A server when it was last looked at.
+/// A server's state at the last look.
 #[derive(Debug)]
 struct Watched {
     state: &'static str,
     since: u64,
     lag_segments: u64,
     learned: u64,
-    /// When something last arrived, or nothing was missing, by the clock that never jumps.
+    /// The last time when a segment arrived or none was missing, by the clock that never jumps.
     progressed: Duration,
 }
 
-/// What the conditions of a server are about.
+/// The subject of a server's conditions.
 struct Looked {
     status: PeerStatus,
     state: PeerState,
@@ -40,7 +40,7 @@ struct Looked {
 }
 
 impl Watch {
-    /// Looks at all servers, and notes what is wrong.
+    /// Checks all servers, and notes their problems in health.
     pub(super) fn look(&mut self, site: &Neighbour, roads: &[Road]) {
         let peers = site.service.settings().peers.clone();
         self.known.retain(|name, _| peers.iter().any(|peer| peer.name == *name));
@@ -51,7 +51,7 @@ impl Watch {
 
     fn look_at(&mut self, site: &Neighbour, roads: &[Road], peer: &PeerSettings) -> Looked {
         let key = *peer.key.as_bytes();
-        // Its own road if it has one, else the broker's.
+        // Its own link if it has one, otherwise the broker's.
         let own = roads.iter().find(|road| road.key == Some(key));
         let road = own.or_else(|| roads.iter().find(|road| road.key.is_none()));
         let link = road.map(|road| road.link.status()).unwrap_or_default();
@@ -117,7 +117,7 @@ fn status_of(site: &Neighbour, peer: &PeerSettings, link: &LinkStatus, view: &Pe
     }
 }
 
-/// Brings the table of conditions up to date.
+/// Updates the table of conditions.
 fn note_conditions(site: &Neighbour, looked: &[Looked]) {
     let (health, now) = (&site.service.health, site.now());
     let of = |text: fn(&Looked) -> Option<String>| -> Vec<(String, String)> {
@@ -158,14 +158,14 @@ fn unreachable(looked: &Looked) -> Option<String> {
     Some(format!("{reason}: what it reports is missing here until it can be reached"))
 }
 
-/// The clock of a server that is heard.
+/// The clock of a server whose heads arrive.
 fn measured_skew(looked: &Looked) -> Option<(&str, i64)> {
     let is_heard =
         matches!(looked.state, PeerState::UpToDate | PeerState::Behind { .. } | PeerState::ClockDiffers { .. });
     looked.status.clock_skew_seconds.filter(|_| is_heard).map(|skew| (&*looked.status.name, skew))
 }
 
-/// What is wrong with whose clock. If most servers agree with each other and not with us, it is ours.
+/// Describes each wrong clock. If most servers agree with each other and not with us, the wrong one is ours.
 fn clock_conditions(skews: &[(&str, i64)], bound: u64) -> Vec<(String, String)> {
     let differing: Vec<(&str, i64)> = skews.iter().filter(|(_, skew)| skew.unsigned_abs() > bound).copied().collect();
     let agree_with = |skew: i64| differing.iter().filter(|(_, other)| other.abs_diff(skew) <= bound).count();

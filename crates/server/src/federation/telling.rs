@@ -1,8 +1,8 @@
-//! Writing what others may read, and what to do while the folder for it cannot be written.
+//! Writes the logs that others read, and handles a folder that cannot be written.
 //!
-//! A server that has nobody to tell goes on without: it stops keeping what nobody will read, and begins again, as another
-//! incarnation, once the folder can be written. One that has peers, a broker or a folder to publish in keeps everything for them,
-//! and refuses reports when there is no room for more.
+//! A server with peers, a broker or a folder to publish in queues everything for them, and refuses reports when the queue is full.
+//! A server with none of these drops the queue, because nobody would read it, and starts a new incarnation once the folder can be
+//! written.
 
 use std::time::Duration;
 
@@ -15,23 +15,23 @@ use super::links::Neighbour;
 use crate::health::State;
 use crate::service::{Service, describe};
 
-/// A server without anyone to tell gives up after the folder failed for so long, or when so much waits.
+/// A server without readers drops the queue after the folder has failed for this long, or at [`GIVE_UP_BYTES`].
 const GIVE_UP: Duration = Duration::from_secs(10);
 /// See [`GIVE_UP`].
 const GIVE_UP_BYTES: usize = 1 << 20;
 
-/// Between two looks at a folder that failed.
+/// The interval between two checks of a folder that failed.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What the exporter's thread does, and whether it works.
+/// The exporter's thread, and whether it works.
 pub(super) struct Telling {
     exporter: Exporter,
     is_cluster: bool,
-    /// Whether there are peers, a broker, or a folder to publish in.
+    /// True if there are peers, a broker, or a folder to publish in.
     is_wanted: bool,
-    /// Since when the folder fails, by the clock that never jumps, and when it was last looked at.
+    /// Set while the folder fails, with times by the clock that never jumps.
     failing: Option<Failing>,
-    /// Whether anything else failed the last time.
+    /// True if anything else failed the last time.
     is_stuck: bool,
 }
 
@@ -41,7 +41,7 @@ struct Failing {
     error: String,
 }
 
-/// Begins to tell others, if there are any or the folder can be written.
+/// Begins to export, if there are readers or the folder can be written.
 pub(super) fn begin_telling(
     service: &Service,
     library: &Library,
@@ -61,7 +61,7 @@ pub(super) fn begin_telling(
 }
 
 impl Telling {
-    /// Writes what is due, or looks whether that can be done again.
+    /// Writes what is due, or checks whether the folder works again.
     pub(super) fn step(&mut self, site: &Neighbour, hold: bool) {
         let (uptime, now) = (site.service.uptime(), site.now());
         if self.failing.as_ref().is_none_or(|failing| uptime.saturating_sub(failing.looked) >= RETRY) {
@@ -106,7 +106,7 @@ impl Telling {
         self.failing = Some(Failing { since, looked: uptime, error });
     }
 
-    /// Whether what waits is for nobody.
+    /// Returns true if the queue has no reader and should be dropped.
     fn should_give_up(&self, site: &Neighbour, uptime: Duration) -> bool {
         let Some(failing) = self.failing.as_ref().filter(|_| !self.is_wanted) else { return false };
         let (is_begun, waiting) =

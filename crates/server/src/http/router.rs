@@ -216,7 +216,7 @@ async fn health(_caller: Caller) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-/// 204 if all is well, 200 with the conditions if the server is degraded but takes reports, else 503.
+/// Answers 204 if the server is healthy, 200 with the conditions if it is degraded but accepts reports, otherwise 503.
 async fn ready(State(http): State<Http>, _caller: Caller) -> Result<Response, Fault> {
     let conditions = http.service.health.conditions();
     let severe: Vec<String> = conditions
