@@ -1,4 +1,4 @@
-//! How long the epochs of a realm are, and so which generations are over at a time.
+//! The lengths of a realm's epochs, which decide when a generation is over.
 
 use bruit_engine::exchange::Book;
 use bruit_engine::generations::LIVE_GENERATIONS;
@@ -19,7 +19,7 @@ impl Epochs {
         Self { spam_seconds: realm.spam_epoch_seconds(), bulk_seconds: realm.bulk_epoch_seconds() }
     }
 
-    /// Epochs of these lengths, for the books of spam and of bulk mail. An epoch has at least one second.
+    /// Epochs of these lengths, for the spam book and the bulk book. An epoch lasts at least one second.
     #[must_use]
     pub const fn new(spam_seconds: u64, bulk_seconds: u64) -> Self {
         assert!(spam_seconds > 0 && bulk_seconds > 0, "an epoch has a length");
@@ -32,7 +32,7 @@ impl Epochs {
         if self.spam_seconds < self.bulk_seconds { self.spam_seconds } else { self.bulk_seconds }
     }
 
-    /// Whether a generation of a book has expired at `time`.
+    /// Returns true if a generation of a book has expired at `time`.
     #[must_use]
     pub const fn is_over(&self, book: Book, generation: u64, time: Time) -> bool {
         let seconds = match book {

@@ -77,7 +77,7 @@ pub fn begin(store: &Clearinghouse, library: &Library, cluster: bool, now: Time)
     }
 }
 
-/// A number above those of all former lives, whatever the clock says.
+/// Returns a number greater than those of all earlier incarnations, even if the clock is wrong.
 fn next_incarnation(store: &Clearinghouse, key: &[u8; 32], now: Time) -> u64 {
     let lives = |engine: &Engine| {
         let own = engine.exchange().chains().map(|(chain, _)| chain.origin).filter(|origin| origin.key == *key);
@@ -86,10 +86,10 @@ fn next_incarnation(store: &Clearinghouse, key: &[u8; 32], now: Time) -> u64 {
     store.check(lives).map_or(now.0, |last| now.0.max(last + 1))
 }
 
-/// Tells nobody anything from now on, and forgets what waits: for a server that has nobody to tell and nowhere to write it.
+/// Stops exporting and drops the queue, for a server without readers that cannot write its logs.
 ///
 /// # Errors
-/// [`ExportError`] if that cannot be noted.
+/// [`ExportError`] if the event cannot be written.
 pub fn end(store: &Clearinghouse, now: Time) -> Result<(), ExportError> {
     if store.check(|engine| engine.exchange().own().is_none()) {
         return Ok(());
@@ -115,7 +115,7 @@ fn begin_as(store: &Clearinghouse, origin: Origin, cluster: bool, now: Time) -> 
 }
 
 impl ExportError {
-    /// Whether the folder of logs is at fault.
+    /// Returns true if the folder of logs is the cause.
     #[must_use]
     pub const fn is_of_shelf(&self) -> bool {
         matches!(self, Self::Shelf(_) | Self::Tidy(_))

@@ -122,15 +122,16 @@ impl Heads {
         self.chains().find(|(own, _)| own == chain).map(|(_, frontier)| frontier).unwrap_or_default()
     }
 
-    /// Whether these should be kept instead of `older` ones of the same origin: they are later, and lost nothing. Heads that lost
-    /// segments are of a server that forgot what it had said; the older ones tell it so.
+    /// Returns true if these heads should be kept instead of `older` ones of the same origin: they are later and lack nothing.
+    /// Heads that lack segments come from a server that lost some; it finds out when it receives the older heads.
     ///
-    /// A chain may be missing if its generation is over by the time in these heads: the origin dropped it then, by the same clock,
-    /// right or wrong. No other clock is asked, so everyone decides alike, and an origin that lies about its time harms only itself.
+    /// A chain may be missing if its generation is over at the time in these heads: the origin dropped it by the same clock,
+    /// right or wrong. No other clock matters, so all servers decide alike, and an origin that lies about its time harms only
+    /// itself.
     ///
-    /// Later means a later time, or the same time and more segments. An origin whose clock was set back goes on with an earlier
-    /// time: its heads count as later if they have segments that the older ones lack. Old heads do not pass for such: what they
-    /// have beyond newer ones is of generations that are over.
+    /// Later means a later time, or the same time and more segments. If an origin's clock was set back, its new heads have an
+    /// earlier time; they count as later if they have segments that the older ones lack. Old heads cannot pass for such new ones:
+    /// any segment that only they have belongs to a generation that is over.
     #[must_use]
     pub fn replaces(&self, older: &Self, epochs: &Epochs) -> bool {
         let is_over = |chain: &Chain, time| epochs.is_over(chain.book, chain.generation, time);

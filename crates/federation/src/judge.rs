@@ -118,9 +118,9 @@ fn believe<'a>(heads: UnverifiedHeads<'a>, realm: RealmId, known: &Known) -> Res
     Ok((heads.verify(realm, key)?, bytes))
 }
 
-/// What is missing here of what others have: the newest generations first, and in them revocations before listings before the
-/// rest; claims and texts last and the oldest first, as a later one may take an earlier one back. Our own chains are not asked
-/// for: see [`forgot`].
+/// The segments that others have and we lack. The newest generations come first, and in each of them revocations, then listings,
+/// then the rest. Claims and texts come last, the oldest first, because a later one may take an earlier one back. Our own chains
+/// are not included: see [`forgot`].
 #[must_use]
 pub fn wanted(heads: &[Heads], frontiers: &impl Frontiers, known: &Known) -> Vec<Want> {
     let mut wants: Vec<Want> = heads.iter().flat_map(|heads| missing(heads, frontiers, known)).collect();

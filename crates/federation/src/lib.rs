@@ -8,7 +8,7 @@
 //! | [`publisher`] | bringing it to where others look for it |
 //! | [`judge`], [`rejected`] | what to ask for, what to believe of the answers, and why not |
 //! | [`link`] | asking a source again and again, and taking what is missing |
-//! | [`peer`], [`epochs`] | how it goes with another server, judged by its heads and their time |
+//! | [`peer`], [`epochs`] | the state of another server, judged by its heads and their time |
 //! | [`replica`] | a mail site's own copy of what servers listed, in one small file |
 //! | [`shelf`], [`library`], [`stock`] | logs on disk, what of them others may read, and how listeners ask for it |
 //! | `simulation` | a network drawn from a seed, with the feature of that name |

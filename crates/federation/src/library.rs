@@ -23,7 +23,8 @@ use crate::shelf::{Shelf, ShelfError};
 use crate::stock::{Reader, Stock};
 use crate::transport::Offer;
 
-/// How often heads are signed although nothing changed. Three of them fit into the 10 s within which others have to notice silence.
+/// The interval at which heads are signed when nothing changes. Others must notice silence within 10 s, which leaves room for
+/// three.
 pub const HEARTBEAT: Duration = Duration::from_millis(2_500);
 
 /// The bytes of an offer's name.
@@ -70,14 +71,15 @@ impl Library {
         Ok(Self { shelf, realm, epochs, key, state, changed: watch::Sender::new(0) })
     }
 
-    /// The library on a shelf that cannot be read or written now: nothing of it is offered. Logs are as they were once it can be.
+    /// The library on a shelf that cannot be read or written now. It offers nothing until the shelf works; the logs stay as they
+    /// are.
     #[must_use]
     pub fn closed(shelf: Shelf, key: NodeKey, engine: &Engine) -> Self {
         let (realm, epochs) = (engine.realm().id(), Epochs::of(engine.realm()));
         Self { shelf, realm, epochs, key, state: Mutex::default(), changed: watch::Sender::new(0) }
     }
 
-    /// Makes sure that the shelf can be written.
+    /// Checks that the shelf can be written.
     ///
     /// # Errors
     /// What the disk says.
@@ -97,7 +99,7 @@ impl Library {
         self.realm
     }
 
-    /// How long its epochs are.
+    /// The lengths of its realm's epochs.
     #[must_use]
     pub const fn epochs(&self) -> Epochs {
         self.epochs
@@ -135,8 +137,8 @@ impl Library {
         if kept.is_some_and(|kept| heads == kept || !heads.replaces(kept, &self.epochs)) {
             return;
         }
-        // On disk before any segment that they name is taken: if their origin loses its disk, others learn from us how far it got.
-        // A heartbeat names nothing new and is not worth a write.
+        // Heads are on disk before any segment that they name is accepted: if their origin loses its disk, others learn from us
+        // how far it got. A heartbeat names nothing new and needs no write.
         let names_the_same = kept.is_some_and(|kept| heads.chains().eq(kept.chains()));
         if !names_the_same && let Err(error) = self.shelf.put_heads(&heads.origin(), place.1, bytes) {
             tracing::warn!(%error, "failed to keep the heads of another server");

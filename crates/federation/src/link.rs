@@ -62,7 +62,7 @@ pub struct LinkStatus {
     pub bytes_in: u64,
     /// Segments that were taken.
     pub segments: u64,
-    /// When all chains of a server agreed with its heads, by its key.
+    /// The last time when all chains of a server agreed with its heads, by its key.
     pub agreed: BTreeMap<[u8; 32], Time>,
     /// Chains that differed and were taken again.
     pub repairs: u64,
@@ -70,7 +70,7 @@ pub struct LinkStatus {
     pub rejected: BTreeMap<&'static str, u64>,
     /// Why the last try failed, if so.
     pub trouble: Option<Trouble>,
-    /// Why segments of a server were not taken in the last try, by its key.
+    /// The reason why segments of a server were refused in the last round, by its key.
     pub refusals: BTreeMap<[u8; 32], String>,
 }
 
@@ -83,27 +83,27 @@ pub struct Link {
     offered: Mutex<Offered>,
 }
 
-/// What the source offered.
+/// The latest offer of the source.
 #[derive(Debug, Default)]
 struct Offered {
     /// The latest heads of each origin.
     heads: BTreeMap<Origin, Heads>,
-    /// When those were first seen.
+    /// Their first sightings.
     sightings: BTreeMap<Origin, Sighting>,
-    /// When the source last answered, unless it is being asked: while segments are taken, no news can come.
+    /// The time of the source's last answer, or none while it is being asked. No news can arrive while segments are fetched.
     answered: Option<Duration>,
 }
 
-/// How it goes with one of the servers that a link brings segments of.
+/// One of the servers whose segments a link fetches.
 #[derive(Clone, Debug)]
 pub struct PeerView {
-    /// In a word.
+    /// Its state.
     pub state: PeerState,
     /// Segments that it has and we lack.
     pub lag_segments: u64,
-    /// By how many seconds its clock is ahead of ours, if that is known.
+    /// The seconds by which its clock is ahead of ours, if known.
     pub skew_seconds: Option<i64>,
-    /// How long ago its heads last changed.
+    /// The time since its heads last changed.
     pub silence: Duration,
 }
 
@@ -163,7 +163,7 @@ impl Link {
         self.lock().clone()
     }
 
-    /// How it goes with the server with this key, by what the source offers of it.
+    /// The state of the server with this key, according to the source's offer.
     #[must_use]
     pub fn view<T: Site>(&self, key: &[u8; 32], site: &T) -> PeerView {
         let (uptime, now, epochs) = (self.started.elapsed(), site.now(), site.library().epochs());
@@ -235,7 +235,7 @@ impl Link {
         Ok(if is_early { round.or_later() } else { round })
     }
 
-    /// Asks what there is. Until then and afterwards, until it is asked again, no news can come.
+    /// Asks the source for its offer. News can arrive only while this call runs.
     async fn ask<S: Source>(&self, source: &S, seen: &[u8], wait: Duration) -> Result<Offer, TransportError> {
         self.offered().answered = None;
         let offer = source.offer(seen, wait).await;
@@ -243,7 +243,7 @@ impl Link {
         offer
     }
 
-    /// Notes a try that went well: with which servers everything agrees now, and whether nothing that is offered can be believed.
+    /// Notes a successful round: the servers whose chains all agree now, and the reason if nothing on offer can be believed.
     fn note_round<T: Site>(&self, site: &T, drifted: &BTreeSet<[u8; 32]>, rejected: Option<&Rejected>) {
         let keys: BTreeSet<[u8; 32]> = self.offered().heads.keys().map(|origin| origin.key).collect();
         let agreeing = keys.difference(drifted).filter_map(|key| {
@@ -270,7 +270,7 @@ impl Link {
         }
     }
 
-    /// Chains that differ from what their origins say are taken again. The keys of these origins.
+    /// Fetches again the chains that differ from their origins' heads, and returns the keys of these origins.
     async fn repair<T: Site>(&self, site: &T, heads: &[Heads]) -> Result<BTreeSet<[u8; 32]>, LinkError> {
         let drifted: Vec<(Chain, Drift)> =
             site.store().check(|engine| heads.iter().flat_map(|heads| drifts(heads, engine)).collect());
@@ -325,7 +325,7 @@ impl Link {
                 Ok(Round::Later | Round::Refused) => round = round.or_later(),
                 // One chain that goes wrong does not keep the others from coming: who offers it may not have it yet.
                 Err(LinkError::Transport(TransportError::Missing)) => round = round.or_later(),
-                // A generation that begins or ends here a moment earlier or later than there.
+                // The generation begins or ends a moment earlier or later here than there.
                 Err(LinkError::Refused(Refusal::Exchange(
                     ExchangeRefusal::NotYet | ExchangeRefusal::NotNext | ExchangeRefusal::Expired,
                 ))) => round = round.or_later(),
@@ -454,7 +454,7 @@ impl Link {
 }
 
 impl Offered {
-    /// Takes up the heads of another offer.
+    /// Records the heads of a new offer.
     fn note(&mut self, heads: BTreeMap<Origin, Heads>, now: Time, uptime: Duration) {
         let sighting = |(origin, heads): (&Origin, &Heads)| {
             (*origin, Sighting::next(self.sightings.get(origin).copied(), heads.time(), now, uptime))
@@ -463,7 +463,7 @@ impl Offered {
         self.heads = heads;
     }
 
-    /// The heads of a server, when the latest of them were seen, and up to when there could have been news.
+    /// A server's heads, the sighting of the latest, and the latest time at which news could have arrived.
     fn of(&self, key: &[u8; 32], uptime: Duration) -> (Vec<Heads>, Option<Sighting>, Duration) {
         let heads = self.heads.values().filter(|heads| heads.origin().key == *key).cloned().collect();
         let sightings = self.sightings.iter().filter(|(origin, _)| origin.key == *key).map(|(_, sighting)| *sighting);
@@ -471,7 +471,7 @@ impl Offered {
     }
 }
 
-/// Whether heads have segments of the generation that begins next: soon, if both clocks are right.
+/// Returns true if heads have segments of the next generation, which begins soon here if both clocks are right.
 fn is_early(heads: &Heads, engine: &Engine) -> bool {
     heads.chains().any(|(chain, _)| {
         !engine.is_live(chain.book, chain.generation)
@@ -497,7 +497,7 @@ async fn submit<T: Site>(site: &T, events: Vec<Event>) -> Result<Vec<Outcome>, L
     Ok(receiver.await.unwrap_or(Err(SubmitError::Closed))?)
 }
 
-/// Of each origin the latest heads, and of those the ones that say most: of all books.
+/// The latest heads of each origin; among equally late ones, those with the most chains.
 fn latest(heads: &[Heads]) -> BTreeMap<Origin, Heads> {
     let mut latest: BTreeMap<Origin, Heads> = BTreeMap::new();
     for heads in heads {

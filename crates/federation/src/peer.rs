@@ -1,7 +1,7 @@
-//! How it goes with another server, judged by the heads that it signs.
+//! The state of another server, judged by the heads that it signs.
 //!
-//! Pure: what a link noticed comes in, a state comes out. Heads are signed anew every [`HEARTBEAT`], so a server whose heads no
-//! longer change is silent, whatever carries them; and the time in heads that were just signed shows its clock.
+//! Pure: it turns what a link observed into a state. Heads are signed anew every [`HEARTBEAT`], so a server whose heads no longer
+//! change is silent, over any transport. The time in newly signed heads shows the server's clock.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,48 +14,48 @@ use crate::heads::Heads;
 use crate::judge::{Frontiers, Known};
 use crate::library::HEARTBEAT;
 
-/// A server whose heads have not changed for so long is silent.
+/// The time after which a server whose heads do not change is silent.
 pub const SILENT_AFTER: Duration = HEARTBEAT.saturating_mul(3);
 
-/// Clocks that differ by less are right; with epochs of days, a twentieth of the shortest is.
+/// The least difference at which clocks count as different. With epochs of days it is a twentieth of the shortest epoch.
 const CLOCK_SECONDS: u64 = 60;
 
-/// What heads take to arrive, at most: nothing less can be told from a difference of clocks.
+/// The longest delay of heads in transit. A smaller difference of clocks cannot be told from such a delay.
 const DELAY_SECONDS: u64 = 5;
 
-/// How it goes with another server.
+/// The state of another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerState {
     /// Everything it has is here.
     UpToDate,
     /// It has segments that are not here.
     Behind {
-        /// How many.
+        /// The number of missing segments.
         segments: u64,
     },
     /// Its heads have not changed for several heartbeats.
     Silent {
-        /// Since when, by our clock.
+        /// The time of the last change, by our clock.
         since: Time,
     },
     /// Its clock and ours differ too much for generations to begin and end together.
     ClockDiffers {
-        /// By how much its clock is ahead of ours; behind if negative.
+        /// How far its clock is ahead of ours; negative if it is behind.
         seconds: i64,
     },
-    /// It refuses us, or what it sends is refused.
+    /// It refuses us, or we refuse what it sends.
     Refused {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// It, or the broker in between, cannot be reached.
     Unreachable {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Its first heads have not arrived yet.
     Waiting,
-    /// It is not asked for anything: it has no address, and there is no broker.
+    /// Nothing is fetched from it: it has no address, and there is no broker.
     NotAsked,
 }
 
@@ -75,7 +75,7 @@ impl PeerState {
         }
     }
 
-    /// Why, for states that have a reason of their own.
+    /// The reason, for states that have one.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -100,31 +100,31 @@ impl fmt::Display for PeerState {
     }
 }
 
-/// What is wrong with a link as a whole.
+/// A problem of a link as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The source cannot be reached.
     Unreachable(String),
-    /// The source refuses, or what it gives is refused.
+    /// The source refuses us, or we refuse what it offers.
     Refused(String),
 }
 
-/// When the latest heads of an origin were first seen, and what that says about its clock.
+/// The first sighting of an origin's latest heads, and what it says about the origin's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
     /// The time in the heads.
     pub time: Time,
-    /// When they were first seen, by a clock that never jumps.
+    /// The time of the first sighting, by a clock that never jumps.
     pub seen: Duration,
-    /// By how many seconds the origin's clock is ahead of ours, if that is known.
+    /// The seconds by which the origin's clock is ahead of ours, if known.
     pub skew: Option<i64>,
 }
 
 impl Sighting {
-    /// Heads of `time` are seen, `before` having been the last ones; `now` and `uptime` are our clock and one that never jumps.
+    /// Records heads with this `time`; `before` is the previous sighting. `now` is our clock, and `uptime` one that never jumps.
     ///
-    /// Heads may have been waiting for us, at a broker or with another server, and tell about the clock only if they cannot be old:
-    /// they followed others within [`SILENT_AFTER`], or are of the future.
+    /// Heads may have waited for us at a broker or on another server. They say something about the clock only if they cannot be
+    /// old: they followed others within [`SILENT_AFTER`], or their time is in the future.
     #[must_use]
     pub fn next(before: Option<Self>, time: Time, now: Time, uptime: Duration) -> Self {
         if let Some(before) = before.filter(|before| before.time == time) {
@@ -135,37 +135,37 @@ impl Sighting {
         Self { time, seen: uptime, skew: (is_new || skew > 0).then_some(skew) }
     }
 
-    /// What the origin's clock shows by now.
+    /// The time that the origin's clock shows now.
     fn present(&self, uptime: Duration) -> Time {
         Time(self.time.0.saturating_add(uptime.saturating_sub(self.seen).as_secs()))
     }
 }
 
-/// What a link knows about a server.
+/// The facts that a link knows about a server.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// What is wrong with the link, or with segments of this server.
+    /// A problem with the link, or with segments of this server.
     pub trouble: Option<Trouble>,
-    /// Its latest heads.
+    /// The sighting of its latest heads.
     pub sighting: Option<Sighting>,
-    /// Up to when news could have arrived, by the clock that never jumps and began when the link did.
+    /// The latest time at which news could have arrived, by the clock that never jumps and started with the link.
     pub listened: Duration,
     /// Segments that it has and we lack.
     pub lag_segments: u64,
-    /// What time it is here.
+    /// The time here.
     pub now: Time,
-    /// How much clocks may differ.
+    /// The largest difference of clocks that is tolerated, in seconds.
     pub clock_bound: u64,
 }
 
 impl Evidence {
-    /// How long no news has come, by the clock that never jumps.
+    /// The time without news, by the clock that never jumps.
     #[must_use]
     pub fn silence(&self) -> Duration {
         self.listened.saturating_sub(self.sighting.map_or(Duration::ZERO, |sighting| sighting.seen))
     }
 
-    /// What it all comes to. The first thing that is wrong hides those that may follow from it.
+    /// The resulting state. The first problem hides those that may follow from it.
     #[must_use]
     pub fn state(&self) -> PeerState {
         match &self.trouble {
@@ -185,7 +185,7 @@ impl Evidence {
         }
     }
 
-    /// When the last news came, by our clock: heads that were waiting for us are as old as they say.
+    /// The time of the last news, by our clock. Heads that waited for us are as old as their own time says.
     fn last_news(&self) -> Time {
         let seen = Time(self.now.0.saturating_sub(self.silence().as_secs()));
         match self.sighting {
@@ -195,16 +195,16 @@ impl Evidence {
     }
 }
 
-/// From which difference on clocks count as different: a minute, or a twentieth of the shortest epoch if that is more, but no more
-/// than half of it. With epochs of seconds, what heads may take to arrive.
+/// The difference beyond which clocks count as different: a minute, or a twentieth of the shortest epoch if that is more, but at
+/// most half of that epoch. It is never less than the time that heads may take to arrive.
 #[must_use]
 pub fn clock_bound(epochs: &Epochs) -> u64 {
     let shortest = epochs.shortest_seconds();
     CLOCK_SECONDS.max(shortest / 20).min(shortest / 2).max(DELAY_SECONDS)
 }
 
-/// How many segments a server has, by these heads of all its incarnations, that are not here, whatever is live here. What is over by
-/// its own clock and by ours is not missed.
+/// The number of segments that are missing here, according to a server's heads of all its incarnations. It includes generations
+/// that are not live here. Generations that are over by both the server's clock and ours do not count.
 pub(crate) fn lag(
     heads: &[Heads],
     frontiers: &impl Frontiers,
@@ -239,7 +239,7 @@ mod tests {
         Duration::from_secs(count)
     }
 
-    /// A server whose heads came in time, `skew` seconds ahead, and are `age` seconds old now.
+    /// A server whose heads arrived in time, with a clock `skew` seconds ahead, `age` seconds ago.
     fn heard(skew: i64, age: u64) -> Evidence {
         let uptime = seconds(500);
         let time = |now: Time| Time(now.0.saturating_add_signed(skew));

@@ -46,7 +46,7 @@ pub const CAPACITY_MAX: u64 = 1_000_000_000;
 /// The share of false hits of each ring, if it is as full as it was made for.
 pub const FALSE_HIT_RATE: f64 = 0.01;
 
-/// The share of false hits from which on a replica is called overfull: ten times the planned one.
+/// The share of false hits above which a replica is overfull: ten times the planned one.
 pub const OVERFULL_RATE: f64 = 10.0 * FALSE_HIT_RATE;
 
 /// Listed signatures for each that reached many recipients: the latter are fewer, and are kept for a fifth of the time.
@@ -145,7 +145,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Whether it takes far more unknown signatures for known ones than planned, so that the server is asked about most mail.
+    /// True if it takes far more unknown signatures for known ones than planned, so that most checks ask the server.
     #[must_use]
     pub fn is_overfull(&self) -> bool {
         self.false_hit_rate > OVERFULL_RATE

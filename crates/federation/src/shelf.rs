@@ -20,9 +20,9 @@ const PATH_PARTS: usize = 5;
 const HEADS: &str = "heads";
 /// Heads that are being written.
 const UNFINISHED: &str = "unfinished";
-/// A file that is written to see whether that is possible.
+/// A file written to test whether the folder can be written.
 const PROBE: &str = "probe";
-/// So much must fit: a page, as file systems that are full may still take a few bytes.
+/// The size of that file: a page, because full file systems may still accept a few bytes.
 const PROBE_BYTES: usize = 4096;
 /// More files of heads than servers can have lives are not looked at.
 const HEADS_FILES_MAX: usize = 1_024;
@@ -68,13 +68,13 @@ impl Shelf {
         Ok(Self::at(directory))
     }
 
-    /// The shelf in a directory that may be missing: everything fails until it is there.
+    /// The shelf in a directory that may be missing; everything fails until it exists.
     #[must_use]
     pub fn at(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
 
-    /// Makes sure that the directory is there and can be written.
+    /// Checks that the directory exists and can be written.
     ///
     /// # Errors
     /// What the disk says.

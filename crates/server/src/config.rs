@@ -51,8 +51,8 @@ pub const THREADS_MAX: u32 = 64;
 pub struct Config {
     /// The directory of the clearinghouse, if the file says.
     pub data: Option<PathBuf>,
-    /// The memory budget of the clearinghouse, when it is founded or from this start on. Without it, an existing clearinghouse keeps
-    /// its budget.
+    /// The memory budget of the clearinghouse, when it is founded or from this start on. Without it, an existing clearinghouse
+    /// keeps its budget.
     pub memory_bytes: Option<u64>,
     /// Lets the memory budget become smaller at this start. An option of the command line, not of the file.
     pub shrink: bool,

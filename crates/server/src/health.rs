@@ -1,7 +1,7 @@
 //! The table of everything that is wrong with the server: each condition, when it began, how bad it is, and what to do about it.
 //!
-//! Code that notices a problem calls [`Health::set`] while it lasts, and with `None` once it is over. The log gets one line when a
-//! condition begins and one when it ends; `/v1/ready`, `/metrics` and `bruit stats` read the same table.
+//! Code that notices a problem calls [`Health::set`] while it lasts, and with `None` once it is over. The log gets one line when
+//! a condition begins and one when it ends; `/v1/ready`, `/metrics` and `bruit stats` read the same table.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

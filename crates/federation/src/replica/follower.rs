@@ -48,11 +48,11 @@ pub struct Progress {
 /// What a round came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Round {
-    /// Statements of servers that the source offered, accepted or not.
+    /// Heads that the source offered, accepted or not.
     pub offered: usize,
-    /// Those that were accepted.
+    /// Heads that were accepted.
     pub accepted: usize,
-    /// Chains of which there was something new.
+    /// Chains with new segments.
     pub chains: usize,
     /// Signatures that were taken.
     pub signatures: u64,
@@ -67,7 +67,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// Why nothing was taken, unless something was or nothing is new.
+    /// The reason why nothing was accepted; none if something was, or if nothing is new.
     #[must_use]
     pub fn nothing_taken(&self) -> Option<NothingTaken> {
         let is_up_to_date = self.accepted > 0 && self.chains == 0;
@@ -83,20 +83,20 @@ impl Round {
     }
 }
 
-/// Why nothing was taken from a source that answered.
+/// The reason why nothing was accepted from a source that answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NothingTaken {
-    /// No server has anything there.
+    /// The source has nothing of any server.
     #[error("no server publishes anything there")]
     Empty,
-    /// None of the servers to be believed has anything there.
+    /// The source has nothing of the servers to be believed.
     #[error("none of the {offered} servers that publish there has one of the given keys")]
     OtherKeys {
-        /// How many servers do.
+        /// The number of servers that it has something of.
         offered: usize,
     },
-    /// What was new was refused.
+    /// Everything new was refused.
     #[error("what it offers was refused: {0}")]
     Refused(Rejected),
 }

@@ -81,7 +81,7 @@ pub struct NatsBroker {
     connects: watch::Sender<u64>,
     /// They end with this.
     tasks: JoinSet<()>,
-    /// The one that learns heads; without it none would ever come.
+    /// The task that receives heads; without it none would ever arrive.
     follower: Option<AbortHandle>,
 }
 

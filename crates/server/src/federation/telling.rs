@@ -1,8 +1,8 @@
 //! Writes the logs that others read, and handles a folder that cannot be written.
 //!
-//! A server with peers, a broker or a folder to publish in queues everything for them, and refuses reports when the queue is full.
-//! A server with none of these drops the queue, because nobody would read it, and starts a new incarnation once the folder can be
-//! written.
+//! A server with peers, a broker or a folder to publish in queues everything for them, and refuses reports when the queue is
+//! full. A server with none of these drops the queue, because nobody would read it, and starts a new incarnation once the folder
+//! can be written.
 
 use std::time::Duration;
 
