@@ -1,4 +1,4 @@
-//! A `nats-server` with JetStream on a free port of loopback, killed and started at will.
+//! A `nats-server` with JetStream on a free loopback port, which can be killed and restarted.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// A broker that is not ready after this is taken for broken.
+/// The time after which a broker that is not ready counts as broken.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The broker; it goes when this goes.
+/// A running broker; dropping it ends the process.
 pub(crate) struct Broker {
     folder: PathBuf,
     address: SocketAddr,
@@ -36,7 +36,7 @@ impl Broker {
         self.address
     }
 
-    /// Ends it where it stands.
+    /// Kills it.
     pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
@@ -44,7 +44,7 @@ impl Broker {
         }
     }
 
-    /// Removes everything that it kept.
+    /// Removes its data.
     pub(crate) fn lose_disk(&self) {
         let _ = fs::remove_dir_all(self.folder.join("store"));
     }
@@ -73,7 +73,7 @@ impl Drop for Broker {
     }
 }
 
-/// Debian puts daemons where not everyone looks for programs.
+/// Debian installs daemons in a folder that is not in every user's PATH.
 fn daemon() -> PathBuf {
     let folders = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"];
     let found = folders.iter().map(|folder| Path::new(folder).join("nats-server")).find(|path| path.exists());

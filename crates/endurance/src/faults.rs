@@ -1,4 +1,4 @@
-//! What goes wrong, and by which health states it must show.
+//! Faults, and the health states in which each must show.
 
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom as _;
@@ -9,42 +9,42 @@ use crate::{Network, Options};
 /// Seconds in a day.
 const DAY: i64 = 86_400;
 
-/// Something that goes wrong, at a node.
+/// A fault at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
-    /// SIGKILL, and a start at once.
+    /// SIGKILL, then an immediate restart.
     Kill,
-    /// SIGTERM, and a start at once.
+    /// SIGTERM, then an immediate restart.
     Restart,
-    /// The wall clock is a little off for a while, and right again.
+    /// The wall clock is a little off for a while, then right again.
     SmallStep(i64),
-    /// The wall clock is days off for a while, and right again.
+    /// The wall clock is days off for a while, then right again.
     Clock(i64),
-    /// It is stopped for longer than two bulk generations.
+    /// The node is stopped for longer than two bulk generations.
     Away,
-    /// It is stopped for longer than everything is kept.
+    /// The node is stopped for longer than anything is kept.
     LongAway,
-    /// Nobody reaches it, and it reaches nobody.
+    /// A partition: no other node reaches it, and it reaches none.
     Partition,
     /// Its disk is full.
     DiskFull,
-    /// Its disk is lost, but for its key.
+    /// Its disk is lost, except its key.
     DiskLoss,
-    /// The broker is killed, and comes back.
+    /// The broker is killed and restarted.
     BrokerKill,
-    /// The broker is killed, and comes back without its disk.
+    /// The broker is killed and restarted with an empty disk.
     BrokerLoss,
     /// A script reports in a loop.
     ReportLoop,
     /// A script revokes in a loop.
     RevokeLoop,
-    /// It, and then the others, are started again with twice the memory. A smaller node could not take all that a larger one lists
-    /// in a loop.
+    /// The node, and then the others, are restarted with twice the memory. A smaller node could not hold all that a larger one
+    /// lists in a loop.
     Grow,
 }
 
 impl Fault {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Kill => "SIGKILL and start",
@@ -65,7 +65,7 @@ impl Fault {
         }
     }
 
-    /// Health states of which the node itself must show one.
+    /// Health states; the node itself must show one of them.
     pub(crate) const fn own_states(self) -> &'static [&'static str] {
         match self {
             Self::Clock(_) => &["clock_jump"],
@@ -75,7 +75,7 @@ impl Fault {
         }
     }
 
-    /// Health states of which the other nodes must show one.
+    /// Health states; the other nodes must show one of them.
     pub(crate) const fn others_states(self) -> &'static [&'static str] {
         match self {
             Self::Away | Self::LongAway | Self::Partition | Self::BrokerKill | Self::BrokerLoss => PEER_STATES,
@@ -84,10 +84,10 @@ impl Fault {
     }
 }
 
-/// How a node says that it hears nothing of another.
+/// The states of a node that receives nothing from another.
 const PEER_STATES: &[&str] = &["peer_unreachable", "peer_silent", "peer_behind"];
 
-/// Faults in a random order, all kinds before any comes again.
+/// Faults in random order; every kind comes once before any repeats.
 pub(crate) struct Deck {
     random: ChaCha8Rng,
     kinds: Vec<Fault>,
@@ -99,7 +99,7 @@ impl Deck {
         Self { random: ChaCha8Rng::seed_from_u64(options.seed), kinds: kinds(options), left: Vec::new() }
     }
 
-    /// The next fault, and the node it befalls.
+    /// The next fault and the node it hits.
     pub(crate) fn draw(&mut self, nodes: usize) -> (Fault, usize) {
         if self.left.is_empty() {
             self.left.clone_from(&self.kinds);
@@ -109,7 +109,7 @@ impl Deck {
         (fault, self.random.random_range(0..nodes))
     }
 
-    /// How many kinds there are.
+    /// The number of kinds.
     pub(crate) const fn len(&self) -> usize {
         self.kinds.len()
     }

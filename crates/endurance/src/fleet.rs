@@ -1,4 +1,4 @@
-//! One network of nodes from start to end: founding, traffic, one fault after the other, and a comparison after each.
+//! One network of nodes from start to end: founding, traffic, faults one after the other, and a comparison after each.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,28 +27,28 @@ use crate::proxy::Proxy;
 use crate::traffic::Traffic;
 use crate::{Network, Options};
 
-/// A fault must show in the table of health within this.
+/// The time within which a fault must show in the table of health.
 const VISIBLE: Duration = Duration::from_secs(10);
-/// And be gone so long after it ended.
+/// The time within which it must disappear from the table after its end.
 const GONE: Duration = Duration::from_secs(75);
-/// Nodes agree so long after the last fault ended.
+/// The time within which nodes must agree after the last fault.
 const AGREED: Duration = Duration::from_secs(25);
-/// What a node acknowledged so shortly before it lost its disk may be lost with it.
+/// Requests that a node acknowledged within this time before it lost its disk may be lost.
 const UNSENT_SECONDS: f64 = 6.0;
-/// Requests of a loop that is never refused.
+/// The most requests of a looping script that is never refused.
 const LOOP_REQUESTS_MAX: u32 = 4_000;
-/// Nodes do not grow beyond this.
+/// The largest memory that nodes grow to.
 const MEMORY_MIB_MAX: u64 = 16;
 const GLANCE: Duration = Duration::from_millis(250);
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// How the nodes were linked.
+    /// The kind of network.
     pub network: &'static str,
-    /// How long it went on.
+    /// Its duration.
     pub seconds: u64,
-    /// What it was drawn from.
+    /// The seed of traffic and faults.
     pub seed: u64,
     /// Generations of the bulk book that ended.
     pub bulk_generations: u64,
@@ -62,13 +62,13 @@ pub struct Report {
     pub comparisons: u64,
     /// Answers that were compared.
     pub compared: u64,
-    /// The most listings that were taken for revoked in a comparison, as filters err.
+    /// The most listings that a comparison found taken for revoked, an error of the filters.
     pub filter_errors: u64,
-    /// Faults by name: how many, and the longest until they showed and were gone, in seconds.
+    /// Faults by name: their number, and the longest time in seconds until one showed and until one was gone.
     pub faults: BTreeMap<&'static str, (u64, f64, f64)>,
 }
 
-/// The nodes and what is between them.
+/// The nodes and the wires between them.
 struct Fleet<'a> {
     options: &'a Options,
     nodes: Vec<Node>,
@@ -78,17 +78,17 @@ struct Fleet<'a> {
     broker: Option<Broker>,
 }
 
-/// Runs a network of nodes. `progress` hears what happens.
+/// Runs a network of nodes. `progress` receives each event.
 ///
 /// # Errors
-/// The first thing that is not as it must be, with the end of the nodes' logs.
+/// The first violation, with the end of the nodes' logs.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let folder = tempfile::Builder::new().prefix("bruit-endurance-").tempdir()?;
     let mut fleet = Fleet::start(options, folder.path())?;
     let traffic = Traffic::new(fleet.nodes.len());
     let started = Instant::now();
     let mut report = Report { network: options.network.name(), seed: options.seed, ..Report::default() };
-    // The nodes are shared with the threads that talk to them; the fleet goes on with the same ones.
+    // The traffic threads share the nodes; the fleet keeps using the same ones.
     let nodes = std::mem::take(&mut fleet.nodes);
     let result = thread::scope(|scope| {
         for (index, node) in nodes.iter().enumerate() {
@@ -136,7 +136,7 @@ impl<'a> Fleet<'a> {
         Ok(Self { options, nodes, realm, wires, broker })
     }
 
-    /// One fault after the other until the time is over, each at least once.
+    /// Injects one fault after the other until the time is over, each at least once.
     fn endure(
         &mut self,
         nodes: &[Node],
@@ -158,7 +158,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Lets a fault happen, waits until it shows, ends it, and waits until it no longer does.
+    /// Injects a fault, waits until it shows, ends it, and waits until it no longer shows.
     fn inject(
         &mut self,
         fault: Fault,
@@ -241,7 +241,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Starts a node that was stopped with twice the memory, and all others one after the other.
+    /// Starts a stopped node with twice the memory, then restarts all others one after the other.
     fn grow(&self, index: usize, nodes: &[Node], traffic: &Traffic) -> Result<()> {
         let order = std::iter::once(index).chain((0..nodes.len()).filter(|other| *other != index));
         for (index, node) in order.filter_map(|index| Some((index, nodes.get(index)?))) {
@@ -254,7 +254,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Starts a node, and confirms its clock if it was down for so long that it asks for that.
+    /// Starts a node, and confirms its clock if it was down for long enough to require that.
     fn revive(&self, index: usize, node: &Node, traffic: &Traffic) -> Result<()> {
         traffic.is_quiet[index].store(true, Ordering::Relaxed);
         node.start(&self.realm)?;
@@ -332,7 +332,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Compares while nobody talks to the nodes, so that the model stands still.
+    /// Compares while there is no traffic, so that the model does not change.
     fn compare(&self, nodes: &[Node], traffic: &Traffic) -> Result<Findings> {
         let _pause = traffic.pause();
         let model = traffic.model();
@@ -348,12 +348,12 @@ impl<'a> Fleet<'a> {
     }
 }
 
-/// Whether a node shows any of these states.
+/// Returns true if a node shows any of these states.
 fn shows(node: &Node, states: &[&str]) -> Result<bool> {
     Ok(node.health()?.iter().any(|row| states.contains(&row.state.as_str())))
 }
 
-/// Waits until something is so. Questions that fail are asked again.
+/// Waits until a condition holds. A check that fails is repeated.
 fn wait(patience: Duration, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + patience;
     loop {
@@ -376,7 +376,7 @@ fn founding(options: &Options) -> Result<Founding> {
     Ok(Founding { realm, budget_bytes, policy: Policy::default(), founded: Time(now() as u64) })
 }
 
-/// Makes the key by which others know a node; its public half.
+/// Creates a node's key, and returns its public half.
 fn new_key(bruit: &Path, folder: &Path) -> Result<String> {
     let key = folder.join("data").join("node.key");
     let made = Command::new(bruit).args(["keys", "new"]).arg(&key).output()?;
@@ -387,7 +387,7 @@ fn new_key(bruit: &Path, folder: &Path) -> Result<String> {
     Ok(String::from_utf8(shown.stdout)?.trim().to_owned())
 }
 
-/// The sections by which nodes find each other, and the wires between them.
+/// Returns the configuration that links the nodes, and the wires between them.
 fn wiring(network: Network, keys: &[String], broker: Option<&Broker>) -> Result<(Vec<String>, Vec<Vec<Proxy>>)> {
     let count = keys.len();
     let mut configs = vec![String::new(); count];
@@ -426,7 +426,7 @@ fn wiring(network: Network, keys: &[String], broker: Option<&Broker>) -> Result<
     Ok((configs, wires))
 }
 
-/// Gives a node a disk of its own, small enough to be filled.
+/// Gives a node its own disk, small enough to fill.
 fn mount(data: &Path) -> Result<()> {
     let status = Command::new("mount").args(["-t", "tmpfs", "-o", "size=768m", "tmpfs"]).arg(data).status()?;
     if status.success() { Ok(()) } else { bail!("failed to mount a tmpfs at {}: this needs root", data.display()) }

@@ -7,24 +7,25 @@ use crate::model::{Expected, Model, now};
 use crate::node::Node;
 use crate::traffic::MESSAGES;
 
-/// Signatures that are asked about at once.
+/// The number of signatures in one request.
 const TOGETHER: usize = 256;
 
-/// What a comparison found.
+/// The findings of a comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// How many answers were compared.
+    /// The number of compared answers.
     pub(crate) compared: u64,
-    /// What is wrong and may still become right: something is not everywhere yet.
+    /// Violations that may still resolve: something has not reached all nodes yet.
     pub(crate) late: Vec<String>,
-    /// Listings that are taken for revoked: a filter's error, of which so many are allowed.
+    /// Listings taken for revoked: errors of a filter, allowed up to a limit.
     pub(crate) missed: Vec<String>,
-    /// What can never become right: something was counted twice.
+    /// Violations that can never resolve: something was counted twice.
     pub(crate) wrong: Vec<String>,
 }
 
 impl Findings {
-    /// Listings that may be taken for revoked: ten times the planned rate of one in 10,000, which no book may exceed.
+    /// The number of listings that may be taken for revoked: ten times the planned rate of one in 10,000, which no book may
+    /// exceed.
     pub(crate) const fn missed_max(&self) -> usize {
         self.compared as usize / 1_000 + 2
     }

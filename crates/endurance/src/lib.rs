@@ -1,5 +1,5 @@
-//! A year in an hour: real `bruit serve` processes in a realm whose epochs are seconds long, traffic, faults, and a plain model
-//! of what was acknowledged beside them.
+//! A year in an hour: real `bruit serve` processes in a realm with epochs of a few seconds, traffic, faults, and a plain model of
+//! everything that was acknowledged.
 //!
 //! ```text
 //!   traffic ──► nodes (bruit serve) ◄── faults: kills, clocks, full disks, partitions, floods, lost disks, growth
@@ -11,8 +11,8 @@
 //! | module | what it is |
 //! |---|---|
 //! | `node`, `broker`, `proxy` | the processes, and the wires between them that can be cut |
-//! | `traffic`, `model` | what is reported, and what must follow from what was acknowledged |
-//! | `faults` | what goes wrong, and by which health states it must show |
+//! | `traffic`, `model` | the clients, and the answers that follow from what was acknowledged |
+//! | `faults` | the faults, and the health states in which each must show |
 //! | `judge` | compares nodes with the model |
 //! | `fleet` | one network of nodes from start to end |
 
@@ -32,12 +32,12 @@ use anyhow::Result;
 
 pub use fleet::{Report, run};
 
-/// How nodes exchange what they learned.
+/// The way in which nodes exchange claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// One server, without peers.
     Alone,
-    /// Three nodes that ask each other over HTTPS.
+    /// Three nodes that fetch from each other over HTTPS.
     Https,
     /// Three nodes over a NATS broker.
     Nats,
@@ -54,7 +54,7 @@ impl Network {
         }
     }
 
-    /// How many servers it has.
+    /// The number of servers.
     #[must_use]
     pub const fn nodes(self) -> usize {
         match self {
@@ -64,22 +64,22 @@ impl Network {
     }
 }
 
-/// What to run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The program.
+    /// The `bruit` program.
     pub bruit: PathBuf,
-    /// How the nodes are linked.
+    /// The kind of network.
     pub network: Network,
-    /// How long to go on.
+    /// The duration of the run.
     pub duration: Duration,
     /// Seconds of an epoch of the spam book.
     pub spam_epoch: u64,
     /// Seconds of an epoch of the bulk book.
     pub bulk_epoch: u64,
-    /// What traffic and faults are drawn from.
+    /// The seed of traffic and faults.
     pub seed: u64,
-    /// Whether to inject every kind of fault; if not, only kills, a clock and a node that is away.
+    /// True to inject every kind of fault; otherwise only kills, a clock and a node that is away.
     pub all_faults: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `bruit-endurance`: runs one network of nodes, and prints what it came to. `cargo xtask endurance` runs all three.
+//! `bruit-endurance`: runs one network of nodes and prints a report. `cargo xtask endurance` runs all three networks.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use clap::{Parser, ValueEnum};
 #[derive(Parser)]
 #[command(about = "Run servers for a year in an hour, with faults, and compare them with a plain model")]
 struct Arguments {
-    /// The program to run
+    /// The bruit program to run
     #[arg(long, value_name = "FILE")]
     bruit: PathBuf,
-    /// How the nodes are linked
+    /// Kind of network
     #[arg(long)]
     network: Linked,
-    /// How long to go on
+    /// Duration of the run
     #[arg(long, value_name = "MINUTES", default_value_t = 60)]
     minutes: u64,
     /// Length of a spam epoch
@@ -26,7 +26,7 @@ struct Arguments {
     /// Length of a bulk epoch
     #[arg(long, value_name = "SECONDS", default_value_t = 8)]
     bulk_epoch: u64,
-    /// What traffic and faults are drawn from
+    /// Seed of traffic and faults
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print one JSON object

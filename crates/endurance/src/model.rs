@@ -1,21 +1,21 @@
-//! What must follow from what was acknowledged: plain lists, no filters.
+//! The answers that must follow from the acknowledged requests: plain lists, no filters.
 //!
-//! A report is filed in the epoch of its node's clock when it was accepted, which lies between sending it and the
-//! acknowledgement, give or take [`SLACK`]. It is found for six epochs at least and seven at most. What may or may not have been
-//! taken bounds counts from above only.
+//! A report belongs to the epoch of its node's clock at the moment it was accepted, which lies between sending and
+//! acknowledgement, within [`SLACK`]. It is found for at least six epochs and at most seven. Requests with an unknown result only
+//! raise the upper bound of counts.
 
 use std::time::Duration;
 
-/// Epochs after its own in which a signature is still found.
+/// The number of epochs after its own in which a signature is still found.
 const WINDOW_EPOCHS: u64 = 6;
 
-/// How far a node's clock may be off the truth, and how late it may begin an epoch.
+/// The tolerance for a node's clock and for the start of an epoch, in seconds.
 pub(crate) const SLACK: f64 = 4.0;
 
-/// How long other nodes may take to hear of something.
+/// The time within which a claim must reach the other nodes, in seconds.
 pub(crate) const SPREAD: f64 = 6.0;
 
-/// What the nodes were told.
+/// The requests sent to the nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub(crate) listings: Vec<Listing>,
@@ -27,11 +27,11 @@ pub(crate) struct Model {
 pub(crate) struct Listing {
     pub(crate) number: u64,
     pub(crate) node: usize,
-    /// When it was sent and answered, in seconds since 1970.
+    /// The times when it was sent and answered, in seconds since 1970.
     pub(crate) sent: f64,
     pub(crate) answered: f64,
     pub(crate) is_sure: bool,
-    /// When a revocation was sent, if one was.
+    /// The time when a revocation was sent, if any.
     pub(crate) revoked: Option<f64>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Counted {
     pub(crate) is_sure: bool,
 }
 
-/// What must be so, if anything.
+/// The expected answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Present,
@@ -54,13 +54,13 @@ pub(crate) enum Expected {
     Either,
 }
 
-/// The first and the last epoch that something may be filed in.
+/// The first and the last epoch that a request may belong to.
 fn epochs(sent: f64, answered: f64, seconds: u64) -> (u64, u64) {
     let epoch = |time: f64| (time / seconds as f64) as u64;
     (epoch(sent - SLACK), epoch(answered + SLACK))
 }
 
-/// Whether something of these epochs is found at `now`.
+/// Whether a signature of these epochs must be found at `now`.
 fn expected((first, last): (u64, u64), now: f64, seconds: u64) -> Expected {
     let epoch = |time: f64| (time / seconds as f64) as u64;
     if epoch(now + SLACK) <= first + WINDOW_EPOCHS {
@@ -73,7 +73,7 @@ fn expected((first, last): (u64, u64), now: f64, seconds: u64) -> Expected {
 }
 
 impl Listing {
-    /// Whether a node must list the signature at `now`.
+    /// The expected answer of a node about the signature at `now`.
     pub(crate) fn expected(&self, node: usize, now: f64, epoch_seconds: u64) -> Expected {
         let found = expected(epochs(self.sent, self.answered, epoch_seconds), now, epoch_seconds);
         let is_fresh = self.answered.max(self.revoked.unwrap_or(0.0)) + SPREAD > now;
@@ -87,7 +87,7 @@ impl Listing {
 }
 
 impl Model {
-    /// The least and the most recipients of a message that a node may answer at `now`.
+    /// The smallest and the largest count of recipients that a node may answer at `now`.
     pub(crate) fn bounds(&self, node: usize, number: u64, now: f64, epoch_seconds: u64) -> (u32, u32) {
         let of_message = self.counts.iter().filter(|counted| counted.number == number);
         of_message.fold((0, 0), |(least, most), counted| {
@@ -102,7 +102,7 @@ impl Model {
         })
     }
 
-    /// A node lost its disk: what it acknowledged shortly before may not have reached the others.
+    /// Notes that a node lost its disk: requests that it acknowledged shortly before may not have reached the others.
     pub(crate) fn doubt(&mut self, node: usize, since: f64) {
         for listing in self.listings.iter_mut().filter(|listing| listing.node == node) {
             if listing.answered >= since || listing.revoked.is_some_and(|revoked| revoked >= since) {
@@ -113,7 +113,7 @@ impl Model {
         recent.for_each(|counted| counted.is_sure = false);
     }
 
-    /// Forgets what ended long ago.
+    /// Forgets what expired long ago.
     pub(crate) fn forget(&mut self, now: f64, spam_epoch: u64, bulk_epoch: u64) {
         let keep = |answered: f64, seconds: u64| answered + (12 * seconds) as f64 + 2.0 * SLACK > now;
         self.listings.retain(|listing| keep(listing.answered, spam_epoch));

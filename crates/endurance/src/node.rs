@@ -1,4 +1,4 @@
-//! A `bruit serve` process as an operator runs it, and what clients ask of it.
+//! A `bruit serve` process as an operator runs it, and the requests of its clients.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -18,11 +18,11 @@ use bruit_client::{Client, ClientError};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// A server that has not said `ready`, or has not ended, after this is taken for broken.
+/// The time after which a server that has not printed `ready`, or has not exited, counts as broken.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a request may take; a node that was killed does not answer at all.
+/// The timeout of a request; a node that was killed does not answer at all.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a DCC client waits.
+/// The timeout of a DCC request.
 const DATAGRAM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A server, running or not.
@@ -30,7 +30,7 @@ pub(crate) struct Node {
     pub(crate) folder: PathBuf,
     bruit: PathBuf,
     faketime: PathBuf,
-    /// Everything of its configuration but its memory.
+    /// Its configuration, except its memory.
     config: String,
     memory_mib: Mutex<u64>,
     process: Mutex<Option<Child>>,
@@ -39,19 +39,19 @@ pub(crate) struct Node {
     transaction: AtomicU32,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It was acknowledged.
     Acknowledged,
-    /// It was refused: nothing has changed.
+    /// It was refused; nothing changed.
     Refused,
-    /// Nobody knows.
+    /// It is unknown whether it was accepted.
     Unknown,
 }
 
 impl Node {
-    /// A node that is not running yet. `config` are its sections beyond the usual ones.
+    /// Creates a node that is not running yet. `config` holds its additional sections.
     pub(crate) fn new(folder: PathBuf, bruit: PathBuf, config: &str) -> Result<Self> {
         fs::create_dir_all(&folder)?;
         fs::write(folder.join("clock"), "+0\n")?;
@@ -98,7 +98,7 @@ impl Node {
         if is_ready { Ok(()) } else { bail!("{} did not start: {}", self.folder.display(), self.log_tail()) }
     }
 
-    /// Ends it where it stands.
+    /// Kills it.
     pub(crate) fn kill(&self) {
         if let Some(mut process) = self.process.lock().expect("nobody panics with it").take() {
             let _ = process.kill();
@@ -106,7 +106,7 @@ impl Node {
         }
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Asks it to stop, and waits until it has stopped.
     pub(crate) fn stop(&self) -> Result<()> {
         let Some(mut process) = self.process.lock().expect("nobody panics with it").take() else { return Ok(()) };
         kill(Pid::from_raw(i32::try_from(process.id())?), Signal::SIGTERM)?;
@@ -120,21 +120,21 @@ impl Node {
         Ok(())
     }
 
-    /// Whether its process has not ended.
+    /// Returns true if its process is running.
     pub(crate) fn is_running(&self) -> bool {
         let mut process = self.process.lock().expect("nobody panics with it");
         process.as_mut().is_some_and(|process| process.try_wait().is_ok_and(|ended| ended.is_none()))
     }
 
-    /// Sets its wall clock so many seconds off.
+    /// Sets its wall clock off by this many seconds.
     pub(crate) fn set_clock(&self, seconds: i64) -> Result<()> {
-        // A rename, so that the process never reads half of it.
+        // Renaming it keeps the process from reading a partial file.
         let file = self.folder.join("clock.new");
         fs::write(&file, format!("{seconds:+}\n"))?;
         Ok(fs::rename(file, self.folder.join("clock"))?)
     }
 
-    /// Its memory, from the next start on.
+    /// Sets its memory from the next start on.
     pub(crate) fn memory_mib(&self) -> u64 {
         *self.memory_mib.lock().expect("nobody panics with it")
     }
@@ -144,9 +144,9 @@ impl Node {
         *self.memory_mib.lock().expect("nobody panics with it") *= 2;
     }
 
-    /// Removes what it kept, but for the key by which others know it.
+    /// Removes its data, except its key.
     pub(crate) fn lose_disk(&self) -> Result<()> {
-        // The folder itself may be a disk of its own.
+        // The folder itself may be a mount point.
         for entry in fs::read_dir(self.data())? {
             let path = entry?.path();
             if path.is_dir() {
@@ -183,7 +183,7 @@ impl Node {
         Ok(checked.signatures.iter().map(|signature| signature.verdict == Verdict::Spam).collect())
     }
 
-    /// In what way it is degraded.
+    /// Its health conditions.
     pub(crate) fn health(&self) -> Result<Vec<Condition>> {
         Ok(self.client().stats()?.health)
     }
@@ -206,13 +206,13 @@ impl Node {
         }
     }
 
-    /// The recipients of a message, over DCC; asked a few times, as datagrams may be lost.
+    /// The recipients of a message, over DCC. Retries a few times, because datagrams may be lost.
     pub(crate) fn total(&self, number: u64) -> Result<u32> {
         let found = (0..3).find_map(|_| self.dcc(3, 0, number));
         found.map(|[current, _]| current).with_context(|| format!("{} does not answer", self.folder.display()))
     }
 
-    /// The totals after and before a DCC request; none if no answer comes.
+    /// The totals after and before a DCC request; none if no answer arrives.
     fn dcc(&self, operation: u8, targets: u32, number: u64) -> Option<[u32; 2]> {
         let socket = UdpSocket::bind("127.0.0.1:0").ok()?;
         socket.connect(self.dcc).ok()?;
@@ -234,7 +234,7 @@ impl Node {
         Some([total(24)?, total(28)?])
     }
 
-    /// The end of its log, for whoever wonders what went wrong.
+    /// The end of its log, for error messages.
     pub(crate) fn log_tail(&self) -> String {
         let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -253,7 +253,7 @@ fn answer(refused: Result<u32, ClientError>) -> Answer {
         Ok(0) => Answer::Acknowledged,
         Ok(_) => Answer::Refused,
         Err(ClientError::Refused { problem, .. }) if problem.status < 500 => Answer::Refused,
-        // A server that fails may have kept it.
+        // A failed server may still hold it.
         Err(_) => Answer::Unknown,
     }
 }
@@ -263,7 +263,7 @@ fn subject(numbers: &[u64]) -> Subject {
     Subject { signatures: numbers.iter().map(signature).collect(), ..Subject::default() }
 }
 
-/// Reads what it prints up to `ready`, and goes on reading so that it never waits for a reader.
+/// Reads its output up to `ready`, and keeps reading so that the server never blocks on a full pipe.
 fn wait_for_ready(process: &mut Child) -> bool {
     let Some(output) = process.stdout.take() else { return false };
     let (sender, receiver) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! A wire between two processes that can be cut: a TCP forwarder.
+//! A TCP forwarder between two processes: a wire that can be cut.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How often a forwarder looks whether its wire was cut.
+/// The interval at which a forwarder checks whether its wire was cut.
 const GLANCE: Duration = Duration::from_millis(200);
 
-/// A wire; it goes on until the program ends.
+/// A wire; it lives until the program ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Proxy {
     address: SocketAddr,
@@ -36,12 +36,12 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Where to connect to.
+    /// The address to connect to.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Cuts the wire, connections under way included, or mends it.
+    /// Cuts the wire, including open connections, or restores it.
     pub(crate) fn cut(&self, is_cut: bool) {
         self.is_cut.store(is_cut, Ordering::Relaxed);
     }

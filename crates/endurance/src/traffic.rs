@@ -1,4 +1,4 @@
-//! Clients: reports, revocations and counts to every node, at a steady pace, written down as they are answered.
+//! Clients that send reports, revocations and counts to every node at a steady pace, and record each answer in the model.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
@@ -11,22 +11,22 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::model::{Counted, Listing, Model, now};
 use crate::node::{Answer, Node};
 
-/// Between two requests to one node.
+/// The interval between two requests to one node.
 const PACE: Duration = Duration::from_millis(25);
 /// Messages whose recipients are counted again and again.
 pub(crate) const MESSAGES: u64 = 24;
-/// Signatures of floods, apart from all others.
+/// The first signature of floods, apart from all others.
 const FLOOD_FROM: u64 = 1 << 40;
-/// Signatures in a request of a flood.
+/// The number of signatures in a request of a flood.
 const FLOOD_TOGETHER: u64 = 256;
 
 /// Clients of all nodes.
 pub(crate) struct Traffic {
     pub(crate) model: Mutex<Model>,
-    /// Nodes that nobody talks to at the moment: down, or of a doubtful clock.
+    /// Nodes without traffic at the moment: down, or with a doubtful clock.
     pub(crate) is_quiet: Vec<AtomicBool>,
     is_over: AtomicBool,
-    /// Held while a request is under way and written down; whoever compares holds it alone.
+    /// Held shared while a request is sent and recorded, and exclusively while nodes are compared with the model.
     under_way: RwLock<()>,
     next: AtomicU64,
     flooded: AtomicU64,
@@ -48,12 +48,12 @@ impl Traffic {
         }
     }
 
-    /// What was told so far.
+    /// The requests so far.
     pub(crate) fn model(&self) -> MutexGuard<'_, Model> {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Talks to one node until it is over.
+    /// Sends requests to one node until the run ends.
     pub(crate) fn run(&self, index: usize, node: &Node, seed: u64) {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         while !self.is_over.load(Ordering::Relaxed) {
@@ -69,7 +69,7 @@ impl Traffic {
         }
     }
 
-    /// Waits until no request is under way, and lets none begin until the guard is dropped.
+    /// Waits until no request is in flight, and lets none begin until the guard is dropped.
     pub(crate) fn pause(&self) -> RwLockWriteGuard<'_, ()> {
         self.under_way.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +90,7 @@ impl Traffic {
         }
     }
 
-    /// Takes back a report that this node acknowledged a while ago.
+    /// Revokes a report that this node acknowledged a while ago.
     fn revoke(&self, index: usize, node: &Node) {
         let candidate = {
             let model = self.model();
@@ -105,7 +105,7 @@ impl Traffic {
         let listing = model.listings.iter_mut().find(|listing| listing.number == number);
         match (listing, answer) {
             (Some(listing), Answer::Acknowledged) => listing.revoked = Some(sent),
-            // Either way is right from now on.
+            // From now on either answer is right.
             (Some(listing), Answer::Unknown) => listing.is_sure = false,
             _ => {}
         }
@@ -122,7 +122,7 @@ impl Traffic {
         }
     }
 
-    /// A looping script: reports new signatures until some are refused, or it is over.
+    /// A looping script: reports new signatures until some are refused or the run ends.
     pub(crate) fn flood(&self, node: &Node, revoke: bool, requests_max: u32) -> bool {
         for _ in 0..requests_max {
             let first = self.flooded.fetch_add(FLOOD_TOGETHER, Ordering::Relaxed);
