@@ -27,19 +27,20 @@ pub const COUNT_RATE: f64 = 0.2;
 /// The same for counts of claims beyond the first.
 pub const CLAIM_COUNT_RATE: f64 = 0.2;
 
-/// Past its planned error rate a book still takes what anchors and peers say, until it errs so many times as often; then nothing
-/// new until the next generation begins. Well below ten, as a segment of another server is taken whole.
+/// The largest error rate of a book, as a multiple of the planned one. Between the two, only anchors and peers may add
+/// signatures; at the largest, nothing new is accepted until the next generation begins. It is well below ten because a segment
+/// of another server is accepted as a whole.
 pub const STRETCH: f64 = 5.0;
-/// The same for counts: the share of signatures with a wrong count from which on no new signature is counted.
+/// The same for counts: the share of signatures with a wrong count at which no new signature is counted.
 pub const COUNT_RATE_MAX: f64 = 0.5;
 
 /// Generations that a check sees.
 const LIVE: u32 = LIVE_GENERATIONS as u32;
 
-/// What an account takes at most, on average: its name, its place in a tree.
+/// The most memory that an account takes on average: its name and its place in a tree.
 const ACCOUNT_BYTES: u64 = 320;
 
-/// What a whitelisted signature takes at most, in a hash table that has just doubled.
+/// The most memory that a whitelisted signature takes, in a hash table that has just doubled.
 const WHITELISTED_BYTES: u64 = 75;
 
 /// A line of a ring.
@@ -95,7 +96,7 @@ pub struct BudgetOutOfRange {
 pub struct Plan {
     /// The budget.
     pub bytes: u64,
-    /// How large the books are.
+    /// The sizes of the books.
     pub sizes: BookSizes,
     /// The memory of nursery and reporters.
     pub trust_bytes: u64,
@@ -138,8 +139,8 @@ impl Plan {
         })
     }
 
-    /// The plan of a clearinghouse with this plan after its budget has changed: each ring has the largest whole multiple of its
-    /// lines that the budget has room for, since only whole copies of lines change no answer. None becomes smaller.
+    /// The plan that follows this one when the budget changes. Each ring gets the largest whole multiple of its lines that fits
+    /// the budget, because only whole copies of lines leave all answers unchanged. No ring becomes smaller.
     ///
     /// # Errors
     /// [`BudgetOutOfRange`] if there is no plan for the budget.
@@ -158,24 +159,23 @@ impl Plan {
 }
 
 impl Plan {
-    /// How many signatures can be whitelisted: a quarter of the memory of lists.
+    /// The number of signatures that can be whitelisted, in a quarter of the memory of lists.
     pub(crate) fn whitelist_capacity(&self) -> u64 {
         (self.list_bytes / 4 / WHITELISTED_BYTES).min(SIGNATURES_MAX as u64)
     }
 
-    /// How many accounts there can be: half of the memory of lists.
+    /// The largest number of accounts, in half of the memory of lists.
     pub(crate) fn account_capacity(&self) -> u64 {
         (self.list_bytes / 2 / ACCOUNT_BYTES).min(ACCOUNTS_MAX as u64)
     }
 }
 
-/// How many times as large something of size `now` becomes where there is room for `planned`: in whole times, and never
-/// smaller.
+/// The whole factor by which something of size `now` can grow if there is room for `planned`; at least 1.
 pub(crate) const fn multiple(now: u64, planned: u64) -> u64 {
     if now == 0 || planned < now { 1 } else { planned / now }
 }
 
-/// As much of `whole` as `lines` are of `planned`: what something holds that is smaller than it may be.
+/// Scales `whole` by `lines` / `planned`: the capacity of a structure that is smaller than planned.
 pub(crate) fn part(whole: u64, lines: u64, planned: u64) -> u64 {
     let part = u128::from(whole) * u128::from(lines.min(planned)) / u128::from(planned.max(1));
     u64::try_from(part).unwrap_or(whole)
@@ -206,8 +206,8 @@ impl Capacities {
         }
     }
 
-    /// What books of these sizes may hold in one generation: where they err [`STRETCH`] times as often as planned, or every other
-    /// count is wrong.
+    /// The most that books of these sizes may hold in one generation: the point where they err [`STRETCH`] times as often as
+    /// planned, or where every other count is wrong.
     #[must_use]
     pub fn limits(sizes: &BookSizes) -> Self {
         Self {

@@ -50,7 +50,7 @@ impl BulkBook {
         Self { counts, others: BTreeMap::new() }
     }
 
-    /// Moves towards `epoch`, clearing at most `lines` lines; returns whether it is reached, and the generation that ended.
+    /// Moves towards `epoch`, clearing at most `lines` lines. Returns whether it arrived, and the generation that ended.
     pub(crate) fn turn(&mut self, epoch: u64, lines: usize) -> (bool, Option<Ended>) {
         let is_behind = self.counts.epoch() < epoch;
         let ending = if is_behind { Ended::next(RECIPIENTS, &self.counts) } else { None };
@@ -60,7 +60,7 @@ impl BulkBook {
         (turned.arrived, ending.filter(|_| turned.advanced))
     }
 
-    /// Whether [`turn`](Self::turn) would change anything.
+    /// Returns true if [`turn`](Self::turn) would change anything.
     pub(crate) fn has_to_turn(&self, epoch: u64) -> bool {
         let is_expired = self.counts.is_expired() && self.others.values().all(|counted| counted.ring.is_expired());
         self.counts.epoch() < epoch || !is_expired
@@ -139,7 +139,7 @@ impl BulkBook {
         self.others.insert(origin, Counted { cap, ring: empty_ring(&self.counts, lines) });
     }
 
-    /// Makes the rings so many times as large, those of other servers by as much as our own.
+    /// Grows the rings by a factor, those of other servers as much as our own.
     pub(crate) fn grow(&mut self, factor: usize) {
         self.counts.grow(factor);
         self.others.values_mut().for_each(|counted| counted.ring.grow(factor));

@@ -139,7 +139,7 @@ pub enum Event {
         /// Which.
         chain: Chain,
     },
-    /// From now on there is another memory budget: books and tables are carried over into the room it has.
+    /// Changes the memory budget; books and tables are carried over into the new room.
     Resize {
         /// When.
         now: Time,

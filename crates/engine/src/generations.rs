@@ -18,15 +18,15 @@ pub(crate) trait Ring {
     fn epoch(&self) -> u64;
     /// Begins the next epoch.
     fn advance(&mut self);
-    /// Begins a later epoch; the ring is clear.
+    /// Begins a later epoch; the ring must be clear.
     fn begin_epoch(&mut self, epoch: u64);
     /// Clears the oldest generation in at most `lines` more lines; returns whether it is clear in all.
     fn expire(&mut self, lines: usize) -> bool;
-    /// Whether nothing is in any generation.
+    /// Returns true if all generations are empty.
     fn is_clear(&self) -> bool;
-    /// About how many keys would make the generation of a live epoch as full as it is.
+    /// The estimated number of keys in the generation of a live epoch, from its fill.
     fn load(&self, epoch: u64) -> u64;
-    /// How many of them are copies, made when the ring grew.
+    /// The number of them that are copies, made when the ring grew.
     fn copied(&self, epoch: u64) -> u64;
     /// About how many keys the generation of a live epoch holds.
     fn keys(&self, epoch: u64) -> u64 {
@@ -92,7 +92,7 @@ rings! {
     CountsRing: |ring: &Self, epoch| Self::keys(ring, epoch).unwrap_or(0), |ring: &Self| ring.records(ring.epoch()).ok();
 }
 
-/// An estimate of keys as a number of them; none of a generation that is not live.
+/// Rounds an estimate of keys; 0 for a generation that is not live.
 fn rounded(keys: Result<f64, NotLive>) -> u64 {
     keys.unwrap_or(0.0).round() as u64
 }
@@ -106,19 +106,19 @@ pub(crate) struct Turned {
     pub(crate) arrived: bool,
 }
 
-/// A generation that has left all answers.
+/// A generation that ended: no answer depends on it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// The name of its ring, as in [`crate::RingStatus`].
     pub ring: &'static str,
     /// Its epoch.
     pub epoch: u64,
-    /// About how many signatures it held.
+    /// The estimated number of signatures that it held.
     pub signatures: u64,
 }
 
 impl Ended {
-    /// The generation of a ring that the next epoch will end, unless it holds nothing.
+    /// The generation of a ring that the next epoch will end, unless it is empty.
     pub(crate) fn next(name: &'static str, ring: &dyn Ring) -> Option<Self> {
         let epoch = (ring.epoch() + 1).checked_sub(LIVE_GENERATIONS)?;
         let signatures = ring.keys(epoch);

@@ -1,4 +1,4 @@
-//! Memory that is set aside when a clearinghouse is made: either all of it can be had, or the error says what could not.
+//! Allocates the memory of a clearinghouse when it is created: either all of it, or an error names what could not be allocated.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,19 +6,19 @@ use std::fmt;
 use bruit_filters::OutOfMemory;
 use hashbrown::HashTable;
 
-/// The memory of a budget that the system does not give.
+/// The error when the memory of a budget cannot be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not enough memory: {} for the {what} of a {} budget could not be allocated", Bytes(*bytes), Bytes(*budget_bytes))]
 pub struct NotEnoughMemory {
-    /// What it was for.
+    /// Its purpose.
     pub what: &'static str,
-    /// How much was asked for.
+    /// The bytes that could not be allocated.
     pub bytes: u64,
     /// The whole budget.
     pub budget_bytes: u64,
 }
 
-/// A number of bytes as people read it.
+/// Formats a number of bytes for people.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {

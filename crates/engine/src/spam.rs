@@ -292,7 +292,7 @@ pub(crate) fn empty_ring(beside: &CountsRing, lines: usize) -> CountsRing {
     try_empty_ring(beside, lines).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The same, if the memory can be had.
+/// Like [`empty_ring`], but fails if the memory cannot be allocated.
 pub(crate) fn try_empty_ring(beside: &CountsRing, lines: usize) -> Result<CountsRing, OutOfMemory> {
     let mut ring = CountsRing::try_new(lines, beside.key_id(), beside.epoch())?;
     retire_oldest(&mut [&mut ring]);

@@ -62,12 +62,12 @@ impl Lines {
     /// `count` zeroed lines.
     ///
     /// # Panics
-    /// If the memory cannot be had, as `Vec` does.
+    /// If the memory cannot be allocated, as `Vec` does.
     pub(crate) fn new(count: usize) -> Self {
         Self::try_new(count).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// `count` zeroed lines, if the memory can be had.
+    /// `count` zeroed lines, if the memory can be allocated.
     pub(crate) fn try_new(count: usize) -> Result<Self, OutOfMemory> {
         let bytes = count.checked_mul(LINE_BYTES).expect("a filter fits the address space");
         let out_of_memory = OutOfMemory { bytes: bytes as u64 };

@@ -97,7 +97,7 @@ impl Founding {
     /// The clearinghouse as it began.
     ///
     /// # Errors
-    /// [`UnfitFounding`] if there is no plan for the budget, or the memory cannot be had.
+    /// [`UnfitFounding`] if there is no plan for the budget, or the memory cannot be allocated.
     pub fn engine(&self) -> Result<Engine, UnfitFounding> {
         Ok(Engine::try_new(self.realm.clone(), self.plan()?, self.policy.clone(), self.founded)?)
     }

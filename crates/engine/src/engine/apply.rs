@@ -70,17 +70,17 @@ impl Engine {
         Outcome::Ticked { arrived: turned.arrived && bulk_arrived, ended }
     }
 
-    /// Texts age with the spam book, whose epoch was `before`.
+    /// Ages the texts with the spam book, whose epoch was `before`.
     fn turn_texts(&mut self, before: u64) {
         let epoch = self.spam.epoch();
         self.replicas.turn(epoch, LIVE_GENERATIONS);
         self.shingles.advance(epoch);
-        // After two, nothing is left to forget.
+        // Two turns forget everything.
         let turns = epoch / GOOD_EPOCHS - before / GOOD_EPOCHS;
         (0..turns.min(2)).for_each(|_| self.replicas.turn_good());
     }
 
-    /// Whether a tick at `now` would change more than the time: it ages the books, settles claims, or forgets chains.
+    /// Returns true if a tick at `now` would change more than the time: age the books, settle claims, or forget chains.
     #[must_use]
     pub fn needs_tick(&self, now: Time) -> bool {
         let now = self.now.max(now);
@@ -106,7 +106,8 @@ impl Engine {
         Err(refusal)
     }
 
-    /// What an anchor claims must find room. Other claims may be heard without changing a book.
+    /// Admits one claim. An anchor's claim must find room in the book; other claims can count as evidence without changing a
+    /// book.
     fn admit_one(&self, by: &By, claim: Claim, fingerprint: &Fingerprint) -> Result<(), Refusal> {
         self.trust.admit(by.now, &by.reporter, fingerprint)?;
         if !by.reporter.standing.is_anchor() {
@@ -148,7 +149,7 @@ impl Engine {
         Ok(Claimed { change, is_counted })
     }
 
-    /// Whether one more claim can be counted. The claim itself stands without: its count is for people, not for verdicts.
+    /// Returns true if one more claim can be counted. A claim is valid without its count, which is for people, not for verdicts.
     fn has_room_to_count(&self, claim: Claim, flag: u8, fingerprint: &Fingerprint) -> bool {
         self.spam.is_counted(claim, flag, fingerprint) || self.ensure_room(Book::Votes, Standing::Own).is_ok()
     }
@@ -182,7 +183,7 @@ impl Engine {
         Ok(Weighed { change, is_listed_now })
     }
 
-    /// Changes the spam book as `trust` says.
+    /// Changes the spam book as `trust` decided.
     fn write_down(
         &mut self,
         change: Change,
@@ -209,7 +210,7 @@ impl Engine {
         }
     }
 
-    /// Lists a signature of which the book says `entry`, in this generation.
+    /// Lists a signature in this generation; `entry` is its state in the book.
     fn list(&mut self, fingerprint: &Fingerprint, entry: &Entry, by: &By, made: MadeAt) {
         self.spam.list(fingerprint, entry);
         self.export_signature(Book::Listed, fingerprint);
@@ -218,7 +219,7 @@ impl Engine {
         }
     }
 
-    /// Revokes a signature of which the book says `entry`.
+    /// Revokes a signature; `entry` is its state in the book.
     fn revoke(&mut self, fingerprint: &Fingerprint, entry: &Entry, by: &By, made: MadeAt) {
         self.spam.revoke(fingerprint);
         if !entry.revoked.contains(0) {
@@ -243,12 +244,12 @@ impl Engine {
                 Err(refused) => refusal = refused,
             }
         }
-        // What is whitelisted is answered with nothing, as always.
+        // Whitelisted signatures always get empty totals.
         if refusal == Refusal::Whitelisted { Ok(()) } else { Err(refusal) }
     }
 
-    /// How many recipients of one report are believed: of accounts up to fifteen, past which a signature takes a record of its own,
-    /// and of new ones one at a time.
+    /// The number of recipients believed in one report: up to fifteen from an account, because a higher count takes its own
+    /// record, and one from a new account.
     fn believed_targets(&self, by: &By, targets: u32) -> u32 {
         let most = match by.reporter.standing {
             standing if standing.is_anchor() => MANY,
@@ -375,12 +376,12 @@ impl Engine {
         if is_full { Err(Refusal::WhitelistFull) } else { Ok(()) }
     }
 
-    /// How many signatures can be whitelisted.
+    /// The number of signatures that can be whitelisted.
     pub(super) fn whitelist_capacity(&self) -> u64 {
         self.plan.whitelist_capacity()
     }
 
-    /// How many accounts there can be.
+    /// The largest number of accounts.
     #[must_use]
     pub fn account_capacity(&self) -> u64 {
         self.plan.account_capacity()

@@ -19,7 +19,7 @@ use crate::exchange::{
 use crate::generations::LIVE_GENERATIONS;
 use crate::trust::Claim;
 
-/// The part of a book's planned capacity that is for segments alone, beyond what claims may fill: one in so many.
+/// The divisor that gives the reserve for segments: this part of a book's planned capacity, beyond the room for claims.
 const SEGMENT_RESERVE_PART: u64 = 20;
 
 /// Why a segment, or a change of who is heard, is not taken. Nothing has changed then.
@@ -92,7 +92,7 @@ impl Engine {
     fn admit_incarnation(&self, origin: &Origin) -> Admitted {
         match self.exchange.own() {
             Some(own) if own == *origin => return Ok(()),
-            // Whoever ends and begins again and again has to wait for generations to end.
+            // A server that ends and begins repeatedly has to wait for generations to end.
             None => return self.ensure_incarnation(origin),
             Some(_) => {}
         }
@@ -232,7 +232,8 @@ impl Engine {
             }
             _ => return Ok(()),
         };
-        // A little more than what is accepted here: nodes that stop at the same point shall still learn what each other took.
+        // A little more than the limit for claims here, so that nodes that stop at the same point still learn each other's
+        // claims.
         let is_saturated = keys.unwrap_or(0.0) >= (most + planned / SEGMENT_RESERVE_PART) as f64;
         if is_saturated { Err(ExchangeRefusal::Saturated) } else { Ok(()) }
     }
@@ -294,7 +295,7 @@ impl Engine {
         0
     }
 
-    /// Counts what another server counted, if its ring has room. Whether it has.
+    /// Adds another server's counts if its ring has room, and returns whether it had.
     fn count_of(&mut self, origin: &Origin, generation: u64, fingerprint: &Fingerprint, amount: u32) -> bool {
         let Some(ring) = self.bulk.recipients_of(origin) else { return false };
         let Ok(needs) = ring.needs(fingerprint, generation, amount) else { return false };
@@ -439,8 +440,8 @@ impl Engine {
         self.bulk.others.retain(|origin, _| exchange.knows(origin));
     }
 
-    /// Whether rings wait to be dropped whose chains have ended, as they do while a snapshot is written. Chains themselves end in
-    /// the tick in which their generation does.
+    /// Returns true if rings of ended chains wait to be dropped, as they do while a snapshot is written. The chains themselves
+    /// end in the same tick as their generation.
     pub(super) fn has_rings_to_drop(&self) -> bool {
         let is_over = |origin: &Origin| !self.exchange.knows(origin);
         !self.is_snapshot_running() && (self.spam.others.keys().any(is_over) || self.bulk.others.keys().any(is_over))

@@ -37,7 +37,7 @@ pub struct Explanation {
 pub struct CountedClaims {
     /// The flag they were counted under.
     pub flag: u8,
-    /// When the generation began, or the clearinghouse if it was founded within that generation.
+    /// The time when the generation began, or the founding of the clearinghouse if that is later.
     pub since: Time,
     /// How many.
     pub counts: ClaimCounts,
@@ -46,7 +46,7 @@ pub struct CountedClaims {
 /// Recipients of a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedRecipients {
-    /// When the generation began, or the clearinghouse if it was founded within that generation.
+    /// The time when the generation began, or the founding of the clearinghouse if that is later.
     pub since: Time,
     /// How many.
     pub recipients: u32,
@@ -90,7 +90,7 @@ impl Engine {
         counted.filter(|counted| counted.recipients > 0).collect()
     }
 
-    /// When a generation began here. Nothing was claimed here before the founding; what is in generations that ended before it came
+    /// The time when a generation began here. Nothing was claimed here before the founding; generations that ended before it came
     /// from other servers.
     const fn start_of(&self, epoch: u64, seconds: u64) -> Time {
         if self.founded.epoch(seconds) == epoch { self.founded } else { Time(epoch * seconds) }

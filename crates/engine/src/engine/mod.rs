@@ -57,11 +57,11 @@ const GOOD_EPOCHS: u64 = 3;
 pub struct Engine {
     realm: Realm,
     plan: Plan,
-    /// What a generation of each book was planned for.
+    /// The planned capacity of a generation of each book.
     capacities: Capacities,
-    /// What it may hold.
+    /// The most that it may hold.
     limits: Capacities,
-    /// When it began; not part of the state.
+    /// The time of the founding; not part of the state.
     founded: Time,
     now: Time,
     pub(crate) spam: SpamBook,
@@ -85,7 +85,7 @@ pub enum Outcome {
     Ticked {
         /// Whether they are.
         arrived: bool,
-        /// The generations that ended, but for those that held nothing.
+        /// The generations that ended, except empty ones.
         ended: Vec<Ended>,
     },
     /// Claims that were taken.
@@ -98,16 +98,16 @@ pub enum Outcome {
         ignored: u32,
         /// Signatures whose claim was refused.
         refused: u32,
-        /// Why the last of those was.
+        /// The reason for the last refusal.
         reason: Option<Refusal>,
     },
     /// Recipients that were counted.
     Counted {
         /// Totals before and after, for each signature.
         totals: Vec<BulkTotals>,
-        /// Signatures whose recipients were not counted, as there is no room for them.
+        /// Signatures whose recipients were not counted for lack of room.
         refused: u32,
-        /// Why the last of those was not.
+        /// The reason for the last refusal.
         reason: Option<Refusal>,
     },
     /// A segment of another server that was taken.
@@ -130,20 +130,20 @@ pub enum Refusal {
     /// The claim's group has used up what it may.
     #[error(transparent)]
     Trust(#[from] Refused),
-    /// The group has added as many new signatures to a book today as it may.
+    /// The group has used up today's share of new signatures in a book.
     #[error("the day's share of new {} is used up: try again tomorrow", book.contents())]
     DailyShare {
-        /// Which book.
+        /// The book.
         book: Book,
-        /// When the next day begins.
+        /// The start of the next day.
         again: Time,
     },
     /// The current generation of a book holds as many signatures as it can without erring too often.
     #[error("there is no room for new {} until the next generation begins: try again then", book.contents())]
     BookFull {
-        /// Which book.
+        /// The book.
         book: Book,
-        /// When the next generation begins.
+        /// The start of the next generation.
         again: Time,
     },
     /// Strangers may ask, but what they count or learn would not be believed.
@@ -210,16 +210,16 @@ pub enum Refusal {
         what: &'static str,
         /// The budget now, in bytes.
         from: u64,
-        /// The one asked for.
+        /// The requested budget.
         to: u64,
     },
-    /// Nothing becomes larger while a snapshot is written.
+    /// Nothing can grow while a snapshot is written.
     #[error("a snapshot is being written: try again soon")]
     SnapshotRuns,
 }
 
 impl Refusal {
-    /// Whether the same request may succeed later, with nothing changed but time.
+    /// Returns true if the same request may succeed later without any other change.
     #[must_use]
     pub const fn is_temporary(&self) -> bool {
         matches!(
@@ -235,7 +235,7 @@ impl Refusal {
         )
     }
 
-    /// What the refusal is called in counters.
+    /// The name of the refusal in counters.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -254,7 +254,7 @@ impl Refusal {
 }
 
 impl Outcome {
-    /// Why something of the event was refused, if anything was.
+    /// The reason for a refusal, if any part of the event was refused.
     #[must_use]
     pub const fn refusal(&self) -> Option<Refusal> {
         match self {
@@ -272,16 +272,16 @@ impl From<Result<(), Refusal>> for Outcome {
 }
 
 impl Engine {
-    /// An empty clearinghouse that begins at `now`, with books as large as the plan says.
+    /// Creates an empty clearinghouse that begins at `now`, with books of the planned sizes.
     ///
     /// # Panics
-    /// If the memory cannot be had.
+    /// If the memory cannot be allocated.
     #[must_use]
     pub fn new(realm: Realm, plan: Plan, policy: Policy, now: Time) -> Self {
         Self::try_new(realm, plan, policy, now).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, if the memory can be had.
+    /// Like [`new`](Self::new), but fails if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`NotEnoughMemory`].
@@ -294,7 +294,7 @@ impl Engine {
     /// much the books hold.
     ///
     /// # Panics
-    /// If the memory cannot be had.
+    /// If the memory cannot be allocated.
     #[must_use]
     pub fn empty_like(&self, policy: Policy, now: Time) -> Self {
         let capacities = (self.capacities, self.limits);
@@ -353,20 +353,20 @@ impl Engine {
         &self.realm
     }
 
-    /// When it began: nothing was claimed here before. Unknown, and 0, after [`restore`](Self::restore).
+    /// The time of the founding; nothing was claimed here before. Unknown, and 0, after [`restore`](Self::restore).
     #[must_use]
     pub const fn founded(&self) -> Time {
         self.founded
     }
 
-    /// The same clearinghouse, of which is known when it began. Snapshots do not say.
+    /// Sets the time of the founding, which snapshots do not contain.
     #[must_use]
     pub const fn with_founded(mut self, founded: Time) -> Self {
         self.founded = founded;
         self
     }
 
-    /// What the budget is divided into.
+    /// The division of the budget.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
@@ -434,7 +434,7 @@ impl Engine {
         if !event.is_within_bounds() {
             return Err(Refusal::OutOfBounds);
         }
-        // Whether a clock that jumps is right is for whoever reads it to judge; the engine only has to be able to follow.
+        // The reader of the clock judges whether a jump is right; the engine only has to be able to follow.
         if event.time() > Time::MAX {
             return Err(Refusal::NoTime);
         }

@@ -1,11 +1,11 @@
-//! Another memory budget: everything that has a size is carried over, and nothing that is known is lost.
+//! Changes the memory budget: everything that has a size is carried over, and nothing is lost.
 //!
-//! Rings, filters and tables of lines become a whole number of times as large, for then each line can be copied as often and
-//! no answer changes; where the budget has no room for twice the lines, they stay as they are. What is held exactly takes
-//! whatever room there is. One structure after the other, so that only one is there twice at a time.
+//! Rings, filters and tables of lines grow by a whole factor, because then each line is copied that many times and no answer
+//! changes. If the budget has no room for twice the lines, they keep their size. Exact tables take all the room there is.
+//! Structures grow one after the other, so that only one exists twice at a time.
 //!
-//! A generation that was copied stays as full as it was, and errs as often: what is in its lines says no more than before.
-//! All of the new room is there from the next generation on.
+//! A copied generation stays as full as it was and errs as often, because its lines hold no more information than before. The
+//! whole new room is available from the next generation on.
 
 use super::{Engine, Refusal};
 use crate::budget::{Capacities, Plan, multiple};
@@ -13,34 +13,34 @@ use crate::codec::Reader;
 use crate::realm::BookSizes;
 use crate::trust::Trust;
 
-/// What another budget would change.
+/// The changes that another budget would make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resized {
-    /// The budget now, in bytes.
+    /// The current budget, in bytes.
     pub from: u64,
-    /// The budget then.
+    /// The new budget.
     pub to: u64,
-    /// All that has a size.
+    /// Every structure that has a size.
     pub structures: Vec<ResizedStructure>,
 }
 
-/// What another budget would change of one structure.
+/// The changes that another budget would make to one structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResizedStructure {
-    /// Which one.
+    /// Its name.
     pub name: &'static str,
-    /// Its lines of 64 bytes now and then, if it is made of lines: their number is multiplied, or stays.
+    /// Its lines of 64 bytes before and after, if it consists of lines. Their number is multiplied or stays.
     pub lines: Option<(u64, u64)>,
-    /// Its memory now and then.
+    /// Its memory before and after.
     pub bytes: (u64, u64),
-    /// How many it holds, now and then: in a generation, if it has generations.
+    /// Its capacity before and after, per generation if it has generations.
     pub capacity: (u64, u64),
-    /// What it holds.
+    /// The kind of its contents.
     pub holds: &'static str,
 }
 
 impl ResizedStructure {
-    /// How many times as large its lines become.
+    /// The factor by which its lines grow.
     #[must_use]
     pub fn factor(&self) -> Option<u64> {
         self.lines.map(|(now, then)| then / now.max(1))
@@ -50,7 +50,7 @@ impl ResizedStructure {
 /// Bytes of a line.
 const LINE_BYTES: u64 = 64;
 
-/// How many times as large the lines of each book become.
+/// The factors by which the lines of each book grow.
 #[derive(Clone, Copy)]
 struct Factors {
     spam: usize,
@@ -72,12 +72,12 @@ impl Factors {
 }
 
 impl Engine {
-    /// The plan that it has with another budget.
+    /// The plan with another budget.
     fn plan_for(&self, bytes: u64) -> Result<Plan, Refusal> {
         self.plan.resized(bytes).map_err(|_| Refusal::OutOfBounds)
     }
 
-    /// Whether a budget of `bytes` changes anything.
+    /// Returns true if a budget of `bytes` changes anything.
     #[must_use]
     pub fn would_resize(&self, bytes: u64) -> bool {
         self.plan.resized(bytes).is_ok_and(|plan| plan != self.plan)
@@ -95,7 +95,7 @@ impl Engine {
         }
     }
 
-    /// The first structure that is larger than a budget allows.
+    /// The first structure that is too large for a plan.
     fn first_too_large(&self, plan: &Plan, bytes: u64) -> Option<&'static str> {
         let books_fit = Plan::for_budget(bytes).is_ok_and(|planned| plan.sizes.fit(&planned.sizes));
         let (accounts, whitelisted) = (self.accounts.len() as u64, self.whitelist.len() as u64);
@@ -110,7 +110,7 @@ impl Engine {
         parts.into_iter().find(|(_, fits)| !fits).map(|(what, _)| what)
     }
 
-    /// All that is remembered of claims and reporters, in another room; nothing if that is too small.
+    /// Copies everything about claims and reporters into another amount of memory; none if that is too small.
     fn trust_within(&self, bytes: u64) -> Option<Trust> {
         let mut encoded = Vec::new();
         self.trust.encode(&mut encoded);
@@ -136,7 +136,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What [`Event::Resize`](crate::event::Event::Resize) with a budget of `bytes` would change.
+    /// The changes that an [`Event::Resize`](crate::event::Event::Resize) with a budget of `bytes` would make.
     ///
     /// # Errors
     /// [`Refusal`] if it would be refused.
@@ -173,7 +173,7 @@ impl Engine {
         ]
     }
 
-    /// What takes whatever room there is.
+    /// The structures that take all the room there is.
     fn preview_exact(&self, plan: &Plan) -> [ResizedStructure; 3] {
         let exact = |name, bytes, capacity, holds| ResizedStructure { name, lines: None, bytes, capacity, holds };
         let (now, lists) = (&self.plan, |plan: &Plan| plan.list_bytes / 2);
@@ -189,7 +189,7 @@ impl Engine {
     }
 }
 
-/// A structure of lines that becomes as many times as large as there is room for `planned_bytes`.
+/// A structure of lines that grows by the largest whole factor that fits `planned_bytes`.
 pub(crate) fn preview_lines(
     name: &'static str,
     holds: &'static str,

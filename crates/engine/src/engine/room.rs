@@ -1,13 +1,13 @@
-//! Room in the books: who may still add a signature, and what that is charged to.
+//! Room in the books: limits on new signatures, and the groups that are charged for them.
 //!
-//! A generation of a book holds so many signatures before it errs more often than planned. Only what takes room is charged: a
-//! signature that is new to the generation, a count that passes fifteen. Two bounds hold for everybody:
+//! A generation of a book holds a limited number of signatures before it errs more often than planned. Reporters are charged only
+//! for what takes room: a signature that is new to the generation, and a count that passes fifteen. Two limits apply to everyone:
 //!
-//! - **The book's.** From its planned capacity on only anchors and peers may add signatures, and nobody past
-//!   [`Capacities::limits`](crate::budget::Capacities::limits). So no book errs ten times as often as planned, whoever fills it.
-//! - **The day's share** of a group, in parts of the capacity. The site's own users are one group, whatever network they are in:
-//!   at the pace of their share they fill a generation just as it ends. Recipients that the site counts itself have no daily
-//!   share: there the book's own bound is enough, as nobody else needs the room.
+//! - **The book's limit.** Beyond the planned capacity only anchors and peers may add signatures, and beyond
+//!   [`Capacities::limits`](crate::budget::Capacities::limits) nobody may. So no book errs ten times as often as planned.
+//! - **The group's daily share** of the capacity. The site's own users are one group, in all networks; if they use their full
+//!   share, they fill a generation just as it ends. The site's own counts of recipients have no daily share: the book's limit is
+//!   enough, because nobody else needs the room.
 
 use bruit_filters::Fingerprint;
 use bruit_filters::ring::{CountsRing, Needs};
@@ -20,22 +20,22 @@ use crate::spam::Entry;
 use crate::time::Time;
 use crate::trust::{Claim, Reporter, Standing};
 
-/// A group's part of a day's capacity, in a hundred.
+/// A group's share of a day's capacity, in percent.
 const SHARE_PERCENT: u64 = 2;
 /// The same for traps and peers that the operator chose.
 const SHARE_PERCENT_ANCHORED: u64 = 50;
 /// The same for the site's own users.
 const SHARE_PERCENT_OWN: u64 = 100;
-/// The group that all of the site's own users are charged as.
+/// The group to which all of the site's own users are charged.
 const SITE: u64 = u64::MAX - 1;
 
-/// What a record of a count past fifteen is charged: there is one for every 26 signatures of a generation.
+/// The charge for a record, which a count past fifteen takes: a generation has one for every 26 signatures.
 const RECORD_CHARGE: u32 = 26;
 
-/// The most that is counted of a signature without a record.
+/// The highest count of a signature without a record.
 const COUNT_WITHOUT_RECORD: u32 = 15;
 
-/// What every group added today.
+/// The signatures that every group added today.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DailyShares {
     pub(crate) listed: Quotas,
@@ -47,22 +47,22 @@ pub(crate) struct DailyShares {
 /// Recipients that can be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count {
-    /// How many: fewer than there are if the count would pass fifteen and no record is left.
+    /// Their number: fewer than reported if the count would pass fifteen and no record is left.
     pub(super) amount: u32,
-    /// What that is charged.
+    /// The charge for them.
     pub(super) charge: u32,
-    /// Whether all are counted.
+    /// True if all are counted.
     pub(super) is_whole: bool,
 }
 
-/// Where a claim was made.
+/// The place and generation in which a claim was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MadeAt {
-    /// Here: it is charged to its group.
+    /// Here; it is charged to its group.
     Here,
-    /// At another node of the cluster, which charged it, in the generation that is current here too.
+    /// At another node of the cluster, which charged it, in the generation that is also current here.
     Node,
-    /// The same in an older generation: what followed from it comes with that node's sets, and must not begin to live anew here.
+    /// The same in an older generation. Its results come with that node's sets, and must not start a new life here.
     NodeEarlier,
 }
 
@@ -74,7 +74,7 @@ const fn wanted(claim: Claim, entry: &Entry) -> (Book, bool) {
     }
 }
 
-/// Who is charged: the site's own users as one.
+/// The group that is charged; the site's own users are one group.
 const fn charged(reporter: &Reporter) -> u64 {
     match reporter.standing {
         Standing::Own => SITE,
@@ -91,7 +91,7 @@ const fn percent(standing: Standing) -> u64 {
 }
 
 impl Engine {
-    /// Whether a claim about a signature of which the book says `entry` finds the room it may need.
+    /// Checks that a claim finds the room it may need; `entry` is the signature's state in the book.
     pub(super) fn room_for_claim(&self, by: &By, claim: Claim, entry: &Entry, made: MadeAt) -> Result<(), Refusal> {
         match wanted(claim, entry) {
             _ if made == MadeAt::NodeEarlier => Ok(()),
@@ -103,21 +103,21 @@ impl Engine {
         }
     }
 
-    /// Charges what a claim added to its set.
+    /// Charges a claim for what it added to its set.
     pub(super) fn charge_claim(&mut self, by: &By, book: Book, made: MadeAt) {
         if made == MadeAt::Here {
             self.charge(book, by, 1);
         }
     }
 
-    /// Whether a book has room for one more signature of such a reporter.
+    /// Checks that a book has room for one more signature from a reporter of this standing.
     pub(super) fn ensure_room(&self, book: Book, standing: Standing) -> Result<(), Refusal> {
         let (held, planned, most) = self.held(book);
         let most = if standing.is_anchor() { most } else { planned };
         if held < most { Ok(()) } else { Err(self.book_full(book)) }
     }
 
-    /// How many signatures the current generation of a book holds, was planned for, and may hold.
+    /// The number of signatures that the current generation of a book holds, was planned for, and may hold.
     fn held(&self, book: Book) -> (u64, u64, u64) {
         let (planned, most) = (&self.capacities, &self.limits);
         match book {
@@ -133,7 +133,7 @@ impl Engine {
             Book::Bulk | Book::Recipients => {
                 (self.bulk.counts.keys(self.bulk.counts.epoch()).unwrap_or_default(), planned.bulk, most.bulk)
             }
-            // Texts have tables, which forget their oldest.
+            // Texts are in tables, which drop their oldest entries.
             Book::Texts => (0, 1, 1),
         }
     }
@@ -144,7 +144,7 @@ impl Engine {
         Refusal::BookFull { book, again: Time((self.now.epoch(seconds) + 1).saturating_mul(seconds)) }
     }
 
-    /// Whether a reporter's group may add so much more today.
+    /// Checks that a reporter's group may add `amount` more today.
     pub(super) fn ensure_share(&self, book: Book, by: &By, amount: u32) -> Result<(), Refusal> {
         let limit = self.daily_share(book, by.reporter.standing);
         let admits = self.shares_of(book).admits(by.now, charged(&by.reporter), amount, limit);
@@ -152,7 +152,7 @@ impl Engine {
         if admits { Ok(()) } else { Err(Refusal::DailyShare { book, again }) }
     }
 
-    /// Whether a reporter's group may teach one more text today, of an index that holds `capacity`.
+    /// Checks that a reporter's group may add one more text today to an index that holds `capacity`.
     pub(super) fn ensure_text_share(&self, by: &By, capacity: u64) -> Result<(), Refusal> {
         let percent = percent(by.reporter.standing).min(SHARE_PERCENT_ANCHORED);
         let limit = u32::try_from(capacity * percent / 100).unwrap_or(u32::MAX);
@@ -181,21 +181,21 @@ impl Engine {
         }
     }
 
-    /// How much of a book a group may add in a day.
+    /// The number of signatures that a group may add to a book in a day.
     fn daily_share(&self, book: Book, standing: Standing) -> u32 {
         let capacity = match book {
             Book::Listed => self.capacities.spam,
             Book::Revoked => self.capacities.revoked,
             Book::Votes => self.capacities.claims,
             Book::Bulk | Book::Recipients => self.capacities.bulk,
-            // Two indexes, of which each has a share: see `ensure_text_share`.
+            // There are two indexes, each with its own share: see `ensure_text_share`.
             Book::Texts => 0,
         };
         let daily = capacity.saturating_mul(Time::DAY) / book.epoch_seconds(&self.realm).max(1);
         u32::try_from(daily.saturating_mul(percent(standing)) / 100).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Whether more recipients of a signature can be counted, and what that is charged.
+    /// Checks that more recipients of a signature can be counted, and returns the charge.
     pub(super) fn room_for_count(&self, by: &By, fingerprint: &Fingerprint, amount: u32) -> Result<Count, Refusal> {
         let (counts, standing) = (&self.bulk.counts, by.reporter.standing);
         let needs = counts.needs(fingerprint, counts.epoch(), amount).unwrap_or_default();
@@ -214,7 +214,7 @@ impl Engine {
         Ok(Count { amount: COUNT_WITHOUT_RECORD.saturating_sub(counted), charge, is_whole: false })
     }
 
-    /// Whether a ring that another server's counts go to has room for one more count. Such a ring may be smaller than ours.
+    /// Returns true if a ring of another server's counts has room for one more. Such a ring may be smaller than ours.
     pub(super) fn has_room_of_others(&self, ring: &CountsRing, epoch: u64, needs: Needs) -> bool {
         let most = self.limits.bulk.saturating_mul(ring.lines()) / self.bulk.counts.lines().max(1);
         let has_cells = !needs.cells || ring.keys(epoch).unwrap_or_default() < most;
@@ -223,7 +223,8 @@ impl Engine {
     }
 }
 
-/// Whether one more count may pass fifteen. A fifth of the records is for anchors: once all are used, new counts stop at fifteen.
+/// Returns true if one more count may pass fifteen. A fifth of the records is reserved for anchors. Once all are used, new counts
+/// stop at fifteen.
 fn has_record_room(counts: &CountsRing, standing: Standing) -> bool {
     let (held, limit) = counts.records(counts.epoch()).unwrap_or_default();
     held < if standing.is_anchor() { limit } else { limit / 5 * 4 }

@@ -31,15 +31,15 @@ use crate::whitelist::Whitelist;
 
 const MAGIC: [u8; 8] = *b"BRUITENG";
 const VERSION: u16 = 3;
-/// Before the budget could change, and listings and revocations had daily shares: without sizes, which are those of the
-/// founding.
+/// The version before the budget could change and before listings and revocations had daily shares. It has no sizes; they are
+/// those of the founding.
 const VERSION_FOUNDED: u16 = 2;
 /// Before servers exchanged anything: the same without an exchange.
 const VERSION_BEFORE_EXCHANGE: u16 = 1;
 
 /// The bytes of the fixed start: magic, version, realm, budget, time, and the length of the small state.
 const START_BYTES: usize = 8 + 2 + 16 + 8 + 8 + 8;
-/// What follows it from the third version on: the lines of the four books.
+/// The bytes after it, from version 3 on: the lines of the four books.
 const SIZES_BYTES: usize = 4 * 8;
 
 /// A line, the unit in which large structures are written.
@@ -64,7 +64,7 @@ pub enum RestoreError {
     /// A snapshot of another realm.
     #[error("the snapshot is of another realm")]
     OtherRealm,
-    /// The memory budget is not that of the founding, where none was ever changed.
+    /// The memory budget is not that of the founding, in a version that cannot change it.
     #[error("the snapshot was made with a memory budget of {theirs} bytes, not {ours}")]
     OtherBudget {
         /// The budget here.
@@ -72,10 +72,10 @@ pub enum RestoreError {
         /// The budget of the snapshot.
         theirs: u64,
     },
-    /// The memory of the budget cannot be had. Nothing is wrong with the snapshot.
+    /// The memory of the budget cannot be allocated. The snapshot itself is sound.
     #[error(transparent)]
     Memory(#[from] NotEnoughMemory),
-    /// The books do not fit the budget, or there is no such budget.
+    /// The books do not fit the budget, or the budget is out of range.
     #[error("the snapshot's books do not fit its memory budget of {budget} bytes")]
     Sizes {
         /// The budget.
@@ -101,7 +101,7 @@ pub enum RestoreError {
 }
 
 impl RestoreError {
-    /// The same, with memory that cannot be had told apart from a structure that is damaged.
+    /// The same, but distinguishes a lack of memory from a damaged structure.
     fn within(self, plan: &Plan) -> Self {
         match self {
             Self::Structure { what, source: Some(FilterError::OutOfMemory(OutOfMemory { bytes })) } => {
@@ -225,8 +225,8 @@ impl Engine {
         rings + self.bulk.counts.logged_lines() + others + tables
     }
 
-    /// Makes a clearinghouse from a snapshot of the same realm. `plan` is the one it was founded with; the snapshot says what
-    /// has become of it. [`with_founded`](Self::with_founded) adds when it began.
+    /// Restores a clearinghouse from a snapshot of the same realm. `plan` is the one it was founded with; the snapshot has the
+    /// current sizes. [`with_founded`](Self::with_founded) sets the time of the founding.
     ///
     /// # Errors
     /// [`RestoreError`] if the bytes are not of such a one.
@@ -416,7 +416,7 @@ fn restore_one<S: Snapshot>(
     if bytes(place) == expected { Ok(()) } else { Err(RestoreError::Structure { what, source: None }) }
 }
 
-/// Puts what the input has in the place of a structure that is as large as it may be.
+/// Replaces a structure of the largest allowed size by the one in the input.
 fn restore_within<S: Snapshot>(
     place: &mut S,
     what: &'static str,
@@ -428,7 +428,7 @@ fn restore_within<S: Snapshot>(
     Ok(())
 }
 
-/// What a snapshot begins with.
+/// The start of a snapshot.
 struct Start {
     version: u16,
     plan: Plan,
@@ -467,8 +467,7 @@ fn read_start(realm: &Realm, founded: Plan, input: &mut dyn Read) -> Result<Star
     Ok(Start { version, plan, now, small })
 }
 
-/// Reads the sizes of the books: no larger than the budget allows, so that a damaged number cannot cost memory that nobody
-/// granted.
+/// Reads the sizes of the books. They must fit the budget, so that a damaged number cannot allocate more memory than granted.
 fn read_plan(founded: Plan, budget: u64, input: &mut dyn Read) -> Result<Plan, RestoreError> {
     let mut bytes = [0; SIZES_BYTES];
     input.read_exact(&mut bytes)?;

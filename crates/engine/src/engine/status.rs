@@ -35,14 +35,14 @@ pub struct RingStatus {
     pub epoch_seconds: u64,
     /// What a generation holds before it errs more often than planned.
     pub capacity: u64,
-    /// What a generation holds at most.
+    /// The most that a generation may hold.
     pub limit: u64,
-    /// Whether the current generation holds that many, copies included.
+    /// True if the current generation holds that many, including copies.
     pub is_current_full: bool,
     /// The live generations, newest first: their epoch and about how many signatures they hold.
     pub generations: Vec<(u64, u64)>,
-    /// About how many signatures would make a generation as full as the fullest one is: more than that holds, if what it holds
-    /// was copied when the ring grew.
+    /// About how many signatures would fill a generation as far as the fullest one. It is more than that generation holds if its
+    /// contents were copied when the ring grew.
     pub fullest: u64,
     /// How many counts past fifteen the current generation holds, and how many it has room for, if it counts. When there is no more
     /// room, all such counts become too high.
@@ -75,7 +75,7 @@ impl Status {
 }
 
 impl TableStatus {
-    /// Whether it is nearly full.
+    /// Returns true if it is nearly full.
     #[must_use]
     pub fn is_nearly_full(&self) -> bool {
         self.used as f64 >= NEARLY_FULL * self.capacity as f64
@@ -90,7 +90,7 @@ impl RingStatus {
         records.max(self.fullest as f64 / self.capacity.max(1) as f64)
     }
 
-    /// Whether the current generation takes nothing new.
+    /// Returns true if the current generation accepts nothing new.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_current_full || self.records.is_some_and(|(held, limit)| held >= limit)

@@ -100,7 +100,7 @@ impl Book {
         }
     }
 
-    /// What it holds, for sentences.
+    /// Its contents, as a phrase for messages.
     #[must_use]
     pub const fn contents(self) -> &'static str {
         match self {
@@ -210,8 +210,8 @@ pub enum OriginChange {
         /// Its key.
         key: [u8; 32],
     },
-    /// From now on this server tells nobody anything. What waits is forgotten; what it said stays said, and when it begins again it
-    /// does so as another incarnation.
+    /// Stops exporting. The queue is dropped. Earlier segments remain valid, and when the server begins again it starts a new
+    /// incarnation.
     End,
 }
 
@@ -384,7 +384,7 @@ impl Exchange {
         self.cluster = cluster;
     }
 
-    /// Stops telling others. How far the own chains were sealed stays known, so that nobody can bring them back and be counted.
+    /// Stops exporting. The frontiers of our own chains are kept, so that nobody can replay those chains and have them counted.
     pub(crate) fn end(&mut self) {
         (self.own, self.cluster) = (None, false);
         self.pending = Pending::default();

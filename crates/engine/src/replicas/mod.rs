@@ -105,7 +105,7 @@ impl Replicas {
         Self::try_new(key, reports, good).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, if the memory can be had.
+    /// Like [`new`](Self::new), but fails if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`].

@@ -235,13 +235,13 @@ impl Trust {
         Self::try_new(policy, bytes).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, if the memory can be had.
+    /// Like [`new`](Self::new), but fails if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     ///
     /// # Panics
-    /// As [`new`](Self::new), but for memory.
+    /// As [`new`](Self::new), except for lack of memory.
     pub fn try_new(policy: Policy, bytes: u64) -> Result<Self, OutOfMemory> {
         policy.check().expect("callers check policies that are not their own");
         let for_reporters = bytes / REPORTERS_PART;

@@ -52,13 +52,13 @@ impl OneLineFilter {
         Self::try_new(lines, hashes, fingerprint_bits, key_id).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, if the memory can be had.
+    /// Like [`new`](Self::new), but fails if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     ///
     /// # Panics
-    /// As [`new`](Self::new), but for memory.
+    /// As [`new`](Self::new), except for lack of memory.
     pub fn try_new(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Result<Self, OutOfMemory> {
         assert!((1..=LINES_MAX).contains(&lines), "a filter has 1 to 2^32 - 1 lines, not {lines}");
         assert!((1..=ONE_LINE_HASHES_MAX).contains(&hashes), "k is 1 to {ONE_LINE_HASHES_MAX}, not {hashes}");
@@ -75,13 +75,13 @@ impl OneLineFilter {
         Self::try_from_plan(plan, key_id).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, if the memory can be had.
+    /// Like [`from_plan`](Self::from_plan), but fails if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     ///
     /// # Panics
-    /// As [`from_plan`](Self::from_plan), but for memory.
+    /// As [`from_plan`](Self::from_plan), except for lack of memory.
     pub fn try_from_plan(plan: &MembershipPlan, key_id: KeyId) -> Result<Self, OutOfMemory> {
         let lines = plan.lines().expect("a plan for the one-line layout");
         Self::try_new(lines as usize, plan.hashes, plan.fingerprint_bits, key_id)
@@ -118,7 +118,7 @@ impl OneLineFilter {
     /// was, and keeps its false-positive rate. A running snapshot is given up.
     ///
     /// # Panics
-    /// If `factor` is 0, the lines do not fit 32 bits then, or the memory cannot be had.
+    /// If `factor` is 0, the lines do not fit 32 bits then, or the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         let lines = self.lines.len().saturating_mul(factor);
         assert!((1..=LINES_MAX).contains(&lines), "a filter has 1 to 2^32 - 1 lines, not {lines}");

@@ -130,7 +130,7 @@ impl PackedCells {
     /// If `bits` is outside `1..=`[`CELL_BITS_MAX`].
     ///
     /// # Panics
-    /// If the memory cannot be had, as `Vec` does.
+    /// If the memory cannot be allocated, as `Vec` does.
     pub fn new(cells: u64, bits: u32) -> Result<Self, ShapeError> {
         if !(1..=CELL_BITS_MAX).contains(&bits) {
             return Err(ShapeError::CellBits { bits });

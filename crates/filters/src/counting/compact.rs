@@ -58,7 +58,7 @@ impl CompactCounters {
     /// If a parameter is 0 or above its bound.
     ///
     /// # Panics
-    /// If the memory cannot be had, as `Vec` does.
+    /// If the memory cannot be allocated, as `Vec` does.
     pub fn new(cells: u64, low_bits: u32, high_bits: u32, chunks: u64) -> Result<Self, ShapeError> {
         if !(1..=LOW_BITS_MAX).contains(&low_bits) {
             return Err(ShapeError::LowBits { bits: low_bits });

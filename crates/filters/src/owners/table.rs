@@ -94,13 +94,13 @@ impl OwnerTable {
     /// lie idle.
     ///
     /// # Panics
-    /// If that is more than a PiB, or the memory cannot be had.
+    /// If that is more than a PiB, or the memory cannot be allocated.
     #[must_use]
     pub fn with_capacity(features: u64) -> Self {
         Self::try_with_capacity(features).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, if the memory can be had.
+    /// Like [`with_capacity`](Self::with_capacity), but fails if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -123,7 +123,7 @@ impl OwnerTable {
     /// An empty table in at most `bytes` bytes, but never less than two lines.
     ///
     /// # Panics
-    /// If the memory cannot be had, as `Vec` does.
+    /// If the memory cannot be allocated, as `Vec` does.
     #[must_use]
     pub fn with_bytes(bytes: usize) -> Self {
         Self::try_with_lines(bytes / LINE_BYTES).unwrap_or_else(|error| panic!("{error}"))
@@ -139,7 +139,7 @@ impl OwnerTableWithoutParts {
     /// feature says it is of, it is stored and votes as one of the first.
     ///
     /// # Panics
-    /// If the memory cannot be had, as `Vec` does.
+    /// If the memory cannot be allocated, as `Vec` does.
     ///
     /// ```
     /// use bruit_filters::FingerprintKey;
@@ -160,7 +160,7 @@ impl OwnerTableWithoutParts {
         Self::try_without_parts(bytes).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, if the memory can be had.
+    /// Like [`without_parts`](Self::without_parts), but fails if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -188,7 +188,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
     /// [`copies`](Self::copies).
     ///
     /// # Panics
-    /// If `factor` is 0, or the memory cannot be had.
+    /// If `factor` is 0, or the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         assert!(factor > 0, "a table does not vanish");
         if factor == 1 {

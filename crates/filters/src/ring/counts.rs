@@ -108,13 +108,13 @@ impl CountsRing {
         Self::try_new(lines, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, if the memory can be had.
+    /// Like [`new`](Self::new), but fails if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     ///
     /// # Panics
-    /// As [`new`](Self::new), but for memory.
+    /// As [`new`](Self::new), except for lack of memory.
     pub fn try_new(lines: usize, key_id: KeyId, epoch: u64) -> Result<Self, OutOfMemory> {
         assert!((1..=LINES_MAX).contains(&lines), "a ring has 1 to 2^32 - 1 lines, not {lines}");
         let (cells, records) = (Lines::try_new(lines)?, Records::try_new(lines)?);
@@ -129,7 +129,7 @@ impl CountsRing {
     /// become too high, never too low. Generations stay as full as they were; see [`copied`](Self::copied).
     ///
     /// # Panics
-    /// If `factor` is 0, the lines do not fit 32 bits then, or the memory cannot be had.
+    /// If `factor` is 0, the lines do not fit 32 bits then, or the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         let lines = self.lines.len().saturating_mul(factor);
         assert!((1..=LINES_MAX).contains(&lines), "a ring has 1 to 2^32 - 1 lines, not {lines}");

@@ -80,13 +80,13 @@ impl MembershipRing {
         Self::try_new(lines, fingerprint_bits, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, if the memory can be had.
+    /// Like [`new`](Self::new), but fails if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     ///
     /// # Panics
-    /// As [`new`](Self::new), but for memory.
+    /// As [`new`](Self::new), except for lack of memory.
     pub fn try_new(lines: usize, fingerprint_bits: u32, key_id: KeyId, epoch: u64) -> Result<Self, OutOfMemory> {
         assert!(lines > 0, "a ring has at least one line");
         assert!((FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits));
@@ -101,7 +101,7 @@ impl MembershipRing {
     /// beside the copies only. See [`copied`](Self::copied).
     ///
     /// # Panics
-    /// If `factor` is 0, or the memory cannot be had.
+    /// If `factor` is 0, or the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         assert!(factor > 0, "a ring does not vanish");
         for lane in 0..LINE_WORDS {

@@ -71,13 +71,13 @@ impl StagedRing {
         Self::try_new(lines_per_stage, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, if the memory can be had.
+    /// Like [`new`](Self::new), but fails if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`], with the bytes of both stages.
     ///
     /// # Panics
-    /// As [`new`](Self::new), but for memory.
+    /// As [`new`](Self::new), except for lack of memory.
     pub fn try_new(lines_per_stage: usize, key_id: KeyId, epoch: u64) -> Result<Self, OutOfMemory> {
         let stage = || MembershipRing::try_new(lines_per_stage, FINGERPRINT_BITS_MAX, key_id, epoch);
         let both = |OutOfMemory { bytes }| OutOfMemory { bytes: 2 * bytes };
@@ -87,7 +87,7 @@ impl StagedRing {
     /// Makes the ring `factor` times as large, as [`MembershipRing::grow`] does: one stage after the other.
     ///
     /// # Panics
-    /// If `factor` is 0, or the memory cannot be had.
+    /// If `factor` is 0, or the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         self.stages.iter_mut().for_each(|stage| stage.grow(factor));
     }
