@@ -48,7 +48,7 @@ pub(crate) fn read(command: &mut Command) -> Result<Vec<u8>> {
     Ok(stdout)
 }
 
-/// Where cargo puts what it builds.
+/// The directory of cargo's build output.
 pub(crate) fn target_directory() -> Result<PathBuf> {
     Ok(text(&metadata(&["--no-deps"])?, "target_directory")?.into())
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask endurance`: a year of three networks of servers in an hour, with everything that goes wrong in a year.
+//! `cargo xtask endurance`: compresses a year of three networks of servers into an hour, with all the faults of a year.
 
 use std::process::{Child, Command, Stdio};
 
@@ -7,13 +7,13 @@ use anyhow::{Context, Result, bail};
 use crate::test::Stage;
 use crate::{command, packages};
 
-/// The networks, which run side by side.
+/// The networks, which run at the same time.
 const NETWORKS: [&str; 3] = ["alone", "https", "nats"];
 
-/// What `cargo xtask endurance` accepts.
+/// The arguments of `cargo xtask endurance`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long to go on; with the default epochs an hour ends 450 bulk and 90 spam generations.
+    /// Duration of the run; with the default epochs, 450 bulk and 90 spam generations end in an hour.
     #[arg(long, value_name = "MINUTES", default_value_t = 60)]
     minutes: u64,
     /// Length of a spam epoch.
@@ -22,7 +22,7 @@ pub(crate) struct Options {
     /// Length of a bulk epoch.
     #[arg(long, value_name = "SECONDS", default_value_t = 8)]
     bulk_epoch: u64,
-    /// What traffic and faults are drawn from.
+    /// Seed of traffic and faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Run this network alone; may be given more than once.
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
-/// Builds the program optimised, and runs all networks at once. The first failure is told when all have ended.
+/// Builds the program optimised, and runs all networks at once. Reports the first failure when all have ended.
 pub(crate) fn run(options: &Options) -> Result<()> {
     packages::provide(&[Stage::Nextest]).context("set-up failed")?;
     command::run(&mut command::cargo(&["build", "--release", "--package", "bruit", "--package", "bruit-endurance"]))?;

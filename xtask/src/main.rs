@@ -26,7 +26,7 @@ enum Chore {
     Test(test::Options),
     /// Measure the filters against memory and against other crates.
     Bench(bench::Options),
-    /// Run servers for a year in an hour, with faults, and compare them with a plain model.
+    /// Run servers under faults, a year in an hour, and compare them with a plain model.
     Endurance(endurance::Options),
     /// Check that crates depend only on those the architecture puts beneath them.
     Layers,

@@ -51,7 +51,7 @@ fn open(directory: &Path, durability: Durability) -> Clearinghouse {
     // Snapshots would come in between; what they cost is measured with the engine.
     let options =
         Options { durability, snapshot_on_close: false, snapshot_after_bytes: u64::MAX, ..Options::default() };
-    // Twice the default, which takes some 300,000 new signatures of a site a day.
+    // Twice the default, which accepts some 300,000 new signatures per day from a site.
     let found = || Founding::new([5; 16], 2 * BUDGET_DEFAULT, Policy::default(), START).expect("a budget");
     Clearinghouse::open_or_found(directory, &options, found, &mut |_| {}).expect("a sound directory")
 }

@@ -1,4 +1,4 @@
-//! `bruit peers`: what a server exchanges with which others.
+//! `bruit peers`: the state of a server's exchange with others.
 
 use std::io::{self, BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ use crate::quantity::{grouped, human_bytes};
 use crate::remote::Server;
 use crate::terminal::printable;
 
-/// What `bruit peers` is asked.
+/// The arguments of `bruit peers`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Print one JSON object
@@ -72,7 +72,7 @@ fn print_peer(peer: &PeerStatus, now: u64, output: &mut impl Write) -> io::Resul
     )
 }
 
-/// What an operator may have to look into.
+/// Prints the problems that an operator may have to look into.
 fn print_troubles(peer: &PeerStatus, output: &mut impl Write) -> io::Result<()> {
     let name = printable(&peer.name);
     for refused in &peer.refused {
@@ -85,7 +85,7 @@ fn print_troubles(peer: &PeerStatus, output: &mut impl Write) -> io::Result<()> 
     }
 }
 
-/// What is wrong, in a sentence.
+/// Describes a peer's problem in a sentence.
 fn trouble(peer: &PeerStatus) -> Option<String> {
     let reason = peer.reason.as_deref().unwrap_or("the server does not say why");
     match &*peer.state {
@@ -103,13 +103,13 @@ fn trouble(peer: &PeerStatus) -> Option<String> {
     }
 }
 
-/// `+3s`, `-40d`.
+/// Formats a difference of clocks: `+3s`, `-40d`.
 fn shown_skew(seconds: i64) -> String {
     let sign = if seconds < 0 { '-' } else { '+' };
     format!("{sign}{}", shown_span(seconds.unsigned_abs()))
 }
 
-/// `5s`, `3m`, `2h`, `4d`.
+/// Formats a span of time: `5s`, `3m`, `2h`, `4d`.
 fn shown_span(seconds: u64) -> String {
     match seconds {
         0..=119 => format!("{seconds}s"),

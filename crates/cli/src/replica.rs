@@ -148,7 +148,7 @@ async fn follow(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCo
     Err(failure(follower.follow(now, tell).await))
 }
 
-/// What is wrong with a round that the server answered: nothing was accepted, or not all of it could be fetched.
+/// The problem of a round that the server answered: nothing was accepted, or not everything could be fetched.
 fn fault(arguments: &Arguments, round: &Round) -> Option<String> {
     let url = arguments.from.as_deref().unwrap_or_default();
     let rejected = || round.rejected.first().map(|rejected| format!("something from {url} was refused: {rejected}"));

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     realm: Option<PathBuf>,
 
-    /// Let the memory budget become smaller, if `memory` in the configuration is and everything fits
+    /// Allow `memory` in the configuration to lower the memory budget, if everything fits
     #[arg(long)]
     shrink: bool,
 

@@ -55,7 +55,7 @@ fn print(stats: &Stats, output: &mut impl Write) -> io::Result<()> {
     print_store(&stats.store, &stats.recovery, output)
 }
 
-/// `severe: book_full (listed signatures) for 00:01:02: …`.
+/// Formats a condition: `severe: book_full (listed signatures) for 00:01:02: …`.
 fn print_condition(condition: &Condition, output: &mut impl Write) -> io::Result<()> {
     let [severity, state, subject, text] =
         [&condition.severity, &condition.state, &condition.subject, &condition.text].map(|text| printable(text));

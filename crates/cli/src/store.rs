@@ -52,7 +52,7 @@ enum Verb {
     Repair(repair::Arguments),
     /// Accept the system clock after a jump, for a directory or a running server
     AcceptClock(accept_clock::Arguments),
-    /// Give the clearinghouse another memory budget, or tell what that would change
+    /// Change the memory budget of a clearinghouse, or show what that would change
     Resize(resize::Arguments),
 }
 

@@ -1,5 +1,5 @@
-//! Books that protect themselves, as clients and operators see it: a script that reports in a loop is told to come back later, in
-//! each language, and health says so.
+//! Limits of the books as clients and operators see them: a script that reports in a loop is told to try later, in each protocol,
+//! and health shows it.
 
 mod common;
 
@@ -11,10 +11,10 @@ use bruit_client::{Client, ClientError};
 use common::wire::Datagrams;
 use common::{FakeClock, Folder, Server};
 
-/// What does not show within this never will.
+/// The longest wait for an expected state.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Signatures from a number on, as many as one request may have.
+/// Consecutive signatures from `first`, as many as one request may have.
 fn subject(first: u64) -> Subject {
     let signature = |number: u64| NamedSignature { scheme: "pyzor".to_owned(), value: format!("{number:040x}") };
     Subject { signatures: (first..first + SIGNATURES_MAX as u64).map(signature).collect(), ..Subject::default() }
@@ -26,7 +26,7 @@ fn a_looping_reporter_is_told_to_come_back_and_health_says_why() {
     let server = Server::start(&folder, "");
     let client = Client::new(&server.url(), None, SOON).unwrap();
     let mut accepted = 0;
-    // A day's pace of the site is a fifth of what a generation of 16 MiB holds, some 18,700.
+    // The site's daily share is a fifth of a generation: some 18,700 with 16 MiB.
     let refusal = (0..200).find_map(|round| match client.report(&subject(1 + round * SIGNATURES_MAX as u64)) {
         Ok(claimed) => {
             accepted += claimed.accepted;
@@ -48,7 +48,7 @@ fn a_looping_reporter_is_told_to_come_back_and_health_says_why() {
     assert!(server.said().contains("reports_refused"), "{}", server.said());
 }
 
-/// What a loop at a default server comes to. Run it by name, optimised: `docs/reliability.md` has its figures.
+/// A looping script against a server with default memory. Run it by name, optimised; `docs/reliability.md` has its figures.
 #[test]
 #[ignore = "takes minutes and an optimised build"]
 fn forty_million_claims_at_a_default_server() {
@@ -81,7 +81,7 @@ fn forty_million_claims_at_a_default_server() {
     }
 }
 
-/// Sends so many signatures in full requests, whatever is answered, and gives how many were accepted.
+/// Sends this many signatures in full requests, ignoring refusals, and returns how many were accepted.
 fn send(signatures: u64, claim: impl Fn(u64) -> Result<Claimed, ClientError>) -> u64 {
     let accepted = |first| match claim(first) {
         Ok(claimed) => u64::from(claimed.accepted),
@@ -91,7 +91,7 @@ fn send(signatures: u64, claim: impl Fn(u64) -> Result<Claimed, ClientError>) ->
     (0..signatures).step_by(SIGNATURES_MAX).map(accepted).sum()
 }
 
-/// How many of so many signatures are called spam.
+/// The number of signatures among these that are called spam.
 fn known(client: &Client, first: u64, signatures: u64) -> u64 {
     let spam = |at| {
         let checked = client.check(&subject(first + at)).unwrap();

@@ -1,4 +1,4 @@
-//! Clocks that are wrong: nothing is lost, and the server says what is wrong, until somebody confirms it.
+//! Wrong clocks: nothing is lost, and the server reports the problem until the clock is right or confirmed.
 
 mod common;
 
@@ -20,7 +20,7 @@ const DAY: i64 = 86_400;
 const OLD: &str = "razor/text.eml";
 const NEW: &str = "razor/base64.eml";
 
-/// A server with one report of before, and its clock.
+/// A server with one earlier report, and its clock.
 struct Site {
     folder: Folder,
     clock: FakeClock,
@@ -60,7 +60,7 @@ impl Site {
         jump.map(|jump| jump["text"].as_str().unwrap().to_owned())
     }
 
-    /// Waits until the server says that the clock is wrong, and gives what it says.
+    /// Waits until the server reports a wrong clock, and returns the text.
     fn wait_for_warning(&self) -> String {
         wait(&self.server, || self.warning())
     }
@@ -173,7 +173,7 @@ fn nothing_is_founded_while_the_clock_says_1970() {
     assert!(!folder.path("data").join("realm.bruit").exists());
 }
 
-/// A directory that an earlier program founded while the clock said 1970.
+/// A directory that an earlier version founded while the clock said 1970.
 fn found_in_1970(directory: &Path) {
     let found = || Founding::new([7; 16], 16 << 20, Policy::default(), Time(1_000)).unwrap();
     let store = Clearinghouse::open_or_found(directory, &Options::default(), found, &mut |_| {}).unwrap();

@@ -1,4 +1,4 @@
-//! Three nodes over a broker in a realm whose generations end every few seconds: exchange goes on, and `bruit peers` is right.
+//! Three nodes over a broker in a realm with generations of a few seconds: exchange continues, and `bruit peers` is right.
 
 #[path = "../../federation/tests/brokers/mod.rs"]
 mod brokers;
@@ -20,14 +20,14 @@ use common::{Folder, Server, printed};
 const NODES: usize = 3;
 /// Seconds of an epoch, of both books.
 const EPOCH: u64 = 3;
-/// More than are live at a time.
+/// More generations than are live at a time.
 const GENERATIONS: u64 = 10;
-/// Reports of so many generations back are still counted, by any clock.
+/// The number of past generations whose reports are surely still counted.
 const SURELY_LIVE: u64 = 4;
 const MEMORY_BYTES: u64 = 8 << 20;
-/// What does not happen within this never will.
+/// The longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A report is everywhere after this: long before its generation is over.
+/// The time within which a report reaches all nodes, long before its generation is over.
 const SOON: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -44,7 +44,7 @@ fn exchange_over_a_broker_outlives_generations_and_peers_are_told_right() {
         wait_for_next_epoch();
     }
 
-    // Away for two generations; what it missed it gets, and goes on.
+    // Away for two generations: it fetches what it missed and continues.
     let mut away = nodes.pop().unwrap();
     away.kill();
     for _ in 0..2 {
@@ -57,7 +57,7 @@ fn exchange_over_a_broker_outlives_generations_and_peers_are_told_right() {
     assert_everywhere(&nodes, &told);
     assert_up_to_date(&nodes);
 
-    // Away for good: the broker still has its heads, but they no longer change.
+    // Gone for good: the broker still has its heads, but they no longer change.
     nodes.pop().unwrap().kill();
     let is_silent = |peer: &PeerStatus| peer.name == "node-2" && peer.state == "silent" && peer.silent_seconds >= 7;
     until("the node that is gone is silent", PATIENCE, &nodes, || {
@@ -107,7 +107,7 @@ fn client(node: &Server) -> Client {
     Client::new(&node.url(), None, PATIENCE).unwrap()
 }
 
-/// Reports a signature of its own to each node; `told` gets the epoch and the signature.
+/// Reports a different signature to each node; `told` collects the epochs and signatures.
 fn report_to_all(nodes: &[Server], told: &mut Vec<(u64, u64)>) {
     for node in nodes {
         let (epoch, number) = (now().epoch(EPOCH), told.len() as u64);
@@ -123,7 +123,7 @@ fn subject(numbers: &[u64]) -> Subject {
     Subject { signatures: numbers.iter().map(signature).collect(), ..Subject::default() }
 }
 
-/// Every report that is surely live is counted once, by every node.
+/// Checks that every node counts every surely live report once.
 fn assert_everywhere(nodes: &[Server], told: &[(u64, u64)]) {
     until("every report is on every node", SOON, nodes, || {
         let oldest = now().epoch(EPOCH) - SURELY_LIVE;
@@ -135,7 +135,7 @@ fn assert_everywhere(nodes: &[Server], told: &[(u64, u64)]) {
     });
 }
 
-/// Every node says of every other that it has everything of it, and that the clocks agree: they are one.
+/// Checks that every node is up to date with every other, and that their clocks agree: they are the same clock.
 fn assert_up_to_date(nodes: &[Server]) {
     let is_right = |peer: &PeerStatus| {
         peer.state == "up_to_date"
@@ -146,7 +146,7 @@ fn assert_up_to_date(nodes: &[Server]) {
     until("all are up to date", SOON, nodes, || nodes.iter().all(|node| peers(node).iter().all(is_right)));
 }
 
-/// What `bruit peers --json` says.
+/// The output of `bruit peers --json`.
 fn peers(node: &Server) -> Vec<PeerStatus> {
     let text = printed(&["peers", "--json", "--server", &node.url()]);
     serde_json::from_str::<Peers>(&text).unwrap().peers

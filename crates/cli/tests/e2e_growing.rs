@@ -11,7 +11,7 @@ use common::{Folder, Server, bruit, json, printed, refused, run, testdata};
 
 const MESSAGES: [&str; 3] = ["razor/base64.eml", "razor/multipart.eml", "razor/text.eml"];
 
-/// Has `bruit report` or `bruit check` tell `server` of a message.
+/// Runs `bruit report` or `bruit check` for a message against `server`.
 fn tell(verb: &str, server: &Server, message: &str, code: i32) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
     let message = fs::read(testdata(message)).unwrap();
@@ -43,7 +43,7 @@ fn a_larger_memory_takes_effect_at_the_next_start_and_all_is_found() {
     let folder = Folder::new();
     let mut server = Server::start(&folder, "");
     assert!(server.terminate().success());
-    // As small as can be: the directory of the helper's configuration is not used.
+    // The smallest memory; the directory of the helper's configuration is not used.
     fs::remove_dir_all(folder.path("data")).unwrap();
     set_memory(&folder, "16MiB", "8MiB");
     let mut server = server.restart();
@@ -58,7 +58,7 @@ fn a_larger_memory_takes_effect_at_the_next_start_and_all_is_found() {
     let mut server = server.restart();
     assert!(server.said().contains("memory budget changed from=8388608 to=268435456"), "{}", server.said());
     check_all(&server);
-    // Killed, not stopped: what grew is in the journal.
+    // Killed, not stopped: the growth is in the journal only.
     server.kill();
     assert_eq!(budget(&folder), 256 << 20);
     let mut server = server.restart();
@@ -74,7 +74,7 @@ fn a_larger_memory_takes_effect_at_the_next_start_and_all_is_found() {
         assert!(!output.status.success(), "{said}");
         assert!(said.contains("67108864") && said.contains("268435456"), "both figures: {said}");
     }
-    // Without a word about memory it keeps what it has.
+    // Without `memory` in the configuration it keeps its budget.
     let text = fs::read_to_string(folder.path("bruit.toml")).unwrap();
     folder.write("bruit.toml", text.replace("memory = \"64MiB\"\n", ""));
     let server = server.restart();

@@ -1,4 +1,4 @@
-//! What a server says about others, judged by the heads they sign: here of nodes that the test plays itself, with clocks of its choice.
+//! A server's view of others, judged by the heads they sign. The test plays the other nodes itself, with clocks of its choice.
 
 #[path = "../../federation/tests/brokers/mod.rs"]
 mod brokers;
@@ -25,7 +25,7 @@ use common::{Folder, Server, printed};
 
 const DAY: i64 = 86_400;
 const NAMES: [&str; 3] = ["anna", "berta", "carla"];
-/// What does not happen within this never will.
+/// The longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
@@ -58,7 +58,7 @@ fn a_wrong_clock_is_named_and_segments_that_are_not_live_here_are_missed_all_the
         subjects(&named) == [""] && named[0].text.contains("our own clock is probably wrong")
     });
 
-    // Segments of a generation that has not begun here, and of one that has: neither is here.
+    // Segments of a generation that has not begun here, and of one that has; both are missing here.
     let current = now().epoch(realm.spam_epoch_seconds());
     let missing = [(Book::Listed, current, 5), (Book::Listed, current + 3, 7)];
     actors.until(&server, [60 * DAY, 60 * DAY, 0], &missing, "carla is behind", || {
@@ -67,7 +67,7 @@ fn a_wrong_clock_is_named_and_segments_that_are_not_live_here_are_missed_all_the
     });
 }
 
-/// Nodes that say what the test wants.
+/// Nodes played by the test.
 struct Actors {
     runtime: Runtime,
     broker: NatsBroker,
@@ -92,8 +92,8 @@ impl Actors {
         Self { runtime, broker, realm: id }
     }
 
-    /// Lets all sign heads every half second, with clocks that differ from ours by `skews`, until `is_so`. The last one says that
-    /// it has `chains`.
+    /// Makes all nodes sign heads every half second, with clocks that differ from ours by `skews`, until `is_so`. The last node
+    /// has `chains`.
     fn until(
         &self,
         server: &Server,
@@ -120,7 +120,7 @@ impl Actors {
     }
 
     fn heads(&self, number: u8, skew: i64, chains: &[(Book, u64, u64)]) -> Vec<u8> {
-        // A clock that is set back is another life here, as heads of an earlier time are old ones.
+        // A clock that is set back needs a new incarnation here, because heads with an earlier time count as old.
         let origin = Origin { key: public(number), incarnation: 1_000 - (skew / DAY).unsigned_abs() };
         let chain = |&(book, generation, sequence): &(Book, u64, u64)| {
             let frontier = Frontier { sequence, hash: [7; 32], offset: 200 * sequence, entries: sequence, digest: 5 };

@@ -182,7 +182,7 @@ fn an_overfull_replica_is_warned_of() {
     assert!(followed.complaints.contains(warning), "{followed:?}");
 }
 
-/// A segment of a made-up server with far more signatures than a small replica was made for.
+/// A segment of a made-up server, with far more signatures than a small replica has room for.
 fn far_too_many(generation: u64) -> Received {
     let key = FingerprintKey::narrow([7; 16]);
     let mut highs: Vec<u64> = (0..4_800_u32).map(|number| key.fingerprint(&number.to_le_bytes()).high()).collect();

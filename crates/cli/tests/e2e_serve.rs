@@ -29,7 +29,7 @@ fn the_commands_it_suggests_work() {
     }
 }
 
-/// Runs `bruit` in an address space of so many bytes.
+/// Runs `bruit` with an address space of this many bytes.
 fn limited(bytes: u64, arguments: &[&str]) -> Answer {
     let script = format!("ulimit -v {} && exec \"$0\" \"$@\"", bytes / 1024);
     let mut command = program("sh", "dash");
@@ -59,7 +59,7 @@ fn a_store_that_the_memory_has_no_room_for_is_refused_with_and_without_its_snaps
     let found = || Founding::new([7; 16], BUDGET, Policy::default(), Time(1_728_432_000)).unwrap();
     let store = Clearinghouse::open_or_found(&data, &Options::default(), found, &mut |_| {}).unwrap();
     let _ = store.close();
-    // Too little for the empty books, and too little for a second set of them while the snapshot is read.
+    // Too little for the empty books, then too little for a second set while the snapshot is read.
     for bytes in [BUDGET / 2, BUDGET * 3 / 2] {
         let answer = limited(bytes, &["store", "inspect", data.to_str().unwrap()]);
         assert_eq!((answer.code, answer.complaints.lines().count()), (Some(2), 1), "{answer:?}");

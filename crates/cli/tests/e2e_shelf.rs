@@ -1,4 +1,4 @@
-//! A server whose folder of logs for others cannot be written: it starts, takes reports, says what is wrong, and recovers.
+//! A server that cannot write its folder of logs for others: it starts, accepts reports, shows the problem, and recovers.
 
 mod common;
 
@@ -13,11 +13,11 @@ use bruit_client::http::{Condition, NamedSignature, Subject};
 
 use common::{Folder, Server};
 
-/// What does not happen within this never will.
+/// The longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// A node that is known but away: what it lacks must be kept for it.
+/// A node that is known but away: everything it lacks must be queued for it.
 const PEER: &str = "[[peers]]\nname = \"away\"\nkey = \"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c\"\n\
                     relation = \"cluster\"\n";
 
@@ -30,7 +30,7 @@ fn alone_it_starts_without_its_shelf_and_keeps_nothing_that_nobody_reads() {
     assert_eq!(waiting_bytes(&server), 0, "{}", server.said());
     assert!(!folder.path("data/shelf").is_dir());
 
-    // Once it can be written, what is reported from then on is there for replicas.
+    // Once the folder can be written, replicas get all later reports.
     fs::remove_file(folder.path("data/shelf")).unwrap();
     until(&server, "it recovers", || condition(&server, "shelf_fails").is_none());
     report(&server, 100);
@@ -66,7 +66,7 @@ fn with_peers_it_starts_without_its_shelf_and_keeps_everything_for_them() {
     report(&server, 1);
     let waiting = waiting_bytes(&server);
     assert!(waiting > 0);
-    // Longer than a server without peers would wait before it gives up.
+    // Longer than a server without peers waits before it drops the queue.
     thread::sleep(Duration::from_secs(11));
     assert_eq!(waiting_bytes(&server), waiting);
     fs::remove_file(folder.path("data/shelf")).unwrap();
@@ -105,7 +105,7 @@ fn condition(server: &Server, state: &str) -> Option<Condition> {
     client(server).stats().unwrap().health.into_iter().find(|condition| condition.state == state)
 }
 
-/// What waits to be written for others, by the metrics.
+/// The bytes queued for others, from the metrics.
 fn waiting_bytes(server: &Server) -> u64 {
     let address = server.address("http");
     let mut stream = TcpStream::connect(address).unwrap();

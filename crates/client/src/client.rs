@@ -114,10 +114,10 @@ impl Client {
         self.get("/v1/peers")
     }
 
-    /// Has the server take its system clock for right, though it has jumped.
+    /// Makes the server accept its system clock after a jump.
     ///
     /// # Errors
-    /// [`ClientError`] if that was not done, or it is not known whether it was.
+    /// [`ClientError`] if it failed, or if it is unknown whether it did.
     pub fn accept_clock(&self) -> Result<ClockAccepted, ClientError> {
         self.send(Method::POST, "/v1/clock/accept", &())
     }
@@ -142,7 +142,7 @@ impl Client {
     /// Puts something on the whitelist.
     ///
     /// # Errors
-    /// [`ClientError`] if that was not done, or it is not known whether it was.
+    /// [`ClientError`] if it failed, or if it is unknown whether it did.
     pub fn add_to_whitelist(&self, entry: &WhitelistEntry) -> Result<Done, ClientError> {
         self.send(Method::POST, "/v1/whitelist", entry)
     }
@@ -150,7 +150,7 @@ impl Client {
     /// Takes something off the whitelist.
     ///
     /// # Errors
-    /// [`ClientError`] if that was not done, or it is not known whether it was.
+    /// [`ClientError`] if it failed, or if it is unknown whether it did.
     pub fn remove_from_whitelist(&self, entry: &WhitelistEntry) -> Result<Done, ClientError> {
         self.send(Method::DELETE, "/v1/whitelist", entry)
     }

@@ -51,7 +51,7 @@ pub const DATAGRAM_BYTES_MAX: usize = 1_024;
 /// What a client shows as `FUZZY_BLOCKED`: it may not do that.
 pub const CODE_FORBIDDEN: i32 = 403;
 
-/// It cannot be done now, and may be later.
+/// The request cannot be carried out now, but may succeed later.
 pub const CODE_UNAVAILABLE: i32 = 503;
 
 /// The digest is one that cannot be written.

@@ -25,9 +25,9 @@ use process::Processors;
 use rounds::{Rounds, WINDOW};
 use subject::Subject;
 
-/// What the server knows whose speed is measured.
+/// The state of the server whose speed is measured.
 const KNOWN: Known = Known { pyzor: 500_000, dcc: 200_000, texts: 30_000 };
-/// With room for all that is reported here within a day: a site may add a fifth of a generation a day.
+/// Large enough for all reports of the benchmark in one day: a site may add a fifth of a generation per day.
 const MEMORY: &str = "4GiB";
 
 pub(crate) fn figures(report: &mut Report) -> io::Result<()> {

@@ -16,14 +16,14 @@ use crate::failure::Failure;
 use crate::quantity::grouped;
 use crate::remote::Server;
 
-/// What `bruit store accept-clock` is asked.
+/// The arguments of `bruit store accept-clock`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The directory of a store whose server does not run
+    /// Directory of a store whose server is stopped
     #[arg(required_unless_present = "server", conflicts_with = "server")]
     directory: Option<PathBuf>,
 
-    /// The address of a running server, instead of a directory
+    /// Address of a running server, instead of a directory
     #[arg(long, value_name = "URL")]
     server: Option<String>,
 
@@ -36,12 +36,12 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-/// What was accepted.
+/// The result of accepting the clock.
 struct Accepted {
     before: Time,
     now: Time,
     system: Time,
-    /// The generations that ended, as far as they have already.
+    /// The generations that have ended so far.
     ended: Vec<Ended>,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), 
     if arguments.json { print_json(&accepted, output) } else { print_text(&accepted, output) }
 }
 
-/// Has a running server accept its clock.
+/// Makes a running server accept its clock.
 fn ask(url: &str, token_file: Option<&Path>) -> Result<Accepted, Failure> {
     let answer = Server::at(url, token_file).client(CLAIM_TIMEOUT)?.accept_clock()?;
     let [before, now, system] = [answer.before, answer.now, answer.system].map(Time);

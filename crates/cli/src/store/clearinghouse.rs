@@ -34,7 +34,7 @@ pub(super) fn rows((founding, engine, recovery): &Found) -> Vec<Row> {
     rows
 }
 
-/// The budget, and the one it was founded with if that was another.
+/// The budget, and the one of the founding if that was different.
 fn budget(founding: &Founding, now: u64) -> String {
     let founded = if now == founding.budget_bytes {
         String::new()

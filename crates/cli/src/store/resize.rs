@@ -12,21 +12,21 @@ use crate::failure::Failure;
 use crate::progress;
 use crate::quantity::{grouped, human_bytes, parse_bytes};
 
-/// What `bruit store resize` is asked.
+/// The arguments of `bruit store resize`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The directory of a clearinghouse
+    /// Directory of a clearinghouse
     directory: PathBuf,
 
-    /// The memory budget, such as 1GiB
+    /// New memory budget, such as 1GiB
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: u64,
 
-    /// Only tell what would change; a server may run meanwhile
+    /// Only show what would change; a server may be running
     #[arg(long)]
     dry_run: bool,
 
-    /// Let the budget become smaller, if everything fits
+    /// Allow a smaller budget, if everything fits
     #[arg(long)]
     shrink: bool,
 
@@ -59,7 +59,7 @@ fn resize(arguments: &Arguments) -> Result<Resized, Failure> {
     let resized = store.check(|engine| changes(arguments, engine))?;
     match store.resize(arguments.memory).map_err(refused)? {
         Outcome::Refused(refusal) => Err(refused(refusal)),
-        // The change is on disk, whatever becomes of a last snapshot.
+        // The change is on disk, even if a last snapshot fails.
         _ => {
             drop(store);
             Ok(resized)
@@ -67,7 +67,7 @@ fn resize(arguments: &Arguments) -> Result<Resized, Failure> {
     }
 }
 
-/// What would change, if it may.
+/// Prints what would change, if the change is allowed.
 fn changes(arguments: &Arguments, engine: &Engine) -> Result<Resized, Failure> {
     let (from, to) = (engine.plan().bytes, arguments.memory);
     if to < from && !arguments.shrink {

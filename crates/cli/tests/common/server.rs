@@ -38,14 +38,14 @@ impl Server {
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], None)
     }
 
-    /// Starts one whose system clock, but not its time since boot, is what `clock` says. Jumps are confirmed by hand only, so
+    /// Starts a server whose system clock follows `clock`; its time since boot does not. Jumps are confirmed by hand only, so
     /// that it does not matter whether NTP keeps the clock of this machine.
     pub(crate) fn start_by(clock: &FakeClock, folder: &Folder) -> Self {
         folder.write("bruit.toml", by_hand(&folder.path("data")));
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], Some(clock.clone()))
     }
 
-    /// Starts one with the memory that a server has by default.
+    /// Starts a server with the default memory.
     pub(crate) fn start_with_default_memory(clock: &FakeClock, folder: &Folder) -> Self {
         let config = by_hand(&folder.path("data"));
         let without: String =
@@ -54,7 +54,7 @@ impl Server {
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], Some(clock.clone()))
     }
 
-    /// What one prints that does not start, by `clock`.
+    /// The output of a server that refuses to start with this `clock`.
     pub(crate) fn refused_by(clock: &FakeClock, folder: &Folder) -> String {
         folder.write("bruit.toml", by_hand(&folder.path("data")));
         let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
@@ -163,21 +163,21 @@ impl Drop for Server {
 pub(crate) struct FakeClock(PathBuf);
 
 impl FakeClock {
-    /// One that is right.
+    /// A clock that is right.
     pub(crate) fn new(folder: &Folder) -> Self {
         let clock = Self(folder.path("clock"));
         clock.set(0);
         clock
     }
 
-    /// Sets it so many seconds ahead of the true time.
+    /// Sets it this many seconds ahead of the true time.
     pub(crate) fn set(&self, ahead_seconds: i64) {
         let written = self.0.with_extension("new");
         fs::write(&written, format!("{ahead_seconds:+}\n")).unwrap();
         fs::rename(written, &self.0).unwrap();
     }
 
-    /// What a process has to be told.
+    /// The environment for a process that uses this clock.
     fn environment(&self) -> Vec<(&'static str, OsString)> {
         vec![
             ("LD_PRELOAD", library().into()),
@@ -188,7 +188,7 @@ impl FakeClock {
     }
 }
 
-/// The library of the Debian package, which is in a folder named for the processor.
+/// The library of the Debian package, in a folder named after the processor.
 fn library() -> PathBuf {
     let folders = fs::read_dir("/usr/lib").unwrap().map(|entry| entry.unwrap().path());
     let library = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1")).find(|path| path.is_file());
@@ -197,7 +197,7 @@ fn library() -> PathBuf {
 
 /// A configuration that takes any free port, and calls one address of loopback the site's own.
 fn configuration(data: &Path, more: &str) -> String {
-    // Realms of tests may have epochs of seconds, of which half is less than a restart takes on a busy machine.
+    // Realms of tests may have epochs of seconds; on a busy machine a restart can take longer than half an epoch.
     let mut text =
         format!("data = {data:?}\nmemory = \"16MiB\"\nown_networks = [\"127.0.0.1/32\"]\nclock_jump = \"1h\"\n");
     for protocol in ["razor", "dcc", "pyzor", "fuzzy", "http"] {
@@ -209,7 +209,7 @@ fn configuration(data: &Path, more: &str) -> String {
     text + "\n" + more
 }
 
-/// One by which nobody but the operator confirms that the clock has jumped rightly.
+/// A configuration with which only the operator confirms clock jumps.
 fn by_hand(data: &Path) -> String {
     format!("clock_confirm = \"operator\"\n{}", configuration(data, ""))
 }

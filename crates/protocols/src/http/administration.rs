@@ -113,14 +113,14 @@ pub struct Done {
     pub changed: bool,
 }
 
-/// The answer to the system clock being accepted. All times are in seconds since 1970.
+/// The answer to a request to accept the system clock. All times are in seconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockAccepted {
     /// The server's time before.
     pub before: u64,
     /// Its time from now on. It does not go back: if the system clock is behind, time stands still until it has caught up.
     pub now: u64,
-    /// What the system clock says.
+    /// The time of the system clock.
     pub system: u64,
 }
 

@@ -24,17 +24,17 @@ pub struct PeerStatus {
     pub transport: String,
     /// `up_to_date`, `behind`, `silent`, `clock_differs`, `refused`, `unreachable`, `waiting` for its first heads, or `not_asked`.
     pub state: String,
-    /// When that began, seconds since 1970; of a silent server, when its heads last changed.
+    /// The start of that state, in seconds since 1970; for a silent server, the last change of its heads.
     pub since: u64,
-    /// Why, if it is refused or unreachable.
+    /// The reason, if it is refused or unreachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// By how many seconds its clock is ahead of ours, negative if behind; absent until it was measured.
+    /// The seconds by which its clock is ahead of ours, negative if behind; absent until measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_skew_seconds: Option<i64>,
-    /// How long ago its heads last changed. They change every ten seconds.
+    /// The seconds since its heads last changed. A running server changes them every 2.5 seconds.
     pub silent_seconds: u64,
-    /// Segments that it has and we have not, whatever is live here.
+    /// Segments that it has and we lack, including generations that are not live here.
     pub lag_segments: u64,
     /// How long ago we last had everything.
     pub lag_seconds: u64,

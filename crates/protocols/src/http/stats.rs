@@ -17,7 +17,7 @@ pub struct Stats {
     pub rings: Vec<Ring>,
     /// What refuses or forgets when it is full.
     pub tables: Vec<Table>,
-    /// In what way it is degraded, the worst first; nothing if all is well.
+    /// The active conditions, the worst first; empty if the server is healthy.
     pub health: Vec<Condition>,
     /// How the store is doing.
     pub store: Store,
@@ -127,19 +127,19 @@ pub struct RequestCount {
 pub struct Condition {
     /// Its name, the same as in the log and in metrics.
     pub state: String,
-    /// The ring, table or peer it is about; empty if the server as a whole.
+    /// The ring, table or peer concerned; empty for the server as a whole.
     pub subject: String,
-    /// `severe` if the server is not ready because of it, else `warning`.
+    /// `severe` if it makes the server not ready, otherwise `warning`.
     pub severity: String,
     /// What is wrong, and what to do.
     pub text: String,
-    /// When it began, in seconds since 1970.
+    /// The time when it began, in seconds since 1970.
     pub since: u64,
 }
 
-/// What a server that is ready, but degraded, says of itself.
+/// The answer of a server that is ready but degraded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
-    /// In what way it is degraded.
+    /// The active conditions.
     pub conditions: Vec<Condition>,
 }

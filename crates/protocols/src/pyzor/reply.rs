@@ -24,7 +24,7 @@ pub enum Code {
     Forbidden,
     /// 500: our fault.
     Internal,
-    /// 503: a book or a day's share of it is used up; later it may work.
+    /// 503: a book, or a daily share of it, is used up; try later.
     Unavailable,
     /// 505: another version of the protocol.
     VersionNotSupported,
