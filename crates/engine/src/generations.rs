@@ -127,8 +127,7 @@ impl Ended {
 }
 
 /// Moves rings of equal epochs at most one epoch towards `epoch`, once the next lane of all is clear. Clears at most `lines`
-/// lines of each. Rings that hold nothing more go to `epoch` at once: a clock that was wrong by decades is thousands of epochs
-/// off.
+/// lines of each. Empty rings jump to `epoch` at once, because a clock that was wrong by decades is thousands of epochs off.
 pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> Turned {
     let clear = rings.iter_mut().map(|ring| ring.expire(lines)).filter(|is_clear| *is_clear).count();
     let is_behind = rings.iter().any(|ring| ring.epoch() < epoch);

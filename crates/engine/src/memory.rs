@@ -55,7 +55,7 @@ pub(crate) fn table<T>(capacity: usize) -> Result<HashTable<T>, OutOfMemory> {
     Ok(table)
 }
 
-/// That room for `capacity` values could not be had.
+/// The error when room for `capacity` values cannot be allocated.
 pub(crate) const fn out_of_memory<T>(capacity: usize) -> OutOfMemory {
     OutOfMemory { bytes: (capacity as u64).saturating_mul(size_of::<T>() as u64) }
 }

@@ -72,7 +72,7 @@ pub struct UnlikeRealms {
 }
 
 impl BookSizes {
-    /// Whether no book has more lines than in `most`.
+    /// Returns true if no book has more lines than in `most`.
     #[must_use]
     pub const fn fit(&self, most: &Self) -> bool {
         self.spam_lines <= most.spam_lines
@@ -81,13 +81,13 @@ impl BookSizes {
             && self.bulk_lines <= most.bulk_lines
     }
 
-    /// The lines of each book, in the order in which they are written down.
+    /// The lines of each book, in the order of the encoding.
     #[must_use]
     pub const fn lines(&self) -> [u64; 4] {
         [self.spam_lines, self.revoked_lines, self.claim_lines, self.bulk_lines]
     }
 
-    /// The sizes that [`lines`](Self::lines) gave.
+    /// Builds the sizes from the result of [`lines`](Self::lines).
     #[must_use]
     pub const fn from_lines([spam_lines, revoked_lines, claim_lines, bulk_lines]: [u64; 4]) -> Self {
         Self { spam_lines, revoked_lines, claim_lines, bulk_lines }
@@ -143,8 +143,8 @@ impl Realm {
         self.bulk_epoch_seconds
     }
 
-    /// How large the books were when the realm was founded. They are part of its name; those of a server follow from its memory
-    /// budget and may be others ([`Plan::sizes`](crate::budget::Plan::sizes)).
+    /// The sizes of the books when the realm was founded. They are part of its name. A server's own sizes follow from its memory
+    /// budget and may differ ([`Plan::sizes`](crate::budget::Plan::sizes)).
     #[must_use]
     pub const fn sizes(&self) -> BookSizes {
         self.sizes

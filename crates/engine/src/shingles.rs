@@ -110,7 +110,7 @@ impl Shingles {
     /// from the one it was last written in. `epoch` is the current one.
     ///
     /// # Panics
-    /// If that takes more memory than can be had.
+    /// If the memory cannot be allocated.
     #[must_use]
     pub fn new(key: FingerprintKey, records: u64, window: u64, epoch: u64) -> Self {
         Self::try_new(key, records, window, epoch).unwrap_or_else(|error| panic!("{error}"))
@@ -144,7 +144,7 @@ impl Shingles {
         Self::try_new(key, records_within(bytes), window, epoch)
     }
 
-    /// Makes the index as large as whole copies of its table can be in so many bytes; nothing it knows is lost.
+    /// Grows the index by the largest whole factor of its table that fits this many bytes; nothing is lost.
     pub(crate) fn resize(&mut self, bytes: u64) {
         let planned = records_max(records_within(bytes));
         self.table.grow(multiple(self.table.bytes(), table_bytes(planned)) as usize);
@@ -152,7 +152,7 @@ impl Shingles {
         self.records.make_room_for(self.records_max);
     }
 
-    /// What [`resize`](Self::resize) would change.
+    /// The changes that [`resize`](Self::resize) would make.
     pub(crate) fn preview_resize(&self, bytes: u64) -> ResizedStructure {
         let planned = records_max(records_within(bytes));
         let (now, most) = (self.table.bytes(), table_bytes(planned));
@@ -160,14 +160,14 @@ impl Shingles {
         preview_lines("texts with shingles", "texts", now, most, (self.capacity(), then))
     }
 
-    /// Whether all of it would fit into so many bytes.
+    /// Returns true if everything would fit into this many bytes.
     pub(crate) fn fits(&self, bytes: u64) -> bool {
         let planned = records_max(records_within(bytes));
         self.table.bytes() <= table_bytes(planned)
             && self.slots_in_records() + 2 <= records_in(planned, &self.table) as u64
     }
 
-    /// How many texts there is room for.
+    /// The number of texts there is room for.
     #[must_use]
     pub const fn capacity(&self) -> u64 {
         self.records_max as u64
@@ -295,8 +295,8 @@ impl Shingles {
         self.records.encode(out);
     }
 
-    /// Reads what [`encode_records`](Self::encode_records) wrote, for an index made with the same numbers, and the table that
-    /// it had then, which may be smaller than such an index has it.
+    /// Reads what [`encode_records`](Self::encode_records) wrote, for an index made with the same numbers, and the table that it
+    /// had then. That table may be smaller than a new index has it.
     ///
     /// # Errors
     /// [`Malformed`] if the bytes are not those of such an index, or not of this table.
@@ -411,8 +411,8 @@ impl Shingles {
         self.table.expire_before(Owner::from_number(self.records.front()));
     }
 
-    /// The room that all records take in the table, in records: one that was there when the table grew takes as many times as
-    /// much.
+    /// The room that all records take in the table, in records. A record that was there when the table grew takes more by the
+    /// growth factor.
     fn slots_in_records(&self) -> u64 {
         let [front, end] = [self.records.front(), self.records.end()].map(Owner::from_number);
         self.table.copies_of_all(front..end)
@@ -466,12 +466,12 @@ fn records_max(records: u64) -> usize {
     usize::try_from(records.clamp(RECORDS_MIN, RECORDS_MAX)).unwrap_or(usize::MAX)
 }
 
-/// The bytes of a table for so many records.
+/// The bytes of a table for this many records.
 fn table_bytes(records: usize) -> u64 {
     owner_table_bytes(records as u64, SHINGLES as u64, OWNER_LOAD).expect("a table takes less than a PiB")
 }
 
-/// How many records fit into a table, of which one for `planned` has those bytes.
+/// The number of records that fit into a table, in proportion to the one for `planned`.
 fn records_in(planned: usize, table: &OwnerTableWithoutParts) -> usize {
     let records = part(planned as u64, table.bytes(), table_bytes(planned));
     usize::try_from(records).unwrap_or(usize::MAX)

@@ -95,13 +95,13 @@ impl SpamBook {
         self.listed.epoch()
     }
 
-    /// Whether a signature of which the book says `entry` can be listed: no more than [`REINSTATED_MAX`] are reinstated in a
-    /// generation.
+    /// Returns true if a signature can be listed; `entry` is its state in the book. At most [`REINSTATED_MAX`] are reinstated in
+    /// a generation.
     pub(crate) fn can_list(&self, entry: &Entry) -> bool {
         !entry.revoked.contains(0) || self.reinstated.len() < REINSTATED_MAX
     }
 
-    /// Lists a signature of which the book says `entry`, or reinstates it if a revocation of this generation stands against it.
+    /// Lists a signature, or reinstates it if this generation has a revocation of it; `entry` is its state in the book.
     pub(crate) fn list(&mut self, fingerprint: &Fingerprint, entry: &Entry) {
         if entry.revoked.contains(0) {
             self.reinstated.insert(*fingerprint);
@@ -154,7 +154,7 @@ impl SpamBook {
         self.claims.insert(&claim_key(claim, flag, fingerprint));
     }
 
-    /// Whether claims of this kind were counted in this generation.
+    /// Returns true if claims of this kind were counted in this generation.
     pub(crate) fn is_counted(&self, claim: Claim, flag: u8, fingerprint: &Fingerprint) -> bool {
         self.claims.count_in(&claim_key(claim, flag, fingerprint), self.epoch()).is_ok_and(|count| count > 0)
     }
@@ -228,7 +228,7 @@ impl SpamBook {
         self.others.entry(origin).or_insert(fresh);
     }
 
-    /// Makes the rings larger, each so many times; what nodes of the same operator counted by as much as what we did.
+    /// Grows each ring by its factor; the counts of other nodes of the same operator grow as much as ours.
     pub(crate) fn grow(&mut self, listed: usize, revoked: usize, claims: usize) {
         self.listed.grow(listed);
         self.revoked.grow(revoked);
@@ -263,7 +263,7 @@ impl SpamBook {
         rings.into_iter().filter_map(|(name, ring)| Ended::next(name, ring)).collect()
     }
 
-    /// Whether [`turn`](Self::turn) would change anything.
+    /// Returns true if [`turn`](Self::turn) would change anything.
     pub(crate) fn has_to_turn(&self, epoch: u64) -> bool {
         let is_expired =
             self.listed.is_expired() && self.revoked.is_expired() && self.rings().all(CountsRing::is_expired);
@@ -277,7 +277,7 @@ pub(crate) struct SpamTurn {
     pub(crate) arrived: bool,
     /// What was listed, as a new generation began.
     pub(crate) listed: Vec<Fingerprint>,
-    /// The generations that ended as it did.
+    /// The generations that ended with this turn.
     pub(crate) ended: Vec<Ended>,
 }
 

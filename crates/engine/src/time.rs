@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Days from the start of March of the year 0 to the start of 1970. Years that begin in March have their leap day last.
+/// Days from 1 March of the year 0 to the start of 1970. A year that begins in March has its leap day last.
 const DAYS_BEFORE_1970: u64 = 719_468;
 const DAYS_IN_400_YEARS: u64 = 146_097;
 
@@ -18,7 +18,7 @@ impl Time {
     /// See [`MINUTE`](Self::MINUTE).
     pub const DAY: u64 = 24 * Self::HOUR;
 
-    /// The end of the year 9999: no clock is later, and no arithmetic with such times overflows.
+    /// The end of the year 9999. No clock is later, and arithmetic with such times does not overflow.
     pub const MAX: Self = Self(253_402_300_799);
 
     /// How many seconds have passed since `earlier`; none if it lies ahead, as clocks may be set back.
@@ -39,7 +39,7 @@ impl Time {
         self.epoch(Self::DAY)
     }
 
-    /// Its day in UTC: `2024-10-09`. The rule is that of "days to civil" by Howard Hinnant.
+    /// Its day in UTC: `2024-10-09`. The algorithm is Howard Hinnant's "days to civil".
     #[must_use]
     pub fn date(self) -> String {
         let days = self.day() + DAYS_BEFORE_1970;
@@ -54,7 +54,7 @@ impl Time {
     }
 }
 
-/// In UTC, to the second: `2024-10-09 17:05:00`.
+/// Formats the time in UTC, to the second: `2024-10-09 17:05:00`.
 impl fmt::Display for Time {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let second = self.0 % Self::DAY;

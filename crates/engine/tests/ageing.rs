@@ -109,8 +109,8 @@ fn what_good_mail_says_is_forgotten() {
     assert!(counts(&engine));
 }
 
-/// However long a server was off, it catches up in bounded steps, and only then says that it has arrived. Decades, as after a
-/// founding while the clock said 1970, take no longer than the window.
+/// A server catches up in bounded steps, however long it was off, and reports its arrival only then. Decades, as after a founding
+/// while the clock said 1970, take no longer than one window.
 #[test]
 fn a_clearinghouse_that_slept_for_decades_catches_up() {
     let ticks_to = |now: Time| {

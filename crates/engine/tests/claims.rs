@@ -214,7 +214,7 @@ fn nothing_is_explained_with_a_date_before_the_founding() {
 
     let restored = common::restore(&common::snapshot(&mut engine)).with_founded(founded);
     assert_dates(&restored, founded);
-    // Later generations begin when they begin.
+    // Later generations show their own start.
     let later = Time(START.0 + 2 * common::SPAM_EPOCH);
     common::tick(&mut engine, later);
     engine.apply(&Event::Claim {

@@ -171,7 +171,7 @@ fn reinstated_signatures_have_a_bound() {
     let mut engine = engine();
     let most = REINSTATED_MAX as u32;
     let mut reinstate_on_its_day = |at: u32| {
-        // A day's share of revocations is smaller than that.
+        // The daily share of revocations is smaller than that.
         tick(&mut engine, Time(START.0 + u64::from(at / 900) * Time::DAY));
         reinstate(&mut engine, at)
     };

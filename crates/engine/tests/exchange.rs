@@ -140,8 +140,8 @@ fn a_revocation_at_one_node_holds_at_all_whatever_arrives_later() {
     assert!(nodes.iter().all(|node| node.check(&mail, 0).kind == Kind::Ham));
 }
 
-/// A node that was away heard the votes of earlier generations late, and lists anew what they had listed: listings outlived their
-/// window, and what was revoked meanwhile came back.
+/// A node that was away received votes of earlier generations late, and used to list their signatures anew: listings outlived
+/// their window, and signatures revoked meanwhile came back.
 #[test]
 fn votes_that_are_heard_late_neither_renew_a_listing_nor_undo_a_revocation() {
     let mut nodes = servers(2, CLUSTER);
@@ -153,7 +153,7 @@ fn votes_that_are_heard_late_neither_renew_a_listing_nor_undo_a_revocation() {
     claim(&mut nodes[0], Claim::Revoke, Standing::Own, 1, vec![mail]);
     segments.extend(seal(&mut nodes[0]));
     nodes.iter_mut().for_each(|node| tick(node, Time(next.0 + SPAM_EPOCH)));
-    // The newest first, and sets before votes.
+    // The newest first, sets before votes.
     segments.sort_by_key(|segment| (segment.chain.book == Book::Votes, std::cmp::Reverse(segment.chain.generation)));
     for segment in &segments {
         assert!(matches!(receive(&mut nodes[1], segment), Outcome::Taken { .. }));

@@ -1,4 +1,4 @@
-//! Another memory budget: all that was known is known, counts are the same, and it goes on.
+//! A change of the memory budget: everything known stays known, counts stay the same, and the engine continues.
 
 mod common;
 
@@ -18,7 +18,7 @@ use bruit_signatures::bruit::Features;
 
 use common::{BULK_EPOCH, KEY, SPAM_EPOCH, START, by, fingerprint, snapshot, tick};
 
-/// Signatures that were reported, and as many that were not.
+/// Signatures that were reported, and as many others that were not.
 const SIGNATURES: u32 = 6_000;
 const TEXTS: u32 = 60;
 
@@ -50,7 +50,7 @@ fn digest(text: u32) -> [u8; 64] {
     [text as u8; 64]
 }
 
-/// What one server says to another: all segments of what waits.
+/// Everything that one server exports to another: all segments in its queue.
 fn segments(engine: &mut Engine) -> Vec<Received> {
     let origin = engine.exchange().own().unwrap();
     let mut segments = Vec::new();
@@ -112,7 +112,7 @@ fn claims(now: Time, first: u32) -> Vec<Event> {
         claim(Standing::Own, 1, Claim::Report, 0, fingerprints(0, 50)),
         claim(Standing::Own, 2, Claim::Report, 3, fingerprints(0, 20)),
         claim(Standing::Own, 3, Claim::Revoke, 0, fingerprints(30, 40)),
-        // Unsettled, by those who have no record yet.
+        // Unsettled, from reporters without a record.
         claim(Standing::Account, 5, Claim::Report, 0, fingerprints(60, 64)),
         bulk(1, fingerprints(0, 30)),
         bulk(14, fingerprints(10, 20)),
@@ -126,7 +126,7 @@ fn claims(now: Time, first: u32) -> Vec<Event> {
 }
 
 fn texts(engine: &Engine, now: Time, text: u32) -> Vec<Event> {
-    // Nobody contradicts this one, whose word therefore keeps its weight.
+    // Nobody contradicts this reporter, who therefore keeps their weight.
     let own = by(now, Standing::Own, 21);
     let shingles = Some(Box::new(shingles(text)));
     let write = TextChange::Write { flag: 2, weight: 3 };
@@ -161,14 +161,14 @@ fn filled(budget: u64) -> (Engine, Vec<Event>) {
         let now = engine.now();
         claims(now, round * 100).into_iter().for_each(|event| feed(&mut engine, event));
         texts(&engine, now, round % TEXTS).into_iter().for_each(|event| feed(&mut engine, event));
-        // Not always until all is cleared: growth meets generations half gone.
+        // Does not always clear everything, so that growth also meets half-cleared generations.
         let lines = 8_000 * (budget / BUDGET_MIN) as u32;
         feed(&mut engine, Event::Tick { now: Time(now.0 + 3 * Time::HOUR), lines });
     }
     (engine, events)
 }
 
-/// All that can be asked.
+/// The answers to every possible question.
 fn knowledge(engine: &Engine) -> Vec<String> {
     let mut told = Vec::new();
     for signature in 0..2 * SIGNATURES {
@@ -185,7 +185,7 @@ fn knowledge(engine: &Engine) -> Vec<String> {
         let by_shingles = engine.check_shingles(&digest(200), Some(&similar), &mut scratch);
         let by_digest = engine.check_shingles(&digest(text), None, &mut scratch);
         told.push(format!("text {text}: {found:?} {by_shingles:?} {by_digest:?}"));
-        // What good mail says is not kept of a text.
+        // Good mail leaves no text behind.
         told.push(format!("good {text}: {:?}", engine.replicas().text(&features(10_000 + text))));
     }
     for number in 0..50 {
@@ -199,7 +199,7 @@ fn knowledge(engine: &Engine) -> Vec<String> {
     told
 }
 
-/// The signatures of every generation, as they are told to operators: estimates, but for the counts.
+/// The signatures of every generation as shown to operators: estimates, except the counts.
 fn assert_same_generations(engine: &Engine, before: &Status) {
     for (ring, before) in engine.status().rings.iter().zip(&before.rings) {
         for (&(epoch, signatures), &(epoch_before, expected)) in ring.generations.iter().zip(&before.generations) {
@@ -247,7 +247,7 @@ fn all_that_was_known_is_known_after_growing_and_no_count_changes() {
         assert_eq!((*again.plan(), again.realm().id()), (plan, engine.realm().id()));
         assert!(snapshot(&mut again) == bytes, "restored, and written again");
         let status = engine.status();
-        // What other servers counted comes on top.
+        // The counts of other servers are added.
         let bytes = status.bytes - status.tables[0].bytes;
         assert!(bytes <= budget && bytes > budget / 10 * 7, "{bytes} of {budget}");
         assert_eq!(status.rings[0].capacity, Capacities::per_generation(&plan.sizes).spam);
@@ -314,7 +314,7 @@ fn what_has_no_room_for_twice_its_lines_stays_and_the_rest_grows() {
     }
     let bytes = snapshot(&mut engine);
     assert!(snapshot(&mut restored(&bytes, BUDGET_MIN)) == bytes);
-    // As nothing but exact tables grew, it can become as small again.
+    // Only exact tables grew, so it can shrink again.
     assert_eq!(resize(&mut engine, BUDGET_MIN), Outcome::Done);
     assert_same(&knowledge(&engine), &before);
     assert_eq!(*engine.plan(), Plan::for_budget(BUDGET_MIN).unwrap());
@@ -329,7 +329,7 @@ fn the_preview_tells_what_growing_does() {
     for (then, now) in preview.structures.iter().zip(&after.structures) {
         assert_eq!((then.name, then.capacity.1), (now.name, now.capacity.0));
         assert_eq!(then.lines.map(|lines| lines.1), now.lines.map(|lines| lines.0), "{}", then.name);
-        // Records of counts have a little more room than whole copies of what they had.
+        // Records of counts get a little more room than whole copies need.
         assert!(now.bytes.0.abs_diff(then.bytes.1) * 100 <= now.bytes.0, "{then:?} {now:?}");
         // Tables of texts are rounded down to whole pairs of lines, and may miss a multiple by one.
         assert!(then.factor().is_none_or(|factor| matches!(factor, 7 | 8)), "{then:?}");
@@ -358,7 +358,7 @@ fn nothing_grows_while_a_snapshot_is_written() {
     assert_eq!(resize(&mut engine, 32 << 20), Outcome::Done);
 }
 
-/// Two servers of one realm, of which one has four times the memory, tell each other all they know.
+/// Two servers of one realm, one with four times the memory of the other, exchange everything they know.
 #[test]
 fn servers_of_one_realm_may_have_different_memory() {
     let mut large = empty(BUDGET_MIN);

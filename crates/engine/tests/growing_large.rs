@@ -1,4 +1,4 @@
-//! How long it takes to grow, and how much memory: for docs/operators/sizing.md.
+//! Measures the time and memory that growing takes, for docs/operators/sizing.md.
 //!
 //! `cargo test --release -p bruit-engine --test growing_large -- --ignored --nocapture`
 
@@ -36,7 +36,7 @@ fn growing_from_256_mib_to_1_gib_with_millions_of_signatures() {
     let mut listed = Vec::new();
     for first in (0..SIGNATURES).step_by(60) {
         let fingerprints: Vec<_> = (first..first + 60).map(fingerprint).collect();
-        // A group each, so that no quota stands in the way.
+        // One group each, so that no quota refuses them.
         let own = by(START, Standing::Own, 1 + u64::from(first));
         engine.apply(&Event::Claim { by: own, claim: Claim::Report, flag: 0, fingerprints: fingerprints.clone() });
         let targets = if first.is_multiple_of(6_000) { 1_000 } else { 1 };

@@ -1,4 +1,4 @@
-//! Books that protect themselves: what takes room is charged, nothing else is, and no source can overfill a book.
+//! Limits of the books: reporters are charged for what takes room and nothing else, and no source can overfill a book.
 
 #![expect(clippy::print_stdout, reason = "the tests that are run by name print what docs/reliability.md has")]
 
@@ -16,7 +16,7 @@ use bruit_filters::Fingerprint;
 
 use common::{KEY, START, by, tick};
 
-/// The least memory there is, with the usual epochs.
+/// An engine with the smallest memory and the usual epochs.
 fn engine() -> Engine {
     let plan = Plan::for_budget(8 << 20).unwrap();
     let realm = bruit_engine::realm::Realm::new(KEY, 5 * Time::DAY, Time::DAY, plan.sizes).unwrap();
@@ -43,7 +43,7 @@ fn count(engine: &mut Engine, by: By, targets: u32, fingerprints: Vec<Fingerprin
     }
 }
 
-/// Claims `count` signatures from `first` on; how many were accepted, and why the last refused one was.
+/// Claims `count` signatures from `first` on; returns how many were accepted, and the reason for the last refusal.
 fn claim_many(engine: &mut Engine, by: By, claim: Claim, first: u64, count: u64) -> (u64, Option<Refusal>) {
     let (mut accepted, mut reason) = (0, None);
     for start in (first..first + count).step_by(FINGERPRINTS_MAX) {
@@ -61,8 +61,8 @@ fn claim_many(engine: &mut Engine, by: By, claim: Claim, first: u64, count: u64)
     (accepted, reason)
 }
 
-/// The daily share charged every report, so counting stopped: 40,000 reports of one message read 16,187, and what came after
-/// read 0.
+/// The daily share used to charge every report, so counting stopped: 40,000 reports of one message gave a count of 16,187, and
+/// later messages a count of 0.
 #[test]
 fn counting_has_no_ceiling_but_the_room_there_is() {
     let (mut engine, own) = (engine(), by(START, Standing::Own, 1));
@@ -82,7 +82,7 @@ fn counting_has_no_ceiling_but_the_room_there_is() {
     assert_eq!(totals, [30]);
 }
 
-/// Past what a generation holds new signatures are refused, and say so; those that are known are counted on.
+/// When a generation is full, new signatures are refused with a reason; known ones are still counted.
 #[test]
 fn a_full_bulk_book_refuses_new_signatures_and_counts_the_known_ones() {
     let (mut engine, own) = (engine(), by(START, Standing::Own, 1));
@@ -105,7 +105,7 @@ fn a_full_bulk_book_refuses_new_signatures_and_counts_the_known_ones() {
     assert_eq!(count(&mut engine, tomorrow, 1, vec![key(1 << 40)]).1, 0, "the next generation has room");
 }
 
-/// Once all records were used, every count past fifteen became as high as the highest that had none.
+/// Once all records were used, every count past fifteen used to rise to the highest count without a record.
 #[test]
 fn counts_past_fifteen_stop_there_when_no_record_is_left_and_raise_no_others() {
     let (mut engine, own) = (engine(), by(START, Standing::Own, 1));
@@ -121,7 +121,7 @@ fn counts_past_fifteen_stop_there_when_no_record_is_left_and_raise_no_others() {
     assert_eq!(counted(&mut engine, 0, 1), (vec![21], 0));
 }
 
-/// 22 million own listings made 95 % of all mail read as spam; a looping script was enough.
+/// 22 million own listings, from a looping script, used to make 95 % of all mail look like spam.
 #[test]
 fn own_listings_cannot_overfill_the_book_and_go_on_the_next_day() {
     let mut engine = engine();
@@ -146,7 +146,7 @@ fn own_listings_cannot_overfill_the_book_and_go_on_the_next_day() {
     assert!((0..before).all(|at| engine.check(&key(at), 0).kind == Kind::Spam));
 }
 
-/// 2.9 million own revocations lost 89 % of the listings.
+/// 2.9 million own revocations used to hide 89 % of the listings.
 #[test]
 fn own_revocations_cannot_hide_what_is_listed() {
     let mut engine = engine();
@@ -161,7 +161,7 @@ fn own_revocations_cannot_hide_what_is_listed() {
     assert!(found >= listed as f64 * (1.0 - 10.0 * REVOKED_RATE), "{found} of {listed}");
 }
 
-/// A day's share is of no use against a source that fills a generation shorter than a day: there the book's own bound holds.
+/// A daily share does not stop a source that fills a generation shorter than a day; the book's own limit does.
 #[test]
 fn a_book_stops_before_its_error_is_ten_times_the_planned_one() {
     let plan = Plan::for_budget(8 << 20).unwrap();
@@ -179,14 +179,14 @@ fn a_book_stops_before_its_error_is_ten_times_the_planned_one() {
     }
     let ring = ring(&engine, "listed signatures");
     assert!(ring.is_full() && ring.error_rate < 10.0 * SPAM_RATE, "{ring:?}");
-    // Beyond the plan there is room for anchors only.
+    // Beyond the planned capacity there is room for anchors only.
     let account = by(engine.now(), Standing::Account, 7);
     let claimed = claim_many(&mut engine, account, Claim::Report, 1 << 50, 1);
     assert_eq!((claimed, engine.check(&key(1 << 50), 0).kind), ((1, None), Kind::Unknown), "heard, and not listed");
 }
 
-/// What `docs/operators/sizing.md` says of a network with 10 million DCC requests a day of three sums, all of them new, for a
-/// week. It takes some 2.5 GiB and a minute or two: run it by name when the shares of the budget change.
+/// The load in `docs/operators/sizing.md`: 10 million DCC requests a day with three sums each, all of them new, for a week. It
+/// takes some 2.5 GiB and a minute or two: run it by name when the shares of the budget change.
 #[test]
 #[ignore = "takes 2.5 GiB and minutes"]
 fn ten_million_requests_a_day_fit_the_budget_of_the_sizing_page() {

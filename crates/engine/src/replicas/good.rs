@@ -50,7 +50,7 @@ fn plan(messages: u64) -> MembershipPlan {
     MembershipPlan::new(Layout::OneLine, features, Goal::Rate(GOOD_RATE)).expect("a rate one line can have")
 }
 
-/// How many messages a filter of `bits` bits has room for, of which one for `messages` has those of its plan.
+/// The number of messages that a filter of `bits` bits has room for, in proportion to the planned filter for `messages`.
 fn capacity(messages: u64, bits: u64) -> u64 {
     part(messages, bits, plan(messages).cells)
 }
@@ -69,9 +69,9 @@ impl Good {
         Ok(Self { generations: [generation()?, generation()?], current: 0, capacity: messages })
     }
 
-    /// Makes the filters as many times as large as there is room for, where one may have room for `messages` messages.
+    /// Grows the filters by the largest whole factor that a filter for `messages` messages allows.
     ///
-    /// What was learnt stays, and as many times as much can still be learnt.
+    /// Everything learnt stays, and the room for more grows by the same factor.
     pub(crate) fn resize(&mut self, messages: u64) {
         let factor = multiple(self.bits(), plan(messages).cells);
         let (before, after) = (self.capacity, capacity(messages, self.bits() * factor));
@@ -84,7 +84,7 @@ impl Good {
         self.capacity = after;
     }
 
-    /// What [`resize`](Self::resize) would change.
+    /// The changes that [`resize`](Self::resize) would make.
     pub(crate) fn preview_resize(&self, messages: u64) -> ResizedStructure {
         let planned = plan(messages).cells;
         let then = capacity(messages, self.bits() * multiple(self.bits(), planned));
@@ -92,13 +92,12 @@ impl Good {
         preview_lines("good mail", "messages in a generation", bytes, planned, (self.capacity, then))
     }
 
-    /// Whether filters for `messages` messages are as large as these at least.
+    /// Returns true if filters for `messages` messages are at least as large as these.
     pub(crate) fn fits(&self, messages: u64) -> bool {
         self.bits() <= plan(messages).cells
     }
 
-    /// Takes the filters that were put in the place of those that [`new`](Self::new) made for how large they are; false if they
-    /// are not alike.
+    /// Adopts the sizes of the filters that replaced those made by [`new`](Self::new); false if they are not alike.
     pub(crate) fn recount(&mut self) -> bool {
         let bits = self.bits();
         self.capacity = capacity(self.capacity, bits);

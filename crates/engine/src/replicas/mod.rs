@@ -99,7 +99,7 @@ impl Replicas {
     /// An index for `reports` reports at a time (at least [`REPORTS_MIN`]), that can learn the features of `good` good or revoked messages.
     ///
     /// # Panics
-    /// If that takes more memory than can be had.
+    /// If the memory cannot be allocated.
     #[must_use]
     pub fn new(key: FingerprintKey, reports: u64, good: u64) -> Self {
         Self::try_new(key, reports, good).unwrap_or_else(|error| panic!("{error}"))
@@ -135,7 +135,7 @@ impl Replicas {
         Ok(Self { generations, ..Self::try_new(key, bytes / BYTES_PER_REPORT, good_messages(good_bytes))? })
     }
 
-    /// Makes the index as large as whole copies of its table and its filters can be in so many bytes; nothing it knows is lost.
+    /// Grows the index by the largest whole factors of its table and filters that fit this many bytes; nothing is lost.
     pub(crate) fn resize(&mut self, bytes: u64, good_bytes: u64) {
         self.records_max = records_max(bytes / BYTES_PER_REPORT);
         let factor = multiple(self.table.bytes(), table_bytes(self.records_max));
@@ -149,7 +149,7 @@ impl Replicas {
         self.good.resize(good_messages(good_bytes));
     }
 
-    /// What [`resize`](Self::resize) would change.
+    /// The changes that [`resize`](Self::resize) would make.
     pub(crate) fn preview_resize(&self, bytes: u64, good_bytes: u64) -> [ResizedStructure; 2] {
         let planned = records_max(bytes / BYTES_PER_REPORT);
         let then = self.table.capacity() * multiple(self.table.bytes(), table_bytes(planned));
@@ -159,7 +159,7 @@ impl Replicas {
         [texts, self.good.preview_resize(good_messages(good_bytes))]
     }
 
-    /// Whether all of it would fit into so many bytes.
+    /// Returns true if everything would fit into this many bytes.
     pub(crate) fn fits(&self, bytes: u64, good_bytes: u64) -> bool {
         let records_max = records_max(bytes / BYTES_PER_REPORT);
         self.records.len() <= records_max
@@ -168,7 +168,7 @@ impl Replicas {
             && self.good.fits(good_messages(good_bytes))
     }
 
-    /// Takes the arrays that were restored for how large they are; false if they do not go together.
+    /// Adopts the sizes of the restored arrays; false if they do not match.
     pub(crate) fn recount(&mut self) -> bool {
         self.stored = self.count_stored();
         self.good.recount()
@@ -461,22 +461,22 @@ impl Replicas {
     }
 }
 
-/// Most records of an index for `reports` reports.
+/// The most records of an index for `reports` reports.
 fn records_max(reports: u64) -> usize {
     usize::try_from(reports.clamp(REPORTS_MIN, OWNERS_LIVE_MAX)).unwrap_or(usize::MAX)
 }
 
-/// The features that so many reports have at most.
+/// The most features of this many reports.
 const fn features_of(records: usize) -> u64 {
     records as u64 * STORED_MAX as u64
 }
 
-/// The bytes of a table for so many reports.
+/// The bytes of a table for this many reports.
 fn table_bytes(records: usize) -> u64 {
     OwnerTable::bytes_for(features_of(records))
 }
 
-/// How many good messages can be learnt in so many bytes: there are two generations of two filters.
+/// The number of good messages that can be learnt in this many bytes, with two generations of two filters.
 const fn good_messages(bytes: u64) -> u64 {
     bytes / 4 / good::BYTES_PER_MESSAGE
 }

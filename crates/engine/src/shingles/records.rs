@@ -85,7 +85,7 @@ impl Records {
         Ok(Self { ring: queue(records)?, front, index: table(records.saturating_add(records / 2))? })
     }
 
-    /// Has room for `records` records from now on, as [`new`](Self::new) makes it.
+    /// Makes room for `records` records, as [`new`](Self::new) does.
     pub(super) fn make_room_for(&mut self, records: usize) {
         let mut ring = VecDeque::with_capacity(records.max(self.len()));
         ring.append(&mut self.ring);
@@ -176,7 +176,7 @@ impl Records {
         if front.checked_add(count as u64).is_none() {
             return Err(Malformed::OutOfRange { what: "the oldest shingle record", value: front });
         }
-        // At most 100 MB and an index of them.
+        // At most 100 MB, plus their index.
         let mut decoded = Self::new(records, front).unwrap_or_else(|error| panic!("{error}"));
         for at in 0..count as u64 {
             let record = Record::decode(reader)?;

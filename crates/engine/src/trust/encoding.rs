@@ -66,10 +66,10 @@ impl Trust {
         Ok(trust)
     }
 
-    /// Reads what was written into one that is empty, and of the same policy and size.
+    /// Reads an encoded state into an empty one of the same policy and size.
     ///
     /// # Errors
-    /// [`Malformed`]; then it is of no use.
+    /// [`Malformed`]; the state must then be discarded.
     pub(crate) fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
         let version = reader.u8("the version of trust")?;
         if version != VERSION {

@@ -281,8 +281,8 @@ impl Trust {
         }
     }
 
-    /// Hears a claim, and says what it does to the books. The caller must do that. Without `has_room` in the books the claim is
-    /// remembered, and does nothing to them.
+    /// Records a claim, and returns the change that it makes to the books. The caller must apply that change. Without `has_room`
+    /// in the books, the claim is remembered but changes nothing there.
     ///
     /// # Errors
     /// [`Refused`]; nothing has changed then.
@@ -351,7 +351,7 @@ impl Trust {
         (0..entries_max).take_while(|_| self.settle_next(now) || self.forget_next(now)).count()
     }
 
-    /// Whether [`settle`](Self::settle) would find something to do.
+    /// Returns true if [`settle`](Self::settle) has something to do.
     #[must_use]
     pub fn has_due(&self, now: Time) -> bool {
         self.next_due(now).is_some() || self.next_over(now).is_some()
@@ -374,13 +374,13 @@ impl Trust {
         }
     }
 
-    /// The oldest entry that is not settled, if it is due.
+    /// The oldest unsettled entry, if it is due.
     fn next_due(&self, now: Time) -> Option<u32> {
         let is_due = |slot: &u32| now.since(self.nursery.get(*slot).first) >= self.policy.settle_after;
         self.nursery.next_to_settle().filter(is_due)
     }
 
-    /// The entry that was settled first, if its time is over.
+    /// The entry that was settled first, if it has expired.
     fn next_over(&self, now: Time) -> Option<u32> {
         let is_over = |slot: &u32| now.since(self.nursery.get(*slot).first) >= self.policy.nursery_life;
         self.nursery.next_to_go().filter(is_over)

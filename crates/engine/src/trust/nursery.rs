@@ -177,8 +177,9 @@ impl Nursery {
         self.vote_links.iter(&entry.votes).map(|slot| &self.votes[slot])
     }
 
-    /// Whether a group may make another entry today. Own reporters and traps are bounded by their shares of the books instead, whose
-    /// refusals the operator sees; of the nursery they can only push out their own entries and those of lower tiers.
+    /// Returns true if a group may make another entry today. Own reporters and traps are limited by their shares of the books
+    /// instead, and the operator sees those refusals. In the nursery they can only push out their own entries and those of lower
+    /// tiers.
     pub(super) fn admit(&self, policy: &Policy, now: Time, reporter: &Reporter) -> Result<(), Refused> {
         if matches!(reporter.standing, Standing::Own | Standing::Trap) {
             return Ok(());

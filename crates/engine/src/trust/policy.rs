@@ -75,8 +75,8 @@ pub struct Policy {
     pub stranger_inserts_daily: u32,
     /// New entries that a group of accounts or a pinned peer may make per day.
     pub group_inserts_daily: u32,
-    /// Once the new entries that own reporters and traps could make per day; their shares of the books bound them now. Kept for the
-    /// bytes of policies.
+    /// Unused: formerly the number of new entries per day of own reporters and traps, which are now limited by their shares of
+    /// the books. Kept for the encoding of policies.
     pub own_inserts_daily: u32,
     /// Entries are let go this many seconds after the signature was first seen.
     pub nursery_life: u64,

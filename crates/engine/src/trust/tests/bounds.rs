@@ -129,7 +129,7 @@ fn a_group_that_used_up_its_day_may_come_again_tomorrow() {
 #[test]
 fn quotas_and_shares_go_by_standing() {
     let policy = Policy { stranger_inserts_daily: 1, group_inserts_daily: 2, own_inserts_daily: 3, ..unshared() };
-    // Own reporters and traps have shares of the books instead.
+    // Own reporters and traps are limited by their shares of the books instead.
     for (reporter, most) in [(stranger(1), 1), (account(1), 2), (pinned(1), 2), (own(1), 5), (trap(1), 5)] {
         let mut site = Site::new(policy.clone());
         let admitted = (0..5).filter(|&number| site.claim(reporter, number, Claim::Report).is_ok()).count();
