@@ -29,11 +29,11 @@ const MAPPED_FROM_BYTES: usize = 4 << 20;
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [u64; LINE_WORDS]);
 
-/// Memory that the system does not give.
+/// The error when memory cannot be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{bytes} bytes of memory could not be allocated")]
 pub struct OutOfMemory {
-    /// How much was asked for.
+    /// The requested bytes.
     pub bytes: u64,
 }
 
@@ -90,15 +90,15 @@ impl Lines {
         Self::new(count)
     }
 
-    /// An array `factor` times as long that has each line as often, one copy after the other. Where a key's line is its place
-    /// among all of them, in whole lines, it finds there what it found before.
+    /// An array `factor` times as long, in which each line is repeated `factor` times in a row. A key whose line scales with the
+    /// length of the array finds a copy of its former line.
     ///
     /// # Panics
     /// As [`new`](Self::new) does.
     pub(crate) fn repeated(&self, factor: usize) -> Self {
         let count = self.len().checked_mul(factor).expect("a filter fits the address space");
         let mut repeated = Self::new(count);
-        // Copies of empty lines are there already, and memory that is not touched costs nothing.
+        // New lines are empty already, and untouched memory costs nothing.
         for (copies, line) in repeated.all_mut().chunks_exact_mut(factor.max(1)).zip(self.iter()) {
             if *line != Line::default() {
                 copies.fill(*line);

@@ -1,4 +1,4 @@
-//! Structures that grow: all that was found is found, no count changes, and everything goes on as it would have.
+//! Structures that grow: everything found before is still found, no count changes, and later steps work as before.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ fn keys(first: u64, count: u64) -> Vec<Fingerprint> {
     (first..first + count).map(|key| KEY.fingerprint(&key.to_le_bytes())).collect()
 }
 
-/// What a structure is after it was written and read.
+/// A structure after a round trip through a snapshot.
 fn restored<S: Snapshot>(structure: &mut S) -> S {
     let mut bytes = Vec::new();
     structure.begin_snapshot(&mut bytes);
@@ -80,7 +80,7 @@ ages! {
     };
 }
 
-/// The ring that grows after `before` and the one that does not, both after `after`.
+/// Two rings after both lists of steps: one that grows between `before` and `after`, and one that does not.
 fn lives<R: Ages + Clone>(ring: R, before: &[Step], after: &[Step], factor: usize) -> [R; 2] {
     let mut stays = ring;
     before.iter().for_each(|step| stays.take(step, 1));
@@ -98,7 +98,7 @@ proptest! {
     fn a_membership_ring_that_just_grew_answers_as_before(steps in steps(), factor in factors(), bits in 40..=64_u32) {
         let ring = MembershipRing::new(777, bits, KEY.id(), 12);
         let [stays, mut grows] = lives(ring, &steps, &[], factor);
-        // Absent keys too: not even the false positives are others.
+        // Absent keys too: even the false positives are the same.
         for key in keys(0, 6_000) {
             prop_assert_eq!(grows.check(&key), stays.check(&key));
         }
@@ -116,7 +116,7 @@ proptest! {
         prop_assert_eq!(grows.epoch(), stays.epoch());
         for key in keys(0, 3_200) {
             let (larger, smaller) = (grows.check(&key), stays.check(&key));
-            // With more room there are fewer false positives, and whatever else the smaller finds is there.
+            // More room gives fewer false positives; every real key of the smaller ring is found.
             prop_assert_eq!(larger.and(smaller), larger);
         }
         let truth = generations(&before, &after);
@@ -143,7 +143,7 @@ proptest! {
 
     #[test]
     fn counts_that_grew_are_the_same_and_go_on(before in steps(), after in steps(), factor in factors()) {
-        // As many lines as it takes for records to have as much more room.
+        // Enough lines that the room for records grows by the same factor.
         let ring = CountsRing::new(1_280, KEY.id(), 12);
         let [stays, grows] = lives(ring.clone(), &before, &[], factor);
         for key in keys(0, 4_000) {
@@ -211,7 +211,7 @@ fn generations(before: &[Step], after: &[Step]) -> HashMap<Fingerprint, Vec<u32>
     ages
 }
 
-/// How often each key arrived in generations that are not the oldest, after all steps.
+/// The number of arrivals of each key in generations that are not the oldest, after all steps.
 fn counts(before: &[Step], after: &[Step]) -> HashMap<Fingerprint, u32> {
     let epochs = before.iter().chain(after).filter(|step| matches!(step, Step::Advance)).count();
     let (mut epoch, mut counts) = (0, HashMap::new());
@@ -317,7 +317,7 @@ fn owners_keep_their_votes_through_growth_and_new_ones_find_room() {
         assert!((table.load() - load).abs() < 1e-9);
         assert_eq!(table.copies(Owner::from_number(290)), factor as u64);
         assert_eq!(table.copies_of_all(Owner::from_number(281)..Owner::from_number(301)), 10 * factor as u64 + 10);
-        // As many more as there is room for beside the copies, and then many times that as the old ones go.
+        // As many more as fit beside the copies, then many times that number as the old ones expire.
         let table_room = table.capacity() / 48 - 260 * factor as u64;
         for owner in 291..291 + table_room {
             table.add(&features(owner), 48);

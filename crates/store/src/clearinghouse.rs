@@ -20,7 +20,7 @@ use crate::store::{Options, Store};
 /// What the engine keeps of a line that was overwritten: its 64 bytes, and its place.
 const LOGGED_LINE_BYTES: usize = 72;
 
-/// How long to wait before asking again, where a snapshot under way has to end first.
+/// The interval between two attempts while a running snapshot has to end first.
 const SNAPSHOT_WAIT: Duration = Duration::from_millis(50);
 
 /// Ticks that are written together when there are many to come.
@@ -47,7 +47,7 @@ impl Clearinghouse {
                 return begin(&founding);
             }
             let founding = found();
-            // What does not fit the memory is not founded, so that it can be founded smaller.
+            // Founds nothing that does not fit the memory, so that a smaller one can be founded.
             let engine = founding.engine().map_err(|error| match error {
                 UnfitFounding::Memory(missing) => OpenError::TooLarge { missing },
                 error => founding_error(error.to_string()),
@@ -72,14 +72,14 @@ impl Clearinghouse {
         Ok(Some((founding, engine, recovery)))
     }
 
-    /// Gives the clearinghouse another memory budget: see [`Event::Resize`]. A snapshot under way is waited for. What the event
-    /// came to: that it is done, or why it cannot be.
+    /// Changes the memory budget of the clearinghouse: see [`Event::Resize`]. Waits for a running snapshot. Returns the outcome
+    /// of the event: done, or the reason why not.
     ///
     /// # Errors
-    /// [`SubmitError`] if the event cannot be kept; then nothing has changed.
+    /// [`SubmitError`] if the event cannot be written; nothing has changed then.
     pub fn resize(&self, budget_bytes: u64) -> Result<Outcome, SubmitError> {
         loop {
-            // Time is what it was: the clock is judged by the ticks that follow.
+            // The event keeps the engine's time; the ticks that follow bring that of the clock.
             let now = self.check(Engine::now);
             let outcomes = self.submit(vec![Event::Resize { now, budget_bytes }])?;
             match outcomes.into_iter().next() {
@@ -90,8 +90,8 @@ impl Clearinghouse {
         }
     }
 
-    /// Brings the books to `now`, as often as it takes: after a long stop claims are refused before. What the ticks came to: that
-    /// the books have arrived, with all generations that ended on the way, or why time cannot be that.
+    /// Ages the books to `now`, in as many ticks as it takes; after a long stop, claims are refused until then. Returns the
+    /// outcome: the books have arrived, with all generations that ended on the way, or the reason why time cannot be `now`.
     ///
     /// # Errors
     /// [`SubmitError`] if the ticks cannot be kept.
@@ -113,8 +113,8 @@ impl Clearinghouse {
     }
 }
 
-/// Keeps a mistyped path from becoming a store, and a store without its founding from being founded again. Called before the
-/// lock is taken, which would leave a file there.
+/// Keeps a mistyped path from becoming a store, and a store without its founding file from being founded again. Call it before
+/// taking the lock, which would leave a file there.
 fn ensure_can_be_founded(directory: &Path) -> Result<(), OpenError> {
     if !directory.is_dir() || directory.join(FOUNDING_FILE).exists() {
         return Ok(());

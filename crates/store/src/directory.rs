@@ -1,4 +1,4 @@
-//! The names in a store's directory and of what the program keeps beside it, and the lock on it.
+//! The names of the files in a store's directory and beside them, and the lock on the directory.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -26,13 +26,13 @@ pub const FUZZY_KEY_FILE: &str = "fuzzy.key";
 /// The folder of the logs that other servers read.
 pub const SHELF_FOLDER: &str = "shelf";
 
-/// The file of a local replica where `bruit replica` puts it by default.
+/// The file of a local replica, in the default place of `bruit replica`.
 const REPLICA_FILE: &str = "replica";
 
-/// The folder at the root of a file system of its own.
+/// A folder that exists if the directory is the root of a file system.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// Everything that may lie beside a store, or be there before it is founded.
+/// Everything that may be beside a store, or in its directory before it is founded.
 const BESIDE: [&str; 5] = [NODE_KEY_FILE, FUZZY_KEY_FILE, SHELF_FOLDER, REPLICA_FILE, LOST_AND_FOUND];
 
 /// The name of the segment whose first event has this sequence.
@@ -86,13 +86,13 @@ impl Listing {
         }
     }
 
-    /// Whether there is anything that only the store's founding makes readable.
+    /// Returns true if there is anything that only the founding file makes readable.
     pub(crate) const fn has_data(&self) -> bool {
         !self.segments.is_empty() || !self.snapshots.is_empty()
     }
 }
 
-/// Whether the program keeps a file of this name beside a store. A key file that was never finished counts.
+/// Returns true if the program keeps a file of this name beside a store. An unfinished key file counts.
 fn is_beside(name: &str) -> bool {
     let is_unfinished_key = || {
         let keys = [NODE_KEY_FILE, FUZZY_KEY_FILE];

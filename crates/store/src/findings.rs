@@ -43,7 +43,7 @@ pub enum Advice {
     },
     /// Move the file to another directory: it belongs to another store.
     MoveAway,
-    /// Restore the right founding: every file belongs to another realm than it does.
+    /// Restore the right founding file: all other files belong to another realm.
     RestoreFounding,
     /// See to it that the file can be read.
     MakeReadable,
@@ -96,7 +96,7 @@ impl Survey {
         self.faults().iter().all(|finding| matches!(finding.advice, Advice::Harmless(_)))
     }
 
-    /// Whether every file belongs to another realm than the founding.
+    /// True if all files belong to another realm than the founding file.
     #[must_use]
     pub fn has_wrong_founding(&self) -> bool {
         let snapshots = self.snapshots.iter().map(|snapshot| snapshot.fault.as_ref());
@@ -171,7 +171,7 @@ impl Survey {
         }
     }
 
-    /// What to do with a file of another realm. If all are, none of them is wrong.
+    /// The remedy for a file of another realm. If all files are, the founding file is the wrong one.
     fn foreign_advice(&self) -> Advice {
         if self.has_wrong_founding() { Advice::RestoreFounding } else { Advice::MoveAway }
     }

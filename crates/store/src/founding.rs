@@ -23,7 +23,7 @@ use crate::recover::OpenError;
 /// The name of the file.
 pub const FOUNDING_FILE: &str = "realm.bruit";
 
-/// When this program was released: the start of November 2026. A clock that says less is wrong, and nothing is founded by it.
+/// The release date of this program: the start of November 2026. An earlier clock is wrong, and nothing is founded by it.
 pub const RELEASED: Time = Time(1_793_491_200);
 
 const MAGIC: [u8; 8] = *b"\x89bruitR\n";
@@ -50,7 +50,7 @@ pub struct Founding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnfitFounding {
-    /// The system does not give the memory.
+    /// The memory cannot be allocated.
     #[error(transparent)]
     Memory(#[from] NotEnoughMemory),
     /// There is no plan for the budget.
@@ -97,13 +97,13 @@ impl Founding {
     /// The clearinghouse as it began.
     ///
     /// # Errors
-    /// [`UnfitFounding`] if there is no plan for the budget, or the memory cannot be allocated.
+    /// [`UnfitFounding`] if the budget is out of range, or the memory cannot be allocated.
     pub fn engine(&self) -> Result<Engine, UnfitFounding> {
         Ok(Engine::try_new(self.realm.clone(), self.plan()?, self.policy.clone(), self.founded)?)
     }
 
-    /// The plan of the budget with the realm's sizes, from which it may grow; or with its own, if those would be memory that
-    /// nobody granted.
+    /// The plan of the budget with the realm's sizes, from which it may grow; or with the budget's own sizes, if the realm's
+    /// would exceed the budget.
     fn plan(&self) -> Result<Plan, UnfitFounding> {
         let (plan, sizes) = (Plan::for_budget(self.budget_bytes)?, self.realm.sizes());
         Ok(if sizes.fit(&plan.sizes) { Plan { sizes, ..plan } } else { plan })

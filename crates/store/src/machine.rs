@@ -76,7 +76,7 @@ pub enum RestoreError {
     /// damage, so the store is not opened with an older state instead.
     #[error(transparent)]
     Unlike(Box<dyn std::error::Error + Send + Sync>),
-    /// The bytes may be a state, but there is not enough memory for it.
+    /// The bytes may be valid, but there is not enough memory for the state.
     #[error(transparent)]
     Memory(Box<dyn std::error::Error + Send + Sync>),
     /// The bytes are no state.

@@ -58,7 +58,7 @@ pub enum OpenError {
         /// The file.
         file: String,
     },
-    /// All files belong to another realm, so the founding is the wrong one.
+    /// All files belong to another realm, so the founding file is the wrong one.
     #[error(
         "{FOUNDING_FILE} does not belong to the other files in {}: it is of another realm than all of them; restore the {FOUNDING_FILE} \
          of this store from a backup and leave the other files where they are; nothing was changed",
@@ -93,7 +93,7 @@ pub enum OpenError {
         /// The directory.
         directory: PathBuf,
     },
-    /// There are a journal or snapshots, but not what the clearinghouse was founded as.
+    /// There is a journal or a snapshot, but no founding file.
     #[error(
         "{FOUNDING_FILE} is missing from {dir}: the journal and snapshots there cannot be read without it; restore it from any backup of \
          this store, or from another server of the same realm (`bruit keys realm {file} --server URL`); nothing was changed",
@@ -159,19 +159,19 @@ pub enum OpenError {
         /// How it differs.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// There is not enough memory for a store that is to be founded.
+    /// There is not enough memory to found a store.
     #[error("{missing}; lower `memory` in the configuration; nothing was founded")]
     TooLarge {
-        /// How much is missing, and for what.
+        /// The missing memory and its purpose.
         missing: NotEnoughMemory,
     },
-    /// There is not enough memory for a store that exists.
+    /// There is not enough memory for an existing store.
     #[error(
         "{missing}; this store needs the memory budget it has: free memory, or raise the limit of the process (`ulimit -v`, \
          `LimitAS=`, `MemoryMax=`); nothing was changed"
     )]
     Memory {
-        /// How much is missing, and for what.
+        /// The missing memory and its purpose.
         missing: String,
     },
     /// A sound record holds an event that the machine does not know.
@@ -407,7 +407,7 @@ fn check_realm(path: &Path, header: &Header, realm: [u8; 16]) -> Result<(), Open
     if realm == header.realm { Ok(()) } else { Err(OpenError::OtherRealm { file: name_of(path) }) }
 }
 
-/// Whether no file belongs to the realm, as far as their headers can be read.
+/// Returns true if no file belongs to the realm, as far as the headers can be read.
 fn is_all_foreign(directory: &Path, listing: &Listing, realm: [u8; 16]) -> bool {
     let open = |name: String| open_as_it_is(&directory.join(name)).ok().map(|(input, _)| input);
     let snapshots = listing.snapshots.iter().filter_map(|&sequence| {

@@ -1,4 +1,4 @@
-//! A clearinghouse that gets another memory budget is killed at any point of it, and starts as before or as after.
+//! A clearinghouse that is killed at any point while its memory budget changes starts with either the old or the new budget.
 
 mod common;
 
@@ -40,7 +40,7 @@ fn a_journal_cut_anywhere_in_the_growth_gives_the_state_before_or_after() {
         fs::OpenOptions::new().write(true).open(copied).unwrap().set_len(length).unwrap();
         let expected = if length == end { &after } else { &before };
         assert!(state(cut.path()) == *expected, "cut at {length} of {start} to {end}");
-        // It is opened, not only looked at, and can still grow.
+        // It is really opened, and can still grow.
         if length == start + 1 {
             let store = open(cut.path(), &options());
             assert_eq!(store.check(sizes).0, BUDGET_MIN);
@@ -80,7 +80,7 @@ fn snapshots_before_and_after_the_growth_lead_to_the_same_state() {
 #[test]
 fn growth_waits_for_a_snapshot_under_way() {
     let folder = tempdir().unwrap();
-    // One begins whenever anything was written.
+    // A snapshot begins whenever anything was written.
     let restless = Options { snapshot_after_bytes: 1, ..options() };
     let store = open(folder.path(), &restless);
     store.submit(vec![bulk(1, 5)]).unwrap();
@@ -101,7 +101,7 @@ fn a_smaller_budget_is_refused_and_not_in_the_journal() {
     assert_eq!(store.status().sequence, sequence);
 }
 
-/// A realm that was founded with more memory, or with less, than a server of it has.
+/// A realm founded with more memory, or with less, than one of its servers has.
 #[test]
 fn a_server_of_a_realm_has_books_of_its_own_size() {
     let of_realm = Founding { budget_bytes: LARGER, ..founding() };

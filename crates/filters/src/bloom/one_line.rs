@@ -114,11 +114,11 @@ impl OneLineFilter {
         Some(folded)
     }
 
-    /// Makes the filter `factor` times as large, and changes no answer: each line is copied as often. It stays as full as it
-    /// was, and keeps its false-positive rate. A running snapshot is given up.
+    /// Grows the filter by `factor` without changing an answer, by repeating each line. It stays as full as it was and keeps its
+    /// false-positive rate. A running snapshot is abandoned.
     ///
     /// # Panics
-    /// If `factor` is 0, the lines do not fit 32 bits then, or the memory cannot be allocated.
+    /// If `factor` is 0, the number of lines would not fit 32 bits, or the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         let lines = self.lines.len().saturating_mul(factor);
         assert!((1..=LINES_MAX).contains(&lines), "a filter has 1 to 2^32 - 1 lines, not {lines}");

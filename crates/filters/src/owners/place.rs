@@ -5,11 +5,11 @@ use crate::Fingerprint;
 use crate::hash::{MULTIPLIER_A, mix, reduce};
 use crate::lines::Line;
 
-/// How many lines a table has, and how that came.
+/// The number of lines of a table, and how it grew.
 ///
-/// A table that grew is `factor` tables of `base` lines, interleaved: line `factor * i + j` is line `i` of the j-th. Which of
-/// them a feature lies in follows from its home among all lines, so that the home of a feature is among the copies of the
-/// line that was its home before, and its other line among those of its other line.
+/// A table that grew consists of `factor` interleaved tables of `base` lines: line `factor * i + j` is line `i` of the j-th. A
+/// feature's home among all lines selects its table. So both lines of a feature are among the copies of the lines that it had
+/// before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     /// An even number, so that a feature's lines always differ.
@@ -23,7 +23,7 @@ impl Shape {
         Self { base: lines, factor: 1 }
     }
 
-    /// The other line of a slot in `line`: twice is back again.
+    /// The other line of a slot in `line`. Applying it twice gives `line` again.
     #[inline(always)]
     pub(super) fn other_line(&self, line: usize, check: u8) -> usize {
         let (inner, which) = (line / self.factor, line % self.factor);
@@ -47,13 +47,14 @@ impl Place {
         let inner = reduce(word, base as u64) as usize;
         let home = reduce(word, (base * factor) as u64) as usize;
         let check = word as u8;
-        // What `Shape::other_line` says, without its division: `home` is one of the copies of `inner`.
+        // The result of `Shape::other_line` without its division: `home` is one of the copies of `inner`.
         let other = factor * other_line(inner, check, base) + (home - factor * inner);
         Self { lines: [home, other], check }
     }
 }
 
-/// The other line of a slot in `line` of a table that never grew, found from what the slot knows; twice is back again.
+/// The other line of a slot in `line` of a table that never grew, computed from the slot alone. Applying it twice gives `line`
+/// again.
 ///
 /// The two lines add up to an odd number that depends on the check, modulo an even one, and so differ.
 #[inline(always)]

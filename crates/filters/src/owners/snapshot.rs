@@ -11,8 +11,8 @@ use crate::snapshot::{RestoreError, Snapshot, continue_all};
 /// Fewest lines of a table.
 const LINES_MIN: u64 = 2;
 
-/// The numbers of a table that grew: how many times it is as large as it was made, and the growths that live owners saw, as
-/// a number and a factor each, zeros behind the last.
+/// The numbers of a table that grew: its factor of growth since it was made, and the growths that live owners saw, each as a
+/// number and a factor, with zeros after the last.
 const GROWTH_FIELDS: usize = 1 + 2 * GROWTHS_MAX;
 
 impl<const BITS: u32> OwnerTable<BITS> {

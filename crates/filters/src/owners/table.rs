@@ -21,7 +21,7 @@ pub const OWNERS_PER_FEATURE_MAX: usize = 4;
 /// 0.983; but in a table that is over-full, where no move helps, every insert makes them all.
 const KICKS_MAX: usize = 32;
 
-/// Growths that are remembered apart, each at least twofold.
+/// The most growths that are remembered separately, each at least twofold.
 pub(super) const GROWTHS_MAX: usize = 16;
 
 /// Features and the owners that stored them.
@@ -52,9 +52,9 @@ pub(super) const GROWTHS_MAX: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerTable<const BITS: u32 = TAG_BITS> {
     pub(super) lines: Lines,
-    /// How many they are, and how that came.
+    /// Their number, and how it grew.
     pub(super) shape: Shape,
-    /// How often the slots of owners before a number were copied when the table grew: the number and the factor, in order.
+    /// The growths, in order: an owner number and a factor. The slots of owners before that number were copied `factor` times.
     pub(super) growths: Vec<(u64, u64)>,
     pub(super) numbering: Numbering<BITS>,
     /// The line to sweep next.
@@ -111,7 +111,7 @@ impl OwnerTable {
         Self::try_with_lines(Self::bytes_for(features) as usize / LINE_BYTES)
     }
 
-    /// The memory of a table that is made for `features` features.
+    /// The memory of a table made for `features` features.
     ///
     /// # Panics
     /// If that is more than a PiB.
@@ -181,8 +181,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
         Ok(Self { lines, shape, growths: Vec::new(), numbering, sweep_at: 0, kicks: 0, evictions: 0 })
     }
 
-    /// Makes the table `factor` times as large, and changes no vote for what was stored: each line is copied as often, and a
-    /// feature's lines are then among the copies of those it had. A running snapshot is given up.
+    /// Grows the table by `factor` without changing a vote, by repeating each line: a feature's lines are among the copies of its
+    /// former lines. A running snapshot is abandoned.
     ///
     /// The table stays as full as it was. As owners expire, all copies of their slots become free; see
     /// [`copies`](Self::copies).
@@ -203,20 +203,20 @@ impl<const BITS: u32> OwnerTable<BITS> {
             self.growths.push((next, factor as u64));
         }
         if self.growths.len() > GROWTHS_MAX {
-            // As if the oldest owners had been copied once more than they were: they count for too much, never too little.
+            // Treats the oldest owners as if they had been copied once more: they count for too much, never too little.
             let (_, oldest) = self.growths.remove(0);
             self.growths[0].1 = self.growths[0].1.saturating_mul(oldest);
         }
     }
 
-    /// How many slots a feature of an owner takes: more than one if the table grew since it was stored.
+    /// The number of slots that a feature of an owner takes: more than one if the table grew since it was stored.
     #[must_use]
     pub fn copies(&self, owner: Owner) -> u64 {
         let since = self.growths.iter().filter(|(before, _)| owner.number() < *before);
         since.fold(1, |copies: u64, (_, factor)| copies.saturating_mul(*factor))
     }
 
-    /// The slots that a feature of each of these owners takes, together: as many as there are owners, if the table never grew.
+    /// The total number of slots that one feature of each of these owners takes: the number of owners if the table never grew.
     #[must_use]
     pub fn copies_of_all(&self, owners: std::ops::Range<Owner>) -> u64 {
         let (mut from, end) = (owners.start.number(), owners.end.number());

@@ -44,15 +44,15 @@ pub struct CountsRing {
     pub(super) lines: Lines,
     pub(super) lanes: Lanes,
     pub(super) records: Records,
-    /// Arrivals in each lane of keys that read 0 there before: distinct keys, but for those that read too high. Copies of
-    /// them, made when the ring grew, are counted too.
+    /// Arrivals in each lane of keys that read 0 there before: distinct keys, except those that read too high. It includes copies
+    /// made when the ring grew.
     pub(super) keys: [u64; LANES as usize],
-    /// How many of them are copies.
+    /// The number of them that are copies.
     pub(super) copied: [u64; LANES as usize],
     key_id: KeyId,
 }
 
-/// What one more count takes of the room of a generation.
+/// The room that one more count takes in a generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// The key is new to the generation, and sets cells of it.
@@ -122,14 +122,15 @@ impl CountsRing {
         Ok(Self { lines: cells, lanes: Lanes::new(epoch), records, keys: none, copied: none, key_id })
     }
 
-    /// Makes the ring `factor` times as large, and changes no count: each line is copied as often, with the records that are
-    /// filed under it. A running snapshot is given up.
+    /// Grows the ring by `factor` without changing a count, by repeating each line together with its records. A running snapshot
+    /// is abandoned.
     ///
-    /// Records have as much more room, so that none is lost, unless the ring has fewer than 1,280 lines: then counts past 15 may
-    /// become too high, never too low. Generations stay as full as they were; see [`copied`](Self::copied).
+    /// The room for records grows by the same factor, so that none is lost. Only if the ring has fewer than 1,280 lines can
+    /// counts past 15 become too high; they never become too low. Generations stay as full as they were; see
+    /// [`copied`](Self::copied).
     ///
     /// # Panics
-    /// If `factor` is 0, the lines do not fit 32 bits then, or the memory cannot be allocated.
+    /// If `factor` is 0, the number of lines would not fit 32 bits, or the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         let lines = self.lines.len().saturating_mul(factor);
         assert!((1..=LINES_MAX).contains(&lines), "a ring has 1 to 2^32 - 1 lines, not {lines}");
@@ -205,7 +206,7 @@ impl CountsRing {
         Ok(self.lane_count(lane, (self.least(&place) >> (8 * lane)) as u32 & CELL_TOP, &place))
     }
 
-    /// What counting `amount` more arrivals of `key` in a live epoch would take of its room.
+    /// The room that counting `amount` more arrivals of `key` in a live epoch would take.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not.
@@ -246,23 +247,22 @@ impl CountsRing {
         self.lanes.is_clear(count)
     }
 
-    /// Whether the oldest generation is cleared in all lines, so that [`expire`](Self::expire) has nothing left to do.
+    /// Returns true if the oldest generation is cleared in all lines, so that [`expire`](Self::expire) has nothing left to do.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.lanes.is_clear(self.lines.len())
     }
 
-    /// Whether no generation holds anything, and the oldest is cleared.
+    /// Returns true if all generations are empty and the oldest is cleared.
     #[must_use]
     pub fn is_clear(&self) -> bool {
         self.is_expired() && self.keys.iter().all(|keys| *keys == 0)
     }
 
-    /// Begins a later epoch at once, as any number of [`advance`](Self::advance) would: what the ring held is older than any
-    /// generation then, so it must be [clear](Self::is_clear).
+    /// Begins a later epoch at once, like repeated calls of [`advance`](Self::advance). The ring must be [clear](Self::is_clear).
     ///
     /// # Panics
-    /// If it is not, or the epoch is not later.
+    /// If the ring is not clear, or the epoch is not later.
     pub fn begin_epoch(&mut self, epoch: u64) {
         assert!(self.is_clear() && epoch > self.epoch(), "a clear ring goes forward");
         self.lanes.begin(epoch);
@@ -297,9 +297,9 @@ impl CountsRing {
         Ok(())
     }
 
-    /// How many distinct keys arrived in a live epoch, but for those that read too high when they first did. Merging
-    /// adds: keys that both rings know then count twice. [`copied`](Self::copied) ones are included: this is what is to be
-    /// compared with the number the ring was made for.
+    /// The number of distinct keys that arrived in a live epoch, except those that read too high when they first arrived. Merging
+    /// adds the numbers of both rings, so keys known to both count twice. It includes [`copied`](Self::copied) ones: compare it
+    /// with the number the ring was made for.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not.
@@ -307,7 +307,7 @@ impl CountsRing {
         Ok(self.keys[self.lanes.lane_of(epoch)?])
     }
 
-    /// How many of the [`keys`](Self::keys) of a live epoch never arrived but are copies, made when the ring
+    /// The number of [`keys`](Self::keys) of a live epoch that never arrived but are copies, made when the ring
     /// [grew](Self::grow). They take room as keys do.
     ///
     /// # Errors

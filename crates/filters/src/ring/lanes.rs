@@ -118,7 +118,7 @@ impl Lanes {
         *self = Self::new(epoch);
     }
 
-    /// The same lanes in `factor` times as many lines, of which each was copied as often.
+    /// The same lanes in `factor` times as many lines, after each line was repeated.
     pub(crate) const fn grow(&mut self, factor: usize) {
         self.cleared *= factor;
     }

@@ -39,7 +39,7 @@ pub struct MembershipRing {
     pub(super) lanes: Lanes,
     /// The bits that are set in each lane, those of a lane that is being cleared no longer counted.
     ones: [u64; LINE_WORDS],
-    /// How many of the keys that the bits of each lane suggest are copies, made when the ring grew.
+    /// For each lane, the number of estimated keys that are copies, made when the ring grew.
     pub(super) copied: [u64; LINE_WORDS],
     pub(super) fingerprint_bits: u32,
     key_id: KeyId,
@@ -94,11 +94,11 @@ impl MembershipRing {
         Ok(Self { lines, lanes, ones: [0; LINE_WORDS], copied: [0; LINE_WORDS], fingerprint_bits, key_id })
     }
 
-    /// Makes the ring `factor` times as large, and changes no answer: each line is copied as often, and a key's lines are then
-    /// among the copies of those it had. A running snapshot is given up.
+    /// Grows the ring by `factor` without changing an answer, by repeating each line: a key's lines are among the copies of its
+    /// former lines. A running snapshot is abandoned.
     ///
-    /// Generations that were filled before keep their false-positive rate and stay as full as they were: new keys find room
-    /// beside the copies only. See [`copied`](Self::copied).
+    /// Existing generations keep their false-positive rate and stay as full as they were: new keys only find room beside the
+    /// copies. See [`copied`](Self::copied).
     ///
     /// # Panics
     /// If `factor` is 0, or the memory cannot be allocated.
@@ -203,23 +203,22 @@ impl MembershipRing {
         self.lanes.is_clear(count)
     }
 
-    /// Whether the oldest generation is cleared in all lines, so that [`expire`](Self::expire) has nothing left to do.
+    /// Returns true if the oldest generation is cleared in all lines, so that [`expire`](Self::expire) has nothing left to do.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.lanes.is_clear(self.lines.len())
     }
 
-    /// Whether no generation holds anything, and the oldest is cleared.
+    /// Returns true if all generations are empty and the oldest is cleared.
     #[must_use]
     pub fn is_clear(&self) -> bool {
         self.is_expired() && self.ones.iter().all(|ones| *ones == 0)
     }
 
-    /// Begins a later epoch at once, as any number of [`advance`](Self::advance) would: what the ring held is older than any
-    /// generation then, so it must be [clear](Self::is_clear).
+    /// Begins a later epoch at once, like repeated calls of [`advance`](Self::advance). The ring must be [clear](Self::is_clear).
     ///
     /// # Panics
-    /// If it is not, or the epoch is not later.
+    /// If the ring is not clear, or the epoch is not later.
     pub fn begin_epoch(&mut self, epoch: u64) {
         assert!(self.is_clear() && epoch > self.epoch(), "a clear ring goes forward");
         self.lanes.begin(epoch);
@@ -272,8 +271,8 @@ impl MembershipRing {
         Ok(self.lane_fill(self.lanes.lane_of(epoch)?))
     }
 
-    /// How many distinct keys the fill of a live epoch's generation suggests, [`copied`](Self::copied) ones included: what is to
-    /// be compared with the number the ring was made for.
+    /// The number of distinct keys estimated from the fill of a live epoch's generation, including [`copied`](Self::copied) ones.
+    /// Compare it with the number the ring was made for.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not.
@@ -281,8 +280,8 @@ impl MembershipRing {
         Ok(self.keys_by_fill(self.lanes.lane_of(epoch)?))
     }
 
-    /// How many of the [`estimated_keys`](Self::estimated_keys) of a live epoch are not keys that were inserted but copies of
-    /// them, made when the ring [grew](Self::grow). They take room as keys do.
+    /// The number of [`estimated_keys`](Self::estimated_keys) of a live epoch that were not inserted but are copies, made when
+    /// the ring [grew](Self::grow). They take room as keys do.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not.

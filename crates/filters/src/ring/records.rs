@@ -82,8 +82,8 @@ impl Records {
         Ok(Self { lines, held: [0; LANES as usize], unlisted: [0; LANES as usize] })
     }
 
-    /// The records of the `live` lanes for a ring whose every line was copied `factor` times, to `cell_lines` in all: each is
-    /// filed under all copies of its line.
+    /// The records of the `live` lanes for a ring in which every line was repeated `factor` times, `cell_lines` in all. Each
+    /// record is filed under all copies of its line.
     pub(super) fn repeated(&self, factor: u32, cell_lines: usize, live: u8) -> Self {
         let mut repeated = Self::try_new(cell_lines).unwrap_or_else(|error| panic!("{error}"));
         for lane in (0..LANES as usize).filter(|lane| live >> lane & 1 == 1) {
@@ -135,7 +135,7 @@ impl Records {
         }
     }
 
-    /// Whether counts of a key with an own `tag` go to a record that is there.
+    /// Returns true if counts of a key with its own `tag` go to an existing record.
     pub(super) fn has_record(&self, lane: usize, line: u32, tag: u16) -> bool {
         [tag, any_of(tag)].into_iter().any(|tag| self.get(lane, line, tag).is_some())
     }
@@ -236,8 +236,8 @@ impl Records {
     }
 }
 
-/// Puts the largest of a line first: if a record finds no room, then no smaller one after it does, and a key is never left
-/// with an "any" record below its own lost one.
+/// Puts the largest record of a line first. If a record finds no room, no smaller one after it does, so a key is never left with
+/// an "any" record below its own lost one.
 pub(super) fn sort_for_room(records: &mut [Record]) {
     records.sort_unstable_by(|a, b| (a.0, b.1, a.2).cmp(&(b.0, a.1, b.2)));
 }

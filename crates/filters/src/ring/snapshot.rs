@@ -129,7 +129,7 @@ impl Snapshot for CountsRing {
     }
 }
 
-/// The copied keys of each lane, if they can be.
+/// The copied keys of each lane, if they are in range.
 fn copied_within(copied: [u64; LANES as usize]) -> Result<[u64; LANES as usize], RestoreError> {
     copied.iter().try_for_each(|&keys| within("the number of copied keys", keys, ..=NUMBER_MAX).map(drop))?;
     Ok(copied)

@@ -84,7 +84,7 @@ impl StagedRing {
         Ok(Self { stages: [stage().map_err(both)?, stage().map_err(both)?] })
     }
 
-    /// Makes the ring `factor` times as large, as [`MembershipRing::grow`] does: one stage after the other.
+    /// Grows the ring by `factor`, as [`MembershipRing::grow`] does, one stage after the other.
     ///
     /// # Panics
     /// If `factor` is 0, or the memory cannot be allocated.
@@ -170,13 +170,13 @@ impl StagedRing {
         first && second
     }
 
-    /// Whether the oldest generation is cleared in all, as [`MembershipRing::is_expired`] says.
+    /// Returns true if the oldest generation is cleared in all lines; see [`MembershipRing::is_expired`].
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.stages.iter().all(MembershipRing::is_expired)
     }
 
-    /// Whether no generation holds anything, and the oldest is cleared.
+    /// Returns true if all generations are empty and the oldest is cleared.
     #[must_use]
     pub fn is_clear(&self) -> bool {
         self.stages.iter().all(MembershipRing::is_clear)
@@ -209,7 +209,7 @@ impl StagedRing {
         self.mean(|stage| stage.fill(epoch))
     }
 
-    /// How many of the [`estimated_keys`](Self::estimated_keys) of a live epoch are copies, made when the ring grew: see
+    /// The number of [`estimated_keys`](Self::estimated_keys) of a live epoch that are copies, made when the ring grew: see
     /// [`MembershipRing::copied`].
     ///
     /// # Errors
@@ -219,7 +219,7 @@ impl StagedRing {
         Ok(first.copied(epoch)?.midpoint(second.copied(epoch)?))
     }
 
-    /// How many distinct keys the fill of a live epoch's generation suggests, [`copied`](Self::copied) ones included.
+    /// The number of distinct keys estimated from the fill of a live epoch's generation, including [`copied`](Self::copied) ones.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not.

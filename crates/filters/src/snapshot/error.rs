@@ -39,7 +39,7 @@ pub enum RestoreError {
         /// What was allowed.
         limit_bytes: u64,
     },
-    /// The structure could be had, but not the memory for it.
+    /// The structure is valid, but its memory cannot be allocated.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
     /// A number that no structure has.

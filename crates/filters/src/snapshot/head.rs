@@ -10,7 +10,7 @@ use crate::lines::LINE_BYTES;
 const MAGIC: [u8; 6] = *b"brsnap";
 /// The version of a structure that never grew.
 const VERSION: u8 = 1;
-/// The same with more numbers behind: what a structure that grew has to remember.
+/// The version of a structure that grew, with more numbers at the end.
 const VERSION_GROWN: u8 = 2;
 
 /// The largest epoch, number or counter that a snapshot may have: far beyond what can be reached, and far enough from the
@@ -33,7 +33,7 @@ pub(crate) fn put_head(out: &mut Vec<u8>, kind: Kind, fields: &[u64]) {
     put_start(out, VERSION, kind, fields);
 }
 
-/// Appends a head with what the structure has to remember of having grown; if that is nothing but zeros, as if it never had.
+/// Appends a head with the numbers of a structure that grew. If they are all zero, writes the version of one that never grew.
 pub(crate) fn put_grown_head(out: &mut Vec<u8>, kind: Kind, fields: &[u64], grown: &[u64]) {
     if grown.iter().all(|&number| number == 0) {
         return put_start(out, VERSION, kind, fields);
@@ -60,7 +60,7 @@ pub(crate) fn read_head<const N: usize>(input: &mut dyn Read, kind: Kind) -> Res
     }
 }
 
-/// Reads the head of a snapshot of this kind, which has `N` numbers and, if the structure grew, `G` more: zeros if it did not.
+/// Reads the head of a snapshot of this kind: `N` numbers, and `G` more if the structure grew; otherwise those are zeros.
 pub(crate) fn read_grown_head<const N: usize, const G: usize>(
     input: &mut dyn Read,
     kind: Kind,
