@@ -60,7 +60,7 @@ fn epochs(sent: f64, answered: f64, seconds: u64) -> (u64, u64) {
     (epoch(sent - SLACK), epoch(answered + SLACK))
 }
 
-/// Whether a signature of these epochs must be found at `now`.
+/// The expected answer about a signature of these epochs at `now`.
 fn expected((first, last): (u64, u64), now: f64, seconds: u64) -> Expected {
     let epoch = |time: f64| (time / seconds as f64) as u64;
     if epoch(now + SLACK) <= first + WINDOW_EPOCHS {

@@ -177,7 +177,7 @@ impl Node {
         answer(self.client().revoke(&subject(numbers)).map(|claimed| claimed.refused))
     }
 
-    /// Whether each signature is spam.
+    /// Checks signatures; true for each that is spam.
     pub(crate) fn check(&self, numbers: &[u64]) -> Result<Vec<bool>> {
         let checked = self.client().check(&subject(numbers))?;
         Ok(checked.signatures.iter().map(|signature| signature.verdict == Verdict::Spam).collect())

@@ -84,35 +84,35 @@ pub enum Event {
     },
     /// A change of the accounts.
     Account {
-        /// When.
+        /// The time.
         now: Time,
         /// What.
         change: AccountChange,
     },
     /// A change of the whitelists.
     Whitelist {
-        /// When.
+        /// The time.
         now: Time,
         /// What.
         change: WhitelistChange,
     },
     /// From now on claims are weighed otherwise.
     Policy {
-        /// When.
+        /// The time.
         now: Time,
         /// How.
         policy: Box<Policy>,
     },
     /// A change of which servers are heard.
     Origin {
-        /// When.
+        /// The time.
         now: Time,
         /// What.
         change: OriginChange,
     },
     /// What waited to be told is in a segment on disk.
     Sealed {
-        /// When.
+        /// The time.
         now: Time,
         /// The chain, of our own.
         chain: Chain,
@@ -127,21 +127,21 @@ pub enum Event {
     },
     /// A segment of another server, whose signature was verified.
     Received {
-        /// When.
+        /// The time.
         now: Time,
         /// The segment.
         segment: Box<Received>,
     },
     /// A chain was found to differ from what its origin has: it will be taken again from the start.
     Repair {
-        /// When.
+        /// The time.
         now: Time,
         /// Which.
         chain: Chain,
     },
     /// Changes the memory budget; books and tables are carried over into the new room.
     Resize {
-        /// When.
+        /// The time.
         now: Time,
         /// The budget, from [`BUDGET_MIN`] to [`BUDGET_MAX`].
         budget_bytes: u64,

@@ -27,7 +27,7 @@ pub const EPOCH_SECONDS_MAX: u64 = 366 * Time::DAY;
 /// Most lines of a ring, 64 GiB.
 pub const RING_LINES_MAX: u64 = 1 << 30;
 
-/// How large the books are.
+/// The sizes of the books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BookSizes {
     /// Lines of each of the two stages of the ring of listed signatures.

@@ -59,7 +59,7 @@ impl Library {
     /// The library on a shelf. What is on it is offered as far as `engine` knows of it.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn open(shelf: Shelf, key: NodeKey, engine: &Engine) -> io::Result<Self> {
         let mut ends = BTreeMap::new();
         for (chain, frontier) in engine.exchange().chains() {
@@ -82,7 +82,7 @@ impl Library {
     /// Checks that the shelf can be written.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn check_shelf(&self) -> io::Result<()> {
         self.shelf.check()
     }
@@ -168,7 +168,7 @@ impl Library {
     /// Forgets how much of a chain is there: it is taken again from the start.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn forget(&self, chain: &Chain) -> io::Result<()> {
         let mut state = self.lock();
         state.ends.remove(chain);
@@ -178,7 +178,7 @@ impl Library {
     /// Removes what is of generations that are over, or of servers that are no longer heard.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn tidy(&self, engine_keeps: impl Fn(&Chain) -> bool) -> io::Result<usize> {
         let mut state = self.lock();
         state.ends.retain(|chain, _| engine_keeps(chain));

@@ -40,7 +40,7 @@ pub enum PeerState {
     },
     /// Its clock and ours differ too much for generations to begin and end together.
     ClockDiffers {
-        /// How far its clock is ahead of ours; negative if it is behind.
+        /// The seconds by which its clock is ahead of ours; negative if it is behind.
         seconds: i64,
     },
     /// It refuses us, or we refuse what it sends.

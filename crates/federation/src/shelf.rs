@@ -77,7 +77,7 @@ impl Shelf {
     /// Checks that the directory exists and can be written.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn check(&self) -> io::Result<()> {
         fs::create_dir_all(&self.directory)?;
         let probe = self.directory.join(PROBE);
@@ -108,7 +108,7 @@ impl Shelf {
     /// The log of a chain from `offset` to at most `end`, at most `bytes_max` of it; none if there is none.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn read(&self, chain: &Chain, offset: u64, end: u64, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
         let mut file = match File::open(self.directory.join(paths::log(chain))) {
             Ok(file) => file,
@@ -128,7 +128,7 @@ impl Shelf {
     /// Keeps signed heads of another server, in place of older ones.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn put_heads(&self, origin: &Origin, is_public: bool, bytes: &[u8]) -> io::Result<()> {
         let folder = self.directory.join(HEADS);
         fs::create_dir_all(&folder)?;
@@ -143,7 +143,7 @@ impl Shelf {
     /// All signed heads that are kept, and whatever else lies beside them and is no longer.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn heads(&self) -> io::Result<Vec<Vec<u8>>> {
         let Ok(entries) = fs::read_dir(self.directory.join(HEADS)) else { return Ok(Vec::new()) };
         let mut all = Vec::new();
@@ -159,7 +159,7 @@ impl Shelf {
     /// Removes the heads of all origins but these.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn tidy_heads(&self, keep: impl Fn(&Origin) -> bool) -> io::Result<()> {
         let Ok(entries) = fs::read_dir(self.directory.join(HEADS)) else { return Ok(()) };
         for entry in entries {
@@ -175,7 +175,7 @@ impl Shelf {
     /// How long the log of a chain is.
     ///
     /// # Errors
-    /// What the disk says; a log that is not there is empty.
+    /// The error of the disk; a missing log is empty.
     pub fn length(&self, chain: &Chain) -> io::Result<u64> {
         match fs::metadata(self.directory.join(paths::log(chain))) {
             Ok(metadata) => Ok(metadata.len()),
@@ -187,7 +187,7 @@ impl Shelf {
     /// Removes the log of a chain, if it is there.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn remove(&self, chain: &Chain) -> io::Result<()> {
         match fs::remove_file(self.directory.join(paths::log(chain))) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -199,7 +199,7 @@ impl Shelf {
     /// logs there were.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn tidy(&self, keep: impl Fn(&Chain) -> bool) -> io::Result<usize> {
         let mut removed = 0;
         for path in self.files()? {

@@ -33,7 +33,7 @@ pub(crate) struct Clock {
     offset_ms: AtomicI64,
     /// The latest time returned, in seconds.
     latest: AtomicU64,
-    /// How far the system clock was ahead of our time when last read, in milliseconds.
+    /// The milliseconds by which the system clock was ahead of our time when last read.
     ahead_ms: AtomicI64,
     /// The bound on jumps, unless the configuration sets one.
     jump: Duration,
@@ -65,7 +65,7 @@ pub(crate) struct Accepted {
     pub(crate) before: Time,
     /// The time from now on.
     pub(crate) now: Time,
-    /// What the system clock says.
+    /// The time of the system clock.
     pub(crate) system: Time,
 }
 
@@ -111,7 +111,7 @@ impl Clock {
         settings.jump.unwrap_or(self.jump)
     }
 
-    /// How far the system clock is ahead of our time, in seconds.
+    /// The seconds by which the system clock is ahead of our time.
     pub(crate) fn ahead_seconds(&self) -> f64 {
         self.ahead_ms.load(Ordering::Relaxed) as f64 / 1e3
     }

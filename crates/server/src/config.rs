@@ -136,11 +136,11 @@ pub struct LimitSettings {
 pub struct ClockSettings {
     /// The largest jump that is believed; by default half of the shortest generation.
     pub jump: Option<Duration>,
-    /// Who confirms a larger jump forwards.
+    /// The authority that confirms a larger jump forwards.
     pub confirm: Confirm,
 }
 
-/// The authority that confirms a jump forwards of the system clock.
+/// An authority that confirms a jump forwards of the system clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confirm {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bruit_engine::{Outcome, Refusal};
 
-/// How long a refusal shows in the table of health after its last occurrence.
+/// The time that a refusal shows in the table of health after its last occurrence.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
 /// Refusals by name.

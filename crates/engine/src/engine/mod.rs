@@ -206,7 +206,7 @@ pub enum Refusal {
          smaller; keep the budget, or found a new clearinghouse and let other servers of its realm fill it"
     )]
     DoesNotShrink {
-        /// What does not fit.
+        /// The structure that does not fit.
         what: &'static str,
         /// The budget now, in bytes.
         from: u64,

@@ -131,7 +131,7 @@ pub struct Condition {
     pub subject: String,
     /// `severe` if it makes the server not ready, otherwise `warning`.
     pub severity: String,
-    /// What is wrong, and what to do.
+    /// A text that says what is wrong and what to do.
     pub text: String,
     /// The time when it began, in seconds since 1970.
     pub since: u64,

@@ -47,9 +47,9 @@ pub enum FederationError {
     /// The folder to publish in cannot be created.
     #[error("failed to open {}, the folder to publish in", .folder.display())]
     Publish {
-        /// Which.
+        /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -70,7 +70,7 @@ pub enum FederationError {
     Url {
         /// Whose.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: UrlError,
     },
