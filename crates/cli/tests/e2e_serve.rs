@@ -51,6 +51,22 @@ fn a_budget_larger_than_the_memory_is_refused_in_one_line_and_nothing_is_founded
     assert!(!data.join(FOUNDING_FILE).exists(), "a smaller budget can be chosen");
 }
 
+/// The change of the budget was journalled first, and the store could never be opened again.
+#[test]
+fn a_budget_that_grows_beyond_the_memory_is_refused_and_the_store_stays_as_it_was() {
+    let folder = Folder::new();
+    let data = folder.path("data");
+    let config = folder.path("bruit.toml");
+    let mut server = Server::start(&folder, "");
+    assert!(server.terminate().success());
+    folder.write("bruit.toml", format!("data = {data:?}\nmemory = \"16GiB\"\n"));
+    let answer = limited(4 << 30, &["serve", "--log", "error", "--config", config.to_str().unwrap()]);
+    assert_eq!((answer.code, answer.complaints.lines().count()), (Some(1), 1), "{answer:?}");
+    assert!(answer.complaints.contains("not changed") && answer.complaints.contains("16 GiB budget"), "{answer:?}");
+    let mut server = Server::start(&folder, "");
+    assert!(server.terminate().success());
+}
+
 #[test]
 fn a_store_that_the_memory_has_no_room_for_is_refused_with_and_without_its_snapshot() {
     const BUDGET: u64 = 1 << 30;

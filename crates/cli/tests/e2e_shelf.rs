@@ -73,6 +73,22 @@ fn with_peers_it_starts_without_its_shelf_and_keeps_everything_for_them() {
     until(&server, "it is written", || waiting_bytes(&server) == 0 && condition(&server, "shelf_fails").is_none());
 }
 
+/// Everything for the peers waited for a log that was gone, until reports were refused.
+#[test]
+fn with_peers_a_shelf_that_was_deleted_begins_a_new_incarnation() {
+    let folder = Folder::new();
+    let mut server = Server::start(&folder, PEER);
+    report(&server, 1);
+    until(&server, "it is written", || waiting_bytes(&server) == 0);
+    assert!(server.terminate().success());
+    fs::remove_dir_all(folder.path("data/shelf")).unwrap();
+    let server = server.restart();
+    report(&server, 2);
+    until(&server, "it is written again", || waiting_bytes(&server) == 0);
+    assert!(server.said().contains("a new incarnation begins"), "{}", server.said());
+    assert!(condition(&server, "exports_wait").is_none() && condition(&server, "shelf_fails").is_none());
+}
+
 fn restart_with_a_file_in_place_of_the_shelf(folder: &Folder, more: &str) -> Server {
     let mut server = Server::start(folder, more);
     assert!(server.terminate().success());

@@ -228,7 +228,7 @@ impl<'a> Fleet<'a> {
                 self.revive(index, node, traffic)?;
             }
             Fault::LongAway => {
-                thread::sleep(epochs(9));
+                thread::sleep(epochs(9).max(Duration::from_secs(8 * self.options.spam_epoch)));
                 self.revive(index, node, traffic)?;
             }
             Fault::Partition => self.wires[index].iter().for_each(|wire| wire.cut(false)),

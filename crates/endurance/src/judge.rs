@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::Options;
 use crate::model::{Expected, Model, now};
-use crate::node::Node;
+use crate::node::{Found, Node};
 use crate::traffic::MESSAGES;
 
 /// The number of signatures in one request.
@@ -46,14 +46,14 @@ fn compare_listings(index: usize, node: &Node, model: &Model, epoch: u64, findin
         let numbers: Vec<u64> = some.iter().map(|listing| listing.number).collect();
         let before = now();
         let found = node.check(&numbers)?;
-        for (listing, is_spam) in some.iter().zip(found) {
+        for (listing, found) in some.iter().zip(found) {
             let age = before - listing.answered;
-            let found = || format!("node {index} says spam = {is_spam} of {listing:?}, {age:.1} s after it");
+            let text = || format!("node {index} calls {listing:?} {found:?}, {age:.1} s after it");
             findings.compared += 1;
-            match listing.expected(index, before, epoch) {
-                Expected::Present if !is_spam => findings.missed.push(found()),
-                Expected::Absent if is_spam => findings.late.push(found()),
-                Expected::Present | Expected::Absent | Expected::Either => {}
+            match (listing.expected(index, before, epoch), found) {
+                (Expected::Present, Found::Revoked) => findings.missed.push(text()),
+                (Expected::Present, Found::Unknown) | (Expected::Absent, Found::Listed) => findings.late.push(text()),
+                _ => {}
             }
         }
     }

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use bruit_client::http::{Condition, NamedSignature, Subject, Verdict};
+use bruit_client::http::{CheckedSignature, Condition, NamedSignature, Problem, Subject, Verdict};
 use bruit_client::{Client, ClientError};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -47,6 +47,17 @@ pub(crate) enum Answer {
     /// It was refused; nothing changed.
     Refused,
     /// It is unknown whether it was accepted.
+    Unknown,
+}
+
+/// The answer to a check of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It is spam.
+    Listed,
+    /// It was revoked, or a filter says so.
+    Revoked,
+    /// Nobody reported it.
     Unknown,
 }
 
@@ -178,9 +189,14 @@ impl Node {
     }
 
     /// Checks signatures; true for each that is spam.
-    pub(crate) fn check(&self, numbers: &[u64]) -> Result<Vec<bool>> {
+    pub(crate) fn check(&self, numbers: &[u64]) -> Result<Vec<Found>> {
         let checked = self.client().check(&subject(numbers))?;
-        Ok(checked.signatures.iter().map(|signature| signature.verdict == Verdict::Spam).collect())
+        let found = |signature: &CheckedSignature| match (signature.verdict, &*signature.reason) {
+            (Verdict::Spam, _) => Found::Listed,
+            (_, "revoked") => Found::Revoked,
+            _ => Found::Unknown,
+        };
+        Ok(checked.signatures.iter().map(found).collect())
     }
 
     /// Its health conditions.
@@ -252,10 +268,15 @@ fn answer(refused: Result<u32, ClientError>) -> Answer {
     match refused {
         Ok(0) => Answer::Acknowledged,
         Ok(_) => Answer::Refused,
-        Err(ClientError::Refused { problem, .. }) if problem.status < 500 => Answer::Refused,
+        Err(ClientError::Refused { problem, .. }) if is_refusal(&problem) => Answer::Refused,
         // A failed server may still hold it.
         Err(_) => Answer::Unknown,
     }
+}
+
+/// Returns true if the server refused and did not fail: a full book is 503, like a failure, but says what is full.
+fn is_refusal(problem: &Problem) -> bool {
+    problem.status < 500 || problem.detail.contains("there is no room")
 }
 
 fn subject(numbers: &[u64]) -> Subject {

@@ -115,6 +115,12 @@ fn begin_as(store: &Clearinghouse, origin: Origin, cluster: bool, now: Time) -> 
 }
 
 impl ExportError {
+    /// Returns true if the log of our own incarnation is gone from the folder, or part of it.
+    #[must_use]
+    pub const fn is_lost_log(&self) -> bool {
+        matches!(self, Self::Shelf(ShelfError::Gap { .. }))
+    }
+
     /// Returns true if the folder of logs is the cause.
     #[must_use]
     pub const fn is_of_shelf(&self) -> bool {

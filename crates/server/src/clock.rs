@@ -241,7 +241,7 @@ fn describe(deviation: Deviation, reading: Reading, time_ms: i64, confirm: Confi
                 Confirm::Operator => "",
             };
             format!(
-                "the system clock says {system} UTC, {off} ahead of this server's time; nothing ages until that is confirmed: \
+                "the system clock says {system} UTC, {off} ahead of this server's time, which goes on by the time since boot until that is confirmed: \
                  correct the clock, or accept it by {accept}{ntp}"
             )
         }

@@ -62,7 +62,7 @@ impl Drop for Vital {
 mod tests {
     use std::io;
     use std::path::Path;
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use bruit_engine::budget::BUDGET_MIN;
@@ -105,19 +105,19 @@ mod tests {
         assert_eq!(reason(&service), "a thread that listens panicked");
     }
 
-    /// A disk whose syncs fail once a flag is set.
+    /// A disk whose syncs fail from some moment on, and hang while the lock is held.
     #[derive(Clone, Debug, Default)]
-    struct FailingDisk(Arc<AtomicBool>);
+    struct FailingDisk(Arc<AtomicBool>, Arc<Mutex<()>>);
 
-    struct FailingFile(Box<dyn DiskFile>, Arc<AtomicBool>);
+    struct FailingFile(Box<dyn DiskFile>, FailingDisk);
 
     impl Disk for FailingDisk {
         fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-            Ok(Box::new(FailingFile(SystemDisk.create(path)?, Arc::clone(&self.0))))
+            Ok(Box::new(FailingFile(SystemDisk.create(path)?, self.clone())))
         }
 
         fn append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-            Ok(Box::new(FailingFile(SystemDisk.append(path)?, Arc::clone(&self.0))))
+            Ok(Box::new(FailingFile(SystemDisk.append(path)?, self.clone())))
         }
 
         fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -139,12 +139,31 @@ mod tests {
         }
 
         fn sync(&mut self) -> io::Result<()> {
-            if self.1.load(Ordering::Relaxed) { Err(io::Error::other("no such sector")) } else { self.0.sync() }
+            let _held = self.1.1.lock().unwrap();
+            if self.1.0.load(Ordering::Relaxed) { Err(io::Error::other("no such sector")) } else { self.0.sync() }
         }
 
         fn set_len(&mut self, length: u64) -> io::Result<()> {
             self.0.set_len(length)
         }
+    }
+
+    /// A disk that hangs stopped all reports, in a server that called itself ready.
+    #[test]
+    fn a_write_that_hangs_shows_while_it_lasts() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = FailingDisk::default();
+        let service = service(folder.path(), Arc::new(disk.clone()));
+        let (held, tick) = (disk.1.lock().unwrap(), Event::Tick { now: NOW, lines: 1 });
+        let (sender, receiver) = std::sync::mpsc::channel();
+        service.store.submit_with(vec![tick], move |result| drop(sender.send(result.is_ok())));
+        while service.store.status().writing_since.is_none() {
+            thread::yield_now();
+        }
+        assert!(receiver.try_recv().is_err(), "not acknowledged");
+        drop(held);
+        assert!(receiver.recv().unwrap());
+        assert!(service.store.status().writing_since.is_none());
     }
 
     /// A poisoned store used to refuse everything for ever, in a process that looked alive.

@@ -57,6 +57,8 @@ states! {
     StoreFailed: "store_failed", Severe;
     /// Recent events could not be written.
     WritesFail: "writes_fail", Severe;
+    /// A write has not been answered for a while.
+    DiskHangs: "disk_hangs", Severe;
     /// The last snapshot could not be written: the journal grows.
     SnapshotFails: "snapshot_fails", Warning;
     /// The books are epochs behind the clock and accept no claims.

@@ -12,7 +12,7 @@ use bruit_engine::event::Event;
 use bruit_engine::realm::UnlikeRealms;
 use bruit_engine::time::Time;
 use bruit_engine::trust::Policy;
-use bruit_engine::{Outcome, Refusal};
+use bruit_engine::{NotEnoughMemory, Outcome, Refusal};
 use bruit_federation::keys::NodeKey;
 use bruit_federation::stock::Stock;
 use bruit_store::{
@@ -39,6 +39,7 @@ use crate::service::Service;
 use crate::tcp;
 use crate::ticker::{self, Ticker};
 use crate::udp;
+use crate::watch::Watcher;
 
 /// How long connections may take to end when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -55,6 +56,7 @@ pub struct Server {
     stop_tasks: watch::Sender<bool>,
     runtime: Runtime,
     ticker: Ticker,
+    watcher: Watcher,
     directory: PathBuf,
     key: NodeKey,
     links: Option<Links>,
@@ -104,6 +106,9 @@ pub enum ServeError {
     /// The clearinghouse cannot change to the configured budget.
     #[error("the memory budget cannot become that of the configuration: {0}")]
     Resize(Refusal),
+    /// The system does not have the memory of the new budget.
+    #[error("the memory budget is not changed, and nothing else was: {0}")]
+    ResizeMemory(NotEnoughMemory),
     /// The change of the budget could not be written.
     #[error("failed to keep the change of the memory budget")]
     ResizeKept(#[source] SubmitError),
@@ -202,6 +207,7 @@ impl Server {
             .map_err(ServeError::Start)?;
         let mut server = Self {
             ticker: Ticker::start(Arc::clone(&service)).map_err(ServeError::Start)?,
+            watcher: Watcher::start(Arc::clone(&service)).map_err(ServeError::Start)?,
             service,
             listening: Vec::new(),
             listeners: Vec::new(),
@@ -226,7 +232,7 @@ impl Server {
     /// Begins to tell and to ask other servers.
     fn take_part(&mut self, config: &Config) -> Result<(), ServeError> {
         let Self { service, directory, key, runtime, stop_tasks, .. } = self;
-        self.links = Links::start(service, &config.federation, directory, key, runtime, stop_tasks)?;
+        self.links = Some(Links::start(service, &config.federation, directory, key, runtime, stop_tasks)?);
         Ok(())
     }
 
@@ -387,6 +393,7 @@ impl Server {
         self.stop_threads.store(true, Ordering::Relaxed);
         self.stop_tasks.send_replace(true);
         self.ticker.stop();
+        self.watcher.stop();
         self.links.into_iter().for_each(Links::stop);
         self.listeners.into_iter().for_each(udp::Listener::join);
         // Every task that serves a connection holds a receiver until it has ended.
@@ -439,6 +446,7 @@ fn resize(config: &Config, store: &Clearinghouse) -> Result<(), ServeError> {
         return Err(ServeError::Shrinks { from, to });
     }
     let began = Instant::now();
+    store.check(|engine| engine.ensure_memory(to)).map_err(ServeError::ResizeMemory)?;
     match store.resize(to) {
         Ok(Outcome::Refused(refusal)) => Err(ServeError::Resize(refusal)),
         Ok(_) => {

@@ -14,7 +14,6 @@ use bruit_engine::{BEHIND_LINES, Engine, Outcome, TICK_LINES};
 use crate::fatal::Vital;
 use crate::health::State;
 use crate::service::Service;
-use crate::watch;
 
 /// The interval between two looks at the clock.
 const SECOND: Duration = Duration::from_secs(1);
@@ -43,7 +42,6 @@ impl Ticker {
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 watch_clock(&service);
                 wait = tick(&service, wait);
-                watch::look(&service, service.now());
             }
         };
         Ok(Self { stop, thread: thread::Builder::new().name("bruit-ticker".into()).spawn(run)? })
@@ -68,7 +66,9 @@ fn tick(service: &Service, last_wait: Duration) -> Duration {
     let now = service.now();
     // The last event has to be recent enough that the clock is believed at the next start.
     let idle = IDLE.min(service.clock.jump(&service.settings().clock) / 2);
-    if !service.store.check(|engine| is_due(engine, now, idle)) {
+    // A disk that failed is tried every second, so that health says when it works again.
+    let is_failing = service.recent_failure().is_some();
+    if !is_failing && !service.store.check(|engine| is_due(engine, now, idle)) {
         return SECOND;
     }
     let lines = if last_wait == HURRY { BEHIND_LINES } else { TICK_LINES };

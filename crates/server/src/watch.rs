@@ -1,16 +1,55 @@
 //! Checks every second what nothing else reports: how full the books are, and whether the store still works.
 
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
 use bruit_engine::time::Time;
 use bruit_engine::{Engine, RingStatus, Status, TableStatus};
 
+use crate::fatal::Vital;
 use crate::health::State;
 use crate::service::Service;
+
+/// The interval between two looks.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A write that takes longer than this hangs.
+const WRITE_MAX: Duration = Duration::from_secs(8);
 
 /// Epochs that a book may be behind the clock and still accept claims.
 const BEHIND_EPOCHS_MAX: u64 = 1;
 
 /// Tables that refuse new entries when full; the others drop their oldest.
 const REFUSING_TABLES: [&str; 2] = ["accounts", "whitelisted signatures"];
+
+/// The thread that looks. It is not the one that writes, so that it goes on while the disk hangs.
+pub(crate) struct Watcher {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Watcher {
+    pub(crate) fn start(service: Arc<Service>) -> io::Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let run = move || {
+            let _vital = Vital::new(&service, "the watcher");
+            while stopped.recv_timeout(SECOND) == Err(RecvTimeoutError::Timeout) {
+                look(&service, service.now());
+            }
+        };
+        Ok(Self { stop, thread: thread::Builder::new().name("bruit-watcher".into()).spawn(run)? })
+    }
+
+    pub(crate) fn stop(self) {
+        drop(self.stop);
+        if self.thread.join().is_err() {
+            tracing::error!("the watcher panicked");
+        }
+    }
+}
 
 /// Updates the table of conditions, and ends the process if the store has failed.
 pub(crate) fn look(service: &Service, now: Time) {
@@ -23,6 +62,11 @@ pub(crate) fn look(service: &Service, now: Time) {
         health.set(State::StoreFailed, "", Some(text.clone()), now);
         service.fatal.declare(text);
     }
+    let hangs = store.writing_since.map(|since: Instant| since.elapsed()).filter(|lasted| *lasted > WRITE_MAX).map(|lasted| {
+        let seconds = lasted.as_secs();
+        format!("the disk has not answered a write for {seconds} s: reports wait; check the disk, or the file server behind it")
+    });
+    health.set(State::DiskHangs, "", hangs, now);
     health.set(State::WritesFail, "", service.recent_failure(), now);
     let snapshot = store.snapshot_failure.map(|error| {
         format!("the last snapshot failed ({error}): the journal grows until one succeeds; free disk space")
@@ -49,10 +93,10 @@ pub(crate) fn look(service: &Service, now: Time) {
 
 fn full_text(ring: &RingStatus) -> String {
     let signatures = ring.generations.first().map_or(0, |(_, signatures)| *signatures);
-    let again = ring.generations.first().map_or(0, |(epoch, _)| (epoch + 1) * ring.epoch_seconds);
+    let again = ring.generations.first().map_or(Time(0), |(epoch, _)| Time((epoch + 1) * ring.epoch_seconds));
     format!(
         "the current generation of {} holds {signatures} signatures, of {} planned: nothing new is taken until the next one \
-         begins, at {again} seconds since 1970; find who reports so much, or raise `memory` in the configuration and restart",
+         begins, at {again} UTC; find who reports so much, or raise `memory` in the configuration and restart",
         ring.name, ring.capacity
     )
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::directory::Lock;
 use crate::disk::{Disk, SystemDisk};
@@ -75,6 +75,8 @@ pub struct Status {
     pub snapshots: Vec<u64>,
     /// How many events wait for the writer.
     pub waiting_events: usize,
+    /// The beginning of the write that is under way, if one is.
+    pub writing_since: Option<Instant>,
     /// Why nothing is accepted any more, if so.
     pub poisoned: Option<Arc<io::Error>>,
     /// Why the last snapshot was not taken, if so.

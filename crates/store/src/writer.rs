@@ -158,7 +158,10 @@ impl<M: Machine> Writer<M> {
             return Ok(());
         }
         let strict = self.options.durability == Durability::Strict;
-        self.journal.append(&mut self.record, strict)?;
+        self.shared.status(|status| status.writing_since = Some(Instant::now()));
+        let appended = self.journal.append(&mut self.record, strict);
+        self.shared.status(|status| status.writing_since = None);
+        appended?;
         self.records += 1;
         if !strict {
             self.unsynced_since.get_or_insert_with(Instant::now);
@@ -176,7 +179,9 @@ impl<M: Machine> Writer<M> {
     /// Syncs what relaxed durability left; a failure is in the journal's poison.
     fn sync(&mut self) {
         if self.unsynced_since.take().is_some() {
+            self.shared.status(|status| status.writing_since = Some(Instant::now()));
             let _ = self.journal.sync();
+            self.shared.status(|status| status.writing_since = None);
         }
     }
 

@@ -7,7 +7,7 @@
 //! A copied generation stays as full as it was and errs as often, because its lines hold no more information than before. The
 //! whole new room is available from the next generation on.
 
-use super::{Engine, Refusal};
+use super::{Engine, NotEnoughMemory, Refusal};
 use crate::budget::{Capacities, Plan, multiple};
 use crate::codec::Reader;
 use crate::realm::BookSizes;
@@ -83,13 +83,25 @@ impl Engine {
         self.plan.resized(bytes).is_ok_and(|plan| plan != self.plan)
     }
 
+    /// Asks the system for the memory that a budget of `bytes` takes, and gives it back. An event that changes the budget must not
+    /// be written before: without the memory, the store could not be opened any more.
+    ///
+    /// # Errors
+    /// [`NotEnoughMemory`].
+    pub fn ensure_memory(&self, bytes: u64) -> Result<(), NotEnoughMemory> {
+        let Ok(plan) = self.plan.resized(bytes) else { return Ok(()) };
+        Self::try_new(self.realm.clone(), plan, self.trust.policy().clone(), self.now).map(drop)
+    }
+
     pub(super) fn admit_resize(&self, bytes: u64) -> Result<(), Refusal> {
         let plan = self.plan_for(bytes)?;
         if self.is_snapshot_running() {
             return Err(Refusal::SnapshotRuns);
         }
-        let does_not_fit = self.first_too_large(&plan, bytes).filter(|_| bytes < self.plan.bytes);
-        match does_not_fit {
+        if bytes >= self.plan.bytes {
+            return Ok(());
+        }
+        match self.first_too_large(&plan, bytes) {
             Some(what) => Err(Refusal::DoesNotShrink { what, from: self.plan.bytes, to: bytes }),
             None => Ok(()),
         }

@@ -231,11 +231,13 @@ impl Engine {
     /// # Errors
     /// [`RestoreError`] if the bytes are not of such a one.
     pub fn restore(realm: Realm, plan: Plan, input: &mut dyn Read) -> Result<Self, RestoreError> {
-        Self::restore_all(realm, plan, input).map_err(|error| error.within(&plan))
+        let start = read_start(&realm, plan, input)?;
+        let plan = start.plan;
+        Self::restore_from(realm, start, input).map_err(|error| error.within(&plan))
     }
 
-    fn restore_all(realm: Realm, plan: Plan, input: &mut dyn Read) -> Result<Self, RestoreError> {
-        let Start { version, plan, now, small } = read_start(&realm, plan, input)?;
+    fn restore_from(realm: Realm, start: Start, input: &mut dyn Read) -> Result<Self, RestoreError> {
+        let Start { version, plan, now, small } = start;
         let mut reader = Reader::new(&small);
         let policy = Policy::decode(&mut reader)?;
         let mut engine = Self::try_new(realm, plan, policy, now)?.with_founded(Time(0));

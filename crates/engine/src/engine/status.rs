@@ -37,6 +37,8 @@ pub struct RingStatus {
     pub capacity: u64,
     /// The most that a generation may hold.
     pub limit: u64,
+    /// True if what does not fit is refused; else it is accepted and not counted.
+    pub refuses: bool,
     /// True if the current generation holds that many, including copies.
     pub is_current_full: bool,
     /// The live generations, newest first: their epoch and about how many signatures they hold.
@@ -90,10 +92,15 @@ impl RingStatus {
         records.max(self.fullest as f64 / self.capacity.max(1) as f64)
     }
 
-    /// Returns true if the current generation accepts nothing new.
+    /// Returns true if the current generation accepts nothing new, and reports are refused therefore.
     #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.is_current_full || self.records.is_some_and(|(held, limit)| held >= limit)
+    pub const fn is_full(&self) -> bool {
+        self.refuses && self.is_current_full
+    }
+
+    /// Returns true if no more counts can pass fifteen.
+    fn has_no_records(&self) -> bool {
+        self.records.is_some_and(|(held, limit)| held >= limit)
     }
 
     /// A warning, if it is nearly full.
@@ -107,6 +114,13 @@ impl RingStatus {
                  planned; raise `memory` in the configuration and restart"
             )
         };
+        let advice = "until the next generation begins; raise `memory` in the configuration and restart";
+        if !self.refuses && self.is_current_full {
+            return Some(format!("the {name} are full: claims are accepted, but not counted for new signatures {advice}"));
+        }
+        if self.has_no_records() {
+            return Some(format!("all records of the {name} are used: new counts stop at 15 {advice}"));
+        }
         (self.fill() >= NEARLY_FULL).then(text)
     }
 }
@@ -181,8 +195,11 @@ fn ring(
     let (bytes, error_rate) = (ring.bytes(), ring.error_rate());
     let records = ring.records();
     let is_current_full = ring.load(ring.epoch()) >= limit;
+    // Claims that are not counted are accepted all the same.
+    let refuses = book != Book::Votes;
     RingStatus {
         name,
+        refuses,
         bytes,
         epoch_seconds,
         capacity,

@@ -129,19 +129,12 @@ impl Links {
         key: &NodeKey,
         runtime: &Runtime,
         stop: &watch::Sender<bool>,
-    ) -> Result<Option<Self>, FederationError> {
+    ) -> Result<Self, FederationError> {
         let peers = service.settings().peers.clone();
         let is_cluster = settings.broker.is_some() || peers.iter().any(|peer| peer.relation == Relation::Cluster);
         let is_wanted = is_cluster || !peers.is_empty() || settings.publish.is_some();
         let library = Arc::new(open_library(service, &directory.join(SHELF_FOLDER), key));
-        let telling = match begin_telling(service, &library, is_cluster, is_wanted, service.now()) {
-            Ok(telling) => telling,
-            Err(error) if is_wanted => return Err(error.into()),
-            Err(error) => {
-                tracing::warn!(%error, "this server has nothing for others and for replicas");
-                return Ok(None);
-            }
-        };
+        let telling = begin_telling(service, &library, is_cluster, is_wanted, service.now())?;
         hear(service, &peers)?;
         service.federation.share(Arc::clone(&library) as Arc<dyn Stock>);
         let known = RwLock::new(Arc::new(known(key.public(), &peers)));
@@ -165,7 +158,7 @@ impl Links {
             tell_others(&exporting, telling, &roads, &stopped);
         };
         let exporter = thread::Builder::new().name("bruit-exporter".into()).spawn(exporter);
-        Ok(Some(Self { site, stop, exporter: exporter.map_err(FederationError::Thread)? }))
+        Ok(Self { site, stop, exporter: exporter.map_err(FederationError::Thread)? })
     }
 
     /// Hears the servers of new settings. Whom to ask for segments is decided when the server starts: `before` are those it asks.

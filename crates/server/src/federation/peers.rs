@@ -150,7 +150,11 @@ fn behind(looked: &Looked) -> Option<String> {
 
 fn refused(looked: &Looked) -> Option<String> {
     let PeerState::Refused { reason } = &looked.state else { return None };
-    Some(format!("{reason}: check keys, realm and versions of both servers"))
+    let advice = match reason.contains("full") {
+        true => "give both servers the same `memory`",
+        false => "check keys, realm and versions of both servers",
+    };
+    Some(format!("{reason}: {advice}"))
 }
 
 fn unreachable(looked: &Looked) -> Option<String> {
