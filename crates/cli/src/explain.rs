@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
 type Answer = Result<Explained, ClientError>;
 
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
-    let client = arguments.server.client(CHECK_TIMEOUT)?;
+    let client = arguments.server.admin_client(CHECK_TIMEOUT)?;
     let signer = Signer { names_sender: !arguments.no_sender, ..arguments.messages.signer(Purpose::Check) };
     let ask = |message: &[u8]| -> Answer {
         let subject: Subject = signer.subject(message);

@@ -113,7 +113,7 @@ fn realm(arguments: &Realm, output: &mut impl Write) -> Result<(), Failure> {
 }
 
 fn of_server(url: &str, token_file: Option<&Path>) -> Result<Vec<u8>, Failure> {
-    let bytes = Server::at(url, token_file).client(CLAIM_TIMEOUT)?.realm()?;
+    let bytes = Server::at(url, token_file).admin_client(CLAIM_TIMEOUT)?.realm()?;
     let checked = Founding::decode(&bytes);
     checked.map_err(|error| Failure::BadInput(format!("what {url} sent for the realm {error}")))?;
     Ok(bytes)

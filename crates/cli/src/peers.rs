@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
-    let peers = arguments.server.client(CLAIM_TIMEOUT)?.peers()?;
+    let peers = arguments.server.admin_client(CLAIM_TIMEOUT)?.peers()?;
     let mut output = BufWriter::new(output);
     if arguments.json {
         writeln!(output, "{:#}", json!(peers))?;

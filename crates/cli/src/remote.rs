@@ -1,5 +1,6 @@
 //! What the verbs that talk to a server have in common: which server, which messages, and many requests at once.
 
+mod own_token;
 mod parallel;
 mod reasons;
 
@@ -13,6 +14,7 @@ use bruit_signatures::razor::Ep4;
 
 use crate::failure::Failure;
 use crate::quantity::parse_duration;
+pub(crate) use own_token::find as find_own_token;
 pub(crate) use parallel::{Place, for_each_answer, json_line};
 pub(crate) use reasons::{machine_word, words};
 
@@ -31,6 +33,8 @@ pub(crate) struct Server {
     server: String,
 
     /// A file whose first line is the token to show; else what is in BRUIT_TOKEN, if anything
+    ///
+    /// To administer a server on this machine, none is needed by whoever can read admin.token in its data directory.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
@@ -69,6 +73,12 @@ impl Server {
     /// A client of the server. Nothing is sent yet.
     pub(crate) fn client(&self, default_timeout: Duration) -> Result<Client, Failure> {
         let token = self.token()?;
+        Ok(Client::new(&self.server, token.as_deref(), self.timeout.unwrap_or(default_timeout))?)
+    }
+
+    /// The same for an administrator: without a token of its own, it shows that of the server on this machine, if it may read it.
+    pub(crate) fn admin_client(&self, default_timeout: Duration) -> Result<Client, Failure> {
+        let token = self.token()?.or_else(|| find_own_token(&self.server));
         Ok(Client::new(&self.server, token.as_deref(), self.timeout.unwrap_or(default_timeout))?)
     }
 

@@ -23,7 +23,7 @@ use crate::date::now;
 use crate::failure::Failure;
 use crate::progress::of_bytes;
 use crate::quantity::{counted, grouped, human_bytes, parse_count, parse_duration};
-use crate::remote::read_token;
+use crate::remote::{find_own_token, read_token};
 use crate::terminal::complain;
 
 const AFTER_HELP: &str = "\
@@ -179,7 +179,7 @@ fn source(arguments: &Arguments) -> Result<HttpsSource, Failure> {
     let source = HttpsSource::web(url).map_err(failure)?;
     let token = match &arguments.token_file {
         Some(file) => Some(read_token(file)?),
-        None => std::env::var("BRUIT_TOKEN").ok().filter(|token| !token.is_empty()),
+        None => std::env::var("BRUIT_TOKEN").ok().filter(|token| !token.is_empty()).or_else(|| find_own_token(url)),
     };
     match token {
         Some(token) => source.with_token(&token).map_err(failure),

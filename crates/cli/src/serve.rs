@@ -8,16 +8,21 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use bruit_server::{Config, Listening, Server, Signal, Signals};
+use bruit_store::ADMIN_TOKEN_FILE;
 use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;
 
 use crate::failure::Failure;
 use crate::progress;
 
+/// The directory of a server that the system starts.
+const SYSTEM_DIRECTORY: &str = "/var/lib/bruit";
+
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Without a configuration the server listens on loopback only, and whoever can reach it there is one \
-    of the site's own users. bruit.toml in the repository has every setting with its default.\n\n\
+    after_help = "Without a configuration the server listens on loopback only, and whoever can reach it there may \
+    check, report and revoke as one of the site's own users. To administer it takes the token in admin.token in the data directory, which \
+    bruit finds by itself. bruit.toml in the repository has every setting with its default.\n\n\
     Signals: SIGTERM and SIGINT stop it when everything under way is answered and on disk; SIGHUP reads the configuration \
     again (all but data, realm, memory, durability, threads, listen, federation and nats)."
 )]
@@ -69,16 +74,29 @@ impl DataDirectory {
     }
 
     fn of(&self, config: &Config) -> Result<PathBuf, Failure> {
-        let from = |name: &str, below: &str| {
-            env::var_os(name).filter(|value| !value.is_empty()).map(|value| Path::new(&value).join(below))
-        };
         let given = self.data.clone().or_else(|| config.data.clone());
         given
-            .or_else(|| from("STATE_DIRECTORY", ""))
-            .or_else(|| from("XDG_DATA_HOME", "bruit"))
-            .or_else(|| from("HOME", ".local/share/bruit"))
+            .or_else(|| usual_directories().next())
             .ok_or_else(|| Failure::BadInput("there is no home directory: say --data DIR".into()))
     }
+}
+
+/// The directories that a server uses if nothing is said, the first first.
+fn usual_directories() -> impl Iterator<Item = PathBuf> {
+    [("STATE_DIRECTORY", ""), ("XDG_DATA_HOME", "bruit"), ("HOME", ".local/share/bruit")]
+        .into_iter()
+        .filter_map(|(name, below)| from_environment(name).map(|directory| directory.join(below)))
+}
+
+/// The directories in which a server on this machine may be, for whoever looks for its token.
+pub(crate) fn data_directories() -> Vec<PathBuf> {
+    let of_config = || read(from_environment("BRUIT_CONFIG").as_deref()).ok()?.data;
+    let named = from_environment("BRUIT_DATA").or_else(of_config);
+    named.into_iter().chain(usual_directories()).chain([PathBuf::from(SYSTEM_DIRECTORY)]).collect()
+}
+
+fn from_environment(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 impl Arguments {
@@ -163,6 +181,7 @@ fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()
         writeln!(output, "\nTry, in another shell, with any mail in a file:")?;
         writeln!(output, "  bruit report{option} < mail")?;
         writeln!(output, "  bruit check{option} < mail     # exit code 0: spam")?;
+        writeln!(output, "  bruit stats{option}            # shows {ADMIN_TOKEN_FILE} of that directory")?;
         writeln!(
             output,
             "docs/operators/ says how to point SpamAssassin, rspamd, Razor, Pyzor and DCC clients here.\n"

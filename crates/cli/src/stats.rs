@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
-    let stats = arguments.server.client(CLAIM_TIMEOUT)?.stats()?;
+    let stats = arguments.server.admin_client(CLAIM_TIMEOUT)?.stats()?;
     let mut output = BufWriter::new(output);
     if arguments.json {
         writeln!(output, "{:#}", json!(stats))?;

@@ -78,17 +78,17 @@ struct List {
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     match &arguments.verb {
         Verb::Add(change) => {
-            change.server.client(CLAIM_TIMEOUT)?.add_to_whitelist(&change.entry()?)?;
+            change.server.admin_client(CLAIM_TIMEOUT)?.add_to_whitelist(&change.entry()?)?;
             writeln!(output, "whitelisted")?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Remove(change) => {
-            let done = change.server.client(CLAIM_TIMEOUT)?.remove_from_whitelist(&change.entry()?)?;
+            let done = change.server.admin_client(CLAIM_TIMEOUT)?.remove_from_whitelist(&change.entry()?)?;
             writeln!(output, "{}", if done.changed { "taken off the whitelist" } else { "it was not whitelisted" })?;
             Ok(if done.changed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Verb::List(list) => {
-            print(list, &list.server.client(CLAIM_TIMEOUT)?, output)?;
+            print(list, &list.server.admin_client(CLAIM_TIMEOUT)?, output)?;
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -24,7 +24,7 @@ fn subject(first: u64) -> Subject {
 fn a_looping_reporter_is_told_to_come_back_and_health_says_why() {
     let folder = Folder::new();
     let server = Server::start(&folder, "");
-    let client = Client::new(&server.url(), None, SOON).unwrap();
+    let client = Client::new(&server.url(), Some(&server.token()), SOON).unwrap();
     let mut accepted = 0;
     // The site's daily share is a fifth of a generation: some 18,700 with 16 MiB.
     let refusal = (0..200).find_map(|round| match client.report(&subject(1 + round * SIGNATURES_MAX as u64)) {
@@ -56,7 +56,7 @@ fn forty_million_claims_at_a_default_server() {
     let folder = Folder::new();
     let clock = FakeClock::new(&folder);
     let server = Server::start_with_default_memory(&clock, &folder);
-    let client = Client::new(&server.url(), None, SOON).unwrap();
+    let client = Client::new(&server.url(), Some(&server.token()), SOON).unwrap();
     let started = Instant::now();
     let before = send(BEFORE, |at| client.report(&subject(at)));
     let listed = send(30_000_000, |at| client.report(&subject((1 << 40) + at)));

@@ -13,7 +13,7 @@ use bruit_engine::event::Event;
 use bruit_engine::time::Time;
 use bruit_engine::trust::Policy;
 use bruit_store::{Clearinghouse, Founding, Options};
-use common::{FakeClock, Folder, Server, json, printed, refused, run, testdata};
+use common::{FakeClock, Folder, Server, administer, printed, refused, run, testdata};
 use serde_json::Value;
 
 const DAY: i64 = 86_400;
@@ -54,7 +54,7 @@ impl Site {
 
     /// The text of the condition `clock_jump`, if there is one.
     fn warning(&self) -> Option<String> {
-        let stats = json(&["stats", "--json", "--server", &self.server.url()]);
+        let stats = serde_json::from_str::<Value>(&administer(&self.server, &["stats", "--json"])).unwrap();
         let conditions = stats["health"].as_array().unwrap();
         let jump = conditions.iter().find(|condition| condition["state"] == "clock_jump");
         jump.map(|jump| jump["text"].as_str().unwrap().to_owned())
@@ -70,7 +70,11 @@ impl Site {
     }
 
     fn accept(&self) -> Value {
-        json(&["store", "accept-clock", "--json", "--server", &self.server.url()])
+        serde_json::from_str(&administer(
+            &self.server,
+            &["store", "accept-clock", "--json", "--server", &self.server.url()],
+        ))
+        .unwrap()
     }
 }
 
@@ -138,7 +142,7 @@ fn a_jump_that_the_operator_accepts_ends_what_is_too_old() {
     wait(&site.server, || site.server.said().contains("generation ended").then_some(()));
     site.assert_forgotten(OLD);
     wait(&site.server, || {
-        let stats = json(&["stats", "--json", "--server", &site.server.url()]);
+        let stats = serde_json::from_str::<Value>(&administer(&site.server, &["stats", "--json"])).unwrap();
         stats["health"].as_array().unwrap().is_empty().then_some(())
     });
     site.ask("report", NEW, 0);
@@ -193,7 +197,7 @@ fn a_directory_founded_in_1970_can_be_used_once_the_clock_is_accepted() {
     assert!(seconds(&site.accept(), "before") < DAY);
     site.wait_for_no_warning();
     wait(&site.server, || {
-        let stats = json(&["stats", "--json", "--server", &site.server.url()]);
+        let stats = serde_json::from_str::<Value>(&administer(&site.server, &["stats", "--json"])).unwrap();
         stats["health"].as_array().unwrap().is_empty().then_some(())
     });
     site.ask("report", NEW, 0);

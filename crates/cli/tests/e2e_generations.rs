@@ -15,7 +15,7 @@ use bruit_engine::trust::Policy;
 use bruit_store::Founding;
 
 use brokers::Brokers;
-use common::{Folder, Server, printed};
+use common::{Folder, Server, administer, printed};
 
 const NODES: usize = 3;
 /// Seconds of an epoch, of both books.
@@ -66,7 +66,8 @@ fn exchange_over_a_broker_outlives_generations_and_peers_are_told_right() {
     let others = peers(&nodes[0]).into_iter().find(|peer| peer.name == "node-1").unwrap();
     assert_eq!((&*others.state, others.lag_segments), ("up_to_date", 0));
     until("health names it", SOON, &nodes, || {
-        let conditions = client(&nodes[0]).stats().unwrap().health;
+        let admin = Client::new(&nodes[0].url(), Some(&nodes[0].token()), PATIENCE).unwrap();
+        let conditions = admin.stats().unwrap().health;
         conditions.iter().any(|condition| condition.state == "peer_silent" && condition.subject == "node-2")
     });
 }
@@ -148,7 +149,7 @@ fn assert_up_to_date(nodes: &[Server]) {
 
 /// The output of `bruit peers --json`.
 fn peers(node: &Server) -> Vec<PeerStatus> {
-    let text = printed(&["peers", "--json", "--server", &node.url()]);
+    let text = administer(node, &["peers", "--json"]);
     serde_json::from_str::<Peers>(&text).unwrap().peers
 }
 

@@ -21,7 +21,7 @@ use bruit_store::Founding;
 use tokio::runtime::Runtime;
 
 use brokers::Brokers;
-use common::{Folder, Server, printed};
+use common::{Folder, Server, administer};
 
 const DAY: i64 = 86_400;
 const NAMES: [&str; 3] = ["anna", "berta", "carla"];
@@ -49,7 +49,7 @@ fn a_wrong_clock_is_named_and_segments_that_are_not_live_here_are_missed_all_the
         is_right(&anna) && is_right(&berta) && is_wrong && subjects(&named) == ["carla"]
     });
     assert!(conditions(&server, "peer_clock")[0].text.contains("the clock of carla is"), "{}", server.said());
-    let table = printed(&["peers", "--server", &server.url()]);
+    let table = administer(&server, &["peers"]);
     assert!(table.contains("clock differs") && table.contains("carla: its clock is"), "{table}");
 
     // Most others agree with each other and not with us.
@@ -148,14 +148,14 @@ fn now() -> Time {
 }
 
 fn states(server: &Server) -> [PeerStatus; 3] {
-    let text = printed(&["peers", "--json", "--server", &server.url()]);
+    let text = administer(server, &["peers", "--json"]);
     let peers = serde_json::from_str::<Peers>(&text).unwrap().peers;
     assert!(peers.iter().map(|peer| &*peer.name).eq(NAMES) || peers.is_empty(), "{peers:?}");
     peers.try_into().unwrap_or_default()
 }
 
 fn conditions(server: &Server, state: &str) -> Vec<Condition> {
-    let client = Client::new(&server.url(), None, PATIENCE).unwrap();
+    let client = Client::new(&server.url(), Some(&server.token()), PATIENCE).unwrap();
     client.stats().unwrap().health.into_iter().filter(|condition| condition.state == state).collect()
 }
 

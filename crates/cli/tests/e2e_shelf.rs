@@ -100,7 +100,7 @@ fn restart_with_a_file_in_place_of_the_shelf(folder: &Folder, more: &str) -> Ser
 }
 
 fn client(server: &Server) -> Client {
-    Client::new(&server.url(), None, PATIENCE).unwrap()
+    Client::new(&server.url(), Some(&server.token()), PATIENCE).unwrap()
 }
 
 fn subject(numbers: &[u64]) -> Subject {
@@ -125,7 +125,12 @@ fn condition(server: &Server, state: &str) -> Option<Condition> {
 fn waiting_bytes(server: &Server) -> u64 {
     let address = server.address("http");
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let token = server.token();
+    write!(
+        stream,
+        "GET /metrics HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+    )
+    .unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("bruit_exports_waiting_bytes ")).unwrap();

@@ -61,7 +61,7 @@ fn rubbish_neither_stops_the_answers_nor_grows_the_server() {
         let rounds = ask_until(&server, &known, started + DURATION);
         let after = server.resident_bytes();
         drop(ends);
-        assert_rubbish_was_heard(server.address("http"));
+        assert_rubbish_was_heard(&server);
         assert!(rounds > 10, "only {rounds} rounds of questions in {DURATION:?}");
         assert!(after <= before + GROWTH_BYTES_MAX, "from {before} to {after} bytes: {}", server.said());
     });
@@ -69,7 +69,7 @@ fn rubbish_neither_stops_the_answers_nor_grows_the_server() {
 
 /// Asserts that the server has met what it should withstand: otherwise the test would pass on a quiet day.
 #[track_caller]
-fn assert_rubbish_was_heard(server: SocketAddr) {
+fn assert_rubbish_was_heard(server: &Server) {
     for protocol in ["dcc", "pyzor", "fuzzy"] {
         assert!(requests(server, protocol, "malformed") > 1000, "{protocol}");
     }

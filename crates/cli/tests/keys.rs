@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Folder, Server, bruit, json, printed, refused};
+use common::{Folder, Server, administer, bruit, printed, refused};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -38,8 +38,11 @@ fn a_server_has_a_key_from_its_first_start_and_says_which() {
     let public = printed(&["keys", "show", "--data", text(&folder.path("data"))]);
     let line = server.greeting.lines().find(|line| line.trim().starts_with("federation ")).unwrap();
     assert!(line.ends_with(public.trim()), "{line}");
-    assert_eq!(json(&["peers", "--json", "--server", &server.url()])["key"], public.trim());
-    assert!(printed(&["peers", "--server", &server.url()]).contains("no other servers"));
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&administer(&server, &["peers", "--json"])).unwrap()["key"],
+        public.trim()
+    );
+    assert!(administer(&server, &["peers"]).contains("no other servers"));
     assert!(server.terminate().success());
     assert_eq!(printed(&["keys", "show", "--config", text(&folder.path("bruit.toml"))]), public);
     assert!(is_private(&folder.path("data/node.key")));
@@ -50,7 +53,7 @@ fn another_server_is_founded_in_the_realm_of_a_running_one() {
     let (first, second) = (Folder::new(), Folder::new());
     let server = Server::start(&first, "");
     let (asked, read) = (first.path("asked.bruit"), first.path("read.bruit"));
-    let said = printed(&["keys", "realm", text(&asked), "--server", &server.url()]);
+    let said = administer(&server, &["keys", "realm", text(&asked), "--server", &server.url()]);
     assert!(said.contains("bruit serve --realm"), "{said}");
     printed(&["keys", "realm", text(&read), "--data", text(&first.path("data"))]);
     assert_eq!(fs::read(&asked).unwrap(), fs::read(&read).unwrap());
@@ -71,7 +74,10 @@ fn a_server_is_founded_with_a_key_that_was_made_before_its_first_start() {
     let key = folder.path("data/node.key");
     let public = printed(&["keys", "new", text(&key)]);
     let mut server = Server::start(&folder, "");
-    assert_eq!(json(&["peers", "--json", "--server", &server.url()])["key"], public.trim());
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&administer(&server, &["peers", "--json"])).unwrap()["key"],
+        public.trim()
+    );
     assert!(server.terminate().success());
 }
 
@@ -80,7 +86,7 @@ fn a_node_that_lost_its_disk_is_founded_again_with_its_keys_and_its_realm() {
     let (first, second) = (Folder::new(), Folder::new());
     let server = Server::start(&first, "");
     let realm = first.path("realm.bruit");
-    printed(&["keys", "realm", text(&realm), "--server", &server.url()]);
+    administer(&server, &["keys", "realm", text(&realm), "--server", &server.url()]);
     let mut node = Server::start_in_realm(&second, &realm);
     assert!(node.terminate().success());
     let names = ["node.key", "fuzzy.key"];
@@ -101,7 +107,7 @@ fn a_lost_realm_file_comes_back_from_another_node() {
     let (first, second) = (Folder::new(), Folder::new());
     let server = Server::start(&first, "");
     let realm = first.path("realm.bruit");
-    printed(&["keys", "realm", text(&realm), "--server", &server.url()]);
+    administer(&server, &["keys", "realm", text(&realm), "--server", &server.url()]);
     let mut node = Server::start_in_realm(&second, &realm);
     assert!(node.terminate().success());
     let lost = second.path("data/realm.bruit");
@@ -114,7 +120,7 @@ fn a_lost_realm_file_comes_back_from_another_node() {
     assert!(!output.status.success() && said.contains(&advice), "{said}");
     assert!(!said.contains(".key"), "no other file is blamed: {said}");
 
-    printed(&["keys", "realm", text(&lost), "--server", &server.url()]);
+    administer(&server, &["keys", "realm", text(&lost), "--server", &server.url()]);
     assert!(node.restart().terminate().success());
 }
 

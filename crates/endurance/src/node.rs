@@ -173,6 +173,12 @@ impl Node {
         Client::new(&format!("http://{}", self.http), None, TIMEOUT).expect("an address is a URL")
     }
 
+    /// A client with the administrator's token.
+    fn admin(&self) -> Result<Client> {
+        let token = fs::read_to_string(self.data().join("admin.token"))?;
+        Ok(Client::new(&format!("http://{}", self.http), Some(token.trim()), TIMEOUT)?)
+    }
+
     /// Reports signatures.
     pub(crate) fn report(&self, numbers: &[u64]) -> Answer {
         answer(self.client().report(&subject(numbers)).map(|claimed| claimed.refused))
@@ -201,13 +207,14 @@ impl Node {
 
     /// Its health conditions.
     pub(crate) fn health(&self) -> Result<Vec<Condition>> {
-        Ok(self.client().stats()?.health)
+        Ok(self.admin()?.stats()?.health)
     }
 
     /// Confirms its clock, as an operator does.
     pub(crate) fn accept_clock(&self) -> Result<()> {
         let program = Command::new(&self.bruit)
             .args(["store", "accept-clock", "--server", &format!("http://{}", self.http)])
+            .env("BRUIT_DATA", self.data())
             .output()
             .context("failed to run bruit store accept-clock")?;
         if program.status.success() { Ok(()) } else { bail!("{}", String::from_utf8_lossy(&program.stderr)) }

@@ -8,6 +8,7 @@
 mod accounts;
 mod dcc_whitelist;
 mod federation;
+mod http;
 mod raw;
 
 use std::net::SocketAddr;
@@ -27,12 +28,13 @@ use crate::fuzzy_keys::Keyring;
 use crate::limits::Rate;
 use crate::rights::Rights;
 
-pub(crate) use accounts::sha256;
 pub use accounts::{AccountSecret, AccountSettings, Token};
+pub(crate) use accounts::{TOKEN_BYTES_MIN, sha256};
 pub use dcc_whitelist::DccWhitelist;
 pub use federation::{
     BROKER_URLS_MAX, FederationSettings, PEER_NAME_BYTES_MAX, PEERS_MAX, PeerSettings, PeerTls, PeerTrust,
 };
+pub use http::{HttpSettings, HttpSocket};
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -83,6 +85,10 @@ pub struct Listen {
     pub fuzzy: Vec<SocketAddr>,
     /// TCP.
     pub http: Vec<SocketAddr>,
+    /// HTTP over TLS.
+    pub https: Vec<SocketAddr>,
+    /// HTTP at a Unix socket.
+    pub http_socket: Option<HttpSocket>,
     /// TCP with TLS, for other servers.
     pub federation: Vec<SocketAddr>,
 }
@@ -205,23 +211,6 @@ pub struct FuzzySettings {
     pub(crate) keys: Keyring,
 }
 
-/// What is HTTP's own.
-#[derive(Clone, Debug)]
-pub struct HttpSettings {
-    /// Who may do what without a token.
-    pub rights: Rights,
-    /// Who may do more.
-    pub tokens: Vec<Token>,
-    /// The longest request.
-    pub body_bytes_max: usize,
-    /// Recipients from which a message is bulk.
-    pub bulk_threshold: u32,
-    /// Names, besides addresses, under which the server may be asked.
-    pub hosts: Vec<String>,
-    /// Whether all requests come through a proxy, so that an address says nothing of who asks.
-    pub behind_proxy: bool,
-}
-
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -323,11 +312,11 @@ mod tests {
     #[test]
     fn nothing_at_all_is_a_configuration_that_listens_on_loopback() {
         let config = Config::default();
-        let Listen { razor, dcc, pyzor, fuzzy, http, federation } = &config.listen;
+        let Listen { razor, dcc, pyzor, fuzzy, http, federation, https, http_socket } = &config.listen;
         let all = [razor, dcc, pyzor, fuzzy, http];
         assert!(all.iter().all(|addresses| addresses.len() == 1 && addresses[0].ip().is_loopback()));
         assert_eq!(all.map(|addresses| addresses[0].port()), [2703, 6277, 24441, 11335, 8625]);
-        assert!(federation.is_empty(), "other servers are a decision");
+        assert!(federation.is_empty() && https.is_empty() && http_socket.is_none(), "these are a decision");
         assert_eq!(config.durability, Durability::Strict);
     }
 

@@ -85,6 +85,8 @@ states! {
     ReportsRefused: "reports_refused", Warning;
     /// A book holds nearly as many signatures as planned, or more: its error rate rises.
     BookFills: "book_fills", Warning;
+    /// The certificate of HTTP over TLS ends soon, or has ended.
+    CertificateEnds: "certificate_ends", Warning;
     /// A table that refuses new entries when full is nearly full.
     TableFills: "table_fills", Warning;
 }

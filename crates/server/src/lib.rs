@@ -13,7 +13,8 @@
 //! | [`config`], `units` | one TOML file, checked |
 //! | `service` | what all listeners share |
 //! | `sources`, [`rights`], [`limits`], `connections`, `duplicates`, `replays` | who asks, what they may, how often, and whether they have already |
-//! | `udp`, `tcp` | threads that take datagrams by the batch; tasks for connections |
+//! | `udp`, `tcp`, `unix` | threads that take datagrams by the batch; tasks for connections |
+//! | `admin_token`, `certificate` | the proof that administrators show, and that the server shows |
 //! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the ends of the request path, one for each language |
 //! | `federation`, `node_key` | what other servers ask for, and by which key they know this one |
 //! | `health`, `watch`, `refusals`, `fatal` | the table of degraded states, the code that fills it, and the end of the process |
@@ -22,6 +23,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod accounts;
+mod admin_token;
+mod certificate;
 mod clock;
 pub mod config;
 mod connections;
@@ -49,9 +52,12 @@ mod tcp;
 mod ticker;
 mod udp;
 mod units;
+mod unix;
 mod watch;
 
 pub use accounts::AccountError;
+pub use admin_token::AdminTokenError;
+pub use certificate::Certificate;
 pub use config::{Config, ConfigError};
 pub use federation::FederationError;
 pub use fuzzy_keys::KeyFileError;

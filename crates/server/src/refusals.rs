@@ -56,7 +56,8 @@ impl Refusals {
     pub(crate) fn recent(&self, uptime: Duration) -> Vec<(String, String)> {
         let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let recent = kinds.iter().filter(|(_, kind)| uptime.saturating_sub(kind.at) < REMEMBERED);
-        let text = |kind: &Kind| Some(format!("{} ({} batches refused since the start)", kind.text.as_ref()?, kind.count));
+        let text =
+            |kind: &Kind| Some(format!("{} ({} batches refused since the start)", kind.text.as_ref()?, kind.count));
         recent.filter_map(|(name, kind)| Some(((*name).to_owned(), text(kind)?))).collect()
     }
 }
@@ -75,7 +76,10 @@ mod tests {
         refusals.note(&[full, Outcome::Refused(Refusal::Stranger), Outcome::Done], Duration::from_secs(1));
         assert_eq!(refusals.counts(), [("book_full", 1), ("not_allowed", 1)]);
         let [(name, text)] = refusals.recent(Duration::from_secs(2)).try_into().unwrap();
-        assert!(name == "book_full" && text.contains("listed signatures") && text.contains("1 batches refused"), "{text}");
+        assert!(
+            name == "book_full" && text.contains("listed signatures") && text.contains("1 batches refused"),
+            "{text}"
+        );
         assert!(refusals.recent(Duration::from_secs(1) + REMEMBERED).is_empty());
     }
 }

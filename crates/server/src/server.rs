@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::accounts::{self, AccountError};
+use crate::admin_token::AdminTokenError;
 use crate::clock::system_time;
 use crate::config::{Config, Settings};
 use crate::dcc::Dcc;
@@ -40,6 +41,7 @@ use crate::tcp;
 use crate::ticker::{self, Ticker};
 use crate::udp;
 use crate::watch::Watcher;
+use crate::unix;
 
 /// How long connections may take to end when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -146,6 +148,18 @@ pub enum ServeError {
     /// The clearinghouse does not take an account of the file.
     #[error("an account of the configuration is refused: {0}")]
     AccountRefused(Refusal),
+    /// The Unix socket cannot be made.
+    #[error("failed to listen for http at {}: [http] socket in the configuration changes it", .path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The administrator's token cannot be had.
+    #[error(transparent)]
+    AdminToken(#[from] AdminTokenError),
     /// The key pair of the fuzzy storage cannot be had.
     #[error(transparent)]
     FuzzyKey(#[from] KeyFileError),
@@ -195,6 +209,7 @@ impl Server {
         let store = open(config, directory, progress)?;
         let key = node_key::own(directory)?;
         let service = Arc::new(Service::new(store, config.settings.clone()));
+        service.admin_token.load(directory)?;
         bring_to_present(&service)?;
         service.federation.identify(Identity { key: key.public(), founding: directory.join(FOUNDING_FILE) });
         take_accounts(&service, &config.settings)?;
@@ -241,7 +256,7 @@ impl Server {
         self.listen_udp(&config.listen.dcc, config.threads, Dcc::default)?;
         self.listen_pyzor(config)?;
         self.listen_fuzzy(config)?;
-        self.listen_http(&config.listen.http)?;
+        self.listen_http(config)?;
         self.listen_federation(&config.listen.federation)
     }
 
@@ -272,10 +287,21 @@ impl Server {
         Ok(())
     }
 
-    fn listen_http(&mut self, addresses: &[SocketAddr]) -> Result<(), ServeError> {
-        let router = http::router(&self.service);
+    /// Listens for HTTP: plain, over TLS, and at a Unix socket.
+    fn listen_http(&mut self, config: &Config) -> Result<(), ServeError> {
+        let (service, router) = (Arc::clone(&self.service), http::router(&self.service));
+        let plain = router.clone();
         let note = |address: SocketAddr| format!("http://{address}");
-        self.listen_tcp(Language::Http, addresses, note, move |connection| http::serve(connection, router.clone()))
+        let serve = move |connection| http::serve(connection, plain.clone());
+        self.listen_tcp(Language::Http, &config.listen.http, note, serve)?;
+        let secure = router.clone();
+        let note = |address: SocketAddr| format!("https://{address}");
+        let serve = move |connection| http::serve_secure(connection, Arc::clone(&service), secure.clone());
+        self.listen_tcp(Language::Http, &config.listen.https, note, serve)?;
+        let Some(socket) = &config.listen.http_socket else { return Ok(()) };
+        let serve = move |stream, stop| http::serve_user(stream, stop, router.clone());
+        let failed = |source| ServeError::Socket { path: socket.path.clone(), source };
+        unix::listen(&self.runtime, &self.service, socket, self.stop_tasks.subscribe(), serve).map_err(failed)
     }
 
     /// Listens for other servers, and says what they have to know.
@@ -376,6 +402,7 @@ impl Server {
     /// # Errors
     /// [`ServeError`] if its accounts cannot be; then the settings stay as they were.
     pub fn reload(&self, config: &Config) -> Result<(), ServeError> {
+        self.service.admin_token.load(&self.directory)?;
         take_accounts(&self.service, &config.settings)?;
         self.service.change_settings(config.settings.clone());
         if let Some(links) = &self.links {

@@ -10,6 +10,7 @@ use bruit_engine::trust::{Reporter, Standing};
 use bruit_filters::FingerprintKey;
 use bruit_store::{Clearinghouse, SubmitError};
 
+use crate::admin_token::AdminToken;
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::connections::Connections;
@@ -30,6 +31,7 @@ pub(crate) struct Service {
     pub(crate) health: Health,
     pub(crate) clock: Clock,
     pub(crate) fatal: Fatal,
+    pub(crate) admin_token: AdminToken,
     pub(crate) refusals: Refusals,
     pub(crate) limits: Limits,
     pub(crate) connections: Arc<Connections>,
@@ -94,6 +96,7 @@ impl Service {
             health: Health::default(),
             clock,
             fatal: Fatal::default(),
+            admin_token: AdminToken::default(),
             refusals: Refusals::default(),
             limits,
             connections: Arc::default(),

@@ -72,6 +72,8 @@ pub(crate) fn look(service: &Service, now: Time) {
         format!("the last snapshot failed ({error}): the journal grows until one succeeds; free disk space")
     });
     health.set(State::SnapshotFails, "", snapshot, now);
+    let certificate = service.settings().http.tls.as_ref().and_then(|certificate| certificate.warning(now));
+    health.set(State::CertificateEnds, "", certificate, now);
     health.set_all(State::ReportsRefused, service.refusals.recent(service.uptime()), now);
     let Status { rings, tables, .. } = service.store.check(Engine::status);
     let is_behind = rings.iter().any(|ring| is_behind(ring, now));

@@ -23,6 +23,9 @@ pub const NODE_KEY_FILE: &str = "node.key";
 /// The file of the server's key pair for encrypted rspamd clients.
 pub const FUZZY_KEY_FILE: &str = "fuzzy.key";
 
+/// The file of the administrator's token.
+pub const ADMIN_TOKEN_FILE: &str = "admin.token";
+
 /// The folder of the logs that other servers read.
 pub const SHELF_FOLDER: &str = "shelf";
 
@@ -33,7 +36,7 @@ const REPLICA_FILE: &str = "replica";
 const LOST_AND_FOUND: &str = "lost+found";
 
 /// Everything that may be beside a store, or in its directory before it is founded.
-const BESIDE: [&str; 5] = [NODE_KEY_FILE, FUZZY_KEY_FILE, SHELF_FOLDER, REPLICA_FILE, LOST_AND_FOUND];
+const BESIDE: [&str; 6] = [NODE_KEY_FILE, FUZZY_KEY_FILE, ADMIN_TOKEN_FILE, SHELF_FOLDER, REPLICA_FILE, LOST_AND_FOUND];
 
 /// The name of the segment whose first event has this sequence.
 pub(crate) fn segment_name(first: u64) -> String {
@@ -95,7 +98,7 @@ impl Listing {
 /// Returns true if the program keeps a file of this name beside a store. An unfinished key file counts.
 fn is_beside(name: &str) -> bool {
     let is_unfinished_key = || {
-        let keys = [NODE_KEY_FILE, FUZZY_KEY_FILE];
+        let keys = [NODE_KEY_FILE, FUZZY_KEY_FILE, ADMIN_TOKEN_FILE];
         name.ends_with(".new")
             && keys.iter().any(|key| name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
     };

@@ -48,7 +48,7 @@ pub mod survey;
 mod writer;
 
 pub use clearinghouse::Clearinghouse;
-pub use directory::{FUZZY_KEY_FILE, LockError, NODE_KEY_FILE, SHELF_FOLDER, quoted};
+pub use directory::{ADMIN_TOKEN_FILE, FUZZY_KEY_FILE, LockError, NODE_KEY_FILE, SHELF_FOLDER, quoted};
 pub use findings::{Advice, Finding};
 pub use format::HEADER_BYTES;
 pub use founding::{FOUNDING_FILE, Founding, FoundingError, RELEASED, UnfitFounding};

@@ -76,7 +76,7 @@ fn wait_for_exchange(nodes: &[Subject]) -> io::Result<()> {
     let begin = Instant::now();
     for node in nodes {
         let url = format!("http://{}", node.address("http")?);
-        let client = Client::new(&url, None, Duration::from_secs(10)).map_err(Error::other)?;
+        let client = Client::new(&url, Some(&node.token()?), Duration::from_secs(10)).map_err(Error::other)?;
         loop {
             let peers = client.peers().map_err(Error::other)?.peers;
             if peers.iter().all(|peer| peer.signatures_learned >= REPORTS as u64 && peer.lag_segments == 0) {

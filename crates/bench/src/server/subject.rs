@@ -47,6 +47,11 @@ impl Subject {
         address.ok_or_else(|| Error::other(format!("the server does not speak {protocol}")))
     }
 
+    /// The administrator's token.
+    pub(crate) fn token(&self) -> io::Result<String> {
+        Ok(fs::read_to_string(self.data.join("admin.token"))?.trim().to_owned())
+    }
+
     pub(crate) fn cpu_time(&self) -> io::Result<Duration> {
         self.server.cpu_time()
     }

@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), 
 
 /// Makes a running server accept its clock.
 fn ask(url: &str, token_file: Option<&Path>) -> Result<Accepted, Failure> {
-    let answer = Server::at(url, token_file).client(CLAIM_TIMEOUT)?.accept_clock()?;
+    let answer = Server::at(url, token_file).admin_client(CLAIM_TIMEOUT)?.accept_clock()?;
     let [before, now, system] = [answer.before, answer.now, answer.system].map(Time);
     Ok(Accepted { before, now, system, ended: Vec::new() })
 }

@@ -34,6 +34,19 @@ pub(crate) fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Runs `bruit` as an administrator of a server on this machine does. It has to succeed; gives what it printed.
+pub(crate) fn administer(server: &Server, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    command
+        .args(arguments)
+        .env("BRUIT_DATA", server.data())
+        .env("BRUIT_SERVER", server.url())
+        .env_remove("BRUIT_TOKEN");
+    let output = command.output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}\n{}", server.said());
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// What it printed, as JSON.
 pub(crate) fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(arguments)).unwrap()

@@ -98,6 +98,16 @@ impl Server {
         format!("http://{}", self.address("http"))
     }
 
+    /// The directory of its data.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.config.with_file_name("data")
+    }
+
+    /// The administrator's token.
+    pub(crate) fn token(&self) -> String {
+        fs::read_to_string(self.data().join("admin.token")).unwrap().trim().to_owned()
+    }
+
     /// The words of the line about `protocol`.
     fn listener(&self, protocol: &str) -> impl Iterator<Item = &str> {
         let line = self.greeting.lines().find(|line| line.split_whitespace().next() == Some(protocol));
@@ -108,6 +118,11 @@ impl Server {
     pub(crate) fn terminate(&mut self) -> ExitStatus {
         kill(self.pid(), Signal::SIGTERM).unwrap();
         self.wait()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).unwrap();
     }
 
     /// Ends it where it stands.

@@ -6,6 +6,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use super::Server;
+
 /// How often a datagram is sent, as real clients repeat theirs.
 const ATTEMPTS: usize = 4;
 /// How long each of them waits for an answer.
@@ -164,8 +166,9 @@ pub(crate) fn http_check(server: SocketAddr, digest: &str) -> String {
 
 /// What the server has counted: requests of `protocol` that became `answered`.
 #[track_caller]
-pub(crate) fn requests(server: SocketAddr, protocol: &str, answered: &str) -> u64 {
-    let text = http(server, "GET /metrics", "", "");
+pub(crate) fn requests(server: &Server, protocol: &str, answered: &str) -> u64 {
+    let authorization = format!("Authorization: Bearer {}\r\n", server.token());
+    let text = http(server.address("http"), "GET /metrics", &authorization, "");
     let name = format!("bruit_requests_total{{protocol=\"{protocol}\",answered=\"{answered}\"}} ");
     let count = text.lines().find_map(|line| line.strip_prefix(&name));
     count.unwrap_or_else(|| panic!("no {name}in {text}")).parse().unwrap()

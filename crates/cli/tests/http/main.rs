@@ -22,6 +22,7 @@ const OTHER: &str = "From: Dan <dan@example.org>\nSubject: minutes\n\nHere are t
 fn run(server: &Server, words: &str, input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
     command.args(words.split_whitespace()).env("BRUIT_SERVER", server.url()).env_remove("BRUIT_TOKEN");
+    command.env("BRUIT_DATA", server.data());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
     child.wait_with_output().unwrap()
@@ -40,6 +41,11 @@ fn expect(server: &Server, words: &str, input: &str, code: i32) -> String {
 
 fn json_of(server: &Server, words: &str, input: &str) -> Value {
     serde_json::from_slice(&run(server, words, input).stdout).unwrap()
+}
+
+/// The field that shows the administrator's token.
+fn authorization(server: &Server) -> (&'static str, String) {
+    ("Authorization", format!("Bearer {}", server.token()))
 }
 
 #[test]
@@ -188,7 +194,8 @@ fn statistics_tell_requests_and_fill() {
     assert!(stats["store"]["sequence"].as_u64().unwrap() > 0);
     let text = expect(&server, "stats", "", 0);
     assert!(text.contains("listed signatures") && text.contains("nursery"), "{text}");
-    let metrics = Connection::to(&server).ask(&request("GET", "/metrics", &[], b""));
+    let (name, token) = authorization(&server);
+    let metrics = Connection::to(&server).ask(&request("GET", "/metrics", &[(name, &token)], b""));
     let body = String::from_utf8(metrics.body).unwrap();
     assert!(body.contains(r#"bruit_requests_total{protocol="http",answered="accepted"} 1"#), "{body}");
 }
@@ -198,6 +205,8 @@ fn reporters_are_registered_disabled_and_removed() {
     let folder = Folder::new();
     let server = Server::start(&folder, "");
     let mut connection = Connection::to(&server);
+    connection.authorize(&server.token());
+    let (name, token) = authorization(&server);
     let new =
         json!({ "protocol": "razor", "name": "ann@example.org", "secret": "tin whistle 77", "standing": "pinned" });
     let named = |enabled: Option<bool>| {
@@ -210,7 +219,7 @@ fn reporters_are_registered_disabled_and_removed() {
     assert_eq!(connection.send("POST", "/v1/reporters", &new).status, 200);
     assert_eq!(connection.send("POST", "/v1/reporters", &new).status, 409, "the name is taken");
     assert_eq!(connection.send("PATCH", "/v1/reporters", &named(Some(false))).status, 200);
-    let page = connection.ask(&request("GET", "/v1/reporters", &[], b"")).json();
+    let page = connection.ask(&request("GET", "/v1/reporters", &[(name, &token)], b"")).json();
     assert_eq!((&page["total"], &page["next_offset"]), (&json!(1), &Value::Null));
     let found = &page["reporters"][0];
     assert_eq!(
@@ -266,9 +275,12 @@ fn a_token_gives_rights_and_what_came_through_a_proxy_has_none_of_its_own() {
         assert_eq!(ask(method, path, "nobody-has-this-token"), 401, "{method} {path}");
     }
     let file = |name: &str| folder.path(name).display().to_string();
-    expect(&server, &format!("stats --token-file {}", file("token")), "", 0);
-    let output = run(&server, &format!("stats --token-file {}", file("wrong")), "");
-    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("nobody has this token"), "{output:?}");
+    for (name, refusal) in [("token", "an administrator's token"), ("wrong", "nobody has this token")] {
+        let output = run(&server, &format!("stats --token-file {}", file(name)), "");
+        assert!(output.status.code() == Some(2) && text(&output.stderr).contains(refusal), "{output:?}");
+    }
+    folder.write("chief", "the-token-of-the-chief");
+    expect(&server, &format!("stats --token-file {}", file("chief")), "", 0);
 }
 
 #[test]
@@ -332,7 +344,14 @@ fn pages_of_other_sites_and_names_of_others_get_nothing_done() {
     assert_eq!(report(&[("Host", "rebound.evil.example")]), 421);
     assert_eq!(report(&[("Host", "127.0.0.1"), ("Host", "rebound.evil.example")]), 421);
     expect(&server, "check", SPAM, 1);
-    assert_eq!(report(&[("Host", "bruit.example.org"), ("Origin", "https://bruit.example.org")]), 200);
+    assert_eq!(
+        report(&[("Host", "bruit.example.org"), ("Origin", "https://bruit.example.org")]),
+        403,
+        "a proxy may have it"
+    );
+    expect(&server, "check", SPAM, 1);
+    let bearer = format!("Bearer {}", server.token());
+    assert_eq!(report(&[("Host", "bruit.example.org"), ("Authorization", &bearer)]), 200);
     expect(&server, "check", SPAM, 0);
 }
 
@@ -360,7 +379,9 @@ fn what_is_wrong_is_told_as_a_problem() {
         ("GET", "/v1/whitelist?page=1", &[], b"", 400),
     ] {
         // A refused body may end the connection.
-        let answer = Connection::to(&server).ask(&request(method, path, fields, body));
+        let (name, token) = authorization(&server);
+        let fields = [fields, &[(name, &*token)]].concat();
+        let answer = Connection::to(&server).ask(&request(method, path, &fields, body));
         assert_eq!(answer.status, status, "{method} {path} {fields:?}: {:?}", text(&answer.body));
         assert!(answer.head.to_lowercase().contains("content-type: application/problem+json\r\n"), "{}", answer.head);
         assert_eq!(answer.json()["status"], status);

@@ -42,6 +42,7 @@ impl Answer {
 pub(crate) struct Connection {
     reader: BufReader<TcpStream>,
     address: SocketAddr,
+    token: Option<String>,
 }
 
 impl Connection {
@@ -49,7 +50,7 @@ impl Connection {
         let address = server.address("http");
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { reader: BufReader::new(stream), address }
+        Self { reader: BufReader::new(stream), address, token: None }
     }
 
     #[track_caller]
@@ -58,10 +59,18 @@ impl Connection {
         self.read()
     }
 
+    /// Shows a token with all JSON from now on.
+    pub(crate) fn authorize(&mut self, token: &str) {
+        self.token = Some(format!("Bearer {token}"));
+    }
+
     /// Sends JSON.
     #[track_caller]
     pub(crate) fn send(&mut self, method: &str, path: &str, body: &Value) -> Answer {
-        self.ask(&request(method, path, &[("Content-Type", "application/json")], body.to_string().as_bytes()))
+        let token = self.token.clone();
+        let fields = token.iter().map(|token| ("Authorization", token.as_str()));
+        let fields: Vec<_> = fields.chain([("Content-Type", "application/json")]).collect();
+        self.ask(&request(method, path, &fields, body.to_string().as_bytes()))
     }
 
     pub(crate) fn write(&self, bytes: &[u8]) {

@@ -11,7 +11,7 @@ use super::{ConfigError, wrong};
 const SHA256_BYTES: usize = 32;
 
 /// The shortest token: what can be tried at the speed of HTTP must not be found.
-pub(super) const TOKEN_BYTES_MIN: usize = 16;
+pub(crate) const TOKEN_BYTES_MIN: usize = 16;
 
 /// An account that the file names.
 #[derive(Clone, Debug)]
@@ -59,6 +59,10 @@ pub struct Token {
     pub standing: Standing,
     /// Whether its holder may administer the server.
     pub admin: bool,
+    /// Whether its holder may see how the server is doing.
+    pub monitor: bool,
+    /// Whether its holder may have the realm, for a replica.
+    pub replica: bool,
 }
 
 /// An account as it is written.
@@ -88,6 +92,10 @@ pub(super) struct RawToken {
     standing: RawStanding,
     #[serde(default)]
     admin: bool,
+    #[serde(default)]
+    monitor: bool,
+    #[serde(default)]
+    replica: bool,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -150,15 +158,16 @@ impl RawAccount {
 impl RawToken {
     pub(super) fn check(self) -> Result<Token, ConfigError> {
         let key = format!("token {:?}", self.name);
-        let sha256 = match (self.token, self.sha256) {
+        let sha256 = match (&self.token, &self.sha256) {
             (Some(token), None) if token.len() >= TOKEN_BYTES_MIN => sha256(token.as_bytes()),
             (Some(_), None) => return Err(wrong(&key, format!("a token has at least {TOKEN_BYTES_MIN} characters"))),
             (None, Some(digits)) => {
-                bruit_signatures::hex::read(&digits).ok_or_else(|| wrong(&key, "sha256 is 64 hexadecimal digits"))?
+                bruit_signatures::hex::read(digits).ok_or_else(|| wrong(&key, "sha256 is 64 hexadecimal digits"))?
             }
             _ => return Err(wrong(&key, "either token or sha256")),
         };
-        Ok(Token { name: self.name, sha256, standing: self.standing.into(), admin: self.admin })
+        let Self { name, standing, admin, monitor, replica, .. } = self;
+        Ok(Token { name, sha256, standing: standing.into(), admin, monitor, replica })
     }
 }
 

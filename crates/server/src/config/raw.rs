@@ -13,12 +13,13 @@ use bruit_store::Durability;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::accounts::{RawAccount, RawToken};
+use super::accounts::RawAccount;
 use super::federation::{self, RawFederation, RawNats, RawPeer};
+use super::http::RawHttp;
 use super::{
     ACCOUNTS_MAX, ADDRESSES_MAX, ClockSettings, Config, ConfigError, Confirm, DccSettings, DccWhitelist,
-    FederationSettings, FuzzySettings, HttpSettings, LimitSettings, Listen, MANY_NEVER, PyzorSettings, RELAXED_WINDOW,
-    RazorSettings, Settings, THREADS_MAX, wrong,
+    FederationSettings, FuzzySettings, LimitSettings, Listen, MANY_NEVER, PyzorSettings, RELAXED_WINDOW, RazorSettings,
+    Settings, THREADS_MAX, wrong,
 };
 use crate::accounts;
 use crate::fuzzy_keys::Keyring;
@@ -73,11 +74,11 @@ pub(super) enum RawListen {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct RawRights {
+pub(super) struct RawRights {
     check: Option<Who>,
     report: Option<Who>,
     revoke: Option<Who>,
-    admin: Option<Who>,
+    pub(super) admin: Option<Who>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -139,18 +140,6 @@ struct RawFuzzy {
     encrypted_only: bool,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawHttp {
-    listen: Option<RawListen>,
-    rights: RawRights,
-    tokens: Vec<RawToken>,
-    body_max: Option<Bytes>,
-    bulk_threshold: Option<u32>,
-    hosts: Vec<String>,
-    behind_proxy: bool,
-}
-
 /// The names of DCC servers.
 const SERVER_IDS: std::ops::RangeInclusive<u32> = 100..=32_767;
 
@@ -162,12 +151,15 @@ const LISTED_COUNT: u32 = 5;
 
 impl File {
     pub(super) fn check(self) -> Result<Config, ConfigError> {
+        let (http, https, http_socket) = self.http.addresses()?;
         let listen = Listen {
             razor: addresses("razor.listen", self.razor.listen.as_ref(), 2703)?,
             dcc: addresses("dcc.listen", self.dcc.listen.as_ref(), 6277)?,
             pyzor: addresses("pyzor.listen", self.pyzor.listen.as_ref(), 24441)?,
             fuzzy: addresses("fuzzy.listen", self.fuzzy.listen.as_ref(), 11335)?,
-            http: addresses("http.listen", self.http.listen.as_ref(), 8625)?,
+            http,
+            https,
+            http_socket,
             // Where there are no other servers there is nothing to listen for.
             federation: match &self.federation.listen {
                 None => Vec::new(),
@@ -237,7 +229,7 @@ fn clock_jump(given: Option<Span>) -> Result<Option<Duration>, ConfigError> {
     Ok(Some(jump))
 }
 
-fn addresses(key: &str, given: Option<&RawListen>, port: u16) -> Result<Vec<SocketAddr>, ConfigError> {
+pub(super) fn addresses(key: &str, given: Option<&RawListen>, port: u16) -> Result<Vec<SocketAddr>, ConfigError> {
     match given {
         None => Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]),
         Some(RawListen::One(address)) => Ok(vec![*address]),
@@ -269,7 +261,7 @@ impl RawRights {
         self.check_over(Rights::default())
     }
 
-    fn check_over(&self, usual: Rights) -> Rights {
+    pub(super) fn check_over(&self, usual: Rights) -> Rights {
         Rights {
             check: self.check.unwrap_or(usual.check),
             report: self.report.unwrap_or(usual.report),
@@ -370,21 +362,5 @@ impl RawPyzor {
     fn check(self) -> Result<PyzorSettings, ConfigError> {
         let listed_count = within("pyzor.listed_count", self.listed_count.unwrap_or(LISTED_COUNT), 1, 999_999)?;
         Ok(PyzorSettings { rights: self.rights.check(), listed_count })
-    }
-}
-
-impl RawHttp {
-    fn check(self) -> Result<HttpSettings, ConfigError> {
-        let body_max = self.body_max.map_or(16 << 20, |given| given.0);
-        // Other protocols have accounts for those who are not our own; here that is what tokens are for.
-        let usual = Rights { report: Who::Own, revoke: Who::Own, ..Rights::default() };
-        Ok(HttpSettings {
-            rights: self.rights.check_over(usual),
-            tokens: self.tokens.into_iter().map(RawToken::check).collect::<Result<_, _>>()?,
-            body_bytes_max: within("http.body_max", body_max, 1 << 10, 64 << 20)? as usize,
-            bulk_threshold: self.bulk_threshold.unwrap_or(MANY_NEVER).max(1),
-            hosts: self.hosts,
-            behind_proxy: self.behind_proxy,
-        })
     }
 }

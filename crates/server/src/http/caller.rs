@@ -1,69 +1,107 @@
-//! Who asks, and what they may.
+//! The caller of a request, and what they may do.
 //!
-//! Whoever comes from the site's own networks is one of its own users, without a token. That makes every browser there a way
-//! in for pages of strangers, so a request must name the server by an address or a name of its own (against names that lead
-//! to us by a trick of DNS), and must not come from a page of another site. And it makes a proxy on this machine a way in for
-//! everybody, so what came through a proxy is a stranger's unless it has a token.
+//! Being in one of the site's own networks gives the right to check, report and revoke, no more: everything else takes a token, or
+//! the Unix socket, where the kernel says which user is at the other end.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
+use axum::http::header::{AUTHORIZATION, HeaderMap};
 use axum::http::request::Parts;
+use axum::http::{Method, Uri};
 use bruit_engine::trust::{Reporter, Standing};
 use bruit_filters::FingerprintKey;
 
 use super::Http;
 use super::fault::Fault;
+use super::names::{check_host, check_origin};
+use super::proxies::{self, Ends};
+use crate::admin_token::AdminToken;
 use crate::config::{Settings, Token, sha256};
 use crate::service::{Limited, Service};
 use crate::sources::Source;
 
-/// What browsers say about the page a request comes from.
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// The group of all users of this machine who come by the Unix socket.
+const LOCAL_USERS: &[u8] = b"local users";
 
 /// The other end of a connection, as an extension of its requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) IpAddr);
+pub(super) enum Peer {
+    /// Another machine, or a program on this one.
+    Network(Ends),
+    /// A user of this machine, at the Unix socket.
+    User(LocalUser),
+}
 
-/// Who asks.
+/// A user of this machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LocalUser {
+    pub(super) id: u32,
+    /// Whether it is root, or the user that the server runs as.
+    pub(super) is_admin: bool,
+}
+
+/// The caller of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     /// The settings in force when they asked.
     pub(super) settings: Arc<Settings>,
     pub(super) reporter: Reporter,
+    pub(super) identity: Identity,
     source: Source,
     grant: Grant,
+    method: Method,
+    uri: Uri,
 }
 
-/// What somebody wants to do.
+/// A name for the caller, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// The holder of a token.
+    Token { name: String, address: IpAddr },
+    /// A user at the Unix socket.
+    User(u32),
+    /// Somebody at an address.
+    Address(IpAddr),
+}
+
+/// Something that somebody wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Right {
     Check,
     Report,
     Revoke,
+    /// To see how the server is doing.
+    Monitor,
+    /// To have the secret of the realm, as replicas need it.
+    Realm,
     Administer,
 }
 
-/// What a token allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grant {
-    /// There is none.
-    None,
-    Use,
-    Admin,
+/// The rights that a token or a user has by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Grant {
+    /// To check, report and revoke.
+    can_use: bool,
+    can_monitor: bool,
+    can_read_realm: bool,
+    can_administer: bool,
 }
 
 impl FromRequestParts<Http> for Caller {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
-        let Some(&Peer(peer)) = parts.extensions.get() else { return Err(Fault::broken()) };
-        let (service, headers) = (&*http.service, &parts.headers);
+        let Some(&peer) = parts.extensions.get::<Peer>() else { return Err(Fault::broken()) };
+        let service = &*http.service;
         let settings = service.settings();
-        let source = source(peer, headers, &settings);
-        match Self::of(source, headers, &settings, &service.key) {
+        let source = match peer {
+            Peer::Network(ends) => proxies::source(ends, parts.version, &parts.headers, &settings),
+            Peer::User(_) => Source { address: IpAddr::from([127, 0, 0, 1]), is_own: true },
+        };
+        match Self::of(peer, source, parts, &settings, service) {
             Ok(caller) => caller.take(Limited::Request, service).map(|()| caller),
             // To guess costs as much as to ask.
             Err(fault) if service.admits(&source, Limited::Request, &settings, service.uptime()) => Err(fault),
@@ -72,42 +110,52 @@ impl FromRequestParts<Http> for Caller {
     }
 }
 
-/// Where a request comes from: not from here, if somebody sent it on, or all are sent on.
-fn source(address: IpAddr, headers: &HeaderMap, settings: &Settings) -> Source {
-    let mut source = Source::new(address, &settings.own_networks);
-    source.is_own &= !settings.http.behind_proxy && !headers.keys().any(is_of_proxy);
-    source
-}
-
-/// Whether a field is one that proxies add.
-fn is_of_proxy(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    matches!(name, "forwarded" | "via" | "x-real-ip") || name.starts_with("x-forwarded-")
-}
-
 impl Caller {
-    fn of(source: Source, headers: &HeaderMap, settings: &Arc<Settings>, key: &FingerprintKey) -> Result<Self, Fault> {
-        check_host(headers, &settings.http.hosts)?;
-        check_origin(headers)?;
-        let token = token(headers, &settings.http.tokens)?;
-        let reporter = token.map_or_else(|| source.reporter(key), |token| holder(token, &source, key));
-        let grant = token.map_or(Grant::None, |token| if token.admin { Grant::Admin } else { Grant::Use });
-        Ok(Self { settings: Arc::clone(settings), reporter, source, grant })
+    fn of(
+        peer: Peer,
+        source: Source,
+        parts: &Parts,
+        settings: &Arc<Settings>,
+        service: &Service,
+    ) -> Result<Self, Fault> {
+        check_host(&parts.headers, &settings.http.hosts)?;
+        check_origin(&parts.headers)?;
+        let key = &service.key;
+        let shown = shown_token(&parts.headers)?;
+        let known = shown.map(|shown| known(&shown, &service.admin_token, settings)).transpose()?;
+        let (reporter, grant, identity) = match (known, peer) {
+            (Some(token), _) => {
+                let identity = Identity::Token { name: token.name.clone(), address: source.address };
+                (holder(&token, &source, key), Grant::of(&token), identity)
+            }
+            (None, Peer::User(user)) => (local_user(user, key), Grant::of_user(user), Identity::User(user.id)),
+            (None, Peer::Network(_)) => (source.reporter(key), Grant::default(), Identity::Address(source.address)),
+        };
+        let (method, uri) = (parts.method.clone(), parts.uri.clone());
+        Ok(Self { settings: Arc::clone(settings), reporter, identity, source, grant, method, uri })
     }
 
-    /// Refuses what the caller may not do. Whoever has a token may ask, report and revoke: that is what it was given for.
+    /// Refuses what the caller may not do.
     pub(super) fn require(&self, right: Right) -> Result<(), Fault> {
         let rights = &self.settings.http.rights;
-        let (who, is_granted) = match right {
-            Right::Check => (rights.check, self.grant != Grant::None),
-            Right::Report => (rights.report, self.grant != Grant::None),
-            Right::Revoke => (rights.revoke, self.grant != Grant::None),
-            Right::Administer => (rights.admin, self.grant == Grant::Admin),
+        let standing = self.reporter.standing;
+        let grant = self.grant;
+        let (is_allowed, needed) = match right {
+            Right::Check => (grant.can_use || rights.check.includes(standing), USE_NEEDED),
+            Right::Report => (grant.can_use || rights.report.includes(standing), USE_NEEDED),
+            Right::Revoke => (grant.can_use || rights.revoke.includes(standing), USE_NEEDED),
+            Right::Monitor => (grant.can_monitor, MONITOR_NEEDED),
+            Right::Realm => (grant.can_read_realm, REALM_NEEDED),
+            Right::Administer => (grant.can_administer, ADMIN_NEEDED),
         };
-        if is_granted || who.includes(self.reporter.standing) {
+        if is_allowed {
             return Ok(());
         }
-        Err(Fault::forbidden("this needs a token with more rights, or an address in the site's own networks"))
+        if matches!(right, Right::Monitor | Right::Realm | Right::Administer) {
+            let (method, path) = (&self.method, self.uri.path());
+            tracing::warn!(target: "bruit::audit", who = %self.identity, %method, path, "refused");
+        }
+        Err(Fault::forbidden(needed))
     }
 
     /// Refuses what is more than the caller may ask for. The site's own networks may ask for anything.
@@ -137,7 +185,51 @@ impl Caller {
     }
 }
 
-/// Who has a token. As with accounts, one that is used from an own network is one of the site's own users.
+/// What a caller needs to check, report or revoke.
+const USE_NEEDED: &str = "this takes a token, or an address in the site's own networks without a proxy in between";
+/// What a caller needs to see how the server is doing.
+const MONITOR_NEEDED: &str = "this takes an administrator's token, or one with `monitor = true`: admin.token in the server's data \
+    directory is an administrator's (bruit ... --token-file FILE)";
+/// What a caller needs to have the realm.
+const REALM_NEEDED: &str = "this takes an administrator's token, or one with `replica = true`: admin.token in the server's data \
+    directory is an administrator's (bruit ... --token-file FILE)";
+/// What a caller needs to change something.
+const ADMIN_NEEDED: &str = "this takes an administrator's token: admin.token in the server's data directory is one (bruit ... \
+    --token-file FILE)";
+
+impl Grant {
+    /// Whoever has a token may check, report and revoke: that is what it was given for.
+    const fn of(token: &Token) -> Self {
+        Self {
+            can_use: true,
+            can_monitor: token.admin || token.monitor,
+            can_read_realm: token.admin || token.replica,
+            can_administer: token.admin,
+        }
+    }
+
+    const fn of_user(user: LocalUser) -> Self {
+        Self { can_use: true, can_monitor: user.is_admin, can_read_realm: user.is_admin, can_administer: user.is_admin }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token { name, address } => write!(f, "token {name:?} from {address}"),
+            Self::User(id) => write!(f, "user {id} of this machine"),
+            Self::Address(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// A user at the Unix socket: one of the site's own, and all of them one group.
+fn local_user(user: LocalUser, key: &FingerprintKey) -> Reporter {
+    let id = key.fingerprint(format!("user:{}", user.id).as_bytes()).high();
+    Reporter { id, standing: Standing::Own, group: key.fingerprint(LOCAL_USERS).high() }
+}
+
+/// The holder of a token. As with accounts, one that is used from an own network is one of the site's own users.
 fn holder(token: &Token, source: &Source, key: &FingerprintKey) -> Reporter {
     let id = key.fingerprint(format!("token:{}", token.name).as_bytes()).high();
     let standing = match token.standing {
@@ -147,48 +239,22 @@ fn holder(token: &Token, source: &Source, key: &FingerprintKey) -> Reporter {
     Reporter { id, standing, group: id }
 }
 
-/// The token that a request carries, if it carries one.
-fn token<'t>(headers: &HeaderMap, tokens: &'t [Token]) -> Result<Option<&'t Token>, Fault> {
+/// The hash of the token that a request carries, if it carries one.
+fn shown_token(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
     let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let (scheme, shown) = value.to_str().ok().and_then(|text| text.split_once(' ')).unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(Fault::unknown_token());
     }
-    // What is compared are hashes, so that the time it takes tells nothing of a token.
-    let hash = sha256(shown.trim().as_bytes());
-    tokens.iter().find(|token| token.sha256 == hash).map(Some).ok_or_else(Fault::unknown_token)
+    Ok(Some(sha256(shown.trim().as_bytes())))
 }
 
-/// Refuses names of the server that are not its own. Only addresses cannot be made to lead here by somebody else's DNS.
-fn check_host(headers: &HeaderMap, own: &[String]) -> Result<(), Fault> {
-    for value in headers.get_all(HOST) {
-        let host = value.to_str().map(host_of).unwrap_or_default();
-        let is_own = own.iter().any(|name| name.eq_ignore_ascii_case(host));
-        if !is_own && !host.eq_ignore_ascii_case("localhost") && host.parse::<IpAddr>().is_err() {
-            return Err(Fault::misdirected("this server has another name: hosts in its configuration has its names"));
-        }
+/// The token with this hash. Hashes are compared, so that the time it takes says nothing about a token.
+fn known(hash: &[u8; 32], admin: &AdminToken, settings: &Settings) -> Result<Token, Fault> {
+    if admin.is(hash) {
+        return Ok(AdminToken::as_token(*hash));
     }
-    Ok(())
-}
-
-/// A host without its port, and an IPv6 address without its brackets.
-fn host_of(text: &str) -> &str {
-    if let Some(bracketed) = text.strip_prefix('[') {
-        return bracketed.split_once(']').map_or("", |(host, _)| host);
-    }
-    text.rsplit_once(':').map_or(text, |(host, _)| host)
-}
-
-/// Refuses what a page of another site sends from somebody's browser.
-fn check_origin(headers: &HeaderMap) -> Result<(), Fault> {
-    let is_other_site = headers.get(SEC_FETCH_SITE).is_some_and(|site| site != "same-origin" && site != "none");
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, origin)| origin.eq_ignore_ascii_case(host));
-    let is_foreign = headers.get_all(ORIGIN).iter().any(|origin| !origin.to_str().is_ok_and(is_own));
-    if is_other_site || is_foreign {
-        return Err(Fault::forbidden("requests of other sites' pages are not answered"));
-    }
-    Ok(())
+    settings.http.tokens.iter().find(|token| token.sha256 == *hash).cloned().ok_or_else(Fault::unknown_token)
 }
 
 #[cfg(test)]
@@ -196,88 +262,28 @@ mod tests {
     use axum::http::HeaderValue;
 
     use super::*;
-
-    fn headers(fields: &[(HeaderName, &str)]) -> HeaderMap {
-        fields.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap())).collect()
-    }
-
-    #[test]
-    fn a_server_is_named_by_addresses_and_its_own_names() {
-        let own = ["bruit.example.org".to_owned()];
-        for host in [
-            "127.0.0.1:8625",
-            "[::1]:8625",
-            "[::1]",
-            "192.0.2.1",
-            "localhost:1",
-            "Bruit.Example.org",
-            "bruit.example.org:443",
-        ] {
-            assert!(check_host(&headers(&[(HOST, host)]), &own).is_ok(), "{host}");
-        }
-        for host in [
-            "",
-            "evil.example",
-            "127.0.0.1.evil.example:8625",
-            "evil.example:127.0.0.1",
-            "[evil",
-            "localhost.evil.example",
-        ] {
-            assert!(check_host(&headers(&[(HOST, host)]), &own).is_err(), "{host}");
-        }
-        assert!(check_host(&headers(&[]), &own).is_ok(), "browsers always name one");
-    }
-
-    #[test]
-    fn what_a_proxy_sends_on_does_not_come_from_here() {
-        let mut settings = crate::config::Config::default().settings;
-        let is_own = |name: &'static str, settings: &Settings| {
-            let address = IpAddr::from([127, 0, 0, 1]);
-            source(address, &headers(&[(HeaderName::from_static(name), "x")]), settings).is_own
-        };
-        assert!(is_own("accept", &settings));
-        for name in ["forwarded", "via", "x-real-ip", "x-forwarded-for", "x-forwarded-proto"] {
-            assert!(!is_own(name, &settings), "{name}");
-        }
-        settings.http.behind_proxy = true;
-        assert!(!is_own("accept", &settings));
-    }
-
-    #[test]
-    fn pages_of_other_sites_are_refused() {
-        let with = |name: HeaderName, value: &str| check_origin(&headers(&[(HOST, "127.0.0.1:8625"), (name, value)]));
-        assert!(check_origin(&headers(&[(HOST, "127.0.0.1:8625")])).is_ok());
-        assert!(with(ORIGIN, "http://127.0.0.1:8625").is_ok());
-        for origin in [
-            "null",
-            "http://evil.example",
-            "http://127.0.0.1",
-            "http://127.0.0.1:80",
-            "https://evil.example/http://127.0.0.1:8625",
-        ] {
-            assert!(with(ORIGIN, origin).is_err(), "{origin}");
-        }
-        for (site, is_ok) in [("cross-site", false), ("same-site", false), ("same-origin", true), ("none", true)] {
-            assert_eq!(with(SEC_FETCH_SITE, site).is_ok(), is_ok, "{site}");
-        }
-    }
+    use crate::config::Config;
 
     #[test]
     fn a_token_is_found_by_its_hash() {
-        let named = |name: &str| Token {
-            name: name.into(),
-            sha256: sha256(name.as_bytes()),
-            standing: Standing::Account,
-            admin: false,
+        let text = "[[http.tokens]]\nname = \"one\"\ntoken = \"token-of-number-one\"\nmonitor = true\n\
+            [[http.tokens]]\nname = \"two\"\ntoken = \"token-of-number-two\"\n";
+        let settings = Config::parse(text).unwrap().settings;
+        let admin = AdminToken::default();
+        let found = |value: &str| {
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(value).unwrap())]);
+            shown_token(&headers).and_then(|hash| known(&hash.unwrap(), &admin, &settings)).map(|token| token.name)
         };
-        let tokens = [named("one"), named("two")];
-        let found =
-            |value: &str| token(&headers(&[(AUTHORIZATION, value)]), &tokens).map(|found| found.unwrap().name.clone());
-        assert_eq!(found("Bearer two").unwrap(), "two");
-        assert_eq!(found("bearer one").unwrap(), "one");
-        for value in ["Bearer three", "Basic two", "two", "Bearer", "Bearer "] {
+        assert_eq!(found("Bearer token-of-number-two").unwrap(), "two");
+        assert_eq!(found("bearer token-of-number-one").unwrap(), "one");
+        for value in
+            ["Bearer token-of-number-three", "Basic token-of-number-two", "token-of-number-two", "Bearer", "Bearer "]
+        {
             assert!(found(value).is_err(), "{value}");
         }
-        assert!(token(&headers(&[]), &tokens).unwrap().is_none());
+        assert!(shown_token(&HeaderMap::new()).unwrap().is_none());
+        let grants: Vec<_> = settings.http.tokens.iter().map(Grant::of).collect();
+        assert!(grants[0].can_monitor && !grants[0].can_administer && !grants[0].can_read_realm);
+        assert!(grants[1].can_use && !grants[1].can_monitor);
     }
 }

@@ -4,6 +4,7 @@
 //! whatever it does, so that a client that does not read cannot stay for ever.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -14,11 +15,15 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
-use super::caller::Peer;
+use super::caller::{LocalUser, Peer};
+use super::proxies::Ends;
 use crate::federation::Stop;
+use crate::service::Service;
 use crate::tcp::Connection;
 
 /// How long the header of a request may take, and how long a connection may be idle.
@@ -36,10 +41,40 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long a connection that is to end may take to finish what it does.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a TLS handshake may take.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Serves one connection to its end.
 pub(crate) async fn serve(connection: Connection, router: Router) {
-    let Connection { stream, source, stop, permit: _permit } = connection;
-    serve_stream(stream, stop, router, Peer(source.address)).await;
+    let Some(peer) = peer(&connection) else { return };
+    let Connection { stream, stop, permit: _permit, .. } = connection;
+    serve_stream(stream, stop, router, peer).await;
+}
+
+/// The same over TLS, with the certificate in force.
+pub(crate) async fn serve_secure(connection: Connection, service: Arc<Service>, router: Router) {
+    let Some(peer) = peer(&connection) else { return };
+    let Connection { stream, stop, permit: _permit, .. } = connection;
+    let Some(certificate) = service.settings().http.tls.clone() else { return };
+    // Whoever cannot speak TLS cannot be answered.
+    let handshake = TlsAcceptor::from(certificate.config()).accept(stream);
+    if let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, handshake).await {
+        serve_stream(stream, stop, router, peer).await;
+    }
+}
+
+/// Serves a user of this machine, at the Unix socket.
+pub(crate) async fn serve_user(stream: UnixStream, stop: watch::Receiver<bool>, router: Router) {
+    let Ok(credentials) = stream.peer_cred() else { return };
+    let id = credentials.uid();
+    let is_admin = id == 0 || id == nix::unistd::geteuid().as_raw();
+    serve_stream(stream, stop, router, Peer::User(LocalUser { id, is_admin })).await;
+}
+
+/// The two ends, unless the other one is gone already.
+fn peer(connection: &Connection) -> Option<Peer> {
+    let local = connection.stream.local_addr().ok()?.ip();
+    Some(Peer::Network(Ends { remote: connection.source.address, local }))
 }
 
 /// Serves a stream to its end. Its requests have `known`, which is what is known of the other end, as an extension.

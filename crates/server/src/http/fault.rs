@@ -150,6 +150,12 @@ impl Fault {
     }
 }
 
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let title = self.status.canonical_reason().unwrap_or("refused");

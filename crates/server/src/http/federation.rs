@@ -46,12 +46,12 @@ pub(super) async fn log(
 }
 
 pub(super) async fn realm(State(http): State<Http>, caller: Caller) -> Result<Response, Fault> {
-    caller.require(Right::Administer)?;
+    caller.require(Right::Realm)?;
     http.service.federation.realm().await
 }
 
 pub(super) async fn peers(State(http): State<Http>, caller: Caller) -> Result<Reply<Peers>, Fault> {
-    caller.require(Right::Administer)?;
+    caller.require(Right::Monitor)?;
     let federation = &http.service.federation;
     Ok(Reply(Answered::Other, Peers { key: federation.key(), peers: federation.peers() }))
 }

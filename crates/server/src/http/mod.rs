@@ -9,6 +9,7 @@
 //! | `connection` | how slow and how long a connection may be |
 //! | `router` | which path leads where |
 //! | `caller` | who asks, and what they may |
+//! | `names`, `proxies` | the names of the server, and the proxies before it |
 //! | `body` | bodies, within bounds, and the messages in them |
 //! | `judge`, `explain` | what is thought of a message, and why |
 //! | `claims` | reports and revocations |
@@ -26,6 +27,8 @@ mod explain;
 mod fault;
 mod federation;
 mod judge;
+mod names;
+mod proxies;
 mod reporters;
 mod router;
 mod stats;
@@ -34,8 +37,9 @@ mod whitelist;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use connection::{serve, serve_stream};
+pub(crate) use connection::{serve, serve_secure, serve_stream, serve_user};
 pub(crate) use fault::Fault;
+pub(crate) use names::of_this_machine as names_of_this_machine;
 
 use std::sync::Arc;
 

@@ -118,7 +118,7 @@ async fn claim(http: &Http, caller: Caller, request: Request, claim: Claim) -> A
 }
 
 async fn explain_why(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Explained> {
-    caller.require(Right::Administer)?;
+    caller.require(Right::Monitor)?;
     let held = read_subject(&http, &caller, request).await?;
     let explained = http.compute(move |service| {
         let asked = held.asked(Purpose::Check, &caller.settings)?;
@@ -128,7 +128,7 @@ async fn explain_why(State(http): State<Http>, caller: Caller, request: Request)
 }
 
 async fn tell_stats(State(http): State<Http>, caller: Caller) -> Answer<Stats> {
-    caller.require(Right::Administer)?;
+    caller.require(Right::Monitor)?;
     Ok(Reply(Answered::Other, http.compute(|service| Ok(stats::stats(service))).await?))
 }
 
@@ -236,7 +236,7 @@ async fn openapi(_caller: Caller) -> impl IntoResponse {
 }
 
 async fn tell_metrics(State(http): State<Http>, caller: Caller) -> Result<impl IntoResponse, Fault> {
-    caller.require(Right::Administer)?;
+    caller.require(Right::Monitor)?;
     let text = http.compute(|service| Ok(metrics::render(service))).await?;
     Ok(([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text))
 }

@@ -1,0 +1,171 @@
+//! HTTP: where it is served, by which names, and who may do what.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use serde::Deserialize;
+
+use super::accounts::RawToken;
+use super::raw::{RawListen, RawRights, addresses, within};
+use super::{ConfigError, MANY_NEVER, Token, wrong};
+use crate::certificate::Certificate;
+use crate::http;
+use crate::rights::{Rights, Who};
+use crate::units::Bytes;
+
+/// The mode of the Unix socket unless the file says otherwise: for its owner and its group.
+const SOCKET_MODE: u32 = 0o660;
+
+/// What is HTTP's own.
+#[derive(Clone, Debug)]
+pub struct HttpSettings {
+    /// Who may do what without a token.
+    pub rights: Rights,
+    /// Who may do more.
+    pub tokens: Vec<Token>,
+    /// The longest request.
+    pub body_bytes_max: usize,
+    /// Recipients from which a message is bulk.
+    pub bulk_threshold: u32,
+    /// Names, besides addresses, under which the server may be asked: those of the machine, and those of the file.
+    pub hosts: Vec<String>,
+    /// Proxies that say truly whom they speak for.
+    pub trusted_proxies: Vec<IpNet>,
+    /// The certificate and key, if it is served over TLS.
+    pub tls: Option<Arc<Certificate>>,
+}
+
+/// A Unix socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpSocket {
+    /// Its path.
+    pub path: PathBuf,
+    /// Who may connect, as a mode of files: whoever may write.
+    pub mode: u32,
+    /// The group it belongs to, if not the server's.
+    pub group: Option<String>,
+}
+
+/// The addresses of HTTP: plain, over TLS, and a Unix socket.
+type Addresses = (Vec<SocketAddr>, Vec<SocketAddr>, Option<HttpSocket>);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawHttp {
+    listen: Option<RawListen>,
+    rights: RawRights,
+    tokens: Vec<RawToken>,
+    body_max: Option<Bytes>,
+    bulk_threshold: Option<u32>,
+    hosts: Vec<String>,
+    trusted_proxies: Vec<IpNet>,
+    tls: Option<RawTls>,
+    socket: Option<RawSocket>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTls {
+    certificate: PathBuf,
+    key: PathBuf,
+    listen: Option<RawListen>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSocket {
+    path: PathBuf,
+    mode: Option<String>,
+    group: Option<String>,
+}
+
+impl RawHttp {
+    /// Where it is served. If TLS has no addresses of its own, it has those of plain HTTP.
+    pub(super) fn addresses(&self) -> Result<Addresses, ConfigError> {
+        let plain = addresses("http.listen", self.listen.as_ref(), 8625)?;
+        let (plain, secure) = match &self.tls {
+            None => (plain, Vec::new()),
+            Some(RawTls { listen: None, .. }) => (Vec::new(), plain),
+            Some(RawTls { listen, .. }) => (plain, addresses("http.tls.listen", listen.as_ref(), 0)?),
+        };
+        Ok((plain, secure, self.socket.as_ref().map(RawSocket::check).transpose()?))
+    }
+
+    pub(super) fn check(self) -> Result<HttpSettings, ConfigError> {
+        if self.rights.admin.is_some() {
+            return Err(wrong("http.rights.admin", "administration takes a token, whoever asks: remove this key"));
+        }
+        let body_max = self.body_max.map_or(16 << 20, |given| given.0);
+        // Other protocols have accounts for those who are not our own; here that is what tokens are for.
+        let usual = Rights { report: Who::Own, revoke: Who::Own, admin: Who::Nobody, ..Rights::default() };
+        let mut hosts = self.hosts;
+        hosts.extend(http::names_of_this_machine());
+        Ok(HttpSettings {
+            rights: self.rights.check_over(usual),
+            tokens: self.tokens.into_iter().map(RawToken::check).collect::<Result<_, _>>()?,
+            body_bytes_max: within("http.body_max", body_max, 1 << 10, 64 << 20)? as usize,
+            bulk_threshold: self.bulk_threshold.unwrap_or(MANY_NEVER).max(1),
+            hosts,
+            trusted_proxies: self.trusted_proxies,
+            tls: self.tls.map(|tls| RawTls::check(&tls)).transpose()?,
+        })
+    }
+}
+
+impl RawTls {
+    fn check(&self) -> Result<Arc<Certificate>, ConfigError> {
+        let read = Certificate::read(&self.certificate, &self.key);
+        read.map(Arc::new).map_err(|error| wrong("http.tls", error.to_string()))
+    }
+}
+
+impl RawSocket {
+    fn check(&self) -> Result<HttpSocket, ConfigError> {
+        let mode = match &self.mode {
+            None => SOCKET_MODE,
+            Some(digits) => u32::from_str_radix(digits, 8)
+                .ok()
+                .filter(|mode| *mode <= 0o777)
+                .ok_or_else(|| wrong("http.socket.mode", "octal digits such as \"0660\""))?,
+        };
+        Ok(HttpSocket { path: self.path.clone(), mode, group: self.group.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn tls_takes_over_the_addresses_of_plain_http_unless_it_has_its_own() {
+        let raw = |text: &str| toml::from_str::<RawHttp>(text).unwrap().addresses().unwrap();
+        let tls = "tls = { certificate = \"c\", key = \"k\"";
+        let (plain, secure, _) = raw(&format!("{tls} }}"));
+        assert_eq!((plain.len(), secure[0].port()), (0, 8625));
+        let (plain, secure, _) = raw(&format!("{tls}, listen = \"0.0.0.0:443\" }}"));
+        assert_eq!((plain[0].port(), secure[0].port()), (8625, 443));
+    }
+
+    #[test]
+    fn a_socket_has_a_mode_and_a_group() {
+        let socket = |text: &str| Config::parse(&format!("[http]\nsocket = {{ path = \"s\"{text} }}"));
+        assert_eq!(socket("").unwrap().listen.http_socket.unwrap().mode, 0o660);
+        let given = socket(", mode = \"0666\", group = \"mail\"").unwrap().listen.http_socket.unwrap();
+        assert_eq!((given.mode, given.group.as_deref()), (0o666, Some("mail")));
+        for wrong in ["9", "01000", "rw", ""] {
+            let error = socket(&format!(", mode = {wrong:?}")).unwrap_err().to_string();
+            assert!(error.contains("http.socket.mode"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let error = |text: &str| Config::parse(text).unwrap_err().to_string();
+        assert!(error("[http.rights]\nadmin = \"own\"").contains("administration takes a token"));
+        assert!(error("[http]\nbehind_proxy = true").contains("unknown field `behind_proxy`"));
+        assert!(error("[http]\ntls = { certificate = \"none.pem\", key = \"none.pem\" }").contains("none.pem"));
+    }
+}

@@ -1,0 +1,147 @@
+//! HTTP at a Unix socket, where the kernel says which user is at the other end.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::unistd::{Group, chown};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, watch};
+
+use crate::config::HttpSocket;
+use crate::fatal::Vital;
+use crate::service::Service;
+
+/// Most connections at once.
+const CONNECTIONS_MAX: usize = 256;
+
+/// How long to wait if the system has no socket left to give.
+const SHORTAGE: Duration = Duration::from_millis(100);
+
+/// Listens at a socket, and gives each connection to a task that `serve` makes.
+///
+/// # Errors
+/// If the socket cannot be made: something else has its name, or another server listens there.
+pub(crate) fn listen<S, F>(
+    runtime: &Runtime,
+    service: &Arc<Service>,
+    socket: &HttpSocket,
+    stop: watch::Receiver<bool>,
+    serve: S,
+) -> io::Result<()>
+where
+    S: Fn(UnixStream, watch::Receiver<bool>) -> F + Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let _guard = runtime.enter();
+    let listener = bind(socket)?;
+    runtime.spawn(run(listener, Arc::clone(service), stop, serve));
+    Ok(())
+}
+
+/// Makes the socket under another name, so that nobody connects before its mode and group are right.
+fn bind(socket: &HttpSocket) -> io::Result<UnixListener> {
+    ensure_unused(&socket.path)?;
+    let unfinished = unfinished(&socket.path);
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&unfinished)?;
+    fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o600))?;
+    if let Some(name) = &socket.group {
+        let group = Group::from_name(name)?.ok_or_else(|| io::Error::other(format!("there is no group {name:?}")))?;
+        chown(&unfinished, None, Some(group.gid))?;
+    }
+    fs::set_permissions(&unfinished, fs::Permissions::from_mode(socket.mode))?;
+    fs::rename(&unfinished, &socket.path)?;
+    Ok(listener)
+}
+
+/// Refuses a path that is not a socket's, or whose socket somebody listens at. What a killed server left is replaced.
+fn ensure_unused(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(found) if !found.file_type().is_socket() => {
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "something that is not a socket has this name"))
+        }
+        Ok(_) if BlockingStream::connect(path).is_ok() => {
+            Err(io::Error::new(io::ErrorKind::AddrInUse, "another program listens there"))
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+async fn run<S, F>(listener: UnixListener, service: Arc<Service>, mut stop: watch::Receiver<bool>, serve: S)
+where
+    S: Fn(UnixStream, watch::Receiver<bool>) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let _vital = Vital::new(&service, "the task that listens at the Unix socket".to_owned());
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else { continue };
+                let served = serve(stream, stop.clone());
+                tokio::spawn(async move {
+                    let _permit = permit;
+                    served.await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "failed to take a connection at the Unix socket");
+                tokio::time::sleep(SHORTAGE).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(path: PathBuf) -> HttpSocket {
+        HttpSocket { path, mode: 0o620, group: None }
+    }
+
+    #[tokio::test]
+    async fn a_socket_has_its_mode_from_the_start_and_a_dead_one_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bruit.sock");
+        let first = bind(&socket(path.clone())).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o620);
+        assert_eq!(bind(&socket(path.clone())).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(first);
+        bind(&socket(path)).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_no_socket_is_kept_and_an_unknown_group_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "mail").unwrap();
+        assert_eq!(bind(&socket(path.clone())).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"mail");
+        let group = Some("no-such-group-here".to_owned());
+        let error = bind(&HttpSocket { group, ..socket(folder.path().join("s")) }).unwrap_err();
+        assert!(error.to_string().contains("no-such-group-here"), "{error}");
+    }
+}
