@@ -1,54 +1,154 @@
-//! TCP connections: how many there are, in all and of each network that is not our own.
+//! TCP connections: how many there are of each class, in all, and of each network that is not our own.
+//!
+//! A connection's class is only known after its first request: a token, a login, or the key of a TLS client. Until then it is
+//! unproven, and shares a pool that leaves the other classes their reserves. An unproven connection that finds no room ends
+//! another unproven one instead of being refused: one of the network that has most of them, and of those the one that has been
+//! idle longest. So strangers crowd out strangers, and nobody else.
+//!
+//! | class | who | reserve |
+//! |---|---|---|
+//! | [`Class::Own`] | the site's own networks, holders of a token | 1/8 of all |
+//! | [`Class::Peer`] | other servers whose key is in the configuration | 1/16 |
+//! | [`Class::Doorway`] | the federation listener, before a peer's key was shown; never more than its reserve | 1/16 |
+//! | [`Class::Account`] | those who logged in over Razor | 1/16 |
+//! | [`Class::Stranger`] | everybody else | 1/16 |
+//!
+//! What no class has reserved is for whoever comes first.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bruit_filters::FingerprintKey;
+use tokio::sync::Notify;
 
 use crate::config::LimitSettings;
 use crate::sources::Source;
 
+/// How long an unproven connection may be idle once there is no room left.
+const CROWDED_IDLE: Duration = Duration::from_secs(5);
+
+/// How long an unproven connection that is being answered is spared.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// Connections that were ended and are not gone yet. While there are so many, new ones are refused.
+const ENDING_MAX: usize = 128;
+
+/// Whose a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Stranger,
+    Doorway,
+    Account,
+    Own,
+    Peer,
+}
+
+/// How many classes there are.
+const CLASSES: usize = 5;
+
+impl Class {
+    const ALL: [Self; CLASSES] = [Self::Stranger, Self::Doorway, Self::Account, Self::Own, Self::Peer];
+
+    /// How many of `total` connections no other class can take.
+    const fn reserve(self, total: usize) -> usize {
+        match self {
+            Self::Own => total / 8,
+            Self::Stranger | Self::Doorway | Self::Account | Self::Peer => total / 16,
+        }
+    }
+
+    /// Whether nothing has been proven yet.
+    const fn is_unproven(self) -> bool {
+        matches!(self, Self::Stranger | Self::Doorway)
+    }
+}
+
+/// How many may be at the door at once: what is reserved for it, or a few, however few connections there may be.
+fn door_max(total: usize) -> usize {
+    Class::Doorway.reserve(total).max(4)
+}
+
 /// Counts open connections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Connections {
     open: Mutex<Open>,
+    started: Instant,
 }
 
 #[derive(Debug, Default)]
 struct Open {
-    total: usize,
+    counts: [usize; CLASSES],
     /// By the hash of the network. One without connections is not in it, so it is as bounded as they are.
     by_network: HashMap<u64, usize>,
+    /// Those that have proven nothing, in the order in which they came.
+    unproven: BTreeMap<u64, Arc<State>>,
+    next_id: u64,
+    ending: usize,
 }
+
+/// What is known of one connection. Whoever serves it changes this without a lock.
+#[derive(Debug)]
+struct State {
+    id: u64,
+    network: Option<u64>,
+    /// The class, by its place among [`Class::ALL`], or [`ENDED`]; changed under the lock of [`Connections`].
+    class: AtomicU32,
+    /// Requests that are being answered.
+    requests: AtomicU32,
+    /// When it last came, or was answered, in milliseconds since the start.
+    active_ms: AtomicU64,
+    end: Notify,
+}
+
+/// The class of a connection that was ended: it counts no more.
+const ENDED: u32 = u32::MAX;
 
 /// A connection that is counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     connections: Arc<Connections>,
-    network: Option<u64>,
+    state: Arc<State>,
+}
+
+/// A request that is being answered until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<Permit>);
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { open: Mutex::default(), started: Instant::now() }
+    }
 }
 
 impl Connections {
-    /// Counts a connection, if there may be one more. Those of our own networks count among all only, and have a tenth of all to
-    /// themselves, so that strangers cannot keep them out.
+    /// Counts a connection, if there may be one more. `class` is what it is unless it comes from one of our own networks, whose
+    /// connections do not count for their network.
     pub(crate) fn admit(
         self: &Arc<Self>,
         source: &Source,
+        class: Class,
         key: &FingerprintKey,
         limits: &LimitSettings,
     ) -> Option<Permit> {
-        let mut open = self.open();
+        let now = self.now();
+        let class = if source.is_own { Class::Own } else { class };
         let network = (!source.is_own).then(|| source.network(key));
-        let total_max = if source.is_own { limits.connections } else { limits.connections - limits.connections / 10 };
+        let mut open = self.open();
         let of_network = network.and_then(|network| open.by_network.get(&network)).copied().unwrap_or(0);
-        if open.total >= total_max || of_network >= limits.connections_per_network {
+        if of_network >= limits.connections_per_network || !open.make_room(class, limits.connections, now) {
             return None;
         }
-        open.total += 1;
-        if let Some(network) = network {
-            *open.by_network.entry(network).or_default() += 1;
+        let state = Arc::new(open.add(class, network, now));
+        if class.is_unproven() {
+            open.unproven.insert(state.id, Arc::clone(&state));
         }
-        Some(Permit { connections: Arc::clone(self), network })
+        Some(Permit { connections: Arc::clone(self), state })
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -56,16 +156,155 @@ impl Connections {
     }
 }
 
+impl Open {
+    fn add(&mut self, class: Class, network: Option<u64>, now: Duration) -> State {
+        self.counts[class as usize] += 1;
+        if let Some(network) = network {
+            *self.by_network.entry(network).or_default() += 1;
+        }
+        self.next_id += 1;
+        State {
+            id: self.next_id,
+            network,
+            class: AtomicU32::new(class as u32),
+            requests: AtomicU32::new(0),
+            active_ms: AtomicU64::new(now.as_millis() as u64),
+            end: Notify::new(),
+        }
+    }
+
+    /// Whether there is room for one more of a class: what others have reserved and do not use is not.
+    fn has_room(&self, class: Class, total: usize) -> bool {
+        let open: usize = self.counts.iter().sum();
+        let others = Class::ALL.into_iter().filter(|other| *other != class);
+        let reserved = others.map(|other| other.reserve(total).saturating_sub(self.count(other)));
+        let is_shut = class == Class::Doorway && self.count(class) >= door_max(total);
+        !is_shut && open + reserved.sum::<usize>() < total
+    }
+
+    const fn count(&self, class: Class) -> usize {
+        self.counts[class as usize]
+    }
+
+    /// Makes room for one more of a class, if need be by ending unproven connections. Whether there is room.
+    fn make_room(&mut self, class: Class, total: usize, now: Duration) -> bool {
+        if self.has_room(class, total) {
+            return true;
+        }
+        // At the door only those at the door are in the way, and what strangers have reserved is theirs.
+        let is_door_full = class == Class::Doorway && self.count(class) >= door_max(total);
+        let crowd = if is_door_full { Class::Doorway } else { Class::Stranger };
+        let is_theirs = class != crowd && self.count(crowd) <= crowd.reserve(total);
+        if is_theirs || self.ending >= ENDING_MAX {
+            return false;
+        }
+        for state in self.victims(crowd, now) {
+            self.end(&state);
+        }
+        self.has_room(class, total)
+    }
+
+    /// Those of a class that have been idle for [`CROWDED_IDLE`]; if there are none, the one to end first.
+    fn victims(&self, class: Class, now: Duration) -> Vec<Arc<State>> {
+        let of_class = || self.unproven.values().filter(|state| state.class() == Some(class));
+        let most = ENDING_MAX - self.ending;
+        let idle: Vec<_> =
+            of_class().filter(|state| state.idle(now) >= Some(CROWDED_IDLE)).take(most).cloned().collect();
+        if !idle.is_empty() {
+            return idle;
+        }
+        let neighbours = |state: &State| state.network.and_then(|network| self.by_network.get(&network)).copied();
+        let first = of_class().filter_map(|state| Some(((neighbours(state), state.idle(now)?), state)));
+        // Of equals the first, which came first.
+        let first = first.reduce(|best, other| if other.0 > best.0 { other } else { best });
+        first.map(|(_, state)| Arc::clone(state)).into_iter().collect()
+    }
+
+    /// Ends a connection. It counts no more, but as one that is about to be gone.
+    fn end(&mut self, state: &State) {
+        self.remove(state);
+        state.class.store(ENDED, Ordering::Relaxed);
+        self.ending += 1;
+        state.end.notify_one();
+    }
+
+    fn remove(&mut self, state: &State) {
+        self.unproven.remove(&state.id);
+        if let Some(class) = state.class() {
+            self.counts[class as usize] -= 1;
+        }
+        let Some(network) = state.network else { return };
+        if let Some(count) = self.by_network.get_mut(&network) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_network.remove(&network);
+            }
+        }
+    }
+}
+
+impl State {
+    fn class(&self) -> Option<Class> {
+        Class::ALL.get(self.class.load(Ordering::Relaxed) as usize).copied()
+    }
+
+    /// How long nothing was heard of it. None while it is being answered, but not for ever.
+    fn idle(&self, now: Duration) -> Option<Duration> {
+        let idle = now.saturating_sub(Duration::from_millis(self.active_ms.load(Ordering::Relaxed)));
+        let is_busy = self.requests.load(Ordering::Relaxed) > 0;
+        (!is_busy || idle > BUSY_MAX).then_some(idle)
+    }
+}
+
+impl Permit {
+    /// Moves the connection to the class it has proven to be of.
+    pub(crate) fn prove(&self, class: Class) {
+        // Most requests are on connections that have proven it before.
+        if self.state.class.load(Ordering::Relaxed) == class as u32 {
+            return;
+        }
+        let mut open = self.connections.open();
+        let Some(before) = self.state.class() else { return };
+        let is_more = before.is_unproven() || (before == Class::Own && class == Class::Peer);
+        if is_more {
+            open.unproven.remove(&self.state.id);
+            open.counts[before as usize] -= 1;
+            open.counts[class as usize] += 1;
+            self.state.class.store(class as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until the connection has to end, so that another has room.
+    pub(crate) async fn ended(&self) {
+        self.state.end.notified().await;
+    }
+
+    /// Notes that a request is being answered.
+    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+        self.note_active();
+        self.state.requests.fetch_add(1, Ordering::Relaxed);
+        Busy(Arc::clone(self))
+    }
+
+    fn note_active(&self) {
+        self.state.active_ms.store(self.connections.now().as_millis() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.note_active();
+        self.0.state.requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut open = self.connections.open();
-        open.total -= 1;
-        let Some(network) = self.network else { return };
-        if let Some(count) = open.by_network.get_mut(&network) {
-            *count -= 1;
-            if *count == 0 {
-                open.by_network.remove(&network);
-            }
+        if self.state.class().is_some() {
+            open.remove(&self.state);
+        } else {
+            open.ending -= 1;
         }
     }
 }
@@ -77,18 +316,34 @@ mod tests {
 
     const KEY: FingerprintKey = FingerprintKey::new([5; 16]);
 
+    /// Of 64 connections 8 are reserved for own users, and 4 for each other class; 40 are for anybody.
+    const STRANGERS_MAX: usize = 44;
+
     fn limits() -> LimitSettings {
-        LimitSettings { connections: 10, connections_per_network: 2, ..Config::default().settings.limits }
+        LimitSettings { connections: 64, connections_per_network: 2, ..Config::default().settings.limits }
     }
 
     fn source(address: &str) -> Source {
         Source::new(address.parse().unwrap(), &["127.0.0.0/8".parse().unwrap()])
     }
 
+    fn admit(connections: &Arc<Connections>, class: Class, address: &str) -> Option<Arc<Permit>> {
+        connections.admit(&source(address), class, &KEY, &limits()).map(Arc::new)
+    }
+
+    /// So many connections of a class, each of another network.
+    fn crowd(connections: &Arc<Connections>, class: Class, count: usize) -> Vec<Arc<Permit>> {
+        (0..count).map(|at| admit(connections, class, &format!("10.0.{at}.1")).expect("room")).collect()
+    }
+
+    fn is_ended(permit: &Permit) -> bool {
+        permit.state.class().is_none()
+    }
+
     #[test]
     fn a_network_has_few_connections_until_it_closes_some() {
         let connections = Arc::new(Connections::default());
-        let admit = |address| connections.admit(&source(address), &KEY, &limits());
+        let admit = |address| admit(&connections, Class::Stranger, address);
         let first = admit("192.0.2.1");
         let second = admit("192.0.2.2");
         assert!(first.is_some() && second.is_some() && admit("192.0.2.3").is_none());
@@ -98,20 +353,93 @@ mod tests {
     }
 
     #[test]
-    fn strangers_do_not_keep_own_users_out() {
+    fn a_stranger_who_finds_no_room_ends_the_oldest_idle_one() {
         let connections = Arc::new(Connections::default());
-        let admit = |address: &str| connections.admit(&source(address), &KEY, &limits());
-        let strangers: Vec<_> = (0..20).filter_map(|at| admit(&format!("192.0.{at}.1"))).collect();
-        assert_eq!(strangers.len(), 9);
-        let own = admit("127.0.0.1");
-        assert!(own.is_some() && admit("127.0.0.1").is_none());
+        let strangers = crowd(&connections, Class::Stranger, STRANGERS_MAX);
+        assert!(!strangers.iter().any(|permit| is_ended(permit)));
+        let busy = strangers[0].busy();
+        let another = admit(&connections, Class::Stranger, "192.0.2.1");
+        assert!(another.is_some());
+        assert_eq!(strangers.iter().position(|permit| is_ended(permit)), Some(1), "the first is being answered");
+        drop(busy);
+        assert_eq!(connections.open().count(Class::Stranger), STRANGERS_MAX);
+    }
+
+    #[test]
+    fn a_network_with_many_connections_loses_one_before_others_do() {
+        let connections = Arc::new(Connections::default());
+        let mut strangers = crowd(&connections, Class::Stranger, STRANGERS_MAX - 1);
+        strangers.push(admit(&connections, Class::Stranger, "10.0.7.9").unwrap());
+        let _another = admit(&connections, Class::Stranger, "192.0.2.1").unwrap();
+        assert_eq!(strangers.iter().position(|permit| is_ended(permit)), Some(7));
+    }
+
+    #[test]
+    fn strangers_leave_every_other_class_its_reserve() {
+        let connections = Arc::new(Connections::default());
+        let _strangers = crowd(&connections, Class::Stranger, 3 * STRANGERS_MAX);
+        let own: Vec<_> = (0..8).filter_map(|_| admit(&connections, Class::Stranger, "127.0.0.1")).collect();
+        let peers = crowd(&connections, Class::Doorway, 4);
+        peers.iter().for_each(|permit| permit.prove(Class::Peer));
+        let door = crowd(&connections, Class::Doorway, 4);
+        assert_eq!((own.len(), peers.len(), door.len()), (8, 4, 4));
+        let counts = connections.open().counts;
+        assert_eq!(counts.iter().sum::<usize>(), 64 - Class::Account.reserve(64), "{counts:?}");
+    }
+
+    #[test]
+    fn own_users_take_the_room_of_idle_strangers_but_not_what_is_reserved_for_them() {
+        let connections = Arc::new(Connections::default());
+        let strangers = crowd(&connections, Class::Stranger, STRANGERS_MAX);
+        let own: Vec<_> = std::iter::from_fn(|| admit(&connections, Class::Stranger, "127.0.0.1")).collect();
+        assert_eq!(strangers.iter().filter(|permit| !is_ended(permit)).count(), 4);
+        assert_eq!(own.len(), 48);
+    }
+
+    #[test]
+    fn whoever_proves_something_is_not_ended() {
+        let connections = Arc::new(Connections::default());
+        let strangers = crowd(&connections, Class::Stranger, STRANGERS_MAX);
+        strangers.iter().take(3).for_each(|permit| permit.prove(Class::Own));
+        strangers.iter().skip(3).take(3).for_each(|permit| permit.prove(Class::Account));
+        let others =
+            (0..STRANGERS_MAX).map(|at| admit(&connections, Class::Stranger, &format!("10.1.{at}.1")).unwrap());
+        let _others: Vec<_> = others.collect();
+        assert!(!strangers.iter().take(6).any(|permit| is_ended(permit)));
+        assert!(strangers.iter().skip(6).all(|permit| is_ended(permit)));
+    }
+
+    #[test]
+    fn the_door_is_narrow_and_the_oldest_in_it_goes() {
+        let connections = Arc::new(Connections::default());
+        let door = crowd(&connections, Class::Doorway, 5);
+        let ended: Vec<_> = door.iter().map(|permit| is_ended(permit)).collect();
+        assert_eq!(ended, [true, false, false, false, false]);
+    }
+
+    #[test]
+    fn so_many_may_be_ending_and_no_more() {
+        let connections = Arc::new(Connections::default());
+        let _strangers = crowd(&connections, Class::Stranger, STRANGERS_MAX + ENDING_MAX);
+        assert!(admit(&connections, Class::Stranger, "192.0.2.1").is_none());
+    }
+
+    #[test]
+    fn an_answer_that_takes_too_long_is_no_protection() {
+        let connections = Arc::new(Connections::default());
+        let permit = admit(&connections, Class::Stranger, "192.0.2.1").unwrap();
+        let now = connections.now();
+        let _busy = permit.busy();
+        assert_eq!(permit.state.idle(now), None);
+        assert!(permit.state.idle(now + BUSY_MAX + CROWDED_IDLE) >= Some(CROWDED_IDLE));
     }
 
     #[test]
     fn nothing_is_left_of_closed_connections() {
         let connections = Arc::new(Connections::default());
-        drop(connections.admit(&source("192.0.2.1"), &KEY, &limits()));
+        drop(crowd(&connections, Class::Stranger, STRANGERS_MAX + 1));
         let open = connections.open();
-        assert!(open.total == 0 && open.by_network.is_empty());
+        assert!(open.counts == [0; CLASSES] && open.by_network.is_empty() && open.unproven.is_empty());
+        assert_eq!(open.ending, 0);
     }
 }

@@ -29,6 +29,7 @@ mod clock;
 pub mod config;
 mod connections;
 mod dcc;
+mod descriptors;
 mod duplicates;
 mod fatal;
 mod federation;

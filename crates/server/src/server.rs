@@ -299,7 +299,7 @@ impl Server {
         let serve = move |connection| http::serve_secure(connection, Arc::clone(&service), secure.clone());
         self.listen_tcp(Language::Http, &config.listen.https, note, serve)?;
         let Some(socket) = &config.listen.http_socket else { return Ok(()) };
-        let serve = move |stream, stop| http::serve_user(stream, stop, router.clone());
+        let serve = move |stream, permit, stop| http::serve_user(stream, permit, stop, router.clone());
         let failed = |source| ServeError::Socket { path: socket.path.clone(), source };
         unix::listen(&self.runtime, &self.service, socket, self.stop_tasks.subscribe(), serve).map_err(failed)
     }

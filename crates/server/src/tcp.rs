@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use crate::connections::Permit;
+use crate::connections::{Class, Permit};
 use crate::fatal::Vital;
 use crate::metrics::{Answered, Language};
 use crate::service::Service;
@@ -28,7 +28,7 @@ pub(crate) struct Connection {
     /// Turns true when the server stops. Whoever holds it is waited for.
     pub(crate) stop: watch::Receiver<bool>,
     /// Counted until it is dropped.
-    pub(crate) permit: Permit,
+    pub(crate) permit: Arc<Permit>,
 }
 
 /// Listens at an address, and gives each connection to a task that `serve` makes. The address, with the port that was found
@@ -104,12 +104,13 @@ impl Acceptor {
     fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Option<Connection> {
         let settings = self.service.settings();
         let source = Source::new(peer.ip(), &settings.own_networks);
-        let permit = self.service.connections.admit(&source, &self.service.key, &settings.limits);
+        let class = if self.language == Language::Federation { Class::Doorway } else { Class::Stranger };
+        let permit = self.service.connections.admit(&source, class, &self.service.key, &settings.limits);
         if permit.is_none() {
             self.service.metrics.of(self.language).count(Answered::Limited);
         }
         // Replies are short and written in one go, and who waits for one sends nothing meanwhile. Without it they are late.
         let _ = stream.set_nodelay(true);
-        Some(Connection { stream, source, stop: self.stop.clone(), permit: permit? })
+        Some(Connection { stream, source, stop: self.stop.clone(), permit: Arc::new(permit?) })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
@@ -11,14 +12,13 @@ use std::time::Duration;
 use nix::unistd::{Group, chown};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::config::HttpSocket;
+use crate::connections::{Class, Permit};
 use crate::fatal::Vital;
 use crate::service::Service;
-
-/// Most connections at once.
-const CONNECTIONS_MAX: usize = 256;
+use crate::sources::Source;
 
 /// How long to wait if the system has no socket left to give.
 const SHORTAGE: Duration = Duration::from_millis(100);
@@ -35,7 +35,7 @@ pub(crate) fn listen<S, F>(
     serve: S,
 ) -> io::Result<()>
 where
-    S: Fn(UnixStream, watch::Receiver<bool>) -> F + Send + 'static,
+    S: Fn(UnixStream, Arc<Permit>, watch::Receiver<bool>) -> F + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
     let _guard = runtime.enter();
@@ -86,11 +86,11 @@ fn unfinished(path: &Path) -> PathBuf {
 
 async fn run<S, F>(listener: UnixListener, service: Arc<Service>, mut stop: watch::Receiver<bool>, serve: S)
 where
-    S: Fn(UnixStream, watch::Receiver<bool>) -> F,
+    S: Fn(UnixStream, Arc<Permit>, watch::Receiver<bool>) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
     let _vital = Vital::new(&service, "the task that listens at the Unix socket".to_owned());
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let source = Source { address: IpAddr::from([127, 0, 0, 1]), is_own: true };
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -98,12 +98,11 @@ where
         };
         match accepted {
             Ok((stream, _)) => {
-                let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else { continue };
-                let served = serve(stream, stop.clone());
-                tokio::spawn(async move {
-                    let _permit = permit;
-                    served.await;
-                });
+                let limits = service.settings().limits;
+                let permit = service.connections.admit(&source, Class::Own, &service.key, &limits);
+                if let Some(permit) = permit {
+                    tokio::spawn(serve(stream, Arc::new(permit), stop.clone()));
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, "failed to take a connection at the Unix socket");

@@ -19,6 +19,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::{OfferQuery, Stop};
+use crate::config::PeerSettings;
+use crate::connections::Class;
 use crate::http::{Fault, serve_stream};
 use crate::metrics::{Answered, Language};
 use crate::service::{Limited, Service};
@@ -33,6 +35,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Listener {
     acceptor: TlsAcceptor,
     router: Router,
+    service: Arc<Service>,
 }
 
 /// Who is at the other end, as an extension of requests.
@@ -57,16 +60,26 @@ impl Listener {
     /// If there can be no TLS with it.
     pub(crate) fn new(service: &Arc<Service>, seed: &[u8; 32]) -> Result<Self, rustls::Error> {
         let config: ServerConfig = tls::server_config(seed)?;
-        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), router: router(Arc::clone(service)) })
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Ok(Self { acceptor, router: router(Arc::clone(service)), service: Arc::clone(service) })
     }
 
     /// Serves one connection to its end.
     pub(crate) async fn serve(self, connection: Connection) {
-        let Connection { stream, source, stop, permit: _permit } = connection;
+        let Connection { stream, source, stop, permit } = connection;
         // Whoever cannot speak TLS is nobody we could tell.
-        let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, self.acceptor.accept(stream)).await else { return };
+        let handshake = tokio::select! {
+            handshake = timeout(HANDSHAKE_TIMEOUT, self.acceptor.accept(stream)) => handshake,
+            () = permit.ended() => return,
+        };
+        let Ok(Ok(stream)) = handshake else { return };
         let key = tls::peer_key(stream.get_ref().1);
-        serve_stream(stream, stop, self.router, Known { source, key }).await;
+        let is_peer = |peer: &PeerSettings| Some(*peer.key.as_bytes()) == key;
+        // Others stay at the door: they are told that nobody knows them.
+        if self.service.settings().peers.iter().any(is_peer) {
+            permit.prove(Class::Peer);
+        }
+        serve_stream(stream, permit, stop, self.router, Known { source, key }).await;
     }
 }
 

@@ -20,6 +20,7 @@ use super::names::{check_host, check_origin};
 use super::proxies::{self, Ends};
 use crate::admin_token::AdminToken;
 use crate::config::{Settings, Token, sha256};
+use crate::connections::{Class, Permit};
 use crate::service::{Limited, Service};
 use crate::sources::Source;
 
@@ -101,7 +102,8 @@ impl FromRequestParts<Http> for Caller {
             Peer::Network(ends) => proxies::source(ends, parts.version, &parts.headers, &settings),
             Peer::User(_) => Source { address: IpAddr::from([127, 0, 0, 1]), is_own: true },
         };
-        match Self::of(peer, source, parts, &settings, service) {
+        let permit = parts.extensions.get::<Arc<Permit>>();
+        match Self::of(peer, source, parts, &settings, service).inspect(|caller| caller.prove(permit)) {
             Ok(caller) => caller.take(Limited::Request, service).map(|()| caller),
             // To guess costs as much as to ask.
             Err(fault) if service.admits(&source, Limited::Request, &settings, service.uptime()) => Err(fault),
@@ -133,6 +135,13 @@ impl Caller {
         };
         let (method, uri) = (parts.method.clone(), parts.uri.clone());
         Ok(Self { settings: Arc::clone(settings), reporter, identity, source, grant, method, uri })
+    }
+
+    /// Gives whoever has shown a token the room of the site's own users.
+    fn prove(&self, permit: Option<&Arc<Permit>>) {
+        if let Some(permit) = permit.filter(|_| self.grant.can_use) {
+            permit.prove(Class::Own);
+        }
     }
 
     /// Refuses what the caller may not do.

@@ -1,4 +1,4 @@
-//! Connections: how many, how slow, how long.
+//! Connections: how slow, how long, and what ends them.
 //!
 //! One that sends no request, or half of one, ends after [`HEADER_TIMEOUT`]; the longest ends after [`CONNECTION_TIMEOUT`],
 //! whatever it does, so that a client that does not read cannot stay for ever.
@@ -22,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::caller::{LocalUser, Peer};
 use super::proxies::Ends;
+use crate::connections::Permit;
 use crate::federation::Stop;
 use crate::service::Service;
 use crate::tcp::Connection;
@@ -47,28 +48,36 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Serves one connection to its end.
 pub(crate) async fn serve(connection: Connection, router: Router) {
     let Some(peer) = peer(&connection) else { return };
-    let Connection { stream, stop, permit: _permit, .. } = connection;
-    serve_stream(stream, stop, router, peer).await;
+    if is_heard(&connection).await {
+        let Connection { stream, stop, permit, .. } = connection;
+        serve_stream(stream, permit, stop, router, peer).await;
+    }
 }
 
 /// The same over TLS, with the certificate in force.
 pub(crate) async fn serve_secure(connection: Connection, service: Arc<Service>, router: Router) {
     let Some(peer) = peer(&connection) else { return };
-    let Connection { stream, stop, permit: _permit, .. } = connection;
     let Some(certificate) = service.settings().http.tls.clone() else { return };
+    if !is_heard(&connection).await {
+        return;
+    }
+    let Connection { stream, stop, permit, .. } = connection;
+    let handshake = tokio::select! {
+        handshake = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(certificate.config()).accept(stream)) => handshake,
+        () = permit.ended() => return,
+    };
     // Whoever cannot speak TLS cannot be answered.
-    let handshake = TlsAcceptor::from(certificate.config()).accept(stream);
-    if let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, handshake).await {
-        serve_stream(stream, stop, router, peer).await;
+    if let Ok(Ok(stream)) = handshake {
+        serve_stream(stream, permit, stop, router, peer).await;
     }
 }
 
 /// Serves a user of this machine, at the Unix socket.
-pub(crate) async fn serve_user(stream: UnixStream, stop: watch::Receiver<bool>, router: Router) {
+pub(crate) async fn serve_user(stream: UnixStream, permit: Arc<Permit>, stop: watch::Receiver<bool>, router: Router) {
     let Ok(credentials) = stream.peer_cred() else { return };
     let id = credentials.uid();
     let is_admin = id == 0 || id == nix::unistd::geteuid().as_raw();
-    serve_stream(stream, stop, router, Peer::User(LocalUser { id, is_admin })).await;
+    serve_stream(stream, permit, stop, router, Peer::User(LocalUser { id, is_admin })).await;
 }
 
 /// The two ends, unless the other one is gone already.
@@ -77,18 +86,41 @@ fn peer(connection: &Connection) -> Option<Peer> {
     Some(Peer::Network(Ends { remote: connection.source.address, local }))
 }
 
+/// Waits for the first byte: whoever says nothing takes no buffers.
+async fn is_heard(connection: &Connection) -> bool {
+    let mut stop = connection.stop.clone();
+    tokio::select! {
+        readable = timeout(HEADER_TIMEOUT, connection.stream.readable()) => matches!(readable, Ok(Ok(()))),
+        () = connection.permit.ended() => false,
+        _ = stop.wait_for(|stop| *stop) => false,
+    }
+}
+
 /// Serves a stream to its end. Its requests have `known`, which is what is known of the other end, as an extension.
-pub(crate) async fn serve_stream<S, K>(stream: S, mut stop: watch::Receiver<bool>, router: Router, known: K)
-where
+/// Its `permit` is another extension, for whatever proves who is there.
+pub(crate) async fn serve_stream<S, K>(
+    stream: S,
+    permit: Arc<Permit>,
+    mut stop: watch::Receiver<bool>,
+    router: Router,
+    known: K,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     K: Clone + Send + Sync + 'static,
 {
     let router = TowerToHyperService::new(router);
     let stopping = Stop(stop.clone());
+    let serving = Arc::clone(&permit);
     let service = service_fn(move |mut request: Request<Incoming>| {
+        let busy = serving.busy();
+        request.extensions_mut().insert(Arc::clone(&serving));
         request.extensions_mut().insert(known.clone());
         request.extensions_mut().insert(stopping.clone());
-        router.call(request)
+        let answer = router.call(request);
+        async move {
+            let _busy = busy;
+            answer.await
+        }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
@@ -97,6 +129,7 @@ where
     // What goes wrong on a connection is the other end's affair, and nobody is left to tell.
     tokio::select! {
         _ = connection.as_mut() => return,
+        () = permit.ended() => return,
         () = sleep(CONNECTION_TIMEOUT) => {}
         _ = stop.wait_for(|stop| *stop) => {}
     }
