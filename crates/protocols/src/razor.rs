@@ -18,6 +18,9 @@
 //!
 //! # What is not believed
 //!
+//! Lines that have another form than clients' lines are of another protocol: a browser that was made to post a form, for
+//! one. They end the connection before anything behind them is looked at, and a greeting is accepted once, as the first line.
+//!
 //! A mail can carry line ends that make the client end a report's blob early and send the rest of the header as
 //! requests, in the name of whoever reports it. The client never sends before it has the reply, so what follows a blob
 //! unasked is not run, and closes the connection; so that late segments are seen, a reply to a blob waits for
@@ -28,6 +31,7 @@ mod blob;
 pub mod client;
 mod conversation;
 mod frame;
+mod grammar;
 mod reply;
 mod request;
 mod sis;

@@ -19,6 +19,7 @@ use bruit_signatures::razor::{E4Signature, Ep4};
 use super::Signature;
 use super::blob::Announced;
 use super::frame::{BATCH_LINES_MAX, Decoder, Frame};
+use super::grammar;
 use super::reply::{self, ErrorCode, Reply};
 use super::request::{self, Request};
 use super::terms::{ServerList, Terms};
@@ -77,6 +78,8 @@ pub struct Conversation {
     decoder: Decoder,
     identity: Identity,
     announced: Announced,
+    /// Whether nothing has come yet: only then a client greets.
+    is_first: bool,
     /// Whether a blob has come: then only blobs may follow.
     is_after_blob: bool,
     phase: Phase,
@@ -148,6 +151,8 @@ enum Received {
     Single(Result<Request, ErrorCode>),
     Batch(Vec<Result<Request, ErrorCode>>),
     Blob(Result<Request, ErrorCode>, Vec<u8>),
+    /// Something that no client sends.
+    Foreign,
 }
 
 impl Conversation {
@@ -160,6 +165,7 @@ impl Conversation {
             decoder: Decoder::default(),
             identity: Identity::Nobody,
             announced: Announced::default(),
+            is_first: true,
             is_after_blob: false,
             phase: Phase::Reading,
         }
@@ -178,6 +184,21 @@ impl Conversation {
     #[must_use]
     pub fn is_within_request(&self) -> bool {
         matches!(self.phase, Phase::Reading) && self.decoder.has_more()
+    }
+
+    /// Bytes of memory that what came in takes.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let blob = match &self.phase {
+            Phase::Paused(blob) | Phase::Resumed(blob) => blob.capacity(),
+            _ => 0,
+        };
+        self.decoder.held_bytes() + blob
+    }
+
+    /// Ends the conversation because there is no room for what comes in, and says so.
+    pub fn give_up(&mut self) {
+        self.reply(Form::Single, &[Reply::Error(ErrorCode::LIMITED)], true);
     }
 
     /// Takes bytes that came in, at most [`RECEIVE_BYTES_MAX`](super::RECEIVE_BYTES_MAX). A caller that goes on while
@@ -241,8 +262,18 @@ impl Conversation {
 
     /// Looks at what came in. `None`: not enough. `Some(None)`: go on.
     fn read(&mut self) -> Option<Option<Action>> {
+        if self.decoder.beginning().is_some_and(|bytes| !grammar::may_begin(bytes)) {
+            return Some(self.close());
+        }
         let received = self.decoder.next().map(|frame| frame.map(Received::of));
+        self.decoder.shrink();
+        let is_first = match &received {
+            Ok(Some(_)) => mem::take(&mut self.is_first),
+            _ => self.is_first,
+        };
         Some(match received {
+            Ok(Some(Received::Foreign)) => self.close(),
+            Ok(Some(Received::Single(Ok(Request::Greeting)))) if !is_first => self.close(),
             // Of nobody a blob is not even read.
             Ok(None) if self.decoder.is_in_blob() && self.user().is_none() => {
                 self.refuse(Reply::Error(ErrorCode::NOT_AUTHENTICATED))
@@ -250,14 +281,17 @@ impl Conversation {
             Ok(None) => return None,
             Err(_) => self.refuse(Reply::Error(ErrorCode::MALFORMED)),
             Ok(Some(Received::Blob(request, bytes))) => self.pause(request, bytes),
-            Ok(Some(Received::Single(Ok(Request::Quit)))) => {
-                self.phase = Phase::Closed;
-                Some(Action::Close)
-            }
+            Ok(Some(Received::Single(Ok(Request::Quit)))) => self.close(),
             Ok(Some(_)) if self.is_after_blob => self.refuse(Reply::Error(ErrorCode::OUT_OF_PLACE)),
             Ok(Some(Received::Single(request))) => self.handle(request),
             Ok(Some(Received::Batch(requests))) => self.handle_batch(requests),
         })
+    }
+
+    /// Ends without a word.
+    fn close(&mut self) -> Option<Action> {
+        self.phase = Phase::Closed;
+        Some(Action::Close)
     }
 
     /// Says why, and ends.
@@ -455,6 +489,7 @@ impl Conversation {
 impl Received {
     fn of(frame: Frame<'_>) -> Self {
         match frame {
+            frame if !grammar::is_frame(&frame) => Self::Foreign,
             Frame::Single(line) => Self::Single(Request::parse(line)),
             Frame::Batch(lines) => Self::Batch(request::batch(lines)),
             Frame::Blob(head, bytes) => Self::Blob(Request::parse(head), bytes.to_vec()),

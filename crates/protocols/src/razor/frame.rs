@@ -34,6 +34,9 @@ const WAITING_BYTES_MAX: usize = LINE_BYTES_MAX + BLOB_BYTES_MAX + BLOB_END.len(
 
 const BLOB_END: &[u8] = b"\r\n.\r\n";
 
+/// Memory that is kept between frames. What most clients send fits.
+const KEPT_BYTES_MAX: usize = 4 * 1024;
+
 /// One unit of what a client sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
@@ -89,9 +92,30 @@ impl Decoder {
         self.start = 0;
         if self.buffer.len() + bytes.len() > WAITING_BYTES_MAX {
             self.error = Some(FrameError::Flood);
-        } else {
-            self.buffer.extend_from_slice(bytes);
+            return;
         }
+        // In steps, not by doubling: what is held is charged to whoever sent it.
+        if self.buffer.capacity() - self.buffer.len() < bytes.len() && self.buffer.len() >= KEPT_BYTES_MAX {
+            self.buffer.reserve_exact(bytes.len().max(RECEIVE_BYTES_MAX));
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Gives back memory that only long frames need.
+    pub(super) fn shrink(&mut self) {
+        if !self.has_more() && self.buffer.capacity() > KEPT_BYTES_MAX {
+            *self = Self { progress: self.progress, ..Self::default() };
+        }
+    }
+
+    /// Bytes of memory that are held.
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// What there is of a frame of which nothing is known yet.
+    pub(super) fn beginning(&self) -> Option<&[u8]> {
+        matches!(self.progress, Progress::Start).then(|| self.waiting())
     }
 
     /// Whether the first line of a blob has come, but not its end.

@@ -1,0 +1,109 @@
+//! The forms that clients' lines have. Whatever has another is of another protocol, and ends the connection.
+//!
+//! A browser can be made to send a form to any port, and the lines of its body could be requests. So the first line counts that is
+//! no request of Razor's, and nothing after it does: a request line of HTTP begins with neither of the keys that Razor's lines
+//! begin with, and it has blanks.
+
+use super::frame::Frame;
+use super::sis;
+
+/// The key that requests begin with.
+const ACTION: &[u8] = b"a=";
+
+/// The keys of a client's greeting, `cn=razor-agents&cv=2.84`, in their order.
+const GREETING: [&[u8]; 2] = [b"cn", b"cv"];
+
+/// Whether bytes can be the start of a frame, as far as they have come.
+pub(super) fn may_begin(bytes: &[u8]) -> bool {
+    let begins = |start: &[u8], bytes: &[u8]| bytes.starts_with(start) || start.starts_with(bytes);
+    match bytes.strip_prefix(b"-") {
+        // The first line of a batch may be empty.
+        Some(rest) => [ACTION, b"\n", b"\r\n"].iter().any(|start| begins(start, rest)),
+        None => [ACTION, b"cn="].iter().any(|start| begins(start, bytes)),
+    }
+}
+
+/// Whether a frame has one of the forms that clients send.
+pub(super) fn is_frame(frame: &Frame<'_>) -> bool {
+    match frame {
+        Frame::Single(line) => is_request(line) || is_greeting(line),
+        Frame::Batch(lines) => is_batch(lines),
+        Frame::Blob(head, _) => is_request(head),
+    }
+}
+
+/// Whether a line is a client's greeting: its name and its version.
+pub(super) fn is_greeting(line: &[u8]) -> bool {
+    let pairs = sis::raw_pairs(line).map(|(key, value)| (key, !value.is_empty()));
+    is_written(line) && pairs.eq(GREETING.map(|key| (key, true)))
+}
+
+fn is_request(line: &[u8]) -> bool {
+    line.starts_with(ACTION) && is_written(line)
+}
+
+fn is_batch(lines: &[u8]) -> bool {
+    let mut lines = lines.split_inclusive(|&byte| byte == b'\n').map(sis::strip_line_end);
+    let first = lines.next().unwrap_or_default();
+    let is_template = sis::raw_pairs(first).any(|(_, value)| value == b"?");
+    let is_line = |line: &[u8]| if is_template { is_written(line) } else { is_request(line) };
+    (first.is_empty() || is_request(first)) && lines.all(is_line)
+}
+
+/// Whether a line has only characters that are left after escaping: no blanks, no control characters, nothing beyond ASCII.
+fn is_written(line: &[u8]) -> bool {
+    line.iter().all(u8::is_ascii_graphic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_other_protocols_are_none_of_ours() {
+        for line in [
+            "POST / HTTP/1.1",
+            "Host: 127.0.0.1:2703",
+            "Content-Type: text/plain",
+            "a=reg&user=x y",
+            "a=reg&user=x\t",
+            "a=reg&user=\u{e9}",
+            "user=x&a=reg",
+            "EHLO example.org",
+            "",
+        ] {
+            assert!(!is_frame(&Frame::Single(line.as_bytes())), "{line}");
+        }
+        for line in ["a=xyz", "a=c&e=4&s=x", "cn=razor-agents&cv=2.84", "a=l&a=q", "a=reg&user=a!*'()"] {
+            assert!(is_frame(&Frame::Single(line.as_bytes())), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_greeting_is_a_name_and_a_version() {
+        for line in ["cn=x", "cn=x&cv=", "cn=&cv=1", "cv=1&cn=x", "cn=x&cv=1&a=reg", "cn=x&cv=1&z=1", "cn=a b&cv=1"] {
+            assert!(!is_greeting(line.as_bytes()), "{line}");
+        }
+        assert!(is_greeting(b"cn=Spamato&cv=0.1"));
+    }
+
+    #[test]
+    fn every_line_of_a_batch_is_a_request_or_fills_one() {
+        for lines in ["", "\r\n", "a=c\r\na=d\n", "a=c&e=?&s=?\n4,abc\r\n8\n"] {
+            assert!(is_batch(lines.as_bytes()), "{lines}");
+        }
+        for lines in ["a=c\r\nHost: x\r\n", "a=c\nx\n", "a=c&e=?&s=?\n4, abc\n", "x=1\n", "cn=x&cv=1\n"] {
+            assert!(!is_batch(lines.as_bytes()), "{lines}");
+        }
+    }
+
+    #[test]
+    fn the_first_byte_that_is_not_ours_is_enough() {
+        for bytes in ["", "a", "a=", "a=reg", "c", "cn", "cn=", "-", "-a", "-a=r", "-\r", "-\r\n", "-\n"] {
+            assert!(may_begin(bytes.as_bytes()), "{bytes}");
+        }
+        for bytes in ["P", "G", "ab", "cv", "\r\n", "--", "-cn", "\x16\x03\x01", "\0", " a="] {
+            assert!(!may_begin(bytes.as_bytes()), "{bytes}");
+        }
+    }
+}
