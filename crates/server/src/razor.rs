@@ -14,6 +14,7 @@
 //! generation.
 
 mod answers;
+mod bodies;
 mod connection;
 
 use std::sync::Arc;
@@ -21,10 +22,14 @@ use std::sync::Arc;
 use crate::service::Service;
 use crate::tcp::Connection;
 
+pub(crate) use bodies::Bodies;
+
 /// Serves a connection to its end.
-pub(crate) async fn serve(connection: Connection, service: Arc<Service>) {
+pub(crate) async fn serve(connection: Connection, service: Arc<Service>, bodies: Bodies) {
     let Connection { stream, source, stop, permit } = connection;
     // Whatever ended it, the client is gone or has been told.
-    let _ = connection::serve(stream, source, service, stop).await;
-    drop(permit);
+    tokio::select! {
+        _ = connection::serve(stream, source, service, bodies, Arc::clone(&permit), stop) => {}
+        () = permit.ended() => {}
+    }
 }

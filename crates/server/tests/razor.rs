@@ -4,7 +4,7 @@ mod common;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bruit_protocols::razor::{ErrorCode, REPLY_BYTES_MAX, Reply, Signature, client};
 use bruit_signatures::razor::{Ep4, PartSignatures, sign_part};
@@ -211,7 +211,7 @@ fn a_network_registers_a_few_accounts_and_only_if_it_may() {
 fn who_is_not_known_or_has_another_password_is_not_let_in() {
     let running = Running::start("");
     let mut client = Client::greeted(&running);
-    assert_eq!(client.ask(b"a=ai&user=nobody\r\n"), [Reply::Error(ErrorCode::UNKNOWN_USER)]);
+    assert_eq!(client.try_to_log_in(b"nobody", PASSWORD), Reply::Refused);
     client.register(USER, PASSWORD);
     assert_eq!(client.try_to_log_in(USER, b"tin whistle 8"), Reply::Refused);
     assert_eq!(client.announce(PART), [Reply::Error(ErrorCode::NOT_AUTHENTICATED)]);
@@ -298,4 +298,88 @@ fn a_server_that_stops_closes_connections() {
     assert_eq!(client.check(PART), [Reply::NotSpam, Reply::NotSpam]);
     assert!(running.server.stop().poisoned.is_none());
     assert_eq!(client.read(), "", "closed");
+}
+
+#[test]
+fn a_form_that_a_web_page_posts_is_not_run() {
+    let running = Running::start("");
+    let register = "a=reg&pass=s3cret-password&user=mallory\r\n";
+    for request in [
+        format!(
+            "POST / HTTP/1.1\r\nHost: 127.0.0.1:2703\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{register}",
+            register.len()
+        ),
+        format!("cn=x&cv=1\r\ncn=x&cv=1\r\n{register}"),
+        format!("cn=x\r\n{register}"),
+        format!("\r\n{register}"),
+        format!("user=x&a=g\r\n{register}"),
+    ] {
+        let mut client = Client::connected(running.address("razor"));
+        assert_eq!(client.read(), GREETING);
+        client.write(request.as_bytes());
+        // What is left unread makes the system reset the connection.
+        let mut rest = Vec::new();
+        let _ = client.0.read_to_end(&mut rest);
+        assert_eq!(rest, b"", "{request}");
+    }
+    let made = Reply::Registered { user: b"mallory".to_vec(), password: PASSWORD.to_vec() };
+    assert_eq!(Client::greeted(&running).register(b"mallory", PASSWORD), made, "nobody has the name");
+}
+
+#[test]
+fn who_has_an_account_is_not_told() {
+    let running = Running::start("");
+    Client::registered(&running);
+    let tries: Vec<_> = [USER, b"nobody@example.org"]
+        .into_iter()
+        .map(|user| {
+            let mut client = Client::greeted(&running);
+            let began = Instant::now();
+            let replies = client.ask_for(|request| client::write_identification(request, user));
+            let [Reply::Challenge(challenge)] = &replies[..] else { panic!("{replies:?}") };
+            let wrong = b"not the password";
+            let reply = client.ask_for(|request| client::write_authentication(request, wrong, challenge)).remove(0);
+            (challenge.len(), reply, began.elapsed())
+        })
+        .collect();
+    let [(known_bytes, known, known_time), (other_bytes, other, other_time)] = &tries[..] else { unreachable!() };
+    assert_eq!((known_bytes, known), (other_bytes, other));
+    assert_eq!(known, &Reply::Refused);
+    let pause = Duration::from_secs(1);
+    assert!(*known_time >= pause && *other_time >= pause, "{known_time:?}, {other_time:?}");
+}
+
+#[test]
+fn what_strangers_report_takes_a_bounded_part_of_memory() {
+    let running = Running::start("own_networks = []\n[limits]\nconnections_per_network = 1024");
+    Client::registered(&running);
+    let half = [&b"-a=r&message=*\r\n"[..], &b"x".repeat(130 << 10)].concat();
+    let mut clients: Vec<_> = (0..150)
+        .map(|_| {
+            let mut client = Client::greeted(&running);
+            client.log_in(USER, PASSWORD);
+            client
+        })
+        .collect();
+    // Those who are refused are told so, or find the connection closed.
+    clients.iter_mut().for_each(|client| drop(client.0.write_all(&half)));
+    std::thread::sleep(Duration::from_secs(2));
+    let is_refused = |client: &mut Client| {
+        client.0.set_nonblocking(true).expect("a socket");
+        let mut buffer = [0; REPLY_BYTES_MAX];
+        match client.0.read(&mut buffer) {
+            Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+            Ok(bytes) => {
+                assert_eq!(&buffer[..bytes], b"err=205\r\n");
+                true
+            }
+        }
+    };
+    let held = clients.iter_mut().filter_map(|client| (!is_refused(client)).then_some(())).count();
+    // 16 MiB of 122 to 146 KiB each.
+    assert!((110..=140).contains(&held), "{held}");
+    drop(clients);
+    let mut client = Client::greeted(&running);
+    client.log_in(USER, PASSWORD);
+    client.report(PART);
 }

@@ -1,6 +1,7 @@
 //! One connection: bytes in, actions done, replies out, each in one write.
 //!
-//! Whoever says nothing for [`SILENCE_MAX`], or takes longer than [`REQUEST_MAX`] over one request, is disconnected.
+//! Whoever says nothing for [`SILENCE_MAX`], or takes longer than [`REQUEST_MAX`] over one request, is disconnected. A connection
+//! that waits holds no buffer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,12 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bruit_protocols::razor::{Action, BLOB_PAUSE, Conversation, ServerList};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answers::Answers;
+use super::bodies::{Bodies, Held};
+use crate::connections::{Class, Permit};
 use crate::service::Service;
 use crate::sources::Source;
 
@@ -31,13 +34,16 @@ pub(super) async fn serve(
     stream: TcpStream,
     source: Source,
     service: Arc<Service>,
+    bodies: Bodies,
+    permit: Arc<Permit>,
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let settings = service.settings();
     let local: SocketAddr = stream.local_addr()?;
     let servers = settings.razor.servers.clone().unwrap_or_else(|| ServerList::at(local));
     let terms = Arc::clone(&settings.razor.terms);
-    let mut connection = Connection { stream, buffer: vec![0; READ_BYTES], stop, request_began: None };
+    let held = bodies.held(source.is_own);
+    let mut connection = Connection { stream, held, stop, request_began: None };
     connection.write(terms.greeting()).await?;
     let mut conversation = Conversation::new(terms, servers);
     let mut answers = Answers::new(service, settings, source);
@@ -48,8 +54,13 @@ pub(super) async fn serve(
                 Action::Close => return Ok(()),
                 Action::Pause => connection.pause(&mut conversation).await?,
                 question => {
+                    let busy = permit.busy();
                     let replies = answers.find(question, conversation.user()).await;
                     conversation.answer(replies);
+                    drop(busy);
+                    if conversation.user().is_some() {
+                        permit.prove(Class::Account);
+                    }
                 }
             }
         }
@@ -59,7 +70,7 @@ pub(super) async fn serve(
 
 struct Connection {
     stream: TcpStream,
-    buffer: Vec<u8>,
+    held: Held,
     stop: watch::Receiver<bool>,
     /// When the first byte came of a request that is not complete.
     request_began: Option<Instant>,
@@ -73,20 +84,22 @@ impl Connection {
         self.request_began = began;
         let deadline = began.map_or(now + SILENCE_MAX, |began| (began + REQUEST_MAX).min(now + SILENCE_MAX));
         let read = tokio::select! {
-            read = timeout_at(deadline, self.stream.read(&mut self.buffer)) => read,
+            read = timeout_at(deadline, receive(&self.stream, conversation)) => read,
             // What has begun to come in was not answered: the client will try again.
             () = told(&mut self.stop) => return Ok(false),
         };
         let Ok(read) = read else { return Ok(false) };
         let bytes = read?;
-        conversation.receive(self.buffer.get(..bytes).unwrap_or_default());
+        if !self.held.charge(conversation.held_bytes()) {
+            conversation.give_up();
+        }
         Ok(bytes > 0)
     }
 
     /// Waits whether something follows a blob.
     async fn pause(&mut self, conversation: &mut Conversation) -> io::Result<()> {
-        if let Ok(read) = timeout(BLOB_PAUSE, self.stream.read(&mut self.buffer)).await {
-            conversation.receive(self.buffer.get(..read?).unwrap_or_default());
+        if let Ok(read) = timeout(BLOB_PAUSE, receive(&self.stream, conversation)).await {
+            read?;
         }
         conversation.resume();
         Ok(())
@@ -96,6 +109,25 @@ impl Connection {
     async fn write(&mut self, reply: &[u8]) -> io::Result<()> {
         timeout(SILENCE_MAX, self.stream.write_all(reply)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
+}
+
+/// Waits for bytes, and hands them over. Their number; none at the end.
+async fn receive(stream: &TcpStream, conversation: &mut Conversation) -> io::Result<usize> {
+    loop {
+        stream.readable().await?;
+        match receive_now(stream, conversation) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            received => return received,
+        }
+    }
+}
+
+/// Hands over what has come. Not part of what waits, so that its buffer is not either.
+fn receive_now(stream: &TcpStream, conversation: &mut Conversation) -> io::Result<usize> {
+    let mut buffer = [0; READ_BYTES];
+    let bytes = stream.try_read(&mut buffer)?;
+    conversation.receive(buffer.get(..bytes).unwrap_or_default());
+    Ok(bytes)
 }
 
 /// Waits until we are told to stop. If nobody is left who could tell us, we are to.
@@ -110,6 +142,7 @@ mod tests {
     use bruit_engine::trust::Policy;
     use bruit_store::{Clearinghouse, Founding, Options};
     use tempfile::TempDir;
+    use tokio::io::AsyncReadExt as _;
     use tokio::net::TcpListener;
     use tokio::task::JoinHandle;
 
@@ -138,7 +171,10 @@ mod tests {
         let (stream, peer) = listener.accept().await.unwrap();
         let stop = watch::Sender::new(false);
         let source = Source::new(peer.ip(), &[]);
-        let task = tokio::spawn(serve(stream, source, service, stop.subscribe()));
+        let limits = service.settings().limits;
+        let permit = service.connections.admit(&source, Class::Stranger, &service.key, &limits).unwrap();
+        let serving = serve(stream, source, service, Bodies::default(), Arc::new(permit), stop.subscribe());
+        let task = tokio::spawn(serving);
         client.read_exact(&mut [0; GREETING_BYTES]).await.unwrap();
         Served { client, task, began: Instant::now(), _stop: stop, _directory: directory }
     }
@@ -153,6 +189,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_that_comes_drop_by_drop_ends_a_connection() {
         let mut served = served().await;
+        served.client.write_all(b"a=").await.unwrap();
         while !served.task.is_finished() {
             served.client.write_all(b"a").await.unwrap();
             tokio::time::sleep(Duration::from_secs(7)).await;
