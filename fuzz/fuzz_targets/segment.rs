@@ -1,10 +1,10 @@
 //! Any bytes are a log of segments or refused; a segment that is read is written again with the same bytes but for its
-//! signature, and nothing is believed that its origin did not sign.
+//! signature, and nothing is believed that its origin did not sign, or whose entries cannot be read.
 #![no_main]
 
 use std::sync::LazyLock;
 
-use bruit_engine::exchange::Relation;
+use bruit_engine::exchange::{Relation, count_entries};
 use bruit_engine::realm::RealmId;
 use bruit_federation::judge::{Known, Want, accept};
 use bruit_federation::keys::{NodeKey, SIGNATURE_BYTES};
@@ -43,5 +43,10 @@ fn sign_again(bytes: &[u8]) {
     };
     let to = bruit_engine::exchange::Frontier { sequence: segment.sequence, ..from };
     let (received, rejected) = accept(&log, &Want { chain, from, to }, REALM, &KNOWN);
-    assert!(rejected.is_none() && received.len() == 1 && received[0].payload == segment.payload);
+    let found = count_entries(chain.book, segment.encoding, segment.payload);
+    if found == Ok(segment.entries as usize) {
+        assert!(rejected.is_none() && received.len() == 1 && received[0].payload == segment.payload);
+    } else {
+        assert!(received.is_empty() && rejected.is_some_and(|rejected| rejected.name() == "payload"));
+    }
 }

@@ -79,6 +79,9 @@ fn print_troubles(peer: &PeerStatus, output: &mut impl Write) -> io::Result<()> 
         let reason = printable(&refused.reason);
         writeln!(output, "{name}: segments refused ({reason}): {}", grouped(refused.count))?;
     }
+    if peer.bytes_refused > 0 {
+        writeln!(output, "{name}: {} of its segments were refused", human_bytes(peer.bytes_refused))?;
+    }
     match trouble(peer) {
         Some(text) => writeln!(output, "{name}: {}", printable(&text)),
         None => Ok(()),
@@ -157,7 +160,9 @@ mod tests {
     #[test]
     fn troubles_stand_below_and_nothing_of_them_acts_on_a_terminal() {
         let refused = vec![RefusedSegments { reason: "signature".into(), count: 2 }];
-        let text = shown(PeerStatus { refused, state: "refused".into(), reason: Some("\x1b[2J".into()), ..peer() });
+        let reason = Some("\x1b[2J".into());
+        let text = shown(PeerStatus { refused, bytes_refused: 3 << 20, state: "refused".into(), reason, ..peer() });
+        assert!(text.contains("example.org: 3.0 MiB of its segments were refused"), "{text}");
         assert!(text.contains("segments refused (signature): 2") && text.contains("u{1b}") && !text.contains('\x1b'));
     }
 

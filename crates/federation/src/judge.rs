@@ -187,7 +187,8 @@ pub fn accept(log: &[u8], want: &Want, realm: RealmId, known: &Known) -> (Vec<Re
     (received, None)
 }
 
-/// The next segment of a log, if a whole one is left. Signatures come last, as they take the most time.
+/// The next segment of a log, if a whole one is left. Signatures come late, as they take much time, and entries last: whatever is
+/// wrong with them is their origin's doing. Nothing that the engine could not read becomes an event.
 fn next<'a>(
     log: &'a [u8],
     chain: &Chain,
@@ -213,6 +214,7 @@ fn next<'a>(
     if segment.previous != *hash {
         return Err(Rejected::Forked);
     }
+    verified.check_entries()?;
     Ok(Some((verified.received(), rest)))
 }
 
@@ -251,6 +253,7 @@ pub fn forgot(heads: &Heads, frontiers: &impl Frontiers) -> bool {
 mod tests {
     use bruit_engine::exchange::{Encoding, NO_HASH};
     use bruit_engine::time::Time;
+    use bruit_filters::sorted::encode_sorted;
 
     use super::*;
     use crate::keys::NodeKey;
@@ -310,14 +313,43 @@ mod tests {
     fn log(chain: Chain, count: u64) -> Vec<Vec<u8>> {
         let mut previous = NO_HASH;
         let segment = |sequence| {
-            let payload = [sequence as u8; 20];
-            let encoding = Encoding::InOrder;
+            let mut payload = Vec::new();
+            encode_sorted(&[sequence], &mut payload);
+            let encoding = Encoding::Sorted;
             let segment = Segment { realm: REALM, chain, sequence, previous, encoding, entries: 1, payload: &payload };
             let signed = segment.sign(&key(1));
             previous = hash(&signed);
             signed
         };
         (1..=count).map(segment).collect()
+    }
+
+    #[test]
+    fn entries_that_cannot_be_read_or_are_not_as_many_as_said_are_rejected_with_all_behind_them() {
+        let (chain, known) = (chain(1, Book::Listed, LIVE), known(&[(1, Relation::Peer)]));
+        let good = log(chain, 1).concat();
+        let mut sorted = Vec::new();
+        encode_sorted(&[1, 2, 3], &mut sorted);
+        let longer = [&sorted[..], b"x"].concat();
+        for (encoding, entries, payload) in [
+            (Encoding::Sorted, 3, &[0xff; 40][..]),
+            (Encoding::Sorted, 2, &sorted),
+            (Encoding::Sorted, 4, &sorted),
+            (Encoding::Sorted, 3, &sorted[..sorted.len() - 1]),
+            (Encoding::Sorted, 3, &longer),
+            (Encoding::InOrder, 1, &[1; 8]),
+        ] {
+            let segment =
+                Segment { realm: REALM, chain, sequence: 2, previous: hash(&good), encoding, entries, payload };
+            let log = [&good[..], &segment.sign(&key(1))].concat();
+            let (received, rejected) = accept(&log, &from_the_start(chain), REALM, &known);
+            assert_eq!((received.len(), rejected.map(|rejected| rejected.name())), (1, Some("payload")), "{segment:?}");
+        }
+        let encoding = Encoding::Sorted;
+        let previous = hash(&good);
+        let segment = Segment { realm: REALM, chain, sequence: 2, previous, encoding, entries: 3, payload: &sorted };
+        let log = [&good[..], &segment.sign(&key(1))].concat();
+        assert_eq!(accept(&log, &from_the_start(chain), REALM, &known).0.len(), 2);
     }
 
     fn from_the_start(chain: Chain) -> Want {

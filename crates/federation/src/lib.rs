@@ -16,6 +16,7 @@
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+pub mod charges;
 pub mod epochs;
 pub mod export;
 pub mod exporter;

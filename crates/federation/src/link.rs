@@ -13,6 +13,7 @@ use bruit_engine::{Engine, ExchangeRefusal, Outcome, Refusal};
 use bruit_store::{Clearinghouse, SubmitError};
 use tokio::sync::oneshot;
 
+use crate::charges::Charges;
 use crate::exporter::begin_again;
 use crate::heads::Heads;
 use crate::judge::{Drift, Known, Want, accept, drifts, forgot, offered, wanted};
@@ -81,6 +82,7 @@ pub struct Link {
     status: Mutex<LinkStatus>,
     repaired: Mutex<BTreeMap<Chain, Time>>,
     offered: Mutex<Offered>,
+    charges: Mutex<Charges>,
 }
 
 /// The latest offer of the source.
@@ -114,6 +116,7 @@ impl Default for Link {
             status: Mutex::default(),
             repaired: Mutex::default(),
             offered: Mutex::default(),
+            charges: Mutex::default(),
         }
     }
 }
@@ -131,6 +134,14 @@ pub enum LinkError {
     /// What was received is not believed.
     #[error("a segment is not taken: {0}")]
     Rejected(Rejected),
+    /// What was received is not what an honest server sends.
+    #[error("a segment is not taken: {reason}; the chain is asked for again in {} s", .pause.as_secs())]
+    Charged {
+        /// Why.
+        reason: Rejected,
+        /// When it is asked for again.
+        pause: Duration,
+    },
     /// The engine does not take it.
     #[error("a segment is not taken: {0}")]
     Refused(Refusal),
@@ -181,12 +192,18 @@ impl Link {
         PeerView { state: evidence.state(), lag_segments, skew_seconds, silence: evidence.silence() }
     }
 
+    /// Bytes of a server's segments that were refused.
+    #[must_use]
+    pub fn refused_bytes(&self, key: &[u8; 32]) -> u64 {
+        self.charges().refused_bytes(key)
+    }
+
     /// Follows a source for ever: ends when the future is dropped.
     pub async fn follow<S: Source, T: Site>(&self, source: &S, site: &T) {
         let (mut seen, mut wait, mut retry) = (Vec::new(), Duration::ZERO, RETRY_MIN);
         loop {
             match self.round(source, site, &mut seen, wait).await {
-                Ok(Round::Complete) => (wait, retry) = (WAIT, RETRY_MIN),
+                Ok(Round::Complete) => (wait, retry) = (self.wait(), RETRY_MIN),
                 Ok(Round::Later) => {
                     (wait, retry) = (Duration::ZERO, RETRY_MIN);
                     seen.clear();
@@ -207,6 +224,12 @@ impl Link {
                 }
             }
         }
+    }
+
+    /// How long to wait for news: not longer than until a chain may be asked for again that was refused.
+    fn wait(&self) -> Duration {
+        let pause = self.charges().shortest_pause(self.started.elapsed());
+        pause.map_or(WAIT, |pause| pause.clamp(AGAIN, WAIT))
     }
 
     /// Asks once what there is, and takes it.
@@ -320,6 +343,11 @@ impl Link {
         let (mut round, mut refusals) = (Round::Complete, BTreeMap::new());
         for want in wants {
             let key = want.chain.origin.key;
+            if !self.charges().may_ask(&want.chain, self.started.elapsed()) {
+                let reason = self.lock().refusals.get(&key).cloned();
+                refusals.entry(key).or_insert(reason.unwrap_or_else(|| "its segments were refused lately".into()));
+                continue;
+            }
             match self.take(source, site, want, known).await {
                 Ok(Round::Complete) => {}
                 Ok(Round::Later | Round::Refused) => round = round.or_later(),
@@ -329,6 +357,10 @@ impl Link {
                 Err(LinkError::Refused(Refusal::Exchange(
                     ExchangeRefusal::NotYet | ExchangeRefusal::NotNext | ExchangeRefusal::Expired,
                 ))) => round = round.or_later(),
+                // It is asked for again when its pause is over; the others need not wait for that.
+                Err(error @ LinkError::Charged { .. }) => {
+                    refusals.insert(key, describe(&error));
+                }
                 Err(error @ (LinkError::Rejected(_) | LinkError::Refused(_))) => {
                     refusals.insert(key, describe(&error));
                     round = Round::Refused;
@@ -370,8 +402,9 @@ impl Link {
                 if rejected == Rejected::Forked {
                     self.repair_one(site, &want.chain, Drift::Forked).await?;
                 }
-                return Err(LinkError::Rejected(rejected));
+                return Err(self.charge(&want.chain, log.len(), rejected));
             }
+            self.charges().forgive(&want.chain);
         }
         Ok(Round::Complete)
     }
@@ -437,6 +470,19 @@ impl Link {
         }
         status.is_up = false;
         status.trouble = Some(trouble);
+    }
+
+    /// Charges a refused log to its origin, if it is to blame.
+    fn charge(&self, chain: &Chain, bytes: usize, rejected: Rejected) -> LinkError {
+        if !rejected.is_charged() {
+            return LinkError::Rejected(rejected);
+        }
+        let pause = self.charges().charge(chain, bytes as u64, self.started.elapsed());
+        LinkError::Charged { reason: rejected, pause }
+    }
+
+    fn charges(&self) -> MutexGuard<'_, Charges> {
+        self.charges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn count(&self, reason: &'static str) {

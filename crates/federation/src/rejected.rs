@@ -28,6 +28,9 @@ pub enum Rejected {
     /// Its origin did not sign it.
     #[error("its signature does not hold")]
     Forged,
+    /// Its entries are not what its origin may write, or not as many as it says.
+    #[error("its entries are malformed: {0}")]
+    Payload(Malformed),
     /// It is of another chain than the one that was asked for.
     #[error("it is of another chain than the one that was asked for")]
     WrongChain,
@@ -58,6 +61,26 @@ impl From<Refusal> for Rejected {
 }
 
 impl Rejected {
+    /// Whether only a server that lies, or is broken, sends such a thing: it is asked again later and later.
+    #[must_use]
+    pub const fn is_charged(&self) -> bool {
+        match self {
+            Self::Malformed(_)
+            | Self::Version(_)
+            | Self::ForeignRealm(_)
+            | Self::Forged
+            | Self::Payload(_)
+            | Self::WrongChain => true,
+            // A segment that another link was faster with, a chain that is being taken again, a setting of ours.
+            Self::UnknownOrigin
+            | Self::NotShared
+            | Self::AlreadyTaken
+            | Self::NotNext
+            | Self::Forked
+            | Self::Refused(_) => false,
+        }
+    }
+
     /// What it is called in counters.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -68,6 +91,7 @@ impl Rejected {
             Self::UnknownOrigin => "unknown_origin",
             Self::NotShared => "not_shared",
             Self::Forged => "forged",
+            Self::Payload(_) => "payload",
             Self::WrongChain => "wrong_chain",
             Self::AlreadyTaken => "already_taken",
             Self::NotNext => "not_next",

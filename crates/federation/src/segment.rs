@@ -7,7 +7,9 @@
 //! `docs/design/segments.md` has the bytes.
 
 use bruit_engine::codec::{Malformed, Reader, put_count};
-use bruit_engine::exchange::{Book, Chain, Encoding, Hash, NO_HASH, Origin, PAYLOAD_BYTES_MAX, Received};
+use bruit_engine::exchange::{
+    Book, Chain, Encoding, Hash, NO_HASH, Origin, PAYLOAD_BYTES_MAX, Received, count_entries,
+};
 use bruit_engine::realm::RealmId;
 use sha2::{Digest, Sha256};
 
@@ -146,6 +148,19 @@ impl<'a> Verified<'a> {
     #[must_use]
     pub const fn segment(&self) -> &Segment<'a> {
         &self.segment
+    }
+
+    /// Reads all entries, as the engine will when the segment is in the journal.
+    ///
+    /// # Errors
+    /// [`Rejected::Payload`] if one of them cannot be read, or there are not as many as the segment says.
+    pub fn check_entries(&self) -> Result<(), Rejected> {
+        let Segment { chain, encoding, entries, payload, .. } = self.segment;
+        let found = count_entries(chain.book, encoding, payload).map_err(Rejected::Payload)?;
+        if found == entries as usize {
+            return Ok(());
+        }
+        Err(Rejected::Payload(Malformed::OutOfRange { what: "the number of entries", value: entries.into() }))
     }
 
     /// What an engine takes.

@@ -273,6 +273,9 @@ fn peer_gauges(peers: &[PeerStatus]) -> Vec<Gauge> {
         of("peer_lag_segments", "Segments that the server has and we lack", |peer| peer.lag_segments as f64),
         of("peer_lag_seconds", "Seconds since we last had everything of it", |peer| peer.lag_seconds as f64),
         of("peer_bytes_in", "Bytes of its segments, since the start", |peer| peer.bytes_in as f64),
+        of("peer_bytes_refused", "Bytes of its segments that were refused, since the start", |peer| {
+            peer.bytes_refused as f64
+        }),
         of("peer_bytes_out", "Bytes of segments it was sent, since the start", |peer| peer.bytes_out as f64),
         of("peer_signatures_learned", "Entries taken from it", |peer| peer.signatures_learned as f64),
         of("peer_digest_match_time", "When its digests and ours were last the same, seconds since 1970", |peer| {

@@ -132,6 +132,14 @@ impl Entries {
     }
 }
 
+/// How many entries a payload has, when all of them can be read.
+///
+/// # Errors
+/// [`Malformed`] for bytes that no origin writes: an engine would refuse them, after they were written to the journal.
+pub fn count_entries(book: Book, encoding: Encoding, payload: &[u8]) -> Result<usize, Malformed> {
+    Entries::read(book, encoding, payload).map(|entries| entries.len())
+}
+
 /// The signatures in the payload of a public book, for whoever keeps no more of it than which there are.
 ///
 /// # Errors

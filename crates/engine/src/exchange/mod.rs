@@ -20,7 +20,7 @@ mod pending;
 use std::collections::BTreeMap;
 
 pub(crate) use self::encoding::{put_chain, put_origin, put_terms, read_chain, read_origin, read_terms};
-pub use self::entries::{Encoding, public_signatures};
+pub use self::entries::{Encoding, count_entries, public_signatures};
 pub(crate) use self::entries::{
     Entries, LEVEL_MIN, Vote, digest, level_of, put_level, put_recipients, put_signature, put_text, put_vote,
     recipients_of,

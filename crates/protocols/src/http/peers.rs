@@ -47,6 +47,9 @@ pub struct PeerStatus {
     /// When its digests and ours were last the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_digest_match: Option<u64>,
+    /// Bytes of its segments that were refused, since the start.
+    #[serde(default)]
+    pub bytes_refused: u64,
     /// Segments that were not taken, by why.
     pub refused: Vec<RefusedSegments>,
 }

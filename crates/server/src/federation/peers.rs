@@ -59,6 +59,7 @@ impl Watch {
             PeerView { state: PeerState::NotAsked, lag_segments: 0, skew_seconds: None, silence: Duration::ZERO };
         let view = road.map_or(not_asked, |road| road.link.view(&key, site));
         let mut status = status_of(site, peer, &link, &view);
+        status.bytes_refused = road.map_or(0, |road| road.link.refused_bytes(&key));
         status.transport = road.map_or("none", |road| road.transport).into();
         let watched = self.watch(&status, &view.state, site);
         status.since = watched.since;
