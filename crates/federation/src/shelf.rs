@@ -4,14 +4,20 @@
 //! sealed, so a log may be longer than the chain's frontier after a crash, and never shorter. Others' segments are written
 //! without a sync: a log that lost its end is no longer passed on, and nothing else depends on it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use bruit_engine::exchange::{Chain, Origin};
 
 use crate::heads::HEADS_BYTES_MAX;
 use crate::transport::paths;
+
+/// Modes of folders and files: the logs of a cluster have every claim in them.
+const FOLDER_MODE: u32 = 0o700;
+/// See [`FOLDER_MODE`].
+const FILE_MODE: u32 = 0o600;
 
 /// The names in the path of a log.
 const PATH_PARTS: usize = 5;
@@ -64,7 +70,7 @@ impl Shelf {
     /// # Errors
     /// If it cannot be made.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        fs::create_dir_all(directory)?;
+        make_folder(directory)?;
         Ok(Self::at(directory))
     }
 
@@ -79,9 +85,9 @@ impl Shelf {
     /// # Errors
     /// The error of the disk.
     pub fn check(&self) -> io::Result<()> {
-        fs::create_dir_all(&self.directory)?;
+        make_folder(&self.directory)?;
         let probe = self.directory.join(PROBE);
-        let written = fs::write(&probe, [0; PROBE_BYTES]);
+        let written = write(&probe, &[0; PROBE_BYTES]);
         let removed = fs::remove_file(&probe);
         written.and(removed)
     }
@@ -131,12 +137,12 @@ impl Shelf {
     /// The error of the disk.
     pub fn put_heads(&self, origin: &Origin, is_public: bool, bytes: &[u8]) -> io::Result<()> {
         let folder = self.directory.join(HEADS);
-        fs::create_dir_all(&folder)?;
+        make_folder(&folder)?;
         let books = if is_public { "public" } else { "all" };
         let name = format!("{}-{books}", heads_name(origin));
         let unfinished = folder.join(UNFINISHED);
         // Without a sync, as they change every second: a crash of the process loses nothing, one of the machine the last of them.
-        fs::write(&unfinished, bytes)?;
+        write(&unfinished, bytes)?;
         fs::rename(unfinished, folder.join(name))
     }
 
@@ -258,13 +264,23 @@ fn origin_of(name: &str) -> Option<Origin> {
     Some(Origin { key, incarnation: parts.next()?.parse().ok()? })
 }
 
+/// Makes a folder and those above it that are missing, for the server alone.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)
+}
+
+/// Writes a whole file, for the server alone.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    OpenOptions::new().create(true).truncate(true).write(true).mode(FILE_MODE).open(path)?.write_all(bytes)
+}
+
 /// Opens a log, or makes it.
 fn open_log(path: &Path) -> io::Result<(File, bool)> {
     let is_new = !path.exists();
     if let Some(directory) = path.parent().filter(|_| is_new) {
-        fs::create_dir_all(directory)?;
+        make_folder(directory)?;
     }
-    Ok((OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?, is_new))
+    Ok((OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(FILE_MODE).open(path)?, is_new))
 }
 
 fn write_at(file: &mut File, offset: u64, length: u64, segment: &[u8], sync: bool) -> io::Result<()> {
@@ -314,6 +330,27 @@ mod tests {
         shelf.check().unwrap();
         shelf.put(&chain(1), 0, b"x", true).unwrap();
         assert_eq!(fs::read_dir(&place).unwrap().count(), 1, "the probe is gone");
+    }
+
+    #[test]
+    fn everything_on_the_shelf_is_for_the_server_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let shelf = Shelf::open(&directory.path().join("shelf")).unwrap();
+        shelf.put(&chain(1), 0, b"log", false).unwrap();
+        shelf.put_heads(&chain(1).origin, true, b"heads").unwrap();
+        let (mut folders, mut modes) = (vec![directory.path().to_owned()], Vec::new());
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+                let metadata = entry.metadata().unwrap();
+                modes.push((metadata.is_dir(), metadata.permissions().mode() & 0o777));
+                folders.extend(metadata.is_dir().then(|| entry.path()));
+            }
+        }
+        assert!(modes.iter().all(|mode| [(true, 0o700), (false, 0o600)].contains(mode)), "{modes:?}");
+        assert_eq!(modes.iter().filter(|(is_folder, _)| !is_folder).count(), 2);
     }
 
     #[test]

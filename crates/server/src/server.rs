@@ -15,6 +15,7 @@ use bruit_engine::trust::Policy;
 use bruit_engine::{NotEnoughMemory, Outcome, Refusal};
 use bruit_federation::keys::NodeKey;
 use bruit_federation::stock::Stock;
+use bruit_store::modes::{self, Exposed};
 use bruit_store::{
     Clearinghouse, FOUNDING_FILE, Founding, FoundingError, OpenError, Options, RELEASED, Recovery, Status, SubmitError,
 };
@@ -27,6 +28,7 @@ use crate::admin_token::AdminTokenError;
 use crate::clock::system_time;
 use crate::config::{Config, Settings};
 use crate::dcc::Dcc;
+use crate::descriptors;
 use crate::federation::{self, FederationError, Identity, Links};
 use crate::fuzzy::{Fuzzy, Vault};
 use crate::fuzzy_keys::{self, KeyFileError};
@@ -206,7 +208,9 @@ impl Server {
     /// # Errors
     /// [`ServeError`]; then nothing listens.
     pub fn start(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Self, ServeError> {
+        descriptors::raise_limit(config.settings.limits.connections);
         let store = open(config, directory, progress)?;
+        check_modes(directory);
         let key = node_key::own(directory)?;
         let service = Arc::new(Service::new(store, config.settings.clone()));
         service.admin_token.load(directory)?;
@@ -268,8 +272,9 @@ impl Server {
     fn listen_razor(&mut self, addresses: &[SocketAddr]) -> Result<(), ServeError> {
         let service = Arc::clone(&self.service);
         let note = |_: SocketAddr| String::new();
+        let bodies = razor::Bodies::default();
         self.listen_tcp(Language::Razor, addresses, note, move |connection| {
-            razor::serve(connection, Arc::clone(&service))
+            razor::serve(connection, Arc::clone(&service), bodies.clone())
         })
     }
 
@@ -442,6 +447,28 @@ fn open(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Res
     let store = Clearinghouse::open_or_found(directory, &options, found, progress).map_err(failed)?;
     resize(config, &store)?;
     Ok(store)
+}
+
+/// Makes files private that are not, and says so. Whoever may write to the directory could replace them.
+fn check_modes(directory: &Path) {
+    match modes::writable_mode(directory) {
+        Ok(Some(mode)) => tracing::warn!(
+            directory = %directory.display(),
+            mode = format!("{mode:04o}"),
+            "users other than the owner may write to the data directory, and replace its files: run chmod 0700 on it"
+        ),
+        Ok(None) => {}
+        Err(error) => tracing::warn!(%error, directory = %directory.display(), "failed to look at the data directory"),
+    }
+    for Exposed { path, mode, tightened } in modes::tighten(directory).unwrap_or_default() {
+        let (path, mode) = (path.display(), format!("{mode:04o}"));
+        match tightened {
+            Ok(()) => tracing::warn!(%path, mode, "others could read a file of the server: it is private now"),
+            Err(error) => {
+                tracing::warn!(%path, mode, %error, "others can read a file of the server: run chmod go= on it")
+            }
+        }
+    }
 }
 
 /// Ages the books by the time that the server was off.

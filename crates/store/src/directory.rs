@@ -105,6 +105,11 @@ fn is_beside(name: &str) -> bool {
     BESIDE.contains(&name) || is_unfinished_key()
 }
 
+/// Whether something that may lie beside a store has permissions of its own: mail users may read a replica.
+pub(crate) fn is_left_to_its_owner(name: &str) -> bool {
+    [REPLICA_FILE, LOST_AND_FOUND].contains(&name)
+}
+
 /// Whether this is the name of something that the store itself was writing: what others call so is not ours to remove.
 fn is_temporary(name: &str) -> bool {
     name.strip_prefix(TEMPORARY_PREFIX).is_some_and(|finished| {

@@ -20,7 +20,7 @@
 //! | `journal`, `recover` | writing segments; from a directory to a machine |
 //! | [`mod@survey`], [`findings`] | a directory looked at without touching it; what is wrong with it, and what to do |
 //! | [`mod@repair`] | the journal cut behind a damaged place |
-//! | [`disk`], `directory` | the operations on files that can fail; names and the lock |
+//! | [`disk`], `directory`, [`modes`] | the operations on files that can fail; names and the lock; who may read the files |
 //!
 //! `docs/design/store.md` has the bytes and the order of every `fsync`.
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -37,6 +37,7 @@ pub mod founding;
 mod gate;
 mod journal;
 pub mod machine;
+pub mod modes;
 mod queue;
 mod record;
 mod recover;
