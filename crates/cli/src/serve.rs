@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use bruit_server::config::{Facts, Warning};
 use bruit_server::{Config, Listening, Server, Signal, Signals};
 use bruit_store::ADMIN_TOKEN_FILE;
 use sd_notify::NotifyState;
@@ -106,15 +107,22 @@ impl Arguments {
         let realm = self.realm.clone().or_else(|| config.realm.clone());
         Ok(Config { realm, shrink: self.shrink, ..config })
     }
+
+    /// What the operator should know about the configuration.
+    fn warnings(&self, config: &Config) -> Vec<Warning> {
+        config.warnings(&Facts::gather(self.place.config.as_deref()))
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let config = arguments.read()?;
     if arguments.check_config {
+        arguments.warnings(&config).iter().for_each(|warning| eprintln!("warning: {warning}"));
         writeln!(output, "the configuration can be used")?;
         return Ok(ExitCode::SUCCESS);
     }
     start_log(&arguments.log)?;
+    log_warnings(&arguments.warnings(&config));
     let directory = arguments.place.of(&config)?;
     let server = start(&config, &directory)?;
     let mut signals = Signals::take(server.runtime()).context("failed to take signals").map_err(Failure::Other)?;
@@ -143,6 +151,12 @@ fn start_log(filter: &str) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(filter).map_err(|error| Failure::BadInput(format!("--log {filter:?}: {error}")))?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
     Ok(())
+}
+
+fn log_warnings(warnings: &[Warning]) {
+    for Warning { key, text } in warnings {
+        tracing::warn!(key, "{text}");
+    }
 }
 
 fn start(config: &Config, directory: &Path) -> Result<Server, Failure> {
@@ -195,6 +209,7 @@ fn reload(server: &Server, arguments: &Arguments) {
     notify(&[NotifyState::Reloading]);
     let result = arguments
         .read()
+        .inspect(|config| log_warnings(&arguments.warnings(config)))
         .map_err(|failure| failure.line().unwrap_or_default())
         .and_then(|config| server.reload(&config).map_err(|error| format!("{:#}", anyhow::Error::new(error))));
     match result {

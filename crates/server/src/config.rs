@@ -10,6 +10,7 @@ mod dcc_whitelist;
 mod federation;
 mod http;
 mod raw;
+mod warnings;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ pub use federation::{
     BROKER_URLS_MAX, FederationSettings, PEER_NAME_BYTES_MAX, PEERS_MAX, PeerSettings, PeerTls, PeerTrust,
 };
 pub use http::{HttpSettings, HttpSocket};
+pub use warnings::{Facts, Warning};
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -1,0 +1,323 @@
+//! Settings that can be used, but that most operators would not choose if they knew what follows.
+//!
+//! A table of rules: each looks at the configuration and at what is known of the machine, and says what may happen and what to
+//! write instead. The server logs its warnings at every start and reload; `bruit serve --check-config` prints them.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use bruit_engine::budget::BUDGET_DEFAULT;
+use ipnet::IpNet;
+
+use super::{Config, MANY_NEVER};
+use crate::rights::Who;
+
+/// Shortest prefix of an own network that is no mistake: the largest that one site has.
+const V4_PREFIX_MIN: u8 = 8;
+/// See [`V4_PREFIX_MIN`].
+const V6_PREFIX_MIN: u8 = 16;
+
+/// Mode bits that a file with secrets must not have: others read or write it, or the group writes it.
+const OPEN_MODE: u32 = 0o026;
+
+/// Mode bits that no configuration file should have: somebody else writes it.
+const WRITABLE_MODE: u32 = 0o022;
+
+/// Something that an operator should know about a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The setting.
+    pub key: String,
+    /// What may happen, and what to write instead.
+    pub text: String,
+}
+
+/// What is known beside the configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The mode of the configuration file, if there is one.
+    pub file_mode: Option<u32>,
+    /// The memory of the machine or of this process's control group, in bytes, if the system says.
+    pub machine_bytes: Option<u64>,
+}
+
+impl Facts {
+    /// What the system says of the configuration file and the machine.
+    #[must_use]
+    pub fn gather(file: Option<&Path>) -> Self {
+        let mode = file.and_then(|file| fs::metadata(file).ok()).map(|metadata| metadata.permissions().mode() & 0o777);
+        Self { file_mode: mode, machine_bytes: machine_bytes() }
+    }
+}
+
+type Rule = fn(&Config, &Facts) -> Vec<Warning>;
+
+/// Every rule.
+const RULES: [Rule; 6] = [wide_networks, fuzzy_strangers, counted_strangers, open_file, much_memory, in_the_clear];
+
+impl Config {
+    /// What the operator should know about these settings.
+    #[must_use]
+    pub fn warnings(&self, facts: &Facts) -> Vec<Warning> {
+        RULES.iter().flat_map(|rule| rule(self, facts)).collect()
+    }
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}: {}", self.key, self.text)
+    }
+}
+
+fn warning(key: &str, text: impl Into<String>) -> Warning {
+    Warning { key: key.to_owned(), text: text.into() }
+}
+
+fn wide_networks(config: &Config, _facts: &Facts) -> Vec<Warning> {
+    let is_wide = |network: &&IpNet| match network {
+        IpNet::V4(network) => network.prefix_len() < V4_PREFIX_MIN,
+        IpNet::V6(network) => network.prefix_len() < V6_PREFIX_MIN,
+    };
+    let wide = config.settings.own_networks.iter().filter(is_wide);
+    let text = |network: &IpNet| {
+        warning(
+            "own_networks",
+            format!(
+                "{network} contains networks of others: anyone there is one of the site's own users, whose reports list mail at \
+                 once and who has no limits. Name the site's own networks only, such as \"192.0.2.0/24\""
+            ),
+        )
+    };
+    wide.map(text).collect()
+}
+
+fn fuzzy_strangers(config: &Config, _facts: &Facts) -> Vec<Warning> {
+    let rights = &config.settings.fuzzy.rights;
+    let report = (rights.report > Who::Accounts).then(|| {
+        let text = "\"anyone\" is treated as \"accounts\": what strangers write is refused, as it would have no weight. Write \
+                    report = \"accounts\", and give each client an account with a key";
+        warning("fuzzy.rights.report", text)
+    });
+    let revoke = (rights.revoke > Who::Own).then(|| {
+        let text =
+            "more than \"own\" is treated as \"own\": only the site's own users delete texts. Write revoke = \"own\"";
+        warning("fuzzy.rights.revoke", text)
+    });
+    report.into_iter().chain(revoke).collect()
+}
+
+fn counted_strangers(config: &Config, _facts: &Facts) -> Vec<Warning> {
+    let settings = &config.settings;
+    let is_open = settings.dcc.rights.report == Who::Anyone && config.listen.dcc.iter().any(is_beyond_loopback);
+    let thresholds =
+        [("dcc.many", settings.dcc.many), ("http.bulk_threshold", settings.http.bulk_threshold)].into_iter();
+    let counted = thresholds.filter(|(_, threshold)| is_open && *threshold < MANY_NEVER);
+    let text = |(key, threshold)| {
+        warning(
+            key,
+            format!(
+                "any stranger can report a message {threshold} times over DCC, and it is bulk for everybody. Write report = \
+                 \"accounts\" under [dcc.rights], or listen on loopback only"
+            ),
+        )
+    };
+    counted.map(text).collect()
+}
+
+fn open_file(config: &Config, facts: &Facts) -> Vec<Warning> {
+    let Some(mode) = facts.file_mode else { return Vec::new() };
+    let settings = &config.settings;
+    let has_secrets =
+        !settings.accounts.is_empty() || !settings.http.tokens.is_empty() || settings.dcc.password.is_some();
+    let text = if mode & WRITABLE_MODE != 0 {
+        format!("the file has mode {mode:04o}: other users can change what the server does. Run chmod 0640 on it")
+    } else if has_secrets && mode & OPEN_MODE != 0 {
+        format!(
+            "the file has mode {mode:04o} and contains passwords or tokens: every user can read them. Run chmod 0640 on it"
+        )
+    } else {
+        return Vec::new();
+    };
+    vec![warning("configuration file", text)]
+}
+
+fn much_memory(config: &Config, facts: &Facts) -> Vec<Warning> {
+    let wanted = config.memory_bytes.unwrap_or(BUDGET_DEFAULT);
+    let Some(has) = facts.machine_bytes.filter(|has| wanted > *has) else { return Vec::new() };
+    let text = format!(
+        "{} MiB are more than the {} MiB that this machine or its control group allows: the server will swap, or be killed when \
+         its books fill. Write memory = \"{}MiB\" or less",
+        wanted >> 20,
+        has >> 20,
+        (has >> 20) / 4 * 3
+    );
+    vec![warning("memory", text)]
+}
+
+fn in_the_clear(config: &Config, _facts: &Facts) -> Vec<Warning> {
+    let is_public = |addresses: &[SocketAddr]| addresses.iter().find(|address| is_public(address.ip())).copied();
+    let razor = is_public(&config.listen.razor).map(|address| {
+        warning(
+            "razor.listen",
+            format!(
+                "Razor has no encryption, and {address} can be reached from the Internet: reported mail can be read on the way. \
+                 Listen on loopback or a private network, or let clients in by a VPN"
+            ),
+        )
+    });
+    let http = is_public(&config.listen.http).map(|address| {
+        warning(
+            "http.listen",
+            format!(
+                "HTTP at {address} has no encryption and can be reached from the Internet: tokens and mail can be read on the \
+                 way. Listen on loopback or a private network, or put TLS before it"
+            ),
+        )
+    });
+    razor.into_iter().chain(http).collect()
+}
+
+fn is_beyond_loopback(address: &SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
+}
+
+/// Whether strangers may reach an address to listen at. One that stands for all addresses of the machine may be one.
+fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let is_shared = address.octets()[0] == 100 && address.octets()[1] & 0xc0 == 64;
+            !(address.is_loopback() || address.is_private() || address.is_link_local() || is_shared)
+        }
+        IpAddr::V6(address) => !(address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()),
+    }
+}
+
+/// The memory that this process may have at most.
+fn machine_bytes() -> Option<u64> {
+    let read = |path: &str| fs::read_to_string(path).ok();
+    let machine = read("/proc/meminfo").and_then(|text| total_memory(&text));
+    let group = read("/proc/self/cgroup").and_then(|text| {
+        let path = text.lines().find_map(|line| line.strip_prefix("0::").map(str::to_owned))?;
+        read(&format!("/sys/fs/cgroup{path}/memory.max"))
+    });
+    let older = || read("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+    let group = group.or_else(|| read("/sys/fs/cgroup/memory.max")).or_else(older);
+    let group = group.and_then(|text| text.trim().parse().ok());
+    machine.into_iter().chain(group).min()
+}
+
+/// The memory of the machine, by `/proc/meminfo`.
+fn total_memory(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(text: &str, facts: Facts) -> Vec<String> {
+        let config = Config::parse(text).unwrap();
+        config.warnings(&facts).into_iter().map(|warning| warning.key).collect()
+    }
+
+    fn keys_of(text: &str) -> Vec<String> {
+        keys(text, Facts::default())
+    }
+
+    #[test]
+    fn the_defaults_are_nothing_to_warn_about() {
+        let facts = Facts { file_mode: Some(0o644), machine_bytes: Some(1 << 30) };
+        assert_eq!(keys("", facts), [""; 0]);
+    }
+
+    #[test]
+    fn own_networks_that_contain_others_are_named() {
+        for (network, is_wide) in [
+            ("0.0.0.0/0", true),
+            ("::/0", true),
+            ("10.0.0.0/7", true),
+            ("10.0.0.0/8", false),
+            ("2001::/15", true),
+            ("2001:db8::/32", false),
+        ] {
+            let found = keys_of(&format!("own_networks = [\"127.0.0.0/8\", \"{network}\"]"));
+            assert_eq!(found.len(), usize::from(is_wide), "{network}: {found:?}");
+        }
+        let config = Config::parse("own_networks = [\"0.0.0.0/0\"]").unwrap();
+        let text = config.warnings(&Facts::default())[0].to_string();
+        assert!(text.starts_with("own_networks: 0.0.0.0/0 ") && text.contains("192.0.2.0/24"), "{text}");
+    }
+
+    #[test]
+    fn a_right_that_is_not_given_is_named() {
+        assert_eq!(keys_of("[fuzzy.rights]\nreport = \"anyone\""), ["fuzzy.rights.report"]);
+        assert_eq!(keys_of("[fuzzy.rights]\nrevoke = \"accounts\""), ["fuzzy.rights.revoke"]);
+        assert_eq!(keys_of("[fuzzy.rights]\nreport = \"accounts\"\nrevoke = \"own\""), [""; 0]);
+    }
+
+    #[test]
+    fn strangers_who_decide_what_is_bulk_are_named() {
+        let open = "[dcc]\nlisten = \"0.0.0.0:6277\"\nmany = 200\n[http]\nbulk_threshold = 100\n";
+        assert_eq!(keys_of(open), ["dcc.many", "http.bulk_threshold"]);
+        assert_eq!(keys_of(&format!("{open}[dcc.rights]\nreport = \"accounts\"")), [""; 0]);
+        assert_eq!(keys_of("[dcc]\nmany = 200"), [""; 0], "loopback");
+        assert_eq!(keys_of("[dcc]\nlisten = \"0.0.0.0:6277\""), [""; 0], "nothing follows");
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_or_change_is_named() {
+        let secret = "[dcc]\npassword = \"a-long-password\"";
+        for (text, mode, is_open) in [
+            ("", 0o644, false),
+            ("", 0o666, true),
+            ("", 0o660, true),
+            (secret, 0o644, true),
+            (secret, 0o640, false),
+            (secret, 0o600, false),
+            (secret, 0o666, true),
+        ] {
+            let found = keys(text, Facts { file_mode: Some(mode), ..Facts::default() });
+            assert_eq!(found.len(), usize::from(is_open), "{text} {mode:o}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn more_memory_than_there_is_is_named() {
+        let facts = Facts { machine_bytes: Some(1 << 30), ..Facts::default() };
+        assert_eq!(keys("memory = \"2GiB\"", facts), ["memory"]);
+        assert_eq!(keys("memory = \"1GiB\"", facts), [""; 0]);
+        let little = Facts { machine_bytes: Some(128 << 20), ..Facts::default() };
+        assert_eq!(keys("", little), ["memory"], "the default is too much, too");
+    }
+
+    #[test]
+    fn what_the_internet_can_reach_without_encryption_is_named() {
+        for (address, is_named) in [
+            ("127.0.0.1", false),
+            ("10.1.2.3", false),
+            ("192.168.0.1", false),
+            ("100.64.0.1", false),
+            ("[::1]", false),
+            ("[fd00::1]", false),
+            ("0.0.0.0", true),
+            ("[::]", true),
+            ("192.0.2.1", true),
+            ("[2001:db8::1]", true),
+        ] {
+            for protocol in ["razor", "http"] {
+                let found = keys_of(&format!("[{protocol}]\nlisten = \"{address}:2000\""));
+                assert_eq!(found.len(), usize::from(is_named), "{protocol} {address}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_machine_says_how_much_memory_it_has() {
+        assert_eq!(total_memory("MemTotal:       24000 kB\nMemFree: 1 kB\n"), Some(24_000 * 1024));
+        assert_eq!([total_memory(""), total_memory("MemTotal: x kB"), total_memory("MemTotal: 1")], [None; 3]);
+        assert!(machine_bytes().is_some_and(|bytes| bytes > 1 << 20));
+    }
+}
