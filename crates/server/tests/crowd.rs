@@ -25,7 +25,7 @@ const PER_NETWORK: usize = 31;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What docs/operators/sizing.md says of one connection that says nothing, and of one that has sent half a request.
-const SILENT_BYTES_MAX: u64 = 8 << 10;
+const SILENT_BYTES_MAX: u64 = 12 << 10;
 const WAITING_BYTES_MAX: u64 = 32 << 10;
 
 /// A server that takes nobody here for its own, and knows a token and a peer.
@@ -121,8 +121,12 @@ fn two_thousand_idle_strangers_keep_nobody_out() {
     // Nor another stranger.
     let mut another = connect(Ipv4Addr::new(127, 8, 0, 1), running.address("http"));
     assert!(ask(&mut another, "/v1/health", "").contains(" 204 "));
-    let open = open(&crowd);
-    assert!((1..=704).contains(&open), "{open} strangers have 11 of 16 connections");
+    // Those that were ended are gone a moment later.
+    let began = Instant::now();
+    while !(1..=704).contains(&open(&crowd)) {
+        assert!(began.elapsed() < Duration::from_secs(10), "{} strangers have 11 of 16 connections", open(&crowd));
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]
@@ -139,17 +143,26 @@ fn a_connection_that_showed_a_token_outlives_the_crowd() {
     }
 }
 
-#[test]
-fn idle_strangers_take_no_more_memory_than_is_documented() {
+/// Asserts that so many connections, of which every other sends `words`, take no more than so much memory each.
+fn assert_cheap(words: &[u8], bytes_max: u64) {
     let running = start("[limits]\nconnections = 4096");
     assert_known_are_served(&running);
-    for (words, bytes_max) in [(&b""[..], SILENT_BYTES_MAX), (b"GET / HTTP/1.1\r\nx: y\r\n", WAITING_BYTES_MAX)] {
-        let before = resident_bytes();
-        let crowd = crowd(&running, words);
-        std::thread::sleep(Duration::from_secs(1));
-        let grown = resident_bytes().saturating_sub(before);
-        assert_eq!(open(&crowd), CROWD, "all of them stay");
-        println!("{CROWD} connections, half of which sent {} bytes: {} KiB", words.len(), grown >> 10);
-        assert!(grown <= CROWD as u64 * bytes_max, "{grown} bytes for {CROWD} connections");
-    }
+    let before = resident_bytes();
+    let crowd = crowd(&running, words);
+    std::thread::sleep(Duration::from_secs(1));
+    let grown = resident_bytes().saturating_sub(before);
+    assert_eq!(open(&crowd), CROWD, "all of them stay");
+    println!("{CROWD} connections, half of which sent {} bytes: {} KiB", words.len(), grown >> 10);
+    assert!(grown <= CROWD as u64 * bytes_max, "{grown} bytes for {CROWD} connections");
+}
+
+#[test]
+fn silent_strangers_take_no_more_memory_than_is_documented() {
+    assert_cheap(b"", SILENT_BYTES_MAX);
+}
+
+#[test]
+fn strangers_with_half_a_request_take_no_more_memory_than_is_documented() {
+    let words = [&b"GET / HTTP/1.1\r\nx: "[..], &b"y".repeat(6_000)].concat();
+    assert_cheap(&words, WAITING_BYTES_MAX);
 }
