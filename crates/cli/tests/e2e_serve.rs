@@ -3,11 +3,12 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use bruit_engine::time::Time;
 use bruit_engine::trust::Policy;
 use bruit_store::{Clearinghouse, FOUNDING_FILE, Founding, Options};
-use common::{Answer, Folder, Server, program, run, testdata};
+use common::{Answer, Folder, Server, bruit, program, run, testdata};
 
 /// The commands that the server suggests, with the program that was built in place of the installed one.
 fn suggestions(server: &Server) -> Vec<String> {
@@ -83,4 +84,25 @@ fn a_store_that_the_memory_has_no_room_for_is_refused_with_and_without_its_snaps
             assert!(answer.complaints.contains(part), "{part:?} in {answer:?}");
         }
     }
+}
+
+#[test]
+fn dangerous_settings_are_named_before_and_at_the_start() {
+    let folder = Folder::new();
+    let file = folder.path("bruit.toml");
+    folder.write(
+        "bruit.toml",
+        "own_networks = [\"0.0.0.0/0\"]\nmemory = \"8MiB\"\n[dcc]\npassword = \"a-long-password\"\n",
+    );
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    let output = bruit(&["serve", "--check-config", "--config", file.to_str().unwrap()]);
+    let warnings = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && output.stdout == b"the configuration can be used\n", "{warnings}");
+    let lines: Vec<&str> = warnings.lines().collect();
+    assert!(lines[0].starts_with("warning: own_networks: 0.0.0.0/0 "), "{warnings}");
+    assert!(lines[1].starts_with("warning: configuration file: the file has mode 0666"), "{warnings}");
+    assert_eq!(lines.len(), 2, "{warnings}");
+
+    let server = Server::start(&folder, "[fuzzy]\nlisten = \"127.0.0.1:0\"\nrights = { report = \"anyone\" }\n");
+    assert!(server.said().contains("\"anyone\" is treated as \"accounts\""), "{}", server.said());
 }

@@ -14,10 +14,11 @@ pub(crate) fn raise_limit(connections: usize) {
         return;
     }
     let raised = wanted.min(hard);
-    if raised > soft && setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_err() || raised < wanted {
+    let is_raised = raised > soft && setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_ok();
+    if !is_raised || raised < wanted {
         tracing::warn!(
             wanted,
-            limit = raised.max(soft),
+            limit = if is_raised { raised } else { soft },
             "the system allows fewer open files than limits.connections needs: raise it (LimitNOFILE of systemd, ulimit -n), or \
              connections will be refused before that limit is reached"
         );

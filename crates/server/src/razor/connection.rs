@@ -79,6 +79,8 @@ struct Connection {
 impl Connection {
     /// Waits for bytes. False at the end: the client's, ours, or that of our patience.
     async fn read(&mut self, conversation: &mut Conversation) -> io::Result<bool> {
+        // What was answered is held no more.
+        self.held.charge(conversation.held_bytes());
         let now = Instant::now();
         let began = conversation.is_within_request().then(|| self.request_began.unwrap_or(now));
         self.request_began = began;
