@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::directory::Lock;
 use crate::disk::{Disk, SystemDisk};
@@ -73,6 +73,8 @@ pub struct Status {
     pub segments: usize,
     /// The sequences of the sound snapshots that are kept.
     pub snapshots: Vec<u64>,
+    /// When the newest of them was written, by the time of its file.
+    pub snapshot_written: Option<SystemTime>,
     /// How many events wait for the writer.
     pub waiting_events: usize,
     /// The beginning of the write that is under way, if one is.

@@ -6,10 +6,10 @@
 //! wait in between.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use crate::applier::{Abandon, Applier, Batch};
 use crate::background::{self, Chunk, Task};
@@ -63,6 +63,8 @@ pub(crate) struct Writer<M: Machine> {
     /// Who waits for the next snapshot.
     requests: Vec<Request>,
     snapshots: Vec<u64>,
+    /// When the newest of them was written.
+    snapshot_written: Option<SystemTime>,
     /// Bytes of journal up to the last snapshot, counted like [`Journal::written_bytes`] plus those replayed.
     snapshot_at_bytes: u64,
     replayed_bytes: u64,
@@ -80,6 +82,7 @@ struct Running {
 
 impl<M: Machine> Writer<M> {
     pub(crate) fn new(directory: PathBuf, options: Options, start: Start, shared: Arc<Shared<M>>) -> io::Result<Self> {
+        let snapshot_written = written(&directory, &start.snapshots);
         let writer = Self {
             applier: Applier::start(&shared)?,
             shared,
@@ -93,6 +96,7 @@ impl<M: Machine> Writer<M> {
             running: None,
             requests: Vec::new(),
             snapshots: start.snapshots,
+            snapshot_written,
             snapshot_at_bytes: 0,
             replayed_bytes: start.replayed_bytes,
         };
@@ -281,6 +285,7 @@ impl<M: Machine> Writer<M> {
             Ok(sequence) => {
                 self.snapshots.retain(|&older| older < sequence);
                 self.snapshots.push(sequence);
+                self.snapshot_written = written(&self.directory, &self.snapshots);
                 self.shared.status(|status| status.snapshot_failure = None);
                 self.remove_superfluous();
                 self.publish();
@@ -359,6 +364,7 @@ impl<M: Machine> Writer<M> {
             status.journal_bytes = self.journal.written_bytes();
             status.segments = self.journal.segments();
             status.snapshots.clone_from(&self.snapshots);
+            status.snapshot_written = self.snapshot_written;
             // What a thread that panicked has left there stays.
             if let Some(error) = self.journal.poison() {
                 status.poisoned = Some(Arc::clone(error));
@@ -386,6 +392,12 @@ impl Running {
             self.pending = Some(chunk);
         }
     }
+}
+
+/// When the newest of `snapshots` was written.
+fn written(directory: &Path, snapshots: &[u64]) -> Option<SystemTime> {
+    let newest = snapshots.iter().max()?;
+    std::fs::metadata(directory.join(snapshot_name(*newest))).and_then(|file| file.modified()).ok()
 }
 
 fn answer(requests: Vec<Request>, result: &Result<u64, SnapshotError>) {
