@@ -7,7 +7,7 @@
 //! | [`export`], [`exporter`] | what this server tells others: the bytes, and the order of writes that makes it exact |
 //! | [`publisher`] | bringing it to where others look for it |
 //! | [`judge`], [`rejected`] | what to ask for, what to believe of the answers, and why not |
-//! | [`link`] | asking a source again and again, and taking what is missing |
+//! | [`link`], `outage` | asking a source again and again, and taking what is missing; the log of its failures |
 //! | [`peer`], [`epochs`] | the state of another server, judged by its heads and their time |
 //! | [`replica`] | a mail site's own copy of what servers listed, in one small file |
 //! | [`shelf`], [`library`], [`stock`] | logs on disk, what of them others may read, and how listeners ask for it |
@@ -25,6 +25,7 @@ pub mod judge;
 pub mod keys;
 pub mod library;
 pub mod link;
+mod outage;
 pub mod peer;
 pub mod publisher;
 pub mod rejected;

@@ -18,6 +18,7 @@ use crate::exporter::begin_again;
 use crate::heads::Heads;
 use crate::judge::{Drift, Known, Want, accept, drifts, forgot, offered, wanted};
 use crate::library::{Library, is_passed_on};
+use crate::outage::Outage;
 use crate::peer::{Evidence, PeerState, Sighting, Trouble, clock_bound, lag};
 use crate::rejected::Rejected;
 use crate::transport::paths::digits;
@@ -78,6 +79,8 @@ pub struct LinkStatus {
 /// A link and its record.
 #[derive(Debug)]
 pub struct Link {
+    name: String,
+    outage: Outage,
     started: Instant,
     status: Mutex<LinkStatus>,
     repaired: Mutex<BTreeMap<Chain, Time>>,
@@ -107,18 +110,6 @@ pub struct PeerView {
     pub skew_seconds: Option<i64>,
     /// The time since its heads last changed.
     pub silence: Duration,
-}
-
-impl Default for Link {
-    fn default() -> Self {
-        Self {
-            started: Instant::now(),
-            status: Mutex::default(),
-            repaired: Mutex::default(),
-            offered: Mutex::default(),
-            charges: Mutex::default(),
-        }
-    }
 }
 
 /// Why a try failed.
@@ -168,6 +159,21 @@ impl Round {
 }
 
 impl Link {
+    /// A link to a server or broker that the log calls `name`.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self {
+            outage: Outage::new("the link", name.as_str()),
+            name,
+            started: Instant::now(),
+            status: Mutex::default(),
+            repaired: Mutex::default(),
+            offered: Mutex::default(),
+            charges: Mutex::default(),
+        }
+    }
+
     /// How it is doing.
     #[must_use]
     pub fn status(&self) -> LinkStatus {
@@ -274,6 +280,8 @@ impl Link {
             (view.lag_segments == 0).then(|| (*key, Time(site.now().0.saturating_sub(view.silence.as_secs()))))
         });
         let agreeing: Vec<([u8; 32], Time)> = agreeing.collect();
+        // Something arrived, even if it is not believed; why not has a line of its own.
+        self.outage.recover();
         let mut status = self.lock();
         status.is_up = true;
         status.heard = Some(site.now());
@@ -375,7 +383,8 @@ impl Link {
     fn note_refusals(&self, refusals: BTreeMap<[u8; 32], String>) {
         let mut status = self.lock();
         for (key, reason) in refusals.iter().filter(|(key, reason)| status.refusals.get(*key) != Some(*reason)) {
-            tracing::warn!(origin = digits(key), reason, "segments of another server are not taken");
+            let (peer, origin) = (self.name.as_str(), digits(key));
+            tracing::warn!(peer, origin, reason, "segments of another server are not taken");
         }
         status.refusals = refusals;
     }
@@ -460,14 +469,12 @@ impl Link {
 
     fn note_failure(&self, error: &LinkError) {
         let text = describe(error);
+        self.outage.fail(&text);
         let trouble = match error {
             LinkError::Transport(TransportError::Unreachable(_)) => Trouble::Unreachable(text),
             _ => Trouble::Refused(text),
         };
         let mut status = self.lock();
-        if status.trouble.as_ref() != Some(&trouble) {
-            tracing::warn!(?trouble, "a link to another server fails");
-        }
         status.is_up = false;
         status.trouble = Some(trouble);
     }
@@ -556,7 +563,7 @@ fn latest(heads: &[Heads]) -> BTreeMap<Origin, Heads> {
 }
 
 /// An error with its causes, in one line.
-fn describe(error: &dyn std::error::Error) -> String {
+pub(crate) fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

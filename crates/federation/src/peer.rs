@@ -60,6 +60,10 @@ pub enum PeerState {
 }
 
 impl PeerState {
+    /// The names of all states.
+    pub const NAMES: [&str; 8] =
+        ["up_to_date", "behind", "silent", "clock_differs", "refused", "unreachable", "waiting", "not_asked"];
+
     /// Its name in answers, metrics and logs.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -293,6 +297,22 @@ mod tests {
         let never = |listened| Evidence { sighting: None, listened, ..heard(0, 0) };
         assert_eq!(never(seconds(7)).state(), PeerState::Waiting);
         assert_eq!(never(seconds(8)).state(), PeerState::Silent { since: Time(NOW.0 - 8) });
+    }
+
+    #[test]
+    fn every_state_is_among_the_names() {
+        let reason = String::new;
+        let states = [
+            PeerState::UpToDate,
+            PeerState::Behind { segments: 1 },
+            PeerState::Silent { since: NOW },
+            PeerState::ClockDiffers { seconds: 1 },
+            PeerState::Refused { reason: reason() },
+            PeerState::Unreachable { reason: reason() },
+            PeerState::Waiting,
+            PeerState::NotAsked,
+        ];
+        assert_eq!(states.map(|state| state.name()), PeerState::NAMES);
     }
 
     #[test]

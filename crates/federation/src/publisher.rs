@@ -9,6 +9,8 @@ use std::time::Duration;
 use bruit_engine::exchange::Chain;
 
 use crate::library::Library;
+use crate::link::describe;
+use crate::outage::Outage;
 use crate::segment::split;
 use crate::stock::{Reader, Stock};
 use crate::transport::{ARCHIVED_BYTES_MAX, FETCH_BYTES_MAX, Sink, TransportError};
@@ -18,14 +20,16 @@ const RETRY_MIN: Duration = Duration::from_millis(250);
 /// See [`RETRY_MIN`].
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
-/// Publishes for ever what `reader` may have of our own: ends when the future is dropped.
-pub async fn publish<S: Sink>(sink: &S, library: &Library, reader: Reader) {
+/// Publishes for ever what `reader` may have of our own: ends when the future is dropped. The log calls the sink `name`.
+pub async fn publish<S: Sink>(sink: &S, library: &Library, reader: Reader, name: &str) {
+    let outage = Outage::new("publishing", name);
     let mut changes = library.changes();
     let (mut published, mut archived, mut retry) = (BTreeMap::new(), BTreeSet::new(), RETRY_MIN);
     loop {
         changes.mark_unchanged();
         match publish_all(sink, library, reader, &mut published).await {
             Ok(()) => {
+                outage.recover();
                 archive_all(sink, library, reader, &mut archived).await;
                 retry = RETRY_MIN;
                 // Nobody tells of changes any more: the library is gone.
@@ -34,7 +38,7 @@ pub async fn publish<S: Sink>(sink: &S, library: &Library, reader: Reader) {
                 }
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "failed to publish; it is tried again");
+                outage.fail(&describe(&error));
                 published.clear();
                 tokio::time::sleep(retry).await;
                 retry = (retry * 2).min(RETRY_MAX);

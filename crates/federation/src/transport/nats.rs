@@ -102,7 +102,8 @@ impl NatsBroker {
         settings.check()?;
         let connects = watch::Sender::new(0);
         let options = settings.options()?.subscription_capacity(SUBSCRIPTION_CAPACITY);
-        let options = options.request_timeout(Some(REQUEST_TIMEOUT)).event_callback(counting(&connects));
+        let options =
+            options.request_timeout(Some(REQUEST_TIMEOUT)).event_callback(counting(&connects, settings.name()));
         let client = options.connect(settings.addresses()?).await.map_err(NatsError::Connect)?;
         let context = context(settings, client.clone());
         let subjects = Subjects::new(realm);
@@ -326,16 +327,19 @@ fn is_absent(error: &LastRawMessageErrorKind) -> bool {
 }
 
 /// Counts connections, so that what depends on a new one is woken.
-fn counting(connects: &watch::Sender<u64>) -> impl Fn(Event) -> std::future::Ready<()> + Send + Sync + 'static {
+fn counting(
+    connects: &watch::Sender<u64>,
+    broker: String,
+) -> impl Fn(Event) -> std::future::Ready<()> + Send + Sync + 'static {
     let connects = connects.clone();
     move |event| {
         match event {
             Event::Connected => {
-                tracing::info!("connected to the broker");
+                tracing::info!(broker, "connected to the broker");
                 connects.send_modify(|count| *count += 1);
             }
-            Event::Disconnected => tracing::warn!("lost the connection to the broker"),
-            event => tracing::debug!(%event, "broker"),
+            Event::Disconnected => tracing::warn!(broker, "lost the connection to the broker"),
+            event => tracing::debug!(broker, %event, "broker"),
         }
         std::future::ready(())
     }

@@ -146,9 +146,9 @@ impl Links {
         if let Some(folder) = &settings.publish {
             let failed = |source| FederationError::Publish { folder: folder.clone(), source };
             let sink = DirectorySink::open(folder).map_err(failed)?;
-            let library = Arc::clone(&site.library);
+            let (library, name) = (Arc::clone(&site.library), folder.display().to_string());
             let vital = Vital::new(service, "the task that publishes to a folder");
-            spawn(runtime, stop, vital, async move { publish(&sink, &library, Reader::Peer).await });
+            spawn(runtime, stop, vital, async move { publish(&sink, &library, Reader::Peer, &name).await });
         }
         let (stop, stopped) = mpsc::channel();
         let exporting = Arc::clone(&site);
@@ -242,7 +242,7 @@ fn ask_peers(
         let source = peer.source(key.seed());
         let source = source.map_err(|source| FederationError::Url { name: peer.name.clone(), source })?;
         let Some(source) = source else { continue };
-        let (link, site) = (Arc::new(Link::default()), Arc::clone(site));
+        let (link, site) = (Arc::new(Link::new(peer.name.as_str())), Arc::clone(site));
         roads.push(Road { link: Arc::clone(&link), transport: "https", key: Some(*peer.key.as_bytes()) });
         let vital = Vital::new(&site.service, format!("the link to {}", peer.name));
         spawn(runtime, stop, vital, async move { link.follow(&source, &*site).await });
@@ -266,14 +266,15 @@ fn join_broker(
     let own = *site.library.key().public().as_bytes();
     let started = NatsBroker::start(settings, realm, own, keys, read_log);
     let broker = Arc::new(runtime.block_on(started)?);
-    let link = Arc::new(Link::default());
+    let name = settings.name();
+    let link = Arc::new(Link::new(name.as_str()));
     let road = Road { link: Arc::clone(&link), transport: "nats", key: None };
     let (asked, site_asking) = (Arc::clone(&broker), Arc::clone(site));
     let vital = Vital::new(&site.service, "the link to the broker");
     spawn(runtime, stop, vital, async move { link.follow(&*asked, &*site_asking).await });
     let library = Arc::clone(&site.library);
     let vital = Vital::new(&site.service, "the task that publishes to the broker");
-    spawn(runtime, stop, vital, async move { publish(&*broker, &library, Reader::Cluster).await });
+    spawn(runtime, stop, vital, async move { publish(&*broker, &library, Reader::Cluster, &name).await });
     Ok(road)
 }
 

@@ -104,6 +104,12 @@ impl NatsSettings {
         Err(NatsError::Settings(wrong))
     }
 
+    /// What the log calls the broker: its addresses, without the names and passwords that may be in them.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.urls.iter().map(|url| without_login(url)).collect::<Vec<_>>().join(", ")
+    }
+
     /// The addresses, parsed.
     pub(super) fn addresses(&self) -> Result<Vec<async_nats::ServerAddr>, NatsError> {
         if self.urls.is_empty() {
@@ -145,6 +151,13 @@ impl Login {
     }
 }
 
+/// A URL without name and password.
+fn without_login(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    format!("{scheme}://{host}")
+}
+
 /// Whether a word can be a part of a subject.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
@@ -182,6 +195,12 @@ mod tests {
             max_age: Duration::from_secs(1),
             max_bytes: 1,
         }
+    }
+
+    #[test]
+    fn a_broker_is_named_without_its_password() {
+        let urls = ["nats://anna:pa@ss@10.0.0.1:4222", "tls://broker.example.org"].map(ToOwned::to_owned).to_vec();
+        assert_eq!(NatsSettings { urls, ..settings() }.name(), "nats://10.0.0.1:4222, tls://broker.example.org");
     }
 
     #[test]
