@@ -75,6 +75,12 @@ const PACKAGES: &[Package] = &[
         reason: "it asks by host name, over TLS and at a Unix socket, as operators do",
     },
     Package {
+        name: "prometheus",
+        program: "promtool",
+        stage: Stage::Nextest,
+        reason: "promtool checks our metrics and alert rules",
+    },
+    Package {
         name: "spamassassin",
         program: "spamassassin",
         stage: Stage::Nextest,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use bruit_server::config::{Facts, Warning};
+use bruit_server::config::{Facts, LogFormat, Warning};
 use bruit_server::{Config, Listening, Server, Signal, Signals};
 use bruit_store::ADMIN_TOKEN_FILE;
 use sd_notify::NotifyState;
@@ -25,7 +25,7 @@ const SYSTEM_DIRECTORY: &str = "/var/lib/bruit";
     check, report and revoke as one of the site's own users. To administer it takes the token in admin.token in the data directory, which \
     bruit finds by itself. bruit.toml in the repository has every setting with its default.\n\n\
     Signals: SIGTERM and SIGINT stop it when everything under way is answered and on disk; SIGHUP reads the configuration \
-    again (all but data, realm, memory, durability, threads, listen, federation and nats)."
+    again (all but data, realm, memory, durability, threads, listen, federation, nats and log)."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -45,9 +45,26 @@ pub(crate) struct Arguments {
     #[arg(long)]
     check_config: bool,
 
-    /// How much to say on standard error: error, warn, info, debug, or a filter such as bruit_server=debug
-    #[arg(long, value_name = "LEVEL", env = "BRUIT_LOG", default_value = "info")]
-    log: String,
+    /// Log level on standard error: error, warn, info, debug (one line per request), trace, or a filter such as bruit=debug
+    ///
+    /// Else `log.level` in the configuration, else info.
+    #[arg(long, value_name = "LEVEL", env = "BRUIT_LOG")]
+    log: Option<String>,
+
+    /// Format of the log
+    ///
+    /// Else `log.format` in the configuration, else text.
+    #[arg(long, value_name = "FORMAT", env = "BRUIT_LOG_FORMAT")]
+    log_format: Option<Format>,
+}
+
+/// The format of the log.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    /// Lines for people
+    Text,
+    /// One JSON object per line
+    Json,
 }
 
 /// Where the clearinghouse is.
@@ -112,16 +129,34 @@ impl Arguments {
     fn warnings(&self, config: &Config) -> Vec<Warning> {
         config.warnings(&Facts::gather(self.place.config.as_deref()))
     }
+
+    /// The log as the command line, the environment or the configuration want it, in this order.
+    fn log(&self, config: &Config) -> Result<Log, Failure> {
+        let (setting, level) = match (&self.log, &config.log.level) {
+            (Some(level), _) => ("--log", level.as_str()),
+            (None, Some(level)) => ("log.level", level.as_str()),
+            (None, None) => ("--log", "info"),
+        };
+        let filter = EnvFilter::try_new(level);
+        let filter = filter.map_err(|error| Failure::BadInput(format!("{setting} {level:?}: {error}")))?;
+        let format = match self.log_format {
+            Some(Format::Text) => LogFormat::Text,
+            Some(Format::Json) => LogFormat::Json,
+            None => config.log.format,
+        };
+        Ok(Log { filter, format })
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let config = arguments.read()?;
+    let log = arguments.log(&config)?;
     if arguments.check_config {
         arguments.warnings(&config).iter().for_each(|warning| eprintln!("warning: {warning}"));
         writeln!(output, "the configuration can be used")?;
         return Ok(ExitCode::SUCCESS);
     }
-    start_log(&arguments.log)?;
+    log.start();
     log_warnings(&arguments.warnings(&config));
     let directory = arguments.place.of(&config)?;
     let server = start(&config, &directory)?;
@@ -147,10 +182,20 @@ fn read(file: Option<&Path>) -> Result<Config, Failure> {
     Config::read(file).map_err(|error| Failure::BadInput(format!("{:#}", named(error))))
 }
 
-fn start_log(filter: &str) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| Failure::BadInput(format!("--log {filter:?}: {error}")))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
-    Ok(())
+/// What is logged, and how.
+struct Log {
+    filter: EnvFilter,
+    format: LogFormat,
+}
+
+impl Log {
+    fn start(self) {
+        let log = tracing_subscriber::fmt().with_env_filter(self.filter).with_writer(io::stderr).with_ansi(false);
+        match self.format {
+            LogFormat::Text => log.init(),
+            LogFormat::Json => log.json().init(),
+        }
+    }
 }
 
 fn log_warnings(warnings: &[Warning]) {

@@ -9,6 +9,7 @@ mod accounts;
 mod dcc_whitelist;
 mod federation;
 mod http;
+mod log;
 mod raw;
 mod warnings;
 
@@ -37,6 +38,7 @@ pub use federation::{
 };
 pub use http::{HttpSettings, HttpSocket};
 pub use warnings::{Facts, Warning};
+pub use log::{LogFormat, LogSettings};
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -70,6 +72,8 @@ pub struct Config {
     pub listen: Listen,
     /// How it shares what it learns.
     pub federation: FederationSettings,
+    /// What is logged.
+    pub log: LogSettings,
     /// What can change while the server runs.
     pub settings: Settings,
 }
@@ -279,6 +283,7 @@ impl Config {
             ("threads", self.threads != other.threads),
             ("listen", self.listen != other.listen),
             ("federation", self.federation != other.federation),
+            ("log", self.log != other.log),
         ];
         differs.into_iter().filter_map(|(setting, differs)| differs.then_some(setting))
     }
@@ -343,6 +348,8 @@ mod tests {
             ("[razor]\nconfidence = 101", "razor.confidence: 1 to 100"),
             ("[pyzor.rights]\nreport = \"everyone\"", "unknown variant `everyone`"),
             ("relaxed_window = \"1s\"", "relaxed_window: "),
+            ("[log]\nformat = \"xml\"", "unknown variant `xml`"),
+            ("[log]\nfile = \"x\"", "unknown field `file`"),
             ("[[accounts]]\nprotocol = \"dcc\"\nname = \"32768\"\npassword = \"has blanks\"", "account \"32768\": "),
             (&twice, "another account has its name"),
         ] {
@@ -361,6 +368,8 @@ mod tests {
     fn what_needs_a_new_start_is_told_apart() {
         let other = Config::parse("threads = 2\nmemory = \"64MiB\"\n[razor]\nlisten = []\nconfidence = 60").unwrap();
         assert_eq!(Config::default().unlike(&other).collect::<Vec<_>>(), ["memory", "threads", "listen"]);
+        let log = Config::parse("[log]\nlevel = \"debug\"\nformat = \"json\"").unwrap();
+        assert_eq!(Config::default().unlike(&log).collect::<Vec<_>>(), ["log"]);
         assert_eq!(other.unlike(&other).count(), 0);
     }
 

@@ -21,15 +21,18 @@ mod admin;
 mod answers;
 mod caller;
 
+use std::net::IpAddr;
+
 use bruit_engine::Outcome;
 use bruit_engine::accounts::dcc::DccPassword;
 use bruit_engine::event::{By, Event};
 use bruit_engine::trust::{Claim, Standing};
-use bruit_protocols::dcc::{Ask, Brand, Header, Item, Items, Reply, Request as DccRequest, Targets};
+use bruit_protocols::dcc::{ANONYMOUS, Ask, Brand, Header, Item, Items, Reply, Request as DccRequest, Targets};
 use bruit_store::SubmitError;
 
 use self::answers::Answers;
 use self::caller::Caller;
+use crate::log::Described;
 use crate::metrics::{Answered, Language};
 use crate::service::Service;
 use crate::udp::{Batch, Change, Datagrams, Found, Request, Step, refusal_of};
@@ -61,7 +64,7 @@ enum Asked {
     /// A message, and from how many recipients on it is answered "many".
     Message { answers: Answers, many: u32 },
     /// That this be forgotten.
-    Deletion { item: Item, brand: Brand },
+    Deletion { item: Item, brand: Brand, from: IpAddr },
 }
 
 impl Datagrams for Dcc {
@@ -87,6 +90,19 @@ impl Datagrams for Dcc {
             Ask::Query(items) => query(to, &items, request, batch),
             Ask::Report { targets, items } => report(to, targets, &items, &caller, &asked, request, batch),
         }
+    }
+
+    fn describe(&self, request: &Request<'_>, _waiting: Option<&Waiting>) -> Described {
+        let Some(asked) = DccRequest::decode(request.packet) else { return Described::new("unreadable", None, 0) };
+        let (operation, signatures) = match &asked.ask {
+            Ask::Nop => ("nop", 0),
+            Ask::Query(items) => ("query", items.len()),
+            Ask::Report { items, .. } => ("report", items.len()),
+            Ask::Delete { .. } => ("delete", 1),
+            Ask::Admin(_) => ("admin", 0),
+        };
+        let account = (asked.header.sender != ANONYMOUS).then(|| asked.header.sender.to_string());
+        Described::new(operation, account.as_ref().map(String::as_bytes), signatures)
     }
 
     fn answer_check(
@@ -117,7 +133,9 @@ impl Datagrams for Dcc {
                 waiting.reply.write(&Reply::Answer(answers.totals()), reply);
                 answered
             }
-            Asked::Deletion { item, brand } => admin::answer_deletion(item, brand, &waiting.reply, outcomes, reply),
+            Asked::Deletion { item, brand, from } => {
+                admin::answer_deletion(item, brand, *from, &waiting.reply, outcomes, reply)
+            }
         };
         waiting.reply.answered(answered)
     }

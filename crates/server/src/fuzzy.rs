@@ -40,6 +40,7 @@ use encryption::SharedKeys;
 pub(crate) use encryption::Vault;
 
 use crate::limits::Rate;
+use crate::log::Described;
 use crate::metrics::{Answered, Language};
 use crate::rights::Who;
 use crate::service::{Limited, Service};
@@ -108,6 +109,24 @@ impl Datagrams for Fuzzy {
                 answer(Reply::records(waiting.command.tag, count), Answered::Other)
             }
         }
+    }
+
+    fn describe(&self, request: &Request<'_>, waiting: Option<&Waiting>) -> Described {
+        let sealed = SealedRequest::parse(request.packet);
+        let account = sealed.as_ref().and_then(|sealed| request.engine.accounts().key_id(&sealed.key_id));
+        let plain =
+            || Command::decode(request.packet).ok().filter(|_| sealed.is_none()).map(|command| command.operation);
+        let operation = match waiting.map(|waiting| waiting.command.operation).or_else(plain) {
+            Some(Operation::Check) => "check",
+            Some(Operation::Write) => "write",
+            Some(Operation::Delete) => "delete",
+            Some(Operation::Stat) => "stat",
+            Some(Operation::Ping) => "ping",
+            None if sealed.is_some() => "encrypted",
+            None => "unreadable",
+        };
+        let is_about_text = matches!(operation, "check" | "write" | "delete");
+        Described::new(operation, account.map(|(name, _)| name), usize::from(is_about_text))
     }
 
     /// Looks a text up. The batch has nothing of it: which record its shingles name comes before what is thought of that.

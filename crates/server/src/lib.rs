@@ -18,12 +18,13 @@
 //! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the ends of the request path, one for each language |
 //! | `federation`, `node_key` | what other servers ask for, and by which key they know this one |
 //! | `health`, `watch`, `refusals`, `fatal` | the table of degraded states, the code that fills it, and the end of the process |
-//! | `metrics` | what is counted |
+//! | `metrics`, `log`, `audit` | what is counted; a line for each request at debug; who changed what |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod accounts;
 mod admin_token;
+mod audit;
 mod certificate;
 mod clock;
 pub mod config;
@@ -38,6 +39,7 @@ mod fuzzy_keys;
 mod health;
 mod http;
 pub mod limits;
+mod log;
 mod metrics;
 mod node_key;
 mod pyzor;

@@ -1,18 +1,28 @@
-//! What is counted while serving, and how Prometheus is told.
+//! Counters of requests, and everything that `/metrics` says.
 //!
-//! What a stranger can trigger at will is a counter here, never a line of the log.
+//! What a stranger can trigger at will is a counter here, and no line of the log at its default level.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `exposition` | Prometheus' text format |
+//! | `families` | the state of the clearinghouse, as metrics |
+//! | `histogram` | how long requests take |
+//! | `peers` | the other servers, as metrics |
+//! | `process` | memory, processor time and files of the process |
 
-use std::fmt::Write as _;
+mod exposition;
+mod families;
+mod histogram;
+mod peers;
+mod process;
+
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bruit_protocols::http::PeerStatus;
-use prometheus_client::encoding::{EncodeLabelSet, text};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
+pub(crate) use exposition::CONTENT_TYPE;
+use exposition::{Family, Labels};
+use histogram::Histogram;
 
-use crate::health::{Health, State};
 use crate::service::Service;
 
 /// The languages the server speaks.
@@ -26,7 +36,7 @@ pub(crate) enum Language {
     Federation,
 }
 
-/// What became of a request.
+/// What became of a request. One about several signatures is counted once, as the first of these that applies to any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answered {
     /// A check, by its verdict.
@@ -113,22 +123,13 @@ impl From<bruit_engine::verdict::Kind> for Answered {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    protocol: &'static str,
-    answered: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ProtocolLabels {
-    protocol: &'static str,
-}
-
-/// The counters of one language, at hand.
-#[derive(Clone, Debug)]
+/// The counters of one language.
+#[derive(Debug, Default)]
 pub(crate) struct LanguageMetrics {
-    answered: [Counter; Answered::ALL.len()],
-    /// From receiving a batch to its replies being sent; of claims, with the wait for the disk.
+    answered: [AtomicU64; Answered::ALL.len()],
+    /// Connections that were closed unread, as there were too many.
+    connections_refused: AtomicU64,
+    /// From receiving a request to its reply; of claims, with the wait for the disk. One observation per request.
     seconds: Histogram,
 }
 
@@ -137,27 +138,14 @@ pub(crate) struct LanguageMetrics {
 pub(crate) struct Tally([u32; Answered::ALL.len()]);
 
 /// All that is counted.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    registry: Registry,
     languages: [LanguageMetrics; Language::ALL.len()],
 }
 
 impl Metrics {
     pub(crate) fn new() -> Self {
-        let requests = Family::<RequestLabels, Counter>::default();
-        let make: fn() -> Histogram = || Histogram::new(exponential_buckets(0.000_01, 2.0, 20));
-        let seconds = Family::<ProtocolLabels, Histogram, _>::new_with_constructor(make);
-        let mut registry = Registry::with_prefix("bruit");
-        registry.register("requests", "Requests by protocol and by what became of them", requests.clone());
-        registry.register("request_seconds", "Time from receiving requests to replying", seconds.clone());
-        let languages = Language::ALL.map(|language| {
-            let protocol = language.name();
-            let answered = Answered::ALL
-                .map(|answered| requests.get_or_create(&RequestLabels { protocol, answered: answered.name() }).clone());
-            LanguageMetrics { answered, seconds: seconds.get_or_create(&ProtocolLabels { protocol }).clone() }
-        });
-        Self { registry, languages }
+        Self::default()
     }
 
     pub(crate) const fn of(&self, language: Language) -> &LanguageMetrics {
@@ -171,28 +159,54 @@ impl Metrics {
             Language::Federation => federation,
         }
     }
+
+    fn families(&self) -> Vec<Family> {
+        let of = |language: Language| Labels::one("protocol", language.name());
+        let mut requests = Family::counter("bruit_requests_total", "Requests by protocol and by what became of them.");
+        let mut refused = Family::counter(
+            "bruit_connections_refused_total",
+            "Connections closed unread because there were too many.",
+        );
+        let mut seconds = Family::histogram(
+            "bruit_request_duration_seconds",
+            "Time from receiving a request to its reply. Reports wait for the disk, peers for news.",
+        );
+        for language in Language::ALL {
+            let metrics = self.of(language);
+            for answered in Answered::ALL {
+                requests.add(of(language).and("answered", answered.name()), metrics.total(answered) as f64);
+            }
+            refused.add(of(language), metrics.connections_refused.load(Ordering::Relaxed) as f64);
+            metrics.seconds.write(&mut seconds, &of(language));
+        }
+        vec![requests, refused, seconds]
+    }
 }
 
 impl LanguageMetrics {
-    pub(crate) fn count(&self, answered: Answered) {
-        if let Some(counter) = self.answered.get(answered as usize) {
-            counter.inc();
-        }
+    /// Counts one request, and how long it took.
+    pub(crate) fn record(&self, answered: Answered, time: Duration) {
+        let mut tally = Tally::default();
+        tally.count(answered);
+        self.add(&tally, time);
     }
 
-    pub(crate) fn add(&self, tally: &Tally) {
+    /// Counts the requests of a batch, each of which took as long as the batch.
+    pub(crate) fn add(&self, tally: &Tally, time: Duration) {
         for (counter, &count) in self.answered.iter().zip(&tally.0).filter(|(_, count)| **count > 0) {
-            counter.inc_by(count.into());
+            counter.fetch_add(count.into(), Ordering::Relaxed);
         }
+        self.seconds.observe(time, tally.total());
     }
 
-    pub(crate) fn took(&self, time: Duration) {
-        self.seconds.observe(time.as_secs_f64());
+    /// Counts a connection that there was no room for.
+    pub(crate) fn refuse_connection(&self) {
+        self.connections_refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many requests came to this.
     pub(crate) fn total(&self, answered: Answered) -> u64 {
-        self.answered.get(answered as usize).map_or(0, Counter::get)
+        self.answered.get(answered as usize).map_or(0, |counter| counter.load(Ordering::Relaxed))
     }
 }
 
@@ -202,176 +216,49 @@ impl Tally {
             *count += 1;
         }
     }
+
+    fn total(&self) -> u64 {
+        self.0.iter().map(|count| u64::from(*count)).sum()
+    }
 }
 
 /// Everything in Prometheus' text format: what was counted, and how the clearinghouse is doing now.
 pub(crate) fn render(service: &Service) -> String {
-    let mut out = String::new();
-    for gauge in gauges(service).into_iter().chain(peer_gauges(&service.federation.peers())) {
-        // Writing to a string does not fail.
-        let _ = gauge.write(&mut out);
-    }
-    let _ = text::encode(&mut out, &service.metrics.registry);
-    out
+    let families = service.metrics.families().into_iter();
+    let families = families.chain(families::of(service)).chain(peers::of(&service.federation.peers()));
+    exposition::text(families.chain(process::families()))
 }
 
-/// A number that is asked for when it is wanted.
-struct Gauge {
-    name: &'static str,
-    help: &'static str,
-    values: Vec<(String, f64)>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Gauge {
-    fn one(name: &'static str, help: &'static str, value: f64) -> Self {
-        Self { name, help, values: vec![(String::new(), value)] }
+    fn sample(metrics: &Metrics, name: &str) -> f64 {
+        let text = exposition::text(metrics.families());
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).trim().parse().unwrap()
     }
 
-    fn write(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "# HELP bruit_{0} {1}\n# TYPE bruit_{0} gauge", self.name, self.help)?;
-        self.values.iter().try_for_each(|(labels, value)| writeln!(out, "bruit_{}{labels} {value}", self.name))
+    #[test]
+    fn a_batch_is_observed_once_for_each_of_its_requests() {
+        let metrics = Metrics::new();
+        let mut tally = Tally::default();
+        [Answered::Spam, Answered::Spam, Answered::Limited].into_iter().for_each(|answered| tally.count(answered));
+        metrics.of(Language::Pyzor).add(&tally, Duration::from_millis(2));
+        metrics.of(Language::Pyzor).add(&Tally::default(), Duration::from_secs(9));
+        metrics.of(Language::Http).record(Answered::Accepted, Duration::from_millis(30));
+        assert_eq!(sample(&metrics, "bruit_requests_total{protocol=\"pyzor\",answered=\"spam\"}"), 2.0);
+        assert_eq!(sample(&metrics, "bruit_request_duration_seconds_count{protocol=\"pyzor\"}"), 3.0);
+        let sum = sample(&metrics, "bruit_request_duration_seconds_sum{protocol=\"pyzor\"}");
+        assert!((sum - 0.006).abs() < 1e-9, "{sum}");
+        assert_eq!(sample(&metrics, "bruit_request_duration_seconds_count{protocol=\"http\"}"), 1.0);
     }
-}
 
-/// How it goes with other servers. Their names are of letters, digits and a few signs, so they can stand in labels.
-fn peer_gauges(peers: &[PeerStatus]) -> Vec<Gauge> {
-    let of = |name, help, value: fn(&PeerStatus) -> f64| Gauge {
-        name,
-        help,
-        values: peers.iter().map(|peer| (format!("{{peer=\"{}\"}}", peer.name), value(peer))).collect(),
-    };
-    let refused = peers.iter().flat_map(|peer| {
-        let label = |reason: &str| format!("{{peer=\"{}\",reason=\"{reason}\"}}", peer.name);
-        peer.refused.iter().map(move |refused| (label(&refused.reason), refused.count as f64))
-    });
-    let refused = Gauge {
-        name: "peer_refused_segments",
-        help: "Segments of the server that were not taken, since the start",
-        values: refused.collect(),
-    };
-    let label = |peer: &PeerStatus| format!("{{peer=\"{}\",state=\"{}\"}}", peer.name, peer.state);
-    let states = Gauge {
-        name: "peer_state",
-        help: "The state of each server, as `bruit peers` has it; always 1",
-        values: peers.iter().map(|peer| (label(peer), 1.0)).collect(),
-    };
-    let known_skew = |peer: &PeerStatus| Some((format!("{{peer=\"{}\"}}", peer.name), peer.clock_skew_seconds? as f64));
-    let skew = Gauge {
-        name: "peer_clock_skew_seconds",
-        help: "By how much its clock is ahead of ours, negative if behind",
-        values: peers.iter().filter_map(known_skew).collect(),
-    };
-    let gauges = vec![
-        of("peer_up", "Whether the server is heard and its clock agrees: up to date, or behind", |peer| {
-            f64::from(matches!(&*peer.state, "up_to_date" | "behind"))
-        }),
-        states,
-        of("peer_silent_seconds", "Seconds since its heads last changed; they change every 10 s", |peer| {
-            peer.silent_seconds as f64
-        }),
-        skew,
-        of("peer_lag_segments", "Segments that the server has and we lack", |peer| peer.lag_segments as f64),
-        of("peer_lag_seconds", "Seconds since we last had everything of it", |peer| peer.lag_seconds as f64),
-        of("peer_bytes_in", "Bytes of its segments, since the start", |peer| peer.bytes_in as f64),
-        of("peer_bytes_refused", "Bytes of its segments that were refused, since the start", |peer| {
-            peer.bytes_refused as f64
-        }),
-        of("peer_bytes_out", "Bytes of segments it was sent, since the start", |peer| peer.bytes_out as f64),
-        of("peer_signatures_learned", "Entries taken from it", |peer| peer.signatures_learned as f64),
-        of("peer_digest_match_time", "When its digests and ours were last the same, seconds since 1970", |peer| {
-            peer.last_digest_match.unwrap_or(0) as f64
-        }),
-        refused,
-    ];
-    gauges.into_iter().filter(|gauge| !gauge.values.is_empty()).collect()
-}
-
-fn gauges(service: &Service) -> Vec<Gauge> {
-    let store = service.store.status();
-    let status = service.store.check(|engine| engine.status());
-    let (rings, tables) = (&status.rings, &status.tables);
-    let of_rings = |name, help, value: fn(&bruit_engine::RingStatus) -> f64| Gauge {
-        name,
-        help,
-        values: rings.iter().map(|ring| (format!("{{ring=\"{}\"}}", ring.name), value(ring))).collect(),
-    };
-    let of_tables = |name, help, value: fn(&bruit_engine::TableStatus) -> f64| Gauge {
-        name,
-        help,
-        values: tables.iter().map(|table| (format!("{{table=\"{}\"}}", table.name), value(table))).collect(),
-    };
-    vec![
-        Gauge::one("journal_sequence", "The number of the last event applied", store.sequence as f64),
-        Gauge::one("journal_bytes_written", "Bytes of journal written since the start", store.journal_bytes as f64),
-        Gauge::one("journal_records_written", "Group commits since the start", store.records as f64),
-        Gauge::one("journal_segments", "Files of the journal", store.segments as f64),
-        Gauge::one("journal_waiting_events", "Events that wait for the disk", store.waiting_events as f64),
-        Gauge::one(
-            "journal_poisoned",
-            "Whether the disk failed and nothing is accepted",
-            f64::from(store.poisoned.is_some()),
-        ),
-        health_gauge(&service.health),
-        Gauge {
-            name: "refused_events",
-            help: "Reports and other changes of which something was refused, by reason, since the start",
-            values: refused_values(service),
-        },
-        Gauge::one(
-            "exports_waiting_bytes",
-            "Bytes of accepted claims that wait to be written for other servers",
-            service.store.check(|engine| engine.exchange().pending_bytes()) as f64,
-        ),
-        Gauge::one("snapshots", "Snapshots that are kept", store.snapshots.len() as f64),
-        Gauge::one("snapshot_failed", "Whether the last snapshot failed", f64::from(store.snapshot_failure.is_some())),
-        Gauge::one(
-            "clock_offset_seconds",
-            "How far the system clock is ahead of the time that events get",
-            service.clock.ahead_seconds(),
-        ),
-        Gauge::one("uptime_seconds", "Time since the start", service.uptime().as_secs_f64()),
-        of_rings(
-            "ring_fill",
-            "How full the fullest generation is, of what it was made for",
-            bruit_engine::RingStatus::fill,
-        ),
-        of_rings("ring_error_rate", "The estimated rate of false positives or wrong counts", |ring| ring.error_rate),
-        generations(rings),
-        of_tables("table_used", "Entries of a table", |table| table.used as f64),
-        of_tables("table_capacity", "Entries a table has room for", |table| table.capacity as f64),
-    ]
-}
-
-fn refused_values(service: &Service) -> Vec<(String, f64)> {
-    let counts = service.refusals.counts().into_iter();
-    counts.map(|(reason, count)| (format!("{{reason=\"{reason}\"}}"), count as f64)).collect()
-}
-
-/// The number of active conditions in each degraded state, 0 if none.
-fn health_gauge(health: &Health) -> Gauge {
-    let value = |state: &State| {
-        let labels = format!("{{state=\"{}\",severity=\"{}\"}}", state.name(), state.severity().name());
-        (labels, health.count(*state) as f64)
-    };
-    Gauge {
-        name: "health",
-        help: "Conditions of each degraded state; 0 if all is well",
-        values: State::ALL.iter().map(value).collect(),
-    }
-}
-
-fn generations(rings: &[bruit_engine::RingStatus]) -> Gauge {
-    let of_ring = |ring: &bruit_engine::RingStatus| {
-        let name = ring.name;
-        let values = ring.generations.iter().enumerate();
-        values
-            .map(move |(age, &(_, held))| (format!("{{ring=\"{name}\",age=\"{age}\"}}"), held as f64))
-            .collect::<Vec<_>>()
-    };
-    let values = rings.iter().flat_map(of_ring).collect();
-    Gauge {
-        name: "ring_signatures",
-        help: "About how many signatures a generation holds; age 0 is the current one",
-        values,
+    #[test]
+    fn a_refused_connection_is_no_request() {
+        let metrics = Metrics::new();
+        metrics.of(Language::Razor).refuse_connection();
+        assert_eq!(sample(&metrics, "bruit_connections_refused_total{protocol=\"razor\"}"), 1.0);
+        assert_eq!(sample(&metrics, "bruit_request_duration_seconds_count{protocol=\"razor\"}"), 0.0);
     }
 }

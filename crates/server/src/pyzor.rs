@@ -28,6 +28,7 @@ use bruit_protocols::pyzor::{
 use bruit_signatures::Scheme;
 use bruit_store::SubmitError;
 
+use crate::log::Described;
 use crate::metrics::{Answered, Language};
 use crate::replays::Replays;
 use crate::rights::Who;
@@ -82,6 +83,11 @@ impl Datagrams for Pyzor {
                 Step::Check(waiting)
             }
         }
+    }
+
+    fn describe(&self, request: &Request<'_>, _waiting: Option<&Waiting>) -> Described {
+        let Some(asked) = PyzorRequest::decode(request.packet) else { return Described::new("unreadable", None, 0) };
+        Described::new(asked.op().map_or("unknown", Op::name), asked.user(), asked.digests().count())
     }
 
     fn answer_check(

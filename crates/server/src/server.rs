@@ -25,6 +25,7 @@ use tokio::time::timeout;
 
 use crate::accounts::{self, AccountError};
 use crate::admin_token::AdminTokenError;
+use crate::audit::audit_local;
 use crate::clock::system_time;
 use crate::config::{Config, Settings};
 use crate::dcc::Dcc;
@@ -416,6 +417,8 @@ impl Server {
         for setting in self.started_with.unlike(config) {
             tracing::warn!(setting, "this setting changes when the server is started again");
         }
+        let peers = config.settings.peers.len();
+        audit_local("configuration.reload", &format!("{} accounts, {peers} peers", config.settings.accounts.len()));
         Ok(())
     }
 

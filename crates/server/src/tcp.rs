@@ -11,7 +11,8 @@ use tokio::sync::watch;
 
 use crate::connections::{Class, Permit};
 use crate::fatal::Vital;
-use crate::metrics::{Answered, Language};
+use crate::log::LineLimit;
+use crate::metrics::Language;
 use crate::service::Service;
 use crate::sources::Source;
 
@@ -20,6 +21,9 @@ const BACKLOG: u32 = 1024;
 
 /// How long to wait if the system has no socket left to give.
 const SHORTAGE: Duration = Duration::from_millis(100);
+
+/// Failures to accept that are written in a minute: strangers can cause them, if the system runs out of files.
+static FAILURES: LineLimit = LineLimit::new(6);
 
 /// A connection that may be.
 pub(crate) struct Connection {
@@ -93,7 +97,9 @@ impl Acceptor {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(protocol = self.language.name(), %error, "failed to take a connection");
+                    if let Some(suppressed) = FAILURES.admit() {
+                        tracing::warn!(protocol = self.language.name(), %error, suppressed, "failed to accept a connection");
+                    }
                     tokio::time::sleep(SHORTAGE).await;
                 }
             }
@@ -107,7 +113,7 @@ impl Acceptor {
         let class = if self.language == Language::Federation { Class::Doorway } else { Class::Stranger };
         let permit = self.service.connections.admit(&source, class, &self.service.key, &settings.limits);
         if permit.is_none() {
-            self.service.metrics.of(self.language).count(Answered::Limited);
+            self.service.metrics.of(self.language).refuse_connection();
         }
         // Replies are short and written in one go, and who waits for one sends nothing meanwhile. Without it they are late.
         let _ = stream.set_nodelay(true);

@@ -36,6 +36,7 @@ use worker::Worker;
 use crate::config::Settings;
 use crate::duplicates::Duplicates;
 use crate::fatal::Vital;
+use crate::log::Described;
 use crate::metrics::{Answered, Language};
 use crate::service::Service;
 use crate::sources::Source;
@@ -55,6 +56,9 @@ pub(crate) trait Datagrams: Send + 'static {
     /// Reads a request, judges what its sender may, and says what it takes to answer: gives `batch` signatures to look up, or
     /// writes a reply that needs none.
     fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<Self::Waiting>;
+
+    /// What the log says about a request; `waiting` is what was kept of it, if it was read. Asked only if that is logged.
+    fn describe(&self, request: &Request<'_>, waiting: Option<&Self::Waiting>) -> Described;
 
     /// Writes the reply to a check whose signatures were looked up.
     fn answer_check(
@@ -214,4 +218,6 @@ struct Submitted<W> {
     bytes_max: Option<usize>,
     request: Fingerprint,
     events: usize,
+    /// What the log says about it, if that is wanted.
+    described: Option<Box<Described>>,
 }

@@ -44,6 +44,7 @@ fn every_setting_of_the_example_is_known_and_has_its_default() {
     assert_eq!(config.threads, default.threads);
     assert_eq!(settings.limits, default.settings.limits);
     assert_eq!(settings.own_networks, default.settings.own_networks);
+    assert_eq!((config.log.level.as_deref(), config.log.format), (Some("info"), default.log.format));
     let half_a_generation = Duration::from_secs(Realm::BULK_EPOCH_SECONDS / 2);
     assert_eq!(
         (settings.clock.jump, settings.clock.confirm),

@@ -57,6 +57,19 @@ fn a_snapshot_shortens_the_replay_and_closing_takes_one() {
 }
 
 #[test]
+fn the_status_has_when_the_newest_snapshot_was_written() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    assert_eq!(store.status().snapshot_written, None);
+    tell(&store, 0..5);
+    store.snapshot().unwrap();
+    let written = store.close().snapshot_written.expect("there is one");
+    assert!(written.elapsed().unwrap().as_secs() < 600, "{written:?}");
+    let store = open(folder.path());
+    assert_eq!(store.status().snapshot_written, Some(written), "it is that of the file");
+}
+
+#[test]
 fn the_two_newest_snapshots_and_the_journal_since_the_older_are_kept() {
     let folder = tempdir().unwrap();
     let store = try_open(folder.path(), &Options { segment_bytes: 200, ..options() }).unwrap();

@@ -18,8 +18,8 @@ use super::federation::{self, RawFederation, RawNats, RawPeer};
 use super::http::RawHttp;
 use super::{
     ACCOUNTS_MAX, ADDRESSES_MAX, ClockSettings, Config, ConfigError, Confirm, DccSettings, DccWhitelist,
-    FederationSettings, FuzzySettings, LimitSettings, Listen, MANY_NEVER, PyzorSettings, RELAXED_WINDOW, RazorSettings,
-    Settings, THREADS_MAX, wrong,
+    FederationSettings, FuzzySettings, LimitSettings, Listen, LogSettings, MANY_NEVER, PyzorSettings, RELAXED_WINDOW,
+    RazorSettings, Settings, THREADS_MAX, wrong,
 };
 use crate::accounts;
 use crate::fuzzy_keys::Keyring;
@@ -46,6 +46,7 @@ pub(super) struct File {
     own_networks: Option<Vec<IpNet>>,
     limits: RawLimits,
     accounts: Vec<RawAccount>,
+    log: LogSettings,
     razor: RawRazor,
     dcc: RawDcc,
     pyzor: RawPyzor,
@@ -199,6 +200,7 @@ impl File {
             federation: FederationSettings { publish: self.federation.publish, broker },
             memory_bytes: self.memory.map(memory).transpose()?,
             shrink: false,
+            log: self.log,
             durability: durability(self.durability, self.relaxed_window)?,
             threads: within("threads", self.threads.unwrap_or(1), 1, THREADS_MAX)?,
             listen,

@@ -1,6 +1,7 @@
 //! Requests about the server itself, as `cdcc` makes them.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 use bruit_engine::accounts::Protocol;
 use bruit_engine::event::{By, Event};
@@ -12,6 +13,7 @@ use bruit_protocols::dcc::{Admin, AdminOperation, Brand, Item, Reply, Request as
 use super::answers::fingerprint;
 use super::caller::{Caller, identity};
 use super::{Asked, ReplyTo, Waiting, brand};
+use crate::audit::{Who, audit, audit_refusal};
 use crate::metrics::{Answered, Language};
 use crate::sources::reporter_id;
 use crate::udp::{Change, Request, Step};
@@ -33,6 +35,8 @@ pub(super) fn answer(
     let is_known = caller.password.is_some();
     if !is_known && !request.settings.dcc.rights.admin.includes(caller.reporter.standing) {
         to.write(&Reply::Error("not without an ID and its password"), reply);
+        let who = Who { from: request.source.address, name: None };
+        audit_refusal(&who, "dcc admin", "not without an ID and its password");
         return Step::Reply(to.answered(Answered::Refused));
     }
     match admin.operation {
@@ -69,6 +73,7 @@ pub(super) fn delete(
     let is_timely = u64::from(clock).abs_diff(request.now.0) <= CLOCK_TOLERANCE_SECONDS;
     if !caller.is_self || !is_timely {
         to.write(&Reply::Error(NOT_ALLOWED), reply);
+        audit_refusal(&Who { from: request.source.address, name: None }, "dcc delete", NOT_ALLOWED);
         return Step::Reply(to.answered(Answered::Refused));
     }
     let Some(fingerprint) = fingerprint(&request.service.key, &item) else {
@@ -84,7 +89,8 @@ pub(super) fn delete(
         Event::Claim { by, claim: Claim::Revoke, flag: 0, fingerprints: vec![fingerprint] },
         Event::Whitelist { now: request.now, change },
     ];
-    let waiting = Waiting { reply: to, asked: Asked::Deletion { item, brand: brand(request) } };
+    let waiting =
+        Waiting { reply: to, asked: Asked::Deletion { item, brand: brand(request), from: request.source.address } };
     Step::Change(Change { waiting, events, reporter: by.reporter, request: identity(asked, request) })
 }
 
@@ -92,10 +98,14 @@ pub(super) fn delete(
 pub(super) fn answer_deletion(
     item: &Item,
     brand: &Brand,
+    from: IpAddr,
     to: &ReplyTo,
     outcomes: &[Outcome],
     reply: &mut Vec<u8>,
 ) -> Answered {
+    let name = to.server_id.to_string();
+    let failure = outcomes.iter().find_map(Outcome::refusal).map(|refusal| refusal.to_string());
+    audit(&Who { from, name: Some(&name) }, "dcc.delete", item.kind.name(), failure.as_deref());
     match outcomes {
         [Outcome::Refused(Refusal::Whitelisted), ..] => {
             to.write(&Reply::Error(&format!("{} already deleted", spelt(item))), reply);

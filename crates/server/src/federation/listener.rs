@@ -21,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use super::{OfferQuery, Stop};
 use crate::config::PeerSettings;
 use crate::connections::Class;
-use crate::http::{Fault, serve_stream};
+use crate::http::{Fault, Note, serve_stream};
 use crate::metrics::{Answered, Language};
 use crate::service::{Limited, Service};
 use crate::sources::Source;
@@ -94,13 +94,16 @@ fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-async fn count(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+async fn count(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
     let received = Instant::now();
+    let note = Note::begin(&mut request).zip(request.extensions().get::<Known>().copied());
     let mut response = next.run(request).await;
     let answered = response.extensions_mut().remove().unwrap_or(Answered::Other);
-    let metrics = service.metrics.of(Language::Federation);
-    metrics.count(answered);
-    metrics.took(received.elapsed());
+    service.metrics.of(Language::Federation).record(answered, received.elapsed());
+    if let Some((note, known)) = note {
+        note.set_account(&known.name(&service));
+        note.write(Language::Federation, known.source.address, answered, &response);
+    }
     response
 }
 
@@ -114,6 +117,15 @@ impl FromRequestParts<Arc<Service>> for Asker {
 }
 
 impl Known {
+    /// The server's name in the configuration; else the first digits of its key.
+    fn name(&self, service: &Service) -> String {
+        let Some(key) = self.key else { return "no key".into() };
+        let settings = service.settings();
+        let peer = settings.peers.iter().find(|peer| *peer.key.as_bytes() == key);
+        let digits = || key.iter().take(4).map(|byte| format!("{byte:02x}")).collect::<String>();
+        peer.map_or_else(|| format!("unknown key {}…", digits()), |peer| peer.name.clone())
+    }
+
     /// What they may have. Servers of the same operator may ask as often as they like.
     fn reader(&self, service: &Service) -> Result<Reader, Fault> {
         let settings = service.settings();

@@ -3,22 +3,22 @@
 //! Being in one of the site's own networks gives the right to check, report and revoke, no more: everything else takes a token, or
 //! the Unix socket, where the kernel says which user is at the other end.
 
-use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, HeaderMap};
 use axum::http::request::Parts;
-use axum::http::{Method, Uri};
 use bruit_engine::trust::{Reporter, Standing};
 use bruit_filters::FingerprintKey;
 
 use super::Http;
 use super::fault::Fault;
 use super::names::{check_host, check_origin};
+use super::note::Note;
 use super::proxies::{self, Ends};
 use crate::admin_token::AdminToken;
+use crate::audit::Who;
 use crate::config::{Settings, Token, sha256};
 use crate::connections::{Class, Permit};
 use crate::service::{Limited, Service};
@@ -36,6 +36,16 @@ pub(super) enum Peer {
     User(LocalUser),
 }
 
+impl Peer {
+    /// Its address; users of this machine are at loopback.
+    pub(super) const fn address(&self) -> IpAddr {
+        match self {
+            Self::Network(ends) => ends.remote,
+            Self::User(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        }
+    }
+}
+
 /// A user of this machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LocalUser {
@@ -50,22 +60,12 @@ pub(super) struct Caller {
     /// The settings in force when they asked.
     pub(super) settings: Arc<Settings>,
     pub(super) reporter: Reporter,
-    pub(super) identity: Identity,
     source: Source,
     grant: Grant,
-    method: Method,
-    uri: Uri,
-}
-
-/// A name for the caller, for the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Identity {
-    /// The holder of a token.
-    Token { name: String, address: IpAddr },
-    /// A user at the Unix socket.
-    User(u32),
-    /// Somebody at an address.
-    Address(IpAddr),
+    /// The name of the token, or the user at the Unix socket, if there is one.
+    name: Option<String>,
+    /// The log's line about the request, if it is logged.
+    pub(super) note: Option<Note>,
 }
 
 /// Something that somebody wants to do.
@@ -100,11 +100,17 @@ impl FromRequestParts<Http> for Caller {
         let settings = service.settings();
         let source = match peer {
             Peer::Network(ends) => proxies::source(ends, parts.version, &parts.headers, &settings),
-            Peer::User(_) => Source { address: IpAddr::from([127, 0, 0, 1]), is_own: true },
+            Peer::User(_) => Source { address: peer.address(), is_own: true },
         };
         let permit = parts.extensions.get::<Arc<Permit>>();
         match Self::of(peer, source, parts, &settings, service).inspect(|caller| caller.prove(permit)) {
-            Ok(caller) => caller.take(Limited::Request, service).map(|()| caller),
+            Ok(caller) => {
+                let caller = Self { note: Note::of(&parts.extensions), ..caller };
+                if let (Some(note), Some(name)) = (&caller.note, &caller.name) {
+                    note.set_account(name);
+                }
+                caller.take(Limited::Request, service).map(|()| caller)
+            }
             // To guess costs as much as to ask.
             Err(fault) if service.admits(&source, Limited::Request, &settings, service.uptime()) => Err(fault),
             Err(_) => Err(Fault::limited("requests")),
@@ -125,16 +131,19 @@ impl Caller {
         let key = &service.key;
         let shown = shown_token(&parts.headers)?;
         let known = shown.map(|shown| known(&shown, &service.admin_token, settings)).transpose()?;
-        let (reporter, grant, identity) = match (known, peer) {
-            (Some(token), _) => {
-                let identity = Identity::Token { name: token.name.clone(), address: source.address };
-                (holder(&token, &source, key), Grant::of(&token), identity)
+        let (reporter, grant, name) = match (known, peer) {
+            (Some(token), _) => (holder(&token, &source, key), Grant::of(&token), Some(token.name)),
+            (None, Peer::User(user)) => {
+                (local_user(user, key), Grant::of_user(user), Some(format!("user {} of this machine", user.id)))
             }
-            (None, Peer::User(user)) => (local_user(user, key), Grant::of_user(user), Identity::User(user.id)),
-            (None, Peer::Network(_)) => (source.reporter(key), Grant::default(), Identity::Address(source.address)),
+            (None, Peer::Network(_)) => (source.reporter(key), Grant::default(), None),
         };
-        let (method, uri) = (parts.method.clone(), parts.uri.clone());
-        Ok(Self { settings: Arc::clone(settings), reporter, identity, source, grant, method, uri })
+        Ok(Self { settings: Arc::clone(settings), reporter, source, grant, name, note: None })
+    }
+
+    /// The caller's name for the audit trail.
+    pub(super) fn who(&self) -> Who<'_> {
+        Who { from: self.source.address, name: self.name.as_deref() }
     }
 
     /// Gives whoever has shown a token the room of the site's own users.
@@ -157,14 +166,7 @@ impl Caller {
             Right::Realm => (grant.can_read_realm, REALM_NEEDED),
             Right::Administer => (grant.can_administer, ADMIN_NEEDED),
         };
-        if is_allowed {
-            return Ok(());
-        }
-        if matches!(right, Right::Monitor | Right::Realm | Right::Administer) {
-            let (method, path) = (&self.method, self.uri.path());
-            tracing::warn!(target: "bruit::audit", who = %self.identity, %method, path, "refused");
-        }
-        Err(Fault::forbidden(needed))
+        if is_allowed { Ok(()) } else { Err(Fault::forbidden(needed).to_holder(self.name.clone())) }
     }
 
     /// Refuses what is more than the caller may ask for. The site's own networks may ask for anything.
@@ -219,16 +221,6 @@ impl Grant {
 
     const fn of_user(user: LocalUser) -> Self {
         Self { can_use: true, can_monitor: user.is_admin, can_read_realm: user.is_admin, can_administer: user.is_admin }
-    }
-}
-
-impl fmt::Display for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Token { name, address } => write!(f, "token {name:?} from {address}"),
-            Self::User(id) => write!(f, "user {id} of this machine"),
-            Self::Address(address) => write!(f, "{address}"),
-        }
     }
 }
 

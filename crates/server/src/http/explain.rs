@@ -13,7 +13,7 @@ use super::judge::{self, Judged};
 
 /// Why a message is thought of as it is.
 pub(super) fn explain(engine: &Engine, asked: &Asked, bulk_threshold: u32) -> Explained {
-    let Judged { checked, .. } = judge::check(engine, asked, bulk_threshold);
+    let Judged { checked, .. } = judge::check(engine, asked, bulk_threshold, None);
     let key = engine.realm().key();
     let names = asked.signed.signatures.iter().map(|signature| Some(fingerprint_of(key, signature)));
     let text = asked

@@ -11,6 +11,7 @@ use bruit_engine::whitelist::SenderError;
 use bruit_protocols::http::{PROBLEM_JSON, Problem};
 use bruit_store::SubmitError;
 
+use super::note::Reason;
 use crate::metrics::Answered;
 
 /// Why a request is not done.
@@ -20,17 +21,30 @@ pub(crate) struct Fault {
     detail: String,
     answered: Answered,
     header: Option<(HeaderName, HeaderValue)>,
+    /// The token that does not suffice, for the audit trail.
+    token: Option<String>,
 }
 
 impl Fault {
     /// A refusal of another kind.
     pub(crate) fn new(status: StatusCode, answered: Answered, detail: impl std::fmt::Display) -> Self {
-        Self { status, detail: detail.to_string(), answered, header: None }
+        Self { status, detail: detail.to_string(), answered, header: None, token: None }
     }
 
     fn with(mut self, name: HeaderName, value: &'static str) -> Self {
         self.header = Some((name, HeaderValue::from_static(value)));
         self
+    }
+
+    /// The same, to somebody whose token has this name.
+    pub(super) fn to_holder(mut self, token: Option<String>) -> Self {
+        self.token = token;
+        self
+    }
+
+    /// What went wrong.
+    pub(super) fn detail(&self) -> &str {
+        &self.detail
     }
 
     /// The request follows no rule.
@@ -158,6 +172,7 @@ impl std::fmt::Display for Fault {
 
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
+        let reason = Reason { text: self.detail.clone(), token: self.token };
         let title = self.status.canonical_reason().unwrap_or("refused");
         let problem = Problem::new(self.status.as_u16(), title, self.detail);
         let mut response = (self.status, Json(problem)).into_response();
@@ -165,6 +180,7 @@ impl IntoResponse for Fault {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         headers.extend(self.header);
         response.extensions_mut().insert(self.answered);
+        response.extensions_mut().insert(reason);
         response
     }
 }

@@ -9,6 +9,7 @@ use bruit_protocols::http::Peers;
 use super::Http;
 use super::caller::{Caller, Right};
 use super::fault::{Fault, Reply};
+use crate::audit::audit;
 use crate::federation::{OfferQuery, Stop};
 use crate::metrics::Answered;
 
@@ -47,7 +48,9 @@ pub(super) async fn log(
 
 pub(super) async fn realm(State(http): State<Http>, caller: Caller) -> Result<Response, Fault> {
     caller.require(Right::Realm)?;
-    http.service.federation.realm().await
+    let realm = http.service.federation.realm().await;
+    audit(&caller.who(), "realm.read", "the realm's secret key", realm.as_ref().err().map(Fault::detail));
+    realm
 }
 
 pub(super) async fn peers(State(http): State<Http>, caller: Caller) -> Result<Reply<Peers>, Fault> {

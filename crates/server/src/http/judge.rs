@@ -13,6 +13,7 @@ use bruit_protocols::http::{self, Checked, CheckedSignature, REPLICA_SCHEME};
 use bruit_signatures::{Scheme, Signature};
 
 use super::body::Asked;
+use super::note::Note;
 
 /// What is thought of a message.
 pub(super) struct Judged {
@@ -58,7 +59,7 @@ impl Part {
 }
 
 /// What is thought of a message that many have received from `bulk_threshold` recipients on.
-pub(super) fn check(engine: &Engine, asked: &Asked, bulk_threshold: u32) -> Judged {
+pub(super) fn check(engine: &Engine, asked: &Asked, bulk_threshold: u32, note: Option<&Note>) -> Judged {
     let signatures = &asked.signed.signatures;
     let key = engine.realm().key();
     let fingerprints: Vec<Fingerprint> = signatures.iter().map(|signature| fingerprint_of(key, signature)).collect();
@@ -77,6 +78,10 @@ pub(super) fn check(engine: &Engine, asked: &Asked, bulk_threshold: u32) -> Judg
         .map(|(signature, fingerprint)| Part::in_message(engine, signature, fingerprint));
     let judged: Vec<(Part, Verdict)> =
         parts.zip(verdicts.iter().copied()).chain(replica.map(|verdict| (Part::Decides, verdict))).collect();
+    if let Some(note) = note {
+        note.set_signatures(signatures.len());
+        note.set_judged(fingerprints.iter().zip(&verdicts));
+    }
     let is_sender_whitelisted = asked.sender.as_ref().is_some_and(|sender| is_whitelisted(engine, sender));
     let (kind, reason, confidence) = verdict_of(&judged, is_sender_whitelisted, bulk_threshold);
     let named = signatures.iter().zip(&verdicts).map(|(signature, verdict)| signature_json(Some(signature), verdict));

@@ -15,6 +15,7 @@
 //! | `claims` | reports and revocations |
 //! | `stats`, `reporters`, `whitelist` | for administrators |
 //! | `federation` | for replicas, and about other servers |
+//! | `note` | what the log says about a request |
 //! | `fault` | what went wrong, as `application/problem+json` |
 //!
 //! `openapi.json` describes all of it for programs, and a test compares it with the types.
@@ -29,6 +30,7 @@ mod federation;
 mod judge;
 mod names;
 mod proxies;
+mod note;
 mod reporters;
 mod router;
 mod stats;
@@ -40,6 +42,7 @@ mod tests;
 pub(crate) use connection::{serve, serve_secure, serve_stream, serve_user};
 pub(crate) use fault::Fault;
 pub(crate) use names::of_this_machine as names_of_this_machine;
+pub(crate) use note::Note;
 
 use std::sync::Arc;
 

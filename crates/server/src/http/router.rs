@@ -1,12 +1,13 @@
 //! Which path leads where.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Query, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bruit_engine::accounts::AccountChange;
@@ -20,9 +21,11 @@ use bruit_protocols::http::{
 use serde::Deserialize;
 
 use super::body::{Purpose, read_json, read_subject};
-use super::caller::{Caller, Right};
+use super::caller::{Caller, Peer, Right};
 use super::fault::{Fault, Reply};
+use super::note::{Note, Reason};
 use super::{Http, claims, explain, federation, judge, reporters, stats, whitelist};
+use crate::audit::{Who, audit, audit_refusal};
 use crate::clock::Accepted;
 use crate::health::Severity;
 use crate::metrics::{self, Answered, Language};
@@ -42,23 +45,30 @@ pub(super) fn router(http: Http) -> Router {
         .route("/v1/check", post(check))
         .route("/v1/report", post(report))
         .route("/v1/revoke", post(revoke))
+        .route("/v1/federation/offer", get(federation::offer))
+        .route("/v1/federation/log/{key}/{incarnation}/{book}/{generation}", get(federation::log))
+        .route("/v1/health", get(health))
+        .route("/v1/ready", get(ready))
+        .route("/v1/openapi.json", get(openapi))
+        .merge(administration())
+        .fallback(|| async { Fault::not_found() })
+        .method_not_allowed_fallback(|| async { Fault::method() })
+        .layer(from_fn_with_state(http.clone(), count))
+        .with_state(http)
+}
+
+/// The paths for administrators. Refusals here go to the audit trail.
+fn administration() -> Router<Http> {
+    Router::new()
         .route("/v1/explain", post(explain_why))
         .route("/v1/stats", get(tell_stats))
         .route("/v1/reporters", get(list_reporters).post(add_reporter).patch(change_reporter).delete(remove_reporter))
         .route("/v1/whitelist", get(list_whitelist).post(add_to_whitelist).delete(remove_from_whitelist))
         .route("/v1/peers", get(federation::peers))
         .route("/v1/clock/accept", post(accept_clock))
-        .route("/v1/federation/offer", get(federation::offer))
-        .route("/v1/federation/log/{key}/{incarnation}/{book}/{generation}", get(federation::log))
         .route("/v1/federation/realm", get(federation::realm))
-        .route("/v1/health", get(health))
-        .route("/v1/ready", get(ready))
-        .route("/v1/openapi.json", get(openapi))
         .route("/metrics", get(tell_metrics))
-        .fallback(|| async { Fault::not_found() })
-        .method_not_allowed_fallback(|| async { Fault::method() })
-        .layer(from_fn_with_state(http.clone(), count))
-        .with_state(http)
+        .route_layer(from_fn(audit_refusals))
 }
 
 /// Where the next page begins, if there is one.
@@ -68,14 +78,40 @@ pub(super) const fn next_offset(offset: u64, total: u64) -> Option<u64> {
 }
 
 /// Counts a request by what became of it.
-async fn count(State(http): State<Http>, request: Request, next: Next) -> Response {
+async fn count(State(http): State<Http>, mut request: Request, next: Next) -> Response {
     let received = Instant::now();
+    let note = Note::begin(&mut request);
+    let from = peer(&request);
     let mut response = next.run(request).await;
     let answered = response.extensions_mut().remove().unwrap_or(Answered::Other);
-    let metrics = http.service.metrics.of(Language::Http);
-    metrics.count(answered);
-    metrics.took(received.elapsed());
+    http.service.metrics.of(Language::Http).record(answered, received.elapsed());
+    if let Some(note) = note {
+        note.write(Language::Http, from, answered, &response);
+    }
     response
+}
+
+/// Writes to the audit trail that somebody who may not administer tried to.
+async fn audit_refusals(request: Request, next: Next) -> Response {
+    let (from, method, path) = (peer(&request), request.method().clone(), request.uri().path().to_owned());
+    let response = next.run(request).await;
+    let is_refused =
+        matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::MISDIRECTED_REQUEST);
+    if let Some(Reason { text, token }) = response.extensions().get().filter(|_| is_refused) {
+        audit_refusal(&Who { from, name: token.as_deref() }, &format!("{method} {path}"), text);
+    }
+    response
+}
+
+/// The other end of the connection.
+fn peer(request: &Request) -> IpAddr {
+    request.extensions().get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.address().to_canonical())
+}
+
+/// Writes a change to the audit trail, whatever it came to.
+fn audited<T>(caller: &Caller, action: &str, subject: &str, answer: Answer<T>) -> Answer<T> {
+    audit(&caller.who(), action, subject, answer.as_ref().err().map(Fault::detail));
+    answer
 }
 
 async fn check(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Checked> {
@@ -88,7 +124,9 @@ async fn check(State(http): State<Http>, caller: Caller, request: Request) -> An
             asked.sender = None;
             asked.ensure_short(|| caller.take(Limited::Costly, service))?;
         }
-        Ok(service.store.check(|engine| judge::check(engine, &asked, caller.settings.http.bulk_threshold)))
+        Ok(service
+            .store
+            .check(|engine| judge::check(engine, &asked, caller.settings.http.bulk_threshold, caller.note.as_ref())))
     });
     let judged = judged.await?;
     Ok(Reply(judged.kind.into(), judged.checked))
@@ -109,7 +147,11 @@ async fn claim(http: &Http, caller: Caller, request: Request, claim: Claim) -> A
     let events = http.compute(move |service| {
         let asked = held.asked(Purpose::Claim, &caller.settings)?;
         let events = claims::prepare(service, &asked, claim, By { now: service.now(), reporter: caller.reporter })?;
-        caller.take_claims(signatures(&events), service)?;
+        let count = signatures(&events);
+        if let Some(note) = &caller.note {
+            note.set_signatures(count as usize);
+        }
+        caller.take_claims(count, service)?;
         Ok(events)
     });
     let events = events.await?;
@@ -157,20 +199,24 @@ async fn list_reporters(State(http): State<Http>, caller: Caller, page: AskedPag
 async fn add_reporter(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
     caller.require(Right::Administer)?;
     let new: NewReporter = read_json(&http, request).await?;
+    let subject = format!("{} {}", new.protocol, new.name);
     let change = http.compute(move |service| service.store.check(|engine| reporters::registration(engine, new)));
-    change_account(&http, change.await?).await
+    audited(&caller, "account.add", &subject, change_account(&http, change.await?).await)
 }
 
 async fn change_reporter(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
     caller.require(Right::Administer)?;
     let change: ReporterChange = read_json(&http, request).await?;
-    change_account(&http, reporters::hearing(change)?).await
+    let subject = format!("{} {}", change.protocol, change.name);
+    let action = if change.enabled == Some(true) { "account.enable" } else { "account.disable" };
+    audited(&caller, action, &subject, change_account(&http, reporters::hearing(change)?).await)
 }
 
 async fn remove_reporter(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
     caller.require(Right::Administer)?;
     let change: ReporterChange = read_json(&http, request).await?;
-    change_account(&http, reporters::removal(change)?).await
+    let subject = format!("{} {}", change.protocol, change.name);
+    audited(&caller, "account.remove", &subject, change_account(&http, reporters::removal(change)?).await)
 }
 
 async fn change_account(http: &Http, change: AccountChange) -> Answer<Done> {
@@ -188,15 +234,17 @@ async fn list_whitelist(State(http): State<Http>, caller: Caller, page: AskedPag
 async fn add_to_whitelist(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
     caller.require(Right::Administer)?;
     let entry: WhitelistEntry = read_json(&http, request).await?;
+    let subject = whitelist::subject(&entry);
     let change = http.compute(move |service| service.store.check(|engine| whitelist::addition(engine, entry)));
-    change_whitelist(&http, change.await?).await
+    audited(&caller, "whitelist.add", &subject, change_whitelist(&http, change.await?).await)
 }
 
 async fn remove_from_whitelist(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
     caller.require(Right::Administer)?;
     let entry: WhitelistEntry = read_json(&http, request).await?;
+    let subject = whitelist::subject(&entry);
     let change = http.compute(move |service| service.store.check(|engine| whitelist::removal(engine, entry)));
-    change_whitelist(&http, change.await?).await
+    audited(&caller, "whitelist.remove", &subject, change_whitelist(&http, change.await?).await)
 }
 
 async fn change_whitelist(http: &Http, change: WhitelistChange) -> Answer<Done> {
@@ -208,7 +256,7 @@ async fn accept_clock(State(http): State<Http>, caller: Caller) -> Answer<ClockA
     caller.require(Right::Administer)?;
     let service = &http.service;
     let Accepted { before, now, system } = service.clock.accept(&service.settings().clock);
-    tracing::warn!(%before, %now, %system, "the operator has accepted the system clock");
+    audit(&caller.who(), "clock.accept", &format!("from {before} to {now}, system clock {system}"), None);
     Ok(Reply(Answered::Accepted, ClockAccepted { before: before.0, now: now.0, system: system.0 }))
 }
 
@@ -238,5 +286,5 @@ async fn openapi(_caller: Caller) -> impl IntoResponse {
 async fn tell_metrics(State(http): State<Http>, caller: Caller) -> Result<impl IntoResponse, Fault> {
     caller.require(Right::Monitor)?;
     let text = http.compute(|service| Ok(metrics::render(service))).await?;
-    Ok(([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text))
+    Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }

@@ -21,6 +21,17 @@ pub(super) fn page(engine: &Engine, offset: u64) -> Whitelist {
     }
 }
 
+/// What the audit trail calls an entry. Of a signature a few digits are enough to find it again.
+pub(super) fn subject(entry: &WhitelistEntry) -> String {
+    match entry {
+        WhitelistEntry::Sender(pattern) => format!("sender {pattern}"),
+        WhitelistEntry::Signature(named) => {
+            let digits: String = named.value.chars().take(16).collect();
+            format!("signature {} {digits}…", named.scheme)
+        }
+    }
+}
+
 /// What puts something on a list.
 pub(super) fn addition(engine: &Engine, entry: WhitelistEntry) -> Result<WhitelistChange, Fault> {
     Ok(match entry {

@@ -1,6 +1,7 @@
 //! What is answered: by the clearinghouse, the rights of who asks, and their limits.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bruit_engine::accounts::razor::RazorVerifier;
@@ -16,6 +17,7 @@ use bruit_store::SubmitError;
 use tokio::sync::oneshot;
 
 use crate::config::Settings;
+use crate::log::{self, Described, Line};
 use crate::metrics::{Answered, Language};
 use crate::service::{Limited, Service};
 use crate::sources::Source;
@@ -35,6 +37,8 @@ pub(super) struct Answers {
     scratch: CheckScratch,
     fingerprints: Vec<Fingerprint>,
     verdicts: Vec<Verdict>,
+    /// What became of the question in hand: the first in [`Answered::ALL`] that any of its signatures came to.
+    answered: AtomicUsize,
 }
 
 /// Who makes a claim, or why there is none.
@@ -43,19 +47,47 @@ type Claimant = Result<Reporter, ErrorCode>;
 impl Answers {
     pub(super) fn new(service: Arc<Service>, settings: Arc<Settings>, source: Source) -> Self {
         let (scratch, fingerprints, verdicts) = Default::default();
-        Self { service, settings, source, scratch, fingerprints, verdicts }
+        let answered = AtomicUsize::new(usize::MAX);
+        Self { service, settings, source, scratch, fingerprints, verdicts, answered }
     }
 
     /// The replies to what a conversation asks, made for `user` if one is known.
     pub(super) async fn find(&mut self, question: Action, user: Option<&[u8]>) -> Vec<Reply> {
         let began = Instant::now();
+        let described = log::is_on().then(|| describe(&question, user));
         let replies = if self.admits(Limited::Request) {
             self.answer(question, user).await
         } else {
             vec![self.refuse(ErrorCode::LIMITED, Answered::Limited); things(&question)]
         };
-        self.service.metrics.of(Language::Razor).took(began.elapsed());
+        let answered = self.take_answered();
+        self.service.metrics.of(Language::Razor).record(answered, began.elapsed());
+        if let Some(described) = described {
+            self.write_line(described, answered, replies.iter().find_map(reason));
+        }
         replies
+    }
+
+    /// Counts and logs a request that the conversation refused by itself.
+    pub(super) fn note_malformed(&self) {
+        self.service.metrics.of(Language::Razor).record(Answered::Malformed, Duration::ZERO);
+        if log::is_on() {
+            self.write_line(Described::new("unreadable", None, 0), Answered::Malformed, None);
+        }
+    }
+
+    fn write_line(&self, described: Described, answered: Answered, reason: Option<&str>) {
+        let is_check = described.operation == "check" && !matches!(answered, Answered::Limited | Answered::Refused);
+        let judged = self.fingerprints.iter().zip(&self.verdicts).filter(|_| is_check && log::is_trace_on());
+        Line {
+            protocol: Language::Razor,
+            from: self.source.address,
+            described,
+            answered,
+            reason: reason.map(ToOwned::to_owned),
+            judged: judged.map(|(fingerprint, verdict)| (*fingerprint, *verdict)).collect(),
+        }
+        .write();
     }
 
     async fn answer(&mut self, question: Action, user: Option<&[u8]>) -> Vec<Reply> {
@@ -235,8 +267,46 @@ impl Answers {
         Reply::Error(code)
     }
 
+    /// Notes what became of one of the things that a question is about.
     fn count(&self, answered: Answered) {
-        self.service.metrics.of(Language::Razor).count(answered);
+        self.answered.fetch_min(answered as usize, Ordering::Relaxed);
+    }
+
+    /// What became of the question that was just answered.
+    fn take_answered(&self) -> Answered {
+        let first = self.answered.swap(usize::MAX, Ordering::Relaxed);
+        Answered::ALL.get(first).copied().unwrap_or(Answered::Other)
+    }
+}
+
+/// What the log says about a question.
+fn describe(question: &Action, user: Option<&[u8]>) -> Described {
+    let (operation, user) = match question {
+        Action::Check(_) => ("check", user),
+        Action::Report(_) | Action::ReportBodies(_) => ("report", user),
+        Action::Revoke(_) => ("revoke", user),
+        Action::Register { user, .. } => ("register", user.as_deref()),
+        Action::Challenge { user } => ("challenge", Some(&**user)),
+        Action::Verify { user, .. } => ("verify", Some(&**user)),
+        Action::Reply(_) | Action::Pause | Action::Close => ("none", user),
+    };
+    let signatures = match question {
+        Action::ReportBodies(parts) => parts.iter().map(Vec::len).sum(),
+        Action::Check(_) | Action::Report(_) | Action::Revoke(_) => things(question),
+        _ => 0,
+    };
+    Described::new(operation, user, signatures)
+}
+
+/// Why something was refused, if the reply says more than what it is counted as.
+const fn reason(reply: &Reply) -> Option<&'static str> {
+    match reply {
+        Reply::Error(ErrorCode::USER_EXISTS) => Some("the name is taken"),
+        Reply::Error(ErrorCode::NAME_REFUSED) => Some("the name is not allowed"),
+        Reply::Error(ErrorCode::PASSWORD_REFUSED) => Some("the password is too short, too long or too common"),
+        Reply::Error(ErrorCode::UNKNOWN_USER) => Some("unknown account"),
+        Reply::Error(ErrorCode::BODY_WANTED) => Some("not listed: the parts of the mail are asked for"),
+        _ => None,
     }
 }
 

@@ -48,9 +48,16 @@ pub(super) async fn serve(
     let mut conversation = Conversation::new(terms, servers);
     let mut answers = Answers::new(service, settings, source);
     while connection.read(&mut conversation).await? {
+        let mut is_answer = false;
         while let Some(action) = conversation.next_action() {
             match action {
-                Action::Reply(reply) => connection.write(&reply).await?,
+                Action::Reply(reply) => {
+                    // The conversation refuses by itself what it cannot read.
+                    if !std::mem::take(&mut is_answer) && reply.starts_with(b"err=") {
+                        answers.note_malformed();
+                    }
+                    connection.write(&reply).await?;
+                }
                 Action::Close => return Ok(()),
                 Action::Pause => connection.pause(&mut conversation).await?,
                 question => {
@@ -61,6 +68,7 @@ pub(super) async fn serve(
                     if conversation.user().is_some() {
                         permit.prove(Class::Account);
                     }
+                    is_answer = true;
                 }
             }
         }

@@ -70,6 +70,13 @@ impl Batch {
         engine.bulk_totals(&self.bulk, &mut self.totals);
     }
 
+    /// The signatures of a request with what is thought of them, for the log.
+    pub(super) fn judged(&self, places: &Places) -> impl Iterator<Item = (&Fingerprint, &Verdict)> {
+        let of = places.spam.clone();
+        let fingerprints = self.spam.get(of.clone()).unwrap_or_default();
+        fingerprints.iter().zip(self.verdicts.get(of).unwrap_or_default())
+    }
+
     pub(super) fn found(&self, places: &Places) -> Found<'_> {
         Found {
             verdicts: self.verdicts.get(places.spam.clone()).unwrap_or_default(),

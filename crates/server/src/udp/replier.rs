@@ -8,8 +8,10 @@ use bruit_engine::Outcome;
 use bruit_store::SubmitError;
 
 use super::socket::{BATCH, Outbox};
-use super::{Completed, Datagrams, Shared, Submitted};
+use super::{Completed, Datagrams, Shared, Submitted, refusal_of};
+use crate::log::Line;
 use crate::metrics::{Answered, Tally};
+use crate::service::describe;
 
 /// Answers changes. Ends when no worker is left and everything is answered.
 pub(super) struct Replier<P: Datagrams> {
@@ -43,12 +45,11 @@ impl<P: Datagrams> Replier<P> {
         self.shared.service.note(&result);
         match result {
             Ok(outcomes) => self.answer_all(changes, outcomes, &mut tally),
-            Err(error) => changes.into_iter().for_each(|change| self.fail(&change, &error, &mut tally)),
+            Err(error) => changes.into_iter().for_each(|change| self.fail(change, &error, &mut tally)),
         }
         self.shared.under_way.fetch_sub(count, Ordering::Relaxed);
         let metrics = self.shared.service.metrics.of(P::LANGUAGE);
-        metrics.add(&tally);
-        metrics.took(received.elapsed());
+        metrics.add(&tally, received.elapsed());
     }
 
     fn answer_all(&mut self, changes: Vec<Submitted<P::Waiting>>, outcomes: Vec<Outcome>, tally: &mut Tally) {
@@ -58,14 +59,16 @@ impl<P: Datagrams> Replier<P> {
             self.shared.duplicates.answer(change.request, &own);
             let answered = P::answer_change(&self.shared.service, &change.waiting, Ok(&own), self.outbox.space());
             self.reply(&change, answered, tally);
+            write_line::<P>(change, answered, || refusal_of(&own).map(|refusal| refusal.to_string()));
         }
     }
 
     /// Says that a change could not be kept, and lets it be tried again.
-    fn fail(&mut self, change: &Submitted<P::Waiting>, error: &SubmitError, tally: &mut Tally) {
+    fn fail(&mut self, change: Submitted<P::Waiting>, error: &SubmitError, tally: &mut Tally) {
         self.shared.duplicates.forget(change.request);
         let answered = P::answer_change(&self.shared.service, &change.waiting, Err(error), self.outbox.space());
-        self.reply(change, answered, tally);
+        self.reply(&change, answered, tally);
+        write_line::<P>(change, answered, || Some(describe(error)));
     }
 
     /// Keeps a reply. Claims are limited, so a few bytes more than a stranger sent are no weapon; many are not given.
@@ -78,5 +81,18 @@ impl<P: Datagrams> Replier<P> {
             self.outbox.finish(&change.peer);
         }
         tally.count(answered);
+    }
+}
+
+/// Logs a change that is answered, if that is wanted.
+fn write_line<P: Datagrams>(
+    change: Submitted<P::Waiting>,
+    answered: Answered,
+    reason: impl FnOnce() -> Option<String>,
+) {
+    if let Some(described) = change.described {
+        let from = change.peer.address.ip().to_canonical();
+        Line { protocol: P::LANGUAGE, from, described: *described, answered, reason: reason(), judged: Vec::new() }
+            .write();
     }
 }

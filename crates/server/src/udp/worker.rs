@@ -1,6 +1,7 @@
 //! The thread that takes datagrams.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -15,9 +16,19 @@ use super::socket::{BATCH, Inbox, Outbox, Peer};
 use super::{Batch, Change, Completed, Datagrams, Request, Shared, Step, Submitted, UNDER_WAY_MAX};
 use crate::config::Settings;
 use crate::duplicates::Copy;
+use crate::log::{self, Described, Line, LineLimit};
 use crate::metrics::{Answered, Tally};
 use crate::service::{Limited, Service, signatures};
 use crate::sources::Source;
+
+/// Failures to receive that are written in a minute.
+static FAILURES: LineLimit = LineLimit::new(6);
+
+/// Why requests are not answered, for the log.
+const TOO_MANY_REQUESTS: &str = "more requests from this network than limits.requests allows";
+const TOO_MANY_CLAIMS: &str =
+    "more claims than limits.claims or limits.account_claims allows, or too many wait for the disk";
+const TOO_LONG_REPLIES: &str = "more replies longer than their requests than limits.longer_replies allows";
 
 /// Takes datagrams, answers checks, and submits changes.
 pub(super) struct Worker<P: Datagrams> {
@@ -34,10 +45,13 @@ struct Round<P: Datagrams> {
     batch: Batch,
     outbox: Outbox,
     tally: Tally,
+    /// Whether requests are logged, and the lines so far: they are written when the engine is no longer locked.
+    is_logged: bool,
+    lines: Vec<Line>,
     /// Checks, by the number of their datagram.
     checks: Vec<(usize, P::Waiting, Places)>,
     /// Copies of changes that were answered before.
-    repeats: Vec<(usize, P::Waiting, Arc<[Outcome]>)>,
+    repeats: Vec<(usize, Repeat<P::Waiting>)>,
     changes: Vec<Submitted<P::Waiting>>,
     events: Vec<Event>,
 }
@@ -53,6 +67,8 @@ impl<P: Datagrams> Worker<P> {
             batch: Batch::default(),
             outbox: Outbox::new(),
             tally: Tally::default(),
+            is_logged: false,
+            lines: Vec::new(),
             checks: Vec::with_capacity(BATCH),
             repeats: Vec::new(),
             changes: Vec::new(),
@@ -69,7 +85,9 @@ impl<P: Datagrams> Worker<P> {
                 // Nobody asked anything, or the network says that somebody has gone.
                 Err(error) if is_harmless(&error) => {}
                 Err(error) => {
-                    tracing::error!(protocol = P::LANGUAGE.name(), %error, "failed to receive");
+                    if let Some(suppressed) = FAILURES.admit() {
+                        tracing::error!(protocol = P::LANGUAGE.name(), %error, suppressed, "failed to receive");
+                    }
                     // Not a loop that does nothing but fail.
                     std::thread::sleep(Duration::from_millis(100));
                 }
@@ -79,12 +97,14 @@ impl<P: Datagrams> Worker<P> {
 
     fn serve(&mut self) {
         let received = Instant::now();
+        self.round.is_logged = log::is_on();
         self.answer_checks();
         self.round.outbox.send(&self.shared.socket);
         let metrics = self.shared.service.metrics.of(P::LANGUAGE);
-        metrics.add(&std::mem::take(&mut self.round.tally));
-        metrics.took(received.elapsed());
+        // Without the changes, which are counted when they are answered.
+        metrics.add(&std::mem::take(&mut self.round.tally), received.elapsed());
         self.submit(received);
+        self.round.lines.drain(..).for_each(|line| line.write());
     }
 
     /// Decodes all datagrams, looks up all signatures, and writes all replies that can be.
@@ -115,17 +135,20 @@ impl<P: Datagrams> Worker<P> {
                 let request = request(peer, packet);
                 let found = round.batch.found(&places);
                 let answered = protocol.answer_check(&waiting, &request, found, round.outbox.space());
-                round.reply(peer, &Sent::of(&request), answered);
+                let (answered, reason) = round.reply(peer, &Sent::of(&request), answered);
+                round.note(protocol, &request, Some(&waiting), answered, reason);
+                round.note_signatures(&places);
             }
             round.checks = checks;
         });
         // Without the lock: an answer to a change may ask the clearinghouse itself.
-        for (at, waiting, outcomes) in std::mem::take(&mut round.repeats) {
+        for (at, Repeat { waiting, outcomes, described }) in std::mem::take(&mut round.repeats) {
             let Some((peer, packet)) = inbox.datagram(at) else { continue };
             P::answer_change(service, &waiting, Ok(&outcomes), round.outbox.space());
             let source = Source::new(peer.address.ip(), &settings.own_networks);
             let sent = Sent { bytes: packet.len(), source, service, settings: &settings, uptime };
-            round.reply(peer, &sent, Answered::Duplicate);
+            let (answered, reason) = round.reply(peer, &sent, Answered::Duplicate);
+            round.count(source.address, described, answered, reason);
         }
     }
 
@@ -149,38 +172,55 @@ impl<P: Datagrams> Round<P> {
     /// Takes one datagram as far as it goes before signatures are looked up.
     fn take(&mut self, protocol: &mut P, shared: &Shared, at: usize, peer: &Peer, request: &Request<'_>) {
         if !request.service.admits(&request.source, Limited::Request, request.settings, request.uptime) {
-            return self.tally.count(Answered::Limited);
+            return self.note(protocol, request, None, Answered::Limited, Some(TOO_MANY_REQUESTS));
         }
         self.batch.begin();
         match protocol.decode(request, &mut self.batch, self.outbox.space()) {
             Step::Check(waiting) => self.checks.push((at, waiting, self.batch.places())),
-            Step::Reply(answered) => self.reply(peer, &Sent::of(request), answered),
+            Step::Reply(answered) => {
+                let (answered, reason) = self.reply(peer, &Sent::of(request), answered);
+                self.note(protocol, request, None, answered, reason);
+            }
             Step::Change(change) => {
                 self.batch.abandon();
-                self.change(shared, at, peer, request, change);
+                self.change(protocol, shared, at, peer, request, change);
             }
             Step::Drop(answered) => {
                 self.outbox.discard();
                 self.batch.abandon();
-                self.tally.count(answered);
+                self.note(protocol, request, None, answered, None);
             }
         }
     }
 
     /// Queues a change, unless it is a copy or too much.
-    fn change(&mut self, shared: &Shared, at: usize, peer: &Peer, request: &Request<'_>, change: Change<P::Waiting>) {
+    fn change(
+        &mut self,
+        protocol: &P,
+        shared: &Shared,
+        at: usize,
+        peer: &Peer,
+        request: &Request<'_>,
+        change: Change<P::Waiting>,
+    ) {
         let Change { waiting, events, reporter, request: identity } = change;
         match shared.duplicates.find(identity, request.uptime) {
-            Some(Copy::UnderWay) => self.tally.count(Answered::Duplicate),
-            Some(Copy::Answered(outcomes)) => self.repeats.push((at, waiting, outcomes)),
+            Some(Copy::UnderWay) => self.note(protocol, request, Some(&waiting), Answered::Duplicate, None),
+            Some(Copy::Answered(outcomes)) => {
+                let described = self.describe(protocol, request, Some(&waiting));
+                self.repeats.push((at, Repeat { waiting, outcomes, described }));
+            }
             None if self.has_room(shared, &reporter, &events, request) => {
                 shared.duplicates.begin(identity, request.uptime);
                 let bytes_max = (!request.source.is_own).then_some(request.packet.len());
                 let count = events.len();
                 self.events.extend(events);
-                self.changes.push(Submitted { waiting, peer: *peer, bytes_max, request: identity, events: count });
+                let described = self.describe(protocol, request, Some(&waiting)).map(Box::new);
+                let submitted =
+                    Submitted { waiting, peer: *peer, bytes_max, request: identity, events: count, described };
+                self.changes.push(submitted);
             }
-            None => self.tally.count(Answered::Limited),
+            None => self.note(protocol, request, Some(&waiting), Answered::Limited, Some(TOO_MANY_CLAIMS)),
         }
     }
 
@@ -193,20 +233,60 @@ impl<P: Datagrams> Round<P> {
     }
 
     /// Keeps a reply, unless it would give a stranger more bytes than he sent, too often: addresses can be forged, and then
-    /// somebody else gets them.
-    fn reply(&mut self, peer: &Peer, sent: &Sent<'_>, answered: Answered) {
+    /// somebody else gets them. What the request is counted as, and why, if that is why.
+    fn reply(&mut self, peer: &Peer, sent: &Sent<'_>, answered: Answered) -> (Answered, Option<&'static str>) {
         let written = self.outbox.written();
         if written == 0 {
-            return self.tally.count(answered);
+            return (answered, None);
         }
         if written > sent.bytes && !sent.service.admits(&sent.source, Limited::LongerReply, sent.settings, sent.uptime)
         {
             self.outbox.discard();
-            return self.tally.count(Answered::Limited);
+            return (Answered::Limited, Some(TOO_LONG_REPLIES));
         }
         self.outbox.finish(peer);
-        self.tally.count(answered);
+        (answered, None)
     }
+
+    /// What the log says about a request, if that is wanted.
+    fn describe(&self, protocol: &P, request: &Request<'_>, waiting: Option<&P::Waiting>) -> Option<Described> {
+        self.is_logged.then(|| protocol.describe(request, waiting))
+    }
+
+    /// Counts a request that needs nothing more, and logs it if that is wanted.
+    fn note(
+        &mut self,
+        protocol: &P,
+        request: &Request<'_>,
+        waiting: Option<&P::Waiting>,
+        answered: Answered,
+        reason: Option<&str>,
+    ) {
+        let described = self.describe(protocol, request, waiting);
+        self.count(request.source.address, described, answered, reason);
+    }
+
+    fn count(&mut self, from: IpAddr, described: Option<Described>, answered: Answered, reason: Option<&str>) {
+        self.tally.count(answered);
+        if let Some(described) = described {
+            let reason = reason.map(ToOwned::to_owned);
+            self.lines.push(Line { protocol: P::LANGUAGE, from, described, answered, reason, judged: Vec::new() });
+        }
+    }
+
+    /// Adds what is thought of its signatures to the last line, if that is wanted.
+    fn note_signatures(&mut self, places: &Places) {
+        if let Some(line) = self.lines.last_mut().filter(|_| log::is_trace_on()) {
+            line.judged = self.batch.judged(places).map(|(fingerprint, verdict)| (*fingerprint, *verdict)).collect();
+        }
+    }
+}
+
+/// A copy of a change that was answered before.
+struct Repeat<W> {
+    waiting: W,
+    outcomes: Arc<[Outcome]>,
+    described: Option<Described>,
 }
 
 /// What a reply is measured by.

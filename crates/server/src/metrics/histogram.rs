@@ -1,0 +1,95 @@
+//! How long requests take.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::exposition::{Family, Labels};
+
+/// Buckets with an upper bound: the first ends at [`FIRST`], every other at twice the one before, the last at 5 s.
+const BOUNDED: usize = 20;
+
+/// Where the first bucket ends.
+const FIRST: Duration = Duration::from_micros(10);
+
+/// Counts of times by size. All threads share it without locks.
+#[derive(Debug)]
+pub(super) struct Histogram {
+    /// Not cumulative; the last is for what exceeds all bounds.
+    buckets: [AtomicU64; BOUNDED + 1],
+    sum_nanos: AtomicU64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { buckets: std::array::from_fn(|_| AtomicU64::new(0)), sum_nanos: AtomicU64::new(0) }
+    }
+}
+
+impl Histogram {
+    /// Counts `count` requests that took this long each.
+    pub(super) fn observe(&self, time: Duration, count: u64) {
+        if count == 0 {
+            return;
+        }
+        if let Some(bucket) = self.buckets.get(place(time)) {
+            bucket.fetch_add(count, Ordering::Relaxed);
+        }
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.sum_nanos.fetch_add(nanos.saturating_mul(count), Ordering::Relaxed);
+    }
+
+    /// Adds its buckets, sum and count to a family.
+    pub(super) fn write(&self, family: &mut Family, labels: &Labels) {
+        let mut count = 0;
+        for (place, bucket) in self.buckets.iter().enumerate() {
+            count += bucket.load(Ordering::Relaxed);
+            let bound = if place < BOUNDED { bound(place).as_secs_f64().to_string() } else { "+Inf".to_owned() };
+            family.add_part("_bucket", labels.clone().and("le", &bound), count as f64);
+        }
+        let sum = Duration::from_nanos(self.sum_nanos.load(Ordering::Relaxed)).as_secs_f64();
+        family.add_part("_sum", labels.clone(), sum);
+        // The sum of the buckets, which may have grown since: a count of its own could contradict them.
+        family.add_part("_count", labels.clone(), count as f64);
+    }
+}
+
+/// Where a bucket ends; bounds belong to their buckets.
+fn bound(place: usize) -> Duration {
+    FIRST * (1 << place)
+}
+
+fn place(time: Duration) -> usize {
+    (0..BOUNDED).find(|&place| time <= bound(place)).unwrap_or(BOUNDED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exposition;
+    use super::*;
+
+    #[test]
+    fn times_go_to_the_first_bucket_that_is_large_enough() {
+        assert_eq!((place(Duration::ZERO), place(FIRST)), (0, 0));
+        assert_eq!(place(FIRST + Duration::from_nanos(1)), 1);
+        let last = bound(BOUNDED - 1);
+        assert_eq!((place(last), place(last + Duration::from_nanos(1))), (BOUNDED - 1, BOUNDED));
+        assert!(last > Duration::from_secs(5));
+    }
+
+    #[test]
+    fn buckets_are_cumulative_and_the_last_is_the_count() {
+        let histogram = Histogram::default();
+        histogram.observe(Duration::from_micros(15), 3);
+        histogram.observe(Duration::from_secs(60), 1);
+        histogram.observe(Duration::from_secs(60), 0);
+        let mut family = Family::histogram("t_seconds", "Time.");
+        histogram.write(&mut family, &Labels::default());
+        let text = exposition::text([family]);
+        for line in [
+            "t_seconds_bucket{le=\"0.00001\"} 0\nt_seconds_bucket{le=\"0.00002\"} 3\n",
+            "t_seconds_bucket{le=\"5.24288\"} 3\nt_seconds_bucket{le=\"+Inf\"} 4\nt_seconds_sum 60.000045\nt_seconds_count 4\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+}

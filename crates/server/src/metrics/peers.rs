@@ -1,0 +1,100 @@
+//! The other servers, as metrics. Each has the label `peer`, its name in the configuration.
+
+use bruit_federation::peer::PeerState;
+use bruit_protocols::http::PeerStatus;
+
+use super::exposition::{Family, Labels};
+
+/// Everything about the servers of the configuration.
+pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
+    let of = |family: Family, value: fn(&PeerStatus) -> f64| {
+        family.with_all(peers.iter().map(|peer| (label(peer), value(peer))))
+    };
+    let known = |family: Family, value: fn(&PeerStatus) -> Option<f64>| {
+        family.with_all(peers.iter().filter_map(|peer| Some((label(peer), value(peer)?))))
+    };
+    vec![
+        of(
+            Family::gauge("bruit_peer_up", "1 if the server is heard and its clock agrees: up to date, or behind."),
+            |peer| f64::from(matches!(&*peer.state, "up_to_date" | "behind")),
+        ),
+        states(peers),
+        of(
+            Family::gauge("bruit_peer_silent_seconds", "Time since its heads last changed; they change every 2.5 s."),
+            |peer| peer.silent_seconds as f64,
+        ),
+        known(
+            Family::gauge(
+                "bruit_peer_clock_skew_seconds",
+                "By how much its clock is ahead of ours; negative if behind.",
+            ),
+            |peer| peer.clock_skew_seconds.map(|skew| skew as f64),
+        ),
+        of(Family::gauge("bruit_peer_lag_segments", "Segments that the server has and we lack."), |peer| {
+            peer.lag_segments as f64
+        }),
+        of(Family::gauge("bruit_peer_lag_seconds", "Time since we last had everything of it."), |peer| {
+            peer.lag_seconds as f64
+        }),
+        of(
+            Family::counter(
+                "bruit_peer_received_bytes_total",
+                "Bytes of segments received over its link; over a broker, of all servers.",
+            ),
+            |peer| peer.bytes_in as f64,
+        ),
+        of(Family::counter("bruit_peer_sent_bytes_total", "Bytes of segments it was sent."), |peer| {
+            peer.bytes_out as f64
+        }),
+        of(
+            Family::gauge("bruit_peer_learned_entries", "Entries learned from it, since it was first configured."),
+            |peer| peer.signatures_learned as f64,
+        ),
+        known(
+            Family::gauge("bruit_peer_agreed_timestamp_seconds", "When its digests and ours were last the same."),
+            |peer| peer.last_digest_match.map(|time| time as f64),
+        ),
+        of(
+            Family::counter("bruit_peer_refused_bytes_total", "Bytes of its segments that were refused, since the start."),
+            |peer| peer.bytes_refused as f64,
+        ),
+        refused(peers),
+    ]
+}
+
+fn label(peer: &PeerStatus) -> Labels {
+    Labels::one("peer", &peer.name)
+}
+
+/// One sample for every state of every server, so that no series comes and goes.
+fn states(peers: &[PeerStatus]) -> Family {
+    let samples = peers.iter().flat_map(|peer| {
+        PeerState::NAMES.iter().map(|state| (label(peer).and("state", state), f64::from(peer.state == *state)))
+    });
+    Family::gauge("bruit_peer_state", "1 for the state the server is in, as `bruit peers` has it, 0 for the others.")
+        .with_all(samples)
+}
+
+fn refused(peers: &[PeerStatus]) -> Family {
+    let samples = peers.iter().flat_map(|peer| {
+        peer.refused.iter().map(|refused| (label(peer).and("reason", &refused.reason), refused.count as f64))
+    });
+    Family::counter("bruit_peer_refused_segments_total", "Segments received over its link that were refused.")
+        .with_all(samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exposition::text;
+    use super::*;
+
+    #[test]
+    fn every_peer_has_every_state() {
+        let peer = PeerStatus { name: "anna".into(), state: "behind".into(), ..PeerStatus::default() };
+        let text = text(of(&[peer]));
+        assert!(text.contains("bruit_peer_state{peer=\"anna\",state=\"behind\"} 1\n"), "{text}");
+        assert_eq!(text.matches("bruit_peer_state{").count(), PeerState::NAMES.len());
+        assert!(text.contains("bruit_peer_up{peer=\"anna\"} 1\n"));
+        assert!(!text.contains("agreed_timestamp"), "what is not known is left out: {text}");
+    }
+}
