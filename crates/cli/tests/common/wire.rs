@@ -167,11 +167,27 @@ pub(crate) fn http_check(server: SocketAddr, digest: &str) -> String {
 /// What the server has counted: requests of `protocol` that became `answered`.
 #[track_caller]
 pub(crate) fn requests(server: &Server, protocol: &str, answered: &str) -> u64 {
+    count(&metrics(server), &format!("bruit_requests_total{{protocol=\"{protocol}\",answered=\"{answered}\"}}"))
+}
+
+/// Connections of `protocol` that the server closed unread.
+#[track_caller]
+pub(crate) fn refused_connections(server: &Server, protocol: &str) -> u64 {
+    count(&metrics(server), &format!("bruit_connections_refused_total{{protocol=\"{protocol}\"}}"))
+}
+
+/// Everything at `/metrics`.
+#[track_caller]
+pub(crate) fn metrics(server: &Server) -> String {
     let authorization = format!("Authorization: Bearer {}\r\n", server.token());
-    let text = http(server.address("http"), "GET /metrics", &authorization, "");
-    let name = format!("bruit_requests_total{{protocol=\"{protocol}\",answered=\"{answered}\"}} ");
-    let count = text.lines().find_map(|line| line.strip_prefix(&name));
-    count.unwrap_or_else(|| panic!("no {name}in {text}")).parse().unwrap()
+    http(server.address("http"), "GET /metrics", &authorization, "")
+}
+
+/// A whole number among metrics, by its name and labels.
+#[track_caller]
+pub(crate) fn count(metrics: &str, name: &str) -> u64 {
+    let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
 }
 
 /// The body that an HTTP server answers with.

@@ -196,6 +196,8 @@ fn statistics_tell_requests_and_fill() {
     assert!(text.contains("listed signatures") && text.contains("nursery"), "{text}");
     let (name, token) = authorization(&server);
     let metrics = Connection::to(&server).ask(&request("GET", "/metrics", &[(name, &token)], b""));
+    let head = metrics.head.to_lowercase();
+    assert!(head.contains("content-type: text/plain; version=0.0.4; charset=utf-8"), "{head}");
     let body = String::from_utf8(metrics.body).unwrap();
     assert!(body.contains(r#"bruit_requests_total{protocol="http",answered="accepted"} 1"#), "{body}");
 }
