@@ -166,7 +166,7 @@ impl Caller {
             Right::Realm => (grant.can_read_realm, REALM_NEEDED),
             Right::Administer => (grant.can_administer, ADMIN_NEEDED),
         };
-        if is_allowed { Ok(()) } else { Err(Fault::forbidden(needed).to_holder(self.name.clone())) }
+        if is_allowed { Ok(()) } else { Err(Fault::forbidden(needed).for_token(self.name.as_deref())) }
     }
 
     /// Refuses what is more than the caller may ask for. The site's own networks may ask for anything.

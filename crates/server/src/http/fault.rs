@@ -22,7 +22,7 @@ pub(crate) struct Fault {
     answered: Answered,
     header: Option<(HeaderName, HeaderValue)>,
     /// The token that does not suffice, for the audit trail.
-    token: Option<String>,
+    token: Option<Box<str>>,
 }
 
 impl Fault {
@@ -36,9 +36,9 @@ impl Fault {
         self
     }
 
-    /// The same, to somebody whose token has this name.
-    pub(super) fn to_holder(mut self, token: Option<String>) -> Self {
-        self.token = token;
+    /// The same, for a caller whose token has this name.
+    pub(super) fn for_token(mut self, token: Option<&str>) -> Self {
+        self.token = token.map(Into::into);
         self
     }
 

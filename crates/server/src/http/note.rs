@@ -27,7 +27,7 @@ struct Noted {
 pub(crate) struct Reason {
     pub(crate) text: String,
     /// The token of whoever asked, if it is known and does not suffice.
-    pub(crate) token: Option<String>,
+    pub(crate) token: Option<Box<str>>,
 }
 
 impl Note {
