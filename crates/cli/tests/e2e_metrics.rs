@@ -62,13 +62,13 @@ fn every_request_is_counted_and_timed_once() {
     for (protocol, least) in [("pyzor", 6), ("dcc", 6), ("fuzzy", 6), ("razor", 3), ("http", 3)] {
         // Some are counted just after they were answered.
         let is_so = || {
-            let metrics = wire::metrics(server.address("http"));
+            let metrics = wire::metrics(&server);
             let name = format!("bruit_request_duration_seconds_count{{protocol=\"{protocol}\"}}");
             let (observed, counted) = (wire::count(&metrics, &name), requests_of(&metrics, protocol));
             (observed == counted && counted >= least).then_some(counted)
         };
         let counted = (0..50).find_map(|_| is_so().or_else(pause));
-        assert!(counted.is_some(), "{protocol}: {}", wire::metrics(server.address("http")));
+        assert!(counted.is_some(), "{protocol}: {}", wire::metrics(&server));
     }
 }
 
@@ -114,13 +114,13 @@ fn use_every_protocol(server: &Server) {
     fuzzy.fuzzy_add([9; 64]);
     assert!(fuzzy.fuzzy_check([9; 64]).1 > 0.5);
     assert_eq!(wire::razor_check(server.address("razor"), "A1X0JdhQilUA"), "p=0");
-    wire::http_check(server.address("http"), digest);
+    wire::http_check(&server, digest);
 }
 
 /// The metrics, once there are some of the peer: the server looks every second.
 fn wait_for_peer(server: &Server) -> String {
     let heard =
-        || Some(wire::metrics(server.address("http"))).filter(|text| text.contains("bruit_peer_up{peer=\"anna\"}"));
+        || Some(wire::metrics(&server)).filter(|text| text.contains("bruit_peer_up{peer=\"anna\"}"));
     let metrics = (0..100).find_map(|_| heard().or_else(pause));
     metrics.unwrap_or_else(|| panic!("no metrics of the peer: {}", server.said()))
 }

@@ -156,7 +156,9 @@ mod tests {
         let service = service(folder.path(), Arc::new(disk.clone()));
         let (held, tick) = (disk.1.lock().unwrap(), Event::Tick { now: NOW, lines: 1 });
         let (sender, receiver) = std::sync::mpsc::channel();
-        service.store.submit_with(vec![tick], move |result| drop(sender.send(result.is_ok())));
+        service.store.submit_with(vec![tick], move |result| {
+            let _ = sender.send(result.is_ok());
+        });
         while service.store.status().writing_since.is_none() {
             thread::yield_now();
         }
