@@ -209,7 +209,7 @@ pub struct ReporterView {
     pub precision: f64,
     /// What its claims weigh.
     pub weight: f64,
-    /// Claims that anchors of other groups confirmed.
+    /// Claims that anchors of other groups confirmed. Echoes of what was known are not among them.
     pub confirmed: u32,
     /// Claims they refuted.
     pub refuted: u32,
@@ -418,7 +418,8 @@ impl Trust {
 fn outcome(votes: &[Vote], vote: &Vote) -> Outcome {
     match truth_without(votes, vote.group) {
         None => Outcome::Unconfirmed,
-        Some(truth) if truth == vote.claim => Outcome::Confirmed,
+        Some(truth) if truth == vote.claim && vote.early => Outcome::Confirmed,
+        Some(truth) if truth == vote.claim => Outcome::Echoed,
         Some(_) => Outcome::Refuted,
     }
 }

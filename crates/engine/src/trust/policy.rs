@@ -57,10 +57,9 @@ pub struct Policy {
     pub own_reports_needed: u32,
     /// Claims are settled this many seconds after a signature was first seen: time for anchors to have their say.
     pub settle_after: u64,
-    /// What a confirmed claim earns when it was made before the signature was listed (or, for revokes, taken off).
+    /// What a confirmed claim earns, if it was made before the signature was listed (a revoke: before an anchor revoked it). One that
+    /// came later earns nothing, at any volume: there is no profit in echoing.
     pub credit_early: f64,
-    /// What it earns when it came later: there is no profit in echoing.
-    pub credit_late: f64,
     /// A reporter earns at most this much per day: trust takes calendar time, whatever the volume.
     pub credit_daily_max: f64,
     /// What a claim costs that anchors refuted: ten right ones.
@@ -105,7 +104,6 @@ impl Default for Policy {
             own_reports_needed: 1,
             settle_after: 48 * Time::HOUR,
             credit_early: 1.0,
-            credit_late: 0.1,
             credit_daily_max: 5.0,
             debit_refuted: 10.0,
             debit_unconfirmed: 0.05,
@@ -168,7 +166,6 @@ impl Policy {
             ("unanchored_ham_max", self.unanchored_ham_max),
             ("unrevoke_margin", self.unrevoke_margin),
             ("credit_early", self.credit_early),
-            ("credit_late", self.credit_late),
             ("credit_daily_max", self.credit_daily_max),
             ("debit_refuted", self.debit_refuted),
             ("debit_unconfirmed", self.debit_unconfirmed),
@@ -206,7 +203,6 @@ impl Policy {
             (self.prior.0 <= self.prior.1, "prior must not favour a new identity"),
             (self.suspect_score <= self.block_score, "suspect_score must not exceed block_score"),
             (self.unanchored_spam_max < self.block_score, "unanchored_spam_max must be below block_score"),
-            (self.credit_late <= self.credit_early, "credit_late must not exceed credit_early"),
             (self.settle_after < self.nursery_life, "settle_after must be shorter than nursery_life"),
             (self.group_share <= self.own_share, "group_share must not exceed own_share"),
             (self.block_groups <= self.votes_max, "block_groups must not exceed votes_max"),
@@ -277,7 +273,6 @@ mod tests {
         assert!(contradicts(|p| p.prior = (2.0, 1.0)));
         assert!(contradicts(|p| p.unanchored_spam_max = 6.0));
         assert!(contradicts(|p| p.suspect_score = 7.0));
-        assert!(contradicts(|p| p.credit_late = 2.0));
         assert!(contradicts(|p| p.nursery_life = p.settle_after));
         assert!(contradicts(|p| p.group_share = 0.5));
         assert!(contradicts(|p| p.own_reports_needed = p.votes_max));

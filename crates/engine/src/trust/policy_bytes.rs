@@ -1,13 +1,19 @@
 //! A policy in bytes: 31 numbers of 8 bytes each, in the order of the fields. It belongs to the state, as the same events
 //! under another policy come to something else.
+//!
+//! The 21st number was what an echo earned. It is written as it always was, and not looked at.
 
 use super::Policy;
 use crate::codec::{Malformed, Reader};
 
+/// The number in the place of what an echo earned.
+const ECHO_CREDIT_BEFORE: f64 = 0.1;
+
 impl Policy {
     /// Appends the policy.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        self.clone().numbers().into_iter().for_each(|number| out.extend(number.get().to_le_bytes()));
+        let (mut policy, mut unused) = (self.clone(), ECHO_CREDIT_BEFORE);
+        policy.numbers(&mut unused).into_iter().for_each(|number| out.extend(number.get().to_le_bytes()));
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
@@ -16,8 +22,8 @@ impl Policy {
     /// [`Malformed`] if it ends early, a number is too large, or [`check`](Self::check) refuses it.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         const WHAT: &str = "a number of the policy";
-        let mut policy = Self::default();
-        for mut number in policy.numbers() {
+        let (mut policy, mut unused) = (Self::default(), 0.0);
+        for mut number in policy.numbers(&mut unused) {
             let value = reader.u64(WHAT)?;
             number.set(value).ok_or(Malformed::OutOfRange { what: WHAT, value })?;
         }
@@ -26,7 +32,7 @@ impl Policy {
     }
 
     /// The fields, in the order in which they are written.
-    fn numbers(&mut self) -> [Number<'_>; 31] {
+    fn numbers<'a>(&'a mut self, unused: &'a mut f64) -> [Number<'a>; 31] {
         use Number::{Float, Long, Short};
         [
             Float(&mut self.prior.0),
@@ -49,7 +55,7 @@ impl Policy {
             Short(&mut self.own_reports_needed),
             Long(&mut self.settle_after),
             Float(&mut self.credit_early),
-            Float(&mut self.credit_late),
+            Float(unused),
             Float(&mut self.credit_daily_max),
             Float(&mut self.debit_refuted),
             Float(&mut self.debit_unconfirmed),
@@ -102,6 +108,8 @@ mod tests {
         policy.encode(&mut bytes);
         assert_eq!(Policy::decode(&mut Reader::new(&bytes)), Ok(policy));
         (0..bytes.len()).for_each(|cut| assert!(Policy::decode(&mut Reader::new(&bytes[..cut])).is_err()));
+        bytes[20 * 8..21 * 8].copy_from_slice(&f64::NAN.to_bits().to_le_bytes());
+        assert!(Policy::decode(&mut Reader::new(&bytes)).is_ok(), "nobody looks at what an echo earned");
         bytes[..8].copy_from_slice(&f64::NAN.to_bits().to_le_bytes());
         assert!(Policy::decode(&mut Reader::new(&bytes)).is_err());
     }

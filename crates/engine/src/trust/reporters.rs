@@ -21,8 +21,10 @@ pub(super) const RECORD_TIERS: usize = 3;
 /// How a claim turned out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Anchors of other groups say the same.
+    /// Anchors of other groups say the same, and the claim was made before it was known.
     Confirmed,
+    /// Anchors of other groups say the same, and so did the books when the claim was made.
+    Echoed,
     /// They say the opposite.
     Refuted,
     /// They say nothing, or disagree.
@@ -68,10 +70,11 @@ impl Record {
     }
 
     /// Credits or debits a claim.
-    fn learn(&mut self, policy: &Policy, early: bool, outcome: Outcome) {
+    fn learn(&mut self, policy: &Policy, outcome: Outcome) {
         match outcome {
+            Outcome::Echoed => {}
             Outcome::Confirmed => {
-                let earned = millionths(if early { policy.credit_early } else { policy.credit_late });
+                let earned = millionths(policy.credit_early);
                 let left = millionths(policy.credit_daily_max).saturating_sub(self.credited);
                 self.credited += earned.min(left);
                 self.good = self.good.saturating_add(earned.min(left));
@@ -161,16 +164,16 @@ impl Reporters {
         })
     }
 
-    /// Credits or debits the reporter of a vote. Traps have no opinion that could be wrong.
+    /// Credits or debits the reporter of a vote. Traps have no opinion that could be wrong, and an echo says nothing of its reporter.
     pub(super) fn settle(&mut self, policy: &Policy, now: Time, vote: &Vote, outcome: Outcome) {
-        if vote.standing == Standing::Trap {
+        if vote.standing == Standing::Trap || outcome == Outcome::Echoed {
             return;
         }
         let slot = self.find(vote.reporter);
         let known = slot.map_or_else(|| Record::new(vote, now.day()), |slot| self.records[slot]);
         let mut record = known.on(now.day(), self.decays);
         (record.group, record.standing) = (vote.group, vote.standing);
-        record.learn(policy, vote.early, outcome);
+        record.learn(policy, outcome);
         if let Some(slot) = slot {
             let before = self.tier(policy, &known);
             self.links.remove(&mut self.tiers[before], slot);

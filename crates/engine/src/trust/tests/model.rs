@@ -171,8 +171,9 @@ impl Model {
         let is_spam = if trap { Some(true) } else { (spam != ham).then_some(spam > ham) };
         let (mut good, mut bad, mut credited, day) = self.aged(now, one.who.id);
         match is_spam.map(|is_spam| is_spam == (one.claim == Claim::Report)) {
+            Some(true) if !one.early => return,
             Some(true) => {
-                let earned = millionths(if one.early { 1.0 } else { 0.1 }).min(5_000_000 - credited);
+                let earned = millionths(1.0).min(5_000_000 - credited);
                 (good, credited) = (good + earned, credited + earned);
             }
             Some(false) => bad += 10_000_000,

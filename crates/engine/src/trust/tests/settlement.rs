@@ -74,13 +74,11 @@ fn an_anchor_that_is_often_wrong_becomes_none() {
 }
 
 #[test]
-fn echoing_earns_a_tenth_and_nobody_more_than_five_a_day() {
-    let earned = |claims: u64, early: bool| {
+fn nobody_earns_more_than_five_a_day() {
+    let earned = |claims: u64| {
         let mut site = Site::roomy(Policy { debit_unconfirmed: 0.0, ..Policy::default() });
         for number in 0..claims {
-            if early {
-                site.report(account(1), number);
-            }
+            site.report(account(1), number);
             [1, 2, 3].into_iter().for_each(|id| _ = site.report(trap(90 + id), number));
             site.report(account(1), number);
         }
@@ -89,11 +87,36 @@ fn echoing_earns_a_tenth_and_nobody_more_than_five_a_day() {
         site.view(1).precision
     };
     let beta = |good: f64| precision::precision(precision::millionths(good), 0, (1.0, 1.0));
-    assert_eq!(earned(1, true), beta(1.0));
-    assert_eq!(earned(1, false), beta(0.1));
-    assert_eq!(earned(5, true), beta(5.0));
-    assert_eq!(earned(6, true), beta(5.0));
-    assert_eq!(earned(60, false), beta(5.0));
+    assert_eq!(earned(1), beta(1.0));
+    assert_eq!(earned(5), beta(5.0));
+    assert_eq!(earned(6), beta(5.0));
+}
+
+#[test]
+fn fifty_echoes_a_day_earn_nothing_however_long() {
+    let mut site = Site::roomy(Policy::default());
+    for day in 0..40 {
+        for number in (0..50).map(|number| day * 50 + number) {
+            [1, 2, 3].into_iter().for_each(|id| _ = site.report(trap(90 + id), number));
+            assert!(site.books[&item(number)].listed);
+            site.report(account(1), number);
+        }
+        site.wait(Time::DAY);
+        assert!(!site.trust.weighs(site.now, &account(1)), "day {day}");
+    }
+    site.wait(DUE);
+    assert_eq!(credits(&site, 1), None, "nothing it said was ever judged");
+}
+
+#[test]
+fn echoed_revokes_earn_nothing_and_wrong_echoes_cost() {
+    let mut site = Site::roomy(Policy::default());
+    [pinned(2), pinned(3)].into_iter().for_each(|reporter| _ = site.revoke(reporter, 1));
+    site.revoke(account(1), 1);
+    [1, 2, 3].into_iter().for_each(|id| _ = site.report(trap(90 + id), 2));
+    site.revoke(account(1), 2);
+    site.wait(DUE);
+    assert_eq!(credits(&site, 1), Some((0, 1, 0)), "the echo says nothing of it, the revoke that traps refute does");
 }
 
 #[test]
@@ -103,7 +126,7 @@ fn what_was_listed_before_the_table_knew_it_is_an_echo_too() {
     site.report(account(1), 1);
     site.report(trap(2), 1);
     site.wait(DUE);
-    assert_eq!(site.view(1).precision, precision::precision(100_000, 0, (1.0, 1.0)));
+    assert_eq!(credits(&site, 1), None);
 }
 
 #[test]
