@@ -1,7 +1,7 @@
 //! Whatever a client sends as a subject is read or refused, and what is read comes out again.
 #![no_main]
 
-use bruit_protocols::http::{NewReporter, ReporterChange, Subject, WhitelistEntry};
+use bruit_protocols::http::{AccountName, AccountPatch, NewAccount, Subject, WhitelistEntry};
 use bruit_signatures::sender;
 use libfuzzer_sys::fuzz_target;
 
@@ -14,8 +14,9 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!(reread.features, signed.features);
         assert_eq!(reread.signatures, signed.signatures);
     }
-    let _ = serde_json::from_slice::<NewReporter>(input);
-    let _ = serde_json::from_slice::<ReporterChange>(input);
+    let _ = serde_json::from_slice::<NewAccount>(input);
+    let _ = serde_json::from_slice::<AccountPatch>(input);
+    let _ = serde_json::from_slice::<AccountName>(input);
     if let Ok(WhitelistEntry::Signature(named)) = serde_json::from_slice(input) {
         let _ = named.signature();
     }

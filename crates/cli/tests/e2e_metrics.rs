@@ -114,7 +114,7 @@ fn use_every_protocol(server: &Server) {
     fuzzy.fuzzy_add([9; 64]);
     assert!(fuzzy.fuzzy_check([9; 64]).1 > 0.5);
     assert_eq!(wire::razor_check(server.address("razor"), "A1X0JdhQilUA"), "p=0");
-    wire::http_check(&server, digest);
+    wire::http_check(server.address("http"), digest);
 }
 
 /// The metrics, once there are some of the peer: the server looks every second.

@@ -5,13 +5,14 @@ use std::io;
 use std::time::Duration;
 
 use bruit_protocols::http::{
-    Checked, Claimed, ClockAccepted, Done, Explained, JSON, PROBLEM_JSON, Peers, Problem, Stats, Subject, Whitelist,
+    AccountEntry, AccountName, AccountPage, AccountPatch, Checked, Claimed, ClockAccepted, Done, Explained, JSON,
+    NewAccount, PROBLEM_JSON, Peers, Problem, REPORTER_BYTES_MAX, REPORTER_FIELD, Stats, Subject, Whitelist,
     WhitelistEntry,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE};
-use ureq::http::{Method, Request, Response, Uri};
+use ureq::http::{HeaderValue, Method, Request, Response, Uri};
 use ureq::{Agent, Body};
 
 use crate::error::ClientError;
@@ -32,6 +33,8 @@ pub struct Client {
     server: String,
     /// The value of the field `Authorization`.
     authorization: Option<String>,
+    /// On whose behalf claims are made.
+    reporter: Option<HeaderValue>,
     timeout: Duration,
 }
 
@@ -57,7 +60,18 @@ impl Client {
             .proxy(None)
             .user_agent(concat!("bruit/", env!("CARGO_PKG_VERSION")));
         let authorization = token.map(|token| format!("Bearer {token}"));
-        Ok(Self { agent: config.build().new_agent(), server, authorization, timeout })
+        Ok(Self { agent: config.build().new_agent(), server, authorization, reporter: None, timeout })
+    }
+
+    /// The same client, which makes claims on behalf of a person.
+    ///
+    /// # Errors
+    /// [`ClientError::Reporter`] if it is no name.
+    pub fn with_reporter(self, name: &str) -> Result<Self, ClientError> {
+        let name = name.trim();
+        let is_name = (1..=REPORTER_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control);
+        let value = HeaderValue::from_bytes(name.as_bytes()).ok().filter(|_| is_name).ok_or(ClientError::Reporter)?;
+        Ok(Self { reporter: Some(value), ..self })
     }
 
     /// The server's address.
@@ -155,6 +169,49 @@ impl Client {
         self.send(Method::DELETE, "/v1/whitelist", entry)
     }
 
+    /// A page of the accounts, from the one at `offset` on.
+    ///
+    /// # Errors
+    /// [`ClientError`] if there is no answer.
+    pub fn accounts(&self, offset: u64) -> Result<AccountPage, ClientError> {
+        self.get(&format!("/v1/accounts?offset={offset}"))
+    }
+
+    /// One account.
+    ///
+    /// # Errors
+    /// [`ClientError`] if there is no answer, or no such account.
+    pub fn account(&self, named: &AccountName) -> Result<AccountEntry, ClientError> {
+        let AccountName { protocol, name } = named;
+        let path = format!("/v1/accounts?protocol={}&name={}", percent_encoded(protocol), percent_encoded(name));
+        let page: AccountPage = self.get(&path)?;
+        page.accounts.into_iter().next().ok_or_else(|| self.malformed("a page without the account"))
+    }
+
+    /// Registers an account.
+    ///
+    /// # Errors
+    /// [`ClientError`] if that was not done, or it is not known whether it was.
+    pub fn add_account(&self, new: &NewAccount) -> Result<Done, ClientError> {
+        self.send(Method::POST, "/v1/accounts", new)
+    }
+
+    /// Changes an account.
+    ///
+    /// # Errors
+    /// [`ClientError`] if that was not done, or it is not known whether it was.
+    pub fn update_account(&self, patch: &AccountPatch) -> Result<Done, ClientError> {
+        self.send(Method::PATCH, "/v1/accounts", patch)
+    }
+
+    /// Removes an account.
+    ///
+    /// # Errors
+    /// [`ClientError`] if that was not done, or it is not known whether it was.
+    pub fn remove_account(&self, named: &AccountName) -> Result<Done, ClientError> {
+        self.send(Method::DELETE, "/v1/accounts", named)
+    }
+
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let request = self.request(Method::GET, path, ()).map_err(|cause| self.malformed(cause))?;
         self.answer(self.agent.run(request))
@@ -174,6 +231,9 @@ impl Client {
         }
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
+        }
+        if let Some(reporter) = &self.reporter {
+            request = request.header(REPORTER_FIELD, reporter);
         }
         request.body(body)
     }
@@ -247,6 +307,15 @@ fn problem(answer: &Response<Body>, body: &[u8]) -> Problem {
     })
 }
 
+/// A text as part of a query.
+fn percent_encoded(text: &str) -> String {
+    let encoded = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encoded).collect()
+}
+
 /// As much of a text as is shown.
 fn shown(text: &str) -> String {
     text.chars().take(SHOWN_CHARS_MAX).collect()
@@ -267,6 +336,11 @@ mod tests {
             ["", "127.0.0.1:8625", "ftp://a", "http://", "http://a?b", "http://u:p@a", "http://a#b", "http://a b"]
         {
             assert!(matches!(client(url, None), Err(ClientError::Address(_))), "{url}");
+        }
+        let reporter = |name: &str| client("http://a", None).unwrap().with_reporter(name);
+        assert!(reporter("ann@example.org").is_ok() && reporter(&"x".repeat(256)).is_ok() && reporter("Zoë").is_ok());
+        for name in ["", " ", "a\r\nX: y", &"x".repeat(257)] {
+            assert!(matches!(reporter(name), Err(ClientError::Reporter)), "{name:?}");
         }
         for token in ["", "a b", "a\r\nX: y", "ä"] {
             assert!(matches!(client("http://a", Some(token)), Err(ClientError::Token)), "{token:?}");

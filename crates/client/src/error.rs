@@ -14,6 +14,9 @@ pub enum ClientError {
     /// A token that cannot stand in a header.
     #[error("a token is made of printable ASCII characters without blanks")]
     Token,
+    /// A name of a person that cannot stand in a header.
+    #[error("invalid reporter: expected 1 to 256 bytes without control characters")]
+    Reporter,
     /// Nobody answers there, or the connection broke.
     #[error("{server} cannot be reached: {cause}")]
     Unreachable {
@@ -56,7 +59,7 @@ impl ClientError {
             Self::Unreachable { .. } | Self::TimedOut { .. } => true,
             Self::Refused { problem, .. } => matches!(problem.status, 429 | 500..),
             Self::Malformed { .. } => true,
-            Self::Address(_) | Self::Token => false,
+            Self::Address(_) | Self::Token | Self::Reporter => false,
         }
     }
 }

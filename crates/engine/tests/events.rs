@@ -2,7 +2,7 @@
 
 mod common;
 
-use bruit_engine::accounts::{AccountChange, ChangeError, Credential, Protocol, RegisterError, Secret};
+use bruit_engine::accounts::{AccountChange, ChangeError, Credential, Protocol, RegisterError, Registration, Secret};
 use bruit_engine::budget::BUDGET_MIN;
 use bruit_engine::event::{Event, FINGERPRINTS_MAX, TextChange};
 use bruit_engine::replicas::GOOD_FEATURES;
@@ -27,7 +27,13 @@ fn good(features: u64) -> Event {
 
 fn account(name: &[u8]) -> Event {
     let credential = Credential::new(name, &Secret::Razor { password: b"tin whistle 7" }).unwrap();
-    let change = AccountChange::Register { name: name.into(), credential, group: 5, standing: Standing::Account };
+    let change = AccountChange::Register {
+        name: name.into(),
+        credential,
+        group: 5,
+        standing: Standing::Account,
+        registration: Registration::Operator,
+    };
     Event::Account { now: START, change }
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use bruit_engine::accounts::{AccountChange, Credential, Protocol, Secret};
+use bruit_engine::accounts::{AccountChange, Credential, Protocol, Registration, Secret};
 use bruit_engine::budget::{BUDGET_MIN, Capacities, Plan};
 use bruit_engine::bulk::MANY;
 use bruit_engine::event::{Event, TextChange};
@@ -93,7 +93,13 @@ fn account_and_lists() -> Vec<Event> {
     for number in 0..50 {
         let name = account_name(number);
         let credential = Credential::new(&name, &Secret::Razor { password: b"tin whistle 7" }).unwrap();
-        let change = AccountChange::Register { name: name.into(), credential, group: 7, standing: Standing::Account };
+        let change = AccountChange::Register {
+            name: name.into(),
+            credential,
+            group: 7,
+            standing: Standing::Account,
+            registration: Registration::Operator,
+        };
         events.push(Event::Account { now: START, change });
         let change = WhitelistChange::List(fingerprint(500_000 + number), ListedBy::Operator);
         events.push(Event::Whitelist { now: START, change });

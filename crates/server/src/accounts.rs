@@ -6,12 +6,13 @@
 use std::collections::BTreeSet;
 
 use bruit_engine::Engine;
-use bruit_engine::accounts::{Account, AccountChange, Credential, CredentialError, Secret};
+use bruit_engine::accounts::{
+    Account, AccountChange, AccountUpdate, Credential, CredentialError, Registration, Secret, name_id,
+};
 use bruit_filters::FingerprintKey;
 
 use crate::config::{AccountSecret, AccountSettings};
 use crate::fuzzy_keys;
-use crate::sources::reporter_id;
 
 /// Why an account of the file cannot be one.
 #[derive(Debug, thiserror::Error)]
@@ -21,8 +22,13 @@ pub struct AccountError {
     reason: String,
 }
 
-/// Accounts that go, and accounts that come.
-type Changes = (Vec<AccountChange>, Vec<AccountChange>);
+/// Changes of accounts, in the order in which they have to be made.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) removed: Vec<AccountChange>,
+    pub(crate) updated: Vec<AccountChange>,
+    pub(crate) registered: Vec<AccountChange>,
+}
 
 /// Whether all accounts of a file can be: their secrets, and that no two are one.
 ///
@@ -43,31 +49,48 @@ pub(crate) fn check(named: &[AccountSettings]) -> Result<(), AccountError> {
     Ok(())
 }
 
-/// What has to go and what has to come so that the clearinghouse has the accounts of the file.
+/// What has to go, change and come so that the clearinghouse has the accounts of the file.
 ///
 /// # Errors
 /// [`AccountError`] for the first that cannot be.
 pub(crate) fn changes(named: &[AccountSettings], engine: &Engine) -> Result<Changes, AccountError> {
     let key = engine.realm().key();
-    let (mut removed, mut registered) = (Vec::new(), Vec::new());
+    let mut changes = Changes::default();
     for settings in named {
+        let AccountSettings { protocol, standing, .. } = *settings;
         let credential = credential(settings)?;
         let group = group(settings, key);
         let name: Box<[u8]> = settings.name.as_bytes().into();
-        let known = engine.accounts().get(settings.protocol, &name);
+        let known = engine.accounts().get(protocol, &name);
         if known.is_some_and(|known| is_as_named(known, &credential, settings, group)) {
             continue;
         }
-        if known.is_some() {
-            removed.push(AccountChange::Remove(settings.protocol, name.clone()));
+        let is_taken = is_key_taken(engine, &credential, &name);
+        if known.is_some() && !is_taken {
+            let (credential, standing, group) = (Some(credential), Some(standing), Some(group));
+            let update = AccountUpdate { credential, standing, group, enabled: None };
+            changes.updated.push(AccountChange::Update { protocol, name, update });
+            continue;
         }
-        registered.push(AccountChange::Register { name, credential, group, standing: settings.standing });
+        if known.is_some() {
+            changes.removed.push(AccountChange::Remove(protocol, name.clone()));
+        }
+        let registration = Registration::Operator;
+        changes.registered.push(AccountChange::Register { name, credential, group, standing, registration });
     }
-    Ok((removed, registered))
+    Ok(changes)
+}
+
+/// Whether another account has the key at the moment. Accounts of the file that exchange their keys are made anew, as no order of
+/// updates would do.
+fn is_key_taken(engine: &Engine, credential: &Credential, name: &[u8]) -> bool {
+    let Credential::Fuzzy(key) = credential else { return false };
+    engine.accounts().key_id(&key.id()).is_some_and(|(other, _)| other != name)
 }
 
 fn is_as_named(known: &Account, credential: &Credential, settings: &AccountSettings, group: u64) -> bool {
-    known.credential == *credential && known.standing == settings.standing && known.group == group
+    let is_adopted = known.registration != Registration::Itself;
+    is_adopted && known.credential == *credential && known.standing == settings.standing && known.group == group
 }
 
 /// What is kept of the secret of an account.
@@ -96,7 +119,12 @@ pub(crate) fn credential(settings: &AccountSettings) -> Result<Credential, Accou
 /// Accounts of one group are one voice; one without a group is a voice by itself.
 pub(crate) fn group(settings: &AccountSettings, key: &FingerprintKey) -> u64 {
     match &settings.group {
-        Some(group) => key.fingerprint(format!("group:{group}").as_bytes()).high(),
-        None => reporter_id(settings.protocol, settings.name.as_bytes(), key),
+        Some(group) => group_id(group, key),
+        None => name_id(settings.protocol, settings.name.as_bytes(), key),
     }
+}
+
+/// The group that an operator calls so.
+pub(crate) fn group_id(group: &str, key: &FingerprintKey) -> u64 {
+    key.fingerprint(format!("group:{group}").as_bytes()).high()
 }

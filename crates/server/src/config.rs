@@ -11,6 +11,7 @@ mod federation;
 mod http;
 mod log;
 mod raw;
+mod trust;
 mod warnings;
 
 use std::net::SocketAddr;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use bruit_engine::bulk::MANY;
+use bruit_engine::trust::Policy;
 use bruit_protocols::razor::{ServerList, Terms};
 use bruit_signatures::razor::Ep4;
 use bruit_store::Durability;
@@ -122,6 +124,8 @@ pub struct Settings {
     pub http: HttpSettings,
     /// Other servers.
     pub peers: Vec<PeerSettings>,
+    /// How claims are weighed.
+    pub trust: Policy,
 }
 
 /// How much a network that is not our own may ask for.
@@ -137,6 +141,8 @@ pub struct LimitSettings {
     pub longer_replies: Rate,
     /// Work that takes long: new keys of encryption, registrations, messages to sign.
     pub costly: Rate,
+    /// Registrations of all networks together.
+    pub registrations: Rate,
     /// TCP connections in all.
     pub connections: usize,
     /// TCP connections of one network that is not our own.

@@ -21,7 +21,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use bruit_engine::accounts::{Account, Credential, Protocol};
+use bruit_engine::accounts::{Account, Credential};
 use bruit_engine::event::{By, Event, TextChange};
 use bruit_engine::shingles::{Match, SHINGLES};
 use bruit_engine::signature::fingerprint_of_digest;
@@ -279,7 +279,7 @@ impl Asked<'_> {
 
     fn reporter(&self, request: &Request<'_>) -> Reporter {
         let (source, key) = (&request.source, &request.service.key);
-        let named = |(name, account)| source.reporter_as(Protocol::Fuzzy, name, account, key);
+        let named = |(name, account)| source.reporter_as(name, account, key);
         self.account.map_or_else(|| source.reporter(key), named)
     }
 }

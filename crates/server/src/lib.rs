@@ -17,6 +17,7 @@
 //! | `admin_token`, `certificate` | the proof that administrators show, and that the server shows |
 //! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the ends of the request path, one for each language |
 //! | `federation`, `node_key` | what other servers ask for, and by which key they know this one |
+//! | `accounts`, `policy`, `last_claims` | what the file says of accounts and of trust, and when accounts were last used |
 //! | `health`, `watch`, `refusals`, `fatal` | the table of degraded states, the code that fills it, and the end of the process |
 //! | `metrics`, `log`, `audit` | what is counted; a line for each request at debug; who changed what |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -38,10 +39,12 @@ mod fuzzy;
 mod fuzzy_keys;
 mod health;
 mod http;
+mod last_claims;
 pub mod limits;
 mod log;
 mod metrics;
 mod node_key;
+mod policy;
 mod pyzor;
 mod razor;
 mod refusals;
@@ -64,5 +67,6 @@ pub use certificate::Certificate;
 pub use config::{Config, ConfigError};
 pub use federation::FederationError;
 pub use fuzzy_keys::KeyFileError;
+pub use policy::PolicyChangeError;
 pub use server::{Listening, ServeError, Server};
 pub use signals::{Signal, Signals};

@@ -142,7 +142,7 @@ impl Pyzor {
         asked.signed_text(&mut self.scratch);
         verifier
             .verify(&self.scratch, time, signature)
-            .then(|| request.source.reporter_as(Protocol::Pyzor, user, account, &request.service.key))
+            .then(|| request.source.reporter_as(user, account, &request.service.key))
     }
 
     fn claim(

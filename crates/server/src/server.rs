@@ -36,6 +36,7 @@ use crate::fuzzy_keys::{self, KeyFileError};
 use crate::http;
 use crate::metrics::Language;
 use crate::node_key;
+use crate::policy::{self, PolicyChangeError};
 use crate::pyzor::Pyzor;
 use crate::razor;
 use crate::replays::Replays;
@@ -163,6 +164,9 @@ pub enum ServeError {
     /// The administrator's token cannot be had.
     #[error(transparent)]
     AdminToken(#[from] AdminTokenError),
+    /// The clearinghouse does not follow the policy of the file.
+    #[error(transparent)]
+    Policy(#[from] PolicyChangeError),
     /// The key pair of the fuzzy storage cannot be had.
     #[error(transparent)]
     FuzzyKey(#[from] KeyFileError),
@@ -218,6 +222,7 @@ impl Server {
         bring_to_present(&service)?;
         service.federation.identify(Identity { key: key.public(), founding: directory.join(FOUNDING_FILE) });
         take_accounts(&service, &config.settings)?;
+        policy::adopt(&service, &config.settings.trust)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             // Links write logs from here; two more keep connections from waiting for them.
             .worker_threads(4)
@@ -406,10 +411,11 @@ impl Server {
     /// Takes the settings of another configuration. Where to listen and where the clearinghouse is do not change.
     ///
     /// # Errors
-    /// [`ServeError`] if its accounts cannot be; then the settings stay as they were.
+    /// [`ServeError`] if its accounts or its policy cannot be; then the settings stay as they were.
     pub fn reload(&self, config: &Config) -> Result<(), ServeError> {
         self.service.admin_token.load(&self.directory)?;
         take_accounts(&self.service, &config.settings)?;
+        policy::adopt(&self.service, &config.settings.trust)?;
         self.service.change_settings(config.settings.clone());
         if let Some(links) = &self.links {
             links.hear(&self.service, &self.started_with.settings.peers)?;
@@ -553,10 +559,11 @@ fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
 
 /// Brings the accounts of the file into the clearinghouse.
 fn take_accounts(service: &Service, settings: &Settings) -> Result<(), ServeError> {
-    let (removed, registered) = service.store.check(|engine| accounts::changes(&settings.accounts, engine))?;
+    let changes = service.store.check(|engine| accounts::changes(&settings.accounts, engine))?;
     let now = service.now();
     // One after the other: what is submitted together is judged by what was before.
-    for changes in removed.chunks(ACCOUNTS_PER_SUBMIT).chain(registered.chunks(ACCOUNTS_PER_SUBMIT)) {
+    let steps = [&changes.removed, &changes.updated, &changes.registered];
+    for changes in steps.into_iter().flat_map(|step| step.chunks(ACCOUNTS_PER_SUBMIT)) {
         let events = changes.iter().map(|change| Event::Account { now, change: change.clone() }).collect();
         let outcomes = service.store.submit(events).map_err(ServeError::Accounts)?;
         if let Some(Outcome::Refused(refusal)) = outcomes.iter().find(|outcome| matches!(outcome, Outcome::Refused(_)))

@@ -17,6 +17,7 @@ use crate::connections::Connections;
 use crate::fatal::Fatal;
 use crate::federation::Federation;
 use crate::health::Health;
+use crate::last_claims::LastClaims;
 use crate::limits::{Buckets, Rate};
 use crate::metrics::Metrics;
 use crate::refusals::Refusals;
@@ -34,6 +35,7 @@ pub(crate) struct Service {
     pub(crate) admin_token: AdminToken,
     pub(crate) refusals: Refusals,
     pub(crate) limits: Limits,
+    pub(crate) last_claims: LastClaims,
     pub(crate) connections: Arc<Connections>,
     pub(crate) federation: Arc<Federation>,
     settings: RwLock<Arc<Settings>>,
@@ -56,6 +58,9 @@ const STRANGERS: u64 = 0;
 /// How many claims all strangers together may make: a small part of what the disk takes.
 const STRANGERS_CLAIMS: Rate = Rate { per_second: 1_000.0, burst: 10_000 };
 
+/// What all who register are called together.
+const REGISTRATIONS: u64 = 0;
+
 /// The buckets of every kind of thing that is limited.
 #[derive(Debug)]
 pub(crate) struct Limits {
@@ -63,6 +68,7 @@ pub(crate) struct Limits {
     pub(crate) claims: Buckets,
     pub(crate) longer_replies: Buckets,
     pub(crate) costly: Buckets,
+    pub(crate) registrations: Buckets,
 }
 
 /// Kinds of things that are limited.
@@ -87,6 +93,7 @@ impl Service {
             claims: Buckets::new(),
             longer_replies: Buckets::new(),
             costly: Buckets::new(),
+            registrations: Buckets::new(),
         };
         let settings = RwLock::new(Arc::new(settings));
         Self {
@@ -99,6 +106,7 @@ impl Service {
             admin_token: AdminToken::default(),
             refusals: Refusals::default(),
             limits,
+            last_claims: LastClaims::default(),
             connections: Arc::default(),
             federation: Arc::default(),
             settings,
@@ -162,6 +170,9 @@ impl Service {
         now: Duration,
     ) -> bool {
         let claims = &self.limits.claims;
+        if reporter.standing != Standing::Stranger && reporter.id != source.network(&self.key) {
+            self.last_claims.note(reporter.id, self.now());
+        }
         match reporter.standing {
             Standing::Own => true,
             Standing::Stranger => {
@@ -172,6 +183,12 @@ impl Service {
                 claims.admit_many(reporter.id, count, settings.limits.account_claims, now)
             }
         }
+    }
+
+    /// Whether one more account may be registered, by all networks together: the table is shared, and each takes the place of another
+    /// once it is full.
+    pub(crate) fn admits_registration(&self, settings: &Settings, now: Duration) -> bool {
+        self.limits.registrations.admit(REGISTRATIONS, settings.limits.registrations, now)
     }
 
     /// The same for an account or network by its hash.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use bruit_engine::accounts::{Account, Protocol};
+use bruit_engine::accounts::Account;
 use bruit_engine::trust::{Reporter, Standing};
 use bruit_filters::FingerprintKey;
 use ipnet::IpNet;
@@ -62,25 +62,9 @@ impl Source {
     }
 
     /// Who speaks, with an account of this name.
-    pub(crate) fn reporter_as(
-        &self,
-        protocol: Protocol,
-        name: &[u8],
-        account: &Account,
-        key: &FingerprintKey,
-    ) -> Reporter {
-        let standing = self.standing_as(account);
-        Reporter { id: reporter_id(protocol, name, key), standing, group: account.group }
+    pub(crate) fn reporter_as(&self, name: &[u8], account: &Account, key: &FingerprintKey) -> Reporter {
+        Reporter { id: account.reporter_id(name, key), standing: self.standing_as(account), group: account.group }
     }
-}
-
-/// What an account is called among reporters.
-pub(crate) fn reporter_id(protocol: Protocol, name: &[u8], key: &FingerprintKey) -> u64 {
-    let mut bytes = b"account:".to_vec();
-    bytes.extend(protocol.name().as_bytes());
-    bytes.push(b':');
-    bytes.extend(name);
-    key.fingerprint(&bytes).high()
 }
 
 fn v4_network(address: Ipv4Addr) -> Ipv4Addr {

@@ -43,6 +43,8 @@ fn every_setting_of_the_example_is_known_and_has_its_default() {
     assert_eq!((config.memory_bytes, default.memory_bytes), (Some(BUDGET_DEFAULT), None), "what it is founded with");
     assert_eq!(config.threads, default.threads);
     assert_eq!(settings.limits, default.settings.limits);
+    assert_eq!(settings.trust, default.settings.trust);
+    assert!(settings.http.tokens.iter().all(|token| !token.admin && !token.reporters));
     assert_eq!(settings.own_networks, default.settings.own_networks);
     assert_eq!((config.log.level.as_deref(), config.log.format), (Some("info"), default.log.format));
     let half_a_generation = Duration::from_secs(Realm::BULK_EPOCH_SECONDS / 2);

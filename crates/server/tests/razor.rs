@@ -48,6 +48,13 @@ impl Client {
         client
     }
 
+    /// A client that speaks for a user with [`PASSWORD`].
+    fn logged_in(running: &Running, user: &[u8]) -> Self {
+        let mut client = Self::greeted(running);
+        client.log_in(user, PASSWORD);
+        client
+    }
+
     fn write(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).expect("the server reads");
     }
@@ -382,4 +389,101 @@ fn what_strangers_report_takes_a_bounded_part_of_memory() {
     let mut client = Client::greeted(&running);
     client.log_in(USER, PASSWORD);
     client.report(PART);
+}
+/// The configuration that names [`USER`] with a password, a standing and a group.
+fn named(password: &str, standing: &str, group: &str) -> String {
+    let user = String::from_utf8_lossy(USER);
+    format!(
+        "[[accounts]]\nprotocol = \"razor\"\nname = \"{user}\"\npassword = \"{password}\"\nstanding = \"{standing}\"\n\
+         group = \"{group}\"\n"
+    )
+}
+
+#[test]
+fn a_session_ends_with_the_account_as_it_was_when_it_logged_in() {
+    let old = "tin whistle 7";
+    for (text, password) in [
+        (named("brass whistle 8", "own", "a"), "brass whistle 8"),
+        (named(old, "account", "a"), old),
+        (named(old, "own", "b"), old),
+    ] {
+        let running = Running::start(&format!("own_networks = []\n{}", named(old, "own", "a")));
+        let mut client = Client::logged_in(&running, USER);
+        // Nothing but blobs may follow a blob.
+        Client::logged_in(&running, USER).report(PART);
+        running.server.reload(&common::config(&format!("own_networks = []\n{text}"))).expect("settings");
+        let refused = Reply::Error(ErrorCode::NOT_AUTHENTICATED);
+        assert_eq!(client.announce(OTHER_PART), std::slice::from_ref(&refused), "{text}");
+        assert_eq!(client.revoke(PART), [refused.clone(), refused], "{text}");
+        assert_eq!(client.check(PART), spam(), "whoever may ask still may");
+        client.log_in(USER, password.as_bytes());
+        assert_eq!(client.announce(OTHER_PART), [Reply::Error(ErrorCode::BODY_WANTED)], "{text}");
+    }
+}
+
+#[test]
+fn a_reload_that_changes_nothing_of_an_account_ends_no_session() {
+    let text = named("tin whistle 7", "own", "a");
+    let running = Running::start(&text);
+    let mut client = Client::greeted(&running);
+    client.log_in(USER, PASSWORD);
+    running.server.reload(&common::config(&format!("{text}[limits]\nconnections = 9\n"))).expect("settings");
+    client.report(PART);
+}
+
+#[test]
+fn all_networks_together_register_so_many() {
+    let limits = "[limits]\nregistrations = { per_second = 0.0001, burst = 2 }";
+    let running = Running::start(&format!("own_networks = []\n{limits}"));
+    let mut client = Client::greeted(&running);
+    assert!(matches!(client.register(b"a", PASSWORD), Reply::Registered { .. }));
+    assert!(matches!(client.register(b"b", PASSWORD), Reply::Registered { .. }));
+    assert_eq!(client.register(b"c", PASSWORD), Reply::Error(ErrorCode::LIMITED));
+    let own = Running::start(limits);
+    let mut client = Client::greeted(&own);
+    for name in [b"a", b"b", b"c"] {
+        assert!(matches!(client.register(name, PASSWORD), Reply::Registered { .. }), "own users register as they like");
+    }
+}
+
+/// Anybody may register: a full table must not keep newcomers out, and no registration may push out an account of the operator's.
+#[test]
+fn registrations_push_out_the_oldest_and_never_those_of_the_file() {
+    // 8 MiB have room for 262 accounts, three quarters of them for those who register themselves.
+    const SELF_REGISTERED_MAX: usize = 195;
+    let running = Running::start(&named("tin whistle 7", "own", "a"));
+    let mut client = Client::greeted(&running);
+    // The one of the file takes a place of these.
+    for at in 0..SELF_REGISTERED_MAX + 1 {
+        let name = format!("user{at}");
+        assert!(matches!(client.register(name.as_bytes(), PASSWORD), Reply::Registered { .. }), "{name}");
+    }
+    let is_known = |name: &[u8]| {
+        let mut client = Client::greeted(&running);
+        let replies = client.ask_for(|request| client::write_identification(request, name));
+        let [Reply::Challenge(challenge)] = &replies[..] else { panic!("{replies:?}") };
+        client.ask_for(|request| client::write_authentication(request, PASSWORD, challenge)) != [Reply::Refused]
+    };
+    let known = [&b"user0"[..], b"user1", b"user2", b"user195", USER].map(is_known);
+    assert_eq!(known, [false, false, true, true, true]);
+}
+
+#[test]
+fn a_policy_applies_from_the_reload_on() {
+    let running = Running::start("");
+    let (ann, bob) = (b"ann@example.org", b"bob@example.org");
+    for name in [ann, bob] {
+        Client::greeted(&running).register(name, PASSWORD);
+    }
+    running.server.reload(&common::config("[trust]\nown_reports_needed = 2\n")).expect("settings");
+    let mut asking = Client::greeted(&running);
+    for _ in 0..2 {
+        Client::logged_in(&running, ann).report(PART);
+        assert_eq!(asking.check(PART), [Reply::NotSpam, Reply::NotSpam], "one own user is not enough now");
+    }
+    Client::logged_in(&running, bob).report(PART);
+    assert_eq!(asking.check(PART), spam());
+    running.server.reload(&common::config("")).expect("settings");
+    Client::logged_in(&running, ann).report(OTHER_PART);
+    assert_eq!(asking.check(OTHER_PART), spam(), "what the file does not say has its default");
 }

@@ -1,6 +1,6 @@
 //! Clearinghouses founded by released versions are opened for ever, with all they knew.
 //!
-//! `testdata/formats/clearinghouse-v1`, `-v2` and `-v3` are such directories; see `formats.rs` for what to do when a format changes.
+//! `testdata/formats/clearinghouse-v1`, `-v2`, `-v3` and `-v4` are such directories; see `formats.rs` for what to do when a format changes.
 //! Those of version 1 have a realm with a wide key, and keep it.
 
 mod common;
@@ -8,6 +8,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bruit_engine::accounts::{Protocol, Registration};
 use bruit_engine::budget::{BUDGET_MIN, Plan};
 use bruit_engine::event::Event;
 use bruit_engine::time::Time;
@@ -21,7 +22,7 @@ use common::{copy, files, name, options};
 use tempfile::tempdir;
 
 /// The version of directories that are founded now.
-const NEWEST: u32 = 3;
+const NEWEST: u32 = 4;
 
 fn sample(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/formats/clearinghouse-v{version}"))
@@ -74,6 +75,22 @@ fn the_sample_of_version_3_knows_what_it_knew_before_it_grew() {
     assert_eq!((plan.bytes, plan.sizes.bulk_lines), (2 * BUDGET_MIN, 2 * founded.sizes.bulk_lines));
 }
 
+#[test]
+fn the_sample_of_version_4_knows_who_made_its_accounts() {
+    check_sample(4, &FingerprintKey::narrow(KEY));
+    for (version, expected) in [(3, [Registration::Legacy; 2]), (4, [Registration::Legacy, Registration::Operator])] {
+        let folder = tempdir().unwrap();
+        copy(&sample(version), folder.path());
+        let store = open(folder.path(), &options());
+        let made = store.check(|engine| {
+            let accounts = engine.accounts();
+            let found = [(Protocol::Razor, &b"alice"[..]), (Protocol::Fuzzy, b"carol")];
+            found.map(|(protocol, name)| accounts.get(protocol, name).unwrap().registration)
+        });
+        assert_eq!(made, expected, "version {version}");
+    }
+}
+
 fn check_sample(version: u32, key: &FingerprintKey) {
     let founded = Founding::read(&sample(version)).unwrap().unwrap();
     let Founding { founded: when, budget_bytes, policy, .. } = founding();
@@ -85,11 +102,13 @@ fn check_sample(version: u32, key: &FingerprintKey) {
     copy(&sample(version), folder.path());
     let store = open(folder.path(), &options());
     assert_eq!(store.recovery().replayed_events, 5);
-    store.check(|engine| check_knowledge(engine, |signature| key.fingerprint(&signature.to_le_bytes())));
+    // The fourth is one that registered itself, which nothing knew of before.
+    let accounts = if version < 4 { 3 } else { 4 };
+    store.check(|engine| check_knowledge(engine, accounts, |signature| key.fingerprint(&signature.to_le_bytes())));
 }
 
 /// What the events of [`write_sample`] leave behind; the fingerprints by the number of the signature.
-fn check_knowledge(engine: &Engine, fingerprint: impl Fn(u64) -> Fingerprint) {
+fn check_knowledge(engine: &Engine, accounts: usize, fingerprint: impl Fn(u64) -> Fingerprint) {
     let verdicts = [1, 2, 3, 4, 11].map(|signature| engine.check(&fingerprint(signature), 0));
     let kinds = [Kind::Spam, Kind::Ham, Kind::Ham, Kind::Unknown, Kind::Unknown];
     assert_eq!(verdicts.map(|verdict| verdict.kind), kinds);
@@ -101,7 +120,7 @@ fn check_knowledge(engine: &Engine, fingerprint: impl Fn(u64) -> Fingerprint) {
     assert_eq!(found, Some(fingerprint(1)));
     let (found, _) = engine.check_shingles(&DIGEST, None, &mut scratch).unwrap();
     assert_eq!(found.record.weight, 3);
-    assert_eq!((engine.accounts().len(), engine.now()), (3, Time(FOUNDED.0 + 2 * Time::DAY)));
+    assert_eq!((engine.accounts().len(), engine.now()), (accounts, Time(FOUNDED.0 + 2 * Time::DAY)));
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Changes of the table as they are journalled.
 //!
-//! A byte for the change, then: register (1) and rotate (5) name, credential, and for the former group u64 and standing u8;
-//! remove (2), enable (3) and disable (4) protocol u8 and name. A name is its length (u8) and its bytes.
+//! A byte for the change, then: register (1, or 6 with who registered it as a last u8) and rotate (5) name, credential, and for the
+//! former group u64 and standing u8; remove (2), enable (3) and disable (4) protocol u8 and name; update (7) protocol u8, name, a byte
+//! of bits for what is there, and that: credential (1), standing u8 (2), group u64 (4), enabled u8 (8). A name is its length (u8)
+//! and its bytes.
 
 use super::credential::Credential;
 use super::name::{NAME_BYTES_MAX, Protocol};
+use super::table::Registration;
 use crate::codec::{Malformed, Reader};
 use crate::trust::{Standing, read_standing};
 
@@ -22,6 +25,8 @@ pub enum AccountChange {
         group: u64,
         /// What the operator knows of it.
         standing: Standing,
+        /// Who made it.
+        registration: Registration,
     },
     /// It is removed.
     Remove(Protocol, Box<[u8]>),
@@ -36,27 +41,64 @@ pub enum AccountChange {
         /// What it proves itself with from now on.
         credential: Credential,
     },
+    /// The operator changes it. It stays the same account, with the weight it has earned.
+    Update {
+        /// Its protocol.
+        protocol: Protocol,
+        /// Its name.
+        name: Box<[u8]>,
+        /// What changes.
+        update: AccountUpdate,
+    },
 }
 
+/// Changes of an account by the operator; what is absent stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccountUpdate {
+    /// What it proves itself with, of its own protocol.
+    pub credential: Option<Credential>,
+    /// What the operator knows of it.
+    pub standing: Option<Standing>,
+    /// The independence group.
+    pub group: Option<u64>,
+    /// Whether its claims are accepted.
+    pub enabled: Option<bool>,
+}
+
+/// The bits of what an update has.
+const CREDENTIAL: u8 = 1;
+const STANDING: u8 = 2;
+const GROUP: u8 = 4;
+const ENABLED: u8 = 8;
+
 impl AccountChange {
-    /// Whether its name is no longer than may be written.
+    /// Whether its name is no longer than may be written, and a credential is of the account's protocol.
     pub(crate) fn is_within_bounds(&self) -> bool {
+        if let Self::Update { protocol, update, .. } = self
+            && update.credential.is_some_and(|credential| credential.protocol() != *protocol)
+        {
+            return false;
+        }
         let (Self::Register { name, .. }
         | Self::Remove(_, name)
         | Self::Enable(_, name)
         | Self::Disable(_, name)
-        | Self::Rotate { name, .. }) = self;
+        | Self::Rotate { name, .. }
+        | Self::Update { name, .. }) = self;
         name.len() <= NAME_BYTES_MAX
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Register { name, credential, group, standing } => {
-                out.push(1);
+            Self::Register { name, credential, group, standing, registration } => {
+                out.push(if *registration == Registration::Legacy { 1 } else { 6 });
                 put_name(out, name);
                 credential.encode(out);
                 out.extend(group.to_le_bytes());
                 out.push(*standing as u8);
+                if *registration != Registration::Legacy {
+                    out.push(registration.number());
+                }
             }
             Self::Remove(protocol, name) => put_named(out, 2, *protocol, name),
             Self::Enable(protocol, name) => put_named(out, 3, *protocol, name),
@@ -66,25 +108,95 @@ impl AccountChange {
                 put_name(out, name);
                 credential.encode(out);
             }
+            Self::Update { protocol, name, update } => {
+                put_named(out, 7, *protocol, name);
+                update.encode(out);
+            }
         }
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let change = reader.u8("the change of an account")?;
         Ok(match change {
-            1 => Self::Register {
+            1 | 6 => Self::Register {
                 name: read_name(reader)?,
                 credential: Credential::decode(reader)?,
                 group: reader.u64("an account's group")?,
                 standing: read_standing(reader)?,
+                registration: if change == 1 { Registration::Legacy } else { read_registration(reader)? },
             },
             2 => Self::Remove(read_protocol(reader)?, read_name(reader)?),
             3 => Self::Enable(read_protocol(reader)?, read_name(reader)?),
             4 => Self::Disable(read_protocol(reader)?, read_name(reader)?),
             5 => Self::Rotate { name: read_name(reader)?, credential: Credential::decode(reader)? },
+            7 => Self::read_update(reader)?,
             value => return Err(Malformed::OutOfRange { what: "the change of an account", value: value.into() }),
         })
     }
+
+    fn read_update(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (protocol, name) = (read_protocol(reader)?, read_name(reader)?);
+        let update = AccountUpdate::decode(reader)?;
+        match update.credential {
+            Some(credential) if credential.protocol() != protocol => {
+                Err(Malformed::OutOfRange { what: "the protocol of an account", value: credential.protocol() as u64 })
+            }
+            _ => Ok(Self::Update { protocol, name, update }),
+        }
+    }
+}
+
+impl AccountUpdate {
+    /// Whether the operator says more of the account than whether it is heard, and so answers for it.
+    pub(super) const fn adopts(&self) -> bool {
+        self.credential.is_some() || self.standing.is_some() || self.group.is_some()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let Self { credential, standing, group, enabled } = self;
+        let bit = |bit, is_there: bool| if is_there { bit } else { 0 };
+        out.push(
+            bit(CREDENTIAL, credential.is_some())
+                | bit(STANDING, standing.is_some())
+                | bit(GROUP, group.is_some())
+                | bit(ENABLED, enabled.is_some()),
+        );
+        credential.iter().for_each(|credential| credential.encode(out));
+        out.extend(standing.iter().map(|standing| *standing as u8));
+        out.extend(group.iter().flat_map(|group| group.to_le_bytes()));
+        out.extend(enabled.iter().map(|enabled| u8::from(*enabled)));
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        const WHAT: &str = "what an update of an account has";
+        let bits = reader.u8(WHAT)?;
+        if bits & !(CREDENTIAL | STANDING | GROUP | ENABLED) != 0 {
+            return Err(Malformed::OutOfRange { what: WHAT, value: bits.into() });
+        }
+        let has = |bit| bits & bit != 0;
+        Ok(Self {
+            credential: has(CREDENTIAL).then(|| Credential::decode(reader)).transpose()?,
+            standing: has(STANDING).then(|| read_standing(reader)).transpose()?,
+            group: has(GROUP).then(|| reader.u64("an account's group")).transpose()?,
+            enabled: has(ENABLED).then(|| read_enabled(reader)).transpose()?,
+        })
+    }
+}
+
+fn read_enabled(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    match reader.u8("whether an account is enabled")? {
+        0 => Ok(false),
+        1 => Ok(true),
+        value => Err(Malformed::OutOfRange { what: "whether an account is enabled", value: value.into() }),
+    }
+}
+
+fn read_registration(reader: &mut Reader<'_>) -> Result<Registration, Malformed> {
+    const WHAT: &str = "who registered an account";
+    let value = reader.u8(WHAT)?;
+    // Those of before are written without.
+    let known = Registration::from_number(value).filter(|registration| *registration != Registration::Legacy);
+    known.ok_or(Malformed::OutOfRange { what: WHAT, value: value.into() })
 }
 
 fn put_named(out: &mut Vec<u8>, change: u8, protocol: Protocol, name: &[u8]) {
@@ -115,12 +227,37 @@ mod tests {
     use super::super::Secret;
     use super::*;
 
+    fn register(name: &[u8], credential: Credential, registration: Registration) -> AccountChange {
+        AccountChange::Register { name: name.into(), credential, group: 7, standing: Standing::Pinned, registration }
+    }
+
+    #[test]
+    fn a_credential_of_another_protocol_is_no_update() {
+        let credential = Credential::new(b"alice", &Secret::Razor { password: b"tin whistle 7" }).unwrap();
+        let update = AccountUpdate { credential: Some(credential), ..AccountUpdate::default() };
+        let change = AccountChange::Update { protocol: Protocol::Pyzor, name: b"alice".as_slice().into(), update };
+        assert!(!change.is_within_bounds());
+        let mut bytes = Vec::new();
+        change.encode(&mut bytes);
+        assert!(AccountChange::decode(&mut Reader::new(&bytes)).is_err());
+    }
+
     #[test]
     fn every_change_is_read_as_written() {
         let name: Box<[u8]> = b"alice".as_slice().into();
         let credential = Credential::new(&name, &Secret::Razor { password: b"tin whistle 7" }).unwrap();
+        let all = AccountUpdate {
+            credential: Some(credential),
+            standing: Some(Standing::Own),
+            group: Some(9),
+            enabled: Some(false),
+        };
         let changes = [
-            AccountChange::Register { name: name.clone(), credential, group: 7, standing: Standing::Pinned },
+            register(&name, credential, Registration::Legacy),
+            register(&name, credential, Registration::Operator),
+            register(&name, credential, Registration::Itself),
+            AccountChange::Update { protocol: Protocol::Razor, name: name.clone(), update: all },
+            AccountChange::Update { protocol: Protocol::Razor, name: name.clone(), update: AccountUpdate::default() },
             AccountChange::Remove(Protocol::Razor, name.clone()),
             AccountChange::Enable(Protocol::Pyzor, [b'x'; NAME_BYTES_MAX].into()),
             AccountChange::Disable(Protocol::Dcc, b"32768".as_slice().into()),

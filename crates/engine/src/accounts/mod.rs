@@ -38,7 +38,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use change::AccountChange;
+pub use change::{AccountChange, AccountUpdate};
 pub use credential::{Credential, CredentialError, Secret};
 pub use name::{NAME_BYTES_MAX, NameError, Protocol};
-pub use table::{ACCOUNTS_MAX, Account, Accounts, ChangeError, RegisterError};
+pub use table::{ACCOUNTS_MAX, Account, Accounts, ChangeError, RegisterError, Registration, name_id};

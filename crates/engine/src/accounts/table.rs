@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use bruit_filters::FingerprintKey;
+
+use super::change::AccountUpdate;
 use super::credential::Credential;
 use super::fuzzy::KEY_ID_BYTES;
 use super::name::{NAME_BYTES_MAX, NameError, Protocol};
@@ -15,7 +18,7 @@ pub const ACCOUNTS_MAX: usize = 65_536;
 /// The fewest bytes an account is encoded in: the shortest name and the shortest credential.
 const ENCODED_BYTES_MIN: usize = 1 + 1 + 1 + 20 + REST_BYTES;
 
-/// The bytes of what follows the credential: group, standing, created, enabled.
+/// The bytes of what follows the credential: group, standing, created, enabled and who made it.
 const REST_BYTES: usize = 8 + 1 + 8 + 1;
 
 /// All accounts, by protocol and name.
@@ -39,6 +42,44 @@ pub struct Account {
     pub created: Time,
     /// Whether its claims are accepted. One that is not keeps its name.
     pub enabled: bool,
+    /// Who made it.
+    pub registration: Registration,
+}
+
+/// Who made an account, which decides what its reporter id is made of and whether it gives way to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registration {
+    /// Nobody knows: it is from before this was kept. Its reporter id is made of its name alone, as it was then.
+    Legacy,
+    /// The operator.
+    Operator,
+    /// Its holder, by a protocol that lets anybody register.
+    Itself,
+}
+
+impl Registration {
+    /// The number that stands for it in bytes.
+    pub(super) const fn number(self) -> u8 {
+        match self {
+            Self::Legacy => 0,
+            Self::Operator => 1,
+            Self::Itself => 2,
+        }
+    }
+
+    pub(super) fn from_number(number: u8) -> Option<Self> {
+        [Self::Legacy, Self::Operator, Self::Itself].into_iter().find(|registration| registration.number() == number)
+    }
+}
+
+/// A keyed hash of an account's name: its group, if it was given none.
+#[must_use]
+pub fn name_id(protocol: Protocol, name: &[u8], key: &FingerprintKey) -> u64 {
+    key.fingerprint(&name_bytes(protocol, name)).high()
+}
+
+fn name_bytes(protocol: Protocol, name: &[u8]) -> Vec<u8> {
+    [b"account:", protocol.name().as_bytes(), b":", name].concat()
 }
 
 /// Why an account is not registered.
@@ -114,7 +155,7 @@ impl Accounts {
         self.by_name.iter().flatten().map(|(name, account)| (&**name, account))
     }
 
-    /// Registers an account. The credential must have been made for the same name.
+    /// Registers an account for the operator. The credential must have been made for the same name.
     ///
     /// # Errors
     /// [`RegisterError`]; nothing has changed then.
@@ -126,8 +167,8 @@ impl Accounts {
         standing: Standing,
         now: Time,
     ) -> Result<(), RegisterError> {
-        let account = Account { credential, group, standing, created: now, enabled: true };
-        self.insert(name, account)
+        let registration = Registration::Operator;
+        self.insert(name, Account { credential, group, standing, created: now, enabled: true, registration })
     }
 
     /// Removes an account; its name is free again.
@@ -174,6 +215,43 @@ impl Accounts {
         self.account_mut(credential.protocol(), name).map(|account| account.credential = credential)
     }
 
+    /// Changes what the operator says of an account, and nothing else: it keeps its name and its reporter id.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn update(&mut self, protocol: Protocol, name: &[u8], update: &AccountUpdate) -> Result<(), ChangeError> {
+        if let Some(credential) = update.credential {
+            // A credential of another protocol is of another account.
+            self.get(protocol, name).filter(|_| credential.protocol() == protocol).ok_or(ChangeError::Unknown)?;
+            self.rotate(name, credential)?;
+        }
+        let account = self.account_mut(protocol, name)?;
+        account.standing = update.standing.unwrap_or(account.standing);
+        account.group = update.group.unwrap_or(account.group);
+        account.enabled = update.enabled.unwrap_or(account.enabled);
+        if update.adopts() && account.registration == Registration::Itself {
+            account.registration = Registration::Operator;
+        }
+        Ok(())
+    }
+
+    /// The account that gives way to a new one: the oldest of those that registered themselves and were not confirmed, by what
+    /// `is_confirmed` says of a reporter id.
+    pub(crate) fn giving_way(
+        &self,
+        key: &FingerprintKey,
+        is_confirmed: impl Fn(u64) -> bool,
+    ) -> Option<(Protocol, Box<[u8]>)> {
+        let mut oldest: Option<(Time, Protocol, &[u8])> = None;
+        for (name, account) in self.iter().filter(|(_, account)| account.may_give_way()) {
+            let is_older = oldest.is_none_or(|(created, ..)| account.created < created);
+            if is_older && !is_confirmed(account.reporter_id(name, key)) {
+                oldest = Some((account.created, account.credential.protocol(), name));
+            }
+        }
+        oldest.map(|(_, protocol, name)| (protocol, name.into()))
+    }
+
     /// The memory of the table, with the half that the nodes of a tree may leave empty.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -217,7 +295,8 @@ impl Accounts {
         Ok(accounts)
     }
 
-    fn insert(&mut self, name: &[u8], account: Account) -> Result<(), RegisterError> {
+    /// Adds an account as it is.
+    pub(crate) fn insert(&mut self, name: &[u8], account: Account) -> Result<(), RegisterError> {
         let protocol = account.credential.protocol();
         protocol.check_name(name)?;
         if self.get(protocol, name).is_some() {
@@ -242,28 +321,45 @@ impl Accounts {
 }
 
 impl Account {
+    /// What its claims are known by among reporters. When it was made is part of it: who registers the name of a removed account
+    /// inherits nothing.
+    #[must_use]
+    pub fn reporter_id(&self, name: &[u8], key: &FingerprintKey) -> u64 {
+        let protocol = self.credential.protocol();
+        if self.registration == Registration::Legacy {
+            return name_id(protocol, name, key);
+        }
+        let mut bytes = name_bytes(protocol, name);
+        // No name has a zero, so no name is another's name and time.
+        bytes.push(0);
+        bytes.extend(self.created.0.to_le_bytes());
+        key.fingerprint(&bytes).high()
+    }
+
+    /// Whether nobody but its holder ever spoke for it. A decision of the operator to disable it stands.
+    const fn may_give_way(&self) -> bool {
+        matches!(self.registration, Registration::Itself) && matches!(self.standing, Standing::Account) && self.enabled
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         self.credential.encode(out);
         out.extend(self.group.to_le_bytes());
         out.push(self.standing as u8);
         out.extend(self.created.0.to_le_bytes());
-        out.push(self.enabled.into());
+        out.push(u8::from(self.enabled) | self.registration.number() << 1);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            credential: Credential::decode(reader)?,
-            group: reader.u64("an account's group")?,
-            standing: read_standing(reader)?,
-            created: Time(reader.u64("when an account was created")?),
-            enabled: match reader.u8("whether an account is enabled")? {
-                0 => false,
-                1 => true,
-                value => {
-                    return Err(Malformed::OutOfRange { what: "whether an account is enabled", value: value.into() });
-                }
-            },
-        })
+        const WHAT: &str = "whether an account is enabled";
+        let credential = Credential::decode(reader)?;
+        let group = reader.u64("an account's group")?;
+        let standing = read_standing(reader)?;
+        let created = Time(reader.u64("when an account was created")?);
+        // Before it was kept who made an account, this was 0 or 1.
+        let flags = reader.u8(WHAT)?;
+        let out_of_range = || Malformed::OutOfRange { what: WHAT, value: flags.into() };
+        let registration = Registration::from_number(flags >> 1).ok_or_else(out_of_range)?;
+        Ok(Self { credential, group, standing, created, enabled: flags & 1 != 0, registration })
     }
 }
 

@@ -4,7 +4,7 @@ use bruit_filters::Fingerprint;
 
 use super::room::{Count, MadeAt};
 use super::{BEHIND_EPOCHS_MAX, Engine, GOOD_EPOCHS, Outcome, Refusal, SETTLED_PER_TICK};
-use crate::accounts::{AccountChange, ChangeError, RegisterError};
+use crate::accounts::{Account, AccountChange, ChangeError, Protocol, RegisterError, Registration};
 use crate::bulk::{BulkTotals, MANY};
 use crate::codec::Reader;
 use crate::event::{By, TextChange};
@@ -332,14 +332,13 @@ impl Engine {
     }
 
     pub(super) fn admit_account(&self, change: &AccountChange) -> Result<(), Refusal> {
-        let limit = self.account_capacity();
         let is_known = |protocol, name: &[u8]| self.accounts.get(protocol, name).is_some();
         match change {
-            AccountChange::Register { .. } if self.accounts.len() as u64 >= limit => Err(Refusal::AccountsFull),
             AccountChange::Register { name, credential, .. } if is_known(credential.protocol(), name) => {
                 Err(RegisterError::NameTaken.into())
             }
-            AccountChange::Register { .. } => Ok(()),
+            AccountChange::Register { registration, .. } => self.account_giving_way(*registration).map(drop),
+            AccountChange::Update { protocol, name, .. } if is_known(*protocol, name) => Ok(()),
             AccountChange::Rotate { name, credential } if is_known(credential.protocol(), name) => Ok(()),
             AccountChange::Remove(protocol, name)
             | AccountChange::Enable(protocol, name)
@@ -354,14 +353,57 @@ impl Engine {
 
     pub(super) fn change_account(&mut self, change: &AccountChange) -> Result<(), Refusal> {
         match change {
-            AccountChange::Register { name, credential, group, standing } => {
-                Ok(self.accounts.register(name, *credential, *group, *standing, self.now)?)
+            AccountChange::Register { name, credential, group, standing, registration } => {
+                let (credential, group, standing, registration) = (*credential, *group, *standing, *registration);
+                let account = Account { credential, group, standing, created: self.now, enabled: true, registration };
+                self.register_account(name, account)
             }
+            AccountChange::Update { protocol, name, update } => Ok(self.accounts.update(*protocol, name, update)?),
             AccountChange::Remove(protocol, name) => Ok(self.accounts.remove(*protocol, name)?),
             AccountChange::Enable(protocol, name) => Ok(self.accounts.enable(*protocol, name)?),
             AccountChange::Disable(protocol, name) => Ok(self.accounts.disable(*protocol, name)?),
             AccountChange::Rotate { name, credential } => Ok(self.accounts.rotate(name, *credential)?),
         }
+    }
+
+    /// Adds an account, in the place of another if there is no room.
+    fn register_account(&mut self, name: &[u8], account: Account) -> Result<(), Refusal> {
+        // What was journalled before accounts gave way had found room.
+        if account.registration == Registration::Legacy {
+            return Ok(self.accounts.insert(name, account)?);
+        }
+        let protocol = account.credential.protocol();
+        if self.accounts.get(protocol, name).is_some() {
+            return Err(RegisterError::NameTaken.into());
+        }
+        let Some((protocol, oldest)) = self.account_giving_way(account.registration)? else {
+            return Ok(self.accounts.insert(name, account)?);
+        };
+        let removed = self.accounts.get(protocol, &oldest).cloned();
+        self.accounts.remove(protocol, &oldest)?;
+        let inserted = self.accounts.insert(name, account);
+        if let (Err(_), Some(removed)) = (inserted, removed) {
+            self.accounts.insert(&oldest, removed)?;
+        }
+        Ok(inserted?)
+    }
+
+    /// Which account gives way to a new one; none if there is room. A quarter of the table is for accounts that the operator makes.
+    fn account_giving_way(&self, registration: Registration) -> Result<Option<(Protocol, Box<[u8]>)>, Refusal> {
+        let capacity = self.account_capacity();
+        let limit = if registration == Registration::Itself { self.self_registered_limit() } else { capacity };
+        if (self.accounts.len() as u64) < limit {
+            return Ok(None);
+        }
+        let is_confirmed =
+            |id| self.trust.reporter(self.now, id).is_some_and(|view| view.confirmed > 0 || view.weight > 0.0);
+        self.accounts.giving_way(self.realm.key(), is_confirmed).map(Some).ok_or(Refusal::AccountsFull)
+    }
+
+    /// How many accounts there can be before those that register themselves find room only in the place of others.
+    #[must_use]
+    pub fn self_registered_limit(&self) -> u64 {
+        self.account_capacity() / 4 * 3
     }
 
     pub(super) fn admit_whitelist(&self, change: &WhitelistChange) -> Result<(), Refusal> {

@@ -30,7 +30,8 @@ use crate::trust::Policy;
 use crate::whitelist::Whitelist;
 
 const MAGIC: [u8; 8] = *b"BRUITENG";
-const VERSION: u16 = 3;
+/// Since 4 accounts say who made them, in a byte that was 0 or 1 before; nothing else differs from 3.
+const VERSION: u16 = 4;
 /// The version before the budget could change and before listings and revocations had daily shares. It has no sizes; they are
 /// those of the founding.
 const VERSION_FOUNDED: u16 = 2;

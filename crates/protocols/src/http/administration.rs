@@ -1,14 +1,14 @@
-//! Reporters and whitelists, for whoever may administer a server.
+//! Accounts and whitelists, for whoever may administer a server.
 
 use serde::{Deserialize, Serialize};
 
 use super::subject::NamedSignature;
 
-/// A page of the reporters that have accounts, sorted by protocol and name.
+/// A page of the accounts, sorted by protocol and name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ReporterPage {
+pub struct AccountPage {
     /// Some of them.
-    pub reporters: Vec<ReporterEntry>,
+    pub accounts: Vec<AccountEntry>,
     /// All that there are.
     pub total: u64,
     /// Where the next page begins, as `?offset=` of the next request; absent on the last one.
@@ -18,7 +18,7 @@ pub struct ReporterPage {
 
 /// An account.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ReporterEntry {
+pub struct AccountEntry {
     /// Its protocol: `razor`, `pyzor`, `dcc` or `fuzzy`.
     pub protocol: String,
     /// Its name there.
@@ -31,19 +31,24 @@ pub struct ReporterEntry {
     pub enabled: bool,
     /// When it was registered.
     pub created: u64,
+    /// Who registered it: `operator`, `itself`, or `unknown` if it is from before this was kept.
+    pub registered_by: String,
+    /// When it last claimed something, since the server was started; absent if it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used: Option<u64>,
     /// How its claims have fared; absent before one of them was settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trust: Option<ReporterTrust>,
+    pub trust: Option<AccountTrust>,
 }
 
-/// How the claims of a reporter have fared.
+/// How the claims of an account have fared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ReporterTrust {
+pub struct AccountTrust {
     /// The lower bound of how often it is right.
     pub precision: f64,
     /// What its claims weigh.
     pub weight: f64,
-    /// Claims that anchors of other groups confirmed.
+    /// Claims that anchors of other groups confirmed, and that were made before it was known.
     pub confirmed: u32,
     /// Claims they refuted.
     pub refuted: u32,
@@ -51,10 +56,10 @@ pub struct ReporterTrust {
     pub unconfirmed: u32,
 }
 
-/// A reporter to be registered.
+/// An account to be registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NewReporter {
+pub struct NewAccount {
     /// Its protocol: `razor`, `pyzor` or `dcc`. Key pairs of `fuzzy` are named in the server's configuration.
     pub protocol: String,
     /// Its name there; for `dcc` the number of the client.
@@ -69,17 +74,36 @@ pub struct NewReporter {
     pub group: Option<String>,
 }
 
-/// A reporter to be removed, or to be heard or not any more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Changes of an account; what is absent stays. It stays the same account, with the weight it has earned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ReporterChange {
+pub struct AccountPatch {
     /// Its protocol.
     pub protocol: String,
     /// Its name there.
     pub name: String,
-    /// Whether its claims are accepted from now on. To be left out if it is removed.
+    /// What it proves itself with from now on, as in [`NewAccount`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// Whether its claims are accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
+    /// What the operator knows of it, as in [`NewAccount`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<String>,
+    /// A word for the group whose members count as one voice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+/// An account by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccountName {
+    /// Its protocol.
+    pub protocol: String,
+    /// Its name there.
+    pub name: String,
 }
 
 /// What is whitelisted: all signatures, and a page of the senders.

@@ -11,7 +11,7 @@
 //! | `answers` | what a check or claim is answered; what went wrong |
 //! | `explanation` | everything that is known of signatures |
 //! | `stats` | how a server is doing |
-//! | `administration` | reporters and whitelists |
+//! | `administration` | accounts and whitelists |
 //! | `peers` | what is exchanged with which other servers |
 //!
 //! `GET /v1/openapi.json` of a server describes all of it.
@@ -24,19 +24,25 @@ mod stats;
 mod subject;
 
 pub use administration::{
-    ClockAccepted, Done, NewReporter, ReporterChange, ReporterEntry, ReporterPage, ReporterTrust, Whitelist,
+    AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, ClockAccepted, Done, NewAccount, Whitelist,
     WhitelistEntry,
 };
 pub use answers::{Checked, CheckedSignature, Claimed, Problem, Verdict};
 pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients};
 pub use peers::{PeerStatus, Peers, RefusedSegments};
-pub use stats::{Condition, Generation, Ready, Recovery, RequestCount, Ring, Stats, Store, Table};
+pub use stats::{Condition, Generation, Ready, Recovery, RequestCount, Ring, Stats, Store, Table, TrustPolicy};
 pub use subject::{
     FEATURES_MAX, NamedSignature, SENDER_BYTES_MAX, SIGNATURES_MAX, SUBJECT_BYTES_MAX, Subject, SubjectError, Text,
 };
 
 /// The media type of requests and answers.
 pub const JSON: &str = "application/json";
+
+/// The field of a report or revocation that says on whose behalf it is made.
+pub const REPORTER_FIELD: &str = "bruit-reporter";
+
+/// The longest name in that field.
+pub const REPORTER_BYTES_MAX: usize = 256;
 
 /// The media type of a [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";

@@ -19,12 +19,52 @@ pub struct Stats {
     pub tables: Vec<Table>,
     /// The active conditions, the worst first; empty if the server is healthy.
     pub health: Vec<Condition>,
+    /// The policy by which claims are weighed.
+    pub trust: TrustPolicy,
     /// How the store is doing.
     pub store: Store,
     /// What opening the store found.
     pub recovery: Recovery,
     /// Requests since the start.
     pub requests: Vec<RequestCount>,
+}
+
+/// What can be set of the policy by which claims are weighed: `[trust]` in the server's configuration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrustPolicy {
+    /// How many own users list a signature.
+    pub own_reports_needed: u32,
+    /// How many anchored groups a listing needs.
+    pub block_anchors: u32,
+    /// How many groups a listing needs.
+    pub block_groups: u32,
+    /// The score from which a signature is listed.
+    pub block_score: f64,
+    /// The score from which a signature is suspect.
+    pub suspect_score: f64,
+    /// How many groups a suspicion needs.
+    pub suspect_groups: u32,
+    /// From how many anchored reports on unanchored revokes cannot prevent a listing.
+    pub anchors_beyond_doubt: u32,
+    /// How long after a signature was first seen its claims are settled.
+    pub settle_after_seconds: u64,
+}
+
+impl TrustPolicy {
+    /// Every key of the configuration with its value.
+    #[must_use]
+    pub fn fields(&self) -> [(&'static str, String); 8] {
+        [
+            ("own_reports_needed", self.own_reports_needed.to_string()),
+            ("block_anchors", self.block_anchors.to_string()),
+            ("block_groups", self.block_groups.to_string()),
+            ("block_score", self.block_score.to_string()),
+            ("suspect_score", self.suspect_score.to_string()),
+            ("suspect_groups", self.suspect_groups.to_string()),
+            ("anchors_beyond_doubt", self.anchors_beyond_doubt.to_string()),
+            ("settle_after", format!("{}s", self.settle_after_seconds)),
+        ]
+    }
 }
 
 /// The state of a ring.

@@ -63,6 +63,8 @@ pub struct Token {
     pub monitor: bool,
     /// Whether its holder may have the realm, for a replica.
     pub replica: bool,
+    /// Whether its holder may claim on behalf of people it names.
+    pub reporters: bool,
 }
 
 /// An account as it is written.
@@ -96,6 +98,8 @@ pub(super) struct RawToken {
     monitor: bool,
     #[serde(default)]
     replica: bool,
+    #[serde(default)]
+    reporters: bool,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -166,8 +170,8 @@ impl RawToken {
             }
             _ => return Err(wrong(&key, "either token or sha256")),
         };
-        let Self { name, standing, admin, monitor, replica, .. } = self;
-        Ok(Token { name, sha256, standing: standing.into(), admin, monitor, replica })
+        let Self { name, standing, admin, monitor, replica, reporters, .. } = self;
+        Ok(Token { name, sha256, standing: standing.into(), admin, monitor, replica, reporters })
     }
 }
 

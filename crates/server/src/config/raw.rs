@@ -16,6 +16,7 @@ use serde::Deserialize;
 use super::accounts::RawAccount;
 use super::federation::{self, RawFederation, RawNats, RawPeer};
 use super::http::RawHttp;
+use super::trust::RawTrust;
 use super::{
     ACCOUNTS_MAX, ADDRESSES_MAX, ClockSettings, Config, ConfigError, Confirm, DccSettings, DccWhitelist,
     FederationSettings, FuzzySettings, LimitSettings, Listen, LogSettings, MANY_NEVER, PyzorSettings, RELAXED_WINDOW,
@@ -55,6 +56,7 @@ pub(super) struct File {
     federation: RawFederation,
     nats: Option<RawNats>,
     peers: Vec<RawPeer>,
+    trust: RawTrust,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
@@ -90,6 +92,7 @@ struct RawLimits {
     account_claims: Option<RawRate>,
     longer_replies: Option<RawRate>,
     costly: Option<RawRate>,
+    registrations: Option<RawRate>,
     connections: Option<usize>,
     connections_per_network: Option<usize>,
 }
@@ -192,6 +195,7 @@ impl File {
             accounts,
             http: self.http.check()?,
             peers: federation::peers(self.peers)?,
+            trust: self.trust.check()?,
         };
         let broker = self.nats.map(RawNats::check).transpose()?;
         Ok(Config {
@@ -285,6 +289,8 @@ impl RawLimits {
             )?,
             longer_replies: rate("limits.longer_replies", self.longer_replies, Rate { per_second: 10.0, burst: 50 })?,
             costly: rate("limits.costly", self.costly, Rate { per_second: 0.1, burst: 20 })?,
+            // The table of 256 MiB has 6,291 places for those who register themselves: five weeks.
+            registrations: rate("limits.registrations", self.registrations, Rate { per_second: 0.002, burst: 100 })?,
             connections: within("limits.connections", self.connections.unwrap_or(1_024), 1, 65_536)?,
             connections_per_network: within(
                 "limits.connections_per_network",

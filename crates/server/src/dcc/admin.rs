@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use bruit_engine::accounts::Protocol;
+use bruit_engine::accounts::{Protocol, name_id};
 use bruit_engine::event::{By, Event};
 use bruit_engine::trust::{Claim, Reporter, Standing};
 use bruit_engine::whitelist::{By as ListedBy, WhitelistChange};
@@ -15,7 +15,6 @@ use super::caller::{Caller, identity};
 use super::{Asked, ReplyTo, Waiting, brand};
 use crate::audit::{Who, audit, audit_refusal};
 use crate::metrics::{Answered, Language};
-use crate::sources::reporter_id;
 use crate::udp::{Change, Request, Step};
 
 /// How far the clock of who administers the server may be from ours, in seconds; as in the original server.
@@ -81,7 +80,7 @@ pub(super) fn delete(
         return Step::Reply(Answered::Refused);
     };
     let name = to.server_id.to_string();
-    let id = reporter_id(Protocol::Dcc, name.as_bytes(), &request.service.key);
+    let id = name_id(Protocol::Dcc, name.as_bytes(), &request.service.key);
     let by = By { now: request.now, reporter: Reporter { id, standing: Standing::Own, group: id } };
     let change = WhitelistChange::List(fingerprint, ListedBy::Protocol);
     // The claim first: of what is whitelisted none is taken, and by that a second deletion is known.

@@ -46,7 +46,7 @@ impl Caller {
         let account = request.engine.accounts().get(Protocol::Dcc, name).filter(|account| account.enabled)?;
         let Credential::Dcc(verifier) = &account.credential else { return None };
         let password = verifier.verify(asked.frame()).copied();
-        let reporter = request.source.reporter_as(Protocol::Dcc, name, account, &request.service.key);
+        let reporter = request.source.reporter_as(name, account, &request.service.key);
         password.map(|_| Self { reporter, password, is_self: false, is_unverified: false })
     }
 }

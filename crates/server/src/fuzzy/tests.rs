@@ -64,7 +64,7 @@ impl Site {
         let service = Service::new(store, settings.clone());
         let site = Self { service, settings, end, own, uptime: Duration::ZERO, _folder: folder };
         let changes = site.service.store.check(|engine| accounts::changes(&site.settings.accounts, engine)).unwrap();
-        changes.1.into_iter().for_each(|change| site.submit(Event::Account { now: START, change }));
+        changes.registered.into_iter().for_each(|change| site.submit(Event::Account { now: START, change }));
         site
     }
 

@@ -11,6 +11,7 @@ use axum::http::header::{AUTHORIZATION, HeaderMap};
 use axum::http::request::Parts;
 use bruit_engine::trust::{Reporter, Standing};
 use bruit_filters::FingerprintKey;
+use bruit_protocols::http::{REPORTER_BYTES_MAX, REPORTER_FIELD};
 
 use super::Http;
 use super::fault::Fault;
@@ -59,13 +60,28 @@ pub(super) struct LocalUser {
 pub(super) struct Caller {
     /// The settings in force when they asked.
     pub(super) settings: Arc<Settings>,
-    pub(super) reporter: Reporter,
+    /// Whom limits and rights go by.
+    reporter: Reporter,
     source: Source,
     grant: Grant,
     /// The name of the token, or the user at the Unix socket, if there is one.
     name: Option<String>,
     /// The log's line about the request, if it is logged.
     pub(super) note: Option<Note>,
+    on_behalf: OnBehalf,
+}
+
+/// The person on whose behalf a claim is made, as the request names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum OnBehalf {
+    /// Nobody is named.
+    Nobody,
+    /// This person, by the holder of this token.
+    Person { token: String, name: String },
+    /// Somebody, by one who may not.
+    Forbidden,
+    /// The field is no name.
+    Malformed,
 }
 
 /// Something that somebody wants to do.
@@ -131,6 +147,7 @@ impl Caller {
         let key = &service.key;
         let shown = shown_token(&parts.headers)?;
         let known = shown.map(|shown| known(&shown, &service.admin_token, settings)).transpose()?;
+        let on_behalf = on_behalf(&parts.headers, known.as_ref());
         let (reporter, grant, name) = match (known, peer) {
             (Some(token), _) => (holder(&token, &source, key), Grant::of(&token), Some(token.name)),
             (None, Peer::User(user)) => {
@@ -138,7 +155,21 @@ impl Caller {
             }
             (None, Peer::Network(_)) => (source.reporter(key), Grant::default(), None),
         };
-        Ok(Self { settings: Arc::clone(settings), reporter, source, grant, name, note: None })
+        Ok(Self { settings: Arc::clone(settings), reporter, source, grant, name, note: None, on_behalf })
+    }
+
+    /// The reporter of a claim: the caller, or the person it names. People of one token are voices of one group, with its standing.
+    pub(super) fn claimant(&self, key: &FingerprintKey) -> Result<Reporter, Fault> {
+        match &self.on_behalf {
+            OnBehalf::Nobody => Ok(self.reporter),
+            OnBehalf::Person { token, name } => Ok(Reporter { id: person_id(token, name, key), ..self.reporter }),
+            OnBehalf::Forbidden => {
+                Err(Fault::forbidden("Bruit-Reporter is for tokens with reporters = true in [[http.tokens]]"))
+            }
+            OnBehalf::Malformed => {
+                Err(Fault::malformed("Bruit-Reporter is one name of 1 to 256 bytes without control characters"))
+            }
+        }
     }
 
     /// The caller's name for the audit trail.
@@ -240,6 +271,25 @@ fn holder(token: &Token, source: &Source, key: &FingerprintKey) -> Reporter {
     Reporter { id, standing, group: id }
 }
 
+/// The person that a request names.
+fn on_behalf(headers: &HeaderMap, token: Option<&Token>) -> OnBehalf {
+    let mut fields = headers.get_all(REPORTER_FIELD).iter();
+    let Some(field) = fields.next() else { return OnBehalf::Nobody };
+    let Some(token) = token.filter(|token| token.reporters) else { return OnBehalf::Forbidden };
+    let name = std::str::from_utf8(field.as_bytes()).map(str::trim).unwrap_or_default();
+    let is_name = (1..=REPORTER_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control);
+    if !is_name || fields.next().is_some() {
+        return OnBehalf::Malformed;
+    }
+    // An address that is written in capitals once is no second person.
+    OnBehalf::Person { token: token.name.clone(), name: name.to_lowercase() }
+}
+
+/// What a person is called among reporters. Lengths keep names apart that differ in where they are divided.
+fn person_id(token: &str, name: &str, key: &FingerprintKey) -> u64 {
+    key.fingerprint(format!("person:{}:{token}:{name}", token.len()).as_bytes()).high()
+}
+
 /// The hash of the token that a request carries, if it carries one.
 fn shown_token(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
     let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
@@ -264,6 +314,38 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+
+    #[test]
+    fn people_are_named_by_tokens_that_may_and_within_bounds() {
+        let name = HeaderName::from_static(REPORTER_FIELD);
+        let mut gateway =
+            Token { name: "gateway".into(), sha256: [0; 32], standing: Standing::Own, admin: false, reporters: true };
+        let of = |value: &str, token: &Token| on_behalf(&headers(&[(name.clone(), value)]), Some(token));
+        let person = |name: &str| OnBehalf::Person { token: "gateway".into(), name: name.into() };
+        assert_eq!(of("Ann@Example.org ", &gateway), person("ann@example.org"));
+        assert_eq!(of("x", &gateway), person("x"));
+        assert_eq!(of(&"x".repeat(256), &gateway), person(&"x".repeat(256)));
+        for value in ["", " ", &"x".repeat(257)] {
+            assert_eq!(of(value, &gateway), OnBehalf::Malformed, "{value:?}");
+        }
+        let bytes = HeaderValue::from_bytes(b"\xff\xfe").unwrap();
+        let mut two: HeaderMap = [(name.clone(), bytes)].into_iter().collect();
+        assert_eq!(on_behalf(&two, Some(&gateway)), OnBehalf::Malformed);
+        two.insert(&name, HeaderValue::from_static("ann"));
+        two.append(&name, HeaderValue::from_static("bob"));
+        assert_eq!(on_behalf(&two, Some(&gateway)), OnBehalf::Malformed, "one claim is one person's");
+        assert_eq!(on_behalf(&headers(&[(name.clone(), "ann")]), None), OnBehalf::Forbidden);
+        assert_eq!(on_behalf(&headers(&[]), None), OnBehalf::Nobody);
+        gateway.reporters = false;
+        assert_eq!(of("ann", &gateway), OnBehalf::Forbidden);
+    }
+
+    #[test]
+    fn people_of_two_tokens_are_two_people() {
+        let key = FingerprintKey::new([3; 16]);
+        assert_ne!(person_id("a", "b:c", &key), person_id("a:b", "c", &key));
+        assert_ne!(person_id("a", "x", &key), person_id("b", "x", &key));
+    }
 
     #[test]
     fn a_token_is_found_by_its_hash() {

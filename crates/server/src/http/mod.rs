@@ -13,13 +13,14 @@
 //! | `body` | bodies, within bounds, and the messages in them |
 //! | `judge`, `explain` | what is thought of a message, and why |
 //! | `claims` | reports and revocations |
-//! | `stats`, `reporters`, `whitelist` | for administrators |
+//! | `stats`, `accounts`, `whitelist` | for administrators |
 //! | `federation` | for replicas, and about other servers |
 //! | `note` | what the log says about a request |
 //! | `fault` | what went wrong, as `application/problem+json` |
 //!
 //! `openapi.json` describes all of it for programs, and a test compares it with the types.
 
+mod accounts;
 mod body;
 mod caller;
 mod claims;
@@ -29,9 +30,8 @@ mod fault;
 mod federation;
 mod judge;
 mod names;
-mod proxies;
 mod note;
-mod reporters;
+mod proxies;
 mod router;
 mod stats;
 mod whitelist;

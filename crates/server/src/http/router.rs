@@ -15,8 +15,8 @@ use bruit_engine::event::{By, Event};
 use bruit_engine::trust::Claim;
 use bruit_engine::whitelist::WhitelistChange;
 use bruit_protocols::http::{
-    Checked, Claimed, ClockAccepted, Done, Explained, JSON, NewReporter, Ready, ReporterChange, ReporterPage, Stats,
-    Whitelist, WhitelistEntry,
+    AccountName, AccountPage, AccountPatch, Checked, Claimed, ClockAccepted, Done, Explained, JSON, NewAccount, Ready,
+    Stats, Whitelist, WhitelistEntry,
 };
 use serde::Deserialize;
 
@@ -24,7 +24,7 @@ use super::body::{Purpose, read_json, read_subject};
 use super::caller::{Caller, Peer, Right};
 use super::fault::{Fault, Reply};
 use super::note::{Note, Reason};
-use super::{Http, claims, explain, federation, judge, reporters, stats, whitelist};
+use super::{Http, accounts, claims, explain, federation, judge, stats, whitelist};
 use crate::audit::{Who, audit, audit_refusal};
 use crate::clock::Accepted;
 use crate::health::Severity;
@@ -62,7 +62,7 @@ fn administration() -> Router<Http> {
     Router::new()
         .route("/v1/explain", post(explain_why))
         .route("/v1/stats", get(tell_stats))
-        .route("/v1/reporters", get(list_reporters).post(add_reporter).patch(change_reporter).delete(remove_reporter))
+        .route("/v1/accounts", get(list_accounts).post(add_account).patch(update_account).delete(remove_account))
         .route("/v1/whitelist", get(list_whitelist).post(add_to_whitelist).delete(remove_from_whitelist))
         .route("/v1/peers", get(federation::peers))
         .route("/v1/clock/accept", post(accept_clock))
@@ -143,10 +143,11 @@ async fn revoke(State(http): State<Http>, caller: Caller, request: Request) -> A
 }
 
 async fn claim(http: &Http, caller: Caller, request: Request, claim: Claim) -> Answer<Claimed> {
+    let reporter = caller.claimant(&http.service.key)?;
     let held = read_subject(http, &caller, request).await?;
     let events = http.compute(move |service| {
         let asked = held.asked(Purpose::Claim, &caller.settings)?;
-        let events = claims::prepare(service, &asked, claim, By { now: service.now(), reporter: caller.reporter })?;
+        let events = claims::prepare(service, &asked, claim, By { now: service.now(), reporter })?;
         let count = signatures(&events);
         if let Some(note) = &caller.note {
             note.set_signatures(count as usize);
@@ -188,35 +189,50 @@ fn offset(page: AskedPage) -> Result<u64, Fault> {
     page.map(|Query(page)| page.offset).map_err(Fault::malformed)
 }
 
-async fn list_reporters(State(http): State<Http>, caller: Caller, page: AskedPage) -> Answer<ReporterPage> {
+/// Where the list of accounts goes on, or which one is asked for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AccountQuery {
+    #[serde(default)]
+    offset: u64,
+    protocol: Option<String>,
+    name: Option<String>,
+}
+
+type AskedAccounts = Result<Query<AccountQuery>, axum::extract::rejection::QueryRejection>;
+
+async fn list_accounts(State(http): State<Http>, caller: Caller, asked: AskedAccounts) -> Answer<AccountPage> {
     caller.require(Right::Administer)?;
-    let offset = offset(page)?;
-    let page =
-        http.compute(move |service| Ok(service.store.check(|engine| reporters::page(engine, offset, service.now()))));
+    let Query(AccountQuery { offset, protocol, name }) = asked.map_err(Fault::malformed)?;
+    let page = http.compute(move |service| match (protocol, name) {
+        (None, None) => Ok(accounts::page(service, offset)),
+        (Some(protocol), Some(name)) => accounts::one(service, &AccountName { protocol, name }),
+        _ => Err(Fault::malformed("an account has a protocol and a name: give both, or neither")),
+    });
     Ok(Reply(Answered::Other, page.await?))
 }
 
-async fn add_reporter(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+async fn add_account(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
     caller.require(Right::Administer)?;
-    let new: NewReporter = read_json(&http, request).await?;
+    let new: NewAccount = read_json(&http, request).await?;
     let subject = format!("{} {}", new.protocol, new.name);
-    let change = http.compute(move |service| service.store.check(|engine| reporters::registration(engine, new)));
+    let change = http.compute(move |service| service.store.check(|engine| accounts::registration(engine, new)));
     audited(&caller, "account.add", &subject, change_account(&http, change.await?).await)
 }
 
-async fn change_reporter(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+async fn update_account(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
     caller.require(Right::Administer)?;
-    let change: ReporterChange = read_json(&http, request).await?;
-    let subject = format!("{} {}", change.protocol, change.name);
-    let action = if change.enabled == Some(true) { "account.enable" } else { "account.disable" };
-    audited(&caller, action, &subject, change_account(&http, reporters::hearing(change)?).await)
+    let patch: AccountPatch = read_json(&http, request).await?;
+    let subject = format!("{} {}", patch.protocol, patch.name);
+    let change = http.compute(move |service| service.store.check(|engine| accounts::update(engine, patch)));
+    audited(&caller, "account.change", &subject, change_account(&http, change.await?).await)
 }
 
-async fn remove_reporter(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+async fn remove_account(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
     caller.require(Right::Administer)?;
-    let change: ReporterChange = read_json(&http, request).await?;
-    let subject = format!("{} {}", change.protocol, change.name);
-    audited(&caller, "account.remove", &subject, change_account(&http, reporters::removal(change)?).await)
+    let named: AccountName = read_json(&http, request).await?;
+    let subject = format!("{} {}", named.protocol, named.name);
+    audited(&caller, "account.remove", &subject, change_account(&http, accounts::removal(named)?).await)
 }
 
 async fn change_account(http: &Http, change: AccountChange) -> Answer<Done> {

@@ -4,11 +4,13 @@ use bruit_engine::{Engine, RingStatus, TableStatus};
 use bruit_protocols::http::{Generation, Recovery, RequestCount, Ring, Stats, Store, Table};
 
 use crate::metrics::{Answered, Language};
+use crate::policy;
 use crate::service::Service;
 
 /// Everything there is to tell.
 pub(super) fn stats(service: &Service) -> Stats {
-    let status = service.store.check(Engine::status);
+    let (status, trust) =
+        service.store.check(|engine| (Engine::status(engine), policy::shown(engine.trust().policy())));
     let store = service.store.status();
     let recovery = service.store.recovery();
     Stats {
@@ -19,6 +21,7 @@ pub(super) fn stats(service: &Service) -> Stats {
         rings: status.rings.iter().map(ring).collect(),
         tables: status.tables.iter().map(table).collect(),
         health: service.health.conditions(),
+        trust,
         store: Store {
             sequence: store.sequence,
             durable: store.durable,

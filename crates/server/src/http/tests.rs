@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use bruit_protocols::http::{
-    Checked, CheckedSignature, Claimed, ClockAccepted, Condition, Done, Evidence, Explained, ExplainedSignature,
-    Generation, GenerationClaims, GenerationRecipients, NamedSignature, NewReporter, PeerStatus, Peers, Problem, Ready,
-    Recovery, RefusedSegments, ReporterChange, ReporterEntry, ReporterPage, ReporterTrust, RequestCount, Ring, Stats,
-    Store, Subject, Table, Text, Whitelist, WhitelistEntry,
+    AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, Checked, CheckedSignature, Claimed,
+    ClockAccepted, Condition, Done, Evidence, Explained, ExplainedSignature, Generation, GenerationClaims,
+    GenerationRecipients, NamedSignature, NewAccount, PeerStatus, Peers, Problem, Ready, Recovery, RefusedSegments,
+    RequestCount, Ring, Stats, Store, Subject, Table, Text, TrustPolicy, Whitelist, WhitelistEntry,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -55,8 +55,8 @@ fn every_field_of_every_type_is_described_and_its_example_is_read() {
     }
     let names = described!(
         Subject NamedSignature Text Checked CheckedSignature Claimed Explained ExplainedSignature GenerationClaims
-        GenerationRecipients Evidence Stats Ring Generation Table Store Recovery RequestCount ReporterPage ReporterEntry
-        ReporterTrust NewReporter ReporterChange Whitelist Done Problem Peers PeerStatus
+        GenerationRecipients Evidence Stats Ring Generation Table Store Recovery RequestCount AccountPage AccountEntry
+        AccountTrust NewAccount AccountPatch AccountName TrustPolicy Whitelist Done Problem Peers PeerStatus
         RefusedSegments Condition Ready ClockAccepted
     );
     let entry = &document["components"]["schemas"]["WhitelistEntry"];

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bruit_engine::accounts::razor::RazorVerifier;
-use bruit_engine::accounts::{AccountChange, Credential, CredentialError, Protocol, RegisterError, Secret};
+use bruit_engine::accounts::{
+    Account, AccountChange, Credential, CredentialError, Protocol, RegisterError, Registration, Secret,
+};
 use bruit_engine::event::{By, Event};
 use bruit_engine::signature::fingerprint_of_bytes;
 use bruit_engine::trust::{Claim, Reporter, Standing};
@@ -39,6 +41,8 @@ pub(super) struct Answers {
     verdicts: Vec<Verdict>,
     /// What became of the question in hand: the first in [`Answered::ALL`] that any of its signatures came to.
     answered: AtomicUsize,
+    /// The account that logged in, as it was then. One that was changed, removed or made anew since is not this session's.
+    session: Option<Account>,
 }
 
 /// Who makes a claim, or why there is none.
@@ -48,7 +52,7 @@ impl Answers {
     pub(super) fn new(service: Arc<Service>, settings: Arc<Settings>, source: Source) -> Self {
         let (scratch, fingerprints, verdicts) = Default::default();
         let answered = AtomicUsize::new(usize::MAX);
-        Self { service, settings, source, scratch, fingerprints, verdicts, answered }
+        Self { service, settings, source, scratch, fingerprints, verdicts, answered, session: None }
     }
 
     /// The replies to what a conversation asks, made for `user` if one is known.
@@ -107,7 +111,8 @@ impl Answers {
     }
 
     fn check(&mut self, signatures: &[Signature], user: Option<&[u8]>) -> Vec<Reply> {
-        let standing = self.reporter(user).map_or(Standing::Stranger, |reporter| reporter.standing);
+        let reporter = self.reporter(user).unwrap_or_else(|| self.source.reporter(&self.service.key));
+        let standing = reporter.standing;
         if !self.settings.razor.rights.check.includes(standing) {
             return vec![self.refuse(ErrorCode::FORBIDDEN, Answered::Refused); signatures.len()];
         }
@@ -172,9 +177,12 @@ impl Answers {
         };
         let rights = &self.settings.razor.rights;
         let right = if claim == Claim::Report { rights.report } else { rights.revoke };
-        let Some(reporter) = self.reporter(user).filter(|reporter| right.includes(reporter.standing)) else {
-            return refused(ErrorCode::FORBIDDEN, Answered::Refused);
+        let Some(reporter) = self.reporter(user) else {
+            return refused(ErrorCode::NOT_AUTHENTICATED, Answered::Unverified);
         };
+        if !right.includes(reporter.standing) {
+            return refused(ErrorCode::FORBIDDEN, Answered::Refused);
+        }
         let (service, things) = (&self.service, u32::try_from(things).unwrap_or(u32::MAX));
         if service.admits_claims(&reporter, &self.source, things, &self.settings, service.uptime()) {
             return Ok(reporter);
@@ -182,13 +190,14 @@ impl Answers {
         refused(ErrorCode::LIMITED, Answered::Limited)
     }
 
-    /// Who asks: the account, if it is still one, or the network.
+    /// Who asks: the account, if it still is the one that logged in, or the network. None if the session is over.
     fn reporter(&self, user: Option<&[u8]>) -> Option<Reporter> {
         let key = &self.service.key;
         let Some(user) = user else { return Some(self.source.reporter(key)) };
         self.service.store.check(|engine| {
-            let account = engine.accounts().get(Protocol::Razor, user).filter(|account| account.enabled)?;
-            Some(self.source.reporter_as(Protocol::Razor, user, account, key))
+            let account = engine.accounts().get(Protocol::Razor, user)?;
+            self.session.as_ref().filter(|session| session.enabled && *session == account)?;
+            Some(self.source.reporter_as(user, account, key))
         })
     }
 
@@ -218,7 +227,7 @@ impl Answers {
         if !self.settings.razor.register.includes(standing) {
             return self.refuse(ErrorCode::FORBIDDEN, Answered::Refused);
         }
-        if !self.admits(Limited::Costly) || !self.service.store.check(has_room) {
+        if !self.admits(Limited::Costly) {
             return self.refuse(ErrorCode::LIMITED, Answered::Limited);
         }
         let (Some(user), Some(password)) = (user.or_else(random), password.or_else(random)) else {
@@ -228,11 +237,20 @@ impl Answers {
             Ok(credential) => credential,
             Err(error) => return self.refuse(not_a_credential(&error), Answered::Refused),
         };
+        // Last, so that only what could be an account is taken from what all networks share.
+        if !self.admits_registration() {
+            return self.refuse(ErrorCode::LIMITED, Answered::Limited);
+        }
         let group = self.source.network(&self.service.key);
         let name = user.clone().into();
-        let change = AccountChange::Register { name, credential, group, standing: Standing::Account };
+        let (standing, registration) = (Standing::Account, Registration::Itself);
+        let change = AccountChange::Register { name, credential, group, standing, registration };
         match self.outcomes(vec![Event::Account { now: self.service.now(), change }]).await.as_deref() {
-            Ok([Outcome::Refused(refusal)]) => self.refuse(not_registered(*refusal), Answered::Refused),
+            Ok([Outcome::Refused(refusal)]) => {
+                let code = not_registered(*refusal);
+                let is_limited = code == ErrorCode::LIMITED;
+                self.refuse(code, if is_limited { Answered::Limited } else { Answered::Refused })
+            }
             Ok(_) => {
                 self.count(Answered::Accepted);
                 Reply::Registered { user, password }
@@ -248,14 +266,20 @@ impl Answers {
         Reply::Challenge(challenge)
     }
 
-    async fn verify(&self, user: &[u8], challenge: &[u8], response: &[u8]) -> Reply {
-        if self.service.store.check(|engine| verifies(engine, user, challenge, response)) {
+    async fn verify(&mut self, user: &[u8], challenge: &[u8], response: &[u8]) -> Reply {
+        self.session = self.service.store.check(|engine| verified(engine, user, challenge, response));
+        if self.session.is_some() {
             self.count(Answered::Other);
             return Reply::Done;
         }
         self.count(Answered::Unverified);
         tokio::time::sleep(WRONG_PASSWORD_PAUSE).await;
         Reply::Refused
+    }
+
+    /// Whether one more may register, wherever from. The site's own networks always may.
+    fn admits_registration(&self) -> bool {
+        self.source.is_own || self.service.admits_registration(&self.settings, self.service.uptime())
     }
 
     fn admits(&self, kind: Limited) -> bool {
@@ -380,8 +404,8 @@ const fn not_registered(refusal: Refusal) -> ErrorCode {
     }
 }
 
-/// Whether a response proves the password of an account that may be used. It takes as long if there is no such account.
-fn verifies(engine: &Engine, user: &[u8], challenge: &[u8], response: &[u8]) -> bool {
+/// The account whose password a response proves. It takes as long if there is no such account.
+fn verified(engine: &Engine, user: &[u8], challenge: &[u8], response: &[u8]) -> Option<Account> {
     let account = engine.accounts().get(Protocol::Razor, user).filter(|account| account.enabled);
     let verifier = match account.map(|account| account.credential) {
         Some(Credential::Razor(verifier)) => Some(verifier),
@@ -389,12 +413,7 @@ fn verifies(engine: &Engine, user: &[u8], challenge: &[u8], response: &[u8]) -> 
     };
     let nobody = RazorVerifier::of(b"nobody");
     let is_proven = verifier.or(nobody).is_some_and(|verifier| verifier.verify(challenge, response));
-    is_proven && verifier.is_some()
-}
-
-/// Whether one more may register: a quarter of the accounts there can be is for those that the operator names.
-fn has_room(engine: &Engine) -> bool {
-    (engine.accounts().len() as u64) < engine.account_capacity() / 4 * 3
+    account.filter(|_| is_proven && verifier.is_some()).cloned()
 }
 
 /// Hexadecimal digits that nobody can guess; none if the system has no randomness.

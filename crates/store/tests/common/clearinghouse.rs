@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bruit_engine::accounts::fuzzy::Flags;
-use bruit_engine::accounts::{AccountChange, Credential, Protocol, Secret};
+use bruit_engine::accounts::{AccountChange, AccountUpdate, Credential, Protocol, Registration, Secret};
 use bruit_engine::budget::BUDGET_MIN;
 use bruit_engine::event::{By, Event, TextChange};
 use bruit_engine::realm::Realm;
@@ -104,22 +104,27 @@ fn shingles(change: TextChange, digest: [u8; 64], first: u64) -> Event {
 }
 
 fn account_changes() -> Vec<AccountChange> {
-    let register = |name: &[u8], secret| AccountChange::Register {
+    let register_as = |registration, name: &[u8], secret| AccountChange::Register {
         name: name.into(),
         credential: Credential::new(name, &secret).unwrap(),
         group: 7,
         standing: Standing::Account,
+        registration,
     };
+    let register = |name: &[u8], secret| register_as(Registration::Legacy, name, secret);
+    let update = AccountUpdate { standing: Some(Standing::Pinned), group: Some(8), ..AccountUpdate::default() };
     let rotated = Credential::new(b"alice", &Secret::Razor { password: b"brass whistle 8" }).unwrap();
     vec![
         register(b"alice", Secret::Razor { password: b"tin whistle 7" }),
         register(b"bob", Secret::Pyzor { key: &[b'a'; 40] }),
-        register(b"32768", Secret::Dcc { current: b"quiet-otter-9", next: None }),
-        register(b"carol", Secret::Fuzzy { public_key: [5; 32], flags: Flags::ALL }),
+        register_as(Registration::Operator, b"32768", Secret::Dcc { current: b"quiet-otter-9", next: None }),
+        register_as(Registration::Itself, b"dave", Secret::Razor { password: b"tin whistle 9" }),
+        register_as(Registration::Operator, b"carol", Secret::Fuzzy { public_key: [5; 32], flags: Flags::ALL }),
         AccountChange::Rotate { name: b"alice".as_slice().into(), credential: rotated },
         AccountChange::Disable(Protocol::Pyzor, b"bob".as_slice().into()),
         AccountChange::Enable(Protocol::Pyzor, b"bob".as_slice().into()),
         AccountChange::Remove(Protocol::Dcc, b"32768".as_slice().into()),
+        AccountChange::Update { protocol: Protocol::Razor, name: b"dave".as_slice().into(), update },
     ]
 }
 

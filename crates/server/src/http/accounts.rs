@@ -1,0 +1,131 @@
+//! Accounts: who there is, how their claims have fared, and changes of them.
+
+use bruit_engine::Engine;
+use bruit_engine::accounts::{Account, AccountChange, AccountUpdate, ChangeError, Protocol, Registration};
+use bruit_engine::trust::Standing;
+use bruit_protocols::http::{AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, NewAccount};
+
+use super::fault::Fault;
+use super::router::{PAGE_MAX, next_offset};
+use crate::accounts;
+use crate::config::{AccountSecret, AccountSettings};
+use crate::service::Service;
+
+/// The accounts from `offset` on.
+pub(super) fn page(service: &Service, offset: u64) -> AccountPage {
+    service.store.check(|engine| {
+        let total = engine.accounts().len() as u64;
+        let some = engine.accounts().iter().skip(usize::try_from(offset).unwrap_or(usize::MAX)).take(PAGE_MAX);
+        let accounts = some.map(|(name, account)| entry(service, engine, name, account)).collect();
+        AccountPage { accounts, total, next_offset: next_offset(offset, total) }
+    })
+}
+
+/// One account, as a page of its own.
+pub(super) fn one(service: &Service, named: &AccountName) -> Result<AccountPage, Fault> {
+    let (protocol, name) = (protocol(&named.protocol)?, named.name.as_bytes());
+    service.store.check(|engine| {
+        let account =
+            engine.accounts().get(protocol, name).ok_or_else(|| Fault::of_refusal(ChangeError::Unknown.into()))?;
+        Ok(AccountPage { accounts: vec![entry(service, engine, name, account)], total: 1, next_offset: None })
+    })
+}
+
+fn entry(service: &Service, engine: &Engine, name: &[u8], account: &Account) -> AccountEntry {
+    let id = account.reporter_id(name, &service.key);
+    let trust = engine.trust().reporter(service.now(), id).map(|view| AccountTrust {
+        precision: view.precision,
+        weight: view.weight,
+        confirmed: view.confirmed,
+        refuted: view.refuted,
+        unconfirmed: view.unconfirmed,
+    });
+    AccountEntry {
+        protocol: account.credential.protocol().name().to_owned(),
+        name: String::from_utf8_lossy(name).into_owned(),
+        standing: standing_name(account.standing).to_owned(),
+        group: format!("{:016x}", account.group),
+        enabled: account.enabled,
+        created: account.created.0,
+        registered_by: registration_name(account.registration).to_owned(),
+        last_used: service.last_claims.of(id).map(|time| time.0),
+        trust,
+    }
+}
+
+/// What registers an account.
+pub(super) fn registration(engine: &Engine, new: NewAccount) -> Result<AccountChange, Fault> {
+    let protocol = protocol(&new.protocol)?;
+    let standing = new.standing.as_deref().map_or(Ok(Standing::Account), standing)?;
+    let secret = secret(protocol, new.secret)?;
+    let settings = AccountSettings { protocol, name: new.name, secret, standing, group: new.group };
+    let credential = accounts::credential(&settings).map_err(Fault::malformed)?;
+    let group = accounts::group(&settings, engine.realm().key());
+    let (name, registration) = (settings.name.into_bytes().into(), Registration::Operator);
+    Ok(AccountChange::Register { name, credential, group, standing, registration })
+}
+
+/// What removes an account.
+pub(super) fn removal(named: AccountName) -> Result<AccountChange, Fault> {
+    Ok(AccountChange::Remove(protocol(&named.protocol)?, named.name.into_bytes().into()))
+}
+
+/// What changes an account.
+pub(super) fn update(engine: &Engine, patch: AccountPatch) -> Result<AccountChange, Fault> {
+    let protocol = protocol(&patch.protocol)?;
+    let standing = patch.standing.as_deref().map(standing).transpose()?;
+    let group = patch.group.as_ref().map(|group| accounts::group_id(group, engine.realm().key()));
+    let credential = match patch.secret {
+        None => None,
+        Some(given) => {
+            let (name, secret) = (patch.name.clone(), secret(protocol, given)?);
+            let settings = AccountSettings { protocol, name, secret, standing: Standing::Account, group: None };
+            Some(accounts::credential(&settings).map_err(Fault::malformed)?)
+        }
+    };
+    let update = AccountUpdate { credential, standing, group, enabled: patch.enabled };
+    if update == AccountUpdate::default() {
+        return Err(Fault::malformed("nothing to change: give secret, enabled, standing or group"));
+    }
+    Ok(AccountChange::Update { protocol, name: patch.name.into_bytes().into(), update })
+}
+
+fn secret(protocol: Protocol, given: String) -> Result<AccountSecret, Fault> {
+    match protocol {
+        Protocol::Razor => Ok(AccountSecret::Password(given)),
+        Protocol::Dcc => Ok(AccountSecret::Passwords(given, None)),
+        Protocol::Pyzor => Ok(AccountSecret::Key(given)),
+        Protocol::Fuzzy => {
+            Err(Fault::malformed("key pairs of the fuzzy storage are set in the server's configuration"))
+        }
+    }
+}
+
+fn protocol(name: &str) -> Result<Protocol, Fault> {
+    let unknown = || Fault::malformed("a protocol is razor, pyzor, dcc or fuzzy");
+    Protocol::ALL.into_iter().find(|protocol| protocol.name() == name).ok_or_else(unknown)
+}
+
+fn standing(name: &str) -> Result<Standing, Fault> {
+    let known = [Standing::Trap, Standing::Own, Standing::Pinned, Standing::Account];
+    let unknown = || Fault::malformed("a standing is trap, own, pinned or account");
+    known.into_iter().find(|standing| standing_name(*standing) == name).ok_or_else(unknown)
+}
+
+const fn standing_name(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Trap => "trap",
+        Standing::Own => "own",
+        Standing::Pinned => "pinned",
+        Standing::Account => "account",
+        Standing::Stranger => "stranger",
+    }
+}
+
+const fn registration_name(registration: Registration) -> &'static str {
+    match registration {
+        Registration::Legacy => "unknown",
+        Registration::Operator => "operator",
+        Registration::Itself => "itself",
+    }
+}

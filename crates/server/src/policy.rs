@@ -1,0 +1,83 @@
+//! The policy of trust, brought from the configuration into the clearinghouse.
+//!
+//! It is part of the state: what a claim does depends on it, so a change is an event like a claim.
+
+use bruit_engine::event::Event;
+use bruit_engine::trust::Policy;
+use bruit_engine::{Outcome, Refusal};
+use bruit_protocols::http::TrustPolicy;
+use bruit_store::SubmitError;
+
+use crate::service::Service;
+
+/// Why the clearinghouse does not follow the policy of the file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyChangeError {
+    /// It cannot be followed.
+    #[error("the policy of [trust] is refused: {0}")]
+    Refused(Refusal),
+    /// The change is not kept.
+    #[error("failed to keep the policy of [trust]")]
+    Kept(#[source] SubmitError),
+}
+
+/// Has the clearinghouse follow a policy from now on, if it follows another.
+pub(crate) fn adopt(service: &Service, policy: &Policy) -> Result<(), PolicyChangeError> {
+    let before = service.store.check(|engine| engine.trust().policy().clone());
+    if before == *policy {
+        return Ok(());
+    }
+    let event = Event::Policy { now: service.now(), policy: Box::new(policy.clone()) };
+    match service.store.submit(vec![event]) {
+        Ok(outcomes) => match outcomes.first() {
+            Some(Outcome::Refused(refusal)) => Err(PolicyChangeError::Refused(*refusal)),
+            _ => {
+                let changed = differences(&shown(&before), &shown(policy));
+                tracing::info!(changed, "trust policy changed");
+                Ok(())
+            }
+        },
+        // A full disk keeps reports from being taken, but not questions from being answered.
+        Err(error @ SubmitError::Write(_)) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "trust policy not changed");
+            Ok(())
+        }
+        Err(error) => Err(PolicyChangeError::Kept(error)),
+    }
+}
+
+/// What can be set of a policy, as it is told.
+pub(crate) fn shown(policy: &Policy) -> TrustPolicy {
+    TrustPolicy {
+        own_reports_needed: policy.own_reports_needed,
+        block_anchors: policy.block_anchors,
+        block_groups: policy.block_groups,
+        block_score: policy.block_score,
+        suspect_score: policy.suspect_score,
+        suspect_groups: policy.suspect_groups,
+        anchors_beyond_doubt: policy.anchors_beyond_doubt,
+        settle_after_seconds: policy.settle_after,
+    }
+}
+
+/// `block_anchors 1 -> 2, settle_after 172800 s -> 86400 s`.
+fn differences(before: &TrustPolicy, after: &TrustPolicy) -> String {
+    let pairs = before.fields().into_iter().zip(after.fields());
+    let differing = pairs.filter(|((_, before), (_, after))| before != after);
+    let texts: Vec<String> =
+        differing.map(|((key, before), (_, after))| format!("{key} {before} -> {after}")).collect();
+    if texts.is_empty() { "constants that cannot be set".to_owned() } else { texts.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_name_the_keys_of_the_file() {
+        let before = shown(&Policy::default());
+        let after = shown(&Policy { block_anchors: 2, settle_after: 86_400, ..Policy::default() });
+        assert_eq!(differences(&before, &after), "block_anchors 1 -> 2, settle_after 172800s -> 86400s");
+    }
+}
