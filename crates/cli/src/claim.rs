@@ -38,6 +38,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
 
+    /// Person on whose behalf the claim is made, for a token with reporters = true
+    #[arg(long, value_name = "NAME")]
+    reporter: Option<String>,
+
     #[command(flatten)]
     server: Server,
 }
@@ -54,7 +58,10 @@ pub(crate) enum Claim {
 type Answer = Result<Claimed, ClientError>;
 
 pub(crate) fn run(arguments: &Arguments, claim: Claim, output: &mut impl Write) -> Result<ExitCode, Failure> {
-    let client = arguments.server.client(CLAIM_TIMEOUT)?;
+    let mut client = arguments.server.client(CLAIM_TIMEOUT)?;
+    if let Some(name) = &arguments.reporter {
+        client = client.with_reporter(name)?;
+    }
     let signer = arguments.messages.signer(Purpose::Claim);
     let ask = |message: &[u8]| {
         let subject = signer.subject(message);

@@ -1,5 +1,6 @@
 //! `bruit`, the one program. Each verb is a module with an `Arguments` and a `run`.
 
+mod accounts;
 mod attribute;
 mod captures;
 mod check;
@@ -66,6 +67,8 @@ enum Verb {
     Peers(peers::Arguments),
     /// By what servers know each other, and the realm that they share
     Keys(keys::Arguments),
+    /// List, add, change and remove the accounts of a server
+    Accounts(accounts::Arguments),
     /// Senders and signatures that a server never calls spam
     Whitelist(whitelist::Arguments),
     /// How large a filter must be: cells, hash functions, memory and rates, side by side
@@ -115,6 +118,7 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Stats(arguments) => stats::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Peers(arguments) => peers::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Keys(arguments) => keys::run(&arguments, output).map(|()| ExitCode::SUCCESS),
+        Verb::Accounts(arguments) => accounts::run(&arguments, output),
         Verb::Whitelist(arguments) => whitelist::run(&arguments, output),
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),

@@ -51,6 +51,7 @@ fn print(stats: &Stats, output: &mut impl Write) -> io::Result<()> {
             human_bytes(table.bytes)
         )?;
     }
+    print_policy(stats, output)?;
     print_requests(stats, output)?;
     print_store(&stats.store, &stats.recovery, output)
 }
@@ -86,6 +87,12 @@ fn print_rings(rings: &[Ring], output: &mut impl Write) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// The policy in force, by the keys of `[trust]`.
+fn print_policy(stats: &Stats, output: &mut impl Write) -> io::Result<()> {
+    writeln!(output, "\n{:24}  {:>14}", "trust", "in force")?;
+    stats.trust.fields().iter().try_for_each(|(key, value)| writeln!(output, "{key:24}  {value:>14}"))
 }
 
 fn print_requests(stats: &Stats, output: &mut impl Write) -> io::Result<()> {

@@ -82,6 +82,7 @@ impl AdminToken {
             admin: true,
             monitor: true,
             replica: true,
+            reporters: false,
         }
     }
 }

@@ -203,7 +203,7 @@ fn statistics_tell_requests_and_fill() {
 }
 
 #[test]
-fn reporters_are_registered_disabled_and_removed() {
+fn accounts_are_registered_changed_and_removed() {
     let folder = Folder::new();
     let server = Server::start(&folder, "");
     let mut connection = Connection::to(&server);
@@ -211,26 +211,39 @@ fn reporters_are_registered_disabled_and_removed() {
     let (name, token) = authorization(&server);
     let new =
         json!({ "protocol": "razor", "name": "ann@example.org", "secret": "tin whistle 77", "standing": "pinned" });
-    let named = |enabled: Option<bool>| {
-        let mut value = json!({ "protocol": "razor", "name": "ann@example.org" });
-        if let Some(enabled) = enabled {
-            value["enabled"] = json!(enabled);
-        }
-        value
+    let with = |key: &str, value: Value| {
+        let mut named = json!({ "protocol": "razor", "name": "ann@example.org" });
+        named[key] = value;
+        named
     };
-    assert_eq!(connection.send("POST", "/v1/reporters", &new).status, 200);
-    assert_eq!(connection.send("POST", "/v1/reporters", &new).status, 409, "the name is taken");
-    assert_eq!(connection.send("PATCH", "/v1/reporters", &named(Some(false))).status, 200);
-    let page = connection.ask(&request("GET", "/v1/reporters", &[(name, &token)], b"")).json();
+    let named = json!({ "protocol": "razor", "name": "ann@example.org" });
+    assert_eq!(connection.send("POST", "/v1/accounts", &new).status, 200);
+    assert_eq!(connection.send("POST", "/v1/accounts", &new).status, 409, "the name is taken");
+    assert_eq!(connection.send("PATCH", "/v1/accounts", &with("enabled", json!(false))).status, 200);
+    assert_eq!(connection.send("PATCH", "/v1/accounts", &with("standing", json!("own"))).status, 200);
+    assert_eq!(connection.send("PATCH", "/v1/accounts", &with("secret", json!("brass whistle 8"))).status, 200);
+    let page = connection.ask(&request("GET", "/v1/accounts", &[(name, &token)], b"")).json();
     assert_eq!((&page["total"], &page["next_offset"]), (&json!(1), &Value::Null));
-    let found = &page["reporters"][0];
+    let found = &page["accounts"][0];
     assert_eq!(
-        (&found["name"], &found["standing"], &found["enabled"]),
-        (&json!("ann@example.org"), &json!("pinned"), &json!(false))
+        (&found["name"], &found["standing"], &found["enabled"], &found["registered_by"]),
+        (&json!("ann@example.org"), &json!("own"), &json!(false), &json!("operator"))
     );
-    assert_eq!(connection.send("DELETE", "/v1/reporters", &named(Some(true))).status, 400);
-    assert_eq!(connection.send("DELETE", "/v1/reporters", &named(None)).status, 200);
-    assert_eq!(connection.send("DELETE", "/v1/reporters", &named(None)).status, 404);
+    let one = connection.ask(&request("GET", "/v1/accounts?protocol=razor&name=ann%40example.org", &[(name, &token)], b""));
+    assert_eq!(one.json()["accounts"][0], *found);
+    for (query, status) in [("protocol=razor&name=bob", 404), ("protocol=razor", 400), ("protocol=smtp&name=a", 400)] {
+        let path = format!("/v1/accounts?{query}");
+        assert_eq!(connection.ask(&request("GET", &path, &[(name, &token)], b"")).status, status, "{query}");
+    }
+    for wrong in
+        [&named, &with("secret", json!("123")), &with("standing", json!("king")), &with("colour", json!("red"))]
+    {
+        assert_eq!(connection.send("PATCH", "/v1/accounts", wrong).status, 400, "{wrong}");
+    }
+    assert_eq!(connection.send("DELETE", "/v1/accounts", &with("enabled", json!(true))).status, 400);
+    assert_eq!(connection.send("DELETE", "/v1/accounts", &named).status, 200);
+    assert_eq!(connection.send("DELETE", "/v1/accounts", &named).status, 404);
+    assert_eq!(connection.send("PATCH", "/v1/accounts", &with("enabled", json!(true))).status, 404);
     for wrong in [
         json!({ "protocol": "smtp", "name": "a", "secret": "tin whistle 77" }),
         json!({ "protocol": "fuzzy", "name": "a", "secret": "00" }),
@@ -238,8 +251,104 @@ fn reporters_are_registered_disabled_and_removed() {
         json!({ "protocol": "razor", "name": "a", "secret": "tin whistle 77", "standing": "king" }),
         json!({ "protocol": "razor", "name": "a", "secret": "tin whistle 77", "colour": "red" }),
     ] {
-        assert_eq!(connection.send("POST", "/v1/reporters", &wrong).status, 400, "{wrong}");
+        assert_eq!(connection.send("POST", "/v1/accounts", &wrong).status, 400, "{wrong}");
     }
+}
+
+#[test]
+fn accounts_are_managed_by_our_own_verb() {
+    let folder = Folder::new();
+    folder.write("secret", "tin whistle 77\nanother line");
+    let server = Server::start(&folder, "");
+    let add = format!(
+        "accounts add razor ann@example.org --standing pinned --secret-file {}",
+        folder.path("secret").display()
+    );
+    assert_eq!(expect(&server, &add, "", 0), "added\n");
+    assert_eq!(expect(&server, "accounts add dcc 32768", "tin-whistle-77\n", 0), "added\n", "from standard input");
+    expect(&server, "accounts add dcc 32769", "", 2);
+    expect(&server, &add, "", 2);
+    assert_eq!(expect(&server, "accounts disable razor ann@example.org", "", 0), "disabled\n");
+    let ann = json_of(&server, "accounts show razor ann@example.org --json", "");
+    assert_eq!(
+        (&ann["standing"], &ann["enabled"], &ann["registered_by"], &ann["last_used"], &ann["trust"]),
+        (&json!("pinned"), &json!(false), &json!("operator"), &Value::Null, &Value::Null)
+    );
+    assert_eq!(expect(&server, "accounts enable razor ann@example.org", "", 0), "enabled\n");
+    assert_eq!(expect(&server, "accounts password razor ann@example.org", "brass whistle 8", 0), "password changed\n");
+    expect(&server, "accounts password razor ann@example.org", "123", 2);
+    let shown = expect(&server, "accounts show razor ann@example.org", "", 0);
+    for line in ["standing      pinned", "enabled       yes", "registered by operator", "weight        -"] {
+        assert!(shown.lines().any(|found| found == line), "{line:?} in\n{shown}");
+    }
+    let listed = expect(&server, "accounts list", "", 0);
+    assert!(listed.contains("ann@example.org") && listed.ends_with("2 accounts\n"), "{listed}");
+    assert_eq!(json_of(&server, "accounts list --json", "")["accounts"].as_array().unwrap().len(), 2);
+    assert_eq!(expect(&server, "accounts remove razor ann@example.org", "", 0), "removed\n");
+    for words in ["remove", "enable", "disable", "show"] {
+        assert_eq!(expect(&server, &format!("accounts {words} razor ann@example.org"), "", 1), "no such account\n");
+    }
+}
+
+/// The token by which a mail gateway reports for the users of a site, and how many of them a listing takes.
+const GATEWAY: &str = "[trust]\nown_reports_needed = 2\n[http]\nlisten = \"127.0.0.1:0\"\n\
+    [[http.tokens]]\nname = \"gateway\"\ntoken = \"the-token-of-the-gateway\"\nstanding = \"own\"\nreporters = true\n\
+    [[http.tokens]]\nname = \"plain\"\ntoken = \"a-token-of-some-length\"\nstanding = \"own\"\n";
+
+#[test]
+fn a_sites_users_are_people_behind_one_token() {
+    let folder = Folder::new();
+    folder.write("token", "the-token-of-the-gateway");
+    let server = Server::start(&folder, GATEWAY);
+    let mut connection = Connection::to(&server);
+    let mut claim = |path: &str, token: &str, person: &str, digest: usize| {
+        let bearer = format!("Bearer {token}");
+        let fields = [("Content-Type", "application/json"), ("Authorization", &*bearer), ("Bruit-Reporter", person)];
+        let body = json!({ "signatures": [{ "scheme": "pyzor", "value": format!("{digest:040x}") }] }).to_string();
+        let answer = connection.ask(&request("POST", path, &fields, body.as_bytes()));
+        (answer.status, answer.json()["listed"].as_u64().unwrap_or_default())
+    };
+    let gateway = "the-token-of-the-gateway";
+    // Every one of 500 users reports something of its own, and then one of them lies about all of it, again and again.
+    for user in 0..500 {
+        assert_eq!(
+            claim("/v1/report", gateway, &format!("user{user}@example.org"), user),
+            (200, 0),
+            "one is not enough"
+        );
+    }
+    for _ in 0..20 {
+        assert_eq!(claim("/v1/report", gateway, "liar@example.org", 1_000), (200, 0));
+        assert_eq!(claim("/v1/report", gateway, "LIAR@example.org", 1_000), (200, 0), "nor is one in capitals");
+    }
+    let honest = ["ann", "bob", "carol"].map(|person| claim("/v1/report", gateway, person, 2_000));
+    assert_eq!(honest, [(200, 0), (200, 1), (200, 0)], "two of three list it, once");
+    assert_eq!(claim("/v1/report", "a-token-of-some-length", "ann", 3_000), (403, 0));
+    assert_eq!(claim("/v1/report", gateway, &"x".repeat(256), 3_000), (200, 0));
+    assert_eq!(claim("/v1/report", gateway, &"x".repeat(257), 3_000), (400, 0));
+    assert_eq!(claim("/v1/revoke", gateway, "ann", 2_000).0, 200);
+    let file = folder.path("token").display().to_string();
+    let report = |person: &str| format!("report --token-file {file} --reporter {person}");
+    assert!(expect(&server, &report("dan"), SPAM, 0).contains(", 0 listed"));
+    assert!(expect(&server, &report("dan"), SPAM, 0).contains(", 0 listed"));
+    assert!(expect(&server, &report("eve"), SPAM, 0).contains(", 4 listed"));
+    let stranger = run(&server, "report --reporter dan", SPAM);
+    assert_eq!(stranger.status.code(), Some(2));
+}
+
+#[test]
+fn the_policy_in_force_is_told() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "[trust]\nown_reports_needed = 2\nsettle_after = \"1d\"\n");
+    let policy = json_of(&server, "stats --json", "")["trust"].clone();
+    assert_eq!(
+        (&policy["own_reports_needed"], &policy["settle_after_seconds"], &policy["block_score"]),
+        (&json!(2), &json!(86_400), &json!(6.0))
+    );
+    let text = expect(&server, "stats", "", 0);
+    assert!(text.lines().any(|line| line.split_whitespace().eq(["own_reports_needed", "2"])), "{text}");
+    assert!(text.lines().any(|line| line.split_whitespace().eq(["settle_after", "86400s"])), "{text}");
+    assert!(expect(&server, "report", SPAM, 0).contains(", 0 listed"), "one own user is not enough");
 }
 
 #[test]
@@ -266,7 +375,7 @@ fn a_token_gives_rights_and_what_came_through_a_proxy_has_none_of_its_own() {
         ("POST", "/v1/revoke", [403, 200, 200]),
         ("POST", "/v1/explain", [403, 403, 200]),
         ("GET", "/v1/stats", [403, 403, 200]),
-        ("GET", "/v1/reporters", [403, 403, 200]),
+        ("GET", "/v1/accounts", [403, 403, 200]),
         ("GET", "/v1/whitelist", [403, 403, 200]),
         ("GET", "/metrics", [403, 403, 200]),
         ("GET", "/v1/health", [204, 204, 204]),
