@@ -196,7 +196,7 @@ fn read_registration(reader: &mut Reader<'_>) -> Result<Registration, Malformed>
     let value = reader.u8(WHAT)?;
     // Those of before are written without.
     let known = Registration::from_number(value).filter(|registration| *registration != Registration::Legacy);
-    known.ok_or(Malformed::OutOfRange { what: WHAT, value: value.into() })
+    known.ok_or_else(|| Malformed::OutOfRange { what: WHAT, value: value.into() })
 }
 
 fn put_named(out: &mut Vec<u8>, change: u8, protocol: Protocol, name: &[u8]) {

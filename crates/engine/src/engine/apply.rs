@@ -27,6 +27,9 @@ pub(super) struct Weighed {
     is_listed_now: bool,
 }
 
+/// An account by protocol and name.
+type Named = (Protocol, Box<[u8]>);
+
 /// What became of a claim.
 #[derive(Clone, Copy)]
 struct Claimed {
@@ -389,7 +392,7 @@ impl Engine {
     }
 
     /// Which account gives way to a new one; none if there is room. A quarter of the table is for accounts that the operator makes.
-    fn account_giving_way(&self, registration: Registration) -> Result<Option<(Protocol, Box<[u8]>)>, Refusal> {
+    fn account_giving_way(&self, registration: Registration) -> Result<Option<Named>, Refusal> {
         let capacity = self.account_capacity();
         let limit = if registration == Registration::Itself { self.self_registered_limit() } else { capacity };
         if (self.accounts.len() as u64) < limit {
