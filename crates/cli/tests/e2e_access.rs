@@ -21,15 +21,8 @@ const NOBODY: u32 = 65_534;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Every path that is for administrators.
-const ADMINISTRATIVE: [&str; 7] = [
-    "/v1/federation/realm",
-    "/v1/stats",
-    "/v1/peers",
-    "/v1/reporters",
-    "/v1/whitelist",
-    "/metrics",
-    "/v1/clock/accept",
-];
+const ADMINISTRATIVE: [&str; 7] =
+    ["/v1/federation/realm", "/v1/stats", "/v1/peers", "/v1/accounts", "/v1/whitelist", "/metrics", "/v1/clock/accept"];
 
 /// A process that goes when this goes.
 struct Running(Child);

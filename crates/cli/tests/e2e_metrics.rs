@@ -119,8 +119,7 @@ fn use_every_protocol(server: &Server) {
 
 /// The metrics, once there are some of the peer: the server looks every second.
 fn wait_for_peer(server: &Server) -> String {
-    let heard =
-        || Some(wire::metrics(&server)).filter(|text| text.contains("bruit_peer_up{peer=\"anna\"}"));
+    let heard = || Some(wire::metrics(server)).filter(|text| text.contains("bruit_peer_up{peer=\"anna\"}"));
     let metrics = (0..100).find_map(|_| heard().or_else(pause));
     metrics.unwrap_or_else(|| panic!("no metrics of the peer: {}", server.said()))
 }

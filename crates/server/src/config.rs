@@ -39,8 +39,8 @@ pub use federation::{
     BROKER_URLS_MAX, FederationSettings, PEER_NAME_BYTES_MAX, PEERS_MAX, PeerSettings, PeerTls, PeerTrust,
 };
 pub use http::{HttpSettings, HttpSocket};
-pub use warnings::{Facts, Warning};
 pub use log::{LogFormat, LogSettings};
+pub use warnings::{Facts, Warning};
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -62,8 +62,8 @@ impl Drop for Vital {
 mod tests {
     use std::io;
     use std::path::Path;
-    use std::sync::{Arc, Mutex};
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use bruit_engine::budget::BUDGET_MIN;
     use bruit_engine::event::Event;

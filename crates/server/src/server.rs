@@ -44,8 +44,8 @@ use crate::service::Service;
 use crate::tcp;
 use crate::ticker::{self, Ticker};
 use crate::udp;
-use crate::watch::Watcher;
 use crate::unix;
+use crate::watch::Watcher;
 
 /// How long connections may take to end when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);

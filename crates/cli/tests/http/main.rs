@@ -229,7 +229,8 @@ fn accounts_are_registered_changed_and_removed() {
         (&found["name"], &found["standing"], &found["enabled"], &found["registered_by"]),
         (&json!("ann@example.org"), &json!("own"), &json!(false), &json!("operator"))
     );
-    let one = connection.ask(&request("GET", "/v1/accounts?protocol=razor&name=ann%40example.org", &[(name, &token)], b""));
+    let one =
+        connection.ask(&request("GET", "/v1/accounts?protocol=razor&name=ann%40example.org", &[(name, &token)], b""));
     assert_eq!(one.json()["accounts"][0], *found);
     for (query, status) in [("protocol=razor&name=bob", 404), ("protocol=razor", 400), ("protocol=smtp&name=a", 400)] {
         let path = format!("/v1/accounts?{query}");

@@ -116,7 +116,9 @@ impl RingStatus {
         };
         let advice = "until the next generation begins; raise `memory` in the configuration and restart";
         if !self.refuses && self.is_current_full {
-            return Some(format!("the {name} are full: claims are accepted, but not counted for new signatures {advice}"));
+            return Some(format!(
+                "the {name} are full: claims are accepted, but not counted for new signatures {advice}"
+            ));
         }
         if self.has_no_records() {
             return Some(format!("all records of the {name} are used: new counts stop at 15 {advice}"));

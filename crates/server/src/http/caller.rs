@@ -310,16 +310,19 @@ fn known(hash: &[u8; 32], admin: &AdminToken, settings: &Settings) -> Result<Tok
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use axum::http::{HeaderName, HeaderValue};
 
     use super::*;
     use crate::config::Config;
 
+    fn headers(fields: &[(HeaderName, &str)]) -> HeaderMap {
+        fields.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap())).collect()
+    }
+
     #[test]
     fn people_are_named_by_tokens_that_may_and_within_bounds() {
         let name = HeaderName::from_static(REPORTER_FIELD);
-        let mut gateway =
-            Token { name: "gateway".into(), sha256: [0; 32], standing: Standing::Own, admin: false, reporters: true };
+        let mut gateway = Token { name: "gateway".into(), reporters: true, ..AdminToken::as_token([0; 32]) };
         let of = |value: &str, token: &Token| on_behalf(&headers(&[(name.clone(), value)]), Some(token));
         let person = |name: &str| OnBehalf::Person { token: "gateway".into(), name: name.into() };
         assert_eq!(of("Ann@Example.org ", &gateway), person("ann@example.org"));

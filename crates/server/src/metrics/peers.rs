@@ -55,7 +55,10 @@ pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
             |peer| peer.last_digest_match.map(|time| time as f64),
         ),
         of(
-            Family::counter("bruit_peer_refused_bytes_total", "Bytes of its segments that were refused, since the start."),
+            Family::counter(
+                "bruit_peer_refused_bytes_total",
+                "Bytes of its segments that were refused, since the start.",
+            ),
             |peer| peer.bytes_refused as f64,
         ),
         refused(peers),
