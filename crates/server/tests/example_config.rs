@@ -5,6 +5,7 @@ use std::time::Duration;
 use bruit_engine::budget::BUDGET_DEFAULT;
 use bruit_engine::realm::Realm;
 use bruit_server::Config;
+use bruit_server::config::Token;
 
 fn example() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bruit.toml")).expect("the example is there")
@@ -29,6 +30,8 @@ fn all_settings() -> Config {
         .replace("durability = \"strict\"", "durability = \"relaxed\"")
         // What everybody has to choose has no default.
         .replace("whitelist = \"whitelist\"", "")
+        .replace("tls = { certificate = \"cert.pem\", key = \"key.pem\", listen = \"0.0.0.0:8627\" }", "")
+        .replace("socket = { path = \"/run/bruit/http.sock\", mode = \"0660\", group = \"mail\" }", "")
         .replace("sha256 = \"...\"", &format!("sha256 = \"{}\"", "5a".repeat(32)))
         .replace("secret = \"...\"", "secret = \"opfr9epmoe9ufaqcwkozo7qhafyrsmzw7naxiiyqth4fzobz7poy\"");
     Config::parse(&text).expect("all settings are known")
@@ -44,7 +47,8 @@ fn every_setting_of_the_example_is_known_and_has_its_default() {
     assert_eq!(config.threads, default.threads);
     assert_eq!(settings.limits, default.settings.limits);
     assert_eq!(settings.trust, default.settings.trust);
-    assert!(settings.http.tokens.iter().all(|token| !token.admin && !token.reporters));
+    let is_usual = |token: &Token| !token.admin && !token.reporters && !token.monitor && !token.replica;
+    assert!(settings.http.tokens.iter().all(is_usual));
     assert_eq!(settings.own_networks, default.settings.own_networks);
     assert_eq!((config.log.level.as_deref(), config.log.format), (Some("info"), default.log.format));
     let half_a_generation = Duration::from_secs(Realm::BULK_EPOCH_SECONDS / 2);
