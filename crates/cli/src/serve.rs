@@ -152,7 +152,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     let config = arguments.read()?;
     let log = arguments.log(&config)?;
     if arguments.check_config {
-        arguments.warnings(&config).iter().for_each(|warning| eprintln!("warning: {warning}"));
+        for warning in arguments.warnings(&config) {
+            writeln!(io::stderr().lock(), "warning: {warning}")?;
+        }
         writeln!(output, "the configuration can be used")?;
         return Ok(ExitCode::SUCCESS);
     }

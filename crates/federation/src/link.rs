@@ -353,7 +353,8 @@ impl Link {
             let key = want.chain.origin.key;
             if !self.charges().may_ask(&want.chain, self.started.elapsed()) {
                 let reason = self.lock().refusals.get(&key).cloned();
-                refusals.entry(key).or_insert(reason.unwrap_or_else(|| "its segments were refused lately".into()));
+                let unsaid = || "its segments were refused lately".to_owned();
+                refusals.entry(key).or_insert_with(|| reason.unwrap_or_else(unsaid));
                 continue;
             }
             match self.take(source, site, want, known).await {

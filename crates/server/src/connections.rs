@@ -158,7 +158,7 @@ impl Connections {
 
 impl Open {
     fn add(&mut self, class: Class, network: Option<u64>, now: Duration) -> State {
-        self.counts[class as usize] += 1;
+        *self.count_mut(class) += 1;
         if let Some(network) = network {
             *self.by_network.entry(network).or_default() += 1;
         }
@@ -183,7 +183,25 @@ impl Open {
     }
 
     const fn count(&self, class: Class) -> usize {
-        self.counts[class as usize]
+        let [stranger, doorway, account, own, peer] = self.counts;
+        match class {
+            Class::Stranger => stranger,
+            Class::Doorway => doorway,
+            Class::Account => account,
+            Class::Own => own,
+            Class::Peer => peer,
+        }
+    }
+
+    const fn count_mut(&mut self, class: Class) -> &mut usize {
+        let [stranger, doorway, account, own, peer] = &mut self.counts;
+        match class {
+            Class::Stranger => stranger,
+            Class::Doorway => doorway,
+            Class::Account => account,
+            Class::Own => own,
+            Class::Peer => peer,
+        }
     }
 
     /// Makes room for one more of a class, if need be by ending unproven connections. Whether there is room.
@@ -231,7 +249,7 @@ impl Open {
     fn remove(&mut self, state: &State) {
         self.unproven.remove(&state.id);
         if let Some(class) = state.class() {
-            self.counts[class as usize] -= 1;
+            *self.count_mut(class) -= 1;
         }
         let Some(network) = state.network else { return };
         if let Some(count) = self.by_network.get_mut(&network) {
@@ -268,8 +286,8 @@ impl Permit {
         let is_more = before.is_unproven() || (before == Class::Own && class == Class::Peer);
         if is_more {
             open.unproven.remove(&self.state.id);
-            open.counts[before as usize] -= 1;
-            open.counts[class as usize] += 1;
+            *open.count_mut(before) -= 1;
+            *open.count_mut(class) += 1;
             self.state.class.store(class as u32, Ordering::Relaxed);
         }
     }

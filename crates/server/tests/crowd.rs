@@ -54,7 +54,7 @@ fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
 fn crowd(running: &Running, words: &[u8]) -> Vec<TcpStream> {
     let stranger = |at: usize| {
         let network = u8::try_from(at / PER_NETWORK).unwrap();
-        let protocol = if at % 2 == 0 { "http" } else { "razor" };
+        let protocol = if at.is_multiple_of(2) { "http" } else { "razor" };
         let mut stream = connect(Ipv4Addr::new(127, 7, network, 1), running.address(protocol));
         if protocol == "http" {
             // It may have been ended already.
@@ -144,6 +144,7 @@ fn a_connection_that_showed_a_token_outlives_the_crowd() {
 }
 
 /// Asserts that so many connections, of which every other sends `words`, take no more than so much memory each.
+#[expect(clippy::print_stdout, reason = "docs/operators/sizing.md has the figure")]
 fn assert_cheap(words: &[u8], bytes_max: u64) {
     let running = start("[limits]\nconnections = 4096");
     assert_known_are_served(&running);
