@@ -51,6 +51,7 @@ fn a_looping_reporter_is_told_to_come_back_and_health_says_why() {
 /// A looping script against a server with default memory. Run it by name, optimised; `docs/reliability.md` has its figures.
 #[test]
 #[ignore = "takes minutes and an optimised build"]
+#[allow(clippy::print_stdout, reason = "its figures are wanted")]
 fn forty_million_claims_at_a_default_server() {
     const BEFORE: u64 = 100_000;
     let folder = Folder::new();

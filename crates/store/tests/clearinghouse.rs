@@ -27,7 +27,7 @@ fn assert_holds_every_kind(engine: &Engine) {
     assert_eq!(found, Some(fingerprint(1)));
     assert!(engine.check_shingles(&DIGEST, None, &mut scratch).is_some());
     assert!(engine.check_shingles(&[0xD2; 64], None, &mut scratch).is_none());
-    assert_eq!(engine.accounts().len(), 3);
+    assert_eq!(engine.accounts().len(), 4);
     assert!(engine.accounts().get(Protocol::Dcc, b"32768").is_none());
     assert_eq!(engine.trust().policy().own_reports_needed, 2);
 }
