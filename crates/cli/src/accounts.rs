@@ -177,7 +177,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
 }
 
 fn client(server: &Server) -> Result<Client, Failure> {
-    server.client(CLAIM_TIMEOUT)
+    server.admin_client(CLAIM_TIMEOUT)
 }
 
 fn set_enabled(one: &One, enabled: bool, done: &str, output: &mut impl Write) -> Result<ExitCode, Failure> {

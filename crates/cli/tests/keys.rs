@@ -59,7 +59,9 @@ fn another_server_is_founded_in_the_realm_of_a_running_one() {
     assert_eq!(fs::read(&asked).unwrap(), fs::read(&read).unwrap());
     assert_eq!(fs::read(&asked).unwrap(), first.read("data/realm.bruit"));
     assert!(is_private(&asked) && is_private(&read));
-    assert!(refused(&["keys", "realm", text(&asked), "--server", &server.url()]).contains("is there already"));
+    let token = first.path("data/admin.token");
+    let again = ["keys", "realm", text(&asked), "--server", &server.url(), "--token-file", text(&token)];
+    assert!(refused(&again).contains("is there already"));
 
     let mut other = Server::start_in_realm(&second, &asked);
     assert!(other.terminate().success());

@@ -143,6 +143,6 @@ fn rubbish_is_refused_before_it_is_written_and_charged_to_its_origin() {
     let ready = get(http, "/v1/ready");
     assert!(ready.contains("peer_refused") && ready.contains("its entries are malformed"), "{ready}");
     let metrics = get(http, "/metrics");
-    assert!(metrics.contains("peer_bytes_refused{peer=\"liar\"}"), "{metrics}");
+    assert!(metrics.contains("bruit_peer_refused_bytes_total{peer=\"liar\"}"), "{metrics}");
     assert!(victim.stop().poisoned.is_none());
 }

@@ -172,7 +172,7 @@ fn in_the_clear(config: &Config, _facts: &Facts) -> Vec<Warning> {
             "http.listen",
             format!(
                 "HTTP at {address} has no encryption and can be reached from the Internet: tokens and mail can be read on the \
-                 way. Listen on loopback or a private network, or put TLS before it"
+                 way. Listen on loopback or a private network, or give it a certificate (`[http] tls`)"
             ),
         )
     });
