@@ -32,7 +32,7 @@ recipients or more. It does not have near replicas of known texts, revocations a
 a miss is not.
 
 THE FILE HAS THE REALM'S SECRET KEY, and is made with permissions 0600: let those read it who run 'bruit check', and
-nobody else. Whoever fetches the realm must be allowed to administer the server: from its own networks, or with a token.
+nobody else. To fetch the realm takes a token with `replica = true`, or, on the server's own machine, the right to read its admin.token.
 
 Exit codes:
   0  up to date (with --once), even if nothing was new; or stopped by a signal
@@ -179,12 +179,23 @@ fn source(arguments: &Arguments) -> Result<HttpsSource, Failure> {
     let source = HttpsSource::web(url).map_err(failure)?;
     let token = match &arguments.token_file {
         Some(file) => Some(read_token(file)?),
-        None => std::env::var("BRUIT_TOKEN").ok().filter(|token| !token.is_empty()).or_else(|| find_own_token(url)),
+        None => std::env::var("BRUIT_TOKEN").ok().filter(|token| !token.is_empty()),
     };
     match token {
         Some(token) => source.with_token(&token).map_err(failure),
         None => Ok(source),
     }
+}
+
+/// The source that is asked for the realm on the server's own machine. It shows the administrator's token, for this one request: later
+/// somebody else may listen there.
+fn one_time_source(arguments: &Arguments) -> Result<Option<HttpsSource>, Failure> {
+    let url = arguments.from.as_deref().unwrap_or_default();
+    let has_token =
+        arguments.token_file.is_some() || std::env::var_os("BRUIT_TOKEN").is_some_and(|token| !token.is_empty());
+    let found = find_own_token(url).filter(|_| !has_token);
+    let source = |token: String| HttpsSource::web(url).map_err(failure)?.with_token(&token).map_err(failure);
+    found.map(source).transpose()
 }
 
 async fn create(arguments: &Arguments, source: &HttpsSource) -> Result<ReplicaFile, Failure> {
@@ -193,7 +204,11 @@ async fn create(arguments: &Arguments, source: &HttpsSource) -> Result<ReplicaFi
             .map_err(|error| Failure::BadInput(format!("the realm in {} {error}", file.display())))?,
         None => {
             let refused = |error| Failure::BadInput(format!("there is no realm for a new replica: {}", chain(error)));
-            let bytes = source.realm().await.map_err(refused)?;
+            let bytes = match one_time_source(arguments)? {
+                Some(source) => source.realm().await,
+                None => source.realm().await,
+            };
+            let bytes = bytes.map_err(refused)?;
             Founding::decode(&bytes).map_err(|error| Failure::BadInput(format!("the realm of the server {error}")))?
         }
     };

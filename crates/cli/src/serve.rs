@@ -242,7 +242,8 @@ fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()
         writeln!(output, "\nTry, in another shell, with any mail in a file:")?;
         writeln!(output, "  bruit report{option} < mail")?;
         writeln!(output, "  bruit check{option} < mail     # exit code 0: spam")?;
-        writeln!(output, "  bruit stats{option}            # shows {ADMIN_TOKEN_FILE} of that directory")?;
+        let token = server.directory().join(ADMIN_TOKEN_FILE);
+        writeln!(output, "  bruit stats{option} --token-file {}", token.display())?;
         writeln!(
             output,
             "docs/operators/ says how to point SpamAssassin, rspamd, Razor, Pyzor and DCC clients here.\n"
@@ -254,6 +255,10 @@ fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()
 
 fn reload(server: &Server, arguments: &Arguments) {
     notify(&[NotifyState::Reloading]);
+    // Whatever is wrong with the configuration: a token that was removed must not stay in force.
+    if let Err(error) = server.reload_token() {
+        tracing::error!(error = &error as &dyn std::error::Error, "the administrator's token stays as it was");
+    }
     let result = arguments
         .read()
         .inspect(|config| log_warnings(&arguments.warnings(config)))

@@ -37,8 +37,10 @@ fn report(server: &Server, name: &str) {
 
 /// Brings the replica up to date, once.
 fn follow(server: &Server, replica: &str) -> Answer {
-    bruit(&["replica", "--from", &server.url(), "--data", replica, "--capacity", "100k", "--once"], b"")
-        .expect(0, server)
+    let arguments = ["replica", "--from", &server.url(), "--data", replica, "--capacity", "100k", "--once"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    // On the server's own machine the realm is had by who can read the administrator's token.
+    run(command.args(arguments).env_remove("BRUIT_TOKEN").env("BRUIT_DATA", server.data()), b"").expect(0, server)
 }
 
 /// Follows until the replica lists more than it did.
@@ -147,7 +149,11 @@ fn a_replica_that_takes_nothing_fails_and_one_that_is_up_to_date_does_not() {
 
     let (other, url) = (folder.path("other").to_str().unwrap().to_owned(), server.url());
     let key = bruit(&["keys", "new", folder.path("a.key").to_str().unwrap()], b"").text;
-    let wrong_key = ["replica", "--from", &url, "--data", &other, "--once", "--key", key.trim()];
+    let stranger = bruit(&["replica", "--from", &url, "--data", &other, "--once"], b"").expect(2, &server);
+    assert!(stranger.complaints.contains("`replica = true`"), "{stranger:?}");
+    let token = server.data().join("admin.token").to_str().unwrap().to_owned();
+    let mut wrong_key = vec!["replica", "--from", &url, "--data", &other, "--once", "--key", key.trim()];
+    wrong_key.extend(["--token-file", &token]);
     let refused = bruit(&wrong_key, b"").expect(2, &server);
     let expected =
         format!("nothing was taken from {url}: none of the 1 servers that publish there has one of the given keys");

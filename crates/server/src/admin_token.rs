@@ -12,6 +12,7 @@ use std::sync::{PoisonError, RwLock};
 use bruit_engine::trust::Standing;
 use bruit_store::ADMIN_TOKEN_FILE;
 
+use crate::audit::audit_local;
 use crate::config::{TOKEN_BYTES_MIN, Token, sha256};
 
 /// Random bytes of a token, which are written as hexadecimal digits.
@@ -41,7 +42,7 @@ pub enum AdminTokenError {
     },
     /// It holds something else.
     #[error(
-        "the first line of {} is no token of {TOKEN_BYTES_MIN} or more characters: write one, or remove the file and start again",
+        "the first line of {} is no token of {TOKEN_BYTES_MIN} or more characters: remove the file, and a new one is made at the next start or SIGHUP",
         .0.display()
     )]
     Text(PathBuf),
@@ -100,12 +101,17 @@ fn make(directory: &Path, file: &Path) -> io::Result<String> {
     getrandom::fill(&mut random).map_err(io::Error::other)?;
     let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let unfinished = directory.join(format!("{ADMIN_TOKEN_FILE}.new"));
-    let mut options = OpenOptions::new();
-    let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+    // What is left of an earlier try, or a link that somebody put there, is removed and never followed.
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
     writeln!(out, "{token}")?;
     out.sync_all()?;
     fs::rename(&unfinished, file)?;
     File::open(directory)?.sync_all()?;
+    audit_local("admin_token.make", &file.display().to_string());
     Ok(token)
 }
 

@@ -10,10 +10,11 @@ use crate::log::LineLimit;
 /// The target of audit lines.
 const TARGET: &str = "bruit::audit";
 
-/// Most refusals that are written in a minute.
-const REFUSALS_PER_MINUTE: u32 = 60;
+/// Most refusals of one source that are written in a minute.
+const REFUSALS_PER_MINUTE: u32 = 10;
 
-static REFUSALS: LineLimit = LineLimit::new(REFUSALS_PER_MINUTE);
+/// The limits of sources, which share them by the last byte of their address: one that is noisy hides few others.
+static REFUSALS: [LineLimit; 64] = [const { LineLimit::new(REFUSALS_PER_MINUTE) }; 64];
 
 /// Who administers, or tries to.
 #[derive(Clone, Debug)]
@@ -46,7 +47,13 @@ pub(crate) fn audit_local(action: &str, subject: &str) {
 
 /// Records an administrative request that was refused.
 pub(crate) fn audit_refusal(who: &Who<'_>, action: &str, reason: &str) {
-    let Some(suppressed) = REFUSALS.admit() else { return };
+    let last_byte = match who.from {
+        IpAddr::V4(address) => address.octets()[3],
+        // The last byte of the prefix that a provider gives to one customer.
+        IpAddr::V6(address) => address.octets()[5],
+    };
+    let limit = REFUSALS.get(usize::from(last_byte) % REFUSALS.len());
+    let Some(suppressed) = limit.and_then(LineLimit::admit) else { return };
     tracing::info!(
         target: TARGET,
         from = %who.from,

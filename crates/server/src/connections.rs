@@ -86,6 +86,8 @@ struct Open {
     unproven: BTreeMap<u64, Arc<State>>,
     next_id: u64,
     ending: usize,
+    /// The most connections there may be, by the latest settings.
+    total: usize,
 }
 
 /// What is known of one connection. Whoever serves it changes this without a lock.
@@ -136,6 +138,7 @@ impl Connections {
         let class = if source.is_own { Class::Own } else { class };
         let network = (!source.is_own).then(|| source.network(key));
         let mut open = self.open();
+        open.total = limits.connections;
         let of_network = network.and_then(|network| open.by_network.get(&network)).copied().unwrap_or(0);
         if of_network >= limits.connections_per_network || !open.make_room(class, limits.connections, now) {
             return None;
@@ -204,6 +207,13 @@ impl Open {
         }
     }
 
+    /// Whether every class still has its reserve after one connection changed its class.
+    fn keeps_reserves(&self, from: Class, to: Class) -> bool {
+        let after = |class: Class| self.count(class) + usize::from(class == to) - usize::from(class == from);
+        let unmet = Class::ALL.into_iter().map(|class| class.reserve(self.total).saturating_sub(after(class)));
+        self.counts.iter().sum::<usize>() + unmet.sum::<usize>() <= self.total
+    }
+
     /// Makes room for one more of a class, if need be by ending unproven connections. Whether there is room.
     fn make_room(&mut self, class: Class, total: usize, now: Duration) -> bool {
         if self.has_room(class, total) {
@@ -231,7 +241,12 @@ impl Open {
         if !idle.is_empty() {
             return idle;
         }
-        let neighbours = |state: &State| state.network.and_then(|network| self.by_network.get(&network)).copied();
+        // Connections that have proven themselves are no reason to end their neighbours.
+        let mut unproven: HashMap<u64, usize> = HashMap::new();
+        for network in of_class().filter_map(|state| state.network) {
+            *unproven.entry(network).or_default() += 1;
+        }
+        let neighbours = |state: &State| state.network.and_then(|network| unproven.get(&network)).copied();
         let first = of_class().filter_map(|state| Some(((neighbours(state), state.idle(now)?), state)));
         // Of equals the first, which came first.
         let first = first.reduce(|best, other| if other.0 > best.0 { other } else { best });
@@ -284,7 +299,9 @@ impl Permit {
         let mut open = self.connections.open();
         let Some(before) = self.state.class() else { return };
         let is_more = before.is_unproven() || (before == Class::Own && class == Class::Peer);
-        if is_more {
+        // Anybody may register an account, so those who logged in must leave the others their reserves.
+        let has_room = class != Class::Account || open.keeps_reserves(before, class);
+        if is_more && has_room {
             open.unproven.remove(&self.state.id);
             *open.count_mut(before) -= 1;
             *open.count_mut(class) += 1;

@@ -408,12 +408,19 @@ impl Server {
         &self.runtime
     }
 
+    /// Reads the administrator's token again, or makes one if its file is gone.
+    ///
+    /// # Errors
+    /// [`ServeError`]; then the token before stays in force.
+    pub fn reload_token(&self) -> Result<(), ServeError> {
+        Ok(self.service.admin_token.load(&self.directory)?)
+    }
+
     /// Takes the settings of another configuration. Where to listen and where the clearinghouse is do not change.
     ///
     /// # Errors
     /// [`ServeError`] if its accounts or its policy cannot be; then the settings stay as they were.
     pub fn reload(&self, config: &Config) -> Result<(), ServeError> {
-        self.service.admin_token.load(&self.directory)?;
         take_accounts(&self.service, &config.settings)?;
         policy::adopt(&self.service, &config.settings.trust)?;
         self.service.change_settings(config.settings.clone());

@@ -55,9 +55,11 @@ impl Source {
         }
     }
 
-    /// Who speaks, without an account.
+    /// Who speaks, without an account. Everyone on this machine is one voice: a user can choose among the addresses of loopback.
     pub(crate) fn reporter(&self, key: &FingerprintKey) -> Reporter {
-        let network = self.network(key);
+        let is_here = self.is_own && self.address.is_loopback();
+        let speaker = Self { address: if is_here { Ipv4Addr::LOCALHOST.into() } else { self.address }, ..*self };
+        let network = speaker.network(key);
         Reporter { id: network, standing: self.standing(), group: network }
     }
 

@@ -266,7 +266,10 @@ impl<M: Machine> Writer<M> {
     fn start_snapshot(&mut self, sequence: u64) -> Result<SyncSender<Chunk>, Arc<io::Error>> {
         if self.journal.durable() < sequence {
             self.unsynced_since = None;
-            self.journal.sync().map_err(|error| match error {
+            self.shared.status(|status| status.writing_since = Some(Instant::now()));
+            let synced = self.journal.sync();
+            self.shared.status(|status| status.writing_since = None);
+            synced.map_err(|error| match error {
                 JournalError::Write(error) | JournalError::Poisoned(error) => error,
             })?;
         }

@@ -55,10 +55,18 @@ fn listeners(addresses: &[IpAddr], port: u16) -> Vec<u32> {
 }
 
 fn users(table: &str, addresses: &[IpAddr], port: u16) -> Vec<u32> {
+    // A socket of IPv6 may have an address of IPv4, and gets its connections.
+    let mapped = |address: &IpAddr| match address {
+        IpAddr::V4(address) => Some(IpAddr::V6(address.to_ipv6_mapped())),
+        IpAddr::V6(_) => None,
+    };
+    let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.to_ipv6_mapped().into()];
     let places: Vec<String> = addresses
         .iter()
         .copied()
-        .chain([Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()])
+        .chain(addresses.iter().filter_map(mapped))
+        .chain(any)
+        .chain([Ipv6Addr::UNSPECIFIED.into()])
         .map(|address| format!("{}:{port:04X}", encoded(address)))
         .collect();
     let user = |line: &str| {
@@ -112,6 +120,8 @@ mod tests {
         assert_eq!(users(table, &loopback, 8625), [107]);
         assert_eq!(users(table, &loopback, 8626), [1002], "at every address");
         assert!(users(table, &loopback, 8627).is_empty() && users("nonsense\n", &loopback, 8625).is_empty());
+        let mapped = "0: 0000000000000000FFFF00000100007F:21B1 0:0 0A 0:0 00:0 0  1003 0 5 1\n";
+        assert_eq!(users(mapped, &loopback, 8625), [1003], "by IPv6");
         assert_eq!(encoded(Ipv6Addr::LOCALHOST.into()), "00000000000000000000000001000000");
     }
 }

@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bruit_store::ADMIN_TOKEN_FILE;
 use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::accounts::RawToken;
 use super::raw::{RawListen, RawRights, addresses, within};
-use super::{ConfigError, MANY_NEVER, Token, wrong};
+use super::{ConfigError, MANY_NEVER, Token, sha256, wrong};
 use crate::certificate::Certificate;
 use crate::http;
 use crate::rights::{Rights, Who};
@@ -100,11 +101,13 @@ impl RawHttp {
         let body_max = self.body_max.map_or(16 << 20, |given| given.0);
         // Other protocols have accounts for those who are not our own; here that is what tokens are for.
         let usual = Rights { report: Who::Own, revoke: Who::Own, admin: Who::Nobody, ..Rights::default() };
+        let tokens = self.tokens.into_iter().map(RawToken::check).collect::<Result<Vec<_>, _>>()?;
+        ensure_distinct(&tokens)?;
         let mut hosts = self.hosts;
         hosts.extend(http::names_of_this_machine());
         Ok(HttpSettings {
             rights: self.rights.check_over(usual),
-            tokens: self.tokens.into_iter().map(RawToken::check).collect::<Result<_, _>>()?,
+            tokens,
             body_bytes_max: within("http.body_max", body_max, 1 << 10, 64 << 20)? as usize,
             bulk_threshold: self.bulk_threshold.unwrap_or(MANY_NEVER).max(1),
             hosts,
@@ -112,6 +115,22 @@ impl RawHttp {
             tls: self.tls.map(|tls| RawTls::check(&tls)).transpose()?,
         })
     }
+}
+
+/// Refuses tokens that could be taken for one another, and the hash of nothing, which a forgotten variable leaves.
+fn ensure_distinct(tokens: &[Token]) -> Result<(), ConfigError> {
+    let nothing = [sha256(b""), sha256(b"\n")];
+    for (at, token) in tokens.iter().enumerate() {
+        let key = format!("token {:?}", token.name);
+        let is_taken = |other: &Token| other.name == token.name || other.sha256 == token.sha256;
+        if token.name == ADMIN_TOKEN_FILE || tokens.iter().take(at).any(is_taken) {
+            return Err(wrong(&key, "another token has this name or this secret"));
+        }
+        if nothing.contains(&token.sha256) {
+            return Err(wrong(&key, "sha256 is that of an empty token"));
+        }
+    }
+    Ok(())
 }
 
 impl RawTls {
@@ -165,6 +184,16 @@ mod tests {
     fn what_cannot_be_is_named() {
         let error = |text: &str| Config::parse(text).unwrap_err().to_string();
         assert!(error("[http.rights]\nadmin = \"own\"").contains("administration takes a token"));
+        let token = |name: &str, sha256: &str| format!("[[http.tokens]]\nname = {name:?}\nsha256 = {sha256:?}\n");
+        let (one, two, empty) =
+            ("11".repeat(32), "22".repeat(32), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        assert!(Config::parse(&(token("a", &one) + &token("b", &two))).is_ok());
+        for text in
+            [token("a", &one) + &token("a", &two), token("a", &one) + &token("b", &one), token("admin.token", &one)]
+        {
+            assert!(error(&text).contains("another token"), "{text}");
+        }
+        assert!(error(&token("a", empty)).contains("empty token"));
         assert!(error("[http]\nbehind_proxy = true").contains("unknown field `behind_proxy`"));
         assert!(error("[http]\ntls = { certificate = \"none.pem\", key = \"none.pem\" }").contains("none.pem"));
     }

@@ -80,6 +80,15 @@ fn wide_networks(config: &Config, _facts: &Facts) -> Vec<Warning> {
         IpNet::V4(network) => network.prefix_len() < V4_PREFIX_MIN,
         IpNet::V6(network) => network.prefix_len() < V6_PREFIX_MIN,
     };
+    let proxies = config.settings.http.trusted_proxies.iter().filter(is_wide).map(|network| {
+        warning(
+            "http.trusted_proxies",
+            format!(
+                "{network} contains machines of others: anyone there can claim to speak for one of the site's own users. Name the \
+                 proxies themselves, such as \"192.0.2.7/32\""
+            ),
+        )
+    });
     let wide = config.settings.own_networks.iter().filter(is_wide);
     let text = |network: &IpNet| {
         warning(
@@ -90,7 +99,7 @@ fn wide_networks(config: &Config, _facts: &Facts) -> Vec<Warning> {
             ),
         )
     };
-    wide.map(text).collect()
+    wide.map(text).chain(proxies).collect()
 }
 
 fn fuzzy_strangers(config: &Config, _facts: &Facts) -> Vec<Warning> {
@@ -231,6 +240,12 @@ mod tests {
     fn the_defaults_are_nothing_to_warn_about() {
         let facts = Facts { file_mode: Some(0o644), machine_bytes: Some(1 << 30) };
         assert_eq!(keys("", facts), [""; 0]);
+    }
+
+    #[test]
+    fn proxies_that_may_be_anybodys_are_named() {
+        assert_eq!(keys_of("[http]\ntrusted_proxies = [\"0.0.0.0/0\"]"), ["http.trusted_proxies"]);
+        assert!(keys_of("[http]\ntrusted_proxies = [\"127.0.0.1/32\"]").is_empty());
     }
 
     #[test]

@@ -88,9 +88,10 @@ impl Telling {
 
     fn try_step(&mut self, site: &Neighbour, hold: bool, uptime: Duration, now: Time) {
         let store = &site.service.store;
+        let since = self.failing.as_ref().map_or(uptime, |failing| failing.since);
         if self.failing.is_some() {
             if let Err(error) = site.library.check_shelf() {
-                return self.fail(error.to_string(), uptime);
+                return self.fail(error.to_string(), since);
             }
             self.failing = None;
         }
@@ -102,7 +103,7 @@ impl Telling {
         match stepped {
             Ok(_) => self.stuck = None,
             Err(error) if error.is_lost_log() => self.begin_anew(site, &error, now),
-            Err(error) if error.is_of_shelf() => self.fail(describe(&error), uptime),
+            Err(error) if error.is_of_shelf() => self.fail(describe(&error), since),
             Err(error) => self.get_stuck(&error),
         }
     }
@@ -115,8 +116,7 @@ impl Telling {
         }
     }
 
-    fn fail(&mut self, error: String, uptime: Duration) {
-        let since = self.failing.as_ref().map_or(uptime, |failing| failing.since);
+    fn fail(&mut self, error: String, since: Duration) {
         self.failing = Some(Failing { since, error });
     }
 

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use axum::http::Version;
 use axum::http::header::{AUTHORIZATION, HeaderMap};
 use axum::http::request::Parts;
 use bruit_engine::trust::{Reporter, Standing};
@@ -35,6 +36,14 @@ pub(super) enum Peer {
     Network(Ends),
     /// A user of this machine, at the Unix socket.
     User(LocalUser),
+}
+
+/// The source of a request, by what is known of its connection.
+pub(super) fn source_of(peer: Peer, version: Version, headers: &HeaderMap, settings: &Settings) -> Source {
+    match peer {
+        Peer::Network(ends) => proxies::source(ends, version, headers, settings),
+        Peer::User(_) => Source { address: peer.address(), is_own: proxies::is_direct_local(version, headers) },
+    }
 }
 
 impl Peer {
@@ -114,10 +123,7 @@ impl FromRequestParts<Http> for Caller {
         let Some(&peer) = parts.extensions.get::<Peer>() else { return Err(Fault::broken()) };
         let service = &*http.service;
         let settings = service.settings();
-        let source = match peer {
-            Peer::Network(ends) => proxies::source(ends, parts.version, &parts.headers, &settings),
-            Peer::User(_) => Source { address: peer.address(), is_own: true },
-        };
+        let source = source_of(peer, parts.version, &parts.headers, &settings);
         let permit = parts.extensions.get::<Arc<Permit>>();
         match Self::of(peer, source, parts, &settings, service).inspect(|caller| caller.prove(permit)) {
             Ok(caller) => {
@@ -150,10 +156,11 @@ impl Caller {
         let on_behalf = on_behalf(&parts.headers, known.as_ref());
         let (reporter, grant, name) = match (known, peer) {
             (Some(token), _) => (holder(&token, &source, key), Grant::of(&token), Some(token.name)),
-            (None, Peer::User(user)) => {
+            // A proxy before the socket has the rights of its user; whoever is behind it has none.
+            (None, Peer::User(user)) if source.is_own => {
                 (local_user(user, key), Grant::of_user(user), Some(format!("user {} of this machine", user.id)))
             }
-            (None, Peer::Network(_)) => (source.reporter(key), Grant::default(), None),
+            (None, _) => (source.reporter(key), Grant::default(), None),
         };
         Ok(Self { settings: Arc::clone(settings), reporter, source, grant, name, note: None, on_behalf })
     }

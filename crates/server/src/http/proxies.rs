@@ -3,9 +3,9 @@
 //! A proxy on this machine or in an own network would make the whole Internet own users, so a request that may have come through
 //! one is a stranger's. A proxy that the operator trusts says whom it speaks for, in `X-Forwarded-For` or `Forwarded`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use axum::http::header::{HeaderMap, HeaderName};
+use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Version, header};
 use ipnet::IpNet;
 
@@ -51,6 +51,12 @@ fn is_direct(ends: Ends, version: Version, headers: &HeaderMap) -> bool {
         && named_host(headers).is_some_and(|host| is_address_of(host, ends.local))
 }
 
+/// Whether nobody can have passed on a request at the Unix socket, where hosts are made up.
+pub(super) fn is_direct_local(version: Version, headers: &HeaderMap) -> bool {
+    let ends = Ends { remote: Ipv4Addr::LOCALHOST.into(), local: Ipv4Addr::LOCALHOST.into() };
+    is_direct(ends, version, headers)
+}
+
 /// Whether a host is the address that was connected to, or any name of loopback if that was.
 fn is_address_of(host: &str, local: IpAddr) -> bool {
     let local = local.to_canonical();
@@ -63,8 +69,20 @@ fn is_address_of(host: &str, local: IpAddr) -> bool {
 /// Whether a field is one that proxies add.
 fn is_of_proxy(name: &HeaderName) -> bool {
     let name = name.as_str();
-    let is_usual =
-        matches!(name, "forwarded" | "via" | "x-real-ip" | "x-client-ip" | "true-client-ip" | "cf-connecting-ip");
+    let is_usual = matches!(
+        name,
+        "forwarded"
+            | "via"
+            | "x-real-ip"
+            | "x-client-ip"
+            | "client-ip"
+            | "true-client-ip"
+            | "cf-connecting-ip"
+            | "x-forwarded"
+            | "x-cluster-client-ip"
+            | "x-original-forwarded-for"
+            | "x-envoy-external-address"
+    );
     is_usual || name.starts_with("x-forwarded-")
 }
 
@@ -98,9 +116,28 @@ fn listed<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<Vec<&'h str>>
     Some(fields.ok()?.into_iter().flat_map(|field| field.split(',')).map(str::trim).collect())
 }
 
-/// The `for` of each element of `Forwarded`, in order.
+/// The `for` of each element of `Forwarded`, in order; none if it cannot be told where elements begin.
 fn forwarded(headers: &HeaderMap) -> Option<Vec<&str>> {
+    let is_clear = |value: &HeaderValue| value.to_str().is_ok_and(|text| !is_ambiguous(text));
+    if !headers.get_all(header::FORWARDED).iter().all(is_clear) {
+        return None;
+    }
     Some(listed(headers, &header::FORWARDED)?.into_iter().map(for_of).collect())
+}
+
+/// Whether a separator is within quotes, or quotes do not close: a client may have written what looks like an element.
+fn is_ambiguous(field: &str) -> bool {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for character in field.chars() {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_quoted => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            ',' | ';' if is_quoted => return true,
+            _ => {}
+        }
+    }
+    is_quoted
 }
 
 /// The `for` of an element; without one, nothing, which is no address.
@@ -124,7 +161,6 @@ fn contains(networks: &[IpNet], address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
     use axum::http::header::{ACCEPT, FORWARDED, HOST};
     use proptest::prelude::*;
 
@@ -199,6 +235,9 @@ mod tests {
         assert_eq!(of("127.0.0.1", &[(FORWARDED, "proto=https;for=\"[2001:db8::9]:47\"")]), stranger("2001:db8::9"));
         let both = [(x.clone(), "192.0.2.9"), (FORWARDED, "for=10.5.5.5")];
         assert_eq!(of("127.0.0.1", &both), stranger("127.0.0.1"), "a client's own field does not help it");
+        let quoted = "for=203.0.113.9;host=\"a,for=10.1.1.1;x=\"";
+        assert_eq!(of("127.0.0.1", &[(FORWARDED, quoted)]), stranger("127.0.0.1"), "a client wrote the host");
+        assert_eq!(of("127.0.0.1", &[(FORWARDED, "for=10.1.1.1;host=\"a")]), stranger("127.0.0.1"));
         for wrong in ["", "unknown", "_hidden", "10.0.0.300", "10.0.0.1 10.0.0.1"] {
             assert_eq!(of("127.0.0.1", &[(x.clone(), wrong)]), stranger("127.0.0.1"), "{wrong}");
             assert_eq!(of("127.0.0.1", &[(FORWARDED, &format!("for={wrong}"))]), stranger("127.0.0.1"), "{wrong}");

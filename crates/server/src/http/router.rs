@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::{Query, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bruit_engine::accounts::AccountChange;
@@ -21,7 +21,7 @@ use bruit_protocols::http::{
 use serde::Deserialize;
 
 use super::body::{Purpose, read_json, read_subject};
-use super::caller::{Caller, Peer, Right};
+use super::caller::{Caller, Peer, Right, source_of};
 use super::fault::{Fault, Reply};
 use super::note::{Note, Reason};
 use super::{Http, accounts, claims, explain, federation, judge, stats, whitelist};
@@ -50,7 +50,7 @@ pub(super) fn router(http: Http) -> Router {
         .route("/v1/health", get(health))
         .route("/v1/ready", get(ready))
         .route("/v1/openapi.json", get(openapi))
-        .merge(administration())
+        .merge(administration(http.clone()))
         .fallback(|| async { Fault::not_found() })
         .method_not_allowed_fallback(|| async { Fault::method() })
         .layer(from_fn_with_state(http.clone(), count))
@@ -58,7 +58,7 @@ pub(super) fn router(http: Http) -> Router {
 }
 
 /// The paths for administrators. Refusals here go to the audit trail.
-fn administration() -> Router<Http> {
+fn administration(http: Http) -> Router<Http> {
     Router::new()
         .route("/v1/explain", post(explain_why))
         .route("/v1/stats", get(tell_stats))
@@ -68,7 +68,7 @@ fn administration() -> Router<Http> {
         .route("/v1/clock/accept", post(accept_clock))
         .route("/v1/federation/realm", get(federation::realm))
         .route("/metrics", get(tell_metrics))
-        .route_layer(from_fn(audit_refusals))
+        .route_layer(from_fn_with_state(http, audit_refusals))
 }
 
 /// Where the next page begins, if there is one.
@@ -81,19 +81,20 @@ pub(super) const fn next_offset(offset: u64, total: u64) -> Option<u64> {
 async fn count(State(http): State<Http>, mut request: Request, next: Next) -> Response {
     let received = Instant::now();
     let note = Note::begin(&mut request);
-    let from = peer(&request);
+    let from = note.as_ref().map(|_| source(&request, &http));
     let mut response = next.run(request).await;
     let answered = response.extensions_mut().remove().unwrap_or(Answered::Other);
     http.service.metrics.of(Language::Http).record(answered, received.elapsed());
-    if let Some(note) = note {
+    if let (Some(note), Some(from)) = (note, from) {
         note.write(Language::Http, from, answered, &response);
     }
     response
 }
 
 /// Writes to the audit trail that somebody who may not administer tried to.
-async fn audit_refusals(request: Request, next: Next) -> Response {
-    let (from, method, path) = (peer(&request), request.method().clone(), request.uri().path().to_owned());
+async fn audit_refusals(State(http): State<Http>, request: Request, next: Next) -> Response {
+    let from = source(&request, &http);
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let response = next.run(request).await;
     let is_refused =
         matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::MISDIRECTED_REQUEST);
@@ -103,9 +104,10 @@ async fn audit_refusals(request: Request, next: Next) -> Response {
     response
 }
 
-/// The other end of the connection.
-fn peer(request: &Request) -> IpAddr {
-    request.extensions().get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.address().to_canonical())
+/// The address that a request comes from; behind a trusted proxy, the one that the proxy names.
+fn source(request: &Request, http: &Http) -> IpAddr {
+    let Some(peer) = request.extensions().get::<Peer>() else { return IpAddr::V4(Ipv4Addr::UNSPECIFIED) };
+    source_of(*peer, request.version(), request.headers(), &http.service.settings()).address
 }
 
 /// Writes a change to the audit trail, whatever it came to.
