@@ -201,6 +201,11 @@ fn at_the_unix_socket_the_kernel_says_who_asks() {
     assert_eq!(as_user(NOBODY, &["http://localhost/v1/stats"]), 403);
     assert!(server.said().contains("user 65534 of this machine"), "{}", server.said());
     assert_eq!(as_user(0, &["http://localhost/v1/stats"]), 200);
+    // A proxy before the socket must not lend its rights to whoever is behind it.
+    for marked in [&["--http1.0"][..], &["-H", "X-Forwarded-For: 192.0.2.1"], &["-H", "Via: 1.1 proxy"]] {
+        assert_eq!(as_user(0, &[marked, &["http://localhost/v1/stats"]].concat()), 403, "{marked:?}");
+        assert_eq!(as_user(0, &[marked, &report].concat()), 403, "{marked:?}");
+    }
 }
 
 #[test]

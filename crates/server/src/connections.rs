@@ -400,6 +400,34 @@ mod tests {
         assert_eq!(connections.open().count(Class::Stranger), STRANGERS_MAX);
     }
 
+    /// Anybody may register an account and log in with it any number of times.
+    #[test]
+    fn logins_do_not_take_what_is_reserved_for_strangers() {
+        let connections = Arc::new(Connections::default());
+        let mut permits = Vec::new();
+        for at in 0..100 {
+            let permit = admit(&connections, Class::Stranger, &format!("10.0.{at}.1")).expect("room for a stranger");
+            permit.prove(Class::Account);
+            permits.push(permit);
+        }
+        assert!(connections.open().count(Class::Stranger) > 0);
+        assert!(
+            admit(&connections, Class::Own, "192.0.2.1").is_some()
+                && admit(&connections, Class::Peer, "192.0.3.1").is_some()
+        );
+    }
+
+    #[test]
+    fn proven_connections_are_no_reason_to_end_their_neighbours() {
+        let connections = Arc::new(Connections::default());
+        let gateway = [admit(&connections, Class::Stranger, "192.0.2.1").unwrap()];
+        gateway[0].prove(Class::Own);
+        let strangers = crowd(&connections, Class::Stranger, STRANGERS_MAX - 2);
+        let next = admit(&connections, Class::Stranger, "192.0.2.2").unwrap();
+        let _more = [1, 2, 3].map(|at| admit(&connections, Class::Stranger, &format!("198.51.{at}.1")));
+        assert!(!is_ended(&next) && strangers.iter().any(|permit| is_ended(permit)));
+    }
+
     #[test]
     fn a_network_with_many_connections_loses_one_before_others_do() {
         let connections = Arc::new(Connections::default());

@@ -187,10 +187,12 @@ mod tests {
         let token = |name: &str, sha256: &str| format!("[[http.tokens]]\nname = {name:?}\nsha256 = {sha256:?}\n");
         let (one, two, empty) =
             ("11".repeat(32), "22".repeat(32), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-        assert!(Config::parse(&(token("a", &one) + &token("b", &two))).is_ok());
-        for text in
-            [token("a", &one) + &token("a", &two), token("a", &one) + &token("b", &one), token("admin.token", &one)]
-        {
+        assert!(Config::parse(&[token("a", &one), token("b", &two)].concat()).is_ok());
+        for text in [
+            [token("a", &one), token("a", &two)].concat(),
+            [token("a", &one), token("b", &one)].concat(),
+            token("admin.token", &one),
+        ] {
             assert!(error(&text).contains("another token"), "{text}");
         }
         assert!(error(&token("a", empty)).contains("empty token"));
