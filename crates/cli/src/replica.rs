@@ -203,7 +203,12 @@ async fn create(arguments: &Arguments, source: &HttpsSource) -> Result<ReplicaFi
         Some(file) => Founding::read_file(file)
             .map_err(|error| Failure::BadInput(format!("the realm in {} {error}", file.display())))?,
         None => {
-            let refused = |error| Failure::BadInput(format!("there is no realm for a new replica: {}", chain(error)));
+            let refused = |error| {
+                Failure::BadInput(format!(
+                    "there is no realm for a new replica (a token with `replica = true` may have it, see --token-file): {}",
+                    chain(error)
+                ))
+            };
             let bytes = match one_time_source(arguments)? {
                 Some(source) => source.realm().await,
                 None => source.realm().await,

@@ -165,7 +165,12 @@ fn the_longest_batch_is_answered_within_one_read() {
 
 #[test]
 fn a_line_that_does_not_end_ends_the_conversation() {
-    assert_eq!(talk(&mut conversation(), &[b'x'; LINE_BYTES_MAX], decide), ["err=200\r\n", "close"]);
+    let mut line = b"a=".to_vec();
+    line.resize(LINE_BYTES_MAX, b'x');
+    assert_eq!(talk(&mut conversation(), &line, decide), ["err=200\r\n", "close"]);
+    let mut foreign = conversation();
+    assert_eq!(talk(&mut foreign, &[b'x'; LINE_BYTES_MAX], decide), ["close"]);
+    assert!(foreign.is_foreign());
 }
 
 #[test]

@@ -80,6 +80,8 @@ pub struct Conversation {
     announced: Announced,
     /// Whether nothing has come yet: only then a client greets.
     is_first: bool,
+    /// Whether something came that no client of Razor sends.
+    is_foreign: bool,
     /// Whether a blob has come: then only blobs may follow.
     is_after_blob: bool,
     phase: Phase,
@@ -166,6 +168,7 @@ impl Conversation {
             identity: Identity::Nobody,
             announced: Announced::default(),
             is_first: true,
+            is_foreign: false,
             is_after_blob: false,
             phase: Phase::Reading,
         }
@@ -205,6 +208,12 @@ impl Conversation {
     /// actions wait has them dropped, and the conversation ended, before they take up much memory.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.decoder.receive(bytes);
+    }
+
+    /// Whether it ended because something came that no client of Razor sends.
+    #[must_use]
+    pub const fn is_foreign(&self) -> bool {
+        self.is_foreign
     }
 
     /// What is to be done next; nothing as long as bytes or answers are missing.
@@ -263,7 +272,7 @@ impl Conversation {
     /// Looks at what came in. `None`: not enough. `Some(None)`: go on.
     fn read(&mut self) -> Option<Option<Action>> {
         if self.decoder.beginning().is_some_and(|bytes| !grammar::may_begin(bytes)) {
-            return Some(self.close());
+            return Some(self.reject());
         }
         let received = self.decoder.next().map(|frame| frame.map(Received::of));
         self.decoder.shrink();
@@ -272,8 +281,8 @@ impl Conversation {
             _ => self.is_first,
         };
         Some(match received {
-            Ok(Some(Received::Foreign)) => self.close(),
-            Ok(Some(Received::Single(Ok(Request::Greeting)))) if !is_first => self.close(),
+            Ok(Some(Received::Foreign)) => self.reject(),
+            Ok(Some(Received::Single(Ok(Request::Greeting)))) if !is_first => self.reject(),
             // Of nobody a blob is not even read.
             Ok(None) if self.decoder.is_in_blob() && self.user().is_none() => {
                 self.refuse(Reply::Error(ErrorCode::NOT_AUTHENTICATED))
@@ -286,6 +295,12 @@ impl Conversation {
             Ok(Some(Received::Single(request))) => self.handle(request),
             Ok(Some(Received::Batch(requests))) => self.handle_batch(requests),
         })
+    }
+
+    /// Ends without a word, as whoever is there does not speak Razor.
+    fn reject(&mut self) -> Option<Action> {
+        self.is_foreign = true;
+        self.close()
     }
 
     /// Ends without a word.

@@ -58,7 +58,12 @@ pub(super) async fn serve(
                     }
                     connection.write(&reply).await?;
                 }
-                Action::Close => return Ok(()),
+                Action::Close => {
+                    if conversation.is_foreign() {
+                        answers.note_malformed();
+                    }
+                    return Ok(());
+                }
                 Action::Pause => connection.pause(&mut conversation).await?,
                 question => {
                     let busy = permit.busy();
