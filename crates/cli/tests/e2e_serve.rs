@@ -12,8 +12,8 @@ use common::{Answer, Folder, Server, bruit, program, run, testdata};
 
 /// The commands that the server suggests, with the program that was built in place of the installed one.
 fn suggestions(server: &Server) -> Vec<String> {
-    let commands =
-        server.greeting.lines().map(str::trim).filter(|line| line.starts_with("bruit ") && line.contains('<'));
+    let is_command = |line: &&str| line.starts_with("bruit ") && (line.contains('<') || line.contains("--token-file"));
+    let commands = server.greeting.lines().map(str::trim).filter(is_command);
     commands.map(|line| line.replacen("bruit ", concat!(env!("CARGO_BIN_EXE_bruit"), " "), usize::MAX)).collect()
 }
 

@@ -13,7 +13,8 @@ use bruit_engine::time::Time;
 pub(crate) struct LastClaims(Mutex<HashMap<u64, Time>>);
 
 impl LastClaims {
-    /// Notes a claim. If there are as many reporters as there can be accounts, the one that claimed longest ago is forgotten.
+    /// Records the time of a claim. The table holds as many reporters as there can be accounts; beyond that, the one that has been
+    /// quiet for longest is dropped.
     pub(crate) fn note(&self, id: u64, now: Time) {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if times.len() >= ACCOUNTS_MAX && !times.contains_key(&id) {

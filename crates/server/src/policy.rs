@@ -38,7 +38,7 @@ pub(crate) fn adopt(service: &Service, policy: &Policy) -> Result<(), PolicyChan
                 Ok(())
             }
         },
-        // A full disk keeps reports from being taken, but not questions from being answered.
+        // With a full disk reports are refused, but checks are still answered.
         Err(error @ SubmitError::Write(_)) => {
             tracing::error!(error = &error as &dyn std::error::Error, "trust policy not changed");
             Ok(())

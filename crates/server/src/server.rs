@@ -496,7 +496,7 @@ fn bring_to_present(service: &Service) -> Result<(), ServeError> {
             ticker::log_ended(service, &outcome);
             Ok(())
         }
-        // A full disk keeps reports from being taken, but not questions from being answered.
+        // With a full disk reports are refused, but checks are still answered.
         Err(error @ SubmitError::Write(_)) => {
             tracing::error!(error = &error as &dyn std::error::Error, "the books are not brought to the present");
             Ok(())

@@ -434,7 +434,7 @@ impl Engine {
         if !event.is_within_bounds() {
             return Err(Refusal::OutOfBounds);
         }
-        // The reader of the clock judges whether a jump is right; the engine only has to be able to follow.
+        // Whether to believe a jump of the clock is decided by the server. The engine follows any time that it can represent.
         if event.time() > Time::MAX {
             return Err(Refusal::NoTime);
         }

@@ -57,7 +57,7 @@ pub(super) fn is_direct_local(version: Version, headers: &HeaderMap) -> bool {
     is_direct(ends, version, headers)
 }
 
-/// Whether a host is the address that was connected to, or any name of loopback if that was.
+/// Returns true if a host names the address of ours that was connected to. For loopback, any of its addresses and names will do.
 fn is_address_of(host: &str, local: IpAddr) -> bool {
     let local = local.to_canonical();
     match host.parse::<IpAddr>() {

@@ -101,7 +101,7 @@ impl<P: Datagrams> Worker<P> {
         self.answer_checks();
         self.round.outbox.send(&self.shared.socket);
         let metrics = self.shared.service.metrics.of(P::LANGUAGE);
-        // Without the changes, which are counted when they are answered.
+        // Checks only: reports are counted when they are answered, after the disk.
         metrics.add(&std::mem::take(&mut self.round.tally), received.elapsed());
         self.submit(received);
         self.round.lines.drain(..).for_each(|line| line.write());
