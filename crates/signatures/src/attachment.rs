@@ -3,17 +3,40 @@
 //! The signature is the SHA-256 of the decoded content, as `sha256sum` prints it of the saved file, so that it can be
 //! looked up elsewhere. An empty part has none.
 
+use std::borrow::Cow;
+
 use sha2::{Digest, Sha256};
 
-use crate::message::Message;
+use crate::message::{Message, Part};
+use crate::outline::Piece;
 use crate::sha256::Sha256Signature;
 
-/// Signs the attachments of a message, each with the index of its part.
-pub fn sign(message: &Message<'_>) -> Vec<(usize, Sha256Signature)> {
+/// The signature of one attachment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignedFile {
+    /// The index of its part.
+    pub part: usize,
+    /// What it is.
+    pub piece: Piece,
+    /// Its signature.
+    pub signature: Sha256Signature,
+}
+
+/// Signs the attachments of a message.
+pub fn sign(message: &Message<'_>) -> Vec<SignedFile> {
     let parts = message.parts().into_iter().enumerate();
-    let files = parts.filter(|(_, part)| part.media.is_attachment || !part.media.is("text", None));
-    let contents = files.map(|(index, part)| (index, part.bytes())).filter(|(_, bytes)| !bytes.is_empty());
-    contents.map(|(index, bytes)| (index, Sha256Signature(Sha256::digest(&bytes).into()))).collect()
+    let contents = parts.filter(|(_, part)| is_file(part)).map(|(index, part)| (index, part, part.bytes()));
+    let signed = |(part, found, bytes): (usize, &Part<'_>, Cow<'_, [u8]>)| SignedFile {
+        part,
+        piece: Piece::of_file(&found.media, &bytes),
+        signature: Sha256Signature(Sha256::digest(&bytes).into()),
+    };
+    contents.filter(|(_, _, bytes)| !bytes.is_empty()).map(signed).collect()
+}
+
+/// Whether a part is a file: not text, or shown as a file.
+pub(crate) fn is_file(part: &Part<'_>) -> bool {
+    part.media.is_attachment || !part.media.is("text", None)
 }
 
 #[cfg(test)]
@@ -29,6 +52,7 @@ mod tests {
         // The example of FIPS 180-2, "abc".
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let expected = [(1, abc.to_owned()), (2, abc.to_owned())];
-        assert_eq!(signed.iter().map(|(at, signature)| (*at, signature.to_string())).collect::<Vec<_>>(), expected);
+        let found: Vec<_> = signed.iter().map(|file| (file.part, file.signature.to_string())).collect();
+        assert_eq!(found, expected);
     }
 }

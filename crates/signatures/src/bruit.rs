@@ -29,10 +29,8 @@ pub const PAIR_DISTANCE_MAX: usize = 3;
 /// A message with fewer pairs of words is also known by where its links lead.
 pub const PAIRS_ENOUGH: usize = 12;
 
-/// Quoted lines count if they are this share of a message that does not say whom it quotes, or adds fewer words than any
-/// reply.
+/// Quoted lines count if they are this share of a message that does not say whom it quotes.
 const QUOTED_PERCENT_MIN: usize = 90;
-const REPLY_WORDS_MIN: usize = 4;
 
 /// A message with fewer features that a report may keep gets a number for its whole: some, or all, of them may be too
 /// common to be kept.
@@ -44,13 +42,17 @@ const WHOLE_WORDS_MIN: usize = 8;
 /// What near replicas of a message share with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// Pairs of words, each once, in the order they are read.
+    /// Pairs of words of the sender's own text, each once, in the order they are read.
     pub pairs: Vec<u64>,
+    /// Further pairs, of text parts below the main one: a check looks them up, a report does not keep them.
+    pub appended: Vec<u64>,
     /// The registered domains and file names of links.
     pub links: Vec<u64>,
     /// All words in their order, footers and quotations too, and the links: for messages with few features. A report that
     /// can keep fewer than [`STORED_MIN`] is known by this.
     pub whole: Option<u64>,
+    /// Whether the features are those of quoted or forwarded text, as there is no other.
+    pub is_quoted: bool,
 }
 
 /// A text in the form it is compared in, and what was dropped; for people who want to know why.
@@ -59,7 +61,7 @@ pub struct Explanation {
     /// The lines that have words.
     pub lines: Vec<ExplainedLine>,
     /// Whether quoted lines count, because they are all there is.
-    pub counts_quoted: bool,
+    pub quoted: Quoted,
 }
 
 /// A line of an [`Explanation`].
@@ -75,22 +77,45 @@ pub struct ExplainedLine {
 
 impl Features {
     /// The features of a message.
+    #[must_use]
     pub fn of(reading: &Reading) -> Self {
-        let folded = fold::folded(&reading.text);
+        Self::with_words(reading).0
+    }
+
+    /// The features of a message, and how many words it has.
+    #[must_use]
+    pub fn with_words(reading: &Reading) -> (Self, WordCounts) {
+        let (folded, parts) = fold::folded_parts(reading);
         let mut words = Words::without_letters();
-        let lines = lines::lines(&folded, &mut words);
-        let counts_quoted = counts_quoted(&lines);
-        let mut content = Vec::with_capacity(words.len());
-        for line in lines.iter().filter(|line| counts(line.kind, counts_quoted)) {
-            let own = words.list().get(line.words.clone()).unwrap_or_default();
-            content.extend(own.iter().filter(|word| word.role.counts()).map(|word| word.hash));
-        }
+        let lines = lines::lines(&folded, &parts, &mut words);
+        let quoted = Quoted::of(&lines);
+        let own = content(&lines, &words, |kind| quoted.counts(kind));
+        let below = content(&lines, &words, |kind| kind == Kind::Appended);
+        let mut seen = Seen::with_capacity((own.len() + below.len()) * PAIR_DISTANCE_MAX);
         let links = own_links(reading, &lines);
-        let mut features = Self { pairs: pairs(&content), links: link_features(&links), whole: None };
+        let mut features = Self {
+            pairs: pairs(&own, &mut seen),
+            appended: pairs(&below, &mut seen),
+            links: link_features(&links),
+            whole: None,
+            is_quoted: quoted == Quoted::IsAllThereIs,
+        };
         if features.own().len() < WHOLE_FEATURES_MAX {
             features.whole = whole(&words, &links);
         }
-        features
+        (features, WordCounts::of(&lines, quoted))
+    }
+
+    /// How many features a check of the message looks up.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pairs.len() + self.appended.len() + self.links.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// What a report of the message may keep, in the order of the text: its pairs, and its links if those are few.
@@ -102,17 +127,16 @@ impl Features {
 
     /// What a check of the message looks up: everything but the whole.
     pub fn all(&self) -> impl Iterator<Item = u64> {
-        self.pairs.iter().chain(&self.links).copied()
+        self.pairs.iter().chain(&self.appended).chain(&self.links).copied()
     }
 }
 
 impl Explanation {
     /// Explains the features of a message.
     pub fn of(reading: &Reading) -> Self {
-        let folded = fold::folded(&reading.text);
+        let (folded, parts) = fold::folded_parts(reading);
         let mut words = Words::default();
-        let lines = lines::lines(&folded, &mut words);
-        let counts_quoted = counts_quoted(&lines);
+        let lines = lines::lines(&folded, &parts, &mut words);
         let explained = |line: &Line<'_>| {
             let own =
                 line.words.clone().filter_map(|at| Some((words.list().get(at)?.role, words.letters(at).to_owned())));
@@ -121,30 +145,86 @@ impl Explanation {
             let letters = |words: Vec<(_, String)>| words.into_iter().map(|(_, letters)| letters).collect();
             ExplainedLine { kind: line.kind, words: letters(kept), dropped: letters(dropped) }
         };
-        Self { lines: lines.iter().filter(|line| !line.words.is_empty()).map(explained).collect(), counts_quoted }
+        Self {
+            lines: lines.iter().filter(|line| !line.words.is_empty()).map(explained).collect(),
+            quoted: Quoted::of(&lines),
+        }
     }
 
     /// Whether the words of a line make features.
     pub fn counts(&self, line: &ExplainedLine) -> bool {
-        counts(line.kind, self.counts_quoted)
+        self.quoted.counts(line.kind)
     }
 }
 
-fn counts(kind: Kind, counts_quoted: bool) -> bool {
-    kind == Kind::Body || (counts_quoted && kind == Kind::Quoted)
+/// What quoted lines are to a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quoted {
+    /// Somebody else's words.
+    #[default]
+    IsNotOwn,
+    /// The sender's own words behind marks of quotation: nearly all there is, and nobody is quoted.
+    IsDisguise,
+    /// Somebody else's words, and no others.
+    IsAllThereIs,
 }
 
-/// Whether quoted lines are nearly all there is, without anyone being quoted or anything being said about it.
-fn counts_quoted(lines: &[Line<'_>]) -> bool {
-    let count = |kind: Kind| lines.iter().filter(|line| line.kind == kind).map(|line| line.words.len()).sum::<usize>();
-    let (body, quoted) = (count(Kind::Body), count(Kind::Quoted));
-    let is_attributed = lines.iter().any(|line| line.kind == Kind::Attribution);
-    let is_most = quoted * 100 >= (body + quoted) * QUOTED_PERCENT_MIN;
-    quoted > 0 && is_most && (!is_attributed || body < REPLY_WORDS_MIN)
+impl Quoted {
+    fn of(lines: &[Line<'_>]) -> Self {
+        let count =
+            |kind: Kind| lines.iter().filter(|line| line.kind == kind).map(|line| line.words.len()).sum::<usize>();
+        let (body, quoted) = (count(Kind::Body), count(Kind::Quoted));
+        let is_attributed = lines.iter().any(|line| line.kind == Kind::Attribution || line.is_forwarded);
+        if quoted == 0 {
+            Self::IsNotOwn
+        } else if !is_attributed && quoted * 100 >= (body + quoted) * QUOTED_PERCENT_MIN {
+            Self::IsDisguise
+        } else if body == 0 {
+            Self::IsAllThereIs
+        } else {
+            Self::IsNotOwn
+        }
+    }
+
+    /// Whether the words of such lines make features that a report may keep.
+    fn counts(self, kind: Kind) -> bool {
+        kind == Kind::Body || (kind == Kind::Quoted && self != Self::IsNotOwn)
+    }
 }
 
-fn pairs(words: &[u64]) -> Vec<u64> {
-    let mut seen = Seen::with_capacity(words.len() * PAIR_DISTANCE_MAX);
+/// The words of some lines that make features.
+fn content(lines: &[Line<'_>], words: &Words, counts: impl Fn(Kind) -> bool) -> Vec<u64> {
+    let mut content = Vec::new();
+    for line in lines.iter().filter(|line| counts(line.kind)) {
+        let own = words.list().get(line.words.clone()).unwrap_or_default();
+        content.extend(own.iter().filter(|word| word.role.counts()).map(|word| word.hash));
+    }
+    content
+}
+
+/// How many words a message has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WordCounts {
+    /// All that a reader sees.
+    pub all: u32,
+    /// The sender's own: neither quoted nor forwarded, neither greeting nor boilerplate, and not below the main part.
+    pub own: u32,
+}
+
+impl WordCounts {
+    fn of(lines: &[Line<'_>], quoted: Quoted) -> Self {
+        let is_own = |kind: Kind| kind == Kind::Body || (kind == Kind::Quoted && quoted == Quoted::IsDisguise);
+        let mut counts = Self::default();
+        for line in lines {
+            let words = u32::try_from(line.words.len()).unwrap_or(u32::MAX);
+            counts.all = counts.all.saturating_add(words);
+            counts.own = counts.own.saturating_add(if is_own(line.kind) { words } else { 0 });
+        }
+        counts
+    }
+}
+
+fn pairs(words: &[u64], seen: &mut Seen) -> Vec<u64> {
     let mut pairs = Vec::with_capacity(words.len() * PAIR_DISTANCE_MAX);
     for (at, &one) in words.iter().enumerate() {
         let following = words.get(at + 1..words.len().min(at + 1 + PAIR_DISTANCE_MAX)).unwrap_or_default();

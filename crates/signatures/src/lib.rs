@@ -12,6 +12,7 @@ pub mod dcc;
 pub mod exact;
 pub mod hex;
 pub mod message;
+pub mod outline;
 pub mod pyzor;
 pub mod razor;
 pub mod reading;

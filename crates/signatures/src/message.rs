@@ -43,8 +43,10 @@ pub struct Message<'m> {
 pub enum Entity<'m> {
     /// A part with content of its own.
     Part(Part<'m>),
-    /// Several in a row, or a message within the message.
+    /// Several in a row.
     Several(Vec<Self>),
+    /// A message within the message: somebody else's words, passed on.
+    Forwarded(Box<Self>),
     /// Several of which a reader shows one, the best last.
     Alternatives(Vec<Self>),
 }
@@ -79,6 +81,7 @@ impl<'m> Entity<'m> {
     fn collect<'e>(&'e self, parts: &mut Vec<&'e Part<'m>>) {
         match self {
             Self::Part(part) => parts.push(part),
+            Self::Forwarded(entity) => entity.collect(parts),
             Self::Several(entities) | Self::Alternatives(entities) => {
                 entities.iter().for_each(|entity| entity.collect(parts));
             }
@@ -111,7 +114,7 @@ impl Walk {
         if depth < NESTING_MAX {
             if media.is_message() {
                 let (fields, body) = fields::split(body);
-                return Entity::Several(vec![self.entity(&fields, body, depth + 1)]);
+                return Entity::Forwarded(Box::new(self.entity(&fields, body, depth + 1)));
             }
             if let Some(boundary) = media.boundary.as_deref().filter(|_| media.is("multipart", None)) {
                 let pieces = pieces(body, boundary.as_bytes());

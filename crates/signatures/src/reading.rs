@@ -38,6 +38,17 @@ pub struct Reading {
     pub links: Vec<String>,
     /// Whether there was more text than is read.
     pub is_cut: bool,
+    /// The parts of the message that the text is made of, in order.
+    pub parts: Vec<TextPart>,
+}
+
+/// A part of the message, as far as it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextPart {
+    /// The byte of the text at which it begins. It ends where the next one begins.
+    pub start: usize,
+    /// Whether it is part of a message within the message.
+    pub is_forwarded: bool,
 }
 
 impl Reading {
@@ -46,7 +57,7 @@ impl Reading {
         let mut reading = entity(&message.body);
         if reading.text.len() > TEXT_BYTES_MAX {
             reading.is_cut |= reading.text.len() >= RAW_TEXT_BYTES_MAX;
-            reading.text = compact(&reading.text);
+            reading.compact();
             reading.is_cut |= reading.text.len() > TEXT_BYTES_MAX;
             reading.text.truncate(reading.text.floor_char_boundary(TEXT_BYTES_MAX));
         }
@@ -55,10 +66,12 @@ impl Reading {
 
     fn add(&mut self, other: Self) {
         if self.text.is_empty() {
-            self.text = other.text;
+            (self.text, self.parts) = (other.text, other.parts);
         } else if !other.text.is_empty() && self.text.len() < RAW_TEXT_BYTES_MAX {
             self.text.push('\n');
+            let from = self.text.len();
             self.text.push_str(&other.text);
+            self.parts.extend(other.parts.iter().map(|part| TextPart { start: from + part.start, ..*part }));
         }
         if self.hidden.len() < TEXT_BYTES_MAX {
             self.hidden.push_str(&other.hidden);
@@ -68,9 +81,35 @@ impl Reading {
     }
 }
 
+impl Reading {
+    /// The text, part by part.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, TextPart)> {
+        let ends = self.parts.iter().skip(1).map(|next| next.start).chain([self.text.len()]);
+        self.parts.iter().zip(ends).map(|(part, end)| (self.text.get(part.start..end).unwrap_or_default(), *part))
+    }
+
+    /// Drops what takes room and says nothing, so that nobody pushes text out of sight with it.
+    fn compact(&mut self) {
+        let mut out = String::with_capacity(TEXT_BYTES_MAX * 2);
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for (text, part) in self.texts() {
+            if out.len() <= TEXT_BYTES_MAX {
+                parts.push(TextPart { start: out.len(), ..part });
+                compact(text, &mut out);
+            }
+        }
+        (self.text, self.parts) = (out, parts);
+    }
+}
+
 fn entity(found: &Entity<'_>) -> Reading {
     match found {
         Entity::Part(found) => part(found),
+        Entity::Forwarded(found) => {
+            let mut reading = entity(found);
+            reading.parts.iter_mut().for_each(|part| part.is_forwarded = true);
+            reading
+        }
         Entity::Several(entities) => entities.iter().fold(Reading::default(), |mut reading, next| {
             reading.add(entity(next));
             reading
@@ -110,7 +149,7 @@ fn part(part: &Part<'_>) -> Reading {
             text
         }
     };
-    Reading { text, ..Reading::default() }
+    Reading { text, parts: vec![TextPart { start: 0, is_forwarded: false }], ..Reading::default() }
 }
 
 /// Whether mail programs show parts of that type as text.
@@ -126,12 +165,12 @@ fn page(html: &str) -> Reading {
         reading.text = String::new();
         reading.add(inner);
     }
+    reading.parts = vec![TextPart { start: 0, is_forwarded: false }];
     reading
 }
 
-/// Text without what takes room and says nothing, so that nobody pushes text out of sight with it.
-fn compact(text: &str) -> String {
-    let mut out = String::with_capacity(TEXT_BYTES_MAX * 2);
+/// Appends text without runs of blanks and characters of no width, until there is enough.
+fn compact(text: &str, out: &mut String) {
     let mut blanks = 0;
     for char in text.chars().filter(|&char| !is_invisible(char)) {
         blanks = if char.is_whitespace() { blanks + 1 } else { 0 };
@@ -142,7 +181,6 @@ fn compact(text: &str) -> String {
             break;
         }
     }
-    out
 }
 
 /// Characters of no width: controls, Unicode's property Default_Ignorable_Code_Point, and the spaces that are thinner than

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::bruit::Features;
 use crate::message::Message;
+use crate::outline::{Outline, PartsOutline, Piece};
 use crate::reading::Reading;
 use crate::url::Link;
 use crate::{attachment, dcc, exact, hex, pyzor, razor};
@@ -47,6 +48,7 @@ pub enum Scheme {
 pub struct Signature {
     scheme: Scheme,
     part: Option<u32>,
+    piece: Piece,
     length: u8,
     bytes: [u8; Self::BYTES_MAX],
 }
@@ -68,6 +70,8 @@ pub struct Wanted {
     pub dcc: bool,
     /// The features of near replicas.
     pub bruit: bool,
+    /// Which piece of the message each of Razor's signatures covers: for claims.
+    pub razor_pieces: bool,
 }
 
 /// What the schemes need to know besides the message.
@@ -88,6 +92,8 @@ pub struct Signed {
     pub links: Vec<Link>,
     /// The features of near replicas, if wanted.
     pub features: Option<Features>,
+    /// What the message consists of, if it was read for the signature of its text or its features.
+    pub outline: Option<Outline>,
 }
 
 /// Computes what is wanted of a message.
@@ -106,9 +112,12 @@ pub fn sign(message: &[u8], wanted: &Wanted, context: &Context<'_>) -> Signed {
         signatures.extend((newer != older).then(|| Signature::new(Scheme::Pyzor11, None, &newer.0)));
     }
     if wanted.razor {
+        let parts = if wanted.razor_pieces { razor::parts(message) } else { Vec::new() };
+        let PartsOutline { pieces, .. } = PartsOutline::of(parts.iter().map(razor::Part::as_bytes));
         for part in razor::sign(message, &context.ep4) {
             let at = Some(part.index);
-            signatures.push(Signature::new(Scheme::RazorE4, at, &part.signatures.e4.0));
+            let piece = pieces.get(part.index as usize).copied().unwrap_or_default();
+            signatures.push(Signature::new(Scheme::RazorE4, at, &part.signatures.e4.0).covering(piece));
             signatures.extend(part.signatures.e8.iter().map(|e8| Signature::new(Scheme::RazorE8, at, &e8.0)));
         }
     }
@@ -125,30 +134,48 @@ impl Signed {
             self.signatures.extend(exact::sign(reading).map(|found| Signature::new(Scheme::Exact, None, &found.0)));
         }
         if wanted.attachment {
-            let found = attachment::sign(message).into_iter();
-            self.signatures.extend(
-                found.map(|(part, found)| Signature::new(Scheme::Attachment, u32::try_from(part).ok(), &found.0)),
-            );
+            self.signatures.extend(attachment::sign(message).into_iter().map(|file| {
+                let part = u32::try_from(file.part).ok();
+                Signature::new(Scheme::Attachment, part, &file.signature.0).covering(file.piece)
+            }));
         }
         if wanted.url {
             self.links = Link::all(reading);
             let found = self.links.iter().map(|link| Signature::new(Scheme::Url, None, &link.signature().0));
             self.signatures.extend(found);
         }
-        if wanted.bruit {
-            self.features = Some(Features::of(reading));
+        if wanted.exact || wanted.bruit {
+            let (features, words) = Features::with_words(reading);
+            self.outline = Some(Outline::of(message, &features, words));
+            self.features = wanted.bruit.then_some(features);
         }
     }
 }
 
 impl Wanted {
     /// Everything.
-    pub const ALL: Self =
-        Self { exact: true, attachment: true, url: true, pyzor: true, razor: true, dcc: true, bruit: true };
+    pub const ALL: Self = Self {
+        exact: true,
+        attachment: true,
+        url: true,
+        pyzor: true,
+        razor: true,
+        dcc: true,
+        bruit: true,
+        razor_pieces: true,
+    };
 
     /// Nothing.
-    pub const NONE: Self =
-        Self { exact: false, attachment: false, url: false, pyzor: false, razor: false, dcc: false, bruit: false };
+    pub const NONE: Self = Self {
+        exact: false,
+        attachment: false,
+        url: false,
+        pyzor: false,
+        razor: false,
+        dcc: false,
+        bruit: false,
+        razor_pieces: false,
+    };
 
     /// Whether the message has to be read as mail programs read it.
     fn reads(&self) -> bool {
@@ -217,7 +244,19 @@ impl Signature {
         let mut bytes = [0; Self::BYTES_MAX];
         let length = value.len().min(Self::BYTES_MAX);
         bytes.iter_mut().zip(value).for_each(|(byte, value)| *byte = *value);
-        Self { scheme, part, length: length as u8, bytes }
+        Self { scheme, part, piece: Piece::Message, length: length as u8, bytes }
+    }
+
+    /// The same, of a piece of the message.
+    #[must_use]
+    pub const fn covering(self, piece: Piece) -> Self {
+        Self { piece, ..self }
+    }
+
+    /// The piece of the message that it covers.
+    #[must_use]
+    pub const fn piece(&self) -> Piece {
+        self.piece
     }
 
     /// How it was derived.

@@ -160,5 +160,6 @@ fn name(kind: Kind) -> &'static str {
         Kind::Attribution => "attribution",
         Kind::Boilerplate => "boilerplate",
         Kind::Greeting => "greeting",
+        Kind::Appended => "appended",
     }
 }

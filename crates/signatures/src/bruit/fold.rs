@@ -5,7 +5,18 @@
 
 use decancer::Translation;
 
-use crate::reading::is_invisible;
+use crate::reading::{Reading, TextPart, is_invisible};
+
+/// The text of a message in its folded form, and where the parts begin in that.
+pub(super) fn folded_parts(reading: &Reading) -> (String, Vec<TextPart>) {
+    let mut out = String::with_capacity(reading.text.len());
+    let mut parts = Vec::with_capacity(reading.parts.len());
+    for (text, part) in reading.texts() {
+        parts.push(TextPart { start: out.len(), ..part });
+        fold(text, &mut out);
+    }
+    (out, parts)
+}
 
 /// The folded form of a text.
 pub(super) fn folded(text: &str) -> String {

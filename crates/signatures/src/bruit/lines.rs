@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::roles::Role;
 use super::words::{Word, Words};
+use crate::reading::TextPart;
 
 /// What a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum Kind {
     Boilerplate,
     /// A greeting, which is personal.
     Greeting,
+    /// A text part below the main one, such as a footer that a firm or list adds.
+    Appended,
 }
 
 /// A line of folded text.
@@ -32,6 +35,10 @@ pub(super) struct Line<'t> {
     is_rule: bool,
     /// Which of the words are its own.
     pub words: Range<usize>,
+    /// The part of the message that it is in.
+    part: usize,
+    /// Whether that is part of a message within the message.
+    pub is_forwarded: bool,
 }
 
 /// A signature may be this many words long, below at least this many; the sponsor above a footer this many.
@@ -62,29 +69,60 @@ const RULE_OTHERS_MAX: usize = 3;
 const ATTRIBUTION_BYTES_MAX: usize = 120;
 const GREETING_WORDS_MAX: usize = 5;
 
+/// The main part of a message is the first with this many words of the sender's own.
+const MAIN_WORDS_MIN: usize = 20;
+
+/// A part below the main one is only appended to it if it has at most this many times its words.
+const APPENDED_TIMES_MAX: usize = 2;
+
 /// Splits folded text into lines and says what each is. The words of all lines go to `words`.
-pub(super) fn lines<'t>(text: &'t str, words: &mut Words) -> Vec<Line<'t>> {
+pub(super) fn lines<'t>(text: &'t str, parts: &[TextPart], words: &mut Words) -> Vec<Line<'t>> {
     let mut lines = Vec::new();
     let ends = memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]);
-    let mut start = 0;
+    let (mut start, mut part) = (0, 0);
     for end in ends {
         let text = text.get(start..end).unwrap_or_default();
+        while parts.get(part + 1).is_some_and(|next| next.start <= start) {
+            part += 1;
+        }
+        let is_forwarded = parts.get(part).is_some_and(|part| part.is_forwarded);
         start = end + 1;
         let from = words.len();
         words.add_line(text);
-        lines.push(Line { text, kind: Kind::Body, is_rule: is_rule(text), words: from..words.len() });
+        let (kind, is_rule) = (Kind::Body, is_rule(text));
+        lines.push(Line { text, kind, is_rule, words: from..words.len(), part, is_forwarded });
     }
     mark_quotes(&mut lines);
     mark_footers(&mut lines, words);
     mark_disclaimers(&mut lines, words);
     mark_greeting(&mut lines, words);
+    mark_appended(&mut lines, parts.len());
     lines
+}
+
+/// Marks the text parts below the main one that are not much longer than it.
+fn mark_appended(lines: &mut [Line<'_>], parts: usize) {
+    if parts < 2 {
+        return;
+    }
+    let mut own = vec![0; parts];
+    for line in lines.iter().filter(|line| line.kind == Kind::Body) {
+        if let Some(own) = own.get_mut(line.part) {
+            *own += line.words.len();
+        }
+    }
+    let Some(main) = own.iter().position(|&words| words >= MAIN_WORDS_MIN) else { return };
+    let words_max = own.get(main).map_or(0, |words| words * APPENDED_TIMES_MAX);
+    let is_appended = |part: usize| part > main && own.get(part).is_some_and(|&words| words <= words_max);
+    for line in lines.iter_mut().filter(|line| line.kind == Kind::Body && is_appended(line.part)) {
+        line.kind = Kind::Appended;
+    }
 }
 
 fn mark_quotes(lines: &mut [Line<'_>]) {
     let original = (0..lines.len()).find(|&at| lines.get(at..).is_some_and(begins_original)).unwrap_or(lines.len());
     for (at, line) in lines.iter_mut().enumerate() {
-        if at >= original || is_quoted(line.text) {
+        if at >= original || line.is_forwarded || is_quoted(line.text) {
             line.kind = Kind::Quoted;
         } else if is_attribution(line.text) {
             line.kind = Kind::Attribution;
@@ -298,13 +336,14 @@ mod tests {
     fn kinds(text: &str) -> String {
         let folded = fold::folded(text);
         let mut words = Words::default();
-        let lines = lines(&folded, &mut words);
+        let lines = lines(&folded, &[], &mut words);
         let letter = |kind: Kind| match kind {
             Kind::Body => 'B',
             Kind::Quoted => 'Q',
             Kind::Attribution => 'A',
             Kind::Boilerplate => '-',
             Kind::Greeting => 'G',
+            Kind::Appended => '+',
         };
         lines.iter().filter(|line| !line.words.is_empty()).map(|line| letter(line.kind)).collect()
     }
@@ -365,7 +404,7 @@ mod tests {
     /// How many lines below a rule are taken for a footer.
     fn footer_lines(footer: &str) -> usize {
         let text = ["what the sender has to say\n__________\n", footer].concat();
-        let lines = lines(&text, &mut Words::default());
+        let lines = lines(&text, &[], &mut Words::default());
         lines.iter().skip(2).filter(|line| line.kind == Kind::Boilerplate).count()
     }
 

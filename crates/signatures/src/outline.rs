@@ -1,0 +1,204 @@
+//! What a message consists of, as far as judging it goes: how many words, which files, and what each signature covers.
+//!
+//! One part says little about a message: spam copies logos, footers and forms from good mail. So a signature comes with the
+//! [`Piece`] it covers, and the [`Outline`] says which pieces make the message what it is ([`Main`]).
+
+use crate::attachment::is_file;
+use crate::bruit::{Features, WordCounts};
+use crate::message::{MediaType, Message, Part};
+use crate::reading::Reading;
+
+/// A text of fewer words is everybody's: "see attachment", "thank you".
+pub const TEXT_WORDS_MIN: u32 = 8;
+
+/// The same beside a file, which a sentence or two introduce.
+pub const TEXT_WORDS_BESIDE_FILE_MIN: u32 = 20;
+
+/// A file of fewer bytes is next to nothing.
+const FILE_BYTES_MIN: usize = 256;
+
+/// The piece of a message that a signature covers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Piece {
+    /// All of it; or nobody said.
+    #[default]
+    Message,
+    /// The text part that makes it what it is.
+    MainText,
+    /// Another text part, such as a footer.
+    OtherText,
+    /// A picture.
+    Picture,
+    /// A business card, invitation, key or signature, or a file of a few bytes.
+    Accessory,
+    /// Any other file.
+    File,
+}
+
+/// What a message consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// Words that a reader sees.
+    pub words: u32,
+    /// Words of the sender's own among them.
+    pub own_words: u32,
+    /// Files of the kind [`Piece::File`].
+    pub files: u32,
+    /// Links.
+    pub links: u32,
+}
+
+/// What makes a message what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Main {
+    /// Its own text.
+    Text,
+    /// Its files, as there is next to no text.
+    Files,
+    /// Where its links lead: there is next to no text, and no file.
+    Links,
+    /// Nothing that other messages do not have as well.
+    Nothing,
+}
+
+impl Outline {
+    /// Outlines a message from what was read of it.
+    #[must_use]
+    pub fn of(message: &Message<'_>, features: &Features, words: WordCounts) -> Self {
+        let is_payload = |part: &&Part<'_>| is_file(part) && Piece::of_file(&part.media, &part.bytes()) == Piece::File;
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Self {
+            words: words.all,
+            own_words: words.own,
+            files: count(message.parts().iter().copied().filter(is_payload).count()),
+            links: count(features.links.len()),
+        }
+    }
+
+    /// What makes the message what it is.
+    #[must_use]
+    pub const fn main(&self) -> Main {
+        if self.own_words >= self.words_needed() {
+            Main::Text
+        } else if self.files > 0 {
+            Main::Files
+        } else if self.links > 0 {
+            Main::Links
+        } else {
+            Main::Nothing
+        }
+    }
+
+    /// Whether there is enough text to know a message with exactly the same text by that.
+    #[must_use]
+    pub const fn is_told_by_text(&self) -> bool {
+        self.words >= self.words_needed()
+    }
+
+    const fn words_needed(&self) -> u32 {
+        if self.files > 0 { TEXT_WORDS_BESIDE_FILE_MIN } else { TEXT_WORDS_MIN }
+    }
+}
+
+impl Piece {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Message, Self::MainText, Self::OtherText, Self::Picture, Self::Accessory, Self::File];
+
+    /// The name, as in requests and answers.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Message => "message",
+            Self::MainText => "main_text",
+            Self::OtherText => "other_text",
+            Self::Picture => "picture",
+            Self::Accessory => "accessory",
+            Self::File => "file",
+        }
+    }
+
+    /// The piece of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|piece| piece.name() == name)
+    }
+
+    /// What kind of file it is, by what its header says and by how it begins.
+    pub(crate) fn of_file(media: &MediaType, content: &[u8]) -> Self {
+        const PICTURES: [&[u8]; 5] = [b"\x89PNG\r\n", b"GIF8", b"\xff\xd8\xff", b"BM", b"<svg"];
+        const CARDS: [&[u8]; 3] = [b"BEGIN:VCARD", b"BEGIN:VCALENDAR", b"-----BEGIN PGP"];
+        let begins = |starts: &[&[u8]]| starts.iter().any(|start| content.trim_ascii_start().starts_with(start));
+        let is_card = matches!(
+            media.subtype.as_str(),
+            "vcard"
+                | "x-vcard"
+                | "directory"
+                | "calendar"
+                | "ics"
+                | "pgp-signature"
+                | "pgp-keys"
+                | "pgp-encrypted"
+                | "pkcs7-signature"
+                | "x-pkcs7-signature"
+        );
+        if media.is("image", None) || begins(&PICTURES) {
+            Self::Picture
+        } else if is_card || begins(&CARDS) || media.is("font", None) || content.len() < FILE_BYTES_MIN {
+            Self::Accessory
+        } else {
+            Self::File
+        }
+    }
+}
+
+/// The parts of a message in a row, as Razor's clients report them: header lines, a blank line, a body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartsOutline {
+    /// What each part is.
+    pub pieces: Vec<Piece>,
+    /// What they make up.
+    pub outline: Outline,
+}
+
+impl PartsOutline {
+    /// Outlines parts. The main text is the first with enough words; an HTML form right behind a plain one takes its place.
+    #[must_use]
+    pub fn of<'p>(parts: impl Iterator<Item = &'p [u8]>) -> Self {
+        let mut found = Self::default();
+        let mut main: Option<usize> = None;
+        let mut is_behind_plain = false;
+        for raw in parts {
+            let (piece, outline, is_html) = part(raw);
+            found.pieces.push(piece);
+            found.outline.files += u32::from(piece == Piece::File);
+            if piece != Piece::OtherText {
+                is_behind_plain = false;
+                continue;
+            }
+            let at = found.pieces.len() - 1;
+            let replaces = is_html && is_behind_plain && main.is_some_and(|main| main + 1 == at);
+            if outline.own_words >= TEXT_WORDS_MIN && (main.is_none() || replaces) {
+                main = Some(at);
+                found.outline = Outline { files: found.outline.files, ..outline };
+            }
+            is_behind_plain = !is_html;
+        }
+        if let Some(main) = main.and_then(|main| found.pieces.get_mut(main)) {
+            *main = Piece::MainText;
+        }
+        found
+    }
+}
+
+/// What one part is, what is in it, and whether it is a page.
+fn part(raw: &[u8]) -> (Piece, Outline, bool) {
+    let message = Message::read(raw);
+    let parts = message.parts();
+    let Some(part) = parts.first() else { return (Piece::Accessory, Outline::default(), false) };
+    if is_file(part) {
+        return (Piece::of_file(&part.media, &part.bytes()), Outline::default(), false);
+    }
+    let (features, words) = Features::with_words(&Reading::of(&message));
+    (Piece::OtherText, Outline::of(&message, &features, words), part.media.is("text", Some("html")))
+}
