@@ -122,7 +122,7 @@ fn answer_jobs(
             Action::Revoke => replicas.revoke(&features).unwrap_or_default(),
             Action::Query => {
                 let matched = replicas.check(&features, &mut scratch);
-                let paths: Vec<&str> = matched.iter().filter_map(|owner| path_of(&reports, *owner)).collect();
+                let paths: Vec<&str> = matched.iter().filter_map(|found| path_of(&reports, found.owner)).collect();
                 answer_query(job.path, &paths, arguments.json, output)?;
             }
         }

@@ -98,7 +98,11 @@ impl Messages {
         if self.scheme.is_empty() {
             return signer;
         }
-        Signer { schemes: self.scheme.iter().cloned().fold(Schemes::default(), Schemes::and), ..signer }
+        Signer {
+            schemes: self.scheme.iter().cloned().fold(Schemes::default(), Schemes::and),
+            outlines: false,
+            ..signer
+        }
     }
 }
 

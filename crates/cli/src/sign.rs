@@ -129,6 +129,7 @@ fn wanted(choices: &[Choice]) -> Wanted {
         razor: has(Choice::Razor),
         dcc: has(Choice::Dcc),
         bruit: has(Choice::Bruit),
+        razor_pieces: true,
     }
 }
 

@@ -101,7 +101,7 @@ impl Change {
             return Ok(WhitelistEntry::Sender(sender.clone()));
         }
         let (scheme, value) = (self.scheme.clone().unwrap_or_default(), self.value.clone().unwrap_or_default());
-        let named = NamedSignature { scheme, value };
+        let named = NamedSignature { scheme, value, piece: None };
         named.signature().map_err(|error| Failure::BadInput(error.to_string()))?;
         Ok(WhitelistEntry::Signature(named))
     }

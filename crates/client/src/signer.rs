@@ -7,12 +7,17 @@ use bruit_signatures::{Context, Scheme, Wanted, sender, sign};
 /// Makes subjects of messages.
 #[derive(Clone, Debug)]
 pub struct Signer {
+    /// What it is for.
+    pub purpose: Purpose,
     /// What to compute.
     pub schemes: Schemes,
     /// The parameters of Razor's signatures that the server announces, if it announces others than usual.
     pub ep4: Ep4,
     /// Whether to send the address in the field `From`.
     pub names_sender: bool,
+    /// Whether to say what the message consists of, so that the server judges the message. Otherwise it is asked, or told,
+    /// about exactly these schemes.
+    pub outlines: bool,
 }
 
 /// What a message is signed for.
@@ -47,13 +52,13 @@ const NAMES: &[(&str, &[Scheme])] = &[
 impl Purpose {
     /// What is sent unless told otherwise.
     ///
-    /// Innocent mail shares links, attachments (a logo, a form) and Razor's e8, which is a domain and a length: they are
-    /// asked about, as somebody may know better, but not claimed to be spam.
+    /// Innocent mail shares links and Razor's e8, which is a domain and a length: they are asked about, as somebody may know
+    /// better, but not claimed. Of the rest, the server chooses what makes the message what it is.
     #[must_use]
     pub fn schemes(self) -> Schemes {
         let names: &[&str] = match self {
             Self::Check => &["exact", "attachment", "pyzor", "razor", "dcc", "bruit"],
-            Self::Claim => &["exact", "pyzor", "razor_e4", "bruit"],
+            Self::Claim => &["exact", "attachment", "pyzor", "razor_e4", "bruit"],
         };
         names.iter().filter_map(|name| Schemes::named(name)).fold(Schemes::default(), Schemes::and)
     }
@@ -90,6 +95,7 @@ impl Schemes {
             razor: has(&[Scheme::RazorE4, Scheme::RazorE8]),
             dcc: has(&[Scheme::DccBody, Scheme::DccFuz1]),
             bruit: self.replicas,
+            razor_pieces: false,
         }
     }
 }
@@ -98,14 +104,23 @@ impl Signer {
     /// One that computes what is usual for a purpose. Only for a check it names the sender.
     #[must_use]
     pub fn new(purpose: Purpose) -> Self {
-        Self { schemes: purpose.schemes(), ep4: Ep4::default(), names_sender: purpose == Purpose::Check }
+        Self {
+            purpose,
+            schemes: purpose.schemes(),
+            ep4: Ep4::default(),
+            names_sender: purpose == Purpose::Check,
+            outlines: true,
+        }
     }
 
     /// What is sent of a message.
     #[must_use]
     pub fn subject(&self, message: &[u8]) -> Subject {
         let context = Context { ep4: self.ep4.clone(), ..Context::default() };
-        let mut signed = sign(message, &self.schemes.wanted(), &context);
+        // Only a claim depends on what Razor's parts are.
+        let wanted = Wanted { razor_pieces: self.purpose == Purpose::Claim, ..self.schemes.wanted() };
+        let mut signed = sign(message, &wanted, &context);
+        signed.outline = signed.outline.filter(|_| self.outlines);
         signed.signatures.retain(|signature| self.schemes.signatures.contains(&signature.scheme()));
         Subject::of(&signed, self.names_sender.then(|| sender::of(message)).flatten())
     }

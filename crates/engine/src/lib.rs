@@ -26,6 +26,7 @@ pub mod event;
 pub mod exchange;
 pub mod generations;
 mod memory;
+pub mod message;
 pub mod passwords;
 pub mod quota;
 pub mod realm;

@@ -49,6 +49,8 @@ pub struct Verdict {
     pub reason: Reason,
     /// How sure that it is spam, 0 to 100.
     pub confidence: u8,
+    /// Independent people, groups of them or servers who reported it, as far as is remembered.
+    pub voices: u32,
     /// Claims that were counted, by reporters whose word has weight.
     pub counts: ClaimCounts,
     /// The recipients over the window, if the question was about the bulk book.
@@ -59,5 +61,8 @@ pub struct Verdict {
 
 /// The confidence of a signature that is listed by evidence long forgotten: that of the least evidence that lists.
 pub const CONFIDENCE_LISTED: u8 = 88;
-/// The confidence of what own users reported.
-pub const CONFIDENCE_OWN: u8 = 95;
+/// The confidence of what this many own users reported: 80, 90, 95, and so on. One of them may be mistaken.
+#[must_use]
+pub const fn confidence_of_own(reports: u32) -> u8 {
+    100 - (40_u8 >> if reports > 5 { 5 } else { reports })
+}

@@ -21,7 +21,7 @@ use lines::Line;
 use words::Words;
 
 pub use lines::Kind;
-pub use rule::{QUARTERS, STORED_MAX, STORED_MIN, Stored};
+pub use rule::{Overlap, QUARTERS, STORED_MAX, STORED_MIN, Stored};
 
 /// Two words make a feature at most this far apart, counting content words.
 pub const PAIR_DISTANCE_MAX: usize = 3;
@@ -38,6 +38,9 @@ const WHOLE_FEATURES_MAX: usize = 24;
 
 /// A text of fewer words, all of them counted, is too common to be known by its whole.
 const WHOLE_WORDS_MIN: usize = 8;
+
+/// The same with a link, which is part of the whole.
+const WHOLE_WORDS_BESIDE_LINK_MIN: usize = 3;
 
 /// What near replicas of a message share with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -305,7 +308,8 @@ fn whole(words: &Words, links: &[Link]) -> Option<u64> {
     let chain = |chained: u64, hash: u64| mix(hash.wrapping_add(mix(chained)));
     let text = words.list().iter().map(|word| word.hash).fold(0, chain);
     let links = links.iter().map(|link| words::hash(&link.to_string()));
-    (words.len() >= WHOLE_WORDS_MIN).then(|| links.fold(text, chain))
+    let words_min = if links.len() > 0 { WHOLE_WORDS_BESIDE_LINK_MIN } else { WHOLE_WORDS_MIN };
+    (words.len() >= words_min).then(|| links.fold(text, chain))
 }
 
 /// One number for two words in either order: hashes are spread evenly, and so are their sums.

@@ -222,6 +222,21 @@ impl Scheme {
         }
     }
 
+    /// Whether it counts recipients, as DCC does.
+    #[must_use]
+    pub const fn is_dcc(self) -> bool {
+        matches!(
+            self,
+            Self::DccIp
+                | Self::DccEnvFrom
+                | Self::DccFrom
+                | Self::DccMessageId
+                | Self::DccReceived
+                | Self::DccBody
+                | Self::DccFuz1
+        )
+    }
+
     fn of_checksum(kind: dcc::Kind) -> Self {
         match kind {
             dcc::Kind::Ip => Self::DccIp,

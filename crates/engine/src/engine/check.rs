@@ -6,14 +6,18 @@
 use bruit_filters::Fingerprint;
 use bruit_filters::owners::Votes;
 use bruit_filters::ring::{Generations, StagedScratch};
+use bruit_signatures::Signed;
 use bruit_signatures::bruit::Features;
 
 use super::Engine;
-use crate::replicas::Scratch as ReplicaScratch;
+use crate::message::{Evidence, EvidenceSource, PEOPLE_AGREEING, TextEvidence};
+use crate::replicas::{Match as TextMatch, Scratch as ReplicaScratch};
 use crate::shingles::{Digest, Match, SHINGLES};
+use crate::signature::fingerprint_of;
 use crate::spam::Entry;
 use crate::trust::{Assessment, Level, Policy};
-use crate::verdict::{CONFIDENCE_LISTED, CONFIDENCE_OWN, Kind, Reason, Verdict};
+use crate::verdict::{CONFIDENCE_LISTED, Kind, Reason, Verdict, confidence_of_own};
+use crate::whitelist::Why;
 
 /// The memory of checks, kept from one to the next.
 #[derive(Debug, Default)]
@@ -86,22 +90,62 @@ impl Engine {
         Verdict { kind, reason, bulk_count, ..Verdict::default() }
     }
 
-    /// The oldest report that a message of this text is a near replica of: what a report of the message is about.
+    /// The oldest report that a message of this text is close to: what a report of the message is about. A message that only
+    /// resembles a report is not the same, and must not count as another voice about it.
     pub fn find_text(&self, features: &Features, scratch: &mut CheckScratch) -> Option<FoundText> {
-        let owners = self.replicas.check(features, &mut scratch.replicas);
-        let found = |owner| {
-            let fingerprint = self.replicas.fingerprint_of(owner)?;
-            Some(FoundText { fingerprint, is_current: self.replicas.is_current(owner) })
+        let matches = self.replicas.check(features, &mut scratch.replicas);
+        let found = |found: TextMatch| {
+            let fingerprint = self.replicas.fingerprint_of(found.owner)?;
+            Some(FoundText { fingerprint, is_current: self.replicas.is_current(found.owner) })
         };
-        owners.into_iter().find_map(found)
+        matches.into_iter().filter(TextMatch::is_close).find_map(found)
     }
 
-    /// What is thought of the reports that a message is a near replica of: the verdict of the one most surely spam.
-    pub fn check_text(&self, features: &Features, scratch: &mut CheckScratch) -> Verdict {
-        let owners = self.replicas.check(features, &mut scratch.replicas);
-        let names = owners.into_iter().filter_map(|owner| self.replicas.fingerprint_of(owner));
-        let verdicts = names.map(|name| self.check(&name, 0));
-        verdicts.max_by_key(|verdict| (verdict.kind == Kind::Spam, verdict.confidence)).unwrap_or_default()
+    /// What is known of the text that a message is a near replica of. Of several texts, the one most surely spam, and of those
+    /// the one it is closest to.
+    pub fn check_text(&self, features: &Features, scratch: &mut CheckScratch) -> Evidence {
+        let matches = self.replicas.check(features, &mut scratch.replicas);
+        let known = matches.iter().filter_map(|found| {
+            let name = self.replicas.fingerprint_of(found.owner)?;
+            let text = TextEvidence {
+                overlap: found.overlap,
+                is_close: found.is_close(),
+                is_template: found.is_template,
+                is_quoted: features.is_quoted,
+                name: Some(name),
+            };
+            Some((text, self.check(&name, 0)))
+        });
+        let rank = |(text, verdict): &(TextEvidence, Verdict)| {
+            let decides = text.is_close && (!text.is_template || verdict.voices >= PEOPLE_AGREEING);
+            let is_spam = verdict.kind == Kind::Spam;
+            (is_spam && decides, is_spam, verdict.confidence, text.overlap.of_message)
+        };
+        let (text, verdict) = known.max_by_key(rank).unwrap_or_default();
+        Evidence { source: EvidenceSource::Text(text), verdict, is_empty: false }
+    }
+
+    /// What is known of the signatures of a message, in their order, and of its text.
+    pub fn check_message(&self, signed: &Signed, scratch: &mut CheckScratch) -> Vec<Evidence> {
+        let key = self.realm.key();
+        let fingerprints: Vec<Fingerprint> = signed.signatures.iter().map(|one| fingerprint_of(key, one)).collect();
+        let mut verdicts = vec![Verdict::default(); fingerprints.len()];
+        self.check_batch(&fingerprints, 0, &mut verdicts, scratch);
+        let known = signed.signatures.iter().zip(&fingerprints).zip(verdicts);
+        let mut evidence: Vec<Evidence> = known
+            .map(|((signature, fingerprint), mut verdict)| {
+                if signature.scheme().is_dcc() {
+                    verdict.bulk_count = self.bulk.total(fingerprint);
+                }
+                Evidence {
+                    source: EvidenceSource::Signature(signature.scheme(), signature.piece()),
+                    verdict,
+                    is_empty: self.whitelist.contains(fingerprint) == Some(Why::Empty),
+                }
+            })
+            .collect();
+        evidence.extend(signed.features.as_ref().map(|features| self.check_text(features, scratch)));
+        evidence
     }
 
     /// The record that a text with shingles matches, and what is thought of that.
@@ -128,7 +172,9 @@ impl Engine {
         let is_whitelisted = self.whitelist.contains(fingerprint).is_some();
         let (kind, reason, confidence) = judge(self.trust.policy(), is_whitelisted, &entry, assessment.as_ref());
         let counts = self.spam.counts(flag, fingerprint);
-        Verdict { kind, reason, confidence, counts, bulk_count: 0, generations: listed }
+        let voices = assessment
+            .map_or(u32::from(kind == Kind::Spam), |known| known.evidence.groups.max(known.evidence.own_reports));
+        Verdict { kind, reason, confidence, voices, counts, bulk_count: 0, generations: listed }
     }
 }
 
@@ -140,7 +186,9 @@ fn judge(policy: &Policy, is_whitelisted: bool, entry: &Entry, assessment: Optio
     }
     if entry.is_spam() {
         return match assessment.map(|assessment| assessment.evidence) {
-            Some(own) if own.own_reports > 0 => (Kind::Spam, Reason::OwnReports, confidence.max(CONFIDENCE_OWN)),
+            Some(own) if own.own_reports > 0 => {
+                (Kind::Spam, Reason::OwnReports, confidence.max(confidence_of_own(own.own_reports)))
+            }
             Some(known) if known.level == Level::Block => (Kind::Spam, Reason::Evidence, confidence),
             _ => (Kind::Spam, Reason::Listed, CONFIDENCE_LISTED),
         };

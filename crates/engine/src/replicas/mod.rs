@@ -19,7 +19,7 @@
 //! let report = replicas.report(&features("\nBuy cheap pills without any prescription from our certified pharmacy"));
 //!
 //! let replica = features("\nDear John, buy CHEAP p1lls with0ut any prescriptiоn from our certified pharmacy. Bye!");
-//! assert_eq!(replicas.check(&replica, &mut Scratch::default()), [report]);
+//! assert_eq!(replicas.check(&replica, &mut Scratch::default())[0].owner, report);
 //! ```
 
 use std::collections::{HashMap, VecDeque};
@@ -28,7 +28,7 @@ use bruit_filters::bloom::OneLineFilter;
 use bruit_filters::owners::{Feature, OWNERS_LIVE_MAX, Owner, OwnerTable, PARTS, Part, Votes};
 use bruit_filters::snapshot::Snapshot;
 use bruit_filters::{Fingerprint, FingerprintKey, OutOfMemory};
-use bruit_signatures::bruit::{Features, QUARTERS, STORED_MAX, STORED_MIN, Stored};
+use bruit_signatures::bruit::{Features, Overlap, QUARTERS, STORED_MAX, STORED_MIN, Stored};
 
 use crate::memory::{out_of_memory, queue};
 
@@ -56,6 +56,9 @@ pub const REPORTS_MIN: u64 = 1_024;
 /// What a report takes at most: 48 slots of 30 bits in lines filled to 95 %, its record, and a whole in a hash map.
 const BYTES_PER_REPORT: u64 = 190 + size_of::<Record>() as u64 + 2 * (WHOLE_BYTES as u64 + 1);
 
+/// A text is a template if this share of its features is known from good mail.
+const TEMPLATE_PERCENT_MIN: usize = 40;
+
 const WHOLE_BYTES: usize = size_of::<(Fingerprint, Owner)>();
 
 const _: () = assert!(PARTS == QUARTERS, "a slot says in which quarter its feature lies");
@@ -82,9 +85,54 @@ pub struct Replicas {
 /// What is kept of a report beside its slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Record {
-    stored: Stored,
+    /// What is kept; of its number of features, [`TEMPLATE_BIT`] is none.
+    marked: Stored,
     /// What the text is called in the books.
     fingerprint: Fingerprint,
+}
+
+/// The bit in the number of features of a record that marks a template.
+const TEMPLATE_BIT: u32 = 1 << 31;
+
+impl Record {
+    fn new(stored: Stored, is_template: bool, fingerprint: Fingerprint) -> Self {
+        let features = stored.features.min(TEMPLATE_BIT - 1) | if is_template { TEMPLATE_BIT } else { 0 };
+        Self { marked: Stored { features, ..stored }, fingerprint }
+    }
+
+    const fn stored(&self) -> Stored {
+        Stored { features: self.marked.features & !TEMPLATE_BIT, ..self.marked }
+    }
+
+    /// Whether most of the text was known from good mail.
+    const fn is_template(&self) -> bool {
+        self.marked.features & TEMPLATE_BIT != 0
+    }
+}
+
+/// A report that a message is a near replica of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// The report.
+    pub owner: Owner,
+    /// What is kept of it.
+    pub stored: Stored,
+    /// How many of those features the message has, by quarters of the report.
+    pub found: [u32; PARTS],
+    /// How many features the message has that count.
+    pub features: u32,
+    /// How much they have in common.
+    pub overlap: Overlap,
+    /// Whether most of the report was known from good mail.
+    pub is_template: bool,
+}
+
+impl Match {
+    /// Whether the message is close to the report, or has exactly its words.
+    #[must_use]
+    pub fn is_close(&self) -> bool {
+        self.stored.is_close(&self.overlap)
+    }
 }
 
 /// The memory of a check, kept from one to the next.
@@ -178,7 +226,7 @@ impl Replicas {
     fn count_stored(&self) -> u64 {
         let oldest = self.table.live().start.number();
         let owners = (oldest..).map(Owner::from_number);
-        let stored = |(owner, record): (Owner, &Record)| record.stored.total().saturating_mul(self.table.copies(owner));
+        let stored = |(owner, record): (Owner, &Record)| record.marked.total().saturating_mul(self.table.copies(owner));
         owners.zip(&self.records).map(stored).fold(0, u64::saturating_add)
     }
 
@@ -202,7 +250,7 @@ impl Replicas {
         let owner = self.table.add(&[], 0).owner;
         let stored = Stored { by_quarter: self.store(owner, self.candidates(text)), features: text.features };
         self.stored += stored.total();
-        self.record(owner, Record { stored, fingerprint });
+        self.record(owner, Record::new(stored, text.is_template, fingerprint));
         if stored.total() < STORED_MIN as u64
             && let Some(whole) = self.counted_whole(text.whole)
         {
@@ -235,19 +283,26 @@ impl Replicas {
     }
 
     /// The reports that a message is a near replica of, the oldest first.
-    pub fn check(&self, features: &Features, scratch: &mut Scratch) -> Vec<Owner> {
+    pub fn check(&self, features: &Features, scratch: &mut Scratch) -> Vec<Match> {
         let own = self.count_own(features, scratch);
         self.look_up(features.all(), scratch);
         self.table.votes(&scratch.fingerprints, &mut scratch.votes);
-        let is_match = |&(owner, found): &(Owner, [u32; PARTS])| {
-            self.record_of(owner).is_some_and(|stored| stored.is_matched_by(found, own))
+        let matched = |(owner, found): (Owner, [u32; PARTS])| {
+            let stored = self.record_of(owner)?;
+            let (overlap, is_template) = (stored.overlap(found, own)?, self.is_template(owner));
+            Some(Match { owner, stored, found, features: own, overlap, is_template })
         };
-        let mut matched: Vec<Owner> = scratch.votes.iter().filter(is_match).map(|(owner, _)| owner).collect();
+        let mut matches: Vec<Match> = scratch.votes.iter().filter_map(matched).collect();
         let whole = self.counted_whole(features.whole).and_then(|whole| self.wholes.get(&whole).copied());
-        matched.extend(whole.filter(|owner| self.record_of(*owner).is_some()));
-        matched.sort_unstable();
-        matched.dedup();
-        matched
+        if let Some(stored) = whole.and_then(|owner| self.record_of(owner)) {
+            let overlap = Overlap { of_report: 100, of_message: 100, evenness: 100 };
+            let found = |owner| Match { owner, stored, found: [0; PARTS], features: own, overlap, is_template: false };
+            matches.extend(whole.map(found));
+        }
+        // Of two matches of one report, the better one is kept.
+        matches.sort_unstable_by_key(|found| (found.owner, std::cmp::Reverse(found.overlap.of_report)));
+        matches.dedup_by_key(|found| found.owner);
+        matches
     }
 
     /// Learns a good message: what two different ones say does not count any more. Of a long message, the
@@ -302,7 +357,12 @@ impl Replicas {
     /// The features kept of a report, and how many it had.
     #[must_use]
     pub fn record_of(&self, owner: Owner) -> Option<Stored> {
-        self.full_record(owner).map(|record| record.stored)
+        self.full_record(owner).map(Record::stored)
+    }
+
+    /// Whether most of a report was known from good mail when it was made.
+    fn is_template(&self, owner: Owner) -> bool {
+        self.full_record(owner).is_some_and(Record::is_template)
     }
 
     /// What a live report is called in the books.
@@ -385,6 +445,7 @@ impl Replicas {
             quarters: quarters.map(lowest),
             features: u32::try_from(counted).unwrap_or(u32::MAX),
             whole: features.whole,
+            is_template: (length - counted) * 100 >= length * TEMPLATE_PERCENT_MIN && counted < length,
         }
     }
 
@@ -430,7 +491,7 @@ impl Replicas {
 
     fn expire_oldest(&mut self) {
         let Some(expired) = self.records.pop_front() else { return };
-        let slots = expired.stored.total().saturating_mul(self.table.copies(self.table.live().start));
+        let slots = expired.marked.total().saturating_mul(self.table.copies(self.table.live().start));
         self.stored = self.stored.saturating_sub(slots);
         self.table.expire_before(Owner::from_number(self.table.live().start.number() + 1));
         if self.wholes.len() >= wholes_max(self.records.len()) {
@@ -451,10 +512,10 @@ impl Replicas {
         self.good.retain_others(fingerprints, &mut scratch.is_good);
     }
 
-    /// How many features the message would have as a report.
+    /// How many features the message would have as a report, with what is appended to its text.
     fn count_own(&self, features: &Features, scratch: &mut Scratch) -> u32 {
-        let own = features.own().len();
-        self.look_up(features.own(), scratch);
+        let own = features.own().len() + features.appended.len();
+        self.look_up(features.own().chain(features.appended.iter().copied()), scratch);
         // Of very many, a sample was looked at.
         let looked_at = own.clamp(1, CHECKED_MAX);
         u32::try_from(own * scratch.fingerprints.len() / looked_at).unwrap_or(u32::MAX)
@@ -498,7 +559,7 @@ mod tests {
     }
 
     fn matched(replicas: &Replicas, features: &Features) -> Vec<Owner> {
-        replicas.check(features, &mut Scratch::default())
+        replicas.check(features, &mut Scratch::default()).iter().map(|found| found.owner).collect()
     }
 
     #[test]

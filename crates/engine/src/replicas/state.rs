@@ -1,7 +1,7 @@
 //! The index but for its large arrays, in bytes.
 //!
-//! Generations (count, then epoch u64 and first number u64 each), records (count, then four quarters u8, features u32 and
-//! fingerprint each), wholes (count, then fingerprint and number u64 each, in order), which generation of good mail
+//! Generations (count, then epoch u64 and first number u64 each), records (count, then four quarters u8, features u32 with a bit for
+//! templates, and fingerprint each), wholes (count, then fingerprint and number u64 each, in order), which generation of good mail
 //! learns (u8, 0 or 1) and how many more messages each of the two can learn (u64 each). The arrays follow elsewhere: the owner table, and the filters
 //! `good` and `seen` of each generation.
 
@@ -75,8 +75,8 @@ impl Record {
     const BYTES: usize = 24;
 
     fn encode(&self, out: &mut Vec<u8>) {
-        out.extend(self.stored.by_quarter);
-        out.extend(self.stored.features.to_le_bytes());
+        out.extend(self.marked.by_quarter);
+        out.extend(self.marked.features.to_le_bytes());
         put_fingerprint(out, self.fingerprint);
     }
 
@@ -84,6 +84,6 @@ impl Record {
         let by_quarter = reader.array("the record of a text")?;
         let features = reader.u32("the record of a text")?;
         let fingerprint = reader.fingerprint("the record of a text")?;
-        Ok(Self { stored: Stored { by_quarter, features }, fingerprint })
+        Ok(Self { marked: Stored { by_quarter, features }, fingerprint })
     }
 }

@@ -17,7 +17,13 @@ pub struct Text {
     pub(crate) features: u32,
     /// The hash of the whole, for texts with few features.
     pub(crate) whole: Option<u64>,
+    /// Whether most of its features are known from good mail.
+    pub(crate) is_template: bool,
 }
+
+/// What may follow the number of features, as bits.
+const HAS_WHOLE: u8 = 1;
+const IS_TEMPLATE: u8 = 2;
 
 impl Text {
     /// What the text is called in the books: the same for equal texts, whoever reports them.
@@ -44,7 +50,8 @@ impl Text {
     /// Appends the bytes of the text. One with too many features is written so that it is not read back.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.features.to_le_bytes());
-        out.push(u8::from(self.whole.is_some()));
+        let bits = [(self.whole.is_some(), HAS_WHOLE), (self.is_template, IS_TEMPLATE)];
+        out.push(bits.iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum());
         out.extend(self.whole.into_iter().flat_map(u64::to_le_bytes));
         for quarter in &self.quarters {
             out.push(u8::try_from(quarter.len()).unwrap_or(u8::MAX));
@@ -58,11 +65,11 @@ impl Text {
     /// [`Malformed`] for anything else, and for more than [`TEXT_FEATURES_PER_QUARTER`] features in a quarter.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let features = reader.u32("the number of features")?;
-        let whole = match reader.u8("whether a whole follows")? {
-            0 => None,
-            1 => Some(reader.u64("the whole of a text")?),
-            value => return Err(Malformed::OutOfRange { what: "whether a whole follows", value: value.into() }),
-        };
+        let bits = reader.u8("what a text has")?;
+        if bits > HAS_WHOLE | IS_TEMPLATE {
+            return Err(Malformed::OutOfRange { what: "what a text has", value: bits.into() });
+        }
+        let whole = if bits & HAS_WHOLE == 0 { None } else { Some(reader.u64("the whole of a text")?) };
         let mut quarters: [Vec<u64>; QUARTERS] = Default::default();
         for quarter in &mut quarters {
             let length = usize::from(reader.u8("the length of a quarter")?);
@@ -71,7 +78,7 @@ impl Text {
             }
             *quarter = (0..length).map(|_| reader.u64("a feature")).collect::<Result<_, _>>()?;
         }
-        Ok(Self { quarters, features, whole })
+        Ok(Self { quarters, features, whole, is_template: bits & IS_TEMPLATE != 0 })
     }
 }
 
@@ -81,7 +88,7 @@ mod tests {
 
     fn text(per_quarter: usize) -> Text {
         let quarter = |q: u64| (0..per_quarter as u64).map(|at| q << 32 | at).collect();
-        Text { quarters: [0, 1, 2, 3].map(quarter), features: 100, whole: Some(9) }
+        Text { quarters: [0, 1, 2, 3].map(quarter), features: 100, whole: Some(9), is_template: per_quarter > 3 }
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What of a message stays the same from server to server, and when it was there.
 
+use bruit_signatures::attachment::{self, SignedFile};
+use bruit_signatures::exact;
 use bruit_signatures::message::{Fields, Message};
 use bruit_signatures::reading::Reading;
-use bruit_signatures::{attachment, exact};
+
 use sha2::{Digest, Sha256};
 
 use super::Invariant;
@@ -30,7 +32,7 @@ impl Invariant {
         if let Some(text) = exact::sign(&Reading::of(&message)) {
             put(&mut digest, b"text", &text.0);
         }
-        for (_, file) in attachment::sign(&message) {
+        for SignedFile { signature: file, .. } in attachment::sign(&message) {
             put(&mut digest, b"file", &file.0);
         }
         Self::from_parts(&[&digest.finalize()])

@@ -4,6 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+pub(super) const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 /// What is thought of a message or signature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,6 +53,9 @@ pub struct Checked {
     pub reason: String,
     /// How sure that it is spam, 0 to 100.
     pub confidence: u8,
+    /// How much of the message the deciding evidence covers, in per cent.
+    #[serde(default)]
+    pub coverage: u8,
     /// Recipients counted of the most widely sent of its signatures.
     pub bulk_count: u32,
     /// Signature by signature, in the order of the request; the near replica last, under the scheme `bruit`.
@@ -74,6 +82,19 @@ pub struct CheckedSignature {
     pub revoke_count: u32,
     /// Recipients counted.
     pub bulk_count: u32,
+    /// Whether it decided on the message.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub decided: bool,
+    /// Of a near replica: how much of the message agrees with the text that was claimed, in per cent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_message: Option<u8>,
+    /// Of a near replica: how much of the text that was claimed agrees with the message, in per cent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_report: Option<u8>,
+    /// Why it does not decide although it is listed: `one_part`, `picture`, `accessory`, `beside_text`, `other_file`,
+    /// `short_text`, `quoted`, `resemblance` or `template`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
 }
 
 /// The answer to a report or revocation: it is on disk.

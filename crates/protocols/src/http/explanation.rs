@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::answers::{CheckedSignature, Verdict};
+use super::subject::Outline;
 
 /// The answer to the question why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -13,6 +14,12 @@ pub struct Explained {
     pub reason: String,
     /// How sure that it is spam, 0 to 100.
     pub confidence: u8,
+    /// How much of the message the deciding evidence covers, in per cent.
+    #[serde(default)]
+    pub coverage: u8,
+    /// What the message consists of, if the request said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outline: Option<Outline>,
     /// Recipients counted of the most widely sent of its signatures.
     pub bulk_count: u32,
     /// Whether the sender is whitelisted; absent if none was named.

@@ -32,7 +32,8 @@ pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims,
 pub use peers::{PeerStatus, Peers, RefusedSegments};
 pub use stats::{Condition, Generation, Ready, Recovery, RequestCount, Ring, Stats, Store, Table, TrustPolicy};
 pub use subject::{
-    FEATURES_MAX, NamedSignature, SENDER_BYTES_MAX, SIGNATURES_MAX, SUBJECT_BYTES_MAX, Subject, SubjectError, Text,
+    FEATURES_MAX, NamedSignature, Outline, SENDER_BYTES_MAX, SIGNATURES_MAX, SUBJECT_BYTES_MAX, Subject, SubjectError,
+    Text,
 };
 
 /// The media type of requests and answers.

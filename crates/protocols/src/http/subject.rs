@@ -3,8 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bruit_signatures::bruit::Features;
+use bruit_signatures::outline::{self as signatures, Piece};
 use bruit_signatures::{Scheme, Signature, Signed, SpellingError};
 use serde::{Deserialize, Serialize};
+
+use super::answers::is_false;
 
 pub use bruit_signatures::sender::SENDER_BYTES_MAX;
 
@@ -41,6 +44,10 @@ pub struct Subject {
     /// The text, for near replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Text>,
+    /// What the message consists of. Without it, a check takes the text for the main thing, and a claim is about everything
+    /// that is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outline: Option<Outline>,
     /// The sender's address, for the whitelist of senders. It is not kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
@@ -54,19 +61,42 @@ pub struct NamedSignature {
     pub scheme: String,
     /// The signature.
     pub value: String,
+    /// The piece of the message that it covers, if not all of it: `main_text`, `other_text`, `picture`, `accessory` or `file`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub piece: Option<String>,
+}
+
+/// What a message consists of, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Outline {
+    /// Words that a reader sees.
+    pub words: u32,
+    /// Words of the sender's own among them: neither quoted nor boilerplate.
+    pub own_words: u32,
+    /// Files that are neither pictures nor accessories such as business cards.
+    pub files: u32,
+    /// Links.
+    pub links: u32,
 }
 
 /// The features of a text, each list in base64 of little-endian numbers of 8 bytes, at most [`FEATURES_MAX`] of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Text {
-    /// Pairs of words.
+    /// Pairs of words of the sender's own text.
     pub pairs: String,
+    /// Pairs of words of text parts below the main one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub appended: String,
     /// Links.
     pub links: String,
     /// The whole, 16 hexadecimal digits, of texts with few features.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole: Option<String>,
+    /// Whether the text is quoted or forwarded, and there is no other.
+    #[serde(skip_serializing_if = "is_false")]
+    pub quoted: bool,
 }
 
 /// Why a request is not understood.
@@ -88,6 +118,9 @@ pub enum SubjectError {
     /// A scheme that there is not.
     #[error("there is no scheme of the name {0:?}")]
     UnknownScheme(String),
+    /// A piece that there is not.
+    #[error("there is no piece of the name {0:?}")]
+    UnknownPiece(String),
     /// A signature that its scheme does not have.
     #[error(transparent)]
     Signature(#[from] SpellingError),
@@ -112,6 +145,7 @@ impl Subject {
         Self {
             signatures: signed.signatures.iter().take(SIGNATURES_MAX).map(NamedSignature::of).collect(),
             text: signed.features.as_ref().map(Text::of),
+            outline: signed.outline.as_ref().map(Outline::of),
             sender,
         }
     }
@@ -133,7 +167,7 @@ impl Subject {
         }
         let signatures = self.signatures.iter().map(NamedSignature::signature).collect::<Result<_, _>>()?;
         let features = self.text.as_ref().map(Text::features).transpose()?;
-        Ok(Signed { signatures, links: Vec::new(), features })
+        Ok(Signed { signatures, links: Vec::new(), features, outline: self.outline.map(Outline::outline) })
     }
 }
 
@@ -141,7 +175,12 @@ impl NamedSignature {
     /// A signature by name.
     #[must_use]
     pub fn of(signature: &Signature) -> Self {
-        Self { scheme: signature.scheme().name().to_owned(), value: signature.to_string() }
+        let piece = Some(signature.piece()).filter(|&piece| piece != Piece::Message);
+        Self {
+            scheme: signature.scheme().name().to_owned(),
+            value: signature.to_string(),
+            piece: piece.map(|piece| piece.name().to_owned()),
+        }
     }
 
     /// The signature.
@@ -151,7 +190,27 @@ impl NamedSignature {
     pub fn signature(&self) -> Result<Signature, SubjectError> {
         let unknown = || SubjectError::UnknownScheme(self.scheme.chars().take(32).collect());
         let scheme = Scheme::from_name(&self.scheme).ok_or_else(unknown)?;
-        Ok(Signature::parse(scheme, &self.value)?)
+        let piece = match &self.piece {
+            Some(name) => {
+                Piece::from_name(name).ok_or_else(|| SubjectError::UnknownPiece(name.chars().take(32).collect()))?
+            }
+            None => Piece::Message,
+        };
+        Ok(Signature::parse(scheme, &self.value)?.covering(piece))
+    }
+}
+
+impl Outline {
+    /// The outline of a message.
+    #[must_use]
+    pub const fn of(outline: &signatures::Outline) -> Self {
+        let signatures::Outline { words, own_words, files, links } = *outline;
+        Self { words, own_words, files, links }
+    }
+
+    const fn outline(self) -> signatures::Outline {
+        let Self { words, own_words, files, links } = self;
+        signatures::Outline { words, own_words, files, links }
     }
 }
 
@@ -161,8 +220,10 @@ impl Text {
     pub fn of(features: &Features) -> Self {
         Self {
             pairs: encode(&features.pairs),
+            appended: encode(&features.appended),
             links: encode(&features.links),
             whole: features.whole.map(|whole| format!("{whole:016x}")),
+            quoted: features.is_quoted,
         }
     }
 
@@ -173,8 +234,10 @@ impl Text {
     pub fn features(&self) -> Result<Features, SubjectError> {
         Ok(Features {
             pairs: decode(&self.pairs)?,
+            appended: decode(&self.appended)?,
             links: decode(&self.links)?,
             whole: self.whole.as_deref().map(parse_whole).transpose()?,
+            is_quoted: self.quoted,
         })
     }
 }
@@ -222,7 +285,7 @@ mod tests {
         http://shop.example.com/watches\n";
 
     fn with(signatures: usize) -> Subject {
-        let signature = NamedSignature { scheme: "pyzor".into(), value: "00".repeat(20) };
+        let signature = NamedSignature { scheme: "pyzor".into(), value: "00".repeat(20), piece: None };
         Subject { signatures: vec![signature; signatures], ..Subject::default() }
     }
 
@@ -304,7 +367,8 @@ mod tests {
         assert_eq!(text("AAAAAAAAAAA", "0000000000000000").features(), Err(SubjectError::Features));
         assert_eq!(text("", "+000000000000000").features(), Err(SubjectError::Whole));
         assert_eq!(text("AAAAAAAAAAA=", "000000000000000a").features().unwrap().whole, Some(10));
-        let named = |scheme: &str, value: &str| NamedSignature { scheme: scheme.into(), value: value.into() };
+        let named =
+            |scheme: &str, value: &str| NamedSignature { scheme: scheme.into(), value: value.into(), piece: None };
         assert_eq!(named("md5", "00").signature(), Err(SubjectError::UnknownScheme("md5".into())));
         assert!(matches!(named("pyzor", "00").signature(), Err(SubjectError::Signature(_))));
         assert!(serde_json::from_str::<Subject>(r#"{"message": "text"}"#).is_err());
@@ -314,10 +378,13 @@ mod tests {
         #[test]
         fn any_features_come_out_again(
             pairs in prop::collection::hash_set(any::<u64>(), 0..50),
+            appended in prop::collection::hash_set(any::<u64>(), 0..50),
             links in prop::collection::hash_set(any::<u64>(), 0..50),
             whole in any::<Option<u64>>(),
+            is_quoted in any::<bool>(),
         ) {
-            let features = Features { pairs: pairs.into_iter().collect(), links: links.into_iter().collect(), whole };
+            let [pairs, appended, links] = [pairs, appended, links].map(|set| set.into_iter().collect());
+            let features = Features { pairs, appended, links, whole, is_quoted };
             prop_assert_eq!(Text::of(&features).features(), Ok(features));
         }
     }

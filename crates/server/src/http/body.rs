@@ -10,6 +10,7 @@ use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use bruit_protocols::http::{JSON, SUBJECT_BYTES_MAX, Subject};
+use bruit_signatures::bruit::Features;
 use bruit_signatures::{Context, Scheme, Signed, Wanted, sender, sign};
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
@@ -86,7 +87,7 @@ const FEATURES_MANY: usize = 4_096;
 impl Asked {
     /// Asks `admit` whether a text that takes long to look up may be.
     pub(super) fn ensure_short(&self, admit: impl FnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
-        let count = self.signed.features.as_ref().map_or(0, |features| features.pairs.len() + features.links.len());
+        let count = self.signed.features.as_ref().map_or(0, Features::len);
         if count > FEATURES_MANY { admit() } else { Ok(()) }
     }
 }
@@ -103,11 +104,10 @@ impl Held {
     }
 }
 
-/// What a client would send of the message: for a claim nothing that innocent mail shares.
+/// What a client would send of the message.
 fn of_message(message: &[u8], purpose: Purpose, settings: &Settings) -> Asked {
     let is_check = purpose == Purpose::Check;
-    let wanted =
-        Wanted { exact: true, attachment: is_check, url: false, pyzor: true, razor: true, dcc: is_check, bruit: true };
+    let wanted = Wanted { url: false, dcc: is_check, razor_pieces: !is_check, ..Wanted::ALL };
     let ep4 = settings.razor.ep4.first().cloned().unwrap_or_default();
     let mut signed = sign(message, &wanted, &Context { ep4, ..Context::default() });
     signed.signatures.retain(|signature| match signature.scheme() {
@@ -206,6 +206,6 @@ mod tests {
         };
         let check = vec!["attachment", "dcc_body", "dcc_fuz1", "exact", "pyzor", "razor_e4", "razor_e8"];
         assert_eq!(schemes(Purpose::Check), (check, true, true));
-        assert_eq!(schemes(Purpose::Claim), (vec!["exact", "pyzor", "razor_e4"], false, true));
+        assert_eq!(schemes(Purpose::Claim), (vec!["attachment", "exact", "pyzor", "razor_e4"], false, true));
     }
 }

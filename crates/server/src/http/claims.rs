@@ -4,12 +4,14 @@
 //! that text's name; a text that is new is kept and gets a name of its own.
 
 use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
+use bruit_engine::message::{is_claimed, is_text_claimed};
 use bruit_engine::signature::fingerprint_of;
 use bruit_engine::trust::{Claim, Standing};
 use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
 use bruit_filters::Fingerprint;
 use bruit_protocols::http::Claimed;
 use bruit_signatures::bruit::Features;
+use bruit_signatures::{Signature, Signed};
 use tokio::sync::oneshot;
 
 use super::Http;
@@ -20,10 +22,15 @@ use crate::service::Service;
 /// Events that make up a claim.
 pub(super) fn events(engine: &Engine, asked: &Asked, claim: Claim, by: By) -> Vec<Event> {
     let key = engine.realm().key();
-    let mut fingerprints: Vec<Fingerprint> =
-        asked.signed.signatures.iter().map(|signature| fingerprint_of(key, signature)).collect();
+    let Signed { signatures, features, outline, .. } = &asked.signed;
+    // A report is about what makes the message what it is. A revocation is about all of it.
+    let reported = outline.as_ref().filter(|_| claim == Claim::Report);
+    let is_claimed = |one: &&Signature| reported.is_none_or(|outline| is_claimed(one.scheme(), one.piece(), outline));
+    let claimed = signatures.iter().filter(is_claimed);
+    let mut fingerprints: Vec<Fingerprint> = claimed.map(|signature| fingerprint_of(key, signature)).collect();
     let mut events = Vec::new();
-    if let Some(features) = &asked.signed.features {
+    let claims_text = |features: &&Features| reported.is_none_or(|outline| is_text_claimed(features, outline));
+    if let Some(features) = features.as_ref().filter(claims_text) {
         fingerprints.extend(text(engine, features, claim, by, &mut events));
     }
     // Parts may be the same, and count once.
@@ -117,12 +124,20 @@ fn add(claimed: &mut Claimed, count: u32, outcome: &Outcome) -> Option<Refusal> 
     }
 }
 
-/// The events of a claim, as the books are now.
-pub(super) fn prepare(service: &Service, asked: &Asked, claim: Claim, by: By) -> Result<Vec<Event>, Fault> {
+/// The events of a claim, as the books are now. There are none if nothing of the message can be claimed.
+pub(super) fn prepare(service: &Service, asked: &Asked, claim: Claim, by: By) -> Vec<Event> {
     let events = service.store.check(|engine| events(engine, asked, claim, by));
-    if events.iter().any(|event| matches!(event, Event::Claim { .. })) {
-        return Ok(events);
-    }
-    let what = if claim == Claim::Report { "nothing that can be reported" } else { "nothing that was ever reported" };
-    Err(Fault::malformed(format!("the message has {what}: no signature, and no text that is long enough")))
+    let has_claim = events.iter().any(|event| matches!(event, Event::Claim { .. }));
+    if has_claim { events } else { Vec::new() }
+}
+
+/// The answer to a claim about a message of which nothing can be claimed.
+pub(super) fn nothing_claimed(claim: Claim) -> Claimed {
+    let reason = match claim {
+        Claim::Report => {
+            "nothing tells the message from good mail: its text is short or quoted, and it has no file but pictures"
+        }
+        Claim::Revoke => "nothing of the message was ever reported",
+    };
+    Claimed { reason: Some(reason.to_owned()), ..Claimed::default() }
 }

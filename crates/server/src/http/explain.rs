@@ -3,9 +3,10 @@
 use bruit_engine::signature::fingerprint_of;
 use bruit_engine::trust::{Assessment, Level};
 use bruit_engine::whitelist::{By, Why};
-use bruit_engine::{CheckScratch, Engine, Explanation};
+use bruit_engine::{Engine, Explanation};
 use bruit_protocols::http::{
     CheckedSignature, Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients,
+    Outline as OutlineJson,
 };
 
 use super::body::Asked;
@@ -13,19 +14,17 @@ use super::judge::{self, Judged};
 
 /// Why a message is thought of as it is.
 pub(super) fn explain(engine: &Engine, asked: &Asked, bulk_threshold: u32) -> Explained {
-    let Judged { checked, .. } = judge::check(engine, asked, bulk_threshold, None);
+    let Judged { checked, text, .. } = judge::check(engine, asked, bulk_threshold, None);
     let key = engine.realm().key();
     let names = asked.signed.signatures.iter().map(|signature| Some(fingerprint_of(key, signature)));
-    let text = asked
-        .signed
-        .features
-        .as_ref()
-        .map(|features| engine.find_text(features, &mut CheckScratch::default()).map(|found| found.fingerprint));
+    let text = asked.signed.features.as_ref().map(|_| text);
     let known = names.chain(text).map(|name| name.map(|name| engine.explain(&name)));
     Explained {
         verdict: checked.verdict,
         reason: checked.reason,
         confidence: checked.confidence,
+        coverage: checked.coverage,
+        outline: asked.signed.outline.as_ref().map(OutlineJson::of),
         bulk_count: checked.bulk_count,
         sender_whitelisted: asked.sender.as_ref().map(|sender| judge::is_whitelisted(engine, sender)),
         signatures: checked

@@ -149,7 +149,7 @@ async fn claim(http: &Http, caller: Caller, request: Request, claim: Claim) -> A
     let held = read_subject(http, &caller, request).await?;
     let events = http.compute(move |service| {
         let asked = held.asked(Purpose::Claim, &caller.settings)?;
-        let events = claims::prepare(service, &asked, claim, By { now: service.now(), reporter })?;
+        let events = claims::prepare(service, &asked, claim, By { now: service.now(), reporter });
         let count = signatures(&events);
         if let Some(note) = &caller.note {
             note.set_signatures(count as usize);
@@ -158,6 +158,9 @@ async fn claim(http: &Http, caller: Caller, request: Request, claim: Claim) -> A
         Ok(events)
     });
     let events = events.await?;
+    if events.is_empty() {
+        return Ok(Reply(Answered::Accepted, claims::nothing_claimed(claim)));
+    }
     let outcomes = claims::submit(http, events.clone()).await?;
     Ok(Reply(Answered::Accepted, claims::claimed(&events, &outcomes)?))
 }

@@ -28,6 +28,15 @@ const SPREAD: u64 = 200;
 const SPREAD_SHARE: u64 = 34;
 const QUARTER_CAP: u64 = 50;
 
+/// A replica is close to a report if their shares of each other, in per cent, add up to this, or are at least these two; if it
+/// has this much of every quarter; or if it contains this share of a report of which so many features are kept.
+const CLOSE_SUM: u32 = 140;
+const CLOSE_MOST: u32 = 73;
+const CLOSE_LEAST: u32 = 50;
+const CLOSE_EVENNESS: u8 = 92;
+const CLOSE_CONTAINED: u32 = 85;
+const CLOSE_CONTAINED_STORED: u64 = 40;
+
 /// What is kept of a report besides its features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
@@ -37,6 +46,17 @@ pub struct Stored {
     pub features: u32,
 }
 
+/// How much a report and a message have in common, in per cent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overlap {
+    /// Of the report.
+    pub of_report: u8,
+    /// Of the message.
+    pub of_message: u8,
+    /// How evenly the common features lie in the report: 100 if half of every quarter is found.
+    pub evenness: u8,
+}
+
 impl Stored {
     /// How many features are kept.
     #[must_use]
@@ -44,22 +64,59 @@ impl Stored {
         self.by_quarter.iter().copied().map(u64::from).sum()
     }
 
+    /// How a message with `features` features, of which `found` are kept of this report, overlaps with it, if it is a replica.
+    #[must_use]
+    pub fn overlap(&self, found: [u32; QUARTERS], features: u32) -> Option<Overlap> {
+        if !self.is_matched_by(found, features) {
+            return None;
+        }
+        let stored = self.total().max(1);
+        let of_report = self.found_of(found).sum::<u64>() * 100 / stored;
+        let of_message = of_report * u64::from(self.features) / u64::from(features.max(1));
+        let evenness = self.capped(found) * 2 / stored;
+        let per_cent = |share: u64| u8::try_from(share.min(100)).unwrap_or(100);
+        Some(Overlap { of_report: per_cent(of_report), of_message: per_cent(of_message), evenness: per_cent(evenness) })
+    }
+
+    /// How many features of each quarter were found. One can be found twice when different ones look the same to the index.
+    fn found_of(&self, found: [u32; QUARTERS]) -> impl Iterator<Item = u64> {
+        found.into_iter().zip(self.by_quarter).map(|(found, stored)| u64::from(found.min(u32::from(stored))))
+    }
+
+    /// The features found, in per cent of one, when no quarter counts for more than its cap.
+    fn capped(&self, found: [u32; QUARTERS]) -> u64 {
+        let quarters = self.found_of(found).zip(self.by_quarter);
+        quarters.map(|(found, stored)| (found * 100).min(QUARTER_CAP * u64::from(stored))).sum()
+    }
+
+    /// Whether a replica with this overlap is so close to the report that it is taken for the same.
+    ///
+    /// Most of both must agree; or one of them must be nearly all of a fair share of the other, as text was added or left out;
+    /// or words were altered everywhere. Two messages of one template are further apart: each has a text of its own where
+    /// the other has another. A small report within a long message says nothing of that.
+    #[must_use]
+    pub fn is_close(&self, overlap: &Overlap) -> bool {
+        let (of_report, of_message) = (u32::from(overlap.of_report), u32::from(overlap.of_message));
+        let (least, most) = (of_report.min(of_message), of_report.max(of_message));
+        let is_contained = of_report >= CLOSE_CONTAINED && self.total() >= CLOSE_CONTAINED_STORED;
+        of_report + of_message >= CLOSE_SUM
+            || (most >= CLOSE_MOST && least >= CLOSE_LEAST)
+            || (overlap.evenness >= CLOSE_EVENNESS && of_message >= CLOSE_LEAST)
+            || is_contained
+    }
+
     /// Whether a message with `features` features, of which `found` are kept of this report, is a replica of it.
     #[must_use]
     pub fn is_matched_by(&self, found: [u32; QUARTERS], features: u32) -> bool {
         let stored = self.total();
-        // A feature can be found twice when different ones look the same to the index.
-        let found_of = |(&found, &stored): (&u32, &u8)| u64::from(found.min(u32::from(stored)));
-        let quarters = || found.iter().zip(&self.by_quarter);
-        let found: u64 = quarters().map(found_of).sum();
-        if stored < STORED_MIN as u64 || found * 100 < FLOOR + FLOOR_SHARE * stored {
+        let all: u64 = self.found_of(found).sum();
+        if stored < STORED_MIN as u64 || all * 100 < FLOOR + FLOOR_SHARE * stored {
             return false;
         }
-        let capped: u64 = quarters().map(|pair| (found_of(pair) * 100).min(QUARTER_CAP * u64::from(*pair.1))).sum();
-        let is_contained = found * 100 >= MOST_SHARE * stored;
+        let is_contained = all * 100 >= MOST_SHARE * stored;
         let is_within =
-            features > 0 && found * u64::from(self.features) * 100 >= WITHIN_SHARE * stored * u64::from(features);
-        is_contained || is_within || capped >= SPREAD + SPREAD_SHARE * stored
+            features > 0 && all * u64::from(self.features) * 100 >= WITHIN_SHARE * stored * u64::from(features);
+        is_contained || is_within || self.capped(found) >= SPREAD + SPREAD_SHARE * stored
     }
 }
 
