@@ -17,12 +17,16 @@
 //! Without an [`Outline`] nobody said what the signatures cover. Each of them then decides for itself, as the server was
 //! asked about signatures and not about a message.
 
+mod claim;
+
 use bruit_filters::Fingerprint;
 use bruit_signatures::Scheme;
-use bruit_signatures::bruit::{Features, Overlap};
+use bruit_signatures::bruit::Overlap;
 use bruit_signatures::outline::{Main, Outline, Piece};
 
 use crate::verdict::{Kind, Reason, Verdict};
+
+pub use claim::{claim_events, is_claimed, is_text_claimed};
 
 /// People who must have reported a text that is mostly known from good mail before its near replicas are spam.
 pub const PEOPLE_AGREEING: u32 = 2;
@@ -246,25 +250,4 @@ fn role_of_file(piece: Piece, all: &[Evidence], outline: &Outline) -> Role {
         _ if all.iter().filter(is_file).any(|one| one.verdict.kind != Kind::Spam) => Role::Supports(Limit::OtherFile),
         _ => Role::Decides,
     }
-}
-
-/// Whether a report of a message is about this signature of it: whether it makes the message what it is.
-///
-/// What other programs are answered is what is known of a signature. So what innocent mail may share with the message must
-/// not be claimed in the first place.
-#[must_use]
-pub fn is_claimed(scheme: Scheme, piece: Piece, outline: &Outline) -> bool {
-    match (scheme, outline.main()) {
-        (Scheme::Exact, _) => outline.is_told_by_text(),
-        (Scheme::Pyzor | Scheme::Pyzor11, main) => main == Main::Text,
-        (Scheme::RazorE4, Main::Text) => piece == Piece::MainText,
-        (Scheme::RazorE4 | Scheme::Attachment, Main::Files) => piece == Piece::File,
-        _ => false,
-    }
-}
-
-/// Whether a report of a message is about its text.
-#[must_use]
-pub fn is_text_claimed(features: &Features, outline: &Outline) -> bool {
-    !features.is_quoted && matches!(outline.main(), Main::Text | Main::Links)
 }
