@@ -40,7 +40,7 @@ mod terms;
 use bruit_signatures::Scheme;
 use bruit_signatures::razor::{E4Signature, E8Signature};
 
-pub use blob::{ANNOUNCED_MAX, PART_SIGNATURES_MAX};
+pub use blob::{ANNOUNCED_MAX, PART_SIGNATURES_MAX, ReportedPart, ReportedParts};
 pub use conversation::{Action, BLOB_PAUSE, Conversation};
 pub use frame::{BATCH_BYTES_MAX, BATCH_LINES_MAX, BLOB_BYTES_MAX, LINE_BYTES_MAX, RECEIVE_BYTES_MAX};
 pub use reply::{ErrorCode, REPLY_BYTES_MAX, Reply};

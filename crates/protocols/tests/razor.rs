@@ -188,7 +188,7 @@ fn the_parts_of_a_blob_are_known_by_their_signatures() {
     conversation.resume();
     let Some(Action::ReportBodies(parts)) = conversation.next_action() else { panic!("no bodies") };
     let e8 = sign_part(PART.as_bytes(), &Ep4::default()).unwrap().e8[0];
-    assert_eq!(parts, [[Signature::E4(e4(PART)), Signature::E8(e8)]]);
+    assert_eq!(parts.parts[0].signatures, [Signature::E4(e4(PART)), Signature::E8(e8)]);
     conversation.answer([Reply::Done]);
     assert_eq!(conversation.next_action(), Some(Action::Reply(b"res=1\r\n".to_vec())));
 }
@@ -251,7 +251,7 @@ fn a_part_in_the_header_of_a_mail_is_not_reported() {
     conversation.next_action();
     conversation.resume();
     let Some(Action::ReportBodies(parts)) = conversation.next_action() else { panic!("no bodies") };
-    assert_eq!(parts.iter().map(|signatures| signatures[0]).collect::<Vec<_>>(), [Signature::E4(e4(PART))]);
+    assert_eq!(parts.parts.iter().map(|part| part.signatures[0]).collect::<Vec<_>>(), [Signature::E4(e4(PART))]);
 }
 
 #[test]

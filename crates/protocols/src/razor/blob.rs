@@ -11,6 +11,7 @@
 
 use std::collections::HashSet;
 
+use bruit_signatures::outline::{Outline, PartsOutline, Piece};
 use bruit_signatures::razor::{BODY_BYTES_MAX, E4Signature, Ep4, HEADER_BYTES_MAX, sign_part};
 use memchr::memmem;
 
@@ -35,6 +36,26 @@ pub(super) struct Announced {
     /// The parameters of all of them: a client has one at a time.
     ep4: Option<Ep4>,
     signatures: Vec<Announcement>,
+    /// What came before of a mail whose parts take several blobs.
+    begun: Option<Outline>,
+}
+
+/// The parts of a reported mail.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportedParts {
+    /// Each of them.
+    pub parts: Vec<ReportedPart>,
+    /// What they make up.
+    pub outline: Outline,
+}
+
+/// A part of a reported mail.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportedPart {
+    /// What it is.
+    pub piece: Piece,
+    /// What it is known by.
+    pub signatures: Vec<Signature>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,18 +80,38 @@ impl Announced {
         self.signatures.push(Announcement { e4, is_wanted });
     }
 
-    /// The signatures of every announced part of a blob, with one e4 for each of `epochs`.
+    /// The announced parts of a blob, with one e4 signature for each of `epochs`.
     ///
     /// # Errors
     /// If none was announced, or wanted ones are missing and the blob is too small for more to come.
-    pub(super) fn take(&mut self, blob: &[u8], epochs: &[Ep4]) -> Result<Vec<Vec<Signature>>, NotAnnounced> {
+    pub(super) fn take(&mut self, blob: &[u8], epochs: &[Ep4]) -> Result<ReportedParts, NotAnnounced> {
         let ep4 = self.ep4.clone().ok_or(NotAnnounced)?;
         let announced: Vec<_> = parts(blob).filter(|part| self.notice(part, &ep4)).collect();
         let is_missing = self.signatures.iter().any(|announcement| announcement.is_wanted);
         if announced.is_empty() || (is_missing && blob.len() < SPLIT_BYTES_MIN) {
             return Err(NotAnnounced);
         }
-        Ok(announced.into_iter().map(|part| signatures(part, epochs)).collect())
+        let found = self.outline(&announced, is_missing);
+        let part = |(part, piece)| ReportedPart { piece, signatures: signatures(part, epochs) };
+        Ok(ReportedParts { parts: announced.into_iter().zip(found.pieces).map(part).collect(), outline: found.outline })
+    }
+
+    /// What the parts of a blob are. The main text of a mail in several blobs is in the first that has one.
+    fn outline(&mut self, parts: &[&[u8]], goes_on: bool) -> PartsOutline {
+        let mut found = PartsOutline::of(parts.iter().copied());
+        if let Some(begun) = self.begun.take() {
+            found.outline.files = found.outline.files.saturating_add(begun.files);
+            if begun.own_words > 0 {
+                found.outline = Outline { files: found.outline.files, ..begun };
+                found
+                    .pieces
+                    .iter_mut()
+                    .filter(|piece| **piece == Piece::MainText)
+                    .for_each(|piece| *piece = Piece::OtherText);
+            }
+        }
+        self.begun = goes_on.then_some(found.outline);
+        found
     }
 
     /// Whether a part was announced. If it was wanted, it is no longer.
@@ -91,11 +132,12 @@ fn parts(blob: &[u8]) -> impl Iterator<Item = &[u8]> {
     memmem::find_iter(blob, PART_START).zip(ends).filter_map(|(start, end)| blob.get(start + 2..end))
 }
 
-/// What a part is known by: e4 under every one of `epochs`, then e8, each once.
+/// What a part is known by: e4 under every one of `epochs`, then e8, each once. Hosts that everybody links to are left out.
 fn signatures(part: &[u8], epochs: &[Ep4]) -> Vec<Signature> {
     let signed: Vec<_> = epochs.iter().filter_map(|ep4| sign_part(part, ep4)).collect();
     let e4 = signed.iter().map(|signed| Signature::E4(signed.e4));
-    let e8 = signed.first().into_iter().flat_map(|signed| &signed.e8).map(|&e8| Signature::E8(e8));
+    let e8 = signed.first().into_iter().flat_map(|signed| &signed.e8).filter(|e8| !e8.is_of_common_host());
+    let e8 = e8.map(|&e8| Signature::E8(e8));
     let mut seen = HashSet::new();
     e4.chain(e8).filter(|signature| seen.insert(*signature)).take(PART_SIGNATURES_MAX).collect()
 }
@@ -137,7 +179,7 @@ mod tests {
         let epochs = [Ep4::default(), "9911-10".parse().unwrap()];
         let text = format!("{}see http://example.com/ and http://example.net/\n", "a line of text\n".repeat(100));
         let taken = announced(&[&text]).take(&blob(&[&text]), &epochs).unwrap();
-        let [e4s @ .., one, other] = &taken[0][..] else { panic!("{taken:?}") };
+        let [e4s @ .., one, other] = &taken.parts[0].signatures[..] else { panic!("{taken:?}") };
         assert_eq!(e4s, epochs.each_ref().map(|ep4| Signature::E4(e4(&text, ep4))));
         assert!(matches!((one, other), (Signature::E8(one), Signature::E8(other)) if one != other));
     }
@@ -154,7 +196,7 @@ mod tests {
     #[test]
     fn parts_that_were_not_announced_do_not_count() {
         let mut one = announced(&["mine"]);
-        assert_eq!(one.take(&blob(&["smuggled", "mine"]), &[Ep4::default()]).map(|parts| parts.len()), Ok(1));
+        assert_eq!(one.take(&blob(&["smuggled", "mine"]), &[Ep4::default()]).map(|found| found.parts.len()), Ok(1));
         assert_eq!(announced(&["mine"]).take(&blob(&["smuggled"]), &[Ep4::default()]), Err(NotAnnounced));
         assert_eq!(announced(&["mine"]).take(&blob(&[]), &[Ep4::default()]), Err(NotAnnounced));
         assert_eq!(Announced::default().take(&blob(&["mine"]), &[Ep4::default()]), Err(NotAnnounced));
@@ -164,8 +206,14 @@ mod tests {
     fn a_small_blob_has_all_that_was_wanted() {
         let epochs = [Ep4::default()];
         assert_eq!(announced(&["one", "two"]).take(&blob(&["one"]), &epochs), Err(NotAnnounced));
-        assert_eq!(announced(&["one", "two"]).take(&blob(&["two", "one"]), &epochs).map(|parts| parts.len()), Ok(2));
-        assert_eq!(announced(&["one", "one"]).take(&blob(&["one", "one"]), &epochs).map(|parts| parts.len()), Ok(2));
+        assert_eq!(
+            announced(&["one", "two"]).take(&blob(&["two", "one"]), &epochs).map(|found| found.parts.len()),
+            Ok(2)
+        );
+        assert_eq!(
+            announced(&["one", "one"]).take(&blob(&["one", "one"]), &epochs).map(|found| found.parts.len()),
+            Ok(2)
+        );
         let mut known = announced(&["one"]);
         known.add(e4("known", &epochs[0]), &epochs[0], false);
         assert!(known.take(&blob(&["one"]), &epochs).is_ok());

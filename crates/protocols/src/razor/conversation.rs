@@ -17,7 +17,7 @@ use std::time::Duration;
 use bruit_signatures::razor::{E4Signature, Ep4};
 
 use super::Signature;
-use super::blob::Announced;
+use super::blob::{Announced, ReportedParts};
 use super::frame::{BATCH_LINES_MAX, Decoder, Frame};
 use super::grammar;
 use super::reply::{self, ErrorCode, Reply};
@@ -38,8 +38,8 @@ pub enum Action {
     /// Take a report of each signature for the user, with [`Reply::Done`], or ask for the parts with
     /// [`ErrorCode::BODY_WANTED`].
     Report(Vec<E4Signature>),
-    /// Take a report of each of these parts, given by what they are known by, all with one reply.
-    ReportBodies(Vec<Vec<Signature>>),
+    /// Take a report of a mail with these parts, with one reply.
+    ReportBodies(ReportedParts),
     /// Take a revocation of each signature.
     Revoke(Vec<Signature>),
     /// Make an account, under a name and password of the server's choice where none is given:

@@ -9,12 +9,14 @@ use bruit_engine::accounts::{
     Account, AccountChange, Credential, CredentialError, Protocol, RegisterError, Registration, Secret,
 };
 use bruit_engine::event::{By, Event};
+use bruit_engine::message::is_claimed;
 use bruit_engine::signature::fingerprint_of_bytes;
 use bruit_engine::trust::{Claim, Reporter, Standing};
 use bruit_engine::verdict::{Kind, Reason, Verdict};
 use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
 use bruit_filters::Fingerprint;
-use bruit_protocols::razor::{Action, ErrorCode, Reply, Signature};
+use bruit_protocols::razor::{Action, ErrorCode, Reply, ReportedPart, ReportedParts, Signature};
+use bruit_signatures::Scheme;
 use bruit_store::SubmitError;
 use tokio::sync::oneshot;
 
@@ -146,14 +148,18 @@ impl Answers {
         is_listed.into_iter().map(answer).collect()
     }
 
-    /// Reports parts by all that they are known by, as one claim each. One reply: that all are taken, or why not.
-    async fn report_bodies(&self, parts: &[Vec<Signature>], user: Option<&[u8]>) -> Reply {
+    /// Reports the parts that make a mail what it is, by all that they are known by, as one claim each. One reply: that all
+    /// are taken, or why not.
+    async fn report_bodies(&self, reported: &ReportedParts, user: Option<&[u8]>) -> Reply {
+        let is_claimed = |part: &&ReportedPart| is_claimed(Scheme::RazorE4, part.piece, &reported.outline);
+        let parts: Vec<&ReportedPart> = reported.parts.iter().filter(is_claimed).collect();
         let by = match self.claimant(user, Claim::Report, parts.len()) {
             Ok(reporter) => By { now: self.service.now(), reporter },
             Err(code) => return Reply::Error(code),
         };
         let events = parts.iter().map(|part| {
-            let fingerprints = part.iter().map(|signature| fingerprint(&self.service, signature)).collect();
+            let signatures = part.signatures.iter();
+            let fingerprints = signatures.map(|signature| fingerprint(&self.service, signature)).collect();
             claim(by, Claim::Report, fingerprints)
         });
         let replies = self.submit(events.collect()).await;
@@ -315,7 +321,7 @@ fn describe(question: &Action, user: Option<&[u8]>) -> Described {
         Action::Reply(_) | Action::Pause | Action::Close => ("none", user),
     };
     let signatures = match question {
-        Action::ReportBodies(parts) => parts.iter().map(Vec::len).sum(),
+        Action::ReportBodies(reported) => reported.parts.iter().map(|part| part.signatures.len()).sum(),
         Action::Check(_) | Action::Report(_) | Action::Revoke(_) => things(question),
         _ => 0,
     };

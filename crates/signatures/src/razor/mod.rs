@@ -26,6 +26,7 @@
 //! file as they read it: `razor-check` signs `From the heart` at the start of a line as `>From the heart`. To agree with
 //! them, pass a file through [`command_line_messages`] first.
 
+mod common_hosts;
 mod domains;
 mod entities;
 mod ep4;
