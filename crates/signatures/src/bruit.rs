@@ -11,6 +11,9 @@
 
 mod fold;
 mod lines;
+pub(crate) mod quotes;
+#[cfg(test)]
+mod quoting;
 mod roles;
 mod rule;
 mod words;
@@ -177,10 +180,13 @@ impl Quoted {
         let count =
             |kind: Kind| lines.iter().filter(|line| line.kind == kind).map(|line| line.words.len()).sum::<usize>();
         let (body, quoted) = (count(Kind::Body), count(Kind::Quoted));
-        let is_attributed = lines.iter().any(|line| line.kind == Kind::Attribution || line.is_forwarded);
+        // Who is quoted is said above the quotation, not below it.
+        let says_whom = |line: &&Line<'_>| line.kind == Kind::Attribution || line.is_forwarded;
+        let unattributed = lines.iter().take_while(|line| !says_whom(line)).filter(|line| line.kind == Kind::Quoted);
+        let unattributed: usize = unattributed.map(|line| line.words.len()).sum();
         if quoted == 0 {
             Self::IsNotOwn
-        } else if !is_attributed && quoted * 100 >= (body + quoted) * QUOTED_PERCENT_MIN {
+        } else if unattributed > 0 && unattributed * 100 >= (body + quoted) * QUOTED_PERCENT_MIN {
             Self::IsDisguise
         } else if body == 0 {
             Self::IsAllThereIs

@@ -110,7 +110,10 @@ struct Walk {
 
 impl Walk {
     fn entity<'m>(&mut self, fields: &Fields<'m>, body: &'m [u8], depth: usize) -> Entity<'m> {
-        let media = fields.media_type();
+        self.typed_entity(fields.media_type(), body, depth)
+    }
+
+    fn typed_entity<'m>(&mut self, media: MediaType, body: &'m [u8], depth: usize) -> Entity<'m> {
         if depth < NESTING_MAX {
             if media.is_message() {
                 let (fields, body) = fields::split(body);
@@ -120,7 +123,7 @@ impl Walk {
                 let pieces = pieces(body, boundary.as_bytes());
                 if !pieces.is_empty() {
                     let is_alternative = media.is("multipart", Some("alternative"));
-                    let entities = self.entities(pieces, depth + 1);
+                    let entities = self.entities(pieces, media.is("multipart", Some("digest")), depth + 1);
                     return if is_alternative { Entity::Alternatives(entities) } else { Entity::Several(entities) };
                 }
             }
@@ -134,7 +137,8 @@ impl Walk {
         Entity::Part(Part { media, raw: body })
     }
 
-    fn entities<'m>(&mut self, pieces: Vec<&'m [u8]>, depth: usize) -> Vec<Entity<'m>> {
+    /// The parts of a multipart. Those of a digest are messages unless they say otherwise (RFC 2046, 5.1.5).
+    fn entities<'m>(&mut self, pieces: Vec<&'m [u8]>, is_digest: bool, depth: usize) -> Vec<Entity<'m>> {
         let mut entities = Vec::with_capacity(pieces.len().min(PARTS_MAX));
         for piece in pieces {
             if self.parts >= PARTS_MAX {
@@ -142,7 +146,11 @@ impl Walk {
                 break;
             }
             let (fields, body) = fields::split(piece);
-            entities.push(self.entity(&fields, body, depth));
+            let mut media = fields.media_type();
+            if is_digest && fields.get("content-type").is_none() {
+                (media.kind, media.subtype) = ("message".to_owned(), "rfc822".to_owned());
+            }
+            entities.push(self.typed_entity(media, body, depth));
         }
         entities
     }

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::quotes::{self, Signs};
 use super::roles::Role;
 use super::words::{Word, Words};
 use crate::reading::TextPart;
@@ -65,8 +66,14 @@ const PARAGRAPH_LINES_MAX: usize = 40;
 const RULE_SIGNS_MIN: usize = 8;
 const RULE_OTHERS_MAX: usize = 3;
 
-/// An attribution or greeting is short.
-const ATTRIBUTION_BYTES_MAX: usize = 120;
+/// Between an attribution and the quotation are at most this many blank lines.
+const ATTRIBUTION_GAP_LINES: usize = 8;
+
+/// Between the messages of a digest and the line above them are fewer lines than this.
+const DIGEST_GAP_LINES: usize = 4;
+const DIGEST_TITLE_WORDS_MAX: usize = 16;
+
+/// A greeting is short.
 const GREETING_WORDS_MAX: usize = 5;
 
 /// The main part of a message is the first with this many words of the sender's own.
@@ -92,7 +99,8 @@ pub(super) fn lines<'t>(text: &'t str, parts: &[TextPart], words: &mut Words) ->
         let (kind, is_rule) = (Kind::Body, is_rule(text));
         lines.push(Line { text, kind, is_rule, words: from..words.len(), part, is_forwarded });
     }
-    mark_quotes(&mut lines);
+    let introductions = mark_quotes(&mut lines);
+    mark_digest(&mut lines, &introductions, words);
     mark_footers(&mut lines, words);
     mark_disclaimers(&mut lines, words);
     mark_greeting(&mut lines, words);
@@ -119,70 +127,85 @@ fn mark_appended(lines: &mut [Line<'_>], parts: usize) {
     }
 }
 
-fn mark_quotes(lines: &mut [Line<'_>]) {
-    let original = (0..lines.len()).find(|&at| lines.get(at..).is_some_and(begins_original)).unwrap_or(lines.len());
-    for (at, line) in lines.iter_mut().enumerate() {
-        if at >= original || line.is_forwarded || is_quoted(line.text) {
-            line.kind = Kind::Quoted;
-        } else if is_attribution(line.text) {
-            line.kind = Kind::Attribution;
+/// Marks what is quoted, and the lines that say so. Returns where messages begin that are passed on.
+fn mark_quotes(lines: &mut [Line<'_>]) -> Vec<usize> {
+    let signs: Vec<Signs> = lines.iter().map(|line| Signs::of(line.text)).collect();
+    let mut introductions = Vec::new();
+    let mut at = 0;
+    while at < lines.len() {
+        let Some(line) = lines.get(at) else { break };
+        let introduction = if line.is_forwarded { None } else { signs.get(at..).and_then(quotes::original) };
+        if let Some(length) = introduction {
+            introductions.push(at);
+            set_kind(lines, at..at + length, Kind::Attribution);
+            at += length.max(1);
+            continue;
         }
+        if !introductions.is_empty() || line.is_forwarded || signs.get(at).is_some_and(|signs| signs.is_quoted) {
+            set_kind(lines, at..at + 1, Kind::Quoted);
+        } else {
+            let length = attribution(lines, &signs, at);
+            set_kind(lines, at + 1 - length..at + 1, Kind::Attribution);
+        }
+        at += 1;
+    }
+    introductions
+}
+
+/// Marks the preamble of a digest of a mailing list. The messages in a digest are quoted, each below a header of its own; a
+/// line of hyphens stands above all headers but the first. The preamble is as full of signs of a list as a footer is, not
+/// counting the subjects it may list, or only a title.
+fn mark_digest(lines: &mut [Line<'_>], introductions: &[usize], words: &Words) {
+    let [first, others @ ..] = introductions else { return };
+    let is_below_rule = |&&at: &&usize| {
+        let above = lines.get(..at).unwrap_or_default().iter().rev().take(DIGEST_GAP_LINES);
+        above.into_iter().find(|line| !line.text.trim_ascii().is_empty()).is_some_and(|line| line.is_rule)
+    };
+    if !others.iter().any(|at| is_below_rule(&at)) {
+        return;
+    }
+    let preamble = lines.get(..*first).unwrap_or_default();
+    let is_body = |line: &&Line<'_>| line.kind == Kind::Body;
+    let is_subject = |line: &Line<'_>| {
+        let text = line.text.trim_ascii_start();
+        let number = text.bytes().take_while(u8::is_ascii_digit).count();
+        number > 0 && matches!(text.as_bytes().get(number), Some(b'.' | b')' | b':'))
+    };
+    let mut own = 0;
+    let mut is_listed = false;
+    for line in preamble.iter().filter(is_body) {
+        is_listed = !line.words.is_empty() && (is_subject(line) || is_listed);
+        own += if is_listed { 0 } else { line.words.len() };
+    }
+    let all = words_of(preamble, 0..preamble.len());
+    let is_of_list =
+        own <= list_signs(words, all.clone()) * LIST_WORDS_PER_CUE && list_cues(words, all) >= LIST_CUES_MIN;
+    let is_title = own <= DIGEST_TITLE_WORDS_MAX && preamble.iter().any(|line| line.text.contains("digest"));
+    if is_of_list || is_title {
+        mark(lines, 0..*first);
     }
 }
 
-/// Whether the line begins with a mark of quotation: `>`, initials and `>`, or a bar.
-fn is_quoted(line: &str) -> bool {
-    let line = line.trim_ascii_start();
-    let mark = line.bytes().take(4).take_while(u8::is_ascii_alphanumeric).count();
-    match line.as_bytes() {
-        [b'|' | b':', behind, ..] => behind.is_ascii_whitespace() || *behind == b'>',
-        [b'|' | b':'] => true,
-        bytes => bytes.get(mark) == Some(&b'>'),
+/// How many lines up to this one say who is quoted.
+fn attribution(lines: &[Line<'_>], signs: &[Signs], at: usize) -> usize {
+    let Some(sign) = signs.get(at).filter(|sign| sign.ends_attribution || sign.is_mark()) else { return 0 };
+    let below = signs.get(at + 1..).unwrap_or_default().iter().take(ATTRIBUTION_GAP_LINES + 1);
+    let is_followed = below.into_iter().find(|sign| !sign.is_blank).is_some_and(|sign| sign.is_quoted);
+    if sign.is_mark() {
+        return usize::from(is_followed);
     }
+    let mut first = at;
+    while at - first + 1 < quotes::ATTRIBUTION_LINES_MAX
+        && first.checked_sub(1).and_then(|above| signs.get(above)).is_some_and(|sign| !sign.is_blank && !sign.is_quoted)
+    {
+        first -= 1;
+    }
+    let texts: Vec<&str> = lines.get(first..=at).unwrap_or_default().iter().map(|line| line.text).collect();
+    quotes::attribution(&texts, is_followed).unwrap_or(0)
 }
 
-/// `On a day, someone wrote:`
-fn is_attribution(line: &str) -> bool {
-    const ENDS: [&str; 14] = [
-        "wrote",
-        "writes",
-        "said",
-        "says",
-        "schrieb",
-        "ecrit",
-        "escribio",
-        "ha scritto",
-        "scrive",
-        "escreveu",
-        "skrev",
-        "schreef",
-        "napisal",
-        "kirjoitti",
-    ];
-    let line = line.trim_ascii();
-    let is_short = line.len() < ATTRIBUTION_BYTES_MAX;
-    is_short && line.strip_suffix(':').is_some_and(|line| ENDS.iter().any(|end| line.trim_ascii_end().ends_with(end)))
-}
-
-/// Whether everything from here on is a message passed on: the mark that mail programs set, or the header they copy.
-fn begins_original(lines: &[Line<'_>]) -> bool {
-    const MARKS: [&str; 6] = [
-        "original message",
-        "forwarded message",
-        "forwarded by",
-        "begin forwarded message",
-        "reply separator",
-        "ursprungliche nachricht",
-    ];
-    let Some(first) = lines.first().map(|line| line.text.trim_ascii()) else { return false };
-    if first.starts_with("--") || first.starts_with("__") {
-        let inner = first.trim_start_matches(['-', '_', ' ']);
-        return MARKS.iter().any(|mark| inner.starts_with(mark));
-    }
-    let is_field =
-        |line: &Line<'_>, names: &[&str]| names.iter().any(|name| line.text.trim_ascii_start().starts_with(name));
-    let has = |names: &[&str]| lines.iter().take(6).any(|line| is_field(line, names));
-    first.starts_with("from:") && has(&["sent:", "date:"]) && has(&["to:"]) && has(&["subject:"])
+fn set_kind(lines: &mut [Line<'_>], range: Range<usize>, kind: Kind) {
+    lines.iter_mut().take(range.end).skip(range.start).for_each(|line| line.kind = kind);
 }
 
 fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
@@ -251,9 +274,7 @@ fn is_list_footer(lines: &[Line<'_>], block: Range<usize>, words: &Words) -> boo
     if own.len() > FOOTER_WORDS_MAX {
         return false;
     }
-    let is_sign = |word: &&Word| matches!(word.role, Role::List | Role::ListName | Role::ListAddress);
-    let signs = words.list().get(own.clone()).unwrap_or_default().iter().filter(is_sign).count();
-    own.len() <= signs * LIST_WORDS_PER_CUE && list_cues(words, own) >= LIST_CUES_MIN
+    own.len() <= list_signs(words, own.clone()) * LIST_WORDS_PER_CUE && list_cues(words, own) >= LIST_CUES_MIN
 }
 
 fn mark_disclaimers(lines: &mut [Line<'_>], words: &Words) {
@@ -310,6 +331,12 @@ fn words_of(lines: &[Line<'_>], range: Range<usize>) -> Range<usize> {
     }
 }
 
+/// How many words are signs of a mailing list.
+fn list_signs(words: &Words, range: Range<usize>) -> usize {
+    let is_sign = |word: &&Word| matches!(word.role, Role::List | Role::ListName | Role::ListAddress);
+    words.list().get(range).unwrap_or_default().iter().filter(is_sign).count()
+}
+
 /// How many different signs of a mailing list there are.
 fn list_cues(words: &Words, range: Range<usize>) -> usize {
     let any = |role: Role| usize::from(cues(words, range.clone(), role) > 0);
@@ -351,10 +378,10 @@ mod tests {
     #[test]
     fn quotations_and_who_is_quoted() {
         assert_eq!(kinds("I agree.\nOn Monday John Smith wrote:\n> Let us meet\nJS> again\n| and again"), "BAQQQ");
-        assert_eq!(kinds("See below\n-----Original Message-----\nFrom: John Smith\nthe message"), "BQQQ");
+        assert_eq!(kinds("See below\n-----Original Message-----\nFrom: John Smith\nthe message"), "BAAQ");
         assert_eq!(
             kinds("See below\nFrom: John Smith\nSent: Monday\nTo: Jane Smith\nSubject: words\nthe message"),
-            "BQQQQQ"
+            "BAAAAQ"
         );
         assert_eq!(kinds("From: the heart of our firm\nwords"), "BB");
     }

@@ -4,12 +4,14 @@
 //! their text shows and whether it is quoted; a page nested deeper than [`STACK_MAX`] shows the rest as its last level.
 
 use std::convert::Infallible;
+use std::ops::Range;
 
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
 
 use super::visibility::{Look, Sheet, Style};
 use super::{LINK_BYTES_MAX, LINKS_MAX, Reading};
+use crate::bruit::quotes;
 
 /// Most elements open at once.
 const STACK_MAX: usize = 256;
@@ -20,6 +22,9 @@ const SHEET_BYTES_MAX: usize = 256 * 1024;
 
 /// Most comments without an end that are looked into.
 const UNCLOSED_COMMENTS_MAX: usize = 4;
+
+/// Most blocks that are looked at for quotations; what is in a quotation needs no look of its own.
+const CITATIONS_MAX: usize = 256;
 
 /// Fewer words than this left by hiding: then our reading of the page is wrong, and all of it counts.
 const VISIBLE_WORDS_MIN: usize = 3;
@@ -40,7 +45,8 @@ pub(super) fn render(html: &str, limit: usize) -> Reading {
 struct Open {
     name: Name,
     look: Look,
-    is_quote: bool,
+    /// Which of the page's citations it is.
+    citation: Option<usize>,
     family: Family,
 }
 
@@ -78,9 +84,8 @@ struct Page {
     tag: Name,
     attribute: Name,
     attributes: Attributes,
-    quotes: usize,
-    /// The last byte of the text that is no blank.
-    last_sign: Option<u8>,
+    /// The text of the blocks that a mail program set off as quotations, in order of their starts.
+    citations: Vec<Range<usize>>,
     /// What follows the opening of a comment that has no end.
     unclosed: Option<String>,
     is_unclosed: bool,
@@ -88,7 +93,7 @@ struct Page {
 
 impl Page {
     fn new(limit: usize) -> Self {
-        let body = Open { name: Name::default(), look: Look::page(), is_quote: false, family: Family::default() };
+        let body = Open { name: Name::default(), look: Look::page(), citation: None, family: Family::default() };
         Self {
             limit,
             out: Reading::default(),
@@ -98,8 +103,7 @@ impl Page {
             tag: Name::default(),
             attribute: Name::default(),
             attributes: Attributes::default(),
-            quotes: 0,
-            last_sign: None,
+            citations: Vec::new(),
             unclosed: None,
             is_unclosed: false,
         }
@@ -116,6 +120,11 @@ impl Page {
 
     fn finish(self) -> Reading {
         let mut out = self.out;
+        let quoted = quotations(&out.text, &self.citations);
+        if !quoted.is_empty() {
+            out.text = with_marks(&out.text, &quoted);
+            out.text.truncate(out.text.floor_char_boundary(self.limit));
+        }
         if !out.hidden.is_empty() && out.text.split_whitespace().take(VISIBLE_WORDS_MIN).count() < VISIBLE_WORDS_MIN {
             out.text.push_str(&std::mem::take(&mut out.hidden));
             out.text.truncate(out.text.floor_char_boundary(self.limit));
@@ -158,15 +167,20 @@ impl Page {
         let family = Family::of(self.tag);
         self.close_implied(family);
         let style = self.style();
-        // Whoever quotes says whom: without that, the block is only set in.
-        let is_introduced = self.quotes > 0 || self.last_sign == Some(b':');
-        let is_quote = self.tag.is("blockquote") && self.attributes.is_citation() && is_introduced;
-        self.quotes += usize::from(is_quote);
+        let citation = self.begin_citation();
         let look = self.stack.last().map_or_else(Look::page, |parent| parent.look).with(&style);
-        self.stack.push(Open { name: self.tag, look, is_quote, family });
-        if is_quote {
+        self.stack.push(Open { name: self.tag, look, citation, family });
+    }
+
+    /// Begins a citation if the element at hand is one.
+    fn begin_citation(&mut self) -> Option<usize> {
+        let is_citation = self.attributes.is_citation(self.tag.is("blockquote"));
+        (is_citation && self.citations.len() < CITATIONS_MAX).then(|| {
             self.line();
-        }
+            let start = self.out.text.len();
+            self.citations.push(start..usize::MAX);
+            self.citations.len() - 1
+        })
     }
 
     fn style(&self) -> Style {
@@ -229,9 +243,15 @@ impl Page {
     }
 
     fn truncate(&mut self, length: usize) {
-        let closed = self.stack.drain(length.max(1)..).filter(|open| open.is_quote).count();
-        self.quotes -= closed;
-        if closed > 0 {
+        let end = self.out.text.len();
+        let mut is_line_begun = true;
+        for citation in self.stack.drain(length.max(1)..).filter_map(|open| open.citation) {
+            if let Some(range) = self.citations.get_mut(citation) {
+                range.end = end;
+                is_line_begun = false;
+            }
+        }
+        if !is_line_begun {
             self.line();
         }
     }
@@ -255,7 +275,7 @@ impl Page {
         // Each has a limit of its own, so that what is hidden takes no room from what shows.
         let room = |taken: &String| self.limit.saturating_sub(taken.len());
         if self.stack.last().is_none_or(|open| open.look.is_visible()) {
-            self.show(prefix(text, room(&self.out.text)));
+            self.push(prefix(text, room(&self.out.text)));
         } else {
             let text = prefix(text, room(&self.out.hidden));
             if !text.is_empty() {
@@ -270,22 +290,8 @@ impl Page {
         self.stack.last().is_some_and(|open| open.name == self.tag)
     }
 
-    fn show(&mut self, text: &str) {
-        if self.quotes == 0 {
-            self.push(text);
-            return;
-        }
-        for (at, line) in text.split('\n').enumerate() {
-            if at > 0 {
-                self.line();
-            }
-            self.push(line);
-        }
-    }
-
     fn push(&mut self, text: &str) {
         if self.out.text.len() < self.limit {
-            self.last_sign = text.trim_ascii_end().bytes().last().or(self.last_sign);
             self.out.text.push_str(text);
         }
     }
@@ -298,9 +304,9 @@ impl Page {
         }
     }
 
-    /// Begins a line; in a quotation, as quotations are marked in plain text.
+    /// Begins a line.
     fn line(&mut self) {
-        self.push(if self.quotes > 0 { "\n> " } else { "\n" });
+        self.push("\n");
     }
 }
 
@@ -450,10 +456,46 @@ impl Attributes {
         }
     }
 
-    /// Whether a mail program made this block to quote a message.
-    fn is_citation(&self) -> bool {
-        self.kind == "cite" || self.class.contains("quote")
+    /// Whether a mail program made this element to quote a message.
+    fn is_citation(&self, is_block_quote: bool) -> bool {
+        (is_block_quote && (self.kind == "cite" || self.class.contains("quote"))) || self.class.contains("yahoo_quoted")
     }
+}
+
+/// The parts of a text that are quotations: those of the citations that say whom they quote, or are said to. A block without
+/// that is only set in. Who is quoted is not part of the quotation.
+fn quotations(text: &str, citations: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut quoted: Vec<Range<usize>> = Vec::new();
+    for citation in citations {
+        let end = citation.end.min(text.len());
+        if quoted.last().is_some_and(|outer| outer.end >= end) {
+            continue;
+        }
+        let (above, inner) = (text.get(..citation.start), text.get(citation.start..end));
+        let (Some(above), Some(inner)) = (above, inner) else { continue };
+        if let Some(lines) = quotes::introduction(above, inner) {
+            let introduction: usize = inner.split_inclusive('\n').take(lines).map(str::len).sum();
+            quoted.push(citation.start + introduction..end);
+        }
+    }
+    quoted
+}
+
+/// The text with quotations marked as in plain text.
+fn with_marks(text: &str, quoted: &[Range<usize>]) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 16);
+    let mut at = 0;
+    for range in quoted {
+        out.push_str(text.get(at..range.start).unwrap_or_default());
+        out.push_str("> ");
+        for (number, line) in text.get(range.clone()).unwrap_or_default().split('\n').enumerate() {
+            out.push_str(if number > 0 { "\n> " } else { "" });
+            out.push_str(line);
+        }
+        at = range.end;
+    }
+    out.push_str(text.get(at..).unwrap_or_default());
+    out
 }
 
 /// The longest start of `text` of at most `length` bytes.

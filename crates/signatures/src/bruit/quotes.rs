@@ -1,0 +1,384 @@
+//! Where a message quotes or passes on another one, as mail programs do it in the languages most mail is written in.
+//!
+//! A sender who makes his text look quoted hides it, so each rule asks for more than one sign: an attribution is followed
+//! by marks or names a date or an address; a copied header has three different fields, among them who wrote and about
+//! what; the mark of a forward is followed by such fields. All text here is folded.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::fold;
+
+/// An attribution has at most this many lines and bytes; one that names neither date nor address is shorter.
+pub(super) const ATTRIBUTION_LINES_MAX: usize = 3;
+const ATTRIBUTION_BYTES_MAX: usize = 320;
+const BARE_ATTRIBUTION_BYTES_MAX: usize = 120;
+
+/// A date and a time have at least this many numbers.
+const DATE_NUMBERS_MIN: usize = 3;
+
+/// A copied header has at most this many lines; between two of its fields are at most this many others.
+const HEADER_LINES_MAX: usize = 48;
+const HEADER_OTHERS_MAX: usize = 4;
+
+/// A copied header has this many different fields.
+const HEADER_FIELDS_MIN: u32 = 3;
+
+/// The name of a field has at most this many bytes.
+const NAME_BYTES_MAX: usize = 32;
+
+/// A mark of a forward has at most this many bytes, not counting the line it is set in.
+const MARK_BYTES_MAX: usize = 120;
+
+/// What a line is to a quotation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Signs {
+    /// The field that it begins with.
+    field: Option<Field>,
+    /// Whether it has nothing but the name of that field.
+    is_bare_field: bool,
+    /// Whether it begins with a mark of quotation.
+    pub is_quoted: bool,
+    /// The mark of a forward that it is.
+    mark: Option<Mark>,
+    /// Whether it is blank.
+    pub is_blank: bool,
+    /// Whether it ends as an attribution does.
+    pub ends_attribution: bool,
+}
+
+/// The mark of a forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    /// Set in a line of signs: `-----Original Message-----`.
+    Fenced,
+    /// The words alone: `Begin forwarded message:`.
+    Bare,
+}
+
+/// A header field that mail programs copy; one bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Field(u32);
+
+impl Field {
+    const FROM: Self = Self(1);
+    const DATE: Self = Self(2);
+    const TO: Self = Self(4);
+    const SUBJECT: Self = Self(8);
+    const COPY: Self = Self(16);
+    /// The number of a message in a digest.
+    const NUMBER: Self = Self(32);
+}
+
+const FIELD_NAMES: [(Field, &str); 6] = [
+    (
+        Field::FROM,
+        "from,von,de,da,van,från,fra,lähettäjä,od,от,от кого,kimden,gönderen,feladó,de la,expeditor,mittente,remitente,\
+         remetente,expéditeur,absender,afzender,avsändare,afsender,avsender,nadawca,отправитель,odesílatel,发件人,寄件者,差出人,\
+         보낸 사람,від,από",
+    ),
+    (
+        Field::DATE,
+        "date,sent,datum,gesendet,gesendet am,envoyé,envoyé le,enviado,enviada,enviado el,enviado em,enviada em,fecha,data,\
+         inviato,verzonden,verzonden op,skickat,sendt,sendt den,dato,lähetetty,päivämäärä,pvm,päiväys,wysłano,дата,отправлено,\
+         дата отправки,odesláno,gönderildi,gönderme tarihi,gönderilme tarihi,tarih,elküldve,küldve,dátum,trimis,trimis la,\
+         发送时间,日期,日時,送信日時,보낸 날짜,надіслано,ημερομηνία,date sent",
+    ),
+    (
+        Field::TO,
+        "to,an,à,a,para,aan,till,til,vastaanottaja,do,кому,komu,kime,alıcı,címzett,către,catre,pour,destinataire,\
+         destinatario,destinatário,empfänger,收件人,宛先,받는 사람,προς",
+    ),
+    (
+        Field::SUBJECT,
+        "subject,betreff,objet,sujet,asunto,oggetto,assunto,onderwerp,ämne,emne,aihe,temat,тема,předmět,predmet,konu,tárgy,\
+         subiect,主题,主旨,件名,제목,θέμα",
+    ),
+    (Field::COPY, "cc,kopie,copie,copia,kopia,kopi,kopio,копия,bilgi,másolat,cópia,dw,抄送"),
+    (Field::NUMBER, "message,nachricht,mensaje,messaggio,mensagem,bericht"),
+];
+
+/// What stands in the line that parts a reply from what it answers, or a forward from its cover.
+const MARKS: &str = "original message,forwarded message,forwarded by,begin forwarded message,reply separator,original email,\
+    original mail,original appointment,ursprüngliche nachricht,originalnachricht,original-nachricht,weitergeleitete nachricht,\
+    weitergeleitet von,anfang der weitergeleiteten nachricht,anfang der weitergeleiteten e-mail,message d'origine,\
+    message original,message transféré,message transmis,message réexpédié,début du message réexpédié,\
+    début du message transféré,courriel original,mensaje original,mensaje reenviado,inicio del mensaje reenviado,\
+    messaggio originale,messaggio inoltrato,inizio messaggio inoltrato,mensagem original,mensagem encaminhada,\
+    mensagem reencaminhada,início da mensagem encaminhada,início da mensagem reencaminhada,oorspronkelijk bericht,\
+    oorspronkelijke bericht,origineel bericht,doorgestuurd bericht,begin doorgestuurd bericht,ursprungligt meddelande,\
+    originalmeddelande,vidarebefordrat meddelande,vidarebefordrat brev,oprindelig meddelelse,oprindelig besked,\
+    original meddelelse,videresendt meddelelse,videresendt besked,start på videresendt besked,opprinnelig melding,\
+    original melding,videresendt melding,alkuperäinen viesti,välitetty viesti,edelleenlähetetty viesti,wiadomość oryginalna,\
+    oryginalna wiadomość,wiadomość przekazana dalej,przekazana wiadomość,początek przekazywanej wiadomości,\
+    исходное сообщение,оригинальное сообщение,пересылаемое сообщение,пересланное сообщение,перенаправленное сообщение,\
+    начало переадресованного сообщения,původní zpráva,přeposlaná zpráva,orijinal ileti,orijinal mesaj,özgün ileti,\
+    iletilen mesaj,iletilen ileti,eredeti üzenet,továbbított üzenet,mesaj original,mesajul original,mesaj redirecționat,\
+    mesaj redirectionat,原始邮件,转发邮件";
+
+/// What someone did who is quoted.
+const VERBS: &str = "wrote,writes,said,says,schrieb,schrieben,écrit,escribió,escribio,scritto,scrive,escreveu,skrev,schreef,\
+    geschreven,kirjoitti,napisał,napisała,napisano,pisze,пишет,написал,написала,писал,писала,napsal,napsala,píše,yazdı,írta,\
+    scris,έγραψε,написав";
+
+/// How attributions begin that name the date first.
+const OPENERS: &str = "on,am,le,el,il,em,op,den,w,dnia,dne,pe,in,în,la,no,a,at,vào,kl,klo";
+
+/// The lists, folded as the text is.
+struct Tables {
+    fields: HashMap<String, Field>,
+    marks: Vec<String>,
+    verbs: Vec<String>,
+    openers: Vec<String>,
+}
+
+static TABLES: LazyLock<Tables> = LazyLock::new(|| {
+    let list = |names: &str| names.split(',').map(|name| fold::folded(name.trim())).collect::<Vec<_>>();
+    let fields = FIELD_NAMES.iter().flat_map(|&(field, names)| list(names).into_iter().map(move |name| (name, field)));
+    Tables { fields: fields.collect(), marks: list(MARKS), verbs: list(VERBS), openers: list(OPENERS) }
+});
+
+impl Signs {
+    /// The signs of a line.
+    pub(super) fn of(line: &str) -> Self {
+        let line = line.trim();
+        if line.is_empty() {
+            return Self { is_blank: true, ..Self::default() };
+        }
+        if is_quoted(line) {
+            return Self { is_quoted: true, ..Self::default() };
+        }
+        let (field, is_bare_field) = field(line).unzip();
+        Self {
+            field,
+            is_bare_field: is_bare_field.unwrap_or(false),
+            is_quoted: false,
+            mark: mark(line),
+            is_blank: false,
+            ends_attribution: without_emphasis(line).ends_with(':'),
+        }
+    }
+
+    /// Whether the line is the mark of a forward.
+    pub(super) const fn is_mark(&self) -> bool {
+        self.mark.is_some()
+    }
+}
+
+/// Whether the line begins with a mark of quotation: `>`, initials and `>`, or a bar.
+fn is_quoted(line: &str) -> bool {
+    let mark = line.bytes().take(4).take_while(u8::is_ascii_alphanumeric).count();
+    match line.as_bytes() {
+        [b'|' | b':', behind, ..] => behind.is_ascii_whitespace() || *behind == b'>',
+        [b'|' | b':'] => true,
+        bytes => bytes.get(mark) == Some(&b'>'),
+    }
+}
+
+/// The line without the stars and underscores that show words in bold.
+fn without_emphasis(line: &str) -> &str {
+    line.trim_matches(|char: char| char.is_whitespace() || matches!(char, '*' | '_'))
+}
+
+/// The field that a line begins with, and whether there is nothing behind its name.
+fn field(line: &str) -> Option<(Field, bool)> {
+    let line = without_emphasis(line);
+    let head = line.get(..line.floor_char_boundary(NAME_BYTES_MAX.min(line.len())))?;
+    let (name, _) = head.split_once(':')?;
+    let field = *TABLES.fields.get(without_emphasis(name))?;
+    Some((field, line.len() == name.len() + 1))
+}
+
+/// The mark of a forward that a line is.
+fn mark(line: &str) -> Option<Mark> {
+    let is_sign =
+        |char: char| matches!(char, '-' | '_' | '=' | '*' | '~' | '#' | '+' | '.' | ' ' | '\t' | '<' | '>' | ':');
+    let inner = line.trim_matches(is_sign);
+    if inner.len() > MARK_BYTES_MAX || !inner.contains(' ') && inner.is_ascii() && inner.len() < 8 {
+        return None;
+    }
+    let signs = line.bytes().take_while(|byte| matches!(byte, b'-' | b'_' | b'=' | b'*' | b'~' | b'#' | b'+')).count();
+    let has = |test: &dyn Fn(&str) -> bool| TABLES.marks.iter().any(|mark| test(mark));
+    if signs >= 2 {
+        has(&|mark| inner.starts_with(mark)).then_some(Mark::Fenced)
+    } else {
+        has(&|mark| inner == mark).then_some(Mark::Bare)
+    }
+}
+
+/// How many of the lines from here on are the introduction of a message that is passed on with all that follows: the mark
+/// that mail programs set, and the header they copy.
+pub(super) fn original(signs: &[Signs]) -> Option<usize> {
+    let first = signs.first()?;
+    if first.mark.is_none() && first.field.is_none() {
+        return None;
+    }
+    let from = if first.mark.is_some() { 1 + blanks(signs.get(1..)?) } else { 0 };
+    let header = Header::at(signs.get(from..)?);
+    let is_original = match first.mark {
+        None => header.is_complete(),
+        Some(Mark::Bare) => header.count() >= 2,
+        Some(Mark::Fenced) => header.count() >= 1 || has_field_below(signs.get(from..)?),
+    };
+    is_original.then_some(from + header.length)
+}
+
+/// Whether one of the next few lines is a field: what the forwarding program wrote before may take lines of its own.
+fn has_field_below(signs: &[Signs]) -> bool {
+    let has_field = |signs: &Signs| signs.field.is_some_and(|field| field != Field::NUMBER);
+    signs.iter().filter(|signs| !signs.is_blank).take(HEADER_OTHERS_MAX * 2).any(has_field)
+}
+
+fn blanks(signs: &[Signs]) -> usize {
+    signs.iter().take_while(|signs| signs.is_blank).take(HEADER_LINES_MAX).count()
+}
+
+/// The fields at the start of some lines.
+#[derive(Clone, Copy, Debug, Default)]
+struct Header {
+    fields: u32,
+    length: usize,
+}
+
+impl Header {
+    fn at(signs: &[Signs]) -> Self {
+        let mut header = Self::default();
+        let (mut others, mut is_bare) = (0, false);
+        for (at, line) in signs.iter().take(HEADER_LINES_MAX).enumerate() {
+            if let Some(field) = line.field {
+                // The next message of a digest, or a reply to this one.
+                if header.is_complete() && header.has(field) && header.has(Field::DATE) {
+                    break;
+                }
+                header.fields |= field.0;
+                header.length = at + 1;
+                (others, is_bare) = (0, line.is_bare_field);
+            } else if header.fields == 0 {
+                break;
+            } else if !line.is_blank {
+                // The value of a field may stand below its name, as in cells of a table.
+                if std::mem::take(&mut is_bare) {
+                    header.length = at + 1;
+                }
+                others += 1;
+                if others > HEADER_OTHERS_MAX || line.is_quoted || line.mark.is_some() {
+                    break;
+                }
+            }
+        }
+        header
+    }
+
+    const fn has(self, field: Field) -> bool {
+        self.fields & field.0 != 0
+    }
+
+    const fn count(self) -> u32 {
+        self.fields.count_ones()
+    }
+
+    const fn is_complete(self) -> bool {
+        self.count() >= HEADER_FIELDS_MIN && self.has(Field::FROM) && self.has(Field::SUBJECT)
+    }
+}
+
+/// How many of the last of `lines` are an attribution: `On a day, someone wrote:`. It may be wrapped; `is_followed` says
+/// whether marks of quotation follow.
+pub(super) fn attribution(lines: &[&str], is_followed: bool) -> Option<usize> {
+    let longest = lines.len().min(ATTRIBUTION_LINES_MAX);
+    let wrapped = (2..=longest).rev().find(|&count| {
+        let lines = lines.get(lines.len() - count..).unwrap_or_default();
+        let is_start = lines.first().is_some_and(|line| begins_attribution(line));
+        is_start && is_attribution(&lines.join(" "), is_followed)
+    });
+    wrapped.or_else(|| lines.last().filter(|line| is_attribution(line, is_followed)).map(|_| 1))
+}
+
+/// Whether a wrapped attribution may begin with this line: it names a date or an address, and does not end a sentence.
+fn begins_attribution(line: &str) -> bool {
+    let line = without_emphasis(line);
+    let ends = line.ends_with(['!', '?', ':', ';']) || line.is_empty();
+    let first = line.split(|char: char| !char.is_alphanumeric()).next().unwrap_or_default();
+    let numbers = numbers(line);
+    let is_opened = numbers > 0 && TABLES.openers.iter().any(|opener| first == opener);
+    !ends && line.len() < ATTRIBUTION_BYTES_MAX && (is_opened || numbers >= DATE_NUMBERS_MIN || has_address(line))
+}
+
+fn is_attribution(text: &str, is_followed: bool) -> bool {
+    let text = without_emphasis(text);
+    let Some(text) = text.strip_suffix(':').filter(|text| text.len() < ATTRIBUTION_BYTES_MAX) else { return false };
+    let words = || text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
+    let is_verb = |word: &str| TABLES.verbs.iter().any(|verb| word == verb);
+    let first = words().next().unwrap_or_default();
+    let numbers = numbers(text);
+    let has_date = numbers >= DATE_NUMBERS_MIN || (numbers > 0 && TABLES.openers.iter().any(|opener| first == opener));
+    let (has_verb, has_address) = (words().any(is_verb), has_address(text));
+    // The sex of the writer may follow in brackets: `napisał(a)`.
+    let ends_in_verb = || words().rev_two().any(is_verb);
+    let is_full = has_verb && (has_address || (has_date && (is_followed || ends_in_verb())));
+    let is_in_another_language = has_date && has_address && is_followed;
+    let is_bare = is_followed && text.len() < BARE_ATTRIBUTION_BYTES_MAX && ends_in_verb();
+    is_full || is_in_another_language || is_bare
+}
+
+/// The last two of some words.
+trait LastTwo<'t>: Iterator<Item = &'t str> + Sized {
+    fn rev_two(self) -> impl Iterator<Item = &'t str> {
+        let (mut last, mut before) = (None, None);
+        for word in self {
+            before = last.replace(word);
+        }
+        last.into_iter().chain(before)
+    }
+}
+
+impl<'t, I: Iterator<Item = &'t str>> LastTwo<'t> for I {}
+
+/// How many numbers a text has.
+fn numbers(text: &str) -> usize {
+    let runs = text.split(|char: char| !char.is_ascii_digit()).filter(|run| !run.is_empty());
+    runs.take(DATE_NUMBERS_MIN).count()
+}
+
+fn has_address(text: &str) -> bool {
+    let (name, host) = text.split_once('@').unwrap_or_default();
+    name.ends_with(|char: char| char.is_alphanumeric() || matches!(char, '.' | '-' | '_' | '+'))
+        && host.starts_with(char::is_alphanumeric)
+}
+
+/// How many lines at the start of a text that a mail program set off as a quotation introduce it; `None` if none do. `above`
+/// is the text right above it, which may do the same. Neither is folded.
+pub(crate) fn introduction(above: &str, text: &str) -> Option<usize> {
+    let last = lines_at_end(above);
+    let last: Vec<&str> = last.iter().map(String::as_str).collect();
+    if attribution(&last, true).is_some() {
+        return Some(0);
+    }
+    let text = text.get(..text.floor_char_boundary(INTRODUCTION_BYTES_MAX.min(text.len()))).unwrap_or_default();
+    let folded: Vec<String> = text.split('\n').take(HEADER_LINES_MAX).map(fold::folded).collect();
+    let first = folded.iter().position(|line| !line.trim().is_empty())?;
+    let lines: Vec<&str> =
+        folded.iter().skip(first).map(String::as_str).take_while(|line| !line.trim().is_empty()).collect();
+    for count in 1..=lines.len().min(ATTRIBUTION_LINES_MAX) {
+        if attribution(lines.get(..count)?, true) == Some(count) {
+            return Some(first + count);
+        }
+    }
+    let signs: Vec<Signs> = folded.iter().skip(first).map(|line| Signs::of(line)).collect();
+    original(&signs).map(|length| first + length)
+}
+
+/// So much of a quotation is looked at for its introduction, and so much of the text above it.
+const INTRODUCTION_BYTES_MAX: usize = 2_000;
+const ABOVE_BYTES_MAX: usize = 600;
+
+/// The last lines of a text that are not blank and have no blank line between them, folded.
+fn lines_at_end(text: &str) -> Vec<String> {
+    let start = text.ceil_char_boundary(text.len().saturating_sub(ABOVE_BYTES_MAX));
+    let end = text.get(start..).unwrap_or_default().trim_end();
+    let is_text = |line: &&str| !line.trim().is_empty();
+    let mut lines: Vec<String> =
+        end.rsplit('\n').take_while(is_text).take(ATTRIBUTION_LINES_MAX).map(fold::folded).collect();
+    lines.reverse();
+    lines
+}
