@@ -3,6 +3,7 @@
 //! The base of all schemes that are ours: parts are chosen as mail programs choose them, HTML is rendered, and text that
 //! does not show is kept apart.
 
+mod direction;
 mod render;
 mod visibility;
 
@@ -149,6 +150,7 @@ fn part(part: &Part<'_>) -> Reading {
             text
         }
     };
+    let text = shown(text);
     Reading { text, parts: vec![TextPart { start: 0, is_forwarded: false }], ..Reading::default() }
 }
 
@@ -165,15 +167,24 @@ fn page(html: &str) -> Reading {
         reading.text = String::new();
         reading.add(inner);
     }
+    reading.text = shown(reading.text);
     reading.parts = vec![TextPart { start: 0, is_forwarded: false }];
     reading
+}
+
+/// The text in the order in which it is seen.
+fn shown(text: String) -> String {
+    match direction::as_shown(&text) {
+        Cow::Owned(shown) => shown,
+        Cow::Borrowed(_) => text,
+    }
 }
 
 /// Appends text without runs of blanks and characters of no width, until there is enough.
 fn compact(text: &str, out: &mut String) {
     let mut blanks = 0;
     for char in text.chars().filter(|&char| !is_invisible(char)) {
-        blanks = if char.is_whitespace() { blanks + 1 } else { 0 };
+        blanks = if is_blank(char) { blanks + 1 } else { 0 };
         if blanks <= BLANKS_KEPT {
             out.push(char);
         }
@@ -183,14 +194,27 @@ fn compact(text: &str, out: &mut String) {
     }
 }
 
-/// Characters of no width: controls, Unicode's property Default_Ignorable_Code_Point, and the spaces that are thinner than
-/// those between words.
+/// Characters of no width: controls and Unicode's property Default_Ignorable_Code_Point, but for those that are shown as
+/// blanks.
 pub(crate) fn is_invisible(char: char) -> bool {
     matches!(char,
         '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{84}' | '\u{86}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}'
-        | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2006}'..='\u{200f}'
-        | '\u{202a}'..='\u{202f}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
         | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Characters that are shown as blanks: white space, and fillers, empty braille cells and note heads, which Unicode calls
+/// something else.
+pub(crate) fn is_blank(char: char) -> bool {
+    char.is_whitespace()
+        || matches!(char, '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}' | '\u{1d159}')
+}
+
+/// Blanks that are thinner than those between words, or are in some fonts. They may part words, and may lie between the
+/// letters of one without anybody seeing it.
+pub(crate) fn is_thin_blank(char: char) -> bool {
+    matches!(char, '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{2006}'..='\u{200a}' | '\u{202f}')
 }
 
 /// Whether text is HTML, whatever it is called: four tags or more of those that make up pages.
@@ -225,6 +249,26 @@ mod tests {
         assert_eq!(read(&alternatives("plain", &format!("text/html\n\n<p>{words}"))).text.trim(), words);
         assert_eq!(read(&alternatives(words, "text/html\n\n<img src=x>")).text, words);
         assert_eq!(read(&alternatives(words, &format!("text/x-junk\n\n{words} junk"))).text, words);
+    }
+
+    #[test]
+    fn text_is_read_as_it_is_seen() {
+        for html in [
+            "<p>Genuine <bdo dir=rtl>sehctaw</bdo> at <b>low</b> prices",
+            "<p>Genuine <span style='unicode-bidi: bidi-override; direction: rtl'>sehctaw</span> at low prices",
+            "<style>.x { unicode-bidi: isolate-override; direction:rtl }</style>Genuine <i class=x>sehctaw</i> at low prices",
+            "<div dir=rtl><bdo>secirp wol ta sehctaw eniuneG</bdo></div>",
+            "<span dir=rtl style='unicode-bidi:bidi-override'>wol ta sehctaw eniuneG</span> prices",
+            "<bdo dir=rtl>ta sehctaw\neniuneG<br>secirp wol</bdo>",
+            "<bdo dir=rtl>secirp <b>wol ta</b> sehctaw <bdo dir=ltr>Genuine</bdo></bdo>",
+            "Genuine \u{202e}sehctaw\u{202c} at low prices",
+        ] {
+            let reading = read(&format!("Content-Type: text/html; charset=utf-8\n\n{html}"));
+            let words: Vec<&str> = reading.text.split_whitespace().collect();
+            assert_eq!(words.join(" "), "Genuine watches at low prices", "{html}");
+        }
+        assert_eq!(read("Content-Type: text/html\n\n<p dir=rtl>plain words stay").text.trim(), "plain words stay");
+        assert_eq!(read("Content-Type: text/plain; charset=utf-8\n\n\u{202e}sehctaw\nok").text, "watches\nok");
     }
 
     #[test]

@@ -5,7 +5,10 @@
 
 use decancer::Translation;
 
-use crate::reading::{Reading, TextPart, is_invisible};
+use crate::reading::{Reading, TextPart, is_blank, is_invisible, is_thin_blank};
+
+/// Text with more letters than this between two blanks has others that part words.
+const LETTERS_PER_BLANK_MAX: usize = 9;
 
 /// The text of a message in its folded form, and where the parts begin in that.
 pub(super) fn folded_parts(reading: &Reading) -> (String, Vec<TextPart>) {
@@ -29,16 +32,28 @@ pub(super) fn folded(text: &str) -> String {
 /// stay lines.
 fn fold(text: &str, out: &mut String) {
     let mut rest = text;
+    let mut thin_blank: Option<&str> = None;
     while let Some(at) = rest.bytes().position(|byte| !byte.is_ascii()) {
         let (plain, other) = rest.split_at(at);
         fold_ascii(plain, out);
         let mut chars = other.chars();
-        if let Some(char) = chars.next() {
-            fold_char(char, out);
+        match chars.next() {
+            Some(char) if is_thin_blank(char) => out.push_str(thin_blank.get_or_insert_with(|| fold_thin_blank(text))),
+            Some(char) => fold_char(char, out),
+            None => {}
         }
         rest = chars.as_str();
     }
     fold_ascii(rest, out);
+}
+
+/// What thin blanks are in a text: between words if there are hardly any others, or else within words, and nothing.
+fn fold_thin_blank(text: &str) -> &'static str {
+    let is_wide_blank = |char: char| is_blank(char) && !is_thin_blank(char);
+    let blanks = text.chars().filter(|&char| is_wide_blank(char)).count();
+    // Scripts that have no blanks between words say nothing here.
+    let letters = text.chars().filter(|&char| char < '\u{700}' && char.is_alphabetic()).count();
+    if letters > LETTERS_PER_BLANK_MAX * (blanks + 1) { " " } else { "" }
 }
 
 fn fold_ascii(text: &str, out: &mut String) {
@@ -62,7 +77,7 @@ fn fold_char(char: char, out: &mut String) {
         // By custom of those who write so, not by likeness alone.
         '£' => out.push('l'),
         char if is_invisible(char) => {}
-        char if char.is_whitespace() => out.push(' '),
+        char if is_blank(char) => out.push(' '),
         char => match decancer::cure_char!(char) {
             Translation::Character(folded) => out.extend(folded.to_lowercase()),
             Translation::String(folded) => out.push_str(&folded),
@@ -96,6 +111,51 @@ mod tests {
     #[test]
     fn lines_and_blanks_stay() {
         assert_eq!(folded("a\r\nb\u{a0}c\u{2003}d\u{2028}e\tf"), "a\nb c d\ne\tf");
+    }
+
+    #[test]
+    fn what_is_shown_as_a_blank_parts_words() {
+        let blanks = [
+            "\u{a0}",
+            "\u{2000}",
+            "\u{2001}",
+            "\u{2002}",
+            "\u{2003}",
+            "\u{2004}",
+            "\u{2005}",
+            "\u{2006}",
+            "\u{2007}",
+            "\u{2008}",
+            "\u{2009}",
+            "\u{200a}",
+            "\u{202f}",
+            "\u{205f}",
+            "\u{3000}",
+            "\u{115f}",
+            "\u{1160}",
+            "\u{180e}",
+            "\u{2800}",
+            "\u{3164}",
+            "\u{ffa0}",
+            "\u{1d159}",
+        ];
+        for blank in blanks {
+            assert_eq!(
+                folded(&format!("genuine{blank}watches{blank}for{blank}sale")),
+                "genuine watches for sale",
+                "{blank:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_has_no_width_parts_nothing() {
+        let text = "genuine watches are for sale and will be sent";
+        let within = |char: char| text.replace('e', &format!("{char}e")).replace('t', &format!("{char}t"));
+        for char in "\u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{ad}\u{e0041}\u{202c}\u{2006}\u{2009}\u{200a}\u{202f}\u{180e}\u{1160}".chars() {
+            assert_eq!(folded(&within(char)), text, "{char:?}");
+        }
+        assert_eq!(folded("免\u{2009}费\u{200a}发票"), "免费发票");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::ops::Range;
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
 
+use super::direction::{END, LEFT_TO_RIGHT, RIGHT_TO_LEFT};
 use super::visibility::{Look, Sheet, Style};
 use super::{LINK_BYTES_MAX, LINKS_MAX, Reading};
 use crate::bruit::quotes;
@@ -25,6 +26,9 @@ const UNCLOSED_COMMENTS_MAX: usize = 4;
 
 /// Most blocks that are looked at for quotations; what is in a quotation needs no look of its own.
 const CITATIONS_MAX: usize = 256;
+
+/// Most elements within each other that give their text a direction.
+const DIRECTIONS_MAX: usize = 8;
 
 /// Fewer words than this left by hiding: then our reading of the page is wrong, and all of it counts.
 const VISIBLE_WORDS_MIN: usize = 3;
@@ -47,6 +51,8 @@ struct Open {
     look: Look,
     /// Which of the page's citations it is.
     citation: Option<usize>,
+    /// The control that gives its text a direction.
+    direction: Option<char>,
     family: Family,
 }
 
@@ -71,6 +77,7 @@ struct Attributes {
     colour: String,
     background: String,
     kind: String,
+    direction: String,
     has_picture: bool,
     is_hidden: bool,
 }
@@ -86,6 +93,8 @@ struct Page {
     attributes: Attributes,
     /// The text of the blocks that a mail program set off as quotations, in order of their starts.
     citations: Vec<Range<usize>>,
+    /// The controls of the open elements that give their text a direction.
+    directions: Vec<char>,
     /// What follows the opening of a comment that has no end.
     unclosed: Option<String>,
     is_unclosed: bool,
@@ -93,7 +102,13 @@ struct Page {
 
 impl Page {
     fn new(limit: usize) -> Self {
-        let body = Open { name: Name::default(), look: Look::page(), citation: None, family: Family::default() };
+        let body = Open {
+            name: Name::default(),
+            look: Look::page(),
+            citation: None,
+            direction: None,
+            family: Family::default(),
+        };
         Self {
             limit,
             out: Reading::default(),
@@ -104,6 +119,7 @@ impl Page {
             attribute: Name::default(),
             attributes: Attributes::default(),
             citations: Vec::new(),
+            directions: Vec::new(),
             unclosed: None,
             is_unclosed: false,
         }
@@ -169,7 +185,8 @@ impl Page {
         let style = self.style();
         let citation = self.begin_citation();
         let look = self.stack.last().map_or_else(Look::page, |parent| parent.look).with(&style);
-        self.stack.push(Open { name: self.tag, look, citation, family });
+        let direction = self.begin_direction(&style, look);
+        self.stack.push(Open { name: self.tag, look, citation, direction, family });
     }
 
     /// Begins a citation if the element at hand is one.
@@ -181,6 +198,17 @@ impl Page {
             self.citations.push(start..usize::MAX);
             self.citations.len() - 1
         })
+    }
+
+    /// Writes the control that does what the markup does: from then on the order of characters is forced.
+    fn begin_direction(&mut self, style: &Style, look: Look) -> Option<char> {
+        if !style.is_order_forced() || self.directions.len() >= DIRECTIONS_MAX {
+            return None;
+        }
+        let control = if look.is_right_to_left { RIGHT_TO_LEFT } else { LEFT_TO_RIGHT };
+        self.directions.push(control);
+        self.push(control.encode_utf8(&mut [0; 4]));
+        Some(control)
     }
 
     fn style(&self) -> Style {
@@ -205,6 +233,12 @@ impl Page {
         }
         if attributes.is_hidden {
             style.hide();
+        }
+        if self.tag.is("bdo") {
+            style.force_order();
+        }
+        if !attributes.direction.is_empty() {
+            style.set_direction(&attributes.direction);
         }
         style
     }
@@ -244,14 +278,19 @@ impl Page {
 
     fn truncate(&mut self, length: usize) {
         let end = self.out.text.len();
-        let mut is_line_begun = true;
-        for citation in self.stack.drain(length.max(1)..).filter_map(|open| open.citation) {
-            if let Some(range) = self.citations.get_mut(citation) {
+        let (mut citations, mut directions) = (0, 0);
+        for open in self.stack.drain(length.max(1)..) {
+            directions += usize::from(open.direction.is_some());
+            if let Some(range) = open.citation.and_then(|citation| self.citations.get_mut(citation)) {
                 range.end = end;
-                is_line_begun = false;
+                citations += 1;
             }
         }
-        if !is_line_begun {
+        for _ in 0..directions {
+            self.directions.pop();
+            self.push(END.encode_utf8(&mut [0; 4]));
+        }
+        if citations > 0 {
             self.line();
         }
     }
@@ -275,7 +314,13 @@ impl Page {
         // Each has a limit of its own, so that what is hidden takes no room from what shows.
         let room = |taken: &String| self.limit.saturating_sub(taken.len());
         if self.stack.last().is_none_or(|open| open.look.is_visible()) {
-            self.push(prefix(text, room(&self.out.text)));
+            let text = prefix(text, room(&self.out.text));
+            if self.directions.is_empty() {
+                self.push(text);
+            } else {
+                // The end of a line in the source is a blank, and ends no direction.
+                self.push(&text.replace(['\r', '\n'], " "));
+            }
         } else {
             let text = prefix(text, room(&self.out.hidden));
             if !text.is_empty() {
@@ -304,9 +349,13 @@ impl Page {
         }
     }
 
-    /// Begins a line.
+    /// Begins a line. Directions end at the end of a line, those of elements begin again.
     fn line(&mut self) {
         self.push("\n");
+        for at in 0..self.directions.len() {
+            let Some(control) = self.directions.get(at).copied() else { break };
+            self.push(control.encode_utf8(&mut [0; 4]));
+        }
     }
 }
 
@@ -421,9 +470,15 @@ impl Name {
 
 impl Attributes {
     fn clear(&mut self) {
-        for value in
-            [&mut self.style, &mut self.class, &mut self.id, &mut self.colour, &mut self.background, &mut self.kind]
-        {
+        for value in [
+            &mut self.style,
+            &mut self.class,
+            &mut self.id,
+            &mut self.colour,
+            &mut self.background,
+            &mut self.kind,
+            &mut self.direction,
+        ] {
             value.clear();
         }
         self.has_picture = false;
@@ -446,6 +501,7 @@ impl Attributes {
             b"color" | b"text" => &mut self.colour,
             b"bgcolor" => &mut self.background,
             b"type" => &mut self.kind,
+            b"dir" => &mut self.direction,
             _ => return,
         };
         // The first of several counts.

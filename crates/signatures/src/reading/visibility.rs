@@ -57,6 +57,8 @@ pub(super) struct Look {
     colour: Rgb,
     /// `None` behind a picture, which may be of any colour.
     background: Option<Rgb>,
+    /// Whether text that is forced into a direction goes from right to left.
+    pub is_right_to_left: bool,
 }
 
 /// What one rule or attribute changes.
@@ -72,6 +74,9 @@ pub(super) struct Style {
     has_no_room: bool,
     is_out_of_flow: bool,
     is_far_away: bool,
+    /// Whether the order of characters is forced, and whether it is from right to left.
+    is_order_forced: Option<bool>,
+    is_right_to_left: Option<bool>,
 }
 
 /// The rules of the style sheets, by selector.
@@ -83,7 +88,14 @@ pub(super) struct Sheet {
 impl Look {
     /// Black on white.
     pub(super) fn page() -> Self {
-        Self { is_gone: false, is_invisible: false, is_tiny: false, colour: [0; 3], background: Some([255; 3]) }
+        Self {
+            is_gone: false,
+            is_invisible: false,
+            is_tiny: false,
+            colour: [0; 3],
+            background: Some([255; 3]),
+            is_right_to_left: false,
+        }
     }
 
     /// Whether text can be seen.
@@ -101,6 +113,7 @@ impl Look {
             is_tiny: style.is_tiny.unwrap_or(self.is_tiny),
             colour: style.colour.unwrap_or(self.colour),
             background: style.background.unwrap_or(self.background),
+            is_right_to_left: style.is_right_to_left.unwrap_or(self.is_right_to_left),
         }
     }
 }
@@ -129,6 +142,8 @@ impl Style {
         self.has_no_room |= later.has_no_room;
         self.is_out_of_flow |= later.is_out_of_flow;
         self.is_far_away |= later.is_far_away;
+        self.is_order_forced = later.is_order_forced.or(self.is_order_forced);
+        self.is_right_to_left = later.is_right_to_left.or(self.is_right_to_left);
     }
 
     /// The `color` attribute of `font`, `text` of `body`.
@@ -151,6 +166,21 @@ impl Style {
     /// The `hidden` attribute.
     pub(super) fn hide(&mut self) {
         self.hides = self.hides.or(Some(true));
+    }
+
+    /// The element `bdo`.
+    pub(super) fn force_order(&mut self) {
+        self.is_order_forced = self.is_order_forced.or(Some(true));
+    }
+
+    /// The `dir` attribute.
+    pub(super) fn set_direction(&mut self, value: &str) {
+        self.is_right_to_left = self.is_right_to_left.or_else(|| Some(value == "rtl"));
+    }
+
+    /// Whether the order of characters is forced.
+    pub(super) fn is_order_forced(&self) -> bool {
+        self.is_order_forced == Some(true)
     }
 
     fn is_gone(&self) -> bool {
@@ -209,6 +239,11 @@ impl Style {
             self.is_out_of_flow |= value.eq_ignore_ascii_case("absolute") || value.eq_ignore_ascii_case("fixed");
         } else if is("left") || is("top") || is("right") || is("margin-left") {
             self.is_far_away |= pixels().is_some_and(|pixels| pixels <= -500.0);
+        } else if is("unicode-bidi") {
+            self.is_order_forced =
+                Some(value.eq_ignore_ascii_case("bidi-override") || value.eq_ignore_ascii_case("isolate-override"));
+        } else if is("direction") {
+            self.is_right_to_left = Some(value.eq_ignore_ascii_case("rtl"));
         } else if (is("clip") && value.contains("rect(0")) || (is("clip-path") && is_full_inset(value)) {
             self.hides = Some(true);
         }
