@@ -38,8 +38,8 @@ Exit codes:
   2  the server refuses, a file cannot be read, or an argument is wrong
 --on-error changes what a server that does not answer, or refuses, leads to.
 
-What leaves this machine: signatures, features of the text from which it cannot be read, and the sender's
-address unless --no-sender is given. Usual schemes: exact, attachment, pyzor, razor, dcc, bruit. Messages
+What leaves this machine: signatures, features of the text from which it cannot be read, how many words, files
+and links there are, and the sender's address unless --no-sender is given. Usual schemes: exact, attachment, pyzor, razor, dcc, bruit. Messages
 of more than 64 MiB are not read.
 
 With --local, a message none of whose signatures is in the replica is unknown, and nothing leaves this machine;

@@ -18,9 +18,11 @@ pub(crate) const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
 const AFTER_HELP: &str = "\
 Exit codes: 0 if every claim was taken and is on the server's disk, 2 if one was refused or failed.
 
-What leaves this machine: signatures and features of the text, from which it cannot be read. Usual schemes:
-exact, pyzor, razor_e4, bruit. Links, attachments and razor_e8 are shared by innocent mail and claimed only
-if --scheme names them. Messages of more than 64 MiB are not read.
+What leaves this machine: signatures, features of the text from which it cannot be read, and how many words,
+files and links there are. Usual schemes: exact, attachment, pyzor, razor_e4, bruit. The server claims what makes
+the message what it is: its own text, or its files if there is next to no text. Logos, footers and quotations are
+shared by good mail and not claimed. With --scheme, exactly those schemes are claimed. Messages of more than 64 MiB
+are not read.
 
 Examples:
   bruit report spam.eml              one message
@@ -94,7 +96,10 @@ fn fault(answer: &Answer) -> Option<String> {
         Ok(claimed) if claimed.accepted == 0 && claimed.ignored > 0 => {
             Some("nothing was claimed: all of its signatures are whitelisted".to_owned())
         }
-        Ok(claimed) if claimed.accepted == 0 => Some("nothing was claimed: it has no signature".to_owned()),
+        Ok(claimed) if claimed.accepted == 0 => {
+            let reason = claimed.reason.as_deref().unwrap_or("it has no signature");
+            Some(format!("nothing was claimed: {reason}"))
+        }
         Ok(_) => None,
     }
 }
@@ -141,7 +146,7 @@ mod tests {
         assert_eq!(fault(3, 1, 0), None);
         assert_eq!(fault(3, 0, 1).unwrap(), "1 signature refused: too many");
         assert!(fault(0, 2, 0).unwrap().ends_with("whitelisted"));
-        assert!(fault(0, 0, 0).unwrap().ends_with("no signature"));
+        assert_eq!(fault(0, 0, 0).unwrap(), "nothing was claimed: too many");
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! `bruit explain`: why a server thinks what it thinks of a message.
+//! `bruit explain`: the evidence behind a verdict.
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use bruit_client::http::{Evidence, Explained, ExplainedSignature, Subject};
+use bruit_client::http::{Evidence, Explained, ExplainedSignature, Outline, Subject};
 use bruit_client::{ClientError, Purpose, Signer};
 use bruit_engine::time::Time;
 
@@ -11,7 +11,7 @@ use crate::check::CHECK_TIMEOUT;
 use crate::date::date;
 use crate::failure::Failure;
 use crate::quantity::{counted, grouped};
-use crate::remote::{Messages, Place, Server, for_each_answer, json_line, words};
+use crate::remote::{Messages, Place, Server, for_each_answer, json_line, limit_words, words};
 use crate::terminal::{complain, printable};
 
 const AFTER_HELP: &str = "\
@@ -71,6 +71,19 @@ fn print(arguments: &Arguments, place: &Place, answer: &Answer, output: &mut imp
     let Ok(explained) = answer else { return Ok(()) };
     let prefix = printable(&place.prefix());
     writeln!(output, "{prefix}{}", verdict(explained.verdict.name(), explained.confidence, &explained.reason))?;
+    if explained.coverage > 0 {
+        writeln!(output, "  this covers {} % of the message", explained.coverage)?;
+    }
+    if let Some(Outline { words, own_words, files, .. }) = explained.outline {
+        let (own, all) = (u64::from(own_words), u64::from(words));
+        writeln!(
+            output,
+            "  {} of its own of {}, {}",
+            counted(own, "word"),
+            grouped(all),
+            counted(files.into(), "file")
+        )?;
+    }
     if let Some(is_whitelisted) = explained.sender_whitelisted {
         let not = if is_whitelisted { "" } else { "not " };
         writeln!(output, "  the sender is {not}whitelisted")?;
@@ -86,6 +99,11 @@ fn print_signature(signature: &ExplainedSignature, output: &mut impl Write) -> i
     let value = checked.value.as_deref().unwrap_or("the text");
     writeln!(output, "  {} {}", printable(&checked.scheme), printable(value))?;
     let mut lines = vec![verdict(checked.verdict.name(), checked.confidence, &checked.reason)];
+    lines.extend(checked.decided.then(|| "this decided".to_owned()));
+    lines.extend(checked.of_message.zip(checked.of_report).map(|(of_message, of_report)| {
+        format!("agrees with {of_message} % of this message and {of_report} % of the text that was claimed")
+    }));
+    lines.extend(checked.limit.as_deref().map(|limit| format!("did not count: {}", printable(limit_words(limit)))));
     lines.extend(signature.whitelisted.as_deref().map(|by| format!("whitelisted by: {}", printable(by))));
     lines.extend(generations("listed", &signature.listed));
     lines.extend(generations("revoked", &signature.revoked));

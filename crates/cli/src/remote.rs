@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::quantity::parse_duration;
 pub(crate) use own_token::find as find_own_token;
 pub(crate) use parallel::{Place, for_each_answer, json_line};
-pub(crate) use reasons::{machine_word, words};
+pub(crate) use reasons::{limit_words, machine_word, words};
 
 /// The longest file that a token is read from.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;

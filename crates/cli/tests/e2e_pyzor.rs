@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Folder, PyzorHome, Server, program, run, testdata};
+use common::{Folder, PyzorHome, Server, bank, program, run, testdata};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef01234567";
 const ACCOUNT: &str =
@@ -45,6 +45,18 @@ fn a_report_is_found_until_it_is_whitelisted() {
     owner.run(&["whitelist"], &spam, 0);
     owner.check(&spam, false);
     home.check(&spam, false);
+}
+
+/// A phish with the bank's logo and legal footer is reported: the bank's own mail, with the same logo and footer, is not spam.
+#[test]
+fn the_bank_whose_logo_was_copied_is_no_spam() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, ACCOUNT);
+    let home = PyzorHome::new(&server);
+    let (phish, genuine) = (bank::phish("Ann Baker"), bank::genuine());
+    home.run(&["report"], &phish, 0);
+    home.check(&phish, true);
+    home.check(&genuine, false);
 }
 
 #[test]

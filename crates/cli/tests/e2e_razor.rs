@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::{Folder, RazorHome, Server, testdata};
+use common::{Folder, RazorHome, Server, bank, testdata};
 
 /// More signatures than the server takes at once (razor.md calls it bql), so the client has to split them.
 const BATCH: usize = 60;
@@ -44,6 +44,23 @@ fn a_message_of_many_parts_is_found() {
         home.report(&message(name));
         home.check(&message(name), true);
     }
+}
+
+/// A phish with the bank's logo and legal footer is reported: the bank's own mail, with the same logo and footer, is not spam.
+#[test]
+fn the_bank_whose_logo_was_copied_is_no_spam() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let home = RazorHome::new(&server);
+    home.register();
+    let (phish, genuine) = (bank::phish("Ann Baker"), bank::genuine());
+    home.report(&phish);
+    home.check(&phish, true);
+    home.check(&genuine, false);
+    // A second report announces the main text as known, and brings all parts again.
+    home.report(&phish);
+    home.check(&genuine, false);
+    home.check(&phish, true);
 }
 
 /// The server has only heard of a message's e4 signature; those of its links it has computed from the body.

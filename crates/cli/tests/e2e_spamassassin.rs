@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{Answer, Folder, PyzorHome, RazorHome, Server, program, run, testdata};
+use common::{Answer, Folder, PyzorHome, RazorHome, Server, bank, program, run, testdata};
 
 /// Where Debian has the rules, and what loads the plugins.
 const RULES: &str = "/usr/share/spamassassin";
@@ -27,6 +27,19 @@ fn what_spamassassin_reports_it_scores_until_it_revokes() {
     site.run(&["-k"], &spam).expect(0, &server);
     // The plugin for Pyzor has no way to revoke.
     assert_eq!(site.hits(&spam), ["PYZOR_CHECK"]);
+}
+
+/// A phish with the bank's logo and legal footer is reported: the bank's own mail, with the same logo and footer, hits no rule.
+#[test]
+fn the_bank_whose_logo_was_copied_hits_no_rule() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let site = Site::new(&server, |_, pyzor| format!("pyzor_options --homedir {}\n", pyzor.display()));
+    site.razor.register();
+    let (phish, genuine) = (bank::phish("Ann Baker"), bank::genuine());
+    site.run(&["-r"], &phish).expect(0, &server);
+    assert_eq!(site.hits(&phish), RULE_NAMES);
+    assert_eq!(site.hits(&genuine), [""; 0]);
 }
 
 /// Without a process of Python for every message; SpamAssassin's manual says that this excludes forking.

@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(schemes(&check), expected);
         assert_eq!(check.sender.as_deref(), Some("sender@secret.example"));
         let claim = Signer::new(Purpose::Claim).subject(MESSAGE);
-        assert_eq!(schemes(&claim), ["exact", "pyzor", "razor_e4"]);
+        assert_eq!(schemes(&claim), ["exact", "attachment", "pyzor", "razor_e4"]);
         assert_eq!((claim.text.is_some(), claim.sender), (true, None));
     }
 

@@ -8,7 +8,7 @@ use bruit_engine::signature::fingerprint_of_bytes;
 use bruit_engine::spam::ClaimCounts;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Level, Policy, Standing};
-use bruit_engine::verdict::{CONFIDENCE_OWN, Kind, Reason, Verdict};
+use bruit_engine::verdict::{Kind, Reason, Verdict, confidence_of_own};
 use bruit_engine::whitelist::{By as ListedBy, WhitelistChange, Why};
 use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
 use bruit_filters::Fingerprint;
@@ -30,7 +30,7 @@ fn an_own_report_lists_and_is_counted() {
     claim(&mut engine, Standing::Own, 2, Claim::Report, &[spam]);
     let verdict = engine.check(&spam, 0);
     assert_eq!((verdict.kind, verdict.reason), (Kind::Spam, Reason::OwnReports));
-    assert!(verdict.confidence >= CONFIDENCE_OWN);
+    assert!(verdict.confidence >= confidence_of_own(1));
     assert_eq!(verdict.counts, ClaimCounts { reports: 3, revocations: 0 });
     assert_eq!(verdict.generations.newest(), Some(0));
     assert_eq!(engine.check(&fingerprint(2), 0), Verdict::default());
@@ -236,12 +236,12 @@ fn a_near_replica_is_judged_by_the_report_it_resembles() {
     let name = text.fingerprint(engine.realm().key());
     claim(&mut engine, Standing::Own, 1, Claim::Report, &[name]);
     engine.apply(&Event::Text { by: by(START, Standing::Own, 1), fingerprint: name, text });
-    assert_eq!(engine.check_text(&message(10), &mut scratch).kind, Kind::Spam);
+    assert_eq!(engine.check_text(&message(10), &mut scratch).verdict.kind, Kind::Spam);
     let found = engine.find_text(&message(10), &mut scratch).map(|found| found.fingerprint);
     assert_eq!(found, Some(name), "a second report is about the first");
-    assert_eq!(engine.check_text(&message(5000), &mut scratch), Verdict::default());
+    assert_eq!(engine.check_text(&message(5000), &mut scratch).verdict, Verdict::default());
     claim(&mut engine, Standing::Own, 2, Claim::Revoke, &[name]);
-    assert_eq!(engine.check_text(&message(10), &mut scratch).kind, Kind::Ham);
+    assert_eq!(engine.check_text(&message(10), &mut scratch).verdict.kind, Kind::Ham);
 }
 
 #[test]
@@ -272,9 +272,9 @@ fn accounts_cannot_change_what_a_name_stands_for() {
     claim(&mut engine, Standing::Own, 1, Claim::Report, &[spam]);
     let not_own = Outcome::Refused(Refusal::NotOwn);
     assert_eq!(engine.apply(&Event::Text { by: account, fingerprint: spam, text: text.clone() }), not_own);
-    assert_eq!(engine.check_text(&newsletter, &mut scratch), Verdict::default());
+    assert_eq!(engine.check_text(&newsletter, &mut scratch).verdict, Verdict::default());
     assert_eq!(engine.apply(&Event::Text { by: account, fingerprint: own_name, text }), Outcome::Done);
-    assert_eq!(engine.check_text(&newsletter, &mut scratch).kind, Kind::Unknown);
+    assert_eq!(engine.check_text(&newsletter, &mut scratch).verdict.kind, Kind::Unknown);
     assert_eq!(engine.apply(&Event::Good { by: account, features: vec![1, 2] }), not_own);
     let text = engine.replicas().text(&newsletter);
     let peer = by(account.now, Standing::Pinned, 5);

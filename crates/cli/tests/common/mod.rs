@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+pub(crate) mod bank;
 mod clients;
 mod program;
 mod server;

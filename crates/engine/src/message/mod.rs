@@ -251,3 +251,6 @@ fn role_of_file(piece: Piece, all: &[Evidence], outline: &Outline) -> Role {
         _ => Role::Decides,
     }
 }
+
+#[cfg(test)]
+mod tests;

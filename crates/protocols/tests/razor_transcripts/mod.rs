@@ -122,7 +122,10 @@ fn written(action: &Action) -> String {
             format!("report {}", signatures.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
         }
         Action::ReportBodies(parts) => {
-            format!("bodies {}", parts.parts.iter().map(|part| joined(&part.signatures, ",")).collect::<Vec<_>>().join(" "))
+            format!(
+                "bodies {}",
+                parts.parts.iter().map(|part| joined(&part.signatures, ",")).collect::<Vec<_>>().join(" ")
+            )
         }
         Action::Register { user, password } => format!("register {} {}", optional(user), optional(password)),
         Action::Challenge { user } => format!("challenge {}", text(user)),
