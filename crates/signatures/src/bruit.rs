@@ -9,6 +9,7 @@
 //! that order, so that nobody outside can tell which those are. Their hash is fast, not cryptographic: other words with the
 //! same feature can be found, which gives a sender nothing that the words themselves would not.
 
+mod boilerplate;
 mod fold;
 mod lines;
 pub(crate) mod quotes;

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::boilerplate;
 use super::quotes::{self, Signs};
 use super::roles::Role;
 use super::words::{Word, Words};
@@ -33,7 +34,7 @@ pub(super) struct Line<'t> {
     pub text: &'t str,
     pub kind: Kind,
     /// Whether it is made of signs, and parts what is above it from what is below.
-    is_rule: bool,
+    pub is_rule: bool,
     /// Which of the words are its own.
     pub words: Range<usize>,
     /// The part of the message that it is in.
@@ -103,6 +104,7 @@ pub(super) fn lines<'t>(text: &'t str, parts: &[TextPart], words: &mut Words) ->
     mark_digest(&mut lines, &introductions, words);
     mark_footers(&mut lines, words);
     mark_disclaimers(&mut lines, words);
+    boilerplate::mark(&mut lines, words);
     mark_greeting(&mut lines, words);
     mark_appended(&mut lines, parts.len());
     lines

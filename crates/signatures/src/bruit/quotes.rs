@@ -1,8 +1,7 @@
 //! Where a message quotes or passes on another one, as mail programs do it in the languages most mail is written in.
 //!
 //! A sender who makes his text look quoted hides it, so each rule asks for more than one sign: an attribution is followed
-//! by marks or names a date or an address; a copied header has three different fields, among them who wrote and about
-//! what; the mark of a forward is followed by such fields. All text here is folded.
+//! by marks or names a date or an address; a copied header says who wrote, when and about what; the mark of a forward is followed by such fields. All text here is folded.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -20,9 +19,6 @@ const DATE_NUMBERS_MIN: usize = 3;
 /// A copied header has at most this many lines; between two of its fields are at most this many others.
 const HEADER_LINES_MAX: usize = 48;
 const HEADER_OTHERS_MAX: usize = 4;
-
-/// A copied header has this many different fields.
-const HEADER_FIELDS_MIN: u32 = 3;
 
 /// The name of a field has at most this many bytes.
 const NAME_BYTES_MAX: usize = 32;
@@ -277,8 +273,9 @@ impl Header {
         self.fields.count_ones()
     }
 
+    /// Whether it says who wrote, when and about what. All mail programs copy that much, and few other texts have it.
     const fn is_complete(self) -> bool {
-        self.count() >= HEADER_FIELDS_MIN && self.has(Field::FROM) && self.has(Field::SUBJECT)
+        self.has(Field::FROM) && self.has(Field::SUBJECT) && (self.has(Field::DATE) || self.has(Field::NUMBER))
     }
 }
 

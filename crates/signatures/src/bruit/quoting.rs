@@ -273,6 +273,7 @@ fn a_quotation_stays_one_however_short_the_reply_is() {
 fn one_sign_alone_hides_nothing() {
     for text in [
         format!("From: the heart of our firm\nSubject: your health\n{OTHER}"),
+        format!("From: \nTo: undisclosed recipients\nSubject: your health\n{OTHER}"),
         format!("To: all of you\nDate: today\nTheir price: low\n{OTHER}"),
         format!("Our customers said:\n{OTHER}"),
         format!("As he wrote in our paper on health:\n{OTHER}"),

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::LazyLock;
 
-use super::words::{hash, matching_form};
+use super::boilerplate::{TOPICS, Topics};
+use super::fold;
+use super::words::{Words, hash, matching_form};
 
 /// What a word is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,18 +71,18 @@ impl Role {
     }
 }
 
-/// The role of the word with that hash.
-pub(super) fn role(word: u64) -> Role {
+/// The role of the word with that hash, and the topics of boilerplate whose vocabulary it is in.
+pub(super) fn role(word: u64) -> (Role, Topics) {
     static ROLES: LazyLock<Roles> = LazyLock::new(table);
-    ROLES.get(&word).copied().unwrap_or(Role::Content)
+    ROLES.get(&word).copied().unwrap_or((Role::Content, 0))
 }
 
-type Roles = HashMap<u64, Role, BuildHasherDefault<Hashed>>;
+type Roles = HashMap<u64, (Role, Topics), BuildHasherDefault<Hashed>>;
 
 fn table() -> Roles {
     let mut roles = Roles::default();
     let mut add = |word: &str, role: Role| {
-        roles.insert(hash(&matching_form(word)), role);
+        roles.insert(hash(&matching_form(word)), (role, 0));
     };
     for language in LANGUAGES {
         stop_words::lookup(language).into_iter().flatten().for_each(|word| add(word, Role::Function));
@@ -95,6 +97,13 @@ fn table() -> Roles {
     ];
     for (words, role) in lists {
         words.split_ascii_whitespace().for_each(|word| add(word, role));
+    }
+    for (topic, phrases) in TOPICS.iter().enumerate() {
+        let mut words = Words::without_roles();
+        words.add_line(&fold::folded(phrases));
+        for word in words.list() {
+            roles.entry(word.hash).or_insert((Role::Content, 0)).1 |= 1 << topic;
+        }
     }
     roles
 }
@@ -126,7 +135,7 @@ mod tests {
 
     #[test]
     fn words_are_known_in_the_form_they_are_matched_in() {
-        let role_of = |word: &str| role(hash(&matching_form(word)));
+        let role_of = |word: &str| role(hash(&matching_form(word))).0;
         assert_eq!(role_of("this"), Role::Function);
         assert_eq!(role_of("für"), Role::Function);
         assert_eq!(role_of("unsubscribe"), Role::List);

@@ -5,6 +5,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::boilerplate::Topics;
 use super::fold;
 use super::roles::{Role, role};
 
@@ -27,6 +28,8 @@ pub(super) struct Word {
     pub hash: u64,
     /// What it says about the text around it.
     pub role: Role,
+    /// The topics of boilerplate whose vocabulary it is in.
+    pub topics: Topics,
     /// Where its letters end in [`Words::letters`]; they begin where those of the word before end.
     end: usize,
 }
@@ -38,6 +41,7 @@ pub(super) struct Words {
     /// The letters of all words, unless nobody asks for them.
     letters: String,
     forgets_letters: bool,
+    has_no_roles: bool,
     /// The letters of the word at hand.
     word: String,
     runs: Vec<(usize, usize)>,
@@ -47,6 +51,11 @@ impl Words {
     /// Words that are matched, and not shown to anyone.
     pub(super) fn without_letters() -> Self {
         Self { forgets_letters: true, ..Self::default() }
+    }
+
+    /// Words whose hashes alone matter: those that roles are made from.
+    pub(super) fn without_roles() -> Self {
+        Self { forgets_letters: true, has_no_roles: true, ..Self::default() }
     }
 
     /// How many there are.
@@ -111,7 +120,7 @@ impl Words {
     fn add_token(&mut self, token: &str) {
         if is_address(token) {
             if LIST_ADDRESSES.iter().any(|part| token.contains(part)) {
-                self.list.push(Word { hash: 0, role: Role::ListAddress, end: self.letters.len() });
+                self.list.push(Word { hash: 0, role: Role::ListAddress, topics: 0, end: self.letters.len() });
             }
             return;
         }
@@ -177,7 +186,8 @@ impl Words {
             self.letters.push_str(letters);
         }
         let hash = hash(letters);
-        self.list.push(Word { hash, role: role(hash), end: self.letters.len() });
+        let (role, topics) = if self.has_no_roles { (Role::Content, 0) } else { role(hash) };
+        self.list.push(Word { hash, role, topics, end: self.letters.len() });
     }
 }
 
