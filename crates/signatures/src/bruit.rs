@@ -51,7 +51,8 @@ const WHOLE_WORDS_BESIDE_LINK_MIN: usize = 3;
 pub struct Features {
     /// Pairs of words of the sender's own text, each once, in the order they are read.
     pub pairs: Vec<u64>,
-    /// Further pairs, of text parts below the main one: a check looks them up, a report does not keep them.
+    /// Further pairs, of text parts below the main one and of how to receive no more: a check looks them up, a report does
+    /// not keep them.
     pub appended: Vec<u64>,
     /// The registered domains and file names of links.
     pub links: Vec<u64>,
@@ -228,7 +229,7 @@ impl WordCounts {
         for line in lines {
             let words = u32::try_from(line.words.len()).unwrap_or(u32::MAX);
             counts.all = counts.all.saturating_add(words);
-            counts.own = counts.own.saturating_add(if is_own(line.kind) { words } else { 0 });
+            counts.own = counts.own.saturating_add(if is_own(line.kind) && !line.is_stock { words } else { 0 });
         }
         counts
     }

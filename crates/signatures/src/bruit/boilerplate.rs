@@ -28,11 +28,20 @@ const PARAGRAPH_LINES_MAX: usize = 40;
 /// The vocabularies that a word is in; one bit each.
 pub(super) type Topics = u64;
 
-/// The topics that providers write about; see [`TOPICS`].
+/// The topics that providers write about, and how to receive no more; see [`TOPICS`].
 const PROVIDERS: usize = 14;
+const LEAVING: Range<usize> = 28..42;
 
-/// The phrases of each topic and language. At most 64: the first [`PROVIDERS`] are those of providers.
-pub(super) const TOPICS: [&str; 56] = [
+/// How to receive no more is not kept of a message with this many other content words, only looked up. With fewer, it is
+/// much of what tells a message from others and is kept, but it does not count as the sender's own text.
+const OTHER_WORDS_MIN: usize = 40;
+
+/// The names of providers and devices, of which a provider's line has at least one.
+const NAMES: Topics = 1 << 56;
+
+/// The phrases of each topic and language. At most 64: the first [`PROVIDERS`] are those of providers, the last is
+/// [`NAMES`].
+pub(super) const TOPICS: [&str; 57] = [
     // What providers and programs add below a message.
     "Sent from my iPhone, iPad, Samsung Galaxy smartphone, Android tablet, BlackBerry, Huawei, Xiaomi, Nokia, mobile phone, device. \
      Sent from Yahoo Mail, Gmail, AOL, Proton, Windows. Get Outlook for iOS, Android. Get the app. Excuse brevity and typos. \
@@ -41,7 +50,7 @@ pub(super) const TOPICS: [&str; 56] = [
      This email has been checked, scanned for viruses and malware by Avast, AVG, Norton, McAfee, Kaspersky, ESET antivirus \
      software. Virus-free. No virus found in this incoming, outgoing message. Protected. Provided by. \
      Yahoo Groups sponsor. Sign up for your Juno, Netscape, Lycos, Excite, Earthlink account today",
-    "Von meinem iPhone, iPad, Samsung Galaxy Smartphone, Android Handy, Mobiltelefon, Gerät, Samsung-Smartphone, Samsung-Gerät, Avast-Antivirussoftware gesendet. Gesendet mit der GMX, WEB.DE \
+    "Von meinem iPhone, iPad, Samsung Galaxy Smartphone, Android Handy, Mobiltelefon, Gerät, Samsung-Smartphone, Samsung-Gerät gesendet. Gesendet mit der GMX, WEB.DE \
      Mail App, Yahoo. Outlook für iOS, Android herunterladen, holen. Diese E-Mail wurde von Avast Antivirus Software auf Viren geprüft. \
      Virenfrei. Diese Nachricht wurde von meinem Android Mobiltelefon mit gesendet. Kurz gefasst, Tippfehler bitte entschuldigen",
     "Envoyé de mon iPhone, iPad, Samsung Galaxy, mobile, téléphone, smartphone Android, tablette, Orange, Free, SFR, Yahoo Mail, Outlook. \
@@ -255,6 +264,13 @@ pub(super) const TOPICS: [&str; 56] = [
     "Anonim Şirketi, A.Ş., Ltd, Limited Şti. Merkez adresi: İstanbul, Ankara, İzmir, Türkiye, cadde, caddesi, sokak, sok, mahallesi, kat. Ticaret sicil numarası, no, Mersis, vergi dairesi. Telefon, tel, faks. Bankacılık Düzenleme ve Denetleme Kurumu, \
      BDDK, SPK. Bu mesaj, e-posta ve ekleri, ekindeki dosyalar, gizli, gizlidir, gizlilik, bilgiler, içerebilir, içermektedir, yalnızca, sadece gönderildiği alıcının, kişi, kurum, kullanımı içindir. Eğer alıcısı değilseniz, yanlışlıkla, hata ile \
      aldıysanız, size ulaştıysa, lütfen göndereni derhal bilgilendirin, haberdar ediniz ve siliniz, mesajı silin, imha. Kopyalanması, dağıtılması, açıklanması, kullanılması yasaktır. Sorumluluk, sorumlu, zarar, virüs, görüşler, yazar. Çevre, yazdırmadan",
+    // Names of providers and devices.
+    "iPhone iPad iOS Samsung Galaxy Android BlackBerry Huawei Xiaomi Nokia Motorola Yahoo Gmail AOL Proton Windows Outlook MSN Hotmail \
+     Avast AVG Norton McAfee Kaspersky ESET antivirus GMX Orange SFR Libero Tiscali Juno Netscape Lycos Excite Earthlink smartphone tablet \
+     mobile device Mobiltelefon Handy Gerät mobil enhet enhed móvil dispositivo appareil téléphone telefono cellulare celular telemóvel \
+     toestel telefoon puhelimesta puhelimestani laitteesta laitteestani telefonu smartfonu urządzenia телефона смартфона устройства Яндекс \
+     telefonumdan cihazımdan iPhonesta iPhonestani iPadista iPhone'umdan Samsung-Smartphone Samsung-tablet Samsung-Gerät \
+     Viren viruses antivirusprogram virustorjuntaohjelma antivírus antivirüs",
 ];
 
 /// Marks lines and paragraphs of the body that are made of the words of one topic.
@@ -268,34 +284,50 @@ pub(super) fn mark(lines: &mut [Line<'_>], words: &Words) {
         }
         at += length.max(1);
     }
+    let own = |line: &Line<'_>| words.list().get(line.words.clone()).unwrap_or_default();
+    let others = lines.iter().filter(|line| line.kind == Kind::Body && !line.is_stock);
+    let others: usize = others.map(|line| own(line).iter().filter(|word| word.role.counts()).count()).sum();
+    if others >= OTHER_WORDS_MIN {
+        lines.iter_mut().filter(|line| line.is_stock).for_each(|line| line.kind = Kind::Appended);
+    }
 }
 
 fn mark_paragraph(lines: &mut [Line<'_>], paragraph: Range<usize>, words: &Words) {
-    let own = |line: &Line<'_>| words.list().get(line.words.clone()).unwrap_or_default();
     let within = lines.get(paragraph.clone()).unwrap_or_default();
     let all = match (within.first(), within.last()) {
         (Some(first), Some(last)) => words.list().get(first.words.start..last.words.end).unwrap_or_default(),
         _ => &[],
     };
-    let is_whole = Count::of(all).is_some_and(|count| {
-        count.different >= PARAGRAPH_CUES_MIN && count.cues * 100 >= count.content * PARAGRAPH_PERCENT_MIN
-    });
+    let whole = topic_of_paragraph(all);
     let mut is_below_rule = false;
     for line in lines.iter_mut().take(paragraph.end).skip(paragraph.start) {
-        if is_whole || is_line(own(line), is_below_rule) {
-            line.kind = Kind::Boilerplate;
+        let own = words.list().get(line.words.clone()).unwrap_or_default();
+        match whole.or_else(|| topic_of_line(own, is_below_rule)) {
+            Some(topic) if LEAVING.contains(&topic) => line.is_stock = true,
+            Some(_) => line.kind = Kind::Boilerplate,
+            None => {}
         }
         is_below_rule = line.is_rule;
     }
 }
 
-fn is_line(words: &[Word], is_below_rule: bool) -> bool {
-    Count::of(words).is_some_and(|count| {
-        let is_enough = is_below_rule || count.different >= PROVIDER_CUES_MIN;
-        let is_of_provider = count.topic < PROVIDERS && is_enough && count.cues == count.content;
-        let is_full = count.different >= LINE_CUES_MIN && count.cues * 100 >= count.content * LINE_PERCENT_MIN;
-        is_of_provider || is_full
-    })
+/// The topic of a paragraph that is boilerplate.
+fn topic_of_paragraph(words: &[Word]) -> Option<usize> {
+    let count = Count::of(words)?;
+    let is_full = count.different >= PARAGRAPH_CUES_MIN && count.cues * 100 >= count.content * PARAGRAPH_PERCENT_MIN;
+    (count.topic >= PROVIDERS && is_full).then_some(count.topic)
+}
+
+/// The topic of a line that is boilerplate.
+fn topic_of_line(words: &[Word], is_below_rule: bool) -> Option<usize> {
+    let count = Count::of(words)?;
+    let is_boilerplate = if count.topic < PROVIDERS {
+        let has_name = words.iter().any(|word| word.topics & NAMES != 0);
+        has_name && (is_below_rule || count.different >= PROVIDER_CUES_MIN) && count.cues == count.content
+    } else {
+        count.different >= LINE_CUES_MIN && count.cues * 100 >= count.content * LINE_PERCENT_MIN
+    };
+    is_boilerplate.then_some(count.topic)
 }
 
 /// How many of some words are of the topic that most of them are of.
@@ -321,7 +353,7 @@ impl Count {
             return None;
         }
         let is_of = |topic: usize| move |word: &&Word| word.topics & (1 << topic) != 0;
-        let candidates = (0..TOPICS.len()).filter(|topic| topics & (1 << topic) != 0);
+        let candidates = (0..TOPICS.len()).filter(|topic| topics & !NAMES & (1 << topic) != 0);
         let (topic, cues) =
             candidates.map(|topic| (topic, content().filter(is_of(topic)).count())).max_by_key(|&(_, cues)| cues)?;
         let mut hashes: Vec<u64> = content().filter(is_of(topic)).map(|word| word.hash).collect();
@@ -333,14 +365,14 @@ impl Count {
 
 #[cfg(test)]
 mod tests {
-    use crate::bruit::{Explanation, Kind};
+    use crate::bruit::{Explanation, Features, Kind};
     use crate::message::Message;
     use crate::reading::Reading;
 
     /// The words of the lines below a text that are taken for the sender's own.
     fn own(footer: &str) -> Vec<String> {
-        let message =
-            format!("Content-Type: text/plain; charset=utf-8\n\nWe shall meet at the old harbour\n\n{footer}\n");
+        let text = "Tomorrow the fishermen meet beside the old harbour; ".repeat(20);
+        let message = format!("Content-Type: text/plain; charset=utf-8\n\n{text}\n\n{footer}\n");
         let explanation = Explanation::of(&Reading::of(&Message::read(message.as_bytes())));
         let lines = explanation.lines.iter().skip(1);
         lines.filter(|line| line.kind == Kind::Body).flat_map(|line| line.words.clone()).collect()
@@ -425,6 +457,19 @@ mod tests {
     }
 
     #[test]
+    fn how_to_receive_no_more_counts_below_little_else() {
+        let footer = "If you would prefer not to receive future mailings, click on the link below to unsubscribe.";
+        let of = |words: usize| {
+            let text = format!("{}\n\n{footer}\n", "harbour ".repeat(words));
+            let reading = Reading::of(&Message::read(format!("\n{text}").as_bytes()));
+            let (features, counts) = Features::with_words(&reading);
+            (features.pairs.is_empty(), counts.own)
+        };
+        assert_eq!(of(super::OTHER_WORDS_MIN), (true, 40));
+        assert_eq!(of(super::OTHER_WORDS_MIN - 1), (false, 39));
+    }
+
+    #[test]
     fn what_the_law_wants() {
         for footer in [
             "Wexham Insurance Limited is authorised and regulated by the Financial Conduct Authority, firm reference number 12345.\n\
@@ -457,6 +502,8 @@ mod tests {
             "Registered pharmacies in England sell generic pills at half the price of your local store",
             "You have been selected to receive a free holiday, click the link below to claim your prize",
             "Sent from my heart, with love and kisses",
+            "Free photos online today",
+            "Free phone",
             "Join millions who make money at home",
             "Klicken Sie hier und gewinnen Sie ein neues Auto",
         ] {

@@ -24,7 +24,8 @@ pub enum Kind {
     Boilerplate,
     /// A greeting, which is personal.
     Greeting,
-    /// A text part below the main one, such as a footer that a firm or list adds.
+    /// What is looked up, but not kept: a text part below the main one, such as a footer that a firm or list adds, and how
+    /// to receive no more below a text of some length.
     Appended,
 }
 
@@ -35,6 +36,8 @@ pub(super) struct Line<'t> {
     pub kind: Kind,
     /// Whether it is made of signs, and parts what is above it from what is below.
     pub is_rule: bool,
+    /// Whether it says what many messages say, so that it is not the sender's own text even where it counts.
+    pub is_stock: bool,
     /// Which of the words are its own.
     pub words: Range<usize>,
     /// The part of the message that it is in.
@@ -98,7 +101,7 @@ pub(super) fn lines<'t>(text: &'t str, parts: &[TextPart], words: &mut Words) ->
         let from = words.len();
         words.add_line(text);
         let (kind, is_rule) = (Kind::Body, is_rule(text));
-        lines.push(Line { text, kind, is_rule, words: from..words.len(), part, is_forwarded });
+        lines.push(Line { text, kind, is_rule, is_stock: false, words: from..words.len(), part, is_forwarded });
     }
     let introductions = mark_quotes(&mut lines);
     mark_digest(&mut lines, &introductions, words);
