@@ -107,6 +107,7 @@ pub(super) fn lines<'t>(text: &'t str, parts: &[TextPart], words: &mut Words) ->
     mark_digest(&mut lines, &introductions, words);
     mark_footers(&mut lines, words);
     mark_disclaimers(&mut lines, words);
+    mark_seals(&mut lines);
     boilerplate::mark(&mut lines, words);
     mark_greeting(&mut lines, words);
     mark_appended(&mut lines, parts.len());
@@ -308,6 +309,28 @@ fn disclaimer(lines: &[Line<'_>], paragraph: Range<usize>, words: &Words) -> Opt
     (found >= DISCLAIMER_CUES_MIN && found * DISCLAIMER_WORDS_PER_CUE >= own.len()).then_some(first..last + 1)
 }
 
+/// A signature that proves who wrote a text has at most this many lines.
+const SEAL_LINES_MAX: usize = 40;
+
+/// Marks what PGP puts around a text: the line above it with the name of the hash, and the signature below it.
+fn mark_seals(lines: &mut [Line<'_>]) {
+    let starts = |line: &Line<'_>, with: &str| line.text.trim_ascii_start().starts_with(with);
+    for at in 0..lines.len() {
+        let Some(behind) = lines.get(at..) else { break };
+        let length = match behind {
+            [first, second, ..] if starts(first, "-----begin pgp signed message") => {
+                1 + usize::from(starts(second, "hash:"))
+            }
+            [first, ..] if starts(first, "-----begin pgp signature") => {
+                let end = behind.iter().take(SEAL_LINES_MAX).position(|line| starts(line, "-----end pgp signature"));
+                end.map_or(0, |end| end + 1)
+            }
+            _ => 0,
+        };
+        mark(lines, at..at + length);
+    }
+}
+
 /// The first line with words, if it is a greeting.
 fn mark_greeting(lines: &mut [Line<'_>], words: &Words) {
     let Some(line) = lines.iter_mut().find(|line| !line.words.is_empty()) else { return };
@@ -425,6 +448,15 @@ mod tests {
         assert_eq!(kinds("Este mensaje es confidencial y para su destinatario.\nQueda prohibida su divulgación"), "--");
         assert_eq!(kinds("Geschäftsführer: A. Schmidt\nAmtsgericht Musterstadt, HRB 1234"), "--");
         assert_eq!(kinds("This offer is strictly confidential, dear friend"), "B");
+    }
+
+    #[test]
+    fn seals_of_pgp_are_no_text() {
+        let sealed = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA1\n\nWhat I say\n-----BEGIN PGP SIGNATURE-----\n\
+            Version: GnuPG v1.0.7\n\niD8DBQE9VTWp Alpha Beta\n-----END PGP SIGNATURE-----\nand more";
+        assert_eq!(kinds(sealed), "--B----B");
+        let unending = format!("-----BEGIN PGP SIGNATURE-----\n{}", "what I say\n".repeat(SEAL_LINES_MAX));
+        assert!(!kinds(&unending).contains('-'));
     }
 
     #[test]

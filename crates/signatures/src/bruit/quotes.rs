@@ -113,7 +113,7 @@ const MARKS: &str = "original message,forwarded message,forwarded by,begin forwa
     mesaj redirectionat,原始邮件,转发邮件";
 
 /// What someone did who is quoted.
-const VERBS: &str = "wrote,writes,said,says,schrieb,schrieben,écrit,escribió,escribio,scritto,scrive,escreveu,skrev,schreef,\
+const VERBS: &str = "wrote,writes,said,says,mentioned,schrieb,schrieben,écrit,escribió,escribio,scritto,scrive,escreveu,skrev,schreef,\
     geschreven,kirjoitti,napisał,napisała,napisano,pisze,пишет,написал,написала,писал,писала,napsal,napsala,píše,yazdı,írta,\
     scris,έγραψε,написав";
 

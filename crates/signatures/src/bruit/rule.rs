@@ -28,12 +28,15 @@ const SPREAD: u64 = 200;
 const SPREAD_SHARE: u64 = 34;
 const QUARTER_CAP: u64 = 50;
 
-/// A replica is close to a report if their shares of each other, in per cent, add up to this, or are at least these two; if it
-/// has this much of every quarter; or if it contains this share of a report of which so many features are kept.
+/// A replica is close to a report if their shares of each other, in per cent, add up to this.
 const CLOSE_SUM: u32 = 140;
-const CLOSE_MOST: u32 = 73;
-const CLOSE_LEAST: u32 = 50;
-const CLOSE_EVENNESS: u8 = 92;
+/// It is close, too, if text was left out: this much of the message agrees, with so much of the report.
+const CLOSE_CUT: (u32, u32) = (74, 50);
+/// Or text was added: this much of the report agrees, with so much of the message.
+const CLOSE_ADDED: (u32, u32) = (80, 35);
+/// Or words were altered everywhere: the evenness, and how much of the message agrees.
+const CLOSE_ALTERED: (u8, u8) = (86, 40);
+/// Or it contains this share of a report of which so many features are kept, whatever else it says.
 const CLOSE_CONTAINED: u32 = 85;
 const CLOSE_CONTAINED_STORED: u64 = 40;
 
@@ -91,17 +94,16 @@ impl Stored {
 
     /// Whether a replica with this overlap is so close to the report that it is taken for the same.
     ///
-    /// Most of both must agree; or one of them must be nearly all of a fair share of the other, as text was added or left out;
-    /// or words were altered everywhere. Two messages of one template are further apart: each has a text of its own where
+    /// Most of both must agree; or text was added or left out, or words were altered everywhere. Two messages of one template are further apart: each has a text of its own where
     /// the other has another. A small report within a long message says nothing of that.
     #[must_use]
     pub fn is_close(&self, overlap: &Overlap) -> bool {
         let (of_report, of_message) = (u32::from(overlap.of_report), u32::from(overlap.of_message));
-        let (least, most) = (of_report.min(of_message), of_report.max(of_message));
         let is_contained = of_report >= CLOSE_CONTAINED && self.total() >= CLOSE_CONTAINED_STORED;
         of_report + of_message >= CLOSE_SUM
-            || (most >= CLOSE_MOST && least >= CLOSE_LEAST)
-            || (overlap.evenness >= CLOSE_EVENNESS && of_message >= CLOSE_LEAST)
+            || (of_message >= CLOSE_CUT.0 && of_report >= CLOSE_CUT.1)
+            || (of_report >= CLOSE_ADDED.0 && of_message >= CLOSE_ADDED.1)
+            || (overlap.evenness >= CLOSE_ALTERED.0 && overlap.of_message >= CLOSE_ALTERED.1)
             || is_contained
     }
 
@@ -152,6 +154,21 @@ mod tests {
         assert!(!report.is_matched_by([1, 1, 1, 1], 6));
         let report = Stored { by_quarter: [2, 1, 1, 1], features: 5 };
         assert!(!report.is_matched_by([2, 1, 1, 1], 5));
+    }
+
+    #[test]
+    fn what_is_close_to_a_report() {
+        let is_close = |found, features| REPORT.overlap(found, features).is_some_and(|found| REPORT.is_close(&found));
+        assert!(is_close([12, 12, 12, 12], 200) && is_close([11, 11, 12, 12], 210), "another name");
+        assert!(is_close([7, 7, 7, 7], 200), "words altered everywhere");
+        assert!(is_close([12, 12, 0, 0], 110), "half of it, and nothing else");
+        assert!(is_close([12, 12, 12, 10], 5_000), "all of it, in a long message");
+        assert!(!is_close([12, 3, 3, 12], 200), "the frame of it, around another text");
+        assert!(!is_close([12, 12, 5, 0], 200), "the upper half of it, above another text");
+        assert!(!is_close([9, 9, 9, 9], 2_000), "much of it, in a long message");
+        let small = Stored { by_quarter: [3; 4], features: 12 };
+        let found = small.overlap([3; 4], 300).unwrap();
+        assert!(!small.is_close(&found), "a sentence in a long message");
     }
 
     #[test]
