@@ -5,13 +5,13 @@
 
 use crate::attachment::is_file;
 use crate::bruit::{Features, WordCounts};
-use crate::message::{MediaType, Message, Part};
+use crate::message::{MediaType, Message};
 use crate::reading::Reading;
 
 /// A text of fewer words is everybody's: "see attachment", "thank you".
 pub const TEXT_WORDS_MIN: u32 = 8;
 
-/// The same beside a file, which a sentence or two introduce.
+/// The same beside a file or picture, which a sentence or two introduce.
 pub const TEXT_WORDS_BESIDE_FILE_MIN: u32 = 20;
 
 /// A file of fewer bytes is next to nothing.
@@ -44,6 +44,8 @@ pub struct Outline {
     pub own_words: u32,
     /// Files of the kind [`Piece::File`].
     pub files: u32,
+    /// Pictures.
+    pub pictures: u32,
     /// Links.
     pub links: u32,
 }
@@ -65,12 +67,16 @@ impl Outline {
     /// Outlines a message from what was read of it.
     #[must_use]
     pub fn of(message: &Message<'_>, features: &Features, words: WordCounts) -> Self {
-        let is_payload = |part: &&Part<'_>| is_file(part) && Piece::of_file(&part.media, &part.bytes()) == Piece::File;
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let parts = message.parts();
+        let files = parts.iter().filter(|part| is_file(part)).map(|part| Piece::of_file(&part.media, &part.bytes()));
+        let files: Vec<Piece> = files.collect();
+        let count_of = |piece: Piece| count(files.iter().filter(|&&file| file == piece).count());
         Self {
             words: words.all,
             own_words: words.own,
-            files: count(message.parts().iter().copied().filter(is_payload).count()),
+            files: count_of(Piece::File),
+            pictures: count_of(Piece::Picture),
             links: count(features.links.len()),
         }
     }
@@ -96,7 +102,7 @@ impl Outline {
     }
 
     const fn words_needed(&self) -> u32 {
-        if self.files > 0 { TEXT_WORDS_BESIDE_FILE_MIN } else { TEXT_WORDS_MIN }
+        if self.files + self.pictures > 0 { TEXT_WORDS_BESIDE_FILE_MIN } else { TEXT_WORDS_MIN }
     }
 }
 
@@ -172,6 +178,7 @@ impl PartsOutline {
             let (piece, outline, is_html) = part(raw);
             found.pieces.push(piece);
             found.outline.files += u32::from(piece == Piece::File);
+            found.outline.pictures += u32::from(piece == Piece::Picture);
             if piece != Piece::OtherText {
                 is_behind_plain = false;
                 continue;
@@ -180,7 +187,7 @@ impl PartsOutline {
             let replaces = is_html && is_behind_plain && main.is_some_and(|main| main + 1 == at);
             if outline.own_words >= TEXT_WORDS_MIN && (main.is_none() || replaces) {
                 main = Some(at);
-                found.outline = Outline { files: found.outline.files, ..outline };
+                found.outline = Outline { files: found.outline.files, pictures: found.outline.pictures, ..outline };
             }
             is_behind_plain = !is_html;
         }

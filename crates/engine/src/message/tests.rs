@@ -1,10 +1,10 @@
 use super::*;
 use crate::spam::ClaimCounts;
 
-const LETTER: Outline = Outline { words: 80, own_words: 60, files: 0, links: 1 };
-const WITH_FILE: Outline = Outline { words: 12, own_words: 12, files: 1, links: 0 };
-const REPLY: Outline = Outline { words: 200, own_words: 3, files: 0, links: 0 };
-const PHRASE: Outline = Outline { words: 2, own_words: 2, files: 0, links: 0 };
+const LETTER: Outline = Outline { words: 80, own_words: 60, files: 0, pictures: 0, links: 1 };
+const WITH_FILE: Outline = Outline { words: 12, own_words: 12, files: 1, pictures: 0, links: 0 };
+const REPLY: Outline = Outline { words: 200, own_words: 3, files: 0, pictures: 0, links: 0 };
+const PHRASE: Outline = Outline { words: 2, own_words: 2, files: 0, pictures: 0, links: 0 };
 
 fn verdict(kind: Kind, reason: Reason, confidence: u8) -> Verdict {
     let counts = ClaimCounts { reports: 1, revocations: 0 };
@@ -66,6 +66,8 @@ fn the_whole_text_decides_before_anything_else() {
     assert_eq!((found.kind, found.reason), (Kind::Ham, MessageReason::Evidence(Reason::Revoked)));
     assert_eq!(limited(PHRASE, exact(spam())), suspected(Limit::ShortText));
     assert_eq!(limited(WITH_FILE, exact(spam())), suspected(Limit::ShortText), "a sentence beside a file");
+    let picture = Outline { files: 0, pictures: 1, ..WITH_FILE };
+    assert_eq!(limited(picture, exact(spam())), suspected(Limit::ShortText), "a sentence beside a picture");
     assert_eq!(judged(REPLY, &[exact(spam())]).kind, Kind::Spam, "few words of its own, but the same thread");
 }
 

@@ -76,6 +76,8 @@ pub struct Outline {
     pub own_words: u32,
     /// Files that are neither pictures nor accessories such as business cards.
     pub files: u32,
+    /// Pictures.
+    pub pictures: u32,
     /// Links.
     pub links: u32,
 }
@@ -204,13 +206,13 @@ impl Outline {
     /// The outline of a message.
     #[must_use]
     pub const fn of(outline: &signatures::Outline) -> Self {
-        let signatures::Outline { words, own_words, files, links } = *outline;
-        Self { words, own_words, files, links }
+        let signatures::Outline { words, own_words, files, pictures, links } = *outline;
+        Self { words, own_words, files, pictures, links }
     }
 
     const fn outline(self) -> signatures::Outline {
-        let Self { words, own_words, files, links } = self;
-        signatures::Outline { words, own_words, files, links }
+        let Self { words, own_words, files, pictures, links } = self;
+        signatures::Outline { words, own_words, files, pictures, links }
     }
 }
 

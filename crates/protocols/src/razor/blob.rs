@@ -101,8 +101,10 @@ impl Announced {
         let mut found = PartsOutline::of(parts.iter().copied());
         if let Some(begun) = self.begun.take() {
             found.outline.files = found.outline.files.saturating_add(begun.files);
+            found.outline.pictures = found.outline.pictures.saturating_add(begun.pictures);
             if begun.own_words > 0 {
-                found.outline = Outline { files: found.outline.files, ..begun };
+                found.outline =
+                    Outline { words: begun.words, own_words: begun.own_words, links: begun.links, ..found.outline };
                 found
                     .pieces
                     .iter_mut()

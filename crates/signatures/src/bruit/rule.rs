@@ -28,14 +28,18 @@ const SPREAD: u64 = 200;
 const SPREAD_SHARE: u64 = 34;
 const QUARTER_CAP: u64 = 50;
 
+/// What a feature of each quarter counts for when shares are computed. The frame of a text, above and below, is what messages of
+/// one template have in common.
+const QUARTER_WEIGHTS: [u64; QUARTERS] = [4, 6, 6, 4];
+
 /// A replica is close to a report if their shares of each other, in per cent, add up to this.
-const CLOSE_SUM: u32 = 140;
+const CLOSE_SUM: u32 = 126;
 /// It is close, too, if text was left out: this much of the message agrees, with so much of the report.
-const CLOSE_CUT: (u32, u32) = (74, 50);
+const CLOSE_CUT: (u32, u32) = (70, 50);
 /// Or text was added: this much of the report agrees, with so much of the message.
-const CLOSE_ADDED: (u32, u32) = (80, 35);
+const CLOSE_ADDED: (u32, u32) = (78, 35);
 /// Or words were altered everywhere: the evenness, and how much of the message agrees.
-const CLOSE_ALTERED: (u8, u8) = (86, 40);
+const CLOSE_ALTERED: (u8, u8) = (92, 40);
 /// Or it contains this share of a report of which so many features are kept, whatever else it says.
 const CLOSE_CONTAINED: u32 = 85;
 const CLOSE_CONTAINED_STORED: u64 = 40;
@@ -49,7 +53,7 @@ pub struct Stored {
     pub features: u32,
 }
 
-/// How much a report and a message have in common, in per cent.
+/// How much a report and a message have in common, in per cent. The middle of the report counts more than its ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overlap {
     /// Of the report.
@@ -74,7 +78,7 @@ impl Stored {
             return None;
         }
         let stored = self.total().max(1);
-        let of_report = self.found_of(found).sum::<u64>() * 100 / stored;
+        let of_report = weighted(self.found_of(found)) * 100 / weighted(self.by_quarter.map(u64::from)).max(1);
         let of_message = of_report * u64::from(self.features) / u64::from(features.max(1));
         let evenness = self.capped(found) * 2 / stored;
         let per_cent = |share: u64| u8::try_from(share.min(100)).unwrap_or(100);
@@ -120,6 +124,11 @@ impl Stored {
             features > 0 && all * u64::from(self.features) * 100 >= WITHIN_SHARE * stored * u64::from(features);
         is_contained || is_within || self.capped(found) >= SPREAD + SPREAD_SHARE * stored
     }
+}
+
+/// Features by quarter, each with the weight of its quarter.
+fn weighted(quarters: impl IntoIterator<Item = u64>) -> u64 {
+    quarters.into_iter().zip(QUARTER_WEIGHTS).map(|(features, weight)| features * weight).sum()
 }
 
 #[cfg(test)]
