@@ -115,7 +115,7 @@ fn print(
         return Ok(writeln!(output, "{}", json_line(place, answer))?);
     }
     if let Ok(claimed) = answer {
-        writeln!(output, "{}{}", printable(&place.prefix()), line(claim, claimed))?;
+        writeln!(output, "{}{}", printable(&place.prefix()), printable(&line(claim, claimed)))?;
     }
     Ok(())
 }
@@ -130,7 +130,9 @@ fn line(claim: Claim, claimed: &Claimed) -> String {
         0 => String::new(),
         ignored => format!(", {ignored} whitelisted"),
     };
-    format!("{verb}: {} accepted, {effect}{ignored}", counted(claimed.accepted.into(), "signature"))
+    // The claim stands, but something that goes with it was not kept.
+    let note = claimed.reason.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
+    format!("{verb}: {} accepted, {effect}{ignored}{note}", counted(claimed.accepted.into(), "signature"))
 }
 
 #[cfg(test)]
@@ -155,5 +157,7 @@ mod tests {
         assert_eq!(line(Claim::Report, &claimed), "reported: 5 signatures accepted, 4 listed, 2 whitelisted");
         let claimed = Claimed { ignored: 0, accepted: 1, ..claimed };
         assert_eq!(line(Claim::Revoke, &claimed), "revoked: 1 signature accepted, 1 taken off");
+        let claimed = Claimed { reason: Some("no room".to_owned()), ..claimed };
+        assert_eq!(line(Claim::Revoke, &claimed), "revoked: 1 signature accepted, 1 taken off; no room");
     }
 }

@@ -71,6 +71,13 @@ pub enum Event {
         /// At most [`GOOD_FEATURES`].
         features: Vec<u64>,
     },
+    /// Features that do not count from now on: those of a revoked message, or what unreported mail has had for days.
+    GoodFeatures {
+        /// Who, and when.
+        by: By,
+        /// At most [`GOOD_FEATURES`].
+        features: Vec<u64>,
+    },
     /// A text by rspamd's digest and shingles: what a claim about the digest's fingerprint was made of.
     Shingles {
         /// Who, and when.
@@ -182,7 +189,7 @@ impl Event {
             Self::Claim { flag, fingerprints, .. } => *flag < FLAGS && fingerprints.len() <= FINGERPRINTS_MAX,
             Self::Bulk { fingerprints, .. } => fingerprints.len() <= FINGERPRINTS_MAX,
             Self::Text { text, .. } => text.is_within_bounds(),
-            Self::Good { features, .. } => features.len() as u64 <= GOOD_FEATURES,
+            Self::Good { features, .. } | Self::GoodFeatures { features, .. } => features.len() as u64 <= GOOD_FEATURES,
             Self::Account { change, .. } => change.is_within_bounds(),
             Self::Whitelist { change, .. } => change.is_within_bounds(),
             Self::Policy { policy, .. } => policy.check().is_ok(),
@@ -192,15 +199,18 @@ impl Event {
 
     /// Whether other servers may have to be told of it.
     pub(crate) const fn is_told(&self) -> bool {
+        self.is_text() || matches!(self, Self::Claim { .. } | Self::Bulk { .. } | Self::Received { .. })
+    }
+
+    /// Whether nodes are told of it as it is, among the texts.
+    pub(crate) const fn is_text(&self) -> bool {
         matches!(
             self,
-            Self::Claim { .. }
-                | Self::Bulk { .. }
-                | Self::Text { .. }
+            Self::Text { .. }
                 | Self::Good { .. }
+                | Self::GoodFeatures { .. }
                 | Self::Shingles { .. }
                 | Self::Whitelist { .. }
-                | Self::Received { .. }
         )
     }
 
@@ -221,6 +231,7 @@ impl Event {
             | Self::Bulk { by, .. }
             | Self::Text { by, .. }
             | Self::Good { by, .. }
+            | Self::GoodFeatures { by, .. }
             | Self::Shingles { by, .. } => by.now,
         }
     }
@@ -254,8 +265,7 @@ impl Event {
             Self::Good { by, features } => {
                 out.push(5);
                 by.encode(out);
-                put_count(out, features.len());
-                features.iter().for_each(|feature| out.extend(feature.to_le_bytes()));
+                put_features(out, features);
             }
             Self::Shingles { by, change, digest, shingles } => {
                 out.push(6);
@@ -309,6 +319,11 @@ impl Event {
                 out.push(14);
                 out.extend(now.0.to_le_bytes());
                 out.extend(budget_bytes.to_le_bytes());
+            }
+            Self::GoodFeatures { by, features } => {
+                out.push(15);
+                by.encode(out);
+                put_features(out, features);
             }
         }
     }
@@ -365,6 +380,7 @@ impl Event {
             12 => Self::Received { now: Time(reader.u64("a time")?), segment: Box::new(Received::decode(reader)?) },
             13 => Self::Repair { now: Time(reader.u64("a time")?), chain: read_chain(reader)? },
             14 => Self::Resize { now: Time(reader.u64("a time")?), budget_bytes: read_budget(reader)? },
+            15 => Self::GoodFeatures { by: By::decode(reader)?, features: read_features(reader)? },
             value => return Err(Malformed::OutOfRange { what: "the kind of an event", value: value.into() }),
         })
     }
@@ -529,6 +545,11 @@ fn put_fingerprints(out: &mut Vec<u8>, fingerprints: &[Fingerprint]) {
 fn read_fingerprints(reader: &mut Reader<'_>) -> Result<Vec<Fingerprint>, Malformed> {
     let count = reader.count(FINGERPRINTS_MAX, size_of::<Fingerprint>(), "a number of signatures")?;
     (0..count).map(|_| reader.fingerprint("a signature")).collect()
+}
+
+fn put_features(out: &mut Vec<u8>, features: &[u64]) {
+    put_count(out, features.len());
+    features.iter().for_each(|feature| out.extend(feature.to_le_bytes()));
 }
 
 fn read_features(reader: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {

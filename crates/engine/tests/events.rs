@@ -25,6 +25,10 @@ fn good(features: u64) -> Event {
     Event::Good { by: by(START, Standing::Own, 1), features: (0..features).collect() }
 }
 
+fn good_features(features: u64) -> Event {
+    Event::GoodFeatures { by: by(START, Standing::Own, 1), features: (0..features).collect() }
+}
+
 fn account(name: &[u8]) -> Event {
     let credential = Credential::new(name, &Secret::Razor { password: b"tin whistle 7" }).unwrap();
     let change = AccountChange::Register {
@@ -51,6 +55,8 @@ fn events() -> Vec<Event> {
         Event::Bulk { by: own, targets: u32::MAX, fingerprints: vec![fingerprint(1)] },
         Event::Text { by: own, fingerprint: fingerprint(2), text },
         good(GOOD_FEATURES),
+        good_features(GOOD_FEATURES),
+        good_features(0),
         Event::Shingles { by: own, change: write, digest: Box::new([7; 64]), shingles },
         Event::Shingles { by: own, change: TextChange::Delete, digest: Box::new([8; 64]), shingles: None },
         account(b"alice"),
@@ -88,6 +94,7 @@ fn events_beyond_the_bounds_are_not_read() {
         claim(FLAGS, 1),
         claim(0, FINGERPRINTS_MAX + 1),
         good(GOOD_FEATURES + 1),
+        good_features(GOOD_FEATURES + 1),
         Event::Account { now: START, change: AccountChange::Remove(Protocol::Razor, [b'a'; 129].into()) },
         Event::Account { now: START, change: AccountChange::Remove(Protocol::Razor, long.clone()) },
         Event::Whitelist { now: START, change: WhitelistChange::AddSender(long) },

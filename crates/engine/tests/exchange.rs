@@ -140,6 +140,22 @@ fn a_revocation_at_one_node_holds_at_all_whatever_arrives_later() {
     assert!(nodes.iter().all(|node| node.check(&mail, 0).kind == Kind::Ham));
 }
 
+#[test]
+fn what_is_good_at_one_node_is_good_at_all_and_peers_do_not_hear_of_it() {
+    let good = |node: &Engine| {
+        let mut features = vec![1, 2, 3];
+        node.replicas().retain_unlearnt(&mut features);
+        features.is_empty()
+    };
+    for (terms, is_told) in [(CLUSTER, true), (PEER, false)] {
+        let mut nodes = servers(2, terms);
+        let by = by(nodes[0].now(), Standing::Own, 1);
+        assert_eq!(nodes[0].apply(&Event::GoodFeatures { by, features: vec![1, 2, 3] }), Outcome::Done);
+        exchange(&mut nodes);
+        assert_eq!((good(&nodes[0]), good(&nodes[1])), (true, is_told));
+    }
+}
+
 /// A node that was away received votes of earlier generations late, and used to list their signatures anew: listings outlived
 /// their window, and signatures revoked meanwhile came back.
 #[test]

@@ -23,7 +23,7 @@ const WRITE_MAX: Duration = Duration::from_secs(8);
 const BEHIND_EPOCHS_MAX: u64 = 1;
 
 /// Tables that refuse new entries when full; the others drop their oldest.
-const REFUSING_TABLES: [&str; 2] = ["accounts", "whitelisted signatures"];
+const REFUSING_TABLES: [&str; 3] = ["accounts", "good messages", "whitelisted signatures"];
 
 /// The thread that looks. It is not the one that writes, so that it goes on while the disk hangs.
 pub(crate) struct Watcher {

@@ -336,7 +336,6 @@ impl Engine {
     /// Texts of another node: its own admission stands, but for what this node has no room for.
     fn learn_text(&mut self, text: &Event) -> bool {
         match text {
-            Event::Good { .. } if self.replicas.ensure_room_for_good().is_err() => false,
             Event::Whitelist { change, .. } => {
                 self.admit_whitelist(change).is_ok() && self.change_whitelist(change).is_ok()
             }
@@ -345,6 +344,7 @@ impl Engine {
                 true
             }
             Event::Good { features, .. } => self.replicas.learn_good_features(features).is_ok(),
+            Event::GoodFeatures { features, .. } => self.replicas.make_good(features).is_ok(),
             Event::Shingles { change, digest, shingles, .. } => {
                 self.change_text(*change, digest, shingles.as_deref());
                 true
@@ -472,9 +472,7 @@ impl Engine {
 
     /// Tells nodes of a text that was taken.
     pub(super) fn export_text(&mut self, event: &Event) {
-        let is_text =
-            matches!(event, Event::Text { .. } | Event::Good { .. } | Event::Shingles { .. } | Event::Whitelist { .. });
-        if is_text {
+        if event.is_text() {
             self.exchange.export(Book::Texts, self.spam.epoch(), |out| put_text(out, event));
         }
     }

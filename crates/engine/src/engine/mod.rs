@@ -455,7 +455,7 @@ impl Engine {
             Event::Text { by, fingerprint, text } => self.admit_text(by, fingerprint, text),
             Event::Shingles { by, change: TextChange::Write { .. }, digest, .. } => self.admit_shingles(by, digest),
             Event::Shingles { by, change: TextChange::Delete, .. } => admit_own(by),
-            Event::Good { by, .. } => {
+            Event::Good { by, .. } | Event::GoodFeatures { by, .. } => {
                 admit_own(by)?;
                 self.replicas.ensure_room_for_good().map_err(|_| Refusal::GoodIsFull)
             }
@@ -507,10 +507,11 @@ impl Engine {
             }
             Event::Good { by, features } => {
                 self.hear(by.now);
-                match self.replicas.learn_good_features(features) {
-                    Ok(()) => Outcome::Done,
-                    Err(_) => Outcome::Refused(Refusal::GoodIsFull),
-                }
+                self.replicas.learn_good_features(features).map_err(|_| Refusal::GoodIsFull).into()
+            }
+            Event::GoodFeatures { by, features } => {
+                self.hear(by.now);
+                self.replicas.make_good(features).map_err(|_| Refusal::GoodIsFull).into()
             }
             Event::Shingles { by, change, digest, shingles } => {
                 self.hear(by.now);

@@ -147,6 +147,7 @@ impl Engine {
     fn tables(&self) -> Vec<TableStatus> {
         let (known, known_max) = self.trust.fill();
         let (texts, texts_max) = self.replicas.fill();
+        let (good, good_max) = self.replicas.good_fill();
         let lists = self.plan.list_bytes / 2;
         let others = || {
             let recipients = self.bulk.others.values().map(|counted| &counted.ring);
@@ -160,7 +161,13 @@ impl Engine {
                 capacity: (2 * CLUSTER_ORIGINS_MAX + MEMBERS_MAX * INCARNATIONS_MAX) as u64,
             },
             TableStatus { name: "nursery", bytes: self.trust.bytes(), used: known, capacity: known_max },
-            TableStatus { name: "texts", bytes: self.replicas.memory(), used: texts, capacity: texts_max },
+            TableStatus {
+                name: "texts",
+                bytes: self.replicas.memory().saturating_sub(self.replicas.good_bytes()),
+                used: texts,
+                capacity: texts_max,
+            },
+            TableStatus { name: "good messages", bytes: self.replicas.good_bytes(), used: good, capacity: good_max },
             TableStatus {
                 name: "texts with shingles",
                 bytes: self.shingles.bytes(),

@@ -372,8 +372,5 @@ fn read_counted(reader: &mut Reader<'_>, count: usize) -> Result<u64, Malformed>
 fn read_text(reader: &mut Reader<'_>) -> Result<Event, Malformed> {
     let length = reader.u16("the length of a text")?;
     let event = Event::decode(reader.bytes(length.into(), "a text")?)?;
-    match event {
-        Event::Text { .. } | Event::Good { .. } | Event::Shingles { .. } | Event::Whitelist { .. } => Ok(event),
-        _ => Err(Malformed::OutOfRange { what: "the kind of a text", value: 0 }),
-    }
+    if event.is_text() { Ok(event) } else { Err(Malformed::OutOfRange { what: "the kind of a text", value: 0 }) }
 }

@@ -1,7 +1,8 @@
 //! What a claim about a message says of its signatures and its text.
 //!
 //! A report is about what makes the message what it is. Other programs are answered what is known of a signature, so what
-//! innocent mail may share with the message must not be claimed in the first place. A revocation is about all of it.
+//! innocent mail may share with the message must not be claimed in the first place. A revocation is about all of it, and one
+//! by an own user makes the features of its text good.
 //!
 //! A text has a name in the books, like a signature. A message that is close to a text that was reported before is claimed
 //! under that text's name; a text that is new is kept and gets a name of its own.
@@ -36,7 +37,21 @@ pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> V
     fingerprints.dedup();
     let claimed = |some: &[Fingerprint]| Event::Claim { by, claim, flag: 0, fingerprints: some.to_vec() };
     events.extend(fingerprints.chunks(FINGERPRINTS_MAX).map(claimed));
+    if claim == Claim::Revoke {
+        events.extend(features.as_ref().and_then(|features| good_features(engine, features, by)));
+    }
     events
+}
+
+/// What a revocation by an own user teaches: the text of the message does not count any more, in whatever copied it. Nothing if
+/// all of it is known, so that revoking again takes no room.
+fn good_features(engine: &Engine, features: &Features, by: By) -> Option<Event> {
+    if by.reporter.standing != Standing::Own {
+        return None;
+    }
+    let mut features = engine.replicas().good_features_of(features);
+    engine.replicas().retain_unlearnt(&mut features);
+    if features.is_empty() { None } else { Some(Event::GoodFeatures { by, features }) }
 }
 
 /// What the text is called in the books, if it is there or shall be, and what has to be kept of it.

@@ -55,6 +55,19 @@ fn capacity(messages: u64, bits: u64) -> u64 {
     part(messages, bits, plan(messages).cells)
 }
 
+/// A fingerprint of all of these, in whatever order.
+fn sum(features: &[Fingerprint]) -> Fingerprint {
+    features.iter().fold(Fingerprint::default(), |sum, next| {
+        Fingerprint::new(sum.high().wrapping_add(next.high()), sum.low().wrapping_add(next.low()))
+    })
+}
+
+/// Whether these features take the room of a message: those of n out of [`GOOD_FEATURES`] in n cases out of as many. Which
+/// cases these are depends on nothing but the features, so all nodes agree.
+fn takes_room(features: &[Fingerprint]) -> bool {
+    sum(features).high() % GOOD_FEATURES < features.len() as u64
+}
+
 impl Generation {
     fn new(messages: u64, key_id: KeyId) -> Result<Self, OutOfMemory> {
         let filter = || OneLineFilter::try_from_plan(&plan(messages), key_id);
@@ -134,9 +147,7 @@ impl Good {
     /// Learns the features of a good message, distinct and in order.
     pub(crate) fn learn(&mut self, features: &[Fingerprint]) -> Result<(), GoodIsFull> {
         self.ensure_room()?;
-        let message = features.iter().fold(Fingerprint::default(), |sum, next| {
-            Fingerprint::new(sum.high().wrapping_add(next.high()), sum.low().wrapping_add(next.low()))
-        });
+        let message = sum(features);
         if self.has_seen(&message) {
             return Ok(());
         }
@@ -156,12 +167,22 @@ impl Good {
     pub(crate) fn learn_all(&mut self, features: &[Fingerprint]) -> Result<(), GoodIsFull> {
         self.ensure_room()?;
         self.current().good.insert_batch(features);
-        self.current().left -= 1;
+        self.current().left -= u64::from(takes_room(features));
         Ok(())
     }
 
     pub(crate) fn contains(&self, feature: &Fingerprint) -> bool {
         self.generations.iter().any(|generation| generation.good.contains(feature))
+    }
+
+    /// Whether a feature is good for the whole of the current generation and the next.
+    pub(crate) fn is_learnt(&self, feature: &Fingerprint) -> bool {
+        self.generations[self.current].good.contains(feature)
+    }
+
+    /// How many messages the current generation has learnt, and how many it has room for.
+    pub(crate) const fn fill(&self) -> (u64, u64) {
+        (self.capacity.saturating_sub(self.generations[self.current].left), self.capacity)
     }
 
     /// Keeps the features that are not good.
@@ -193,6 +214,21 @@ mod tests {
     use bruit_filters::FingerprintKey;
 
     use super::*;
+
+    #[test]
+    fn few_features_take_room_as_seldom_as_they_are_few() {
+        let key = FingerprintKey::narrow([1; 16]);
+        let features = |first: u64, count: u64| -> Vec<_> {
+            (first..first + count).map(|feature| key.fingerprint(&feature.to_le_bytes())).collect()
+        };
+        for count in [1, 16, 128, 512] {
+            let calls = 50_000 / count;
+            let mut good = Good::new(1_000, key.id()).unwrap();
+            (0..calls).for_each(|call| good.learn_all(&features(call * count, count)).unwrap());
+            let (used, _) = good.fill();
+            assert!((80..=116).contains(&used), "50,000 features, {count} at a time, took the room of {used} messages");
+        }
+    }
 
     #[test]
     fn what_is_good_stays_so_for_a_generation_and_is_then_forgotten() {

@@ -325,12 +325,7 @@ impl Replicas {
     /// The features of a good message that [`learn_good`](Self::learn_good) would learn, for a journal.
     #[must_use]
     pub fn good_features_of(&self, features: &Features) -> Vec<u64> {
-        let all = features.all().chain(features.whole);
-        let mut features: Vec<(Fingerprint, u64)> = all.map(|feature| (self.fingerprint(feature), feature)).collect();
-        features.sort_unstable();
-        features.dedup();
-        features.truncate(GOOD_FEATURES as usize);
-        features.into_iter().map(|(_, feature)| feature).collect()
+        select_good(&self.key, features).into_iter().map(|(_, feature)| feature).collect()
     }
 
     /// Learns a good message by its features; see [`learn_good`](Self::learn_good).
@@ -350,8 +345,33 @@ impl Replicas {
     /// # Errors
     /// [`GoodIsFull`], as for good mail.
     pub fn revoke(&mut self, features: &Features) -> Result<(), GoodIsFull> {
-        let features: Vec<_> = self.good_features_of(features).into_iter().map(|at| self.fingerprint(at)).collect();
+        self.make_good(&self.good_features_of(features))
+    }
+
+    /// Makes features good at once.
+    ///
+    /// # Errors
+    /// [`GoodIsFull`], as for good mail.
+    pub fn make_good(&mut self, features: &[u64]) -> Result<(), GoodIsFull> {
+        let features: Vec<_> = features.iter().map(|&feature| self.fingerprint(feature)).collect();
         self.good.learn_all(&features)
+    }
+
+    /// Keeps the features that the current generation does not know to be good, so that learning them is worth its room.
+    pub fn retain_unlearnt(&self, features: &mut Vec<u64>) {
+        features.retain(|&feature| !self.good.is_learnt(&self.fingerprint(feature)));
+    }
+
+    /// How many good messages the current generation has learnt, and how many it has room for.
+    #[must_use]
+    pub const fn good_fill(&self) -> (u64, u64) {
+        self.good.fill()
+    }
+
+    /// The memory of the filters of good mail.
+    #[must_use]
+    pub fn good_bytes(&self) -> u64 {
+        self.good.bytes()
     }
 
     /// The features kept of a report, and how many it had.
@@ -412,7 +432,7 @@ impl Replicas {
     }
 
     fn fingerprint(&self, feature: u64) -> Fingerprint {
-        self.key.fingerprint(&feature.to_le_bytes())
+        fingerprint(&self.key, feature)
     }
 
     fn full_record(&self, owner: Owner) -> Option<&Record> {
@@ -535,6 +555,21 @@ const fn features_of(records: usize) -> u64 {
 /// The bytes of a table for this many reports.
 fn table_bytes(records: usize) -> u64 {
     OwnerTable::bytes_for(features_of(records))
+}
+
+/// The fingerprint of a feature.
+fn fingerprint(key: &FingerprintKey, feature: u64) -> Fingerprint {
+    key.fingerprint(&feature.to_le_bytes())
+}
+
+/// The features of a good message that are learnt, with their fingerprints: the [`GOOD_FEATURES`] lowest.
+pub(crate) fn select_good(key: &FingerprintKey, features: &Features) -> Vec<(Fingerprint, u64)> {
+    let all = features.all().chain(features.whole);
+    let mut selected: Vec<(Fingerprint, u64)> = all.map(|feature| (fingerprint(key, feature), feature)).collect();
+    selected.sort_unstable();
+    selected.dedup();
+    selected.truncate(GOOD_FEATURES as usize);
+    selected
 }
 
 /// The number of good messages that can be learnt in this many bytes, with two generations of two filters.
