@@ -14,6 +14,7 @@
 //! | [`signature`], [`whitelist`] | signatures as fingerprints, and those that never count |
 //! | [`exchange`] | what servers tell each other, exactly once |
 //! | [`replicas`] | which reports a message is a near replica of |
+//! | [`seen`] | what unreported mail has in common, day after day |
 //! | [`shingles`] | texts known by rspamd's digests and shingles |
 //! | [`codec`], [`time`] | numbers in bytes, and time as an argument |
 
@@ -31,6 +32,7 @@ pub mod passwords;
 pub mod quota;
 pub mod realm;
 pub mod replicas;
+pub mod seen;
 pub mod shingles;
 pub mod signature;
 pub mod spam;

@@ -18,6 +18,7 @@
 //! asked about signatures and not about a message.
 
 mod claim;
+mod learnable;
 
 use bruit_filters::Fingerprint;
 use bruit_signatures::Scheme;
@@ -27,6 +28,7 @@ use bruit_signatures::outline::{Main, Outline, Piece};
 use crate::verdict::{Kind, Reason, Verdict};
 
 pub use claim::{claim_events, is_claimed, is_text_claimed};
+pub use learnable::is_learnable;
 
 /// People who must have reported a text that is mostly known from good mail before its near replicas are spam.
 pub const PEOPLE_AGREEING: u32 = 2;

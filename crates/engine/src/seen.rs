@@ -1,0 +1,209 @@
+//! What unreported mail has in common, day after day.
+//!
+//! A spam campaign is over, or reported, within days. The template of a newsletter or a shop, or a disclaimer, comes back for
+//! months. So a feature that was seen on several different days, in mail that nobody reported, is taken for good.
+//!
+//! [`Seen`] keeps one filter for each of the last eight days, in [`SEEN_BYTES`] bytes whatever is seen: bits, from which no
+//! text can be read. It is no part of the state of an [`Engine`](crate::Engine): what it finds has to be submitted as an
+//! [`Event::GoodFeatures`](crate::event::Event::GoodFeatures), and it may be lost at any time.
+
+use std::ops::RangeInclusive;
+
+use bruit_filters::ring::{GENERATIONS, Generations, MembershipRing};
+use bruit_filters::{Fingerprint, FingerprintKey, OutOfMemory};
+use bruit_signatures::bruit::Features;
+
+use crate::replicas::select_good;
+use crate::time::Time;
+
+/// The memory of a [`Seen`].
+pub const SEEN_BYTES: u64 = 8 << 20;
+
+/// Different features of a day that are noted; what comes later that day is not. At this fill, one feature in some thousands
+/// is wrongly taken for one of a given other day.
+pub const SEEN_FEATURES_PER_DAY: u64 = 400_000;
+
+/// The different days on which a feature can be required to have been seen.
+pub const SEEN_DAYS: RangeInclusive<u32> = 2..=7;
+
+const LINE_BYTES: u64 = 64;
+const LINES: usize = (SEEN_BYTES / LINE_BYTES) as usize;
+
+/// Bits of a fingerprint that tell features apart.
+const FINGERPRINT_BITS: u32 = 64;
+
+/// The features of the last eight days.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    key: FingerprintKey,
+    /// An epoch is a day.
+    ring: MembershipRing,
+    /// Different features that were noted on the current day.
+    noted: u64,
+}
+
+impl Seen {
+    /// Nothing was seen yet, and today is the day of `now`.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn try_new(key: FingerprintKey, now: Time) -> Result<Self, OutOfMemory> {
+        let ring = MembershipRing::try_new(LINES, FINGERPRINT_BITS, key.id(), now.day())?;
+        Ok(Self { key, ring, noted: 0 })
+    }
+
+    /// Notes a message, and returns those of its features that were seen on at least `days` different days, today included. Of
+    /// a long message, as many features count as are learnt of a good one.
+    ///
+    /// What comes from an earlier day, as after a clock was set back, counts as of the latest day.
+    pub fn note(&mut self, features: &Features, days: u32, now: Time) -> Vec<u64> {
+        self.turn(now.day());
+        let (fingerprints, features): (Vec<Fingerprint>, Vec<u64>) =
+            select_good(&self.key, features).into_iter().unzip();
+        let mut found = vec![Generations::default(); fingerprints.len()];
+        if !self.is_full() {
+            self.ring.check_batch(&fingerprints, &mut found);
+            self.noted += found.iter().filter(|found| !found.contains(0)).count() as u64;
+            self.ring.insert_batch(&fingerprints);
+        }
+        self.ring.check_batch(&fingerprints, &mut found);
+        let is_common = |found: &Generations| found.ages().count() as u64 >= u64::from(days);
+        features.into_iter().zip(&found).filter(|(_, found)| is_common(found)).map(|(feature, _)| feature).collect()
+    }
+
+    /// Whether no more new features are noted today.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.noted >= SEEN_FEATURES_PER_DAY
+    }
+
+    /// The memory in use.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.ring.bytes()
+    }
+
+    /// Begins the days up to `day`.
+    fn turn(&mut self, day: u64) {
+        if day <= self.ring.epoch() {
+            return;
+        }
+        self.noted = 0;
+        for _ in 0..(day - self.ring.epoch()).min(GENERATIONS.into()) {
+            self.ring.advance();
+        }
+        // After as many days as there are filters, all of them are empty.
+        if self.ring.epoch() < day && self.ring.expire(usize::MAX) && self.ring.is_clear() {
+            self.ring.begin_epoch(day);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bruit_filters::sizing::ring_rate;
+
+    use super::*;
+
+    const KEY: FingerprintKey = FingerprintKey::new([3; 16]);
+    const TODAY: u64 = 20_000;
+
+    fn seen() -> Seen {
+        Seen::try_new(KEY, on(TODAY)).unwrap()
+    }
+
+    fn on(day: u64) -> Time {
+        Time(day * Time::DAY + 12 * Time::HOUR)
+    }
+
+    fn message(start: u64, count: u64) -> Features {
+        Features { pairs: (start..start + count).collect(), ..Features::default() }
+    }
+
+    /// A newsletter: a template of 50 features, and 50 of the issue.
+    fn issue(number: u64) -> Features {
+        Features { pairs: (0..50).chain(1_000 * number..1_000 * number + 50).collect(), ..Features::default() }
+    }
+
+    fn sorted(mut features: Vec<u64>) -> Vec<u64> {
+        features.sort_unstable();
+        features
+    }
+
+    #[test]
+    fn what_comes_back_on_several_days_is_common_and_what_comes_often_on_one_is_not() {
+        let mut seen = seen();
+        for number in 1..1_000 {
+            assert_eq!(seen.note(&issue(number), 3, on(TODAY)), [], "one day");
+        }
+        assert_eq!(seen.note(&issue(1_001), 3, on(TODAY + 1)), [], "two days");
+        assert_eq!(sorted(seen.note(&issue(1_002), 3, on(TODAY + 2))), (0..50).collect::<Vec<_>>());
+        assert_eq!(seen.note(&issue(1_003), 4, on(TODAY + 2)), [], "four days are wanted");
+    }
+
+    #[test]
+    fn days_need_not_follow_each_other_and_are_forgotten_after_a_week() {
+        let mut seen = seen();
+        seen.note(&issue(1), 2, on(TODAY));
+        assert_eq!(seen.note(&issue(2), 2, on(TODAY + 7)).len(), 50);
+        let mut seen = self::seen();
+        seen.note(&issue(1), 2, on(TODAY));
+        assert_eq!(seen.note(&issue(2), 2, on(TODAY + 8)), []);
+    }
+
+    #[test]
+    fn a_year_of_days_takes_no_more_memory_and_finds_the_same() {
+        let mut seen = seen();
+        assert_eq!(seen.bytes(), SEEN_BYTES);
+        for day in 0..365 {
+            let common = seen.note(&issue(day + 1), 3, on(TODAY + day));
+            assert_eq!(common.len(), if day < 2 { 0 } else { 50 }, "day {day}");
+            assert_eq!(seen.note(&message(1 << 40 | day << 20, 500), 2, on(TODAY + day)), [], "day {day}");
+        }
+        assert_eq!(seen.bytes(), SEEN_BYTES);
+    }
+
+    #[test]
+    fn a_clock_set_back_a_day_makes_no_day_more() {
+        let mut seen = seen();
+        seen.note(&issue(1), 2, on(TODAY));
+        assert_eq!(seen.note(&issue(2), 2, on(TODAY - 1)), []);
+        assert_eq!(seen.note(&issue(3), 2, on(TODAY)), []);
+        assert_eq!(seen.note(&issue(4), 2, on(TODAY + 1)).len(), 50);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_a_year_forgets_and_goes_on() {
+        let mut seen = seen();
+        seen.note(&issue(1), 2, on(TODAY));
+        seen.note(&issue(2), 2, on(TODAY + 1));
+        assert_eq!(seen.note(&issue(3), 2, on(TODAY + 366)), []);
+        assert_eq!(seen.note(&issue(4), 2, on(TODAY + 367)).len(), 50);
+        assert_eq!(seen.note(&issue(5), 2, Time::MAX), []);
+    }
+
+    #[test]
+    fn a_flood_fills_a_day_and_makes_nothing_common() {
+        let mut seen = seen();
+        seen.note(&issue(1), 2, on(TODAY));
+        let mut start = 1 << 30;
+        while !seen.is_full() {
+            seen.note(&message(start, 512), 2, on(TODAY));
+            start += 512;
+        }
+        let wrong: usize = (0..400).map(|at| seen.note(&message((2 << 30) + at * 512, 512), 2, on(TODAY)).len()).sum();
+        assert_eq!(wrong, 0, "what comes later on a full day is not noted");
+        assert_eq!(seen.note(&issue(2), 2, on(TODAY + 1)).len(), 50, "the next day has room again");
+        let wrong: usize =
+            (0..400).map(|at| seen.note(&message((3 << 30) + at * 512, 512), 2, on(TODAY + 1)).len()).sum();
+        assert!(wrong < 400 * 512 / 1_000, "{wrong} of 204,800 features");
+        assert!(ring_rate(SEEN_FEATURES_PER_DAY, LINES as u64).generation < 1e-3);
+    }
+
+    #[test]
+    fn a_long_message_is_noted_as_far_as_it_would_be_learnt() {
+        let mut seen = seen();
+        seen.note(&message(0, 20_000), 2, on(TODAY));
+        assert_eq!(seen.note(&message(0, 20_000), 2, on(TODAY + 1)).len(), 512);
+    }
+}
