@@ -9,6 +9,7 @@ mod accounts;
 mod dcc_whitelist;
 mod federation;
 mod http;
+mod learning;
 mod log;
 mod raw;
 mod trust;
@@ -39,6 +40,7 @@ pub use federation::{
     BROKER_URLS_MAX, FederationSettings, PEER_NAME_BYTES_MAX, PEERS_MAX, PeerSettings, PeerTls, PeerTrust,
 };
 pub use http::{HttpSettings, HttpSocket};
+pub use learning::LearningSettings;
 pub use log::{LogFormat, LogSettings};
 pub use warnings::{Facts, Warning};
 
@@ -126,6 +128,8 @@ pub struct Settings {
     pub peers: Vec<PeerSettings>,
     /// How claims are weighed.
     pub trust: Policy,
+    /// What is learnt from checks.
+    pub learning: LearningSettings,
 }
 
 /// How much a network that is not our own may ask for.

@@ -40,6 +40,7 @@ mod fuzzy_keys;
 mod health;
 mod http;
 mod last_claims;
+mod learning;
 pub mod limits;
 mod log;
 mod metrics;

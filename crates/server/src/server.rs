@@ -34,6 +34,7 @@ use crate::federation::{self, FederationError, Identity, Links};
 use crate::fuzzy::{Fuzzy, Vault};
 use crate::fuzzy_keys::{self, KeyFileError};
 use crate::http;
+use crate::learning::Learner;
 use crate::metrics::Language;
 use crate::node_key;
 use crate::policy::{self, PolicyChangeError};
@@ -63,6 +64,7 @@ pub struct Server {
     runtime: Runtime,
     ticker: Ticker,
     watcher: Watcher,
+    learner: Learner,
     directory: PathBuf,
     key: NodeKey,
     links: Option<Links>,
@@ -233,6 +235,7 @@ impl Server {
         let mut server = Self {
             ticker: Ticker::start(Arc::clone(&service)).map_err(ServeError::Start)?,
             watcher: Watcher::start(Arc::clone(&service)).map_err(ServeError::Start)?,
+            learner: Learner::start(Arc::clone(&service)).map_err(ServeError::Start)?,
             service,
             listening: Vec::new(),
             listeners: Vec::new(),
@@ -442,6 +445,7 @@ impl Server {
         self.stop_tasks.send_replace(true);
         self.ticker.stop();
         self.watcher.stop();
+        self.learner.stop();
         self.links.into_iter().for_each(Links::stop);
         self.listeners.into_iter().for_each(udp::Listener::join);
         // Every task that serves a connection holds a receiver until it has ended.

@@ -18,6 +18,7 @@ use crate::fatal::Fatal;
 use crate::federation::Federation;
 use crate::health::Health;
 use crate::last_claims::LastClaims;
+use crate::learning::Learning;
 use crate::limits::{Buckets, Rate};
 use crate::metrics::Metrics;
 use crate::refusals::Refusals;
@@ -36,6 +37,7 @@ pub(crate) struct Service {
     pub(crate) refusals: Refusals,
     pub(crate) limits: Limits,
     pub(crate) last_claims: LastClaims,
+    pub(crate) learning: Learning,
     pub(crate) connections: Arc<Connections>,
     pub(crate) federation: Arc<Federation>,
     settings: RwLock<Arc<Settings>>,
@@ -107,6 +109,7 @@ impl Service {
             refusals: Refusals::default(),
             limits,
             last_claims: LastClaims::default(),
+            learning: Learning::default(),
             connections: Arc::default(),
             federation: Arc::default(),
             settings,

@@ -47,6 +47,7 @@ fn every_setting_of_the_example_is_known_and_has_its_default() {
     assert_eq!(config.threads, default.threads);
     assert_eq!(settings.limits, default.settings.limits);
     assert_eq!(settings.trust, default.settings.trust);
+    assert_eq!(settings.learning, default.settings.learning);
     let is_usual = |token: &Token| !token.admin && !token.reporters && !token.monitor && !token.replica;
     assert!(settings.http.tokens.iter().all(is_usual));
     assert_eq!(settings.own_networks, default.settings.own_networks);

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use super::accounts::RawAccount;
 use super::federation::{self, RawFederation, RawNats, RawPeer};
 use super::http::RawHttp;
+use super::learning::RawLearning;
 use super::trust::RawTrust;
 use super::{
     ACCOUNTS_MAX, ADDRESSES_MAX, ClockSettings, Config, ConfigError, Confirm, DccSettings, DccWhitelist,
@@ -57,6 +58,7 @@ pub(super) struct File {
     nats: Option<RawNats>,
     peers: Vec<RawPeer>,
     trust: RawTrust,
+    learning: RawLearning,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
@@ -196,6 +198,7 @@ impl File {
             http: self.http.check()?,
             peers: federation::peers(self.peers)?,
             trust: self.trust.check()?,
+            learning: self.learning.check()?,
         };
         let broker = self.nats.map(RawNats::check).transpose()?;
         Ok(Config {

@@ -228,6 +228,11 @@ impl Caller {
         if is_admitted { Ok(()) } else { Err(Fault::limited("reports and revocations")) }
     }
 
+    /// Whether mail that the caller checks may be learnt from: the operator allows it, and it is the site's own.
+    pub(super) fn teaches_by_checks(&self) -> bool {
+        self.settings.learning.checks && self.reporter.standing == Standing::Own
+    }
+
     /// Whether nobody vouches for the caller.
     pub(super) const fn is_stranger(&self) -> bool {
         matches!(self.reporter.standing, Standing::Stranger)

@@ -1,7 +1,8 @@
 //! The answer to a check, from the engine's verdict on a message.
 
 use bruit_engine::message::{
-    Evidence, EvidenceSource, Limit, MessageContext, MessageReason, MessageVerdict, Role, judge as judge_message,
+    Evidence, EvidenceSource, Limit, MessageContext, MessageReason, MessageVerdict, Role, is_learnable,
+    judge as judge_message,
 };
 use bruit_engine::signature::fingerprint_of;
 use bruit_engine::verdict::{Kind, Reason};
@@ -19,6 +20,8 @@ pub(super) struct Judged {
     pub(super) checked: Checked,
     /// What the text that the message resembles is called in the books.
     pub(super) text: Option<Fingerprint>,
+    /// Whether nothing is known against the message, so that it may teach what good mail says.
+    pub(super) is_learnable: bool,
 }
 
 /// Judges a message, which is bulk from `bulk_threshold` recipients on.
@@ -41,7 +44,12 @@ pub(super) fn check(engine: &Engine, asked: &Asked, bulk_threshold: u32, note: O
         EvidenceSource::Text(text) => text.name,
         EvidenceSource::Signature(..) => None,
     });
-    Judged { kind: verdict.kind, checked: checked(&signed.signatures, &evidence, &verdict), text }
+    Judged {
+        kind: verdict.kind,
+        checked: checked(&signed.signatures, &evidence, &verdict),
+        text,
+        is_learnable: is_learnable(&evidence, &verdict),
+    }
 }
 
 /// Whether mail of a sender is never spam.

@@ -126,9 +126,15 @@ async fn check(State(http): State<Http>, caller: Caller, request: Request) -> An
             asked.sender = None;
             asked.ensure_short(|| caller.take(Limited::Costly, service))?;
         }
-        Ok(service
-            .store
-            .check(|engine| judge::check(engine, &asked, caller.settings.http.bulk_threshold, caller.note.as_ref())))
+        let threshold = caller.settings.http.bulk_threshold;
+        let judged = service.store.check(|engine| judge::check(engine, &asked, threshold, caller.note.as_ref()));
+        if judged.is_learnable
+            && caller.teaches_by_checks()
+            && let Some(features) = asked.signed.features
+        {
+            service.learning.offer(features);
+        }
+        Ok(judged)
     });
     let judged = judged.await?;
     Ok(Reply(judged.kind.into(), judged.checked))

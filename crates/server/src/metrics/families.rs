@@ -6,6 +6,7 @@ use bruit_engine::{RingStatus, TableStatus};
 
 use super::exposition::{Family, Labels, snake_case};
 use crate::health::{Health, State};
+use crate::learning::LearningCounts;
 use crate::service::Service;
 
 /// Everything about the clearinghouse as it is now.
@@ -15,6 +16,7 @@ pub(super) fn of(service: &Service) -> Vec<Family> {
     families.extend(journal(service));
     families.extend(rings(&status.rings));
     families.extend(tables(&status.tables));
+    families.extend(learning(&service.learning.counts()));
     families.extend([
         Family::gauge("bruit_memory_bytes", "Memory of the books and tables.").with(status.bytes as f64),
         Family::gauge("bruit_memory_budget_bytes", "Memory budget of the books and tables.")
@@ -107,6 +109,17 @@ fn tables(tables: &[TableStatus]) -> Vec<Family> {
     vec![
         of(Family::gauge("bruit_table_entries", "Entries of a table."), |table| table.used),
         of(Family::gauge("bruit_table_capacity_entries", "Entries a table has room for."), |table| table.capacity),
+    ]
+}
+
+fn learning(counts: &LearningCounts) -> [Family; 2] {
+    let messages = [("noted", counts.noted), ("dropped", counts.dropped)];
+    let sample = |(became, count): (&str, u64)| (Labels::one("became", became), count as f64);
+    [
+        Family::counter("bruit_learning_messages_total", "Checked messages to learn from, and what became of them.")
+            .with_all(messages.map(sample)),
+        Family::counter("bruit_learnt_features_total", "Features of text that were learnt from checks.")
+            .with(counts.features as f64),
     ]
 }
 
