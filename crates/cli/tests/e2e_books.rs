@@ -16,7 +16,8 @@ const SOON: Duration = Duration::from_secs(10);
 
 /// Consecutive signatures from `first`, as many as one request may have.
 fn subject(first: u64) -> Subject {
-    let signature = |number: u64| NamedSignature { scheme: "pyzor".to_owned(), value: format!("{number:040x}") };
+    let signature =
+        |number: u64| NamedSignature { scheme: "pyzor".to_owned(), value: format!("{number:040x}"), piece: None };
     Subject { signatures: (first..first + SIGNATURES_MAX as u64).map(signature).collect(), ..Subject::default() }
 }
 

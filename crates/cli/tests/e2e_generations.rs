@@ -120,7 +120,11 @@ fn report_to_all(nodes: &[Server], told: &mut Vec<(u64, u64)>) {
 }
 
 fn subject(numbers: &[u64]) -> Subject {
-    let signature = |number: &u64| NamedSignature { scheme: "pyzor".to_owned(), value: format!("{:040x}", number + 1) };
+    let signature = |number: &u64| NamedSignature {
+        scheme: "pyzor".to_owned(),
+        value: format!("{:040x}", number + 1),
+        piece: None,
+    };
     Subject { signatures: numbers.iter().map(signature).collect(), ..Subject::default() }
 }
 

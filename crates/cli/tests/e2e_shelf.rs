@@ -104,7 +104,11 @@ fn client(server: &Server) -> Client {
 }
 
 fn subject(numbers: &[u64]) -> Subject {
-    let signature = |number: &u64| NamedSignature { scheme: "pyzor".to_owned(), value: format!("{:040x}", number + 1) };
+    let signature = |number: &u64| NamedSignature {
+        scheme: "pyzor".to_owned(),
+        value: format!("{:040x}", number + 1),
+        piece: None,
+    };
     Subject { signatures: numbers.iter().map(signature).collect(), ..Subject::default() }
 }
 

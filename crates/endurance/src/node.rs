@@ -287,7 +287,11 @@ fn is_refusal(problem: &Problem) -> bool {
 }
 
 fn subject(numbers: &[u64]) -> Subject {
-    let signature = |number: &u64| NamedSignature { scheme: "pyzor".to_owned(), value: format!("{:040x}", number + 1) };
+    let signature = |number: &u64| NamedSignature {
+        scheme: "pyzor".to_owned(),
+        value: format!("{:040x}", number + 1),
+        piece: None,
+    };
     Subject { signatures: numbers.iter().map(signature).collect(), ..Subject::default() }
 }
 

@@ -189,6 +189,10 @@ fn counts(node: &Server, numbers: &[u64]) -> Vec<u32> {
 }
 
 fn subject(numbers: &[u64]) -> Subject {
-    let signature = |number: &u64| NamedSignature { scheme: "pyzor".to_owned(), value: format!("{:040x}", number + 1) };
+    let signature = |number: &u64| NamedSignature {
+        scheme: "pyzor".to_owned(),
+        value: format!("{:040x}", number + 1),
+        piece: None,
+    };
     Subject { signatures: numbers.iter().map(signature).collect(), ..Subject::default() }
 }
