@@ -128,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     let mut output = BufWriter::new(output);
     let (mut is_spam, mut error) = (false, None);
     let ask = |message: &[u8]| question.ask(message);
-    let was_all_read = for_each_answer(&arguments.messages, ask, |place, answer, bar| {
+    let was_all_read = for_each_answer(&arguments.messages.input, ask, |place, answer, bar| {
         is_spam |= answer.as_ref().is_ok_and(|told| told.checked.verdict == Verdict::Spam);
         if let Err(cause) = &answer {
             error = error.max(Some(arguments.on_error.unwrap_or_else(|| usual_code(cause))));

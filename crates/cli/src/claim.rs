@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments, claim: Claim, output: &mut impl Write) 
     };
     let mut output = BufWriter::new(output);
     let mut is_done = true;
-    let was_all_read = for_each_answer(&arguments.messages, ask, |place, answer, bar| {
+    let was_all_read = for_each_answer(&arguments.messages.input, ask, |place, answer, bar| {
         if let Some(fault) = fault(&answer) {
             is_done = false;
             bar.suspend(|| complain(&format!("{}{fault}", place.prefix())));

@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     };
     let mut output = BufWriter::new(output);
     let mut is_answered = true;
-    let was_all_read = for_each_answer(&arguments.messages, ask, |place, answer, bar| {
+    let was_all_read = for_each_answer(&arguments.messages.input, ask, |place, answer, bar| {
         if let Err(error) = &answer {
             is_answered = false;
             bar.suspend(|| complain(&format!("{}{error}", place.prefix())));

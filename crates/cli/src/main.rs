@@ -14,6 +14,7 @@ mod flows;
 mod follow;
 mod hex;
 mod keys;
+mod learn;
 mod mailbox;
 mod man;
 mod map;
@@ -59,6 +60,8 @@ enum Verb {
     Report(claim::Arguments),
     /// Tells a server that messages are not spam
     Revoke(claim::Arguments),
+    /// Teach a server what good mail says
+    Learn(learn::Arguments),
     /// Why a server thinks what it thinks of a message
     Explain(explain::Arguments),
     /// How a server is doing
@@ -114,6 +117,7 @@ fn run() -> Result<ExitCode, Failure> {
         Verb::Check(arguments) => check::run(&arguments, output),
         Verb::Report(arguments) => claim::run(&arguments, Claim::Report, output),
         Verb::Revoke(arguments) => claim::run(&arguments, Claim::Revoke, output),
+        Verb::Learn(arguments) => learn::run(&arguments, output),
         Verb::Explain(arguments) => explain::run(&arguments, output),
         Verb::Stats(arguments) => stats::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Peers(arguments) => peers::run(&arguments, output).map(|()| ExitCode::SUCCESS),

@@ -44,12 +44,23 @@ pub(crate) struct Server {
     timeout: Option<Duration>,
 }
 
-/// Which messages to talk about, and what to compute of them.
+/// Which messages to talk about.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Messages {
+pub(crate) struct Input {
     /// Messages, mboxes, Maildirs or folders; standard input, which is one message, if there are none, or for -
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+
+    /// Requests at once, at most 64
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=JOBS_MAX))]
+    jobs: u8,
+}
+
+/// Which messages to talk about, and what to compute of them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Messages {
+    #[command(flatten)]
+    pub(crate) input: Input,
 
     /// Compute only these, separated by commas, instead of what is usual
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_scheme)]
@@ -58,10 +69,6 @@ pub(crate) struct Messages {
     /// For razor: the seed and separator that the server announces
     #[arg(long, value_name = "SEED-BYTE", default_value_t)]
     ep4: Ep4,
-
-    /// Requests at once, at most 64
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=JOBS_MAX))]
-    jobs: u8,
 }
 
 impl Server {

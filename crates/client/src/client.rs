@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bruit_protocols::http::{
     AccountEntry, AccountName, AccountPage, AccountPatch, Checked, Claimed, ClockAccepted, Done, Explained, JSON,
-    NewAccount, PROBLEM_JSON, Peers, Problem, REPORTER_BYTES_MAX, REPORTER_FIELD, Stats, Subject, Whitelist,
+    Learnt, NewAccount, PROBLEM_JSON, Peers, Problem, REPORTER_BYTES_MAX, REPORTER_FIELD, Stats, Subject, Whitelist,
     WhitelistEntry,
 };
 use serde::Serialize;
@@ -102,6 +102,14 @@ impl Client {
     /// [`ClientError`] if the claim was not taken, or it is not known whether it was.
     pub fn revoke(&self, subject: &Subject) -> Result<Claimed, ClientError> {
         self.send(Method::POST, "/v1/revoke", subject)
+    }
+
+    /// Teaches the server a good message.
+    ///
+    /// # Errors
+    /// [`ClientError`] if it was not learnt, or it is not known whether it was.
+    pub fn learn(&self, subject: &Subject) -> Result<Learnt, ClientError> {
+        self.send(Method::POST, "/v1/learn", subject)
     }
 
     /// Everything that is known of a message.

@@ -14,7 +14,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Messages;
+use super::Input;
 use crate::failure::Failure;
 use crate::mailbox::{self, Item, Message, StandardInput};
 use crate::terminal::complain;
@@ -81,14 +81,14 @@ struct Waiting<A> {
 /// Asks about every message, several at once, and calls `print` with the answers in the order of the messages. Whether
 /// everything could be read; what could not is told.
 pub(crate) fn for_each_answer<A: Send>(
-    messages: &Messages,
+    input: &Input,
     ask: impl Fn(&[u8]) -> A + Sync,
     mut print: impl FnMut(&Place, A, &ProgressBar) -> Result<(), Failure>,
 ) -> Result<bool, Failure> {
     let mut was_all_read = true;
     thread::scope(|scope| {
-        let mut line = Line::new(usize::from(messages.jobs), scope, &ask);
-        mailbox::for_each(&messages.files, StandardInput::Message, |item, bar| match item {
+        let mut line = Line::new(usize::from(input.jobs), scope, &ask);
+        mailbox::for_each(&input.files, StandardInput::Message, |item, bar| match item {
             Item::Message(message) => line.ask(&message, &mut |place, answer| print(place, answer, bar)),
             Item::Fault(text) => {
                 was_all_read = false;

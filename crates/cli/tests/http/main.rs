@@ -89,6 +89,85 @@ fn a_replica_is_known_by_its_text_and_reported_under_its_name() {
     assert_eq!((&replica["scheme"], &replica["verdict"]), (&json!("bruit"), &json!("unknown")), "no word of it counts");
 }
 
+/// A letter of a bank, about purchases that no other letter is about.
+fn letter(purchases: &str) -> String {
+    format!(
+        "From: Savings Bank <bank@example.org>\nSubject: your statement\n\nDear customer, please find below a summary of your \
+         account movements for the last quarter, together with notes on interest, charges and standing orders. Our branches \
+         are open on weekdays from nine until four, and our telephone advisers answer questions about mortgages, pensions \
+         and insurance. This quarter you bought {purchases}.\n"
+    )
+}
+
+#[test]
+fn good_mail_that_was_taught_is_no_spam_when_spam_copies_it() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let taught = json_of(&server, "learn --json", &letter("apples, two garden chairs and a raincoat"));
+    assert!(taught["learnt"].as_u64().unwrap() > 20 && taught["file"] == "standard input", "{taught}");
+    expect(&server, "learn", &letter("a bicycle pump, candles and printer paper"), 0);
+    let phish = format!(
+        "{}Confirm your password within twelve hours, or access remains suspended for ever.\n",
+        letter("tickets to the opera and a new kettle")
+    );
+    expect(&server, "report", &phish, 0);
+    expect(&server, "check", &phish, 0);
+    let checked = json_of(&server, "check --json", &letter("walking boots, a tent and rye flour"));
+    assert_eq!((&checked["verdict"], &checked["reason"]), (&json!("unknown"), &json!("not_reported")), "{checked}");
+    assert_eq!(expect(&server, "learn", "Subject: none\n\n", 0), "nothing learnt: the message has no text to learn\n");
+}
+
+#[test]
+fn only_own_users_teach_good_mail() {
+    let folder = Folder::new();
+    let (own, account) = ("token-of-our-own-user", "token-of-an-account-holder");
+    let tokens = format!(
+        "[[http.tokens]]\nname = \"own\"\ntoken = \"{own}\"\nstanding = \"own\"\n\
+         [[http.tokens]]\nname = \"account\"\ntoken = \"{account}\"\n[http.rights]\nrevoke = \"anyone\"\n"
+    );
+    let server = Server::start(&folder, &tokens);
+    let teach = |token: Option<&str>| {
+        let shown = token.map(|token| format!("Bearer {token}"));
+        // Who comes through a proxy that nobody trusts is a stranger, wherever the proxy is.
+        let mut fields = vec![("Content-Type", "message/rfc822"), ("X-Forwarded-For", "192.0.2.1")];
+        fields.extend(shown.as_deref().map(|shown| ("Authorization", shown)));
+        Connection::to(&server).ask(&request("POST", "/v1/learn", &fields, SPAM.as_bytes()))
+    };
+    for stranger in [None, Some(account)] {
+        let refused = teach(stranger);
+        assert_eq!(refused.status, 403, "{stranger:?}");
+        assert!(refused.json()["detail"].as_str().unwrap().contains("own users"), "{stranger:?}");
+    }
+    let taught = teach(Some(own));
+    assert_eq!(taught.status, 200);
+    assert!(taught.json()["learnt"].as_u64().unwrap() > 20 && taught.json().get("reason").is_none());
+}
+
+#[test]
+fn checks_teach_only_if_the_operator_allows_it_and_nothing_speaks_against_the_message() {
+    let noted = |server: &Server| -> u64 {
+        let (name, token) = authorization(server);
+        let metrics = Connection::to(server).ask(&request("GET", "/metrics", &[(name, &token)], b""));
+        let line = text(&metrics.body).lines().find_map(|line| {
+            line.strip_prefix("bruit_learning_messages_total{became=\"noted\"} ").map(|count| count.parse().unwrap())
+        });
+        line.unwrap_or_else(|| panic!("{}", text(&metrics.body)))
+    };
+    for (config, expected) in [("", 0_u64), ("[learning]\nchecks = true\n", 1)] {
+        let folder = Folder::new();
+        let server = Server::start(&folder, config);
+        expect(&server, "report", SPAM, 0);
+        expect(&server, "check", SPAM, 0);
+        expect(&server, "check --scheme bruit", REPLICA, 0);
+        expect(&server, "check", OTHER, 1);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while noted(&server) < expected && std::time::Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert_eq!(noted(&server), expected, "{config:?}");
+    }
+}
+
 #[test]
 fn everything_is_known_after_the_server_was_killed_or_stopped() {
     let folder = Folder::new();

@@ -112,9 +112,16 @@ fn a_server_that_is_not_there_lets_mail_pass() {
     assert!(complaint.starts_with(&format!("bruit: {url} cannot be reached: ")), "{complaint}");
     assert_eq!(complaint.lines().count(), 1);
     assert_eq!(told(&run("check --on-error 75", &url, b"x")).0, 75);
-    for verb in
-        ["report", "revoke", "explain", "stats", "peers", "whitelist list", "whitelist add --sender a@example.org"]
-    {
+    for verb in [
+        "report",
+        "revoke",
+        "learn",
+        "explain",
+        "stats",
+        "peers",
+        "whitelist list",
+        "whitelist add --sender a@example.org",
+    ] {
         assert_eq!(told(&run(verb, &url, b"x")).0, 2, "{verb}");
     }
     assert_eq!(told(&run("check", "http://host.invalid:1", b"x")).0, 1, "names that nobody has");

@@ -115,6 +115,16 @@ pub struct Claimed {
     pub reason: Option<String>,
 }
 
+/// The answer when a good message was taught.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Learnt {
+    /// Features of its text that were taken. Each is good once two different messages had it.
+    pub learnt: u32,
+    /// Why there are none, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 /// What went wrong, as `application/problem+json` (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{title}: {detail}")]

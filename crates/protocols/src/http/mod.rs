@@ -8,7 +8,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `subject` | what a question or claim is about |
-//! | `answers` | what a check or claim is answered; what went wrong |
+//! | `answers` | what a check, claim or lesson is answered; what went wrong |
 //! | `explanation` | everything that is known of signatures |
 //! | `stats` | how a server is doing |
 //! | `administration` | accounts and whitelists |
@@ -27,7 +27,7 @@ pub use administration::{
     AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, ClockAccepted, Done, NewAccount, Whitelist,
     WhitelistEntry,
 };
-pub use answers::{Checked, CheckedSignature, Claimed, Problem, Verdict};
+pub use answers::{Checked, CheckedSignature, Claimed, Learnt, Problem, Verdict};
 pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients};
 pub use peers::{PeerStatus, Peers, RefusedSegments};
 pub use stats::{Condition, Generation, Ready, Recovery, RequestCount, Ring, Stats, Store, Table, TrustPolicy};

@@ -99,6 +99,8 @@ pub(super) enum Right {
     Check,
     Report,
     Revoke,
+    /// To say what good mail is.
+    Learn,
     /// To see how the server is doing.
     Monitor,
     /// To have the secret of the realm, as replicas need it.
@@ -200,6 +202,9 @@ impl Caller {
             Right::Check => (grant.can_use || rights.check.includes(standing), USE_NEEDED),
             Right::Report => (grant.can_use || rights.report.includes(standing), USE_NEEDED),
             Right::Revoke => (grant.can_use || rights.revoke.includes(standing), USE_NEEDED),
+            Right::Learn => {
+                (standing == Standing::Own && (grant.can_use || rights.revoke.includes(standing)), LEARN_NEEDED)
+            }
             Right::Monitor => (grant.can_monitor, MONITOR_NEEDED),
             Right::Realm => (grant.can_read_realm, REALM_NEEDED),
             Right::Administer => (grant.can_administer, ADMIN_NEEDED),
@@ -241,6 +246,9 @@ impl Caller {
 
 /// What a caller needs to check, report or revoke.
 const USE_NEEDED: &str = "this takes a token, or an address in the site's own networks without a proxy in between";
+/// What a caller needs to teach good mail.
+const LEARN_NEEDED: &str = "only the site's own users may teach good mail: this takes a token with `standing = \"own\"`, or an \
+    address in the site's own networks without a proxy in between";
 /// What a caller needs to see how the server is doing.
 const MONITOR_NEEDED: &str = "this takes an administrator's token, or one with `monitor = true`: admin.token in the server's data \
     directory is an administrator's (bruit ... --token-file FILE)";

@@ -12,7 +12,7 @@
 //! | `names`, `proxies` | the names of the server, and the proxies before it |
 //! | `body` | bodies, within bounds, and the messages in them |
 //! | `judge`, `explain` | what is thought of a message, and why |
-//! | `claims` | reports and revocations |
+//! | `claims`, `learn` | reports and revocations; good mail |
 //! | `stats`, `accounts`, `whitelist` | for administrators |
 //! | `federation` | for replicas, and about other servers |
 //! | `note` | what the log says about a request |
@@ -29,6 +29,7 @@ mod explain;
 mod fault;
 mod federation;
 mod judge;
+mod learn;
 mod names;
 mod note;
 mod proxies;

@@ -24,7 +24,7 @@ use super::body::{Purpose, read_json, read_subject};
 use super::caller::{Caller, Peer, Right, source_of};
 use super::fault::{Fault, Reply};
 use super::note::{Note, Reason};
-use super::{Http, accounts, claims, explain, federation, judge, stats, whitelist};
+use super::{Http, accounts, claims, explain, federation, judge, learn, stats, whitelist};
 use crate::audit::{Who, audit, audit_refusal};
 use crate::clock::Accepted;
 use crate::health::Severity;
@@ -37,7 +37,7 @@ pub(super) const PAGE_MAX: usize = 1_000;
 /// The description of everything here, for programs.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
-type Answer<T> = Result<Reply<T>, Fault>;
+pub(super) type Answer<T> = Result<Reply<T>, Fault>;
 
 /// All paths.
 pub(super) fn router(http: Http) -> Router {
@@ -45,6 +45,7 @@ pub(super) fn router(http: Http) -> Router {
         .route("/v1/check", post(check))
         .route("/v1/report", post(report))
         .route("/v1/revoke", post(revoke))
+        .route("/v1/learn", post(learn::learn))
         .route("/v1/federation/offer", get(federation::offer))
         .route("/v1/federation/log/{key}/{incarnation}/{book}/{generation}", get(federation::log))
         .route("/v1/health", get(health))

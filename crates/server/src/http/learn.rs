@@ -1,0 +1,35 @@
+//! Good mail that own users teach.
+
+use axum::extract::{Request, State};
+use bruit_engine::event::{By, Event};
+use bruit_protocols::http::Learnt;
+
+use super::Http;
+use super::body::{Purpose, read_subject};
+use super::caller::{Caller, Right};
+use super::claims::submit_one;
+use super::fault::Reply;
+use super::router::Answer;
+use crate::metrics::Answered;
+
+/// Learns the text of a message. It is on disk when that is answered.
+pub(super) async fn learn(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Learnt> {
+    caller.require(Right::Learn)?;
+    let reporter = caller.claimant(&http.service.key)?;
+    let held = read_subject(&http, &caller, request).await?;
+    let features = http.compute(move |service| {
+        let asked = held.asked(Purpose::Claim, &caller.settings)?;
+        caller.take_claims(1, service)?;
+        let select = |features| service.store.check(|engine| engine.replicas().good_features_of(features));
+        Ok(asked.signed.features.as_ref().map(select).unwrap_or_default())
+    });
+    let features = features.await?;
+    let learnt = features.len() as u32;
+    if learnt == 0 {
+        let reason = Some("the message has no text to learn".to_owned());
+        return Ok(Reply(Answered::Accepted, Learnt { learnt, reason }));
+    }
+    let by = By { now: http.service.now(), reporter };
+    submit_one(&http, Event::Good { by, features }).await?;
+    Ok(Reply(Answered::Accepted, Learnt { learnt, reason: None }))
+}
