@@ -209,6 +209,8 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::health::State;
+    use crate::watch;
 
     const NOW: Time = Time(1_800_000_000);
 
@@ -283,6 +285,23 @@ mod tests {
         notes.submit(&service, after(3));
         assert!(notes.pending.is_empty() && notes.seen.is_none());
         assert_eq!(service.learning.counts().features, 0);
+    }
+
+    #[test]
+    fn room_for_good_mail_that_runs_out_shows_in_the_table_of_health() {
+        let folder = tempfile::tempdir().unwrap();
+        let service = service(folder.path(), "");
+        let by = By { now: NOW, reporter: Reporter { id: 1, standing: Standing::Own, group: 1 } };
+        let (_, capacity) = service.store.check(|engine| engine.replicas().good_fill());
+        for first in (0..capacity).map(|message| message * GOOD_FEATURES) {
+            let features = (first..first + GOOD_FEATURES).collect();
+            service.store.submit(vec![Event::GoodFeatures { by, features }]).unwrap();
+        }
+        watch::look(&service, NOW);
+        let conditions = service.health.conditions();
+        let filling = conditions.iter().find(|condition| condition.state == State::TableFills.name()).unwrap();
+        let expected = format!("{capacity} of {capacity} good messages are used");
+        assert!(filling.subject == "good messages" && filling.text.starts_with(&expected), "{filling:?}");
     }
 
     #[test]
