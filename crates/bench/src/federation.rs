@@ -215,7 +215,7 @@ fn latency(report: &mut Report, transport: &str, nodes: &Nodes) -> io::Result<()
 }
 
 fn subject(number: u64) -> Subject {
-    let signature = NamedSignature { scheme: "pyzor".to_owned(), value: format!("{:040x}", number + 1) };
+    let signature = NamedSignature { scheme: "pyzor".to_owned(), value: format!("{:040x}", number + 1), piece: None };
     Subject { signatures: vec![signature], ..Subject::default() }
 }
 

@@ -164,7 +164,8 @@ impl Bench {
         let mut scratch = Scratch::default();
         for (file, base, class) in &self.replicas {
             let matched = replicas.check(&self.features[file], &mut scratch);
-            let is_found = owners.get(base.as_str()).is_some_and(|owner| matched.contains(owner));
+            let is_found =
+                owners.get(base.as_str()).is_some_and(|owner| matched.iter().any(|found| found.owner == *owner));
             found.add(class, is_found);
             if class != "natural" && self.words.get(base).is_some_and(|&words| words < SHORT_WORDS) {
                 found.add("short bases", is_found);

@@ -129,7 +129,7 @@ fn wanted(choices: &[Choice]) -> Wanted {
         razor: has(Choice::Razor),
         dcc: has(Choice::Dcc),
         bruit: has(Choice::Bruit),
-        razor_pieces: true,
+        razor_pieces: false,
     }
 }
 
@@ -140,6 +140,6 @@ mod tests {
     #[test]
     fn choices_add_up() {
         assert_eq!(wanted(&[Choice::Dcc, Choice::Url]), Wanted { dcc: true, url: true, ..Wanted::NONE });
-        assert_eq!(wanted(&[Choice::Dcc, Choice::All]), Wanted::ALL);
+        assert_eq!(wanted(&[Choice::Dcc, Choice::All]), Wanted { razor_pieces: false, ..Wanted::ALL });
     }
 }

@@ -54,6 +54,7 @@ fn report_known(http: SocketAddr) -> io::Result<()> {
         let named = |number: usize| NamedSignature {
             scheme: "razor_e8".to_owned(),
             value: signature(number as u64).to_string(),
+            piece: None,
         };
         let about = About { signatures: (first..first + SIGNATURES_MAX).map(named).collect(), ..About::default() };
         post(http, "/v1/report", &serde_json::to_vec(&about)?)?;

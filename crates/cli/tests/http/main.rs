@@ -55,7 +55,7 @@ fn what_is_reported_is_spam_until_it_is_revoked() {
     expect(&server, "check", SPAM, 1);
     let reported = expect(&server, "report", SPAM, 0);
     assert_eq!(reported, "reported: 4 signatures accepted, 4 listed\n", "exact, pyzor, razor_e4 and the text");
-    assert_eq!(expect(&server, "check", SPAM, 0), "spam, confidence 95: the site's own users reported it\n");
+    assert_eq!(expect(&server, "check", SPAM, 0), "spam, confidence 80: the site's own users reported it\n");
     expect(&server, "check", OTHER, 1);
     let revoked = expect(&server, "revoke", SPAM, 0);
     assert_eq!(revoked, "revoked: 4 signatures accepted, 4 taken off\n");
@@ -241,7 +241,7 @@ fn an_explanation_says_why() {
     expect(&server, "report", SPAM, 0);
     let text = expect(&server, "explain", SPAM, 0);
     for line in [
-        "spam, confidence 95: the site's own users reported it",
+        "spam, confidence 80: the site's own users reported it",
         "  the sender is not whitelisted",
         "    listed in generations 0",
     ] {

@@ -7,7 +7,7 @@ use bruit_filters::Fingerprint;
 use bruit_filters::owners::Votes;
 use bruit_filters::ring::{Generations, StagedScratch};
 use bruit_signatures::Signed;
-use bruit_signatures::bruit::Features;
+use bruit_signatures::bruit::{Features, Overlap};
 
 use super::Engine;
 use crate::message::{Evidence, EvidenceSource, PEOPLE_AGREEING, TextEvidence};
@@ -28,6 +28,9 @@ pub struct CheckScratch {
     votes: Votes,
 }
 
+/// Two texts are the same but for a few words if this much of both agrees, in per cent.
+const SAME_PERCENT_MIN: u8 = 90;
+
 /// A text that a message is a near replica of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundText {
@@ -36,6 +39,8 @@ pub struct FoundText {
     /// Whether it is of the current generation. If not, a report of the message should store its text again, under the same
     /// name, so that what is still sent does not age.
     pub is_current: bool,
+    /// Whether the two texts are the same but for a few words.
+    pub is_same: bool,
 }
 
 impl Engine {
@@ -96,7 +101,9 @@ impl Engine {
         let matches = self.replicas.check(features, &mut scratch.replicas);
         let found = |found: TextMatch| {
             let fingerprint = self.replicas.fingerprint_of(found.owner)?;
-            Some(FoundText { fingerprint, is_current: self.replicas.is_current(found.owner) })
+            let Overlap { of_report, of_message, .. } = found.overlap;
+            let is_same = of_report.min(of_message) >= SAME_PERCENT_MIN;
+            Some(FoundText { fingerprint, is_current: self.replicas.is_current(found.owner), is_same })
         };
         matches.into_iter().filter(TextMatch::is_close).find_map(found)
     }
@@ -172,8 +179,10 @@ impl Engine {
         let is_whitelisted = self.whitelist.contains(fingerprint).is_some();
         let (kind, reason, confidence) = judge(self.trust.policy(), is_whitelisted, &entry, assessment.as_ref());
         let counts = self.spam.counts(flag, fingerprint);
-        let voices = assessment
-            .map_or(u32::from(kind == Kind::Spam), |known| known.evidence.groups.max(known.evidence.own_reports));
+        let voices = assessment.map_or_else(
+            || u32::from(kind == Kind::Spam),
+            |known| known.evidence.groups.max(known.evidence.own_reports),
+        );
         Verdict { kind, reason, confidence, voices, counts, bulk_count: 0, generations: listed }
     }
 }

@@ -12,7 +12,7 @@ use bruit_signatures::bruit::Features;
 use bruit_signatures::outline::{Main, Outline, Piece};
 use bruit_signatures::{Scheme, Signature, Signed};
 
-use crate::engine::{CheckScratch, Engine};
+use crate::engine::{CheckScratch, Engine, FoundText};
 use crate::event::{By, Event, FINGERPRINTS_MAX};
 use crate::signature::fingerprint_of;
 use crate::trust::{Claim, Standing};
@@ -63,7 +63,8 @@ fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut
         if claim == Claim::Report && !found.is_current && standing == Standing::Own {
             keep(found.fingerprint, engine.replicas().text(features));
         }
-        return Some(found.fingerprint);
+        let is_claimed = claim == Claim::Report || revokes_text(engine, features, &found, standing);
+        return is_claimed.then_some(found.fingerprint);
     }
     let text = engine.replicas().text(features);
     if claim == Claim::Revoke || standing == Standing::Stranger || text.is_empty() {
@@ -72,6 +73,13 @@ fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut
     let name = text.fingerprint(engine.realm().key());
     keep(name, text);
     Some(name)
+}
+
+/// Whether a revocation takes back the claimed text that the message is close to. If they differ, the claimed text may still be
+/// spam that copied the message: what an own user teaches by the revocation keeps the two apart.
+fn revokes_text(engine: &Engine, features: &Features, found: &FoundText, standing: Standing) -> bool {
+    let teaches = standing == Standing::Own && engine.replicas().ensure_room_for_good().is_ok();
+    !features.is_quoted && (found.is_same || !teaches)
 }
 
 /// Whether a report of a message is about this signature of it: whether it makes the message what it is.

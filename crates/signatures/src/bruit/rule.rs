@@ -32,14 +32,14 @@ const QUARTER_CAP: u64 = 50;
 /// one template have in common.
 const QUARTER_WEIGHTS: [u64; QUARTERS] = [4, 6, 6, 4];
 
-/// A replica is close to a report if their shares of each other, in per cent, add up to this.
-const CLOSE_SUM: u32 = 126;
+/// A replica is close to a report if their shares of each other, in per cent, add up to this, and neither is less than that.
+const CLOSE_SUM: (u32, u32) = (128, 48);
 /// It is close, too, if text was left out: this much of the message agrees, with so much of the report.
 const CLOSE_CUT: (u32, u32) = (70, 50);
 /// Or text was added: this much of the report agrees, with so much of the message.
 const CLOSE_ADDED: (u32, u32) = (78, 35);
 /// Or words were altered everywhere: the evenness, and how much of the message agrees.
-const CLOSE_ALTERED: (u8, u8) = (92, 40);
+const CLOSE_ALTERED: (u8, u8) = (92, 50);
 /// Or it contains this share of a report of which so many features are kept, whatever else it says.
 const CLOSE_CONTAINED: u32 = 85;
 const CLOSE_CONTAINED_STORED: u64 = 40;
@@ -104,7 +104,7 @@ impl Stored {
     pub fn is_close(&self, overlap: &Overlap) -> bool {
         let (of_report, of_message) = (u32::from(overlap.of_report), u32::from(overlap.of_message));
         let is_contained = of_report >= CLOSE_CONTAINED && self.total() >= CLOSE_CONTAINED_STORED;
-        of_report + of_message >= CLOSE_SUM
+        (of_report + of_message >= CLOSE_SUM.0 && of_report.min(of_message) >= CLOSE_SUM.1)
             || (of_message >= CLOSE_CUT.0 && of_report >= CLOSE_CUT.1)
             || (of_report >= CLOSE_ADDED.0 && of_message >= CLOSE_ADDED.1)
             || (overlap.evenness >= CLOSE_ALTERED.0 && overlap.of_message >= CLOSE_ALTERED.1)
