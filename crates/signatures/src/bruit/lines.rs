@@ -223,8 +223,13 @@ fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
             continue;
         }
         let rest = total - line.words.end;
-        if is_signature && rest <= SIGNATURE_WORDS_MAX && line.words.start >= rest.max(SIGNED_WORDS_MIN) {
-            mark(lines, at..lines.len());
+        let above = line.words.start;
+        // Only the mark that mail programs write may stand above a signature that is longer than the message.
+        let rest_max = if line.text == "-- " { above * APPENDED_TIMES_MAX } else { above };
+        if is_signature && above >= SIGNED_WORDS_MIN && rest <= rest_max.min(SIGNATURE_WORDS_MAX) {
+            // A long one is looked up, as a text may hide in it.
+            let kind = if rest <= above { Kind::Boilerplate } else { Kind::Appended };
+            mark_as(kind, lines, at..lines.len());
             continue;
         }
         let block = footer_block(lines, at);
@@ -345,8 +350,12 @@ fn mark_greeting(lines: &mut [Line<'_>], words: &Words) {
 
 /// Marks what is left of the body in a range of lines.
 fn mark(lines: &mut [Line<'_>], range: Range<usize>) {
+    mark_as(Kind::Boilerplate, lines, range);
+}
+
+fn mark_as(kind: Kind, lines: &mut [Line<'_>], range: Range<usize>) {
     for line in lines.iter_mut().take(range.end).skip(range.start).filter(|line| line.kind == Kind::Body) {
-        line.kind = Kind::Boilerplate;
+        line.kind = kind;
     }
 }
 
@@ -419,7 +428,9 @@ mod tests {
         let text = "one two three four five six seven eight nine ten";
         assert_eq!(kinds(&format!("{text}\n-- \nJohn Smith\nSome Firm")), "B--");
         assert_eq!(kinds(&format!("-- \n{text}")), "B", "nothing is signed");
-        assert_eq!(kinds(&format!("two words\n-- \n{text}")), "BB", "more below than above");
+        assert_eq!(kinds(&format!("what the others say of it all\n-- \n{text}")), "BB", "next to nothing is signed");
+        assert_eq!(kinds(&format!("what the others say of it all now\n-- \n{text}")), "B+", "more below than above");
+        assert_eq!(kinds(&format!("what the others say of it all now\n-- \n{text}\n{text}")), "BBB", "far more below");
     }
 
     #[test]
