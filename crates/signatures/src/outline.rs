@@ -14,6 +14,9 @@ pub const TEXT_WORDS_MIN: u32 = 8;
 /// The same beside a file or picture, which a sentence or two introduce.
 pub const TEXT_WORDS_BESIDE_FILE_MIN: u32 = 20;
 
+/// The same around a link that a reader sees.
+const TEXT_WORDS_BESIDE_LINK_MIN: u32 = 3;
+
 /// A file of fewer bytes is next to nothing.
 const FILE_BYTES_MIN: usize = 256;
 
@@ -185,7 +188,10 @@ impl PartsOutline {
             }
             let at = found.pieces.len() - 1;
             let replaces = is_html && is_behind_plain && main.is_some_and(|main| main + 1 == at);
-            if outline.own_words >= TEXT_WORDS_MIN && (main.is_none() || replaces) {
+            // Of a short text that shows where its link leads, that is signed as well. A page does not show it.
+            let shows_link = !is_html && outline.links > 0 && outline.own_words >= TEXT_WORDS_BESIDE_LINK_MIN;
+            let is_enough = outline.own_words >= TEXT_WORDS_MIN || shows_link;
+            if is_enough && (main.is_none() || replaces) {
                 main = Some(at);
                 found.outline = Outline { files: found.outline.files, pictures: found.outline.pictures, ..outline };
             }
@@ -208,4 +214,110 @@ fn part(raw: &[u8]) -> (Piece, Outline, bool) {
     }
     let (features, words) = Features::with_words(&Reading::of(&message));
     (Piece::OtherText, Outline::of(&message, &features, words), part.media.is("text", Some("html")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, Scheme, Wanted, sign};
+
+    const WORDS: &str = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen \
+        seventeen eighteen nineteen twenty";
+
+    fn part(header: &str, body: &str) -> String {
+        format!("{header}\n\n{body}\n")
+    }
+
+    fn outline_of(parts: &[String]) -> Outline {
+        let body: String = parts.iter().map(|part| format!("--b\n{part}")).collect();
+        let message = format!("Content-Type: multipart/mixed; boundary=b\n\n{body}--b--\n");
+        sign(message.as_bytes(), &Wanted { bruit: true, ..Wanted::NONE }, &Context::default()).outline.unwrap()
+    }
+
+    fn words(count: usize) -> String {
+        WORDS.split(' ').take(count).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_main_thing_is_the_text_if_there_is_enough_of_it() {
+        let text = |count: usize| part("Content-Type: text/plain", &words(count));
+        let file = part("Content-Type: application/pdf", &"%PDF-1.4 ".repeat(100));
+        let picture = part("Content-Type: image/png", &"x".repeat(500));
+        let main = |parts: &[String]| outline_of(parts).main();
+        assert_eq!(main(&[text(8)]), Main::Text);
+        assert_eq!(main(&[text(7)]), Main::Nothing);
+        assert_eq!(main(&[text(20), file.clone()]), Main::Text);
+        assert_eq!(main(&[text(19), file]), Main::Files);
+        assert_eq!(main(&[text(20), picture.clone()]), Main::Text);
+        assert_eq!(main(&[text(19), picture]), Main::Nothing, "a picture is no payload");
+        assert_eq!(main(&[part("Content-Type: text/plain", "see http://shop.example/offer")]), Main::Links);
+    }
+
+    #[test]
+    fn a_short_reply_above_a_thread_is_told_by_all_of_it() {
+        let quoted = format!("Fine.\n\nOn Monday Jane Smith wrote:\n> {WORDS}\n");
+        let outline = outline_of(&[part("Content-Type: text/plain", &quoted)]);
+        assert_eq!((outline.main(), outline.is_told_by_text(), outline.own_words), (Main::Nothing, true, 1));
+    }
+
+    #[test]
+    fn files_by_what_they_are() {
+        let of = |subtype: &str, content: &str| {
+            let media = MediaType { kind: "application".into(), subtype: subtype.into(), ..MediaType::default() };
+            Piece::of_file(&media, content.as_bytes())
+        };
+        let long = "x".repeat(FILE_BYTES_MIN);
+        assert_eq!(of("pdf", &long), Piece::File);
+        assert_eq!(of("pdf", &long[1..]), Piece::Accessory, "next to nothing");
+        assert_eq!(of("octet-stream", &format!("GIF89a{long}")), Piece::Picture, "whatever it is called");
+        assert_eq!(of("octet-stream", &format!("BEGIN:VCARD\n{long}")), Piece::Accessory);
+        assert_eq!(of("pkcs7-signature", &long), Piece::Accessory);
+        let image = MediaType { kind: "image".into(), subtype: "png".into(), ..MediaType::default() };
+        assert_eq!(Piece::of_file(&image, long.as_bytes()), Piece::Picture);
+    }
+
+    fn pieces(parts: &[String]) -> Vec<&'static str> {
+        let found = PartsOutline::of(parts.iter().map(String::as_bytes));
+        found.pieces.into_iter().map(Piece::name).collect()
+    }
+
+    #[test]
+    fn parts_in_a_row_have_one_main_text() {
+        let text = part("Content-Type: text/plain", WORDS);
+        let footer = part("Content-Type: text/plain", &format!("{WORDS} {WORDS} at the very end"));
+        let logo = part("Content-Type: image/png", &"x".repeat(500));
+        assert_eq!(pieces(&[text.clone(), footer.clone(), logo]), ["main_text", "other_text", "picture"]);
+        let page = part("Content-Type: text/html", &format!("<p>{WORDS}</p>"));
+        assert_eq!(pieces(&[text.clone(), page.clone()]), ["other_text", "main_text"], "the page is what is read");
+        let blank = part("Content-Type: text/html", "<br>");
+        assert_eq!(pieces(&[text.clone(), blank]), ["main_text", "other_text"]);
+        assert_eq!(pieces(&[text, footer, page]), ["main_text", "other_text", "other_text"]);
+        assert_eq!(pieces(&[part("Content-Type: text/plain", "hello")]), ["other_text"]);
+        let offer = "buy watches here http://shop.example/x";
+        assert_eq!(pieces(&[part("Content-Type: text/plain", offer)]), ["main_text"]);
+        let page = "<p>buy watches <a href='http://shop.example/x'>here</a></p>";
+        assert_eq!(pieces(&[part("Content-Type: text/html", page)]), ["other_text"], "everybody writes that");
+    }
+
+    #[test]
+    fn names_of_pieces_are_read_back() {
+        Piece::ALL.into_iter().for_each(|piece| assert_eq!(Piece::from_name(piece.name()), Some(piece)));
+        assert_eq!(Piece::from_name("whole"), None);
+    }
+
+    #[test]
+    fn a_signature_covers_a_piece() {
+        let message = format!(
+            "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\n{WORDS}\n\
+             --b\nContent-Type: image/png\n\n{}\n--b--\n",
+            "x".repeat(500)
+        );
+        let wanted = Wanted { attachment: true, razor: true, razor_pieces: true, ..Wanted::NONE };
+        let signed = sign(message.as_bytes(), &wanted, &Context::default());
+        let of = |scheme: Scheme| -> Vec<Piece> {
+            signed.signatures.iter().filter(|one| one.scheme() == scheme).map(|one| one.piece()).collect()
+        };
+        assert_eq!(of(Scheme::Attachment), [Piece::Picture]);
+        assert_eq!(of(Scheme::RazorE4), [Piece::MainText, Piece::Picture]);
+    }
 }

@@ -140,8 +140,11 @@ fn part(part: &Part<'_>) -> Reading {
         return Reading::default();
     }
     let text = part.text();
-    if part.media.is("text", Some("html")) || is_markup(&text) {
+    if part.media.is("text", Some("html")) {
         return page(&text);
+    }
+    if is_markup(&text) {
+        return page(&with_closed_tags(&text));
     }
     let text = match text {
         Cow::Borrowed(text) => text.get(..text.floor_char_boundary(RAW_TEXT_BYTES_MAX)).unwrap_or_default().to_owned(),
@@ -217,6 +220,24 @@ pub(crate) fn is_thin_blank(char: char) -> bool {
     matches!(char, '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{2006}'..='\u{200a}' | '\u{202f}')
 }
 
+/// Text with every tag closed at the next blank line. What is HTML although it is called plain text may be cut off within a tag,
+/// which would then swallow what follows it, such as the start of a quotation.
+fn with_closed_tags(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut is_open = false;
+    for line in text.split_inclusive('\n') {
+        if is_open && line.trim_ascii().is_empty() {
+            out.push('>');
+            is_open = false;
+        }
+        out.push_str(line);
+        if let Some(at) = memchr::memrchr2(b'<', b'>', line.as_bytes()) {
+            is_open = line.as_bytes().get(at) == Some(&b'<');
+        }
+    }
+    out
+}
+
 /// Whether text is HTML, whatever it is called: four tags or more of those that make up pages.
 fn is_markup(text: &str) -> bool {
     const NAMES: [&str; 12] = ["html", "body", "table", "font", "br", "p", "a", "td", "tr", "div", "center", "b"];
@@ -269,6 +290,13 @@ mod tests {
         }
         assert_eq!(read("Content-Type: text/html\n\n<p dir=rtl>plain words stay").text.trim(), "plain words stay");
         assert_eq!(read("Content-Type: text/plain; charset=utf-8\n\n\u{202e}sehctaw\nok").text, "watches\nok");
+    }
+
+    #[test]
+    fn a_tag_that_was_cut_off_swallows_nothing_below_it() {
+        let text = read("\n<p>one</p><p>two</p><br><b>three</b><table width=\n\nFrom: <a@b.example> and more\n").text;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert_eq!(words, ["one", "two", "three", "From:", "and", "more"]);
     }
 
     #[test]

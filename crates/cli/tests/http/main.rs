@@ -6,7 +6,7 @@ mod raw;
 
 use std::process::{Command, Output, Stdio};
 
-use common::{Folder, Server};
+use common::{Folder, Server, bank};
 use raw::{Connection, request};
 use serde_json::{Value, json};
 
@@ -232,6 +232,46 @@ fn signatures_on_the_whitelist_are_not_claimed() {
     let output = run(&server, "report --scheme exact", SPAM);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("all of its signatures are whitelisted"), "{output:?}");
+}
+
+/// A phish with the bank's logo and legal footer is reported: the bank's own mail, with the same logo and footer, is not spam, and
+/// the explanation says what did not count.
+#[test]
+fn the_bank_whose_logo_was_copied_is_no_spam() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let mail = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let (phish, other, genuine) =
+        (mail(bank::phish("Ann Baker")), mail(bank::phish("Victor Olsen")), mail(bank::genuine()));
+    expect(&server, "report", &phish, 0);
+    let checked = json_of(&server, "check --json", &other);
+    assert_eq!((&checked["verdict"], &checked["coverage"]), (&json!("spam"), &json!(100)), "{checked}");
+    expect(&server, "check", &genuine, 1);
+    // Somebody names the logo and the footer as spam on purpose: it still takes more than that.
+    expect(&server, "report --scheme attachment,razor_e4", &phish, 0);
+    let explained = json_of(&server, "explain --json", &genuine);
+    assert_eq!((&explained["verdict"], &explained["reason"]), (&json!("unknown"), &json!("suspected")), "{explained}");
+    let limits: Vec<&str> =
+        explained["signatures"].as_array().unwrap().iter().filter_map(|one| one["limit"].as_str()).collect();
+    assert_eq!(limits, ["picture", "one_part", "one_part"], "{explained}");
+    assert!(explained["confidence"].as_u64().unwrap() <= 60);
+    let text = expect(&server, "explain", &genuine, 0);
+    assert!(text.contains("did not count: pictures are copied from good mail"), "{text}");
+}
+
+#[test]
+fn what_is_everybodys_is_not_claimed() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let output = run(&server, "report", "Subject: x\n\nPlease see attachment.\n");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(
+        text(&output.stderr).contains("nothing was claimed: nothing tells the message from good mail"),
+        "{output:?}"
+    );
+    let reported = json_of(&server, "report --json", "Subject: x\n\nPlease see attachment.\n");
+    assert_eq!((&reported["accepted"], &reported["listed"]), (&json!(0), &json!(0)));
+    expect(&server, "check", "Subject: y\n\nPlease see attachment.\n", 1);
 }
 
 #[test]

@@ -91,7 +91,7 @@ pub fn is_claimed(scheme: Scheme, piece: Piece, outline: &Outline) -> bool {
     match (scheme, outline.main()) {
         (Scheme::Exact, _) => outline.is_told_by_text(),
         (Scheme::Pyzor | Scheme::Pyzor11, main) => main == Main::Text,
-        (Scheme::RazorE4, Main::Text) => piece == Piece::MainText,
+        (Scheme::RazorE4, Main::Text | Main::Links) => piece == Piece::MainText,
         (Scheme::RazorE4 | Scheme::Attachment, Main::Files) => piece == Piece::File,
         _ => false,
     }

@@ -181,5 +181,5 @@ fn a_report_claims_what_makes_the_message_what_it_is() {
     assert_eq!(claimed(&WITH_FILE), ["file", "file's part"]);
     assert_eq!(claimed(&REPLY), ["exact"]);
     assert_eq!(claimed(&PHRASE), [""; 0]);
-    assert_eq!(claimed(&Outline { links: 1, ..PHRASE }), [""; 0]);
+    assert_eq!(claimed(&Outline { links: 1, ..PHRASE }), ["main"]);
 }

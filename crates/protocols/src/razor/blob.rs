@@ -244,4 +244,15 @@ mod tests {
         announced.add(e4("two", &Ep4::default()), &Ep4::default(), true);
         assert!(!announced.has_room(ANNOUNCED_MAX - 1, &Ep4::default()));
     }
+
+    #[test]
+    fn a_mail_in_several_blobs_has_one_main_text() {
+        let epochs = [Ep4::default()];
+        let long = "some words of the main text that go on for quite a while ".repeat(2_000);
+        let footer = "what the bank writes below all of its letters to everybody";
+        let mut announced = announced(&[&long, footer]);
+        let pieces = |found: ReportedParts| found.parts.iter().map(|part| part.piece).collect::<Vec<_>>();
+        assert_eq!(pieces(announced.take(&blob(&[&long]), &epochs).unwrap()), [Piece::MainText]);
+        assert_eq!(pieces(announced.take(&blob(&[footer]), &epochs).unwrap()), [Piece::OtherText]);
+    }
 }

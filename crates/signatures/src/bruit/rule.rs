@@ -33,9 +33,9 @@ const QUARTER_CAP: u64 = 50;
 const QUARTER_WEIGHTS: [u64; QUARTERS] = [4, 6, 6, 4];
 
 /// A replica is close to a report if their shares of each other, in per cent, add up to this, and neither is less than that.
-const CLOSE_SUM: (u32, u32) = (122, 48);
+const CLOSE_SUM: (u32, u32) = (126, 48);
 /// It is close, too, if text was left out: this much of the message agrees, with so much of the report.
-const CLOSE_CUT: (u32, u32) = (70, 50);
+const CLOSE_CUT: (u32, u32) = (70, 40);
 /// Or text was added: this much of the report agrees, with so much of the message.
 const CLOSE_ADDED: (u32, u32) = (78, 35);
 /// Or words were altered everywhere: the evenness, and how much of the message agrees.
