@@ -24,6 +24,9 @@ pub const NESTING_MAX: usize = 16;
 /// Most parts of a message that are neither multiparts nor empty.
 pub const PARTS_MAX: usize = 256;
 
+/// What is decoded of a file to tell what it is.
+const HEAD_BYTES: usize = 1024;
+
 /// Most pieces of a multipart, empty ones included.
 const PIECES_MAX: usize = 4096;
 
@@ -93,6 +96,11 @@ impl<'m> Part<'m> {
     /// The content with its transfer encoding undone. Broken encodings give what can be made out.
     pub fn bytes(&self) -> Cow<'m, [u8]> {
         decode::transfer(self.raw, self.media.encoding)
+    }
+
+    /// The start of the content, from at most [`HEAD_BYTES`] bytes as transferred: enough to tell what a file is.
+    pub(crate) fn head(&self) -> Cow<'m, [u8]> {
+        decode::transfer(self.raw.get(..HEAD_BYTES).unwrap_or(self.raw), self.media.encoding)
     }
 
     /// The content as text, for parts that are.

@@ -72,7 +72,7 @@ impl Outline {
     pub fn of(message: &Message<'_>, features: &Features, words: WordCounts) -> Self {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let parts = message.parts();
-        let files = parts.iter().filter(|part| is_file(part)).map(|part| Piece::of_file(&part.media, &part.bytes()));
+        let files = parts.iter().filter(|part| is_file(part)).map(|part| Piece::of_file(&part.media, &part.head()));
         let files: Vec<Piece> = files.collect();
         let count_of = |piece: Piece| count(files.iter().filter(|&&file| file == piece).count());
         Self {
@@ -210,7 +210,7 @@ fn part(raw: &[u8]) -> (Piece, Outline, bool) {
     let parts = message.parts();
     let Some(part) = parts.first() else { return (Piece::Accessory, Outline::default(), false) };
     if is_file(part) {
-        return (Piece::of_file(&part.media, &part.bytes()), Outline::default(), false);
+        return (Piece::of_file(&part.media, &part.head()), Outline::default(), false);
     }
     let (features, words) = Features::with_words(&Reading::of(&message));
     (Piece::OtherText, Outline::of(&message, &features, words), part.media.is("text", Some("html")))

@@ -245,7 +245,9 @@ fn the_bank_whose_logo_was_copied_is_no_spam() {
         (mail(bank::phish("Ann Baker")), mail(bank::phish("Victor Olsen")), mail(bank::genuine()));
     expect(&server, "report", &phish, 0);
     let checked = json_of(&server, "check --json", &other);
-    assert_eq!((&checked["verdict"], &checked["coverage"]), (&json!("spam"), &json!(100)), "{checked}");
+    assert_eq!(checked["verdict"], "spam", "{checked}");
+    // The footer is the other half.
+    assert!((40..70).contains(&checked["coverage"].as_u64().unwrap()), "{checked}");
     expect(&server, "check", &genuine, 1);
     // Somebody names the logo and the footer as spam on purpose: it still takes more than that.
     expect(&server, "report --scheme attachment,razor_e4", &phish, 0);
