@@ -14,7 +14,7 @@ use super::words::{Word, Words};
 const LINE_CUES_MIN: usize = 3;
 const LINE_PERCENT_MIN: usize = 80;
 
-/// A provider's line may be shorter. Then it has this many, or stands below a line of signs, and all are of the topic.
+/// A provider's line may be shorter: all its words are of the topic, and it has this many or stands below a line of signs.
 const PROVIDER_CUES_MIN: usize = 2;
 
 /// The same for a paragraph, which may also name a firm and where it is.

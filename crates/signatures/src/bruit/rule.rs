@@ -28,19 +28,18 @@ const SPREAD: u64 = 200;
 const SPREAD_SHARE: u64 = 34;
 const QUARTER_CAP: u64 = 50;
 
-/// What a feature of each quarter counts for when shares are computed. The frame of a text, above and below, is what messages of
-/// one template have in common.
+/// The weight of a feature by the quarter it is in. Messages of one template share its frame, so the ends count less.
 const QUARTER_WEIGHTS: [u64; QUARTERS] = [4, 6, 6, 4];
 
-/// A replica is close to a report if their shares of each other, in per cent, add up to this, and neither is less than that.
+/// The least sum of the two shares of an [`Overlap`] for a close replica, and the least of either share.
 const CLOSE_SUM: (u32, u32) = (126, 48);
-/// It is close, too, if text was left out: this much of the message agrees, with so much of the report.
+/// The least shares of message and report if text was left out.
 const CLOSE_CUT: (u32, u32) = (70, 40);
-/// Or text was added: this much of the report agrees, with so much of the message.
+/// The least shares of report and message if text was added.
 const CLOSE_ADDED: (u32, u32) = (78, 35);
-/// Or words were altered everywhere: the evenness, and how much of the message agrees.
+/// The least evenness, and share of the message, if words were altered everywhere.
 const CLOSE_ALTERED: (u8, u8) = (92, 50);
-/// Or it contains this share of a report of which so many features are kept, whatever else it says.
+/// The least share of a report within a longer message, and the features that must be kept of it.
 const CLOSE_CONTAINED: u32 = 85;
 const CLOSE_CONTAINED_STORED: u64 = 40;
 
