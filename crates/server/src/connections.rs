@@ -32,8 +32,10 @@ const CROWDED_IDLE: Duration = Duration::from_secs(5);
 /// How long an unproven connection that is being answered is spared.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
-/// Connections that were ended and are not gone yet. While there are so many, new ones are refused.
+/// Connections that were ended and are not gone yet. While there are so many, new ones wait, for [`SETTLING_MAX`] at most,
+/// and are refused after that if there is no room for them.
 const ENDING_MAX: usize = 128;
+const SETTLING_MAX: Duration = Duration::from_secs(1);
 
 /// Whose a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,8 @@ fn door_max(total: usize) -> usize {
 pub(crate) struct Connections {
     open: Mutex<Open>,
     started: Instant,
+    /// One that was ended is gone.
+    gone: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -120,7 +124,7 @@ pub(crate) struct Busy(Arc<Permit>);
 
 impl Default for Connections {
     fn default() -> Self {
-        Self { open: Mutex::default(), started: Instant::now() }
+        Self { open: Mutex::default(), started: Instant::now(), gone: Notify::new() }
     }
 }
 
@@ -148,6 +152,21 @@ impl Connections {
             open.unproven.insert(state.id, Arc::clone(&state));
         }
         Some(Permit { connections: Arc::clone(self), state })
+    }
+
+    /// Waits a moment while too many connections that were ended are not gone yet. To be called before [`Self::admit`]: in a
+    /// burst of strangers, whoever comes last would be refused otherwise, a holder of a token too.
+    pub(crate) async fn settle(&self) {
+        let settled = async {
+            loop {
+                let gone = self.gone.notified();
+                if self.open().ending < ENDING_MAX {
+                    return;
+                }
+                gone.await;
+            }
+        };
+        let _ = tokio::time::timeout(SETTLING_MAX, settled).await;
     }
 
     fn now(&self) -> Duration {
@@ -340,6 +359,7 @@ impl Drop for Permit {
             open.remove(&self.state);
         } else {
             open.ending -= 1;
+            self.connections.gone.notify_waiters();
         }
     }
 }
@@ -485,6 +505,26 @@ mod tests {
         let connections = Arc::new(Connections::default());
         let _strangers = crowd(&connections, Class::Stranger, STRANGERS_MAX + ENDING_MAX);
         assert!(admit(&connections, Class::Stranger, "192.0.2.1").is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn newcomers_wait_for_those_who_are_ending_but_not_for_ever() {
+        let connections = Arc::new(Connections::default());
+        let began = tokio::time::Instant::now();
+        connections.settle().await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        let mut strangers = crowd(&connections, Class::Stranger, STRANGERS_MAX + ENDING_MAX);
+        connections.settle().await;
+        assert_eq!(began.elapsed(), SETTLING_MAX);
+        let waiting = tokio::spawn({
+            let connections = Arc::clone(&connections);
+            async move { connections.settle().await }
+        });
+        tokio::task::yield_now().await;
+        drop(strangers.remove(0));
+        waiting.await.unwrap();
+        assert_eq!(began.elapsed(), SETTLING_MAX, "as soon as one is gone");
+        assert!(admit(&connections, Class::Stranger, "192.0.2.1").is_some());
     }
 
     #[test]

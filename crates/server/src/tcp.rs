@@ -92,6 +92,7 @@ impl Acceptor {
             };
             match accepted {
                 Ok((stream, peer)) => {
+                    self.service.connections.settle().await;
                     if let Some(connection) = self.admit(stream, peer) {
                         tokio::spawn(serve(connection));
                     }

@@ -98,6 +98,7 @@ where
         };
         match accepted {
             Ok((stream, _)) => {
+                service.connections.settle().await;
                 let limits = service.settings().limits;
                 let permit = service.connections.admit(&source, Class::Own, &service.key, &limits);
                 if let Some(permit) = permit {
