@@ -7,7 +7,7 @@ use std::io::{BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bruit_engine::replicas::{Replicas, Scratch};
+use bruit_engine::replicas::{Match, Replicas, Scratch};
 use bruit_filters::FingerprintKey;
 use bruit_filters::owners::Owner;
 use bruit_signatures::bruit::Features;
@@ -55,6 +55,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "HEX", value_parser = parse_key)]
     key: Option<[u8; 16]>,
 
+    /// Answer only with close replicas: those that a server calls spam by their text alone
+    #[arg(long)]
+    close: bool,
+
     /// Print a JSON object for each answer
     #[arg(long)]
     json: bool,
@@ -62,6 +66,13 @@ pub(crate) struct Arguments {
     /// Afterwards say on standard error how large the index is
     #[arg(long)]
     summary: bool,
+}
+
+impl Arguments {
+    /// Whether a replica is one that was asked for.
+    fn counts(&self, found: &Match) -> bool {
+        !self.close || found.is_close()
+    }
 }
 
 /// One line of a job file.
@@ -122,7 +133,8 @@ fn answer_jobs(
             Action::Revoke => replicas.revoke(&features).unwrap_or_default(),
             Action::Query => {
                 let matched = replicas.check(&features, &mut scratch);
-                let paths: Vec<&str> = matched.iter().filter_map(|found| path_of(&reports, found.owner)).collect();
+                let counted = matched.iter().filter(|found| arguments.counts(found));
+                let paths: Vec<&str> = counted.filter_map(|found| path_of(&reports, found.owner)).collect();
                 answer_query(job.path, &paths, arguments.json, output)?;
             }
         }
@@ -177,7 +189,7 @@ fn answer_pairs(
         // An answer left out would put all that follow on the wrong line.
         let read = |path: &str| read_features(Path::new(path)).map_err(Failure::BadInput);
         replicas.report(&read(report)?);
-        let is_matched = !replicas.check(&read(query)?, &mut scratch).is_empty();
+        let is_matched = replicas.check(&read(query)?, &mut scratch).iter().any(|found| arguments.counts(found));
         if arguments.json {
             writeln!(output, "{}", json!({ "report": report, "query": query, "matched": is_matched }))?;
         } else {

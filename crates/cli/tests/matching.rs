@@ -65,6 +65,19 @@ fn pairs_are_judged_one_by_one() {
 }
 
 #[test]
+fn a_sentence_within_a_long_message_is_a_replica_but_no_close_one() {
+    let (folder, [spam, replica, _]) = messages();
+    let around: String = (0..300).map(|at| format!("word{at}")).collect::<Vec<_>>().join(" ");
+    folder.write("long", format!("{SPAM}{around}\n"));
+    let long = folder.path("long").to_str().unwrap().to_owned();
+    let pairs = jobs(&folder, &[(&spam, &long), (&spam, &replica)]);
+    assert_eq!(printed(&["match", "--pairs", &pairs]), "1\n1\n");
+    assert_eq!(printed(&["match", "--pairs", "--close", &pairs]), "0\n1\n");
+    let queries = jobs(&folder, &[("report", &spam), ("query", &long), ("query", &spam)]);
+    assert_eq!(printed(&["match", "--close", &queries]), format!("{long}\t\n{spam}\t{spam}\n"));
+}
+
+#[test]
 fn the_key_changes_which_features_are_kept_and_not_the_answers() {
     let (folder, [spam, replica, _]) = messages();
     let jobs = jobs(&folder, &[("report", &spam), ("query", &replica)]);
