@@ -38,9 +38,9 @@ Exit codes:
   2  the server refuses, a file cannot be read, or an argument is wrong
 --on-error changes what a server that does not answer, or refuses, leads to.
 
-What leaves this machine: signatures, features of the text from which it cannot be read, how many words, files
-and links there are, and the sender's address unless --no-sender is given. Usual schemes: exact, attachment, pyzor, razor, dcc, bruit. Messages
-of more than 64 MiB are not read.
+What leaves this machine: signatures, features of the text (from which the text cannot be read), the numbers of
+words, files and links, and the sender's address unless --no-sender is given. Default schemes: exact, attachment,
+pyzor, razor, dcc, bruit. Messages larger than 64 MiB are not read.
 
 With --local, a message none of whose signatures is in the replica is unknown, and nothing leaves this machine;
 only hits, and everything while the replica is old or cannot be used, go to the server. What a replica cannot

@@ -18,11 +18,11 @@ pub(crate) const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
 const AFTER_HELP: &str = "\
 Exit codes: 0 if every claim was taken and is on the server's disk, 2 if one was refused or failed.
 
-What leaves this machine: signatures, features of the text from which it cannot be read, and how many words,
-files and links there are. Usual schemes: exact, attachment, pyzor, razor_e4, bruit. The server claims what makes
-the message what it is: its own text, or its files if there is next to no text. Logos, footers and quotations are
-shared by good mail and not claimed. With --scheme, exactly those schemes are claimed. Messages of more than 64 MiB
-are not read.
+What leaves this machine: signatures, features of the text (from which the text cannot be read), and the numbers
+of words, files and links. Default schemes: exact, attachment, pyzor, razor_e4, bruit. A report claims only the
+main content of the message: its own text, or its files if there is hardly any text. Logos, footers and quotations
+also occur in good mail and are not claimed. With --scheme, exactly the named schemes are claimed. Messages larger
+than 64 MiB are not read.
 
 Examples:
   bruit report spam.eml              one message
@@ -130,7 +130,7 @@ fn line(claim: Claim, claimed: &Claimed) -> String {
         0 => String::new(),
         ignored => format!(", {ignored} whitelisted"),
     };
-    // The claim stands, but something that goes with it was not kept.
+    // The claim stands, but something that belongs to it was not stored.
     let note = claimed.reason.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
     format!("{verb}: {} accepted, {effect}{ignored}{note}", counted(claimed.accepted.into(), "signature"))
 }

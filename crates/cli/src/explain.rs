@@ -72,13 +72,13 @@ fn print(arguments: &Arguments, place: &Place, answer: &Answer, output: &mut imp
     let prefix = printable(&place.prefix());
     writeln!(output, "{prefix}{}", verdict(explained.verdict.name(), explained.confidence, &explained.reason))?;
     if explained.coverage > 0 {
-        writeln!(output, "  this covers {} % of the message", explained.coverage)?;
+        writeln!(output, "  the evidence covers {} % of the message", explained.coverage)?;
     }
     if let Some(Outline { words, own_words, files, .. }) = explained.outline {
         let (own, all) = (u64::from(own_words), u64::from(words));
         writeln!(
             output,
-            "  {} of its own of {}, {}",
+            "  {} of its own, {} in total, {}",
             counted(own, "word"),
             grouped(all),
             counted(files.into(), "file")
@@ -99,9 +99,9 @@ fn print_signature(signature: &ExplainedSignature, output: &mut impl Write) -> i
     let value = checked.value.as_deref().unwrap_or("the text");
     writeln!(output, "  {} {}", printable(&checked.scheme), printable(value))?;
     let mut lines = vec![verdict(checked.verdict.name(), checked.confidence, &checked.reason)];
-    lines.extend(checked.decided.then(|| "this decided".to_owned()));
+    lines.extend(checked.decided.then(|| "decided the verdict".to_owned()));
     lines.extend(checked.of_message.zip(checked.of_report).map(|(of_message, of_report)| {
-        format!("agrees with {of_message} % of this message and {of_report} % of the text that was claimed")
+        format!("matches {of_message} % of this message and {of_report} % of the claimed text")
     }));
     lines.extend(checked.limit.as_deref().map(|limit| format!("did not count: {}", printable(limit_words(limit)))));
     lines.extend(signature.whitelisted.as_deref().map(|by| format!("whitelisted by: {}", printable(by))));

@@ -1,9 +1,9 @@
-//! `bruit learn`: teaches a server what good mail says.
+//! `bruit learn`: teaches a server the text of good mail.
 
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
-use bruit_client::http::Learnt;
+use bruit_client::http::LearnAnswer;
 use bruit_client::{ClientError, Purpose, Schemes, Signer};
 
 use crate::claim::CLAIM_TIMEOUT;
@@ -13,21 +13,21 @@ use crate::remote::{Input, Place, Server, for_each_answer, json_line};
 use crate::terminal::{complain, printable};
 
 const AFTER_HELP: &str = "\
-Use it for mail that is certainly good: what authenticated users send, or an archive of newsletters and order
+Use it for mail that is certainly good: mail sent by authenticated users, or an archive of newsletters and order
 confirmations. Text that two different messages have in common no longer makes a message spam. To correct a single
-message that was reported by mistake, use 'bruit revoke'. The server accepts this from its own users only.
+message that was reported by mistake, use 'bruit revoke'. The server accepts this only from its own users.
 
 Exit codes: 0 if everything was learnt and is on the server's disk, 2 if a message was refused or failed.
 
-What leaves this machine: features of the text, from which it cannot be read. Messages of more than 64 MiB are not
-read.
+What leaves this machine: features of the text, from which the text cannot be read. Messages larger than 64 MiB are
+not read.
 
 Examples:
   bruit learn newsletter.eml              one message
   bruit learn Maildir/.Sent archive.mbox  all messages of a folder and an mbox
   bruit learn --json < message            print one JSON object";
 
-/// What `bruit learn` is asked.
+/// Arguments of `bruit learn`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     server: Server,
 }
 
-type Answer = Result<Learnt, ClientError>;
+type Answer = Result<LearnAnswer, ClientError>;
 
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let client = arguments.server.client(CLAIM_TIMEOUT)?;
@@ -72,8 +72,8 @@ fn print(arguments: &Arguments, place: &Place, answer: &Answer, output: &mut imp
     Ok(())
 }
 
-/// What was learnt, for people.
-fn line(learnt: &Learnt) -> String {
+/// Formats the answer as a line of text.
+fn line(learnt: &LearnAnswer) -> String {
     match &learnt.reason {
         Some(reason) if learnt.learnt == 0 => format!("nothing learnt: {reason}"),
         _ => format!("learnt: {}", counted(learnt.learnt.into(), "feature")),
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_line_says_how_much_was_learnt_or_why_nothing_was() {
-        let line = |learnt, reason: Option<&str>| line(&Learnt { learnt, reason: reason.map(str::to_owned) });
+        let line = |learnt, reason: Option<&str>| line(&LearnAnswer { learnt, reason: reason.map(str::to_owned) });
         assert_eq!(line(1, None), "learnt: 1 feature");
         assert_eq!(line(40, Some("much")), "learnt: 40 features");
         assert_eq!(line(0, Some("the message has no text")), "nothing learnt: the message has no text");

@@ -60,7 +60,7 @@ enum Verb {
     Report(claim::Arguments),
     /// Tells a server that messages are not spam
     Revoke(claim::Arguments),
-    /// Teach a server what good mail says
+    /// Teach a server the text of good mail
     Learn(learn::Arguments),
     /// Why a server thinks what it thinks of a message
     Explain(explain::Arguments),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bruit_protocols::http::{
     AccountEntry, AccountName, AccountPage, AccountPatch, Checked, Claimed, ClockAccepted, Done, Explained, JSON,
-    Learnt, NewAccount, PROBLEM_JSON, Peers, Problem, REPORTER_BYTES_MAX, REPORTER_FIELD, Stats, Subject, Whitelist,
-    WhitelistEntry,
+    LearnAnswer, NewAccount, PROBLEM_JSON, Peers, Problem, REPORTER_BYTES_MAX, REPORTER_FIELD, Stats, Subject,
+    Whitelist, WhitelistEntry,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -108,7 +108,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`] if it was not learnt, or it is not known whether it was.
-    pub fn learn(&self, subject: &Subject) -> Result<Learnt, ClientError> {
+    pub fn learn(&self, subject: &Subject) -> Result<LearnAnswer, ClientError> {
         self.send(Method::POST, "/v1/learn", subject)
     }
 

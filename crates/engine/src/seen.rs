@@ -1,11 +1,12 @@
-//! What unreported mail has in common, day after day.
+//! Features that unreported mail has in common on several days.
 //!
-//! A spam campaign is over, or reported, within days. The template of a newsletter or a shop, or a disclaimer, comes back for
-//! months. So a feature that was seen on several different days, in mail that nobody reported, is taken for good.
+//! A spam campaign ends, or is reported, within days. The template of a newsletter or shop, or a disclaimer, recurs for
+//! months. So a feature that was seen on several different days, in mail that nobody reported, is considered good.
 //!
-//! [`Seen`] keeps one filter for each of the last eight days, in [`SEEN_BYTES`] bytes whatever is seen: bits, from which no
-//! text can be read. It is no part of the state of an [`Engine`](crate::Engine): what it finds has to be submitted as an
-//! [`Event::GoodFeatures`](crate::event::Event::GoodFeatures), and it may be lost at any time.
+//! [`RecentFeatures`] keeps one filter for each of the last eight days, in a fixed [`SEEN_BYTES`] bytes. It holds
+//! bits from which no text can be read. It is not part of the state of an [`Engine`](crate::Engine): the features
+//! that it finds must be submitted as an [`Event::GoodFeatures`](crate::event::Event::GoodFeatures), and it may be
+//! lost at any time.
 
 use std::ops::RangeInclusive;
 
@@ -16,34 +17,34 @@ use bruit_signatures::bruit::Features;
 use crate::replicas::select_good;
 use crate::time::Time;
 
-/// The memory of a [`Seen`].
+/// Memory of a [`RecentFeatures`], in bytes.
 pub const SEEN_BYTES: u64 = 8 << 20;
 
-/// Different features of a day that are noted; what comes later that day is not. At this fill, one feature in some thousands
-/// is wrongly taken for one of a given other day.
+/// Maximum number of different features noted on one day; later ones are not noted that day. At this fill, one feature
+/// in some thousands wrongly appears to have been seen on a given other day.
 pub const SEEN_FEATURES_PER_DAY: u64 = 400_000;
 
-/// The different days on which a feature can be required to have been seen.
+/// Allowed values for the number of different days on which a feature must be seen.
 pub const SEEN_DAYS: RangeInclusive<u32> = 2..=7;
 
 const LINE_BYTES: u64 = 64;
 const LINES: usize = (SEEN_BYTES / LINE_BYTES) as usize;
 
-/// Bits of a fingerprint that tell features apart.
+/// Bits of a fingerprint that distinguish features.
 const FINGERPRINT_BITS: u32 = 64;
 
-/// The features of the last eight days.
+/// The features seen on the last eight days.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct RecentFeatures {
     key: FingerprintKey,
     /// An epoch is a day.
     ring: MembershipRing,
-    /// Different features that were noted on the current day.
+    /// Number of different features noted on the current day.
     noted: u64,
 }
 
-impl Seen {
-    /// Nothing was seen yet, and today is the day of `now`.
+impl RecentFeatures {
+    /// Creates an empty set whose current day is that of `now`.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -52,10 +53,10 @@ impl Seen {
         Ok(Self { key, ring, noted: 0 })
     }
 
-    /// Notes a message, and returns those of its features that were seen on at least `days` different days, today included. Of
-    /// a long message, as many features count as are learnt of a good one.
+    /// Notes a message, and returns those of its features that were seen on at least `days` different days, including
+    /// today. Of a long message, it notes as many features as are learnt from a good one.
     ///
-    /// What comes from an earlier day, as after a clock was set back, counts as of the latest day.
+    /// If `now` is before the latest day, as after a clock was set back, the message counts for the latest day.
     pub fn note(&mut self, features: &Features, days: u32, now: Time) -> Vec<u64> {
         self.turn(now.day());
         let (fingerprints, features): (Vec<Fingerprint>, Vec<u64>) =
@@ -77,13 +78,13 @@ impl Seen {
         self.noted >= SEEN_FEATURES_PER_DAY
     }
 
-    /// The memory in use.
+    /// Memory in use, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.ring.bytes()
     }
 
-    /// Begins the days up to `day`.
+    /// Advances to `day`.
     fn turn(&mut self, day: u64) {
         if day <= self.ring.epoch() {
             return;
@@ -92,7 +93,7 @@ impl Seen {
         for _ in 0..(day - self.ring.epoch()).min(GENERATIONS.into()) {
             self.ring.advance();
         }
-        // After as many days as there are filters, all of them are empty.
+        // After as many days as there are filters, all filters are empty.
         if self.ring.epoch() < day && self.ring.expire(usize::MAX) && self.ring.is_clear() {
             self.ring.begin_epoch(day);
         }
@@ -108,8 +109,8 @@ mod tests {
     const KEY: FingerprintKey = FingerprintKey::new([3; 16]);
     const TODAY: u64 = 20_000;
 
-    fn seen() -> Seen {
-        Seen::try_new(KEY, on(TODAY)).unwrap()
+    fn seen() -> RecentFeatures {
+        RecentFeatures::try_new(KEY, on(TODAY)).unwrap()
     }
 
     fn on(day: u64) -> Time {

@@ -32,8 +32,8 @@ const CROWDED_IDLE: Duration = Duration::from_secs(5);
 /// How long an unproven connection that is being answered is spared.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
-/// Connections that were ended and are not gone yet. While there are so many, new ones wait, for [`SETTLING_MAX`] at most,
-/// and are refused after that if there is no room for them.
+/// Maximum number of connections that were ended but are not closed yet. At this number, new ones wait for at most
+/// [`SETTLING_MAX`]. After that, they are refused if there is no room.
 const ENDING_MAX: usize = 128;
 const SETTLING_MAX: Duration = Duration::from_secs(1);
 
@@ -77,7 +77,7 @@ fn door_max(total: usize) -> usize {
 pub(crate) struct Connections {
     open: Mutex<Open>,
     started: Instant,
-    /// One that was ended is gone.
+    /// Notified when a connection that was ended is closed.
     gone: Notify,
 }
 
@@ -154,8 +154,8 @@ impl Connections {
         Some(Permit { connections: Arc::clone(self), state })
     }
 
-    /// Waits a moment while too many connections that were ended are not gone yet. To be called before [`Self::admit`]: in a
-    /// burst of strangers, whoever comes last would be refused otherwise, a holder of a token too.
+    /// Waits briefly while too many connections that were ended are not closed yet. Call this before [`Self::admit`].
+    /// Otherwise the last to connect in a burst of strangers would be refused, even with a token.
     pub(crate) async fn settle(&self) {
         let settled = async {
             loop {

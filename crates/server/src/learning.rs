@@ -1,8 +1,9 @@
-//! Learns the text that unreported mail has in common, from checks, if the operator allows it.
+//! Learning from checks: the text that unreported mail has in common, if the operator allows it.
 //!
-//! A check hands the features of its message over and does not wait: there is room for [`WAITING_MAX`] messages, and what finds
-//! none is dropped and counted. One thread notes them in a [`Seen`], and submits what was seen on enough days as
-//! [`Event::GoodFeatures`]. Which days it saw a feature on is lost when the server stops; what it learnt is in the journal.
+//! A check queues the features of its message and does not wait. The queue holds [`WAITING_MAX`] messages; when it is
+//! full, messages are dropped and counted. One thread notes the features in a [`RecentFeatures`], and submits those
+//! that were seen on enough days as [`Event::GoodFeatures`]. The days on which a feature was seen are lost when the
+//! server stops; the features that were learnt are in the journal.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use bruit_engine::Outcome;
 use bruit_engine::event::{By, Event};
 use bruit_engine::replicas::GOOD_FEATURES;
-use bruit_engine::seen::Seen;
+use bruit_engine::seen::RecentFeatures;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Reporter, Standing};
 use bruit_signatures::bruit::Features;
@@ -23,38 +24,38 @@ use bruit_signatures::bruit::Features;
 use crate::fatal::Vital;
 use crate::service::Service;
 
-/// Messages that can wait to be noted.
+/// Maximum number of messages that wait to be noted.
 const WAITING_MAX: usize = 256;
 
-/// Messages of more features than this are dropped, so that what waits has a bound: 8 MiB.
+/// Maximum number of features of a message; messages with more are dropped. This bounds the queue to 8 MiB.
 const FEATURES_MAX: usize = 4_096;
 
-/// The interval between two submissions.
+/// Interval between two submissions.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Events of one submission: twelve a minute.
+/// Maximum number of events in one submission, which makes twelve a minute.
 const EVENTS_MAX: usize = 2;
 
-/// Features that can wait to be submitted. What finds no room comes back with the next message that has it.
+/// Maximum number of features that wait to be submitted. Others come back with the next message that has them.
 const PENDING_MAX: usize = EVENTS_MAX * GOOD_FEATURES as usize;
 
-/// The part of the room for good mail that may be used up when more is learnt from checks. The rest is for people.
+/// Checks teach only while less than this share of the room for good mail is used. The rest is reserved for people.
 const ROOM_PERCENT: u64 = 50;
 
-/// Everybody whose mail is learnt from, as a reporter.
+/// The reporter that stands for all users whose mail is learnt from.
 const REPORTER: &[u8] = b"learning from checks";
 
-/// The place where checks leave messages, and what became of them.
+/// The queue of messages from checks, and its counters.
 #[derive(Debug)]
 pub(crate) struct Learning {
     items: SyncSender<Item>,
-    /// For the thread that takes it.
+    /// The other end of the queue, until the thread starts.
     receiver: Mutex<Option<Receiver<Item>>>,
-    /// Messages that were noted.
+    /// Number of messages noted.
     noted: AtomicU64,
-    /// Messages that were not, as too many waited or the day's features are used up.
+    /// Number of messages dropped, because too many were waiting or the day's features were used up.
     dropped: AtomicU64,
-    /// Features that were learnt.
+    /// Number of features learnt.
     learnt: AtomicU64,
 }
 
@@ -64,7 +65,7 @@ enum Item {
     Stop,
 }
 
-/// What was learnt from checks since the start.
+/// Counts of learning from checks since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LearningCounts {
     pub(crate) noted: u64,
@@ -81,7 +82,7 @@ impl Default for Learning {
 }
 
 impl Learning {
-    /// Leaves a message to be learnt from. Never waits.
+    /// Queues a message to be learnt from. Never waits.
     pub(crate) fn offer(&self, features: Features) {
         if features.is_empty() {
             return;
@@ -96,7 +97,7 @@ impl Learning {
     }
 }
 
-/// The thread.
+/// The thread that learns from checks.
 pub(crate) struct Learner {
     service: Arc<Service>,
     thread: JoinHandle<()>,
@@ -138,11 +139,11 @@ fn learn(service: &Service, receiver: &Receiver<Item>) {
     }
 }
 
-/// What was seen, and what of it waits to be submitted.
+/// The features seen, and those that wait to be submitted.
 #[derive(Default)]
 struct Notes {
-    /// Made for the first message: most servers never need it.
-    seen: Option<Seen>,
+    /// Created for the first message: most servers never need it.
+    seen: Option<RecentFeatures>,
     pending: BTreeSet<u64>,
 }
 
@@ -161,15 +162,15 @@ impl Notes {
         self.pending.extend(common.into_iter().take(room));
     }
 
-    fn seen(&mut self, service: &Service, now: Time) -> Option<&mut Seen> {
+    fn seen(&mut self, service: &Service, now: Time) -> Option<&mut RecentFeatures> {
         if self.seen.is_none() {
-            let made = Seen::try_new(service.key.clone(), now);
+            let made = RecentFeatures::try_new(service.key.clone(), now);
             self.seen = made.inspect_err(|error| tracing::warn!(%error, "cannot learn from checks")).ok();
         }
         self.seen.as_mut()
     }
 
-    /// Submits what waits, or forgets everything if the operator no longer wants it.
+    /// Submits the waiting features, or discards everything if the operator has turned learning off.
     fn submit(&mut self, service: &Service, now: Time) {
         if !service.settings().learning.checks {
             *self = Self::default();
@@ -194,7 +195,7 @@ impl Notes {
     }
 }
 
-/// Whether checks may still teach, by how many messages of good mail were learnt and can be.
+/// Whether checks may still teach, given the used room and the capacity for good mail, in messages.
 const fn has_room((used, capacity): (u64, u64)) -> bool {
     used.saturating_mul(100) < capacity.saturating_mul(ROOM_PERCENT)
 }
@@ -224,12 +225,12 @@ mod tests {
         Time(NOW.0 + days * Time::DAY)
     }
 
-    /// An issue of a newsletter: 50 features of its template, and 50 of its own.
+    /// An issue of a newsletter: 50 features of the template, and 50 of the issue.
     fn issue(number: u64) -> Features {
         Features { pairs: (0..50).chain(1_000 * number..1_000 * number + 50).collect(), ..Features::default() }
     }
 
-    /// How many features of a newsletter's template are not good.
+    /// Counts the features of a newsletter's template that are not good.
     fn unlearnt(service: &Service) -> usize {
         let mut template: Vec<u64> = (0..50).collect();
         service.store.check(|engine| engine.replicas().retain_unlearnt(&mut template));

@@ -1,32 +1,34 @@
-//! What a message consists of, as far as judging it goes: how many words, which files, and what each signature covers.
+//! The composition of a message, as needed for a verdict: its words, its files, and the piece that each signature
+//! covers.
 //!
-//! One part says little about a message: spam copies logos, footers and forms from good mail. So a signature comes with the
-//! [`Piece`] it covers, and the [`Outline`] says which pieces make the message what it is ([`Main`]).
+//! One part proves little about a message: spam copies logos, footers and forms from good mail. So a signature states
+//! the [`Piece`] that it covers, and the [`Outline`] determines the main content of the message ([`Main`]).
 
 use crate::attachment::is_file;
 use crate::bruit::{Features, WordCounts};
 use crate::message::{MediaType, Message};
 use crate::reading::Reading;
 
-/// A text of fewer words is everybody's: "see attachment", "thank you".
+/// Minimum number of words of a text that can identify a message. Shorter ones occur everywhere: "see attachment",
+/// "thank you".
 pub const TEXT_WORDS_MIN: u32 = 8;
 
-/// The same beside a file or picture, which a sentence or two introduce.
+/// The same minimum for a text beside a file or picture, which is often introduced by a sentence or two.
 pub const TEXT_WORDS_BESIDE_FILE_MIN: u32 = 20;
 
-/// The same around a link that a reader sees.
+/// The same minimum for a text around a visible link.
 const TEXT_WORDS_BESIDE_LINK_MIN: u32 = 3;
 
-/// A file of fewer bytes is next to nothing.
+/// Minimum size of a file in bytes; smaller ones are accessories.
 const FILE_BYTES_MIN: usize = 256;
 
 /// The piece of a message that a signature covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Piece {
-    /// All of it; or nobody said.
+    /// The whole message, or unknown.
     #[default]
     Message,
-    /// The text part that makes it what it is.
+    /// The text part with the main content.
     MainText,
     /// Another text part, such as a footer.
     OtherText,
@@ -38,36 +40,36 @@ pub enum Piece {
     File,
 }
 
-/// What a message consists of.
+/// The composition of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// Words that a reader sees.
+    /// Number of visible words.
     pub words: u32,
-    /// Words of the sender's own among them.
+    /// Number of the sender's own words among them.
     pub own_words: u32,
-    /// Files of the kind [`Piece::File`].
+    /// Number of files of the kind [`Piece::File`].
     pub files: u32,
-    /// Pictures.
+    /// Number of pictures.
     pub pictures: u32,
-    /// Links.
+    /// Number of links.
     pub links: u32,
 }
 
-/// What makes a message what it is.
+/// The main content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Main {
     /// Its own text.
     Text,
-    /// Its files, as there is next to no text.
+    /// Its files: there is hardly any text.
     Files,
-    /// Where its links lead: there is next to no text, and no file.
+    /// The targets of its links: there is hardly any text, and no file.
     Links,
-    /// Nothing that other messages do not have as well.
+    /// None: other messages may have all of it as well.
     Nothing,
 }
 
 impl Outline {
-    /// Outlines a message from what was read of it.
+    /// Outlines a message from its parts, features and word counts.
     #[must_use]
     pub fn of(message: &Message<'_>, features: &Features, words: WordCounts) -> Self {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -84,7 +86,7 @@ impl Outline {
         }
     }
 
-    /// What makes the message what it is.
+    /// Returns the main content of the message.
     #[must_use]
     pub const fn main(&self) -> Main {
         if self.own_words >= self.words_needed() {
@@ -98,9 +100,9 @@ impl Outline {
         }
     }
 
-    /// Whether there is enough text to know a message with exactly the same text by that.
+    /// Whether there is enough text to recognise a message by exactly the same text.
     #[must_use]
-    pub const fn is_told_by_text(&self) -> bool {
+    pub const fn is_identified_by_text(&self) -> bool {
         self.words >= self.words_needed()
     }
 
@@ -110,11 +112,11 @@ impl Outline {
 }
 
 impl Piece {
-    /// All of them.
+    /// All pieces.
     pub const ALL: [Self; 6] =
         [Self::Message, Self::MainText, Self::OtherText, Self::Picture, Self::Accessory, Self::File];
 
-    /// The name, as in requests and answers.
+    /// The name in requests and answers.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -127,13 +129,13 @@ impl Piece {
         }
     }
 
-    /// The piece of a name.
+    /// Returns the piece with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|piece| piece.name() == name)
     }
 
-    /// What kind of file it is, by what its header says and by how it begins.
+    /// Returns the kind of a file, by its header and its first bytes.
     pub(crate) fn of_file(media: &MediaType, content: &[u8]) -> Self {
         const PICTURES: [&[u8]; 5] = [b"\x89PNG\r\n", b"GIF8", b"\xff\xd8\xff", b"BM", b"<svg"];
         const CARDS: [&[u8]; 3] = [b"BEGIN:VCARD", b"BEGIN:VCALENDAR", b"-----BEGIN PGP"];
@@ -161,17 +163,19 @@ impl Piece {
     }
 }
 
-/// The parts of a message in a row, as Razor's clients report them: header lines, a blank line, a body.
+/// The outline of a message given as a list of parts, as Razor clients report it. A part is header lines, a blank
+/// line and a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartsOutline {
-    /// What each part is.
+    /// The piece that each part is.
     pub pieces: Vec<Piece>,
-    /// What they make up.
+    /// The outline of all parts together.
     pub outline: Outline,
 }
 
 impl PartsOutline {
-    /// Outlines parts. The main text is the first with enough words; an HTML form right behind a plain one takes its place.
+    /// Outlines parts. The main text is the first one with enough words. An HTML version right after a plain one
+    /// replaces it.
     #[must_use]
     pub fn of<'p>(parts: impl Iterator<Item = &'p [u8]>) -> Self {
         let mut found = Self::default();
@@ -188,7 +192,7 @@ impl PartsOutline {
             }
             let at = found.pieces.len() - 1;
             let replaces = is_html && is_behind_plain && main.is_some_and(|main| main + 1 == at);
-            // Of a short text that shows where its link leads, that is signed as well. A page does not show it.
+            // The signature of a short plain text covers the target of its link. An HTML page does not show the target.
             let shows_link = !is_html && outline.links > 0 && outline.own_words >= TEXT_WORDS_BESIDE_LINK_MIN;
             let is_enough = outline.own_words >= TEXT_WORDS_MIN || shows_link;
             if is_enough && (main.is_none() || replaces) {
@@ -204,7 +208,7 @@ impl PartsOutline {
     }
 }
 
-/// What one part is, what is in it, and whether it is a page.
+/// Returns the piece that one part is, its outline, and whether it is an HTML page.
 fn part(raw: &[u8]) -> (Piece, Outline, bool) {
     let message = Message::read(raw);
     let parts = message.parts();
@@ -257,7 +261,7 @@ mod tests {
     fn a_short_reply_above_a_thread_is_told_by_all_of_it() {
         let quoted = format!("Fine.\n\nOn Monday Jane Smith wrote:\n> {WORDS}\n");
         let outline = outline_of(&[part("Content-Type: text/plain", &quoted)]);
-        assert_eq!((outline.main(), outline.is_told_by_text(), outline.own_words), (Main::Nothing, true, 1));
+        assert_eq!((outline.main(), outline.is_identified_by_text(), outline.own_words), (Main::Nothing, true, 1));
     }
 
     #[test]

@@ -10,25 +10,25 @@ pub(crate) fn words(reason: &str) -> &str {
         "whitelisted" => "it is whitelisted",
         "sender_whitelisted" => "its sender is whitelisted",
         "many_recipients" => "it was sent to many",
-        "suspected" => "something of it was reported, but not enough to be sure",
+        "suspected" => "it matches reports, but not enough to be sure",
         "not_reported" => "nobody whose word counts has reported it",
         "not_in_replica" => "none of its signatures is in the local replica",
         other => other,
     }
 }
 
-/// Why a listed signature does not decide, as a person says it.
+/// Returns a phrase for the reason why a listed signature does not decide; an unknown reason is returned as it is.
 pub(crate) fn limit_words(limit: &str) -> &str {
     match limit {
         "one_part" => "it covers one part, which other messages may share",
         "picture" => "pictures are copied from good mail",
-        "accessory" => "business cards, invitations and tiny files are everybody's",
-        "beside_text" => "the message has a text of its own beside this file",
+        "accessory" => "business cards, invitations and tiny files occur in many messages",
+        "beside_text" => "the message has its own text besides this file",
         "other_file" => "another file of the message is not listed",
-        "short_text" => "the text is too short to tell messages apart",
+        "short_text" => "the text is too short to identify a message",
         "quoted" => "the text is quoted or forwarded",
         "resemblance" => "the message resembles the reported text, but is not close to it",
-        "template" => "most of the reported text is known from good mail, and one person reported it",
+        "template" => "much of the reported text is known from good mail, and only one person reported it",
         other => other,
     }
 }

@@ -1,11 +1,11 @@
-//! What a claim about a message says of its signatures and its text.
+//! The events of a claim about a message: the signatures and the text that it covers.
 //!
-//! A report is about what makes the message what it is. Other programs are answered what is known of a signature, so what
-//! innocent mail may share with the message must not be claimed in the first place. A revocation is about all of it, and one
-//! by an own user makes the features of its text good.
+//! A report covers only the main content of the message. Other programs ask about single signatures, so a signature
+//! that good mail may share with the message must not be claimed at all. A revocation covers the whole message. If it
+//! is made by an own user, it also makes the features of the text good.
 //!
-//! A text has a name in the books, like a signature. A message that is close to a text that was reported before is claimed
-//! under that text's name; a text that is new is kept and gets a name of its own.
+//! A text has a name in the books, like a signature. A message that is close to a text reported earlier is claimed
+//! under the name of that text. A new text is kept and gets its own name.
 
 use bruit_filters::Fingerprint;
 use bruit_signatures::bruit::Features;
@@ -17,12 +17,12 @@ use crate::event::{By, Event, FINGERPRINTS_MAX};
 use crate::signature::fingerprint_of;
 use crate::trust::{Claim, Standing};
 
-/// The events of a claim about a message, as the books are now. There are none if nothing of the message can be claimed.
+/// Returns the events of a claim about a message, given the current books. There are none if nothing can be claimed.
 #[must_use]
 pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> Vec<Event> {
     let key = engine.realm().key();
     let Signed { signatures, features, outline, .. } = signed;
-    // A report is about what makes the message what it is. A revocation is about all of it.
+    // A report covers the main content of the message, a revocation all of it.
     let reported = outline.as_ref().filter(|_| claim == Claim::Report);
     let is_claimed = |one: &&Signature| reported.is_none_or(|outline| is_claimed(one.scheme(), one.piece(), outline));
     let claimed = signatures.iter().filter(is_claimed);
@@ -32,7 +32,7 @@ pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> V
     if let Some(features) = features.as_ref().filter(claims_text) {
         fingerprints.extend(text(engine, features, claim, by, &mut events));
     }
-    // Parts may be the same, and count once.
+    // Identical parts count once.
     fingerprints.sort_unstable();
     fingerprints.dedup();
     let claimed = |some: &[Fingerprint]| Event::Claim { by, claim, flag: 0, fingerprints: some.to_vec() };
@@ -43,8 +43,9 @@ pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> V
     events
 }
 
-/// What a revocation by an own user teaches: the text of the message does not count any more, in whatever copied it. Nothing if
-/// all of it is known, so that revoking again takes no room.
+/// Returns the event by which a revocation by an own user teaches the text of the message: its features no longer
+/// count, in any message that copied them. `None` if all of them are known already, so that a second revocation uses
+/// no room.
 fn good_features(engine: &Engine, features: &Features, by: By) -> Option<Event> {
     if by.reporter.standing != Standing::Own {
         return None;
@@ -54,12 +55,12 @@ fn good_features(engine: &Engine, features: &Features, by: By) -> Option<Event> 
     if features.is_empty() { None } else { Some(Event::GoodFeatures { by, features }) }
 }
 
-/// What the text is called in the books, if it is there or shall be, and what has to be kept of it.
+/// Returns the name of the text in the books, if it has or gets one, and adds the events that store the text.
 fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut Vec<Event>) -> Option<Fingerprint> {
     let standing = by.reporter.standing;
     let mut keep = |fingerprint, text| events.push(Event::Text { by, fingerprint, text });
     if let Some(found) = engine.find_text(features, &mut CheckScratch::default()) {
-        // So that what is still sent does not age. Only own users may say that a text goes by another's name.
+        // A text that is still sent must not age out. Only own users may store a text under the name of another one.
         if claim == Claim::Report && !found.is_current && standing == Standing::Own {
             keep(found.fingerprint, engine.replicas().text(features));
         }
@@ -75,21 +76,21 @@ fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut
     Some(name)
 }
 
-/// Whether a revocation takes back the claimed text that the message is close to. If they differ, the claimed text may still be
-/// spam that copied the message: what an own user teaches by the revocation keeps the two apart.
+/// Whether a revocation also revokes the claimed text that the message is close to. If the two differ, the claimed text
+/// may still be spam that copied the message; the features that an own user teaches by the revocation keep them apart.
 fn revokes_text(engine: &Engine, features: &Features, found: &FoundText, standing: Standing) -> bool {
     let teaches = standing == Standing::Own && engine.replicas().ensure_room_for_good().is_ok();
     !features.is_quoted && (found.is_same || !teaches)
 }
 
-/// Whether a report of a message is about this signature of it: whether it makes the message what it is.
+/// Whether a report of a message claims this signature: whether the signature covers the main content.
 ///
-/// What other programs are answered is what is known of a signature. So what innocent mail may share with the message must
-/// not be claimed in the first place.
+/// Other programs ask about single signatures. So a signature that good mail may share with the message must not be
+/// claimed at all.
 #[must_use]
 pub fn is_claimed(scheme: Scheme, piece: Piece, outline: &Outline) -> bool {
     match (scheme, outline.main()) {
-        (Scheme::Exact, _) => outline.is_told_by_text(),
+        (Scheme::Exact, _) => outline.is_identified_by_text(),
         (Scheme::Pyzor | Scheme::Pyzor11, main) => main == Main::Text,
         (Scheme::RazorE4, Main::Text | Main::Links) => piece == Piece::MainText,
         (Scheme::RazorE4 | Scheme::Attachment, Main::Files) => piece == Piece::File,
@@ -97,7 +98,7 @@ pub fn is_claimed(scheme: Scheme, piece: Piece, outline: &Outline) -> bool {
     }
 }
 
-/// Whether a report of a message is about its text.
+/// Whether a report of a message claims its text.
 #[must_use]
 pub fn is_text_claimed(features: &Features, outline: &Outline) -> bool {
     !features.is_quoted && matches!(outline.main(), Main::Text | Main::Links)

@@ -1,10 +1,10 @@
-//! Mail that may teach what good mail says.
+//! The condition under which a message may teach the text of good mail.
 
 use super::{Evidence, EvidenceSource, MessageVerdict};
 use crate::verdict::{Kind, Reason};
 
-/// Whether nothing is known against a message: it is unknown or ham, none of its signatures is listed or suspected, and its
-/// text resembles none that was ever claimed.
+/// Whether there is no evidence against a message: its verdict is unknown or ham, none of its signatures is listed or
+/// suspected, and its text resembles no text that was ever claimed.
 #[must_use]
 pub fn is_learnable(evidence: &[Evidence], verdict: &MessageVerdict) -> bool {
     let is_innocent = |one: &Evidence| {

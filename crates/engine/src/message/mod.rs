@@ -1,21 +1,22 @@
-//! The rule for messages: from what is known of the signatures of a message, and what each of them covers, to a verdict.
+//! The rule for messages: the verdict on a message, from the evidence for its signatures and the piece that each
+//! covers.
 //!
-//! Spam copies pieces of good mail: a logo, a footer, a template, a quoted thread. So a listed signature says no more about a
-//! message than it covers of it. In this order:
+//! Spam copies pieces of good mail: a logo, a footer, a template, a quoted thread. So a listed signature is evidence
+//! only for the piece of the message that it covers. The rule applies these steps in order:
 //!
-//! 1. A whitelisted sender makes it ham.
-//! 2. The signature of the whole text decides before anything else, either way: nothing is more specific.
-//! 3. The main thing decides ([`Main`]): the text by its near replica, or the files, all of them together, or the links.
-//! 4. What was revoked or whitelisted makes it ham.
+//! 1. A whitelisted sender makes the message ham.
+//! 2. The signature of the whole text decides, as spam or as ham: nothing is more specific.
+//! 3. The main content decides ([`Main`]): the text by its near replica, the files all together, or the links.
+//! 4. Evidence that was revoked or whitelisted makes the message ham.
 //! 5. Enough recipients make it bulk.
-//! 6. Everything else that is listed makes it suspected: a score, never a reason to reject.
+//! 6. Any other listed evidence makes it suspected: a score, never a reason to reject.
 //!
-//! A message that only resembles a reported text, as two messages of one template do, is not spam by that: the near replica
-//! must be close ([`Stored::is_close`](bruit_signatures::bruit::Stored::is_close)). If most of the reported text is known
-//! from good mail, a second person must have reported it.
+//! A message is not spam merely because it resembles a reported text, as two messages of one template do. The near
+//! replica must be close ([`Stored::is_close`](bruit_signatures::bruit::Stored::is_close)). If much of the reported
+//! text is known from good mail, a second person must have reported it.
 //!
-//! Without an [`Outline`] nobody said what the signatures cover. Each of them then decides for itself, as the server was
-//! asked about signatures and not about a message.
+//! Without an [`Outline`], the pieces that the signatures cover are unknown. Each signature then decides for itself,
+//! as the server was asked about signatures and not about a message.
 
 mod claim;
 mod learnable;
@@ -30,120 +31,121 @@ use crate::verdict::{Kind, Reason, Verdict};
 pub use claim::{claim_events, is_claimed, is_text_claimed};
 pub use learnable::is_learnable;
 
-/// People who must have reported a text that is mostly known from good mail before its near replicas are spam.
+/// Number of people who must have reported a text before its near replicas are spam, if much of the text is known from
+/// good mail.
 pub const PEOPLE_AGREEING: u32 = 2;
 
-/// The highest confidence of what is only suspected.
+/// Highest confidence of a message that is only suspected.
 pub const CONFIDENCE_SUSPECTED_MAX: u8 = 60;
 
-/// What is known of one signature of a message, or of its text.
+/// Evidence from one signature of a message, or from its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// What it is.
+    /// The signature or text.
     pub source: EvidenceSource,
-    /// What is known of it.
+    /// The verdict on it.
     pub verdict: Verdict,
-    /// Whether every empty message has this signature, so that it says nothing.
+    /// Whether every empty message has this signature, so that it proves nothing.
     pub is_empty: bool,
 }
 
-/// What evidence is about.
+/// The source of a piece of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvidenceSource {
     /// A signature, by its scheme and the piece it covers.
     Signature(Scheme, Piece),
-    /// The text, as a near replica of one that was claimed.
+    /// The text, as a near replica of a claimed text.
     Text(TextEvidence),
 }
 
-/// How a text resembles one that was claimed.
+/// The resemblance of a message to a claimed text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextEvidence {
-    /// How much they have in common.
+    /// The shares that they have in common.
     pub overlap: Overlap,
-    /// Whether the message is close to the text.
+    /// Whether the message is close to the claimed text.
     pub is_close: bool,
-    /// Whether most of the text that was claimed is known from good mail.
+    /// Whether much of the claimed text is known from good mail.
     pub is_template: bool,
-    /// Whether the message only quotes or forwards it.
+    /// Whether the message only quotes or forwards the claimed text.
     pub is_quoted: bool,
-    /// What the claimed text is called in the books; none if there is no such text.
+    /// The name of the claimed text in the books; none if there is no such text.
     pub name: Option<Fingerprint>,
 }
 
-/// What a piece of evidence has to do with the verdict.
+/// The role of a piece of evidence in the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It may decide.
     Decides,
-    /// It only adds suspicion, because of this.
+    /// It only adds suspicion, for this reason.
     Supports(Limit),
-    /// It counts recipients, and says nothing else.
+    /// It only counts recipients.
     Counts,
 }
 
-/// Why evidence does not decide.
+/// The reason why a piece of evidence does not decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// It covers one part of the message, and other messages may share that part.
     OnePart,
     /// Pictures are copied from good mail.
     Picture,
-    /// Business cards, invitations, keys and tiny files are everybody's.
+    /// Business cards, invitations, keys and tiny files occur in many messages.
     Accessory,
-    /// The message has a text of its own, which is what makes it what it is.
+    /// The message has its own text, which is its main content.
     BesideText,
     /// Another file of the message is not listed.
     OtherFile,
-    /// The text is so short that it is everybody's.
+    /// The text is so short that it occurs in many messages.
     ShortText,
     /// The text is quoted or forwarded.
     Quoted,
-    /// The message resembles the text, but is not close to it.
+    /// The message resembles the claimed text, but is not close to it.
     Resemblance,
-    /// Most of the reported text is known from good mail, and only one person has reported it.
+    /// Much of the reported text is known from good mail, and only one person has reported it.
     Template,
 }
 
 /// The verdict on a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageVerdict {
-    /// What it is.
+    /// The kind of message.
     pub kind: Kind,
-    /// Why.
+    /// The reason for it.
     pub reason: MessageReason,
-    /// How sure that it is spam, 0 to 100.
+    /// Confidence that it is spam, 0 to 100.
     pub confidence: u8,
-    /// How much of the message the deciding evidence covers, in per cent.
+    /// Share of the message that the deciding evidence covers, in per cent.
     pub coverage: u8,
-    /// The evidence that decided, by its place.
+    /// Index of the evidence that decided.
     pub decided_by: Option<usize>,
-    /// What each piece of evidence has to do with it, in the order given.
+    /// The role of each piece of evidence, in the order given.
     pub roles: Vec<Role>,
 }
 
-/// Why a message is what it is.
+/// The reason for the verdict on a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MessageReason {
     /// Its sender is whitelisted.
     SenderWhitelisted,
-    /// What is known of the deciding evidence.
+    /// The reason for the verdict on the deciding evidence.
     Evidence(Reason),
-    /// Nothing that is listed decides, but something is.
+    /// Something is listed, but it does not decide.
     Suspected,
     /// Nothing is known.
     #[default]
     NotReported,
 }
 
-/// What besides the evidence a verdict depends on.
+/// The input of a verdict besides the evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageContext {
-    /// What the message consists of, if that is known.
+    /// The outline of the message, if known.
     pub outline: Option<Outline>,
     /// Whether the sender is whitelisted.
     pub is_sender_whitelisted: bool,
-    /// From this many recipients on it is bulk.
+    /// Minimum number of recipients of a bulk message.
     pub bulk_threshold: u32,
 }
 
@@ -193,7 +195,7 @@ fn decide(evidence: &[Evidence], roles: &[Role], context: &MessageContext) -> (K
     }
 }
 
-/// How much of the message evidence covers, in per cent.
+/// Returns the share of the message that the evidence covers, in per cent.
 const fn coverage(evidence: &Evidence) -> u8 {
     match evidence.source {
         EvidenceSource::Text(text) => text.overlap.of_message,
@@ -201,7 +203,7 @@ const fn coverage(evidence: &Evidence) -> u8 {
     }
 }
 
-/// A confidence in view of how much of the message the evidence covers: evidence for half of it loses an eighth.
+/// Reduces a confidence according to coverage: evidence that covers half of the message loses an eighth.
 const fn graded(confidence: u8, coverage: u8) -> u8 {
     (confidence as u32 * (300 + coverage as u32) / 400) as u8
 }
@@ -235,14 +237,14 @@ fn role_of_signature(scheme: Scheme, piece: Piece, all: &[Evidence], outline: Op
         _ if scheme.is_dcc() => Role::Counts,
         (Scheme::Url | Scheme::RazorE8, _) => Role::Supports(Limit::OnePart),
         (_, None) => Role::Decides,
-        (Scheme::Exact, Some(outline)) if outline.is_told_by_text() => Role::Decides,
+        (Scheme::Exact, Some(outline)) if outline.is_identified_by_text() => Role::Decides,
         (Scheme::Exact, Some(_)) => Role::Supports(Limit::ShortText),
         (Scheme::Attachment, Some(outline)) => role_of_file(piece, all, outline),
         (_, Some(_)) => Role::Supports(Limit::OnePart),
     }
 }
 
-/// A file decides if the message is next to nothing but files, and all of them are listed.
+/// Returns the role of a file. It decides if files are the main content of the message, and all of them are listed.
 fn role_of_file(piece: Piece, all: &[Evidence], outline: &Outline) -> Role {
     let is_file = |one: &&Evidence| one.source == EvidenceSource::Signature(Scheme::Attachment, Piece::File);
     match piece {

@@ -31,7 +31,7 @@ fn file(verdict: Verdict) -> Evidence {
     of(Scheme::Attachment, Piece::File, verdict)
 }
 
-/// The text of a message of which so much agrees with a claimed text, both ways.
+/// A text that has the given share in common with a claimed text, both ways.
 fn text(share: u8, verdict: Verdict) -> Evidence {
     let overlap = Overlap { of_report: share, of_message: share, evenness: share };
     let text = TextEvidence { overlap, is_close: share >= 70, ..TextEvidence::default() };
@@ -48,7 +48,7 @@ fn judged(outline: Outline, evidence: &[Evidence]) -> MessageVerdict {
     judge(evidence, &MessageContext { outline: Some(outline), bulk_threshold: 10, ..MessageContext::default() })
 }
 
-/// What a message is, and the limit of its only evidence.
+/// The kind of a message, and the limit of its only evidence.
 fn limited(outline: Outline, evidence: Evidence) -> (Kind, MessageReason, Role) {
     let verdict = judged(outline, &[evidence]);
     (verdict.kind, verdict.reason, verdict.roles[0])

@@ -53,7 +53,7 @@ pub struct Checked {
     pub reason: String,
     /// How sure that it is spam, 0 to 100.
     pub confidence: u8,
-    /// How much of the message the deciding evidence covers, in per cent.
+    /// Share of the message that the deciding evidence covers, in per cent.
     #[serde(default)]
     pub coverage: u8,
     /// Recipients counted of the most widely sent of its signatures.
@@ -82,17 +82,17 @@ pub struct CheckedSignature {
     pub revoke_count: u32,
     /// Recipients counted.
     pub bulk_count: u32,
-    /// Whether it decided on the message.
+    /// Whether it decided the verdict on the message.
     #[serde(default, skip_serializing_if = "is_false")]
     pub decided: bool,
-    /// Of a near replica: how much of the message agrees with the text that was claimed, in per cent.
+    /// For a near replica: share of the message that agrees with the claimed text, in per cent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_message: Option<u8>,
-    /// Of a near replica: how much of the text that was claimed agrees with the message, in per cent.
+    /// For a near replica: share of the claimed text that agrees with the message, in per cent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_report: Option<u8>,
-    /// Why it does not decide although it is listed: `one_part`, `picture`, `accessory`, `beside_text`, `other_file`,
-    /// `short_text`, `quoted`, `resemblance` or `template`.
+    /// Reason why it does not decide although it is listed: `one_part`, `picture`, `accessory`, `beside_text`,
+    /// `other_file`, `short_text`, `quoted`, `resemblance` or `template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
 }
@@ -115,12 +115,12 @@ pub struct Claimed {
     pub reason: Option<String>,
 }
 
-/// The answer when a good message was taught.
+/// The answer to a request to learn a good message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Learnt {
-    /// Features of its text that were taken. Each is good once two different messages had it.
+pub struct LearnAnswer {
+    /// Number of features learnt from its text. A feature becomes good once two different messages had it.
     pub learnt: u32,
-    /// Why there are none, if so.
+    /// Reason why none were learnt, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -27,7 +27,7 @@ pub use administration::{
     AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, ClockAccepted, Done, NewAccount, Whitelist,
     WhitelistEntry,
 };
-pub use answers::{Checked, CheckedSignature, Claimed, Learnt, Problem, Verdict};
+pub use answers::{Checked, CheckedSignature, Claimed, LearnAnswer, Problem, Verdict};
 pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients};
 pub use peers::{PeerStatus, Peers, RefusedSegments};
 pub use stats::{Condition, Generation, Ready, Recovery, RequestCount, Ring, Stats, Store, Table, TrustPolicy};

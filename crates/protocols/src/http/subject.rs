@@ -44,8 +44,8 @@ pub struct Subject {
     /// The text, for near replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Text>,
-    /// What the message consists of. Without it, a check takes the text for the main thing, and a claim is about everything
-    /// that is given.
+    /// The composition of the message. Without it, a check treats the text as the main content, and a claim covers
+    /// everything in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outline: Option<Outline>,
     /// The sender's address, for the whitelist of senders. It is not kept.
@@ -61,24 +61,25 @@ pub struct NamedSignature {
     pub scheme: String,
     /// The signature.
     pub value: String,
-    /// The piece of the message that it covers, if not all of it: `main_text`, `other_text`, `picture`, `accessory` or `file`.
+    /// The piece of the message that it covers, if not the whole: `main_text`, `other_text`, `picture`, `accessory` or
+    /// `file`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub piece: Option<String>,
 }
 
-/// What a message consists of, in numbers.
+/// The composition of a message, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Outline {
-    /// Words that a reader sees.
+    /// Number of visible words.
     pub words: u32,
-    /// Words of the sender's own among them: neither quoted nor boilerplate.
+    /// Number of the sender's own words among them: neither quoted nor boilerplate.
     pub own_words: u32,
-    /// Files that are neither pictures nor accessories such as business cards.
+    /// Number of files that are neither pictures nor accessories such as business cards.
     pub files: u32,
-    /// Pictures.
+    /// Number of pictures.
     pub pictures: u32,
-    /// Links.
+    /// Number of links.
     pub links: u32,
 }
 
@@ -86,9 +87,9 @@ pub struct Outline {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Text {
-    /// Pairs of words of the sender's own text.
+    /// Word pairs from the sender's own text.
     pub pairs: String,
-    /// Pairs of words of text parts below the main one.
+    /// Word pairs from text parts below the main one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub appended: String,
     /// Links.
@@ -96,7 +97,7 @@ pub struct Text {
     /// The whole, 16 hexadecimal digits, of texts with few features.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole: Option<String>,
-    /// Whether the text is quoted or forwarded, and there is no other.
+    /// Whether the text is quoted or forwarded, and the message has no other text.
     #[serde(skip_serializing_if = "is_false")]
     pub quoted: bool,
 }
@@ -120,8 +121,8 @@ pub enum SubjectError {
     /// A scheme that there is not.
     #[error("there is no scheme of the name {0:?}")]
     UnknownScheme(String),
-    /// A piece that there is not.
-    #[error("there is no piece of the name {0:?}")]
+    /// A piece with an unknown name.
+    #[error("unknown piece {0:?}")]
     UnknownPiece(String),
     /// A signature that its scheme does not have.
     #[error(transparent)]

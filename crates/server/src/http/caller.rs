@@ -99,7 +99,7 @@ pub(super) enum Right {
     Check,
     Report,
     Revoke,
-    /// To say what good mail is.
+    /// To teach good mail.
     Learn,
     /// To see how the server is doing.
     Monitor,
@@ -233,7 +233,8 @@ impl Caller {
         if is_admitted { Ok(()) } else { Err(Fault::limited("reports and revocations")) }
     }
 
-    /// Whether mail that the caller checks may be learnt from: the operator allows it, and it is the site's own.
+    /// Whether the server may learn from mail that the caller checks: the operator allows it, and the caller has the
+    /// standing `own`.
     pub(super) fn teaches_by_checks(&self) -> bool {
         self.settings.learning.checks && self.reporter.standing == Standing::Own
     }
@@ -246,9 +247,9 @@ impl Caller {
 
 /// What a caller needs to check, report or revoke.
 const USE_NEEDED: &str = "this takes a token, or an address in the site's own networks without a proxy in between";
-/// What a caller needs to teach good mail.
-const LEARN_NEEDED: &str = "only the site's own users may teach good mail: this takes a token with `standing = \"own\"`, or an \
-    address in the site's own networks without a proxy in between";
+/// Requirement for teaching good mail.
+const LEARN_NEEDED: &str = "only the site's own users may teach good mail: use a token with \
+    `standing = \"own\"`, or connect from the site's own networks without a proxy in between";
 /// What a caller needs to see how the server is doing.
 const MONITOR_NEEDED: &str = "this takes an administrator's token, or one with `monitor = true`: admin.token in the server's data \
     directory is an administrator's (bruit ... --token-file FILE)";

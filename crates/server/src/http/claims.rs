@@ -75,20 +75,20 @@ fn add(claimed: &mut Claimed, count: u32, outcome: &Outcome) -> Option<Refusal> 
     }
 }
 
-/// The events of a claim, as the books are now. There are none if nothing of the message can be claimed.
+/// Returns the events of a claim, given the current books. There are none if nothing can be claimed.
 pub(super) fn prepare(service: &Service, asked: &Asked, claim: Claim, by: By) -> Vec<Event> {
     let events = service.store.check(|engine| claim_events(engine, &asked.signed, claim, by));
     let has_claim = events.iter().any(|event| matches!(event, Event::Claim { .. }));
     if has_claim { events } else { Vec::new() }
 }
 
-/// The answer to a claim about a message of which nothing can be claimed.
+/// Returns the answer to a claim if nothing of the message can be claimed.
 pub(super) fn nothing_claimed(claim: Claim) -> Claimed {
     let reason = match claim {
         Claim::Report => {
-            "nothing tells the message from good mail: its text is short or quoted, and it has no file but pictures"
+            "nothing sets it apart from good mail: its text is short or quoted, and it has no files other than pictures"
         }
-        Claim::Revoke => "nothing of the message was ever reported",
+        Claim::Revoke => "no part of the message was ever reported",
     };
     Claimed { reason: Some(reason.to_owned()), ..Claimed::default() }
 }

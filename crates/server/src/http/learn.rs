@@ -2,7 +2,7 @@
 
 use axum::extract::{Request, State};
 use bruit_engine::event::{By, Event};
-use bruit_protocols::http::Learnt;
+use bruit_protocols::http::LearnAnswer;
 
 use super::Http;
 use super::body::{Purpose, read_subject};
@@ -13,7 +13,7 @@ use super::router::Answer;
 use crate::metrics::Answered;
 
 /// Learns the text of a message. It is on disk when that is answered.
-pub(super) async fn learn(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Learnt> {
+pub(super) async fn learn(State(http): State<Http>, caller: Caller, request: Request) -> Answer<LearnAnswer> {
     caller.require(Right::Learn)?;
     let reporter = caller.claimant(&http.service.key)?;
     let held = read_subject(&http, &caller, request).await?;
@@ -27,9 +27,9 @@ pub(super) async fn learn(State(http): State<Http>, caller: Caller, request: Req
     let learnt = features.len() as u32;
     if learnt == 0 {
         let reason = Some("the message has no text to learn".to_owned());
-        return Ok(Reply(Answered::Accepted, Learnt { learnt, reason }));
+        return Ok(Reply(Answered::Accepted, LearnAnswer { learnt, reason }));
     }
     let by = By { now: http.service.now(), reporter };
     submit_one(&http, Event::Good { by, features }).await?;
-    Ok(Reply(Answered::Accepted, Learnt { learnt, reason: None }))
+    Ok(Reply(Answered::Accepted, LearnAnswer { learnt, reason: None }))
 }

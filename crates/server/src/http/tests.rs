@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use bruit_protocols::http::{
     AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, Checked, CheckedSignature, Claimed,
     ClockAccepted, Condition, Done, Evidence, Explained, ExplainedSignature, Generation, GenerationClaims,
-    GenerationRecipients, Learnt, NamedSignature, NewAccount, Outline, PeerStatus, Peers, Problem, Ready, Recovery,
-    RefusedSegments, RequestCount, Ring, Stats, Store, Subject, Table, Text, TrustPolicy, Whitelist, WhitelistEntry,
+    GenerationRecipients, LearnAnswer, NamedSignature, NewAccount, Outline, PeerStatus, Peers, Problem, Ready,
+    Recovery, RefusedSegments, RequestCount, Ring, Stats, Store, Subject, Table, Text, TrustPolicy, Whitelist,
+    WhitelistEntry,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -54,10 +55,10 @@ fn every_field_of_every_type_is_described_and_its_example_is_read() {
         }};
     }
     let names = described!(
-        Subject NamedSignature Outline Text Checked CheckedSignature Claimed Learnt Explained ExplainedSignature GenerationClaims
-        GenerationRecipients Evidence Stats Ring Generation Table Store Recovery RequestCount AccountPage AccountEntry
-        AccountTrust NewAccount AccountPatch AccountName TrustPolicy Whitelist Done Problem Peers PeerStatus
-        RefusedSegments Condition Ready ClockAccepted
+        Subject NamedSignature Outline Text Checked CheckedSignature Claimed LearnAnswer Explained ExplainedSignature
+        GenerationClaims GenerationRecipients Evidence Stats Ring Generation Table Store Recovery RequestCount
+        AccountPage AccountEntry AccountTrust NewAccount AccountPatch AccountName TrustPolicy Whitelist Done Problem
+        Peers PeerStatus RefusedSegments Condition Ready ClockAccepted
     );
     let entry = &document["components"]["schemas"]["WhitelistEntry"];
     assert!(serde_json::from_value::<WhitelistEntry>(entry["example"].clone()).is_ok());

@@ -1,48 +1,50 @@
-//! What providers, newsletters and firms write below or above every message, in the languages most mail is written in.
+//! Boilerplate that providers, newsletters and firms add to every message, in the most common languages of mail.
 //!
-//! Not a list of texts to be found again: the phrases here only lend their words. Together, the words of one topic in one
-//! language are a small vocabulary, and a line is boilerplate if nearly all its content words are of one vocabulary. Who
-//! would hide a pitch in such lines has to write it with those words. Words that pitches live on, such as those about
-//! accounts, passwords, prices and prizes, are in none.
+//! This is not a list of texts to search for: only the words of the phrases matter. The words of one topic in one
+//! language form a small vocabulary. A line is boilerplate if nearly all of its content words are in one vocabulary.
+//! To hide a pitch in such lines, a sender would have to write it with those words. Words that pitches need, such as
+//! those about accounts, passwords, prices and prizes, are in none of the vocabularies.
 
 use std::ops::Range;
 
 use super::lines::{Kind, Line};
 use super::words::{Word, Words};
 
-/// A line has this many different words of one topic, and this share of its content words is of it.
+/// Minimum number of different words of one topic in a line of boilerplate, and their minimum share of its content
+/// words.
 const LINE_CUES_MIN: usize = 3;
 const LINE_PERCENT_MIN: usize = 80;
 
-/// A provider's line may be shorter: all its words are of the topic, and it has this many or stands below a line of signs.
+/// Minimum number of different words in a provider's line, if it is not below a rule. All its content words must be
+/// of the topic.
 const PROVIDER_CUES_MIN: usize = 2;
 
-/// The same for a paragraph, which may also name a firm and where it is.
+/// The minimums for a paragraph, which may also contain the name and address of a firm.
 const PARAGRAPH_CUES_MIN: usize = 6;
 const PARAGRAPH_PERCENT_MIN: usize = 65;
 
-/// Longer lines and paragraphs are no boilerplate: bounds what is looked through.
+/// Longer lines and paragraphs are not boilerplate. This bounds the work.
 const WORDS_MAX: usize = 300;
 const PARAGRAPH_LINES_MAX: usize = 40;
 
-/// The vocabularies that a word is in; one bit each.
+/// The set of vocabularies that contain a word, one bit each.
 pub(super) type Topics = u64;
 
-/// The topics that providers write about, and how to receive no more; see [`TOPICS`].
+/// The number of topics of providers, and the topics about unsubscribing; see [`TOPICS`].
 const PROVIDERS: usize = 14;
 const LEAVING: Range<usize> = 28..42;
 
-/// How to receive no more is not kept of a message with this many other content words, only looked up. With fewer, it is
-/// much of what tells a message from others and is kept, but it does not count as the sender's own text.
+/// Text about unsubscribing is looked up but not kept if the message has at least this many other content words. With
+/// fewer, it is much of what identifies the message, so it is kept, but it does not count as the sender's own text.
 const OTHER_WORDS_MIN: usize = 40;
 
-/// The names of providers and devices, of which a provider's line has at least one.
+/// The names of providers and devices. A provider's line has at least one.
 const NAMES: Topics = 1 << 56;
 
-/// The phrases of each topic and language. At most 64: the first [`PROVIDERS`] are those of providers, the last is
-/// [`NAMES`].
+/// The phrases of each topic and language, at most 64 entries. The first [`PROVIDERS`] entries are those of
+/// providers, the last is [`NAMES`].
 pub(super) const TOPICS: [&str; 57] = [
-    // What providers and programs add below a message.
+    // Lines that providers and programs add below a message.
     "Sent from my iPhone, iPad, Samsung Galaxy smartphone, Android tablet, BlackBerry, Huawei, Xiaomi, Nokia, mobile phone, device. \
      Sent from Yahoo Mail, Gmail, AOL, Proton, Windows. Get Outlook for iOS, Android. Get the app. Excuse brevity and typos. \
      Do You Yahoo? MSN Hotmail Photos Messenger Explorer: the easiest way to share and print your photos, free download. \
@@ -84,7 +86,7 @@ pub(super) const TOPICS: [&str; 57] = [
      антивирусом Avast. Без вирусов",
     "iPhone'umdan, iPhone, iPad, Samsung Galaxy akıllı telefonumdan, telefonumdan, cihazımdan, Android gönderildi. Yahoo Mail. iOS, Android \
      için Outlook'u edinin, indirin. Bu e-posta Avast antivirüs yazılımı tarafından virüslere karşı denetlenmiştir, kontrol edildi. Virüs bulunmuyor",
-    // A page that is not shown, and where else it is.
+    // Links to the online version of a page that is not displayed.
     "View this email, message, newsletter in your browser, online, as a web page. Having trouble viewing, reading, displaying this email? \
      Can't see images? Problems? Click here, click the link below to see, view, read, open the online version, web version, HTML version, \
      mobile version. To view this message copy, paste the link, address into your browser, go to the following address below. Your mail \
@@ -139,7 +141,7 @@ pub(super) const TOPICS: [&str; 57] = [
     "Bu e-postayı, mesajı, iletiyi, bülteni tarayıcınızda, tarayıcıda, internette, çevrimiçi, online görüntüleyin, görüntülemek, okuyun, açın için tıklayın, tıklayınız. \
      Düzgün, doğru görüntülenmiyor mu, göremiyorsanız, görüntüleyemiyorsanız, resimleri? Buraya, bağlantıya. Web sürümü, versiyonu. E-posta programınız HTML \
      desteklemiyor, göstermiyor. Bu bir HTML MIME biçiminde iletidir, metin. Resimleri göster. Adresi kopyalayın",
-    // How to receive no more.
+    // Unsubscribing.
     "You are receiving, have received this email, message, newsletter because you subscribed, signed up, registered, opted in, requested, agreed \
      to receive emails, updates, news, information from us, our list, at our website. If you no longer wish, want, prefer, would like not to receive further, \
      future emails, mailings, messages, to be removed, please click here, click on the link below, unsubscribe, opt out, reply with remove, \
@@ -204,7 +206,7 @@ pub(super) const TOPICS: [&str; 57] = [
      mesaj, bilgi almak istemiyorsanız, istemiyorum, lütfen buraya, bağlantıya tıklayın, tıklayınız, abonelikten çıkmak, ayrılmak, üyeliğinizi iptal etmek, listeden çıkmak. Abonelikten çık, ayrıl. \
      Tercihlerinizi, bilgilerinizi, adresinizi güncelleyin, değiştirin. Bu e-posta adresine gönderildi, gönderilmiştir. Gizlilik politikası, kullanım koşulları, iletişim. Tüm hakları saklıdır. \
      Lütfen bu otomatik e-postayı yanıtlamayınız, cevaplamayınız, otomatik olarak oluşturulmuştur",
-    // Who the firm is, and what the law wants it to say.
+    // The identity of a firm, and the statements required by law.
     "Registered office, address: Street, Road, House, Lane, Avenue, Square, Park, Floor, Building, London, England and Wales, Scotland, Ireland, United Kingdom. Registered in England, Company \
      registration number, no, VAT registration, reg. plc, Ltd, Limited, LLP, Inc, LLC, Corporation, Group, Bank, Holdings is, are authorised, authorized, regulated by the Prudential \
      Regulation Authority, Financial Conduct Authority, Financial Services Authority, Solicitors, Central Bank, under reference, register, firm. Member FDIC, NYSE, SIPC, Stock Exchange, \
@@ -273,7 +275,7 @@ pub(super) const TOPICS: [&str; 57] = [
      Viren viruses antivirusprogram virustorjuntaohjelma antivírus antivirüs",
 ];
 
-/// Marks lines and paragraphs of the body that are made of the words of one topic.
+/// Marks lines and paragraphs of the body that consist of the words of one topic.
 pub(super) fn mark(lines: &mut [Line<'_>], words: &Words) {
     let mut at = 0;
     while at < lines.len() {
@@ -311,14 +313,14 @@ fn mark_paragraph(lines: &mut [Line<'_>], paragraph: Range<usize>, words: &Words
     }
 }
 
-/// The topic of a paragraph that is boilerplate.
+/// Returns the topic of a paragraph, if the paragraph is boilerplate.
 fn topic_of_paragraph(words: &[Word]) -> Option<usize> {
     let count = Count::of(words)?;
     let is_full = count.different >= PARAGRAPH_CUES_MIN && count.cues * 100 >= count.content * PARAGRAPH_PERCENT_MIN;
     (count.topic >= PROVIDERS && is_full).then_some(count.topic)
 }
 
-/// The topic of a line that is boilerplate.
+/// Returns the topic of a line, if the line is boilerplate.
 fn topic_of_line(words: &[Word], is_below_rule: bool) -> Option<usize> {
     let count = Count::of(words)?;
     let is_boilerplate = if count.topic < PROVIDERS {
@@ -330,7 +332,7 @@ fn topic_of_line(words: &[Word], is_below_rule: bool) -> Option<usize> {
     is_boilerplate.then_some(count.topic)
 }
 
-/// How many of some words are of the topic that most of them are of.
+/// The number of words of the most frequent topic.
 #[derive(Clone, Copy, Debug)]
 struct Count {
     topic: usize,
@@ -348,7 +350,7 @@ impl Count {
             known += usize::from(word.topics != 0);
             topics |= word.topics;
         }
-        // Most text is told by this much.
+        // This test is cheap and rules out most text.
         if known == 0 || known * 100 < length * PARAGRAPH_PERCENT_MIN || words.len() > WORDS_MAX {
             return None;
         }
@@ -369,7 +371,7 @@ mod tests {
     use crate::message::Message;
     use crate::reading::Reading;
 
-    /// The words of the lines below a text that are taken for the sender's own.
+    /// The words in the lines of a footer that count as the sender's own.
     fn own(footer: &str) -> Vec<String> {
         let text = "Tomorrow the fishermen meet beside the old harbour; ".repeat(20);
         let message = format!("Content-Type: text/plain; charset=utf-8\n\n{text}\n\n{footer}\n");

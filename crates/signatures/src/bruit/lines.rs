@@ -24,8 +24,8 @@ pub enum Kind {
     Boilerplate,
     /// A greeting, which is personal.
     Greeting,
-    /// What is looked up, but not kept: a text part below the main one, such as a footer that a firm or list adds, and how
-    /// to receive no more below a text of some length.
+    /// Text that is looked up but not kept: a text part below the main one, such as a footer added by a firm or list,
+    /// and text about unsubscribing below a longer text.
     Appended,
 }
 
@@ -36,13 +36,13 @@ pub(super) struct Line<'t> {
     pub kind: Kind,
     /// Whether it is made of signs, and parts what is above it from what is below.
     pub is_rule: bool,
-    /// Whether it says what many messages say, so that it is not the sender's own text even where it counts.
+    /// Whether many messages have such a line, so that it is not the sender's own text even where it counts.
     pub is_stock: bool,
     /// Which of the words are its own.
     pub words: Range<usize>,
-    /// The part of the message that it is in.
+    /// Index of the message part that contains it.
     part: usize,
-    /// Whether that is part of a message within the message.
+    /// Whether that part belongs to a message attached to the message.
     pub is_forwarded: bool,
 }
 
@@ -70,20 +70,21 @@ const PARAGRAPH_LINES_MAX: usize = 40;
 const RULE_SIGNS_MIN: usize = 8;
 const RULE_OTHERS_MAX: usize = 3;
 
-/// Between an attribution and the quotation are at most this many blank lines.
+/// Maximum number of blank lines between an attribution and the quotation.
 const ATTRIBUTION_GAP_LINES: usize = 8;
 
-/// Between the messages of a digest and the line above them are fewer lines than this.
+/// Maximum distance of a digest message from the rule above it, in lines, and maximum number of words in a digest's
+/// title.
 const DIGEST_GAP_LINES: usize = 4;
 const DIGEST_TITLE_WORDS_MAX: usize = 16;
 
-/// A greeting is short.
+/// Maximum number of words of a greeting.
 const GREETING_WORDS_MAX: usize = 5;
 
-/// The main part of a message is the first with this many words of the sender's own.
+/// Minimum number of the sender's own words in the main part of a message, which is the first such part.
 const MAIN_WORDS_MIN: usize = 20;
 
-/// A part below the main one is only appended to it if it has at most this many times its words.
+/// A part below the main one counts as appended if it has at most this many times the words of the main one.
 const APPENDED_TIMES_MAX: usize = 2;
 
 /// Splits folded text into lines and says what each is. The words of all lines go to `words`.
@@ -133,7 +134,7 @@ fn mark_appended(lines: &mut [Line<'_>], parts: usize) {
     }
 }
 
-/// Marks what is quoted, and the lines that say so. Returns where messages begin that are passed on.
+/// Marks quoted text, and the lines that introduce it. Returns the indices of the lines where forwarded messages begin.
 fn mark_quotes(lines: &mut [Line<'_>]) -> Vec<usize> {
     let signs: Vec<Signs> = lines.iter().map(|line| Signs::of(line.text)).collect();
     let mut introductions = Vec::new();
@@ -158,9 +159,9 @@ fn mark_quotes(lines: &mut [Line<'_>]) -> Vec<usize> {
     introductions
 }
 
-/// Marks the preamble of a digest of a mailing list. The messages in a digest are quoted, each below a header of its own; a
-/// line of hyphens stands above all headers but the first. The preamble is as full of signs of a list as a footer is, not
-/// counting the subjects it may list, or only a title.
+/// Marks the preamble of a mailing list digest. The messages of a digest are quoted, each below its own header, with
+/// a line of hyphens above every header but the first. The preamble is either only a title, or has as many signs of a
+/// list as a footer, not counting the subjects that it may list.
 fn mark_digest(lines: &mut [Line<'_>], introductions: &[usize], words: &Words) {
     let [first, others @ ..] = introductions else { return };
     let is_below_rule = |&&at: &&usize| {
@@ -192,7 +193,7 @@ fn mark_digest(lines: &mut [Line<'_>], introductions: &[usize], words: &Words) {
     }
 }
 
-/// How many lines up to this one say who is quoted.
+/// Returns how many lines, up to and including this one, are an attribution.
 fn attribution(lines: &[Line<'_>], signs: &[Signs], at: usize) -> usize {
     let Some(sign) = signs.get(at).filter(|sign| sign.ends_attribution || sign.is_mark()) else { return 0 };
     let below = signs.get(at + 1..).unwrap_or_default().iter().take(ATTRIBUTION_GAP_LINES + 1);
@@ -224,10 +225,10 @@ fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
         }
         let rest = total - line.words.end;
         let above = line.words.start;
-        // Only the mark that mail programs write may stand above a signature that is longer than the message.
+        // Below the exact mark that mail programs write, a signature may be longer than the message.
         let rest_max = if line.text == "-- " { above * APPENDED_TIMES_MAX } else { above };
         if is_signature && above >= SIGNED_WORDS_MIN && rest <= rest_max.min(SIGNATURE_WORDS_MAX) {
-            // A long one is looked up, as a text may hide in it.
+            // A long signature is looked up, as it may hide a text.
             let kind = if rest <= above { Kind::Boilerplate } else { Kind::Appended };
             mark_as(kind, lines, at..lines.len());
             continue;
@@ -314,10 +315,10 @@ fn disclaimer(lines: &[Line<'_>], paragraph: Range<usize>, words: &Words) -> Opt
     (found >= DISCLAIMER_CUES_MIN && found * DISCLAIMER_WORDS_PER_CUE >= own.len()).then_some(first..last + 1)
 }
 
-/// A signature that proves who wrote a text has at most this many lines.
+/// Maximum number of lines of a PGP signature.
 const SEAL_LINES_MAX: usize = 40;
 
-/// Marks what PGP puts around a text: the line above it with the name of the hash, and the signature below it.
+/// Marks the lines that PGP adds around a text: the header with the name of the hash above, and the signature below.
 fn mark_seals(lines: &mut [Line<'_>]) {
     let starts = |line: &Line<'_>, with: &str| line.text.trim_ascii_start().starts_with(with);
     for at in 0..lines.len() {
@@ -368,7 +369,7 @@ fn words_of(lines: &[Line<'_>], range: Range<usize>) -> Range<usize> {
     }
 }
 
-/// How many words are signs of a mailing list.
+/// Counts the words that are signs of a mailing list.
 fn list_signs(words: &Words, range: Range<usize>) -> usize {
     let is_sign = |word: &&Word| matches!(word.role, Role::List | Role::ListName | Role::ListAddress);
     words.list().get(range).unwrap_or_default().iter().filter(is_sign).count()

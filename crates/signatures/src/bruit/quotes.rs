@@ -1,52 +1,53 @@
-//! Where a message quotes or passes on another one, as mail programs do it in the languages most mail is written in.
+//! Recognition of quotations and forwards, in the styles of common mail programs and the most common languages of mail.
 //!
-//! A sender who makes his text look quoted hides it, so each rule asks for more than one sign: an attribution is followed
-//! by marks or names a date or an address; a copied header says who wrote, when and about what; the mark of a forward is followed by such fields. All text here is folded.
+//! A sender could hide a text by making it look quoted, so each rule needs more than one sign. An attribution is
+//! followed by quoted lines, or contains a date or an address. A copied header has an author, a date and a subject.
+//! The mark of a forward is followed by such fields. All text here is folded.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::fold;
 
-/// An attribution has at most this many lines and bytes; one that names neither date nor address is shorter.
+/// Limits of an attribution, in lines and bytes, and of one that contains neither date nor address.
 pub(super) const ATTRIBUTION_LINES_MAX: usize = 3;
 const ATTRIBUTION_BYTES_MAX: usize = 320;
 const BARE_ATTRIBUTION_BYTES_MAX: usize = 120;
 
-/// A date and a time have at least this many numbers.
+/// Minimum number of numbers in a date and time.
 const DATE_NUMBERS_MIN: usize = 3;
 
-/// A copied header has at most this many lines; between two of its fields are at most this many others.
+/// Maximum number of lines of a copied header, and of other lines between two of its fields.
 const HEADER_LINES_MAX: usize = 48;
 const HEADER_OTHERS_MAX: usize = 4;
 
-/// The name of a field has at most this many bytes.
+/// Maximum length of a field name.
 const NAME_BYTES_MAX: usize = 32;
 
-/// A mark of a forward has at most this many bytes, not counting the line it is set in.
+/// Maximum length of the mark of a forward, without the dashes or other signs around it.
 const MARK_BYTES_MAX: usize = 120;
 
-/// What a line is to a quotation.
+/// The signs of a quotation in one line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Signs {
-    /// The field that it begins with.
+    /// The header field that the line begins with.
     field: Option<Field>,
-    /// Whether it has nothing but the name of that field.
+    /// Whether the line has only the name of that field.
     is_bare_field: bool,
-    /// Whether it begins with a mark of quotation.
+    /// Whether the line begins with a quote prefix such as `>`.
     pub is_quoted: bool,
-    /// The mark of a forward that it is.
+    /// The mark of a forward, if the line is one.
     mark: Option<Mark>,
-    /// Whether it is blank.
+    /// Whether the line is blank.
     pub is_blank: bool,
-    /// Whether it ends as an attribution does.
+    /// Whether the line ends like an attribution.
     pub ends_attribution: bool,
 }
 
 /// The mark of a forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
-    /// Set in a line of signs: `-----Original Message-----`.
+    /// With dashes or other signs before it: `-----Original Message-----`.
     Fenced,
     /// The words alone: `Begin forwarded message:`.
     Bare,
@@ -94,7 +95,7 @@ const FIELD_NAMES: [(Field, &str); 6] = [
     (Field::NUMBER, "message,nachricht,mensaje,messaggio,mensagem,bericht"),
 ];
 
-/// What stands in the line that parts a reply from what it answers, or a forward from its cover.
+/// The words in the line between a reply and the original, or between a cover note and the forwarded message.
 const MARKS: &str = "original message,forwarded message,forwarded by,begin forwarded message,reply separator,original email,\
     original mail,original appointment,ursprüngliche nachricht,originalnachricht,original-nachricht,weitergeleitete nachricht,\
     weitergeleitet von,anfang der weitergeleiteten nachricht,anfang der weitergeleiteten e-mail,message d'origine,\
@@ -112,15 +113,15 @@ const MARKS: &str = "original message,forwarded message,forwarded by,begin forwa
     iletilen mesaj,iletilen ileti,eredeti üzenet,továbbított üzenet,mesaj original,mesajul original,mesaj redirecționat,\
     mesaj redirectionat,原始邮件,转发邮件";
 
-/// What someone did who is quoted.
+/// Verbs of attributions.
 const VERBS: &str = "wrote,writes,said,says,mentioned,schrieb,schrieben,écrit,escribió,escribio,scritto,scrive,escreveu,skrev,schreef,\
     geschreven,kirjoitti,napisał,napisała,napisano,pisze,пишет,написал,написала,писал,писала,napsal,napsala,píše,yazdı,írta,\
     scris,έγραψε,написав";
 
-/// How attributions begin that name the date first.
+/// First words of attributions that begin with the date.
 const OPENERS: &str = "on,am,le,el,il,em,op,den,w,dnia,dne,pe,in,în,la,no,a,at,vào,kl,klo";
 
-/// The lists, folded as the text is.
+/// The lists above, folded like the text.
 struct Tables {
     fields: HashMap<String, Field>,
     marks: Vec<String>,
@@ -135,7 +136,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
 });
 
 impl Signs {
-    /// The signs of a line.
+    /// Finds the signs of a line.
     pub(super) fn of(line: &str) -> Self {
         let line = line.trim();
         if line.is_empty() {
@@ -161,7 +162,7 @@ impl Signs {
     }
 }
 
-/// Whether the line begins with a mark of quotation: `>`, initials and `>`, or a bar.
+/// Whether the line begins with a quote prefix: `>`, initials and `>`, `|` or `:`.
 fn is_quoted(line: &str) -> bool {
     let mark = line.bytes().take(4).take_while(u8::is_ascii_alphanumeric).count();
     match line.as_bytes() {
@@ -171,12 +172,12 @@ fn is_quoted(line: &str) -> bool {
     }
 }
 
-/// The line without the stars and underscores that show words in bold.
+/// Strips the asterisks and underscores of bold text.
 fn without_emphasis(line: &str) -> &str {
     line.trim_matches(|char: char| char.is_whitespace() || matches!(char, '*' | '_'))
 }
 
-/// The field that a line begins with, and whether there is nothing behind its name.
+/// Returns the field that a line begins with, and whether nothing follows its name.
 fn field(line: &str) -> Option<(Field, bool)> {
     let line = without_emphasis(line);
     let head = line.get(..line.floor_char_boundary(NAME_BYTES_MAX.min(line.len())))?;
@@ -185,7 +186,7 @@ fn field(line: &str) -> Option<(Field, bool)> {
     Some((field, line.len() == name.len() + 1))
 }
 
-/// The mark of a forward that a line is.
+/// Returns the mark of a forward, if the line is one.
 fn mark(line: &str) -> Option<Mark> {
     let is_sign =
         |char: char| matches!(char, '-' | '_' | '=' | '*' | '~' | '#' | '+' | '.' | ' ' | '\t' | '<' | '>' | ':');
@@ -202,8 +203,8 @@ fn mark(line: &str) -> Option<Mark> {
     }
 }
 
-/// How many of the lines from here on are the introduction of a message that is passed on with all that follows: the mark
-/// that mail programs set, and the header they copy.
+/// Returns the number of lines that introduce a forwarded message, if one begins here: the mark that mail programs
+/// set and the header that they copy. Everything after them is forwarded.
 pub(super) fn original(signs: &[Signs]) -> Option<usize> {
     let first = signs.first()?;
     if first.mark.is_none() && first.field.is_none() {
@@ -219,7 +220,7 @@ pub(super) fn original(signs: &[Signs]) -> Option<usize> {
     is_original.then_some(from + header.length)
 }
 
-/// Whether one of the next few lines is a field: what the forwarding program wrote before may take lines of its own.
+/// Whether one of the next few lines is a field: the forwarding program may have written other lines above the fields.
 fn has_field_below(signs: &[Signs]) -> bool {
     let has_field = |signs: &Signs| signs.field.is_some_and(|field| field != Field::NUMBER);
     signs.iter().filter(|signs| !signs.is_blank).take(HEADER_OTHERS_MAX * 2).any(has_field)
@@ -229,7 +230,7 @@ fn blanks(signs: &[Signs]) -> usize {
     signs.iter().take_while(|signs| signs.is_blank).take(HEADER_LINES_MAX).count()
 }
 
-/// The fields at the start of some lines.
+/// The fields of a copied header.
 #[derive(Clone, Copy, Debug, Default)]
 struct Header {
     fields: u32,
@@ -252,7 +253,7 @@ impl Header {
             } else if header.fields == 0 {
                 break;
             } else if !line.is_blank {
-                // The value of a field may stand below its name, as in cells of a table.
+                // The value of a field may be in the line below its name, as in table cells.
                 if std::mem::take(&mut is_bare) {
                     header.length = at + 1;
                 }
@@ -273,14 +274,15 @@ impl Header {
         self.fields.count_ones()
     }
 
-    /// Whether it says who wrote, when and about what. All mail programs copy that much, and few other texts have it.
+    /// Whether the header has an author, a subject, and a date or number. All mail programs copy these, and few other
+    /// texts have them.
     const fn is_complete(self) -> bool {
         self.has(Field::FROM) && self.has(Field::SUBJECT) && (self.has(Field::DATE) || self.has(Field::NUMBER))
     }
 }
 
-/// How many of the last of `lines` are an attribution: `On a day, someone wrote:`. It may be wrapped; `is_followed` says
-/// whether marks of quotation follow.
+/// Returns how many of the last of `lines` are an attribution: `On a day, someone wrote:`. It may be wrapped.
+/// `is_followed` states whether a quoted line follows.
 pub(super) fn attribution(lines: &[&str], is_followed: bool) -> Option<usize> {
     let longest = lines.len().min(ATTRIBUTION_LINES_MAX);
     let wrapped = (2..=longest).rev().find(|&count| {
@@ -291,7 +293,8 @@ pub(super) fn attribution(lines: &[&str], is_followed: bool) -> Option<usize> {
     wrapped.or_else(|| lines.last().filter(|line| is_attribution(line, is_followed)).map(|_| 1))
 }
 
-/// Whether a wrapped attribution may begin with this line: it names a date or an address, and does not end a sentence.
+/// Whether a wrapped attribution may begin with this line: it contains a date or an address, and does not end a
+/// sentence.
 fn begins_attribution(line: &str) -> bool {
     let line = without_emphasis(line);
     let ends = line.ends_with(['!', '?', ':', ';']) || line.is_empty();
@@ -310,7 +313,7 @@ fn is_attribution(text: &str, is_followed: bool) -> bool {
     let numbers = numbers(text);
     let has_date = numbers >= DATE_NUMBERS_MIN || (numbers > 0 && TABLES.openers.iter().any(|opener| first == opener));
     let (has_verb, has_address) = (words().any(is_verb), has_address(text));
-    // The sex of the writer may follow in brackets: `napisał(a)`.
+    // A feminine ending may follow in brackets: `napisał(a)`.
     let ends_in_verb = || words().rev_two().any(is_verb);
     let is_full = has_verb && (has_address || (has_date && (is_followed || ends_in_verb())));
     let is_in_another_language = has_date && has_address && is_followed;
@@ -318,7 +321,7 @@ fn is_attribution(text: &str, is_followed: bool) -> bool {
     is_full || is_in_another_language || is_bare
 }
 
-/// The last two of some words.
+/// Access to the last two words.
 trait LastTwo<'t>: Iterator<Item = &'t str> + Sized {
     fn rev_two(self) -> impl Iterator<Item = &'t str> {
         let (mut last, mut before) = (None, None);
@@ -331,7 +334,7 @@ trait LastTwo<'t>: Iterator<Item = &'t str> + Sized {
 
 impl<'t, I: Iterator<Item = &'t str>> LastTwo<'t> for I {}
 
-/// How many numbers a text has.
+/// Counts the numbers in a text, up to [`DATE_NUMBERS_MIN`].
 fn numbers(text: &str) -> usize {
     let runs = text.split(|char: char| !char.is_ascii_digit()).filter(|run| !run.is_empty());
     runs.take(DATE_NUMBERS_MIN).count()
@@ -343,8 +346,9 @@ fn has_address(text: &str) -> bool {
         && host.starts_with(char::is_alphanumeric)
 }
 
-/// How many lines at the start of a text that a mail program set off as a quotation introduce it; `None` if none do. `above`
-/// is the text right above it, which may do the same. Neither is folded.
+/// Returns the number of lines that introduce a quotation, at the start of a text that a mail program marked as
+/// quoted. `above` is the text right above it; if that introduces the quotation, the number is 0. `None` if nothing
+/// introduces it. Neither text is folded.
 pub(crate) fn introduction(above: &str, text: &str) -> Option<usize> {
     let last = lines_at_end(above);
     let last: Vec<&str> = last.iter().map(String::as_str).collect();
@@ -365,11 +369,11 @@ pub(crate) fn introduction(above: &str, text: &str) -> Option<usize> {
     original(&signs).map(|length| first + length)
 }
 
-/// So much of a quotation is looked at for its introduction, and so much of the text above it.
+/// Bytes of a quotation that are searched for its introduction, and bytes of the text above it.
 const INTRODUCTION_BYTES_MAX: usize = 2_000;
 const ABOVE_BYTES_MAX: usize = 600;
 
-/// The last lines of a text that are not blank and have no blank line between them, folded.
+/// Returns the last lines of a text back to a blank line, folded.
 fn lines_at_end(text: &str) -> Vec<String> {
     let start = text.ceil_char_boundary(text.len().saturating_sub(ABOVE_BYTES_MAX));
     let end = text.get(start..).unwrap_or_default().trim_end();

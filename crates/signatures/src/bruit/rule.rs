@@ -28,18 +28,18 @@ const SPREAD: u64 = 200;
 const SPREAD_SHARE: u64 = 34;
 const QUARTER_CAP: u64 = 50;
 
-/// The weight of a feature by the quarter it is in. Messages of one template share its frame, so the ends count less.
+/// The weight of a feature by its quarter. Messages of one template share its beginning and end, so these count less.
 const QUARTER_WEIGHTS: [u64; QUARTERS] = [4, 6, 6, 4];
 
-/// The least sum of the two shares of an [`Overlap`] for a close replica, and the least of either share.
+/// Minimum sum of the two shares of an [`Overlap`] for a close replica, and minimum of each share.
 const CLOSE_SUM: (u32, u32) = (126, 48);
-/// The least shares of message and report if text was left out.
+/// Minimum shares of message and report if text was left out.
 const CLOSE_CUT: (u32, u32) = (70, 40);
-/// The least shares of report and message if text was added.
+/// Minimum shares of report and message if text was added.
 const CLOSE_ADDED: (u32, u32) = (78, 35);
-/// The least evenness, and share of the message, if words were altered everywhere.
+/// Minimum evenness, and share of the message, if words were altered everywhere.
 const CLOSE_ALTERED: (u8, u8) = (92, 50);
-/// The least share of a report within a longer message, and the features that must be kept of it.
+/// Minimum share of a report inside a longer message, and minimum number of features kept of it.
 const CLOSE_CONTAINED: u32 = 85;
 const CLOSE_CONTAINED_STORED: u64 = 40;
 
@@ -52,14 +52,15 @@ pub struct Stored {
     pub features: u32,
 }
 
-/// How much a report and a message have in common, in per cent. The middle of the report counts more than its ends.
+/// The shares that a report and a message have in common, in per cent. The middle of the report counts more than its
+/// ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overlap {
-    /// Of the report.
+    /// Share of the report.
     pub of_report: u8,
-    /// Of the message.
+    /// Share of the message.
     pub of_message: u8,
-    /// How evenly the common features lie in the report: 100 if half of every quarter is found.
+    /// Evenness of the common features across the report: 100 if half of every quarter is found.
     pub evenness: u8,
 }
 
@@ -70,7 +71,8 @@ impl Stored {
         self.by_quarter.iter().copied().map(u64::from).sum()
     }
 
-    /// How a message with `features` features, of which `found` are kept of this report, overlaps with it, if it is a replica.
+    /// Returns the overlap of this report with a message of `features` features, `found` of which are kept of the
+    /// report. `None` if the message is not a replica.
     #[must_use]
     pub fn overlap(&self, found: [u32; QUARTERS], features: u32) -> Option<Overlap> {
         if !self.is_matched_by(found, features) {
@@ -84,21 +86,23 @@ impl Stored {
         Some(Overlap { of_report: per_cent(of_report), of_message: per_cent(of_message), evenness: per_cent(evenness) })
     }
 
-    /// How many features of each quarter were found. One can be found twice when different ones look the same to the index.
+    /// Returns the number of features found in each quarter, at most as many as are kept. A feature can be found
+    /// twice if the index cannot distinguish it from another.
     fn found_of(&self, found: [u32; QUARTERS]) -> impl Iterator<Item = u64> {
         found.into_iter().zip(self.by_quarter).map(|(found, stored)| u64::from(found.min(u32::from(stored))))
     }
 
-    /// The features found, in per cent of one, when no quarter counts for more than its cap.
+    /// Returns the number of features found, times 100, with each quarter limited to its cap.
     fn capped(&self, found: [u32; QUARTERS]) -> u64 {
         let quarters = self.found_of(found).zip(self.by_quarter);
         quarters.map(|(found, stored)| (found * 100).min(QUARTER_CAP * u64::from(stored))).sum()
     }
 
-    /// Whether a replica with this overlap is so close to the report that it is taken for the same.
+    /// Whether a replica with this overlap is close enough to the report to count as the same message.
     ///
-    /// Most of both must agree; or text was added or left out, or words were altered everywhere. Two messages of one template are further apart: each has a text of its own where
-    /// the other has another. A small report within a long message says nothing of that.
+    /// Most of both must agree, or text was added or left out, or words were altered everywhere. Two messages of one
+    /// template are further apart: each has its own text where the other has a different one. A small report inside a
+    /// long message proves nothing of this kind.
     #[must_use]
     pub fn is_close(&self, overlap: &Overlap) -> bool {
         let (of_report, of_message) = (u32::from(overlap.of_report), u32::from(overlap.of_message));
@@ -125,7 +129,7 @@ impl Stored {
     }
 }
 
-/// Features by quarter, each with the weight of its quarter.
+/// Returns the sum of the features by quarter, each weighted by its quarter.
 fn weighted(quarters: impl IntoIterator<Item = u64>) -> u64 {
     quarters.into_iter().zip(QUARTER_WEIGHTS).map(|(features, weight)| features * weight).sum()
 }

@@ -1,22 +1,22 @@
-//! Text in the order in which it is seen, where controls or markup turn it round.
+//! Conversion of text to the order in which it is displayed, where control characters or markup reverse it.
 //!
-//! `sehctaw` between two control characters shows as `watches`. The Unicode bidirectional algorithm gives the order of
-//! characters on the screen; letters of scripts that are written from right to left are then put back in the order in
-//! which they are read. Text without such controls is left alone, whatever its script.
+//! `sehctaw` between two control characters is displayed as `watches`. The Unicode bidirectional algorithm computes the
+//! order of characters on the screen. Letters of right-to-left scripts are then put back in reading order. Text without
+//! such controls is left unchanged, in any script.
 
 use std::borrow::Cow;
 
 use unicode_bidi::{BidiClass, BidiInfo, bidi_class};
 
-/// Longer lines are taken in pieces of this many bytes.
+/// Maximum length of a line in bytes; longer lines are processed in pieces of this length.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// The controls that begin and end text of a forced direction.
+/// The control characters that begin and end text of a forced direction.
 pub(super) const RIGHT_TO_LEFT: char = '\u{202e}';
 pub(super) const LEFT_TO_RIGHT: char = '\u{202d}';
 pub(super) const END: char = '\u{202c}';
 
-/// The text as it is seen.
+/// Returns the text as it is displayed.
 pub(super) fn as_shown(text: &str) -> Cow<'_, str> {
     if !has_controls(text) {
         return Cow::Borrowed(text);
@@ -37,7 +37,7 @@ pub(super) fn as_shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether there are characters that embed, isolate or override: U+202A to U+202E and U+2066 to U+2069.
+/// Whether the text has control characters that embed, isolate or override: U+202A to U+202E and U+2066 to U+2069.
 fn has_controls(text: &str) -> bool {
     let bytes = text.as_bytes();
     memchr::memchr_iter(0xe2, bytes)
@@ -48,7 +48,7 @@ const fn is_control(char: char) -> bool {
     matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Appends a line as it is seen.
+/// Appends a line as it is displayed.
 fn show(line: &str, out: &mut String) {
     let info = BidiInfo::new(line, None);
     for paragraph in &info.paragraphs {
@@ -68,7 +68,7 @@ fn show(line: &str, out: &mut String) {
     }
 }
 
-/// Turns each run round that begins and ends with characters of one sort and has none of the other.
+/// Reverses each run that begins and ends with characters of one direction and contains none of the other.
 fn turn_runs(chars: &mut [char], is_own: impl Fn(char) -> bool, is_other: impl Fn(char) -> bool) {
     let mut run: Option<(usize, usize)> = None;
     for at in 0..=chars.len() {
