@@ -154,9 +154,26 @@ impl Connections {
         Some(Permit { connections: Arc::clone(self), state })
     }
 
-    /// Waits briefly while too many connections that were ended are not closed yet. Call this before [`Self::admit`].
-    /// Otherwise the last to connect in a burst of strangers would be refused, even with a token.
-    pub(crate) async fn settle(&self) {
+    /// Counts a connection as [`admit`](Self::admit) does. If there is no room because too many connections that were ended
+    /// are not closed yet, waits a moment for them: otherwise the last to connect in a burst of strangers would be refused,
+    /// even with a token.
+    pub(crate) async fn admit_patiently(
+        self: &Arc<Self>,
+        source: &Source,
+        class: Class,
+        key: &FingerprintKey,
+        limits: &LimitSettings,
+    ) -> Option<Permit> {
+        let permit = self.admit(source, class, key, limits);
+        if permit.is_some() || self.open().ending < ENDING_MAX {
+            return permit;
+        }
+        self.settle().await;
+        self.admit(source, class, key, limits)
+    }
+
+    /// Waits while too many connections that were ended are not closed yet, for at most [`SETTLING_MAX`].
+    async fn settle(&self) {
         let settled = async {
             loop {
                 let gone = self.gone.notified();
@@ -514,6 +531,9 @@ mod tests {
         connections.settle().await;
         assert_eq!(began.elapsed(), Duration::ZERO);
         let mut strangers = crowd(&connections, Class::Stranger, STRANGERS_MAX + ENDING_MAX);
+        let key = FingerprintKey::new([1; 16]);
+        assert!(connections.admit_patiently(&source("127.0.0.1"), Class::Own, &key, &limits()).await.is_some());
+        assert_eq!(began.elapsed(), Duration::ZERO, "where there is room, nobody waits");
         connections.settle().await;
         assert_eq!(began.elapsed(), SETTLING_MAX);
         let waiting = tokio::spawn({

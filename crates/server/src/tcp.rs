@@ -92,8 +92,7 @@ impl Acceptor {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    self.service.connections.settle().await;
-                    if let Some(connection) = self.admit(stream, peer) {
+                    if let Some(connection) = self.admit(stream, peer).await {
                         tokio::spawn(serve(connection));
                     }
                 }
@@ -108,11 +107,12 @@ impl Acceptor {
     }
 
     /// Counts a connection, if there may be one more.
-    fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Option<Connection> {
+    async fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Option<Connection> {
         let settings = self.service.settings();
         let source = Source::new(peer.ip(), &settings.own_networks);
         let class = if self.language == Language::Federation { Class::Doorway } else { Class::Stranger };
-        let permit = self.service.connections.admit(&source, class, &self.service.key, &settings.limits);
+        let Service { connections, key, .. } = &*self.service;
+        let permit = connections.admit_patiently(&source, class, key, &settings.limits).await;
         if permit.is_none() {
             self.service.metrics.of(self.language).refuse_connection();
         }

@@ -98,9 +98,9 @@ where
         };
         match accepted {
             Ok((stream, _)) => {
-                service.connections.settle().await;
                 let limits = service.settings().limits;
-                let permit = service.connections.admit(&source, Class::Own, &service.key, &limits);
+                let Service { connections, key, .. } = &*service;
+                let permit = connections.admit_patiently(&source, Class::Own, key, &limits).await;
                 if let Some(permit) = permit {
                     tokio::spawn(serve(stream, Arc::new(permit), stop.clone()));
                 }
