@@ -30,8 +30,9 @@ use crate::trust::Policy;
 use crate::whitelist::Whitelist;
 
 const MAGIC: [u8; 8] = *b"BRUITENG";
-/// Since 4 accounts say who made them, in a byte that was 0 or 1 before; nothing else differs from 3.
-const VERSION: u16 = 4;
+/// Since 5 a bit of a text's record marks a template; nothing else differs from 4. Since 4 accounts say who made them, in a byte
+/// that was 0 or 1 before; nothing else differs from 3.
+const VERSION: u16 = 5;
 /// The version before the budget could change and before listings and revocations had daily shares. It has no sizes; they are
 /// those of the founding.
 const VERSION_FOUNDED: u16 = 2;
