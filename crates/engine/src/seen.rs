@@ -14,7 +14,7 @@ use bruit_filters::ring::{GENERATIONS, Generations, MembershipRing};
 use bruit_filters::{Fingerprint, FingerprintKey, OutOfMemory};
 use bruit_signatures::bruit::Features;
 
-use crate::replicas::select_good;
+use crate::replicas::{select_good, sum};
 use crate::time::Time;
 
 /// Memory of a [`RecentFeatures`], in bytes.
@@ -62,10 +62,13 @@ impl RecentFeatures {
         let (fingerprints, features): (Vec<Fingerprint>, Vec<u64>) =
             select_good(&self.key, features).into_iter().unzip();
         let mut found = vec![Generations::default(); fingerprints.len()];
-        if !self.is_full() {
+        let message = sum(&fingerprints);
+        let is_new = self.ring.check(&message).is_empty();
+        if is_new && !self.is_full() {
             self.ring.check_batch(&fingerprints, &mut found);
-            self.noted += found.iter().filter(|found| !found.contains(0)).count() as u64;
+            self.noted += 1 + found.iter().filter(|found| !found.contains(0)).count() as u64;
             self.ring.insert_batch(&fingerprints);
+            self.ring.insert(&message);
         }
         self.ring.check_batch(&fingerprints, &mut found);
         let is_common = |found: &Generations| found.ages().count() as u64 >= u64::from(days);
@@ -205,6 +208,18 @@ mod tests {
     fn a_long_message_is_noted_as_far_as_it_would_be_learnt() {
         let mut seen = seen();
         seen.note(&message(0, 20_000), 2, on(TODAY));
-        assert_eq!(seen.note(&message(0, 20_000), 2, on(TODAY + 1)).len(), 512);
+        let (fingerprints, features): (Vec<_>, Vec<u64>) = select_good(&KEY, &message(0, 20_000)).into_iter().unzip();
+        assert_eq!(features.len(), 512);
+        let mut found = vec![Generations::default(); fingerprints.len()];
+        seen.ring.check_batch(&fingerprints, &mut found);
+        assert!(found.iter().all(|found| found.contains(0)) && seen.noted == 513);
+    }
+
+    #[test]
+    fn a_message_that_is_checked_again_and_again_makes_nothing_common() {
+        let mut seen = seen();
+        for day in 0..30 {
+            assert_eq!(seen.note(&issue(1), 2, on(TODAY + day)), [], "a folder that is checked every night, day {day}");
+        }
     }
 }

@@ -15,6 +15,29 @@ const RSPAMD_NUMBER: u16 = 256;
 /// The same of a DCC checksum of the kind Fuz2, which takes dictionaries that only DCC's own clients may use.
 const FUZ2_NUMBER: u16 = 257;
 
+/// The same of a file that was claimed beside a text; see [`crate::message`].
+const CARRIED_NUMBER: u16 = 258;
+
+/// The same of all files of a message together.
+const FILES_NUMBER: u16 = 259;
+
+/// The fingerprint of a file that is claimed beside a text. It differs from that of the file itself, so that such claims
+/// never decide.
+#[must_use]
+pub fn fingerprint_of_carried(key: &FingerprintKey, file: &Signature) -> Fingerprint {
+    fingerprint(key, CARRIED_NUMBER, file.bytes())
+}
+
+/// The fingerprint of several files together, in any order; one that occurs twice counts once.
+#[must_use]
+pub fn fingerprint_of_files<'s>(key: &FingerprintKey, files: impl Iterator<Item = &'s Signature>) -> Fingerprint {
+    let mut files: Vec<u64> = files.map(|file| fingerprint_of(key, file).high()).collect();
+    files.sort_unstable();
+    files.dedup();
+    let sum = files.into_iter().fold(0, u64::wrapping_add);
+    fingerprint(key, FILES_NUMBER, &sum.to_le_bytes())
+}
+
 /// The fingerprint of a signature.
 #[must_use]
 pub fn fingerprint_of(key: &FingerprintKey, signature: &Signature) -> Fingerprint {
@@ -92,6 +115,20 @@ mod tests {
         let bytes = [1; Signature::BYTES_MAX + 1];
         assert!(fingerprint_of_bytes(&KEY, Scheme::Exact, &bytes[1..]).is_some());
         assert_eq!(fingerprint_of_bytes(&KEY, Scheme::Exact, &bytes), None);
+    }
+
+    #[test]
+    fn files_are_known_alone_beside_a_text_and_together() {
+        let file = |byte: u8| {
+            let message = ["Content-Type: application/pdf\n\n", &char::from(byte + b'a').to_string()].concat();
+            let wanted = Wanted { attachment: true, ..Wanted::NONE };
+            sign(message.as_bytes(), &wanted, &Context::default()).signatures.remove(0)
+        };
+        let together = |files: &[Signature]| fingerprint_of_files(&KEY, files.iter());
+        assert_eq!(together(&[file(1), file(2)]), together(&[file(2), file(1), file(2)]));
+        assert_ne!(together(&[file(1), file(2)]), together(&[file(1), file(3)]));
+        let known = [together(&[file(1)]), fingerprint_of_carried(&KEY, &file(1)), fingerprint_of(&KEY, &file(1))];
+        assert!(known[0] != known[1] && known[1] != known[2] && known[0] != known[2]);
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn only_own_users_teach_and_nothing_is_taught_twice() {
     assert_eq!(lessons(&engine, Claim::Revoke, Standing::Own), 1);
     claim(&mut engine, TEMPLATE, Claim::Revoke, own());
     assert_eq!(lessons(&engine, Claim::Revoke, Standing::Own), 0, "all of it is known");
-    tick(&mut engine, Time(START.0 + 3 * SPAM_EPOCH));
+    tick(&mut engine, Time(START.0 + 7 * SPAM_EPOCH));
     assert_eq!(lessons(&engine, Claim::Revoke, Standing::Own), 1, "the next generation learns it again");
 }
 

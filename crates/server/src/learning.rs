@@ -230,6 +230,11 @@ mod tests {
         Features { pairs: (0..50).chain(1_000 * number..1_000 * number + 50).collect(), ..Features::default() }
     }
 
+    /// A long message with one feature that it does not have on other days.
+    fn long(first: u64, day: u64) -> Features {
+        Features { pairs: (first..first + 511).chain([1 << 40 | day]).collect(), ..Features::default() }
+    }
+
     /// Counts the features of a newsletter's template that are not good.
     fn unlearnt(service: &Service) -> usize {
         let mut template: Vec<u64> = (0..50).collect();
@@ -263,8 +268,7 @@ mod tests {
         let service = service(folder.path(), "[learning]\nchecks = true\ndays = 2");
         let mut notes = Notes::default();
         for round in 0..200 {
-            let long = Features { pairs: (round * 1_000..round * 1_000 + 512).collect(), ..Features::default() };
-            (0..2).for_each(|day| notes.note(&service, &long, after(2 * round + day)));
+            (0..2).for_each(|day| notes.note(&service, &long(round * 1_000, day), after(2 * round + day)));
             notes.submit(&service, after(2 * round + 1));
         }
         let (used, capacity) = service.store.check(|engine| engine.replicas().good_fill());
@@ -278,8 +282,7 @@ mod tests {
         let mut notes = Notes::default();
         for day in 0..3 {
             for start in 0..10 {
-                let long = Features { pairs: (start * 1_000..start * 1_000 + 512).collect(), ..Features::default() };
-                notes.note(&service, &long, after(day));
+                notes.note(&service, &long(start * 1_000, day), after(day));
             }
         }
         assert_eq!(notes.pending.len(), PENDING_MAX);

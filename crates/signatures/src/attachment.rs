@@ -28,7 +28,7 @@ pub fn sign(message: &Message<'_>) -> Vec<SignedFile> {
     let contents = parts.filter(|(_, part)| is_file(part)).map(|(index, part)| (index, part, part.bytes()));
     let signed = |(part, found, bytes): (usize, &Part<'_>, Cow<'_, [u8]>)| SignedFile {
         part,
-        piece: Piece::of_file(&found.media, &bytes),
+        piece: Piece::of_file(found, &bytes),
         signature: Sha256Signature(Sha256::digest(&bytes).into()),
     };
     contents.filter(|(_, _, bytes)| !bytes.is_empty()).map(signed).collect()

@@ -19,7 +19,7 @@ mod roles;
 mod rule;
 mod words;
 
-use crate::reading::Reading;
+use crate::reading::{PageLink, Reading};
 use crate::url::Link;
 use lines::Line;
 use words::Words;
@@ -216,7 +216,7 @@ fn content(lines: &[Line<'_>], words: &Words, counts: impl Fn(Kind) -> bool) -> 
 /// How many words a message has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WordCounts {
-    /// All that a reader sees.
+    /// The sender's own and those quoted or forwarded: everything but greetings, signatures and boilerplate.
     pub all: u32,
     /// The sender's own: neither quoted nor forwarded, neither greeting nor boilerplate, and not below the main part.
     pub own: u32,
@@ -228,8 +228,9 @@ impl WordCounts {
         let mut counts = Self::default();
         for line in lines {
             let words = u32::try_from(line.words.len()).unwrap_or(u32::MAX);
-            counts.all = counts.all.saturating_add(words);
-            counts.own = counts.own.saturating_add(if is_own(line.kind) && !line.is_stock { words } else { 0 });
+            let is_said = matches!(line.kind, Kind::Body | Kind::Quoted) && !line.is_stock;
+            counts.all = counts.all.saturating_add(if is_said { words } else { 0 });
+            counts.own = counts.own.saturating_add(if is_said && is_own(line.kind) { words } else { 0 });
         }
         counts
     }
@@ -282,9 +283,18 @@ impl Seen {
     }
 }
 
-/// The links of a message, but for those in lines that do not count.
+/// The links of a message, except those in lines that do not count.
 fn own_links(reading: &Reading, lines: &[Line<'_>]) -> Vec<Link> {
     let mut links = Link::all(reading);
+    let is_own =
+        |link: &&PageLink| link.line.and_then(|line| lines.get(line)).is_none_or(|line| line.kind == Kind::Body);
+    let (own, others): (Vec<_>, Vec<_>) = reading.links.iter().partition(is_own);
+    if !others.is_empty() {
+        let read =
+            |links: Vec<&PageLink>| links.into_iter().filter_map(|link| Link::read(&link.target)).collect::<Vec<_>>();
+        let (own, others) = (read(own), read(others));
+        links.retain(|link| own.contains(link) || !others.contains(link));
+    }
     // Lines are folded to lower case, addresses are not.
     let is_same = |link: &Link, other: &Link| link.host == other.host && link.path.eq_ignore_ascii_case(&other.path);
     for line in lines.iter().filter(|line| line.kind != Kind::Body) {

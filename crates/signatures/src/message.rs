@@ -61,13 +61,15 @@ pub struct Part<'m> {
     pub media: MediaType,
     /// Its content as transferred.
     pub raw: &'m [u8],
+    /// Whether it belongs to a message within the message.
+    pub is_forwarded: bool,
 }
 
 impl<'m> Message<'m> {
     /// Finds the parts of a message. A leading `From ` line, as in an mbox, belongs to no part.
     pub fn read(raw: &'m [u8]) -> Self {
         let (fields, body) = fields::split(without_envelope_line(raw));
-        let mut walk = Walk { parts: 0, is_cut: false };
+        let mut walk = Walk { parts: 0, forwards: 0, is_cut: false };
         let body = walk.entity(&fields, body, 0);
         Self { fields, body, is_cut: walk.is_cut }
     }
@@ -113,6 +115,8 @@ impl<'m> Part<'m> {
 /// The walk through the tree, and what it has met.
 struct Walk {
     parts: usize,
+    /// The number of messages within messages around the place.
+    forwards: usize,
     is_cut: bool,
 }
 
@@ -125,7 +129,10 @@ impl Walk {
         if depth < NESTING_MAX {
             if media.is_message() {
                 let (fields, body) = fields::split(body);
-                return Entity::Forwarded(Box::new(self.entity(&fields, body, depth + 1)));
+                self.forwards += 1;
+                let forwarded = self.entity(&fields, body, depth + 1);
+                self.forwards -= 1;
+                return Entity::Forwarded(Box::new(forwarded));
             }
             if let Some(boundary) = media.boundary.as_deref().filter(|_| media.is("multipart", None)) {
                 let pieces = pieces(body, boundary.as_bytes());
@@ -140,9 +147,13 @@ impl Walk {
         if depth >= NESTING_MAX && (media.is_message() || media.is("multipart", None)) {
             // What nobody takes apart is text, so that depth hides nothing.
             self.is_cut = true;
-            return Entity::Part(Part { media: MediaType::default(), raw: body });
+            return Entity::Part(self.part(MediaType::default(), body));
         }
-        Entity::Part(Part { media, raw: body })
+        Entity::Part(self.part(media, body))
+    }
+
+    fn part<'m>(&self, media: MediaType, raw: &'m [u8]) -> Part<'m> {
+        Part { media, raw, is_forwarded: self.forwards > 0 }
     }
 
     /// The parts of a multipart. Those of a digest are messages unless they say otherwise (RFC 2046, 5.1.5).

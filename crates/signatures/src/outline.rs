@@ -6,7 +6,7 @@
 
 use crate::attachment::is_file;
 use crate::bruit::{Features, WordCounts};
-use crate::message::{MediaType, Message};
+use crate::message::{MediaType, Message, Part};
 use crate::reading::Reading;
 
 /// Minimum number of words of a text that can identify a message. Shorter ones occur everywhere: "see attachment",
@@ -38,14 +38,16 @@ pub enum Piece {
     Accessory,
     /// Any other file.
     File,
+    /// A file in a message that is attached to the message.
+    Forwarded,
 }
 
 /// The composition of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// Number of visible words.
+    /// Number of words, without greetings, signatures and boilerplate.
     pub words: u32,
-    /// Number of the sender's own words among them.
+    /// Number of the sender's own words among them, neither quoted nor forwarded.
     pub own_words: u32,
     /// Number of files of the kind [`Piece::File`].
     pub files: u32,
@@ -74,7 +76,7 @@ impl Outline {
     pub fn of(message: &Message<'_>, features: &Features, words: WordCounts) -> Self {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let parts = message.parts();
-        let files = parts.iter().filter(|part| is_file(part)).map(|part| Piece::of_file(&part.media, &part.head()));
+        let files = parts.iter().filter(|part| is_file(part)).map(|part| Piece::of_file(part, &part.head()));
         let files: Vec<Piece> = files.collect();
         let count_of = |piece: Piece| count(files.iter().filter(|&&file| file == piece).count());
         Self {
@@ -107,14 +109,14 @@ impl Outline {
     }
 
     const fn words_needed(&self) -> u32 {
-        if self.files + self.pictures > 0 { TEXT_WORDS_BESIDE_FILE_MIN } else { TEXT_WORDS_MIN }
+        if self.files > 0 || self.pictures > 0 { TEXT_WORDS_BESIDE_FILE_MIN } else { TEXT_WORDS_MIN }
     }
 }
 
 impl Piece {
     /// All pieces.
-    pub const ALL: [Self; 6] =
-        [Self::Message, Self::MainText, Self::OtherText, Self::Picture, Self::Accessory, Self::File];
+    pub const ALL: [Self; 7] =
+        [Self::Message, Self::MainText, Self::OtherText, Self::Picture, Self::Accessory, Self::File, Self::Forwarded];
 
     /// The name in requests and answers.
     #[must_use]
@@ -126,6 +128,7 @@ impl Piece {
             Self::Picture => "picture",
             Self::Accessory => "accessory",
             Self::File => "file",
+            Self::Forwarded => "forwarded",
         }
     }
 
@@ -135,32 +138,68 @@ impl Piece {
         Self::ALL.into_iter().find(|piece| piece.name() == name)
     }
 
-    /// Returns the kind of a file, by its header and its first bytes.
-    pub(crate) fn of_file(media: &MediaType, content: &[u8]) -> Self {
-        const PICTURES: [&[u8]; 5] = [b"\x89PNG\r\n", b"GIF8", b"\xff\xd8\xff", b"BM", b"<svg"];
-        const CARDS: [&[u8]; 3] = [b"BEGIN:VCARD", b"BEGIN:VCALENDAR", b"-----BEGIN PGP"];
-        let begins = |starts: &[&[u8]]| starts.iter().any(|start| content.trim_ascii_start().starts_with(start));
-        let is_card = matches!(
-            media.subtype.as_str(),
-            "vcard"
-                | "x-vcard"
-                | "directory"
-                | "calendar"
-                | "ics"
-                | "pgp-signature"
-                | "pgp-keys"
-                | "pgp-encrypted"
-                | "pkcs7-signature"
-                | "x-pkcs7-signature"
-        );
-        if media.is("image", None) || begins(&PICTURES) {
+    /// Returns the kind of a file: by its header, its first bytes and the extension of its name, which must not
+    /// contradict each other. Otherwise spam would get its payload taken for a logo by calling it one.
+    pub(crate) fn of_file(part: &Part<'_>, content: &[u8]) -> Self {
+        let extension = part.media.extension.as_deref();
+        let fits = |extensions: &[&str]| extension.is_none_or(|extension| extensions.contains(&extension));
+        let is_picture = (part.media.is("image", None) && !is_other_file(content)) || is_picture(content);
+        if part.is_forwarded {
+            Self::Forwarded
+        } else if is_picture && fits(PICTURE_EXTENSIONS) && !is_drawing(&part.media, content) {
             Self::Picture
-        } else if is_card || begins(&CARDS) || media.is("font", None) || content.len() < FILE_BYTES_MIN {
+        } else if content.len() < FILE_BYTES_MIN || (is_card(&part.media, content) && fits(CARD_EXTENSIONS)) {
             Self::Accessory
         } else {
             Self::File
         }
     }
+}
+
+const PICTURE_EXTENSIONS: &[&str] =
+    &["png", "gif", "jpg", "jpeg", "jpe", "jfif", "bmp", "webp", "tif", "tiff", "heic", "avif", "ico"];
+const CARD_EXTENSIONS: &[&str] =
+    &["vcf", "vcard", "ics", "ical", "asc", "sig", "pgp", "gpg", "p7s", "p7m", "key", "ttf", "otf", "woff", "woff2"];
+
+/// Whether a file begins as pictures do.
+fn is_picture(content: &[u8]) -> bool {
+    const STARTS: [&[u8]; 5] = [b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"\xff\xd8\xff", b"II*\0"];
+    // Two letters are not enough; the reserved bytes of a bitmap are zero.
+    let is_bitmap = content.starts_with(b"BM") && content.get(6..10) == Some(&[0; 4]);
+    let is_webp = content.starts_with(b"RIFF") && content.get(8..12) == Some(b"WEBP");
+    STARTS.iter().any(|start| content.starts_with(start)) || is_bitmap || is_webp
+}
+
+/// Whether a file begins as documents, archives, programs or pages do.
+fn is_other_file(content: &[u8]) -> bool {
+    const STARTS: [&[u8]; 8] =
+        [b"%PDF", b"PK\x03\x04", b"MZ", b"\xd0\xcf\x11\xe0", b"{\\rtf", b"Rar!", b"7z\xbc\xaf", b"\x1f\x8b"];
+    STARTS.iter().any(|start| content.starts_with(start)) || content.trim_ascii_start().starts_with(b"<")
+}
+
+/// Whether a file is a vector drawing, which may contain scripts and pages.
+fn is_drawing(media: &MediaType, content: &[u8]) -> bool {
+    media.subtype.starts_with("svg") || content.trim_ascii_start().starts_with(b"<")
+}
+
+/// Whether a file is a business card, an invitation, a key, a signature or a font.
+fn is_card(media: &MediaType, content: &[u8]) -> bool {
+    const STARTS: [&[u8]; 3] = [b"BEGIN:VCARD", b"BEGIN:VCALENDAR", b"-----BEGIN PGP"];
+    let is_named = matches!(
+        media.subtype.as_str(),
+        "vcard"
+            | "x-vcard"
+            | "directory"
+            | "calendar"
+            | "ics"
+            | "pgp-signature"
+            | "pgp-keys"
+            | "pgp-encrypted"
+            | "pkcs7-signature"
+            | "x-pkcs7-signature"
+    );
+    let begins = STARTS.iter().any(|start| content.trim_ascii_start().starts_with(start));
+    begins || ((is_named || media.is("font", None)) && !is_other_file(content))
 }
 
 /// The outline of a message given as a list of parts, as Razor clients report it. A part is header lines, a blank
@@ -214,7 +253,7 @@ fn part(raw: &[u8]) -> (Piece, Outline, bool) {
     let parts = message.parts();
     let Some(part) = parts.first() else { return (Piece::Accessory, Outline::default(), false) };
     if is_file(part) {
-        return (Piece::of_file(&part.media, &part.head()), Outline::default(), false);
+        return (Piece::of_file(part, &part.head()), Outline::default(), false);
     }
     let (features, words) = Features::with_words(&Reading::of(&message));
     (Piece::OtherText, Outline::of(&message, &features, words), part.media.is("text", Some("html")))
@@ -264,20 +303,67 @@ mod tests {
         assert_eq!((outline.main(), outline.is_identified_by_text(), outline.own_words), (Main::Nothing, true, 1));
     }
 
+    fn kind_of(media: &str, content: &str) -> Piece {
+        let message = part(&format!("Content-Type: {media}"), content);
+        Piece::of_file(Message::read(message.as_bytes()).parts()[0], content.as_bytes())
+    }
+
     #[test]
     fn files_by_what_they_are() {
-        let of = |subtype: &str, content: &str| {
-            let media = MediaType { kind: "application".into(), subtype: subtype.into(), ..MediaType::default() };
-            Piece::of_file(&media, content.as_bytes())
-        };
         let long = "x".repeat(FILE_BYTES_MIN);
-        assert_eq!(of("pdf", &long), Piece::File);
-        assert_eq!(of("pdf", &long[1..]), Piece::Accessory, "next to nothing");
-        assert_eq!(of("octet-stream", &format!("GIF89a{long}")), Piece::Picture, "whatever it is called");
-        assert_eq!(of("octet-stream", &format!("BEGIN:VCARD\n{long}")), Piece::Accessory);
-        assert_eq!(of("pkcs7-signature", &long), Piece::Accessory);
-        let image = MediaType { kind: "image".into(), subtype: "png".into(), ..MediaType::default() };
-        assert_eq!(Piece::of_file(&image, long.as_bytes()), Piece::Picture);
+        assert_eq!(kind_of("application/pdf", &long), Piece::File);
+        assert_eq!(kind_of("application/pdf", &long[1..]), Piece::Accessory, "next to nothing");
+        assert_eq!(
+            kind_of("application/octet-stream", &format!("GIF89a{long}")),
+            Piece::Picture,
+            "whatever it is called"
+        );
+        assert_eq!(kind_of("application/octet-stream; name=logo.gif", &format!("GIF89a{long}")), Piece::Picture);
+        assert_eq!(kind_of("application/octet-stream", &format!("BEGIN:VCARD\n{long}")), Piece::Accessory);
+        assert_eq!(kind_of("application/pkcs7-signature; name=smime.p7s", &long), Piece::Accessory);
+        assert_eq!(kind_of("image/png", &long), Piece::Picture, "of a kind that is not known");
+    }
+
+    #[test]
+    fn a_payload_is_a_file_whatever_its_label_says() {
+        let long = "x".repeat(FILE_BYTES_MIN);
+        for (media, start) in [
+            ("image/png", "%PDF-1.7"),
+            ("image/png; name=invoice.pdf", ""),
+            ("image/jpeg; name=photo.jpg.exe", ""),
+            ("text/html; name=page.html", "<svg></svg>"),
+            ("image/svg+xml; name=logo.svg", "<svg>"),
+            ("application/octet-stream; name=page.html", "GIF89a"),
+            ("application/octet-stream", "BM <html>"),
+            ("text/x-vcard; name=card.html", "BEGIN:VCARD"),
+            ("text/x-vcard", "%PDF-1.7"),
+        ] {
+            assert_eq!(kind_of(media, &format!("{start}{long}")), Piece::File, "{media}: {start}");
+        }
+    }
+
+    #[test]
+    fn links_in_quoted_pages_are_none_of_the_senders() {
+        let link = "<a href='http://shop.example/x'>offers</a>";
+        let page = |own: &str| {
+            format!(
+                "<p>Fine with me. {own}</p><div class=gmail_quote>On Mon, 2 Nov 2026 at 10:00, Jane Smith \
+                 &lt;jane@shop.example&gt; wrote:<blockquote class=gmail_quote><p>{WORDS}</p><p>{link}</p></blockquote></div>"
+            )
+        };
+        let outline = |own: &str| outline_of(&[part("Content-Type: text/html", &page(own))]);
+        assert_eq!((outline("").main(), outline("").links), (Main::Nothing, 0));
+        assert_eq!((outline(link).main(), outline(link).links > 0), (Main::Links, true), "the sender's own, too");
+    }
+
+    #[test]
+    fn a_file_in_an_attached_message_is_none_of_the_senders() {
+        let file = part("Content-Type: application/pdf", &"%PDF-1.4 ".repeat(100));
+        let attached = part("Content-Type: message/rfc822", &format!("Subject: spam\n{file}"));
+        let outline = outline_of(&[part("Content-Type: text/plain", &words(7)), attached]);
+        assert_eq!((outline.main(), outline.files), (Main::Nothing, 0));
+        let outline = outline_of(&[part("Content-Type: text/plain", &words(7)), file]);
+        assert_eq!((outline.main(), outline.files), (Main::Files, 1));
     }
 
     fn pieces(parts: &[String]) -> Vec<&'static str> {

@@ -35,12 +35,21 @@ pub struct Reading {
     pub text: String,
     /// Text that is there, but does not show.
     pub hidden: String,
-    /// The targets of links and pictures, as written. Those in plain text are in the text.
-    pub links: Vec<String>,
+    /// The links and pictures of pages. Links in plain text are in the text.
+    pub links: Vec<PageLink>,
     /// Whether there was more text than is read.
     pub is_cut: bool,
     /// The parts of the message that the text is made of, in order.
     pub parts: Vec<TextPart>,
+}
+
+/// A link or picture in a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageLink {
+    /// The target, as written.
+    pub target: String,
+    /// The index of the line of the text in which it stands, if that is known.
+    pub line: Option<usize>,
 }
 
 /// A part of the message, as far as it is read.
@@ -65,7 +74,9 @@ impl Reading {
         reading
     }
 
-    fn add(&mut self, other: Self) {
+    fn add(&mut self, mut other: Self) {
+        let above = if self.text.is_empty() { 0 } else { line_ends(&self.text) + 1 };
+        other.links.iter_mut().for_each(|link| link.line = link.line.map(|line| line + above));
         if self.text.is_empty() {
             (self.text, self.parts) = (other.text, other.parts);
         } else if !other.text.is_empty() && self.text.len() < RAW_TEXT_BYTES_MAX {
@@ -100,7 +111,23 @@ impl Reading {
             }
         }
         (self.text, self.parts) = (out, parts);
+        self.forget_lines();
     }
+
+    /// To be called when lines of the text are gone.
+    fn forget_lines(&mut self) {
+        self.links.iter_mut().for_each(|link| link.line = None);
+    }
+}
+
+/// Counts the ends of lines.
+pub(crate) fn line_ends(text: &str) -> usize {
+    text.chars().filter(|&char| is_line_end(char)).count()
+}
+
+/// Whether a character ends a line of text.
+pub(crate) const fn is_line_end(char: char) -> bool {
+    matches!(char, '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
 fn entity(found: &Entity<'_>) -> Reading {
@@ -168,6 +195,7 @@ fn page(html: &str) -> Reading {
     if is_markup(&reading.text) {
         let inner = render::render(&reading.text, RAW_TEXT_BYTES_MAX);
         reading.text = String::new();
+        reading.forget_lines();
         reading.add(inner);
     }
     reading.text = shown(reading.text);

@@ -39,7 +39,7 @@ impl Link {
     /// The links of a message, each once, in the order they are read. Addresses in the text count as links.
     pub fn all(reading: &Reading) -> Vec<Self> {
         let mut links: Vec<Self> = Vec::new();
-        let written = reading.links.iter().map(String::as_str).chain(addresses(&reading.text));
+        let written = reading.links.iter().map(|link| link.target.as_str()).chain(addresses(&reading.text));
         for link in written.filter_map(Self::read) {
             if links.len() == LINKS_MAX {
                 break;
@@ -160,6 +160,7 @@ impl fmt::Display for Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reading::PageLink;
 
     #[test]
     fn ways_to_write_a_link() {
@@ -203,7 +204,9 @@ mod tests {
     fn links_of_pages_and_texts_are_each_found_once() {
         let reading = Reading {
             text: "See http://a.example/x, (https://b.example/) and http://a.example/x again.".to_owned(),
-            links: vec!["http://c.example/y".to_owned(), "logo.png".to_owned(), "http://b.example".to_owned()],
+            links: ["http://c.example/y", "logo.png", "http://b.example"]
+                .map(|target| PageLink { target: target.to_owned(), line: None })
+                .to_vec(),
             ..Reading::default()
         };
         let links: Vec<String> = Link::all(&reading).iter().map(Link::to_string).collect();

@@ -114,7 +114,10 @@ fn good_mail_that_was_taught_is_no_spam_when_spam_copies_it() {
     expect(&server, "check", &phish, 0);
     let checked = json_of(&server, "check --json", &letter("walking boots, a tent and rye flour"));
     assert_eq!((&checked["verdict"], &checked["reason"]), (&json!("unknown"), &json!("not_reported")), "{checked}");
-    assert_eq!(expect(&server, "learn", "Subject: none\n\n", 0), "nothing learnt: the message has no text to learn\n");
+    assert_eq!(
+        expect(&server, "learn", "Subject: none\n\n", 0),
+        "nothing learnt: the message has no text or file of its own to learn\n"
+    );
 }
 
 #[test]

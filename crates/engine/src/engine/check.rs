@@ -10,6 +10,7 @@ use bruit_signatures::Signed;
 use bruit_signatures::bruit::{Features, Overlap};
 
 use super::Engine;
+use crate::message::files::complete;
 use crate::message::{Evidence, EvidenceSource, PEOPLE_AGREEING, TextEvidence};
 use crate::replicas::{Match as TextMatch, Scratch as ReplicaScratch};
 use crate::shingles::{Digest, Match, SHINGLES};
@@ -138,6 +139,7 @@ impl Engine {
         let fingerprints: Vec<Fingerprint> = signed.signatures.iter().map(|one| fingerprint_of(key, one)).collect();
         let mut verdicts = vec![Verdict::default(); fingerprints.len()];
         self.check_batch(&fingerprints, 0, &mut verdicts, scratch);
+        complete(self, signed, &mut verdicts);
         let known = signed.signatures.iter().zip(&fingerprints).zip(verdicts);
         let mut evidence: Vec<Evidence> = known
             .map(|((signature, fingerprint), mut verdict)| {
@@ -179,8 +181,9 @@ impl Engine {
         let is_whitelisted = self.whitelist.contains(fingerprint).is_some();
         let (kind, reason, confidence) = judge(self.trust.policy(), is_whitelisted, &entry, assessment.as_ref());
         let counts = self.spam.counts(flag, fingerprint);
+        // Once the nursery has forgotten who claimed it, the counted reports stand for them.
         let voices = assessment.map_or_else(
-            || u32::from(kind == Kind::Spam),
+            || if kind == Kind::Spam { counts.reports.max(1) } else { 0 },
             |known| known.evidence.groups.max(known.evidence.own_reports),
         );
         Verdict { kind, reason, confidence, voices, counts, bulk_count: 0, generations: listed }

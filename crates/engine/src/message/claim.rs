@@ -12,6 +12,7 @@ use bruit_signatures::bruit::Features;
 use bruit_signatures::outline::{Main, Outline, Piece};
 use bruit_signatures::{Scheme, Signature, Signed};
 
+use super::files;
 use crate::engine::{CheckScratch, Engine, FoundText};
 use crate::event::{By, Event, FINGERPRINTS_MAX};
 use crate::signature::fingerprint_of;
@@ -24,9 +25,19 @@ pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> V
     let Signed { signatures, features, outline, .. } = signed;
     // A report covers the main content of the message, a revocation all of it.
     let reported = outline.as_ref().filter(|_| claim == Claim::Report);
-    let is_claimed = |one: &&Signature| reported.is_none_or(|outline| is_claimed(one.scheme(), one.piece(), outline));
+    let files = match (reported, claim) {
+        (Some(outline), _) => files::reported(engine, signatures, outline),
+        (None, Claim::Revoke) => files::revoked(engine, signatures),
+        (None, Claim::Report) => Vec::new(),
+    };
+    // Razor's signature of a file is claimed if the file is.
+    let is_file_claimed = |one: &Signature| one.piece() != Piece::File || !files.is_empty();
+    let is_claimed = |one: &&Signature| {
+        reported.is_none_or(|outline| is_claimed(one.scheme(), one.piece(), outline) && is_file_claimed(one))
+    };
     let claimed = signatures.iter().filter(is_claimed);
     let mut fingerprints: Vec<Fingerprint> = claimed.map(|signature| fingerprint_of(key, signature)).collect();
+    fingerprints.extend(files);
     let mut events = Vec::new();
     let claims_text = |features: &&Features| reported.is_none_or(|outline| is_text_claimed(features, outline));
     if let Some(features) = features.as_ref().filter(claims_text) {
@@ -38,7 +49,7 @@ pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> V
     let claimed = |some: &[Fingerprint]| Event::Claim { by, claim, flag: 0, fingerprints: some.to_vec() };
     events.extend(fingerprints.chunks(FINGERPRINTS_MAX).map(claimed));
     if claim == Claim::Revoke {
-        events.extend(features.as_ref().and_then(|features| good_features(engine, features, by)));
+        events.extend(learnt_by_revocation(engine, signed, by));
     }
     events
 }
@@ -46,11 +57,11 @@ pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> V
 /// Returns the event by which a revocation by an own user teaches the text of the message: its features no longer
 /// count, in any message that copied them. `None` if all of them are known already, so that a second revocation uses
 /// no room.
-fn good_features(engine: &Engine, features: &Features, by: By) -> Option<Event> {
+fn learnt_by_revocation(engine: &Engine, signed: &Signed, by: By) -> Option<Event> {
     if by.reporter.standing != Standing::Own {
         return None;
     }
-    let mut features = engine.replicas().good_features_of(features);
+    let mut features = engine.replicas().good_features_of(&files::good_features(signed)?);
     engine.replicas().retain_unlearnt(&mut features);
     if features.is_empty() { None } else { Some(Event::GoodFeatures { by, features }) }
 }
@@ -93,7 +104,8 @@ pub fn is_claimed(scheme: Scheme, piece: Piece, outline: &Outline) -> bool {
         (Scheme::Exact, _) => outline.is_identified_by_text(),
         (Scheme::Pyzor | Scheme::Pyzor11, main) => main == Main::Text,
         (Scheme::RazorE4, Main::Text | Main::Links) => piece == Piece::MainText,
-        (Scheme::RazorE4 | Scheme::Attachment, Main::Files) => piece == Piece::File,
+        // Of several files, none is the message; see `files`.
+        (Scheme::RazorE4, Main::Files) => piece == Piece::File && outline.files == 1,
         _ => false,
     }
 }

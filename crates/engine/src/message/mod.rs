@@ -19,6 +19,7 @@
 //! as the server was asked about signatures and not about a message.
 
 mod claim;
+pub(crate) mod files;
 mod learnable;
 
 use bruit_filters::Fingerprint;
@@ -29,6 +30,7 @@ use bruit_signatures::outline::{Main, Outline, Piece};
 use crate::verdict::{Kind, Reason, Verdict};
 
 pub use claim::{claim_events, is_claimed, is_text_claimed};
+pub use files::good_features;
 pub use learnable::is_learnable;
 
 /// Number of people who must have reported a text before its near replicas are spam, if much of the text is known from
@@ -250,6 +252,7 @@ fn role_of_file(piece: Piece, all: &[Evidence], outline: &Outline) -> Role {
     match piece {
         Piece::Picture => Role::Supports(Limit::Picture),
         Piece::Accessory => Role::Supports(Limit::Accessory),
+        Piece::Forwarded => Role::Supports(Limit::Quoted),
         _ if outline.main() != Main::Files => Role::Supports(Limit::BesideText),
         _ if all.iter().filter(is_file).any(|one| one.verdict.kind != Kind::Spam) => Role::Supports(Limit::OtherFile),
         _ => Role::Decides,

@@ -33,7 +33,7 @@ fn file(verdict: Verdict) -> Evidence {
 
 /// A text that has the given share in common with a claimed text, both ways.
 fn text(share: u8, verdict: Verdict) -> Evidence {
-    let overlap = Overlap { of_report: share, of_message: share, evenness: share };
+    let overlap = Overlap { of_report: share, of_message: share, is_even: true };
     let text = TextEvidence { overlap, is_close: share >= 70, ..TextEvidence::default() };
     Evidence { source: EvidenceSource::Text(text), verdict, is_empty: false }
 }
@@ -168,7 +168,6 @@ fn a_report_claims_what_makes_the_message_what_it_is() {
             ("pyzor", Scheme::Pyzor, Piece::Message),
             ("main", Scheme::RazorE4, Piece::MainText),
             ("footer", Scheme::RazorE4, Piece::OtherText),
-            ("file", Scheme::Attachment, Piece::File),
             ("file's part", Scheme::RazorE4, Piece::File),
             ("picture", Scheme::Attachment, Piece::Picture),
             ("card", Scheme::Attachment, Piece::Accessory),
@@ -178,7 +177,8 @@ fn a_report_claims_what_makes_the_message_what_it_is() {
         all.iter().filter(|(_, scheme, piece)| is_claimed(*scheme, *piece, outline)).map(|(name, ..)| *name).collect()
     };
     assert_eq!(claimed(&LETTER), ["exact", "pyzor", "main"]);
-    assert_eq!(claimed(&WITH_FILE), ["file", "file's part"]);
+    assert_eq!(claimed(&WITH_FILE), ["file's part"]);
+    assert_eq!(claimed(&Outline { files: 2, ..WITH_FILE }), [""; 0], "neither file is the message");
     assert_eq!(claimed(&REPLY), ["exact"]);
     assert_eq!(claimed(&PHRASE), [""; 0]);
     assert_eq!(claimed(&Outline { links: 1, ..PHRASE }), ["main"]);

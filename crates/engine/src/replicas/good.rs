@@ -56,7 +56,7 @@ fn capacity(messages: u64, bits: u64) -> u64 {
 }
 
 /// A fingerprint of all of these, in whatever order.
-fn sum(features: &[Fingerprint]) -> Fingerprint {
+pub(crate) fn sum(features: &[Fingerprint]) -> Fingerprint {
     features.iter().fold(Fingerprint::default(), |sum, next| {
         Fingerprint::new(sum.high().wrapping_add(next.high()), sum.low().wrapping_add(next.low()))
     })

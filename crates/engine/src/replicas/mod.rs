@@ -40,6 +40,7 @@ pub use good::{GOOD_FEATURES, GoodIsFull};
 pub use text::{TEXT_FEATURES_PER_QUARTER, Text};
 
 use good::Good;
+pub(crate) use good::sum;
 
 use crate::budget::multiple;
 use crate::engine::resize::{ResizedStructure, preview_lines};
@@ -104,7 +105,7 @@ impl Record {
         Stored { features: self.marked.features & !TEMPLATE_BIT, ..self.marked }
     }
 
-    /// Whether most of the text was known from good mail.
+    /// Whether much of the text was known from good mail.
     const fn is_template(&self) -> bool {
         self.marked.features & TEMPLATE_BIT != 0
     }
@@ -123,7 +124,7 @@ pub struct Match {
     pub features: u32,
     /// How much they have in common.
     pub overlap: Overlap,
-    /// Whether most of the report was known from good mail.
+    /// Whether much of the report was known from good mail.
     pub is_template: bool,
 }
 
@@ -295,7 +296,7 @@ impl Replicas {
         let mut matches: Vec<Match> = scratch.votes.iter().filter_map(matched).collect();
         let whole = self.counted_whole(features.whole).and_then(|whole| self.wholes.get(&whole).copied());
         if let Some(stored) = whole.and_then(|owner| self.record_of(owner)) {
-            let overlap = Overlap { of_report: 100, of_message: 100, evenness: 100 };
+            let overlap = Overlap { of_report: 100, of_message: 100, is_even: true };
             let found = |owner| Match { owner, stored, found: [0; PARTS], features: own, overlap, is_template: false };
             matches.extend(whole.map(found));
         }
@@ -357,6 +358,11 @@ impl Replicas {
         self.good.learn_all(&features)
     }
 
+    /// Whether a feature is known from good mail.
+    pub(crate) fn is_good(&self, feature: u64) -> bool {
+        self.good.contains(&self.fingerprint(feature))
+    }
+
     /// Keeps the features that the current generation does not know to be good, so that learning them is worth its room.
     pub fn retain_unlearnt(&self, features: &mut Vec<u64>) {
         features.retain(|&feature| !self.good.is_learnt(&self.fingerprint(feature)));
@@ -380,7 +386,7 @@ impl Replicas {
         self.full_record(owner).map(Record::stored)
     }
 
-    /// Whether most of a report was known from good mail when it was made.
+    /// Whether much of a report was known from good mail when it was made.
     fn is_template(&self, owner: Owner) -> bool {
         self.full_record(owner).is_some_and(Record::is_template)
     }

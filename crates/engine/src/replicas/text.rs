@@ -17,7 +17,7 @@ pub struct Text {
     pub(crate) features: u32,
     /// The hash of the whole, for texts with few features.
     pub(crate) whole: Option<u64>,
-    /// Whether most of its features are known from good mail.
+    /// Whether many of its features are known from good mail.
     pub(crate) is_template: bool,
 }
 

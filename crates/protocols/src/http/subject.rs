@@ -44,8 +44,8 @@ pub struct Subject {
     /// The text, for near replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Text>,
-    /// The composition of the message. Without it, a check treats the text as the main content, and a claim covers
-    /// everything in the request.
+    /// The composition of the message. Without it, the request is about signatures: in a check each of them decides on its
+    /// own, and so does the text; a claim covers everything in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outline: Option<Outline>,
     /// The sender's address, for the whitelist of senders. It is not kept.
@@ -61,8 +61,8 @@ pub struct NamedSignature {
     pub scheme: String,
     /// The signature.
     pub value: String,
-    /// The piece of the message that it covers, if not the whole: `main_text`, `other_text`, `picture`, `accessory` or
-    /// `file`.
+    /// The piece of the message that it covers, if not the whole: `main_text`, `other_text`, `picture`, `accessory`,
+    /// `file` or `forwarded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub piece: Option<String>,
 }
@@ -71,11 +71,11 @@ pub struct NamedSignature {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Outline {
-    /// Number of visible words.
+    /// Number of words, without greetings, signatures and boilerplate.
     pub words: u32,
-    /// Number of the sender's own words among them: neither quoted nor boilerplate.
+    /// Number of the sender's own words among them: neither quoted nor forwarded.
     pub own_words: u32,
-    /// Number of files that are neither pictures nor accessories such as business cards.
+    /// Number of files that are neither pictures nor accessories such as business cards, nor inside an attached message.
     pub files: u32,
     /// Number of pictures.
     pub pictures: u32,

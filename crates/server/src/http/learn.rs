@@ -2,6 +2,7 @@
 
 use axum::extract::{Request, State};
 use bruit_engine::event::{By, Event};
+use bruit_engine::message::good_features;
 use bruit_protocols::http::LearnAnswer;
 
 use super::Http;
@@ -20,13 +21,13 @@ pub(super) async fn learn(State(http): State<Http>, caller: Caller, request: Req
     let features = http.compute(move |service| {
         let asked = held.asked(Purpose::Claim, &caller.settings)?;
         caller.take_claims(1, service)?;
-        let select = |features| service.store.check(|engine| engine.replicas().good_features_of(features));
-        Ok(asked.signed.features.as_ref().map(select).unwrap_or_default())
+        let select = |features| service.store.check(|engine| engine.replicas().good_features_of(&features));
+        Ok(good_features(&asked.signed).map(select).unwrap_or_default())
     });
     let features = features.await?;
     let learnt = features.len() as u32;
     if learnt == 0 {
-        let reason = Some("the message has no text to learn".to_owned());
+        let reason = Some("the message has no text or file of its own to learn".to_owned());
         return Ok(Reply(Answered::Accepted, LearnAnswer { learnt, reason }));
     }
     let by = By { now: http.service.now(), reporter };

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bruit_engine::accounts::AccountChange;
 use bruit_engine::event::{By, Event};
+use bruit_engine::message::good_features;
 use bruit_engine::trust::Claim;
 use bruit_engine::whitelist::WhitelistChange;
 use bruit_protocols::http::{
@@ -131,7 +132,7 @@ async fn check(State(http): State<Http>, caller: Caller, request: Request) -> An
         let judged = service.store.check(|engine| judge::check(engine, &asked, threshold, caller.note.as_ref()));
         if judged.is_learnable
             && caller.teaches_by_checks()
-            && let Some(features) = asked.signed.features
+            && let Some(features) = good_features(&asked.signed)
         {
             service.learning.offer(features);
         }

@@ -5,7 +5,7 @@
 
 use decancer::Translation;
 
-use crate::reading::{Reading, TextPart, is_blank, is_invisible, is_thin_blank};
+use crate::reading::{Reading, TextPart, is_blank, is_invisible, is_line_end, is_thin_blank};
 
 /// Text with more letters than this between two blanks has others that part words.
 const LETTERS_PER_BLANK_MAX: usize = 9;
@@ -73,7 +73,7 @@ fn fold_char(char: char, out: &mut String) {
         // Typographic marks, of which the words make nothing but which must not become letters.
         '\u{2010}'..='\u{2015}' | '\u{2212}' => out.push('-'),
         '\u{2018}' | '\u{2019}' | '\u{201b}' | '\u{2032}' => out.push('\''),
-        '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
+        char if is_line_end(char) => out.push('\n'),
         // By custom of those who write so, not by likeness alone.
         '£' => out.push('l'),
         char if is_invisible(char) => {}

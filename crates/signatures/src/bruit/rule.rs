@@ -31,17 +31,30 @@ const QUARTER_CAP: u64 = 50;
 /// The weight of a feature by its quarter. Messages of one template share its beginning and end, so these count less.
 const QUARTER_WEIGHTS: [u64; QUARTERS] = [4, 6, 6, 4];
 
-/// Minimum sum of the two shares of an [`Overlap`] for a close replica, and minimum of each share.
-const CLOSE_SUM: (u32, u32) = (126, 48);
+/// Minimum sum of the two shares of an [`Overlap`] for a close replica, the same for a long report, and minimum of each
+/// share. The fewer features are kept, the less exactly the shares are known.
+const CLOSE_SUM: u32 = 126;
+const CLOSE_SUM_LONG: u32 = 132;
+const CLOSE_SHARE: u32 = 48;
 /// Minimum shares of message and report if text was left out.
 const CLOSE_CUT: (u32, u32) = (70, 40);
 /// Minimum shares of report and message if text was added.
 const CLOSE_ADDED: (u32, u32) = (78, 35);
-/// Minimum evenness, and share of the message, if words were altered everywhere.
-const CLOSE_ALTERED: (u8, u8) = (92, 50);
-/// Minimum share of a report inside a longer message, and minimum number of features kept of it.
+/// Minimum share of a report inside a longer message.
 const CLOSE_CONTAINED: u32 = 85;
-const CLOSE_CONTAINED_STORED: u64 = 40;
+/// Minimum share of a message in which words were altered everywhere, and the same for a long report.
+const CLOSE_ALTERED: u32 = 25;
+const CLOSE_ALTERED_LONG: u32 = 10;
+/// From this many kept features on, a report is long enough to be recognised inside a message of any length. A shorter
+/// one may be a stock sentence.
+const CLOSE_STORED: u64 = 32;
+
+/// Words were altered everywhere if at least this share is found of the least found quarter, of the two least found
+/// ones together, and of those compared with the other two. Where a block of text was replaced, some quarters are
+/// found whole and others hardly at all.
+const ALTERED_QUARTER: u64 = 25;
+const ALTERED_HALF: u64 = 33;
+const ALTERED_RATIO: u64 = 50;
 
 /// What is kept of a report besides its features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,8 +73,8 @@ pub struct Overlap {
     pub of_report: u8,
     /// Share of the message.
     pub of_message: u8,
-    /// Evenness of the common features across the report: 100 if half of every quarter is found.
-    pub evenness: u8,
+    /// Whether what is missing is missing everywhere in the report, as if words were altered one by one.
+    pub is_even: bool,
 }
 
 impl Stored {
@@ -78,12 +91,26 @@ impl Stored {
         if !self.is_matched_by(found, features) {
             return None;
         }
-        let stored = self.total().max(1);
         let of_report = weighted(self.found_of(found)) * 100 / weighted(self.by_quarter.map(u64::from)).max(1);
         let of_message = of_report * u64::from(self.features) / u64::from(features.max(1));
-        let evenness = self.capped(found) * 2 / stored;
         let per_cent = |share: u64| u8::try_from(share.min(100)).unwrap_or(100);
-        Some(Overlap { of_report: per_cent(of_report), of_message: per_cent(of_message), evenness: per_cent(evenness) })
+        let is_even = self.is_even(found);
+        Some(Overlap { of_report: per_cent(of_report), of_message: per_cent(of_message), is_even })
+    }
+
+    /// Whether all quarters are found to a similar extent.
+    fn is_even(&self, found: [u32; QUARTERS]) -> bool {
+        let mut shares = [100; QUARTERS];
+        for ((share, found), stored) in shares.iter_mut().zip(self.found_of(found)).zip(self.by_quarter) {
+            if stored > 0 {
+                *share = found * 100 / u64::from(stored);
+            }
+        }
+        shares.sort_unstable();
+        let [lowest, low, high, highest] = shares;
+        lowest >= ALTERED_QUARTER
+            && lowest + low >= 2 * ALTERED_HALF
+            && (lowest + low) * 100 >= (high + highest) * ALTERED_RATIO
     }
 
     /// Returns the number of features found in each quarter, at most as many as are kept. A feature can be found
@@ -106,12 +133,13 @@ impl Stored {
     #[must_use]
     pub fn is_close(&self, overlap: &Overlap) -> bool {
         let (of_report, of_message) = (u32::from(overlap.of_report), u32::from(overlap.of_message));
-        let is_contained = of_report >= CLOSE_CONTAINED && self.total() >= CLOSE_CONTAINED_STORED;
-        (of_report + of_message >= CLOSE_SUM.0 && of_report.min(of_message) >= CLOSE_SUM.1)
+        let is_long = self.total() >= CLOSE_STORED;
+        let sum = if is_long { CLOSE_SUM_LONG } else { CLOSE_SUM };
+        (of_report + of_message >= sum && of_report.min(of_message) >= CLOSE_SHARE)
             || (of_message >= CLOSE_CUT.0 && of_report >= CLOSE_CUT.1)
             || (of_report >= CLOSE_ADDED.0 && of_message >= CLOSE_ADDED.1)
-            || (overlap.evenness >= CLOSE_ALTERED.0 && overlap.of_message >= CLOSE_ALTERED.1)
-            || is_contained
+            || (of_report >= CLOSE_CONTAINED && is_long)
+            || (overlap.is_even && of_message >= if is_long { CLOSE_ALTERED_LONG } else { CLOSE_ALTERED })
     }
 
     /// Whether a message with `features` features, of which `found` are kept of this report, is a replica of it.
@@ -173,6 +201,8 @@ mod tests {
         let is_close = |found, features| REPORT.overlap(found, features).is_some_and(|found| REPORT.is_close(&found));
         assert!(is_close([12, 12, 12, 12], 200) && is_close([11, 11, 12, 12], 210), "another name");
         assert!(is_close([7, 7, 7, 7], 200), "words altered everywhere");
+        assert!(is_close([4, 5, 6, 7], 400), "and as much text added");
+        assert!(!is_close([3, 4, 12, 12], 250), "the lower half of it, below another text");
         assert!(is_close([12, 12, 0, 0], 110), "half of it, and nothing else");
         assert!(is_close([12, 12, 12, 10], 5_000), "all of it, in a long message");
         assert!(!is_close([12, 3, 3, 12], 200), "the frame of it, around another text");

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use mail_parser::HeaderValue;
 use mail_parser::parsers::MessageStream;
+use mail_parser::{ContentType, HeaderValue};
 
 use crate::transfer::Encoding;
 
@@ -29,6 +29,8 @@ pub struct MediaType {
     pub boundary: Option<String>,
     /// Whether a reader shows it as a file.
     pub is_attachment: bool,
+    /// The last extension of its file name, such as `pdf`, in lower case. Programs open files by it.
+    pub extension: Option<String>,
     /// Its transfer encoding.
     pub encoding: Encoding,
 }
@@ -114,6 +116,9 @@ impl<'m> Fields<'m> {
                 }
             } else if name.eq_ignore_ascii_case(b"content-disposition") {
                 media.is_attachment = value.trim_ascii_start().to_ascii_lowercase().starts_with(b"attachment");
+                // Mail programs prefer this name to the one beside the type.
+                let name = parsed(&line_of(value)).and_then(|found| extension(&found, "filename"));
+                media.extension = name.or(media.extension);
             } else if name.eq_ignore_ascii_case(b"content-transfer-encoding") {
                 media.encoding = Encoding::named(value);
             }
@@ -130,6 +135,7 @@ impl Default for MediaType {
             charset: None,
             boundary: None,
             is_attachment: false,
+            extension: None,
             encoding: Encoding::None,
         }
     }
@@ -149,15 +155,36 @@ impl MediaType {
     }
 
     fn read_type(&mut self, value: &[u8]) {
-        // The parser stops at the end of the field, so it has to have one.
-        let line = [value.trim_ascii_end(), b"\n"].concat();
-        let HeaderValue::ContentType(found) = MessageStream::new(&line).parse_content_type() else { return };
+        let line = line_of(value);
+        let Some(found) = parsed(&line) else { return };
         let owned = |value: &Cow<'_, str>| value.clone().into_owned();
         self.kind = found.c_type.to_ascii_lowercase();
         self.subtype = found.c_subtype.as_ref().map(owned).unwrap_or_default().to_ascii_lowercase();
         self.charset = found.attribute("charset").map(str::to_owned);
         self.boundary = found.attribute("boundary").map(str::to_owned);
+        // A name in the other field may have come first, and is preferred.
+        self.extension = self.extension.take().or_else(|| extension(&found, "name"));
     }
+}
+
+/// The value of a field as a line. The parser stops at the end of the field, so it has to have one.
+fn line_of(value: &[u8]) -> Vec<u8> {
+    [value.trim_ascii_end(), b"\n"].concat()
+}
+
+/// Parses a field of the form `value; attribute=value`.
+fn parsed(line: &[u8]) -> Option<ContentType<'_>> {
+    match MessageStream::new(line).parse_content_type() {
+        HeaderValue::ContentType(found) => Some(found),
+        _ => None,
+    }
+}
+
+/// The extension of the file name in an attribute. Mail programs and systems ignore dots and blanks behind a name.
+fn extension(found: &ContentType<'_>, attribute: &str) -> Option<String> {
+    let name = found.attribute(attribute)?.trim_end_matches([' ', '.']);
+    let (_, extension) = name.rsplit_once('.')?;
+    Some(extension.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -193,6 +220,12 @@ mod tests {
         assert!(found.is("text", Some("html")) && found.encoding == Encoding::Base64);
         assert_eq!((found.charset.as_deref(), found.boundary.as_deref()), (Some("UTF-8"), Some("x")));
         assert!(media("Content-Disposition: Attachment; filename=x\n\n").is_attachment);
+        let extension = |header: &str| media(header).extension;
+        assert_eq!(extension("Content-Type: image/png; name=\"a.b.PDF. \"\n\n").as_deref(), Some("pdf"));
+        let both = ["Content-Type: image/png; name=a.png\n", "Content-Disposition: inline; filename=\"a.exe\"\n"];
+        assert_eq!(extension(&[both[0], both[1], "\n"].concat()).as_deref(), Some("exe"));
+        assert_eq!(extension(&[both[1], both[0], "\n"].concat()).as_deref(), Some("exe"));
+        assert_eq!(extension("Content-Type: image/png\n\n"), None);
         assert_eq!(media("\n"), MediaType::default());
         assert!(media("Content-Type: text/plain\nContent-Type: application/pdf\n\n").is("text", Some("plain")));
     }

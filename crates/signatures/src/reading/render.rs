@@ -11,7 +11,7 @@ use html5gum::{Span, Tokenizer};
 
 use super::direction::{END, LEFT_TO_RIGHT, RIGHT_TO_LEFT};
 use super::visibility::{Look, Sheet, Style};
-use super::{LINK_BYTES_MAX, LINKS_MAX, Reading};
+use super::{LINK_BYTES_MAX, LINKS_MAX, PageLink, Reading, line_ends};
 use crate::bruit::quotes;
 
 /// Most elements open at once.
@@ -93,6 +93,8 @@ struct Page {
     attributes: Attributes,
     /// The text of the blocks that a mail program set off as quotations, in order of their starts.
     citations: Vec<Range<usize>>,
+    /// The places in the text where links begin, in their order.
+    link_places: Vec<usize>,
     /// The controls of the open elements that give their text a direction.
     directions: Vec<char>,
     /// What follows the opening of a comment that has no end.
@@ -119,6 +121,7 @@ impl Page {
             attribute: Name::default(),
             attributes: Attributes::default(),
             citations: Vec::new(),
+            link_places: Vec::new(),
             directions: Vec::new(),
             unclosed: None,
             is_unclosed: false,
@@ -136,6 +139,7 @@ impl Page {
 
     fn finish(self) -> Reading {
         let mut out = self.out;
+        place_links(&mut out, &self.link_places);
         let quoted = quotations(&out.text, &self.citations);
         if !quoted.is_empty() {
             out.text = with_marks(&out.text, &quoted);
@@ -345,7 +349,9 @@ impl Page {
         // Pictures in the page itself lead nowhere.
         let is_absolute = memchr::memchr(b':', value).is_some();
         if is_absolute && self.out.links.len() < LINKS_MAX && value.len() <= LINK_BYTES_MAX {
-            self.out.links.push(String::from_utf8_lossy(value).into_owned());
+            let target = String::from_utf8_lossy(value).into_owned();
+            self.out.links.push(PageLink { target, line: None });
+            self.link_places.push(self.out.text.len());
         }
     }
 
@@ -559,6 +565,16 @@ fn prefix(text: &str, length: usize) -> &str {
     text.get(..text.floor_char_boundary(length.min(text.len()))).unwrap_or_default()
 }
 
+/// Finds the line of each link, from its place in the text.
+fn place_links(out: &mut Reading, places: &[usize]) {
+    let (mut line, mut from) = (0, 0);
+    for (link, &place) in out.links.iter_mut().zip(places) {
+        line += out.text.get(from..place).map_or(0, line_ends);
+        from = place;
+        link.line = Some(line);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -623,7 +639,10 @@ mod tests {
 
     #[test]
     fn links_are_found() {
-        assert_eq!(render("<a href='http://a.example/'>a</a><img src=b.png>", 1000).links, ["http://a.example/"]);
+        let links =
+            render("<a href='http://a.example/'>a</a><img src=b.png><p>b<br><img src='http://b.example/'>", 1000).links;
+        let found: Vec<_> = links.iter().map(|link| (link.target.as_str(), link.line)).collect();
+        assert_eq!(found, [("http://a.example/", Some(0)), ("http://b.example/", Some(2))]);
     }
 
     #[test]

@@ -1,0 +1,151 @@
+//! Files as evidence: the payload decides, a file beside a text raises suspicion, and a file of good mail does neither.
+
+mod common;
+
+use bruit_engine::message::{MessageContext, MessageReason, MessageVerdict, claim_events, good_features, judge};
+use bruit_engine::time::Time;
+use bruit_engine::trust::{Claim, Standing};
+use bruit_engine::verdict::Kind;
+use bruit_engine::{CheckScratch, Engine};
+use bruit_signatures::{Context, Signed, Wanted, sign};
+
+use common::{SPAM_EPOCH, START, by, engine, tick};
+
+const LETTER: &str = "The garden committee meets on Thursday in the village hall to choose the roses for the new beds along the \
+    church path, so please bring catalogues, prices and your own ideas about colours and scents.";
+const PITCH: &str = "Earn thousands every week from your kitchen table with a secret method that bankers never wanted ordinary \
+    families to discover, and begin today without paying a single cent before midnight.";
+
+/// A message of a text and PDF files, each with other bytes.
+fn message(text: &str, files: &[u8]) -> Signed {
+    let file = |&byte: &u8| {
+        let content = format!("%PDF-1.4 {}", char::from(byte).to_string().repeat(500));
+        format!("--b\nContent-Type: application/pdf\n\n{content}\n")
+    };
+    let files: String = files.iter().map(file).collect();
+    let body = format!("--b\nContent-Type: text/plain\n\n{text}\n{files}--b--\n");
+    signed(&format!("Content-Type: multipart/mixed; boundary=b\n\n{body}"))
+}
+
+fn signed(message: &str) -> Signed {
+    let wanted = Wanted { url: false, pyzor: false, dcc: false, ..Wanted::ALL };
+    sign(message.as_bytes(), &wanted, &Context::default())
+}
+
+fn claim(engine: &mut Engine, signed: &Signed, claim: Claim, reporter: u64) {
+    for event in claim_events(engine, signed, claim, by(START, Standing::Own, reporter)) {
+        engine.apply(&event);
+    }
+}
+
+fn report(engine: &mut Engine, signed: &Signed) {
+    claim(engine, signed, Claim::Report, 1);
+}
+
+fn judged(engine: &Engine, signed: &Signed) -> MessageVerdict {
+    let evidence = engine.check_message(signed, &mut CheckScratch::default());
+    judge(&evidence, &MessageContext { outline: signed.outline, bulk_threshold: 10, ..MessageContext::default() })
+}
+
+fn kind(engine: &Engine, signed: &Signed) -> (Kind, MessageReason) {
+    let verdict = judged(engine, signed);
+    (verdict.kind, verdict.reason)
+}
+
+const SUSPECTED: (Kind, MessageReason) = (Kind::Unknown, MessageReason::Suspected);
+const UNKNOWN: (Kind, MessageReason) = (Kind::Unknown, MessageReason::NotReported);
+
+#[test]
+fn a_message_of_one_file_is_known_by_it() {
+    let mut engine = engine();
+    report(&mut engine, &message("see attached", b"x"));
+    assert_eq!(kind(&engine, &message("your invoice", b"x")).0, Kind::Spam);
+    assert_eq!(kind(&engine, &message(LETTER, b"x")), SUSPECTED, "with a text of its own");
+    assert_eq!(kind(&engine, &message("see attached", b"y")), UNKNOWN);
+}
+
+#[test]
+fn a_message_of_several_files_is_known_by_all_of_them_together() {
+    let mut engine = engine();
+    report(&mut engine, &message("see attached", b"xt"));
+    assert_eq!(kind(&engine, &message("your invoice", b"tx")).0, Kind::Spam);
+    assert_eq!(kind(&engine, &message("our terms", b"t")), SUSPECTED, "the shop whose terms were copied");
+    assert_eq!(kind(&engine, &message("our terms", b"ty")), SUSPECTED);
+}
+
+#[test]
+fn a_file_beside_other_words_each_time_is_suspected() {
+    let mut engine = engine();
+    report(&mut engine, &message(PITCH, b"x"));
+    let verdict = judged(&engine, &message(LETTER, b"x"));
+    assert_eq!((verdict.kind, verdict.reason), SUSPECTED);
+    assert!((1..=60).contains(&verdict.confidence), "{}", verdict.confidence);
+    assert_eq!(kind(&engine, &message("see attached", b"x")), SUSPECTED, "never spam by it");
+    claim(&mut engine, &message(LETTER, b"x"), Claim::Revoke, 1);
+    assert_eq!(kind(&engine, &message("see attached", b"x")), UNKNOWN);
+}
+
+#[test]
+fn a_file_of_good_mail_is_not_claimed_and_decides_nothing() {
+    let mut engine = engine();
+    report(&mut engine, &message("your invoice", b"t"));
+    assert_eq!(kind(&engine, &message("our terms", b"t")).0, Kind::Spam);
+    let features = engine.replicas().good_features_of(&good_features(&message(LETTER, b"t")).unwrap());
+    engine.apply(&bruit_engine::event::Event::GoodFeatures { by: by(START, Standing::Own, 1), features });
+    assert_eq!(kind(&engine, &message("our terms", b"t")), SUSPECTED, "learnt after the report");
+    let claimed = claim_events(&engine, &message("your invoice", b"t"), Claim::Report, by(START, Standing::Own, 2));
+    assert_eq!(claimed, [], "and before the next");
+}
+
+#[test]
+fn a_forward_of_a_file_is_suspected_and_teaches_nothing() {
+    let mut engine = engine();
+    let spam = format!("Content-Type: application/pdf\n\n%PDF-1.4 {}", "x".repeat(500));
+    report(&mut engine, &signed(&spam));
+    assert_eq!(kind(&engine, &signed(&spam)).0, Kind::Spam);
+    let forward = format!(
+        "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nIs this one genuine?\n--b\n\
+         Content-Type: message/rfc822\n\nSubject: spam\n{spam}\n--b--\n"
+    );
+    assert_eq!(kind(&engine, &signed(&forward)), SUSPECTED);
+    claim(&mut engine, &signed(PITCH), Claim::Report, 1);
+    let bare = format!(
+        "\n---------- Forwarded message ---------\nFrom: Eve <eve@spam.example>\nDate: Mon, 2 Nov 2026\n\
+        Subject: method\nTo: you@example.org\n\n{PITCH}\n"
+    );
+    assert_eq!(good_features(&signed(&bare)), None);
+}
+
+#[test]
+fn a_revocation_lasts_as_long_as_the_listing_it_is_about() {
+    let mut engine = engine();
+    let issue = |own: &str| signed(&format!("\n{LETTER} {own}\n"));
+    let (first, second) =
+        (issue("Tea is served at four by the scouts."), issue("Cake follows at five from the bakers."));
+    report(&mut engine, &first);
+    assert_eq!(kind(&engine, &second).0, Kind::Spam, "a twin");
+    claim(&mut engine, &second, Claim::Revoke, 2);
+    let third = issue("Songs end the day at six in the barn.");
+    for epoch in 0..8 {
+        tick(&mut engine, Time(START.0 + epoch * SPAM_EPOCH));
+        assert_ne!(kind(&engine, &third).0, Kind::Spam, "epoch {epoch}");
+    }
+}
+
+#[test]
+fn people_who_agreed_are_remembered_as_long_as_the_listing() {
+    let mut engine = engine();
+    let spam = signed(&format!("\n{LETTER} {PITCH}\n"));
+    // Much of the text is known from good mail, so one report lists it exactly, and two list its near replicas.
+    claim(&mut engine, &signed(&format!("\n{LETTER}\n")), Claim::Revoke, 9);
+    let replica = signed(&format!("\n{LETTER} Hurry, {PITCH}\n"));
+    claim(&mut engine, &spam, Claim::Report, 1);
+    let before = kind(&engine, &replica);
+    claim(&mut engine, &spam, Claim::Report, 2);
+    assert_eq!(kind(&engine, &replica).0, Kind::Spam);
+    assert_eq!(before, SUSPECTED);
+    for epoch in 1..5 {
+        tick(&mut engine, Time(START.0 + epoch * SPAM_EPOCH));
+        assert_eq!(kind(&engine, &replica).0, Kind::Spam, "epoch {epoch}");
+    }
+}
