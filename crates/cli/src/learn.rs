@@ -19,8 +19,8 @@ message that was reported by mistake, use 'bruit revoke'. The server accepts thi
 
 Exit codes: 0 if everything was learnt and is on the server's disk, 2 if a message was refused or failed.
 
-What leaves this machine: features of the text, from which the text cannot be read. Messages larger than 64 MiB are
-not read.
+What leaves this machine: features of the text, from which the text cannot be read, and signatures of files. Messages
+larger than 64 MiB are not read.
 
 Examples:
   bruit learn newsletter.eml              one message
@@ -46,7 +46,8 @@ type Answer = Result<LearnAnswer, ClientError>;
 
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let client = arguments.server.client(CLAIM_TIMEOUT)?;
-    let schemes = Schemes::named("bruit").unwrap_or_default();
+    let named = ["bruit", "attachment"].into_iter().filter_map(Schemes::named);
+    let schemes = named.fold(Schemes::default(), Schemes::and);
     let signer = Signer { schemes, outlines: false, ..Signer::new(Purpose::Claim) };
     let ask = |message: &[u8]| client.learn(&signer.subject(message));
     let mut output = BufWriter::new(output);

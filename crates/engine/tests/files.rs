@@ -86,6 +86,25 @@ fn a_file_beside_other_words_each_time_is_suspected() {
 }
 
 #[test]
+fn a_file_beside_a_link_is_not_the_payload() {
+    let mut engine = engine();
+    let phish = "Your account is blocked, unlock it: http://evil.example/login.php";
+    report(&mut engine, &message(phish, b"t"));
+    assert_eq!(kind(&engine, &message("our terms", b"t")), SUSPECTED, "the bank whose terms were copied");
+    let found = kind(&engine, &message(phish, b"y"));
+    assert_eq!(found.0, Kind::Spam, "with another file");
+}
+
+#[test]
+fn a_text_that_could_not_be_found_is_not_claimed() {
+    let engine = engine();
+    let claimed = |text: &str| claim_events(&engine, &signed(text), Claim::Report, by(START, Standing::Own, 1));
+    let page = "Content-Type: text/html\n\n<a href='http://evil.example/a'><img src='http://evil.example/i.png'></a>";
+    assert_eq!(claimed(page), []);
+    assert_ne!(claimed("\nBuy genuine watches here http://evil.example/shop and http://other.example/watches\n"), []);
+}
+
+#[test]
 fn a_file_of_good_mail_is_not_claimed_and_decides_nothing() {
     let mut engine = engine();
     report(&mut engine, &message("your invoice", b"t"));

@@ -173,7 +173,7 @@ pub enum Quoted {
     IsNotOwn,
     /// The sender's own words behind marks of quotation: nearly all there is, and nobody is quoted.
     IsDisguise,
-    /// Somebody else's words, and no others.
+    /// Somebody else's words, and hardly any others.
     IsAllThereIs,
 }
 
@@ -189,7 +189,8 @@ impl Quoted {
         if quoted == 0 {
             Self::IsNotOwn
         } else if unattributed > 0 && unattributed * 100 >= (body + quoted) * QUOTED_PERCENT_MIN {
-            Self::IsDisguise
+            // A few words above marks may be a terse reply. It raises suspicion at most.
+            if body == 0 { Self::IsDisguise } else { Self::IsAllThereIs }
         } else if body == 0 {
             Self::IsAllThereIs
         } else {

@@ -1,17 +1,24 @@
 //! The exact scheme: one signature for all that a reader sees, in one spelling.
 //!
 //! Letters are kept as they are, case and accents too; only white space is folded, so that re-encoding, re-wrapping and the
-//! way from plain text to HTML change nothing. A message without text has no signature: it would be that of too many.
+//! way from plain text to HTML change nothing. A message without text has no signature: it would be that of too many. One
+//! that only passes another message on has another signature than that: a forward of spam to an abuse desk is no spam.
 
 use sha2::{Digest, Sha256};
 
 use crate::reading::Reading;
 use crate::sha256::Sha256Signature;
 
+/// Stands before the text of a message that is attached to an empty one. No text has it, as blanks are folded.
+const FORWARD_MARK: &str = "forwarded\n";
+
 /// Signs what a reader sees.
 pub fn sign(reading: &Reading) -> Option<Sha256Signature> {
     let mut words = reading.text.split_whitespace();
     let mut text = String::with_capacity(reading.text.len());
+    if !reading.parts.is_empty() && reading.parts.iter().all(|part| part.is_forwarded) {
+        text.push_str(FORWARD_MARK);
+    }
     text.push_str(words.next()?);
     for word in words {
         text.push(' ');
@@ -43,6 +50,12 @@ mod tests {
             assert_eq!(signed(message), expected, "{message}");
         }
         assert_ne!(signed("\nBuy now, Friend"), expected);
+    }
+
+    #[test]
+    fn a_bare_forward_is_not_what_it_forwards() {
+        let forward = "Content-Type: message/rfc822\n\nSubject: x\n\nBuy now, friend\n";
+        assert!(signed(forward).is_some() && signed(forward) != signed("\nBuy now, friend\n"));
     }
 
     #[test]

@@ -62,9 +62,9 @@ pub struct Outline {
 pub enum Main {
     /// Its own text.
     Text,
-    /// Its files: there is hardly any text.
+    /// Its files: there is hardly any text, and no link.
     Files,
-    /// The targets of its links: there is hardly any text, and no file.
+    /// The targets of its links: there is hardly any text. A file beside them may be anybody's.
     Links,
     /// None: other messages may have all of it as well.
     Nothing,
@@ -93,7 +93,7 @@ impl Outline {
     pub const fn main(&self) -> Main {
         if self.own_words >= self.words_needed() {
             Main::Text
-        } else if self.files > 0 {
+        } else if self.files > 0 && self.links == 0 {
             Main::Files
         } else if self.links > 0 {
             Main::Links

@@ -6,7 +6,7 @@ pub(crate) fn words(reason: &str) -> &str {
         "own_reports" => "the site's own users reported it",
         "evidence" => "independent reporters agree",
         "listed" => "it was listed before the time that is remembered in detail",
-        "revoked" => "it was reported, and then revoked",
+        "revoked" => "it was revoked",
         "whitelisted" => "it is whitelisted",
         "sender_whitelisted" => "its sender is whitelisted",
         "many_recipients" => "it was sent to many",

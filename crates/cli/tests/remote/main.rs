@@ -47,7 +47,7 @@ fn told(output: &Output) -> (i32, &str, &str) {
 fn the_exit_code_of_a_check_is_the_verdict() {
     for (verdict, confidence, reason, code, line) in [
         ("spam", 95, "own_reports", 0, "spam, confidence 95: the site's own users reported it\n"),
-        ("ham", 0, "revoked", 1, "ham: it was reported, and then revoked\n"),
+        ("ham", 0, "revoked", 1, "ham: it was revoked\n"),
         ("bulk", 0, "many_recipients", 1, "bulk: it was sent to many\n"),
         ("unknown", 0, "not_reported", 1, "unknown: nobody whose word counts has reported it\n"),
         ("unknown", 60, "new\u{1b}word", 1, "unknown, confidence 60: new\\u{1b}word\n"),

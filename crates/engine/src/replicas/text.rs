@@ -1,7 +1,7 @@
 //! What a report of a text brings: the features it may keep, few enough for a journal.
 
 use bruit_filters::{Fingerprint, FingerprintKey};
-use bruit_signatures::bruit::QUARTERS;
+use bruit_signatures::bruit::{QUARTERS, STORED_MIN};
 
 use crate::codec::{Malformed, Reader};
 
@@ -36,10 +36,10 @@ impl Text {
         key.fingerprint(&bytes)
     }
 
-    /// Whether it has anything to be found by.
+    /// Whether it has too little to be found by.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.whole.is_none() && self.quarters.iter().all(Vec::is_empty)
+        self.whole.is_none() && self.quarters.iter().map(Vec::len).sum::<usize>() < STORED_MIN
     }
 
     /// Whether it has no more features than may be written.
