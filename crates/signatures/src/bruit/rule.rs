@@ -37,7 +37,7 @@ const CLOSE_SUM: u32 = 126;
 const CLOSE_SUM_LONG: u32 = 132;
 const CLOSE_SHARE: u32 = 48;
 /// Minimum shares of message and report if text was left out.
-const CLOSE_CUT: (u32, u32) = (70, 40);
+const CLOSE_CUT: (u32, u32) = (66, 40);
 /// Minimum shares of report and message if text was added.
 const CLOSE_ADDED: (u32, u32) = (78, 35);
 /// Minimum share of a report inside a longer message.
