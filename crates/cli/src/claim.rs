@@ -16,13 +16,14 @@ use crate::terminal::{complain, printable};
 pub(crate) const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 if every claim was taken and is on the server's disk, 2 if one was refused or failed.
+Exit codes: 0 if every claim was taken and is on the server's disk, 2 if one was refused or failed, or if a message
+has nothing that can be claimed, such as a bare \"see attachment\".
 
 What leaves this machine: signatures, features of the text (from which the text cannot be read), and the numbers
 of words, files and links. Default schemes: exact, attachment, pyzor, razor_e4, bruit. A report claims only the
 main content of the message: its own text, or its files if there is hardly any text. Logos, footers and quotations
-also occur in good mail and are not claimed. With --scheme, exactly the named schemes are claimed. Messages larger
-than 64 MiB are not read.
+also occur in good mail and are not claimed. A revocation covers the whole message. With --scheme, exactly the named
+schemes are claimed. Messages larger than 64 MiB are not read.
 
 Examples:
   bruit report spam.eml              one message

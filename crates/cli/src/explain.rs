@@ -78,7 +78,7 @@ fn print(arguments: &Arguments, place: &Place, answer: &Answer, output: &mut imp
         let (own, all) = (u64::from(own_words), u64::from(words));
         writeln!(
             output,
-            "  {} of its own, {} with quotations, {}",
+            "  {} of its own, {} including quotations, {}",
             counted(own, "word"),
             grouped(all),
             counted(files.into(), "file")

@@ -15,10 +15,10 @@ const RSPAMD_NUMBER: u16 = 256;
 /// The same of a DCC checksum of the kind Fuz2, which takes dictionaries that only DCC's own clients may use.
 const FUZ2_NUMBER: u16 = 257;
 
-/// The same of a file that was claimed beside a text; see [`crate::message`].
+/// Number in place of a scheme's, for a file claimed as carried beside a text; see [`crate::message`].
 const CARRIED_NUMBER: u16 = 258;
 
-/// The same of all files of a message together.
+/// Number in place of a scheme's, for all files of a message together.
 const FILES_NUMBER: u16 = 259;
 
 /// The fingerprint of a file that is claimed beside a text. It differs from that of the file itself, so that such claims

@@ -1,7 +1,9 @@
-//! Files as evidence: the payload decides, a file beside a text raises suspicion, and a file of good mail does neither.
+//! Files as evidence: the payload decides, a file beside a text raises suspicion, and a file of good mail
+//! never decides.
 
 mod common;
 
+use bruit_engine::event::Event;
 use bruit_engine::message::{MessageContext, MessageReason, MessageVerdict, claim_events, good_features, judge};
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Standing};
@@ -82,7 +84,7 @@ fn a_file_beside_other_words_each_time_is_suspected() {
     assert!((1..=60).contains(&verdict.confidence), "{}", verdict.confidence);
     assert_eq!(kind(&engine, &message("see attached", b"x")), SUSPECTED, "never spam by it");
     claim(&mut engine, &message(LETTER, b"x"), Claim::Revoke, 1);
-    assert_eq!(kind(&engine, &message("see attached", b"x")), UNKNOWN);
+    assert_eq!(kind(&engine, &message("see attached", b"x")).0, Kind::Ham);
 }
 
 #[test]
@@ -109,8 +111,7 @@ fn a_file_of_good_mail_is_not_claimed_and_decides_nothing() {
     let mut engine = engine();
     report(&mut engine, &message("your invoice", b"t"));
     assert_eq!(kind(&engine, &message("our terms", b"t")).0, Kind::Spam);
-    let features = engine.replicas().good_features_of(&good_features(&message(LETTER, b"t")).unwrap());
-    engine.apply(&bruit_engine::event::Event::GoodFeatures { by: by(START, Standing::Own, 1), features });
+    learn(&mut engine, &message(LETTER, b"t"));
     assert_eq!(kind(&engine, &message("our terms", b"t")), SUSPECTED, "learnt after the report");
     let claimed = claim_events(&engine, &message("your invoice", b"t"), Claim::Report, by(START, Standing::Own, 2));
     assert_eq!(claimed, [], "and before the next");
@@ -151,20 +152,58 @@ fn a_revocation_lasts_as_long_as_the_listing_it_is_about() {
     }
 }
 
+/// Reporters are forgotten after some days, and the reports that were counted do not say how many people made them.
 #[test]
-fn people_who_agreed_are_remembered_as_long_as_the_listing() {
+fn one_person_never_counts_as_several() {
     let mut engine = engine();
     let spam = signed(&format!("\n{LETTER} {PITCH}\n"));
-    // Much of the text is known from good mail, so one report lists it exactly, and two list its near replicas.
+    // Much of the text is known from good mail, so one person's reports list it exactly, and two list its near replicas.
     claim(&mut engine, &signed(&format!("\n{LETTER}\n")), Claim::Revoke, 9);
     let replica = signed(&format!("\n{LETTER} Hurry, {PITCH}\n"));
-    claim(&mut engine, &spam, Claim::Report, 1);
-    let before = kind(&engine, &replica);
-    claim(&mut engine, &spam, Claim::Report, 2);
-    assert_eq!(kind(&engine, &replica).0, Kind::Spam);
-    assert_eq!(before, SUSPECTED);
-    for epoch in 1..5 {
-        tick(&mut engine, Time(START.0 + epoch * SPAM_EPOCH));
-        assert_eq!(kind(&engine, &replica).0, Kind::Spam, "epoch {epoch}");
+    for _ in 0..3 {
+        claim(&mut engine, &spam, Claim::Report, 1);
     }
+    for epoch in 1..5 {
+        assert_eq!(kind(&engine, &spam).0, Kind::Spam, "epoch {epoch}");
+        assert_eq!(kind(&engine, &replica), SUSPECTED, "epoch {epoch}");
+        tick(&mut engine, Time(START.0 + epoch * SPAM_EPOCH));
+    }
+    for reporter in [1, 2] {
+        claim(&mut engine, &spam, Claim::Report, reporter);
+    }
+    assert_eq!(kind(&engine, &replica).0, Kind::Spam, "a second person agrees");
+}
+
+fn learn(engine: &mut Engine, good: &Signed) {
+    let features = engine.replicas().good_features_of(&good_features(good).unwrap());
+    engine.apply(&Event::GoodFeatures { by: by(START, Standing::Own, 1), features });
+}
+
+#[test]
+fn files_of_good_mail_decide_nothing_together_either() {
+    let mut engine = engine();
+    report(&mut engine, &message("see attached", b"st"));
+    learn(&mut engine, &message(LETTER, b"s"));
+    assert_eq!(kind(&engine, &message("see attached", b"st")).0, Kind::Spam, "one of them is still the spam's own");
+    learn(&mut engine, &message(LETTER, b"t"));
+    assert_eq!(kind(&engine, &message("see attached", b"st")), SUSPECTED);
+}
+
+#[test]
+fn a_long_good_message_teaches_its_file_too() {
+    let mut engine = engine();
+    let long: String = (0..1_000).map(|number| format!("word{number} ")).collect();
+    learn(&mut engine, &message(&long, b"t"));
+    report(&mut engine, &message("your invoice", b"t"));
+    assert_eq!(kind(&engine, &message("our terms", b"t")), UNKNOWN);
+}
+
+#[test]
+fn a_link_in_the_greeting_is_a_link() {
+    let mut engine = engine();
+    let page = "Content-Type: text/html\n\n<p>Dear customer <a href='http://evil.example/login'>unlock account</a></p>";
+    let file = format!("Content-Type: application/pdf\n\n%PDF-1.4 {}", "t".repeat(500));
+    let phish = format!("Content-Type: multipart/mixed; boundary=b\n\n--b\n{page}\n--b\n{file}\n--b--\n");
+    report(&mut engine, &signed(&phish));
+    assert_eq!(kind(&engine, &message("our terms", b"t")), SUSPECTED, "the bank whose terms were copied");
 }

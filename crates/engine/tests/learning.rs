@@ -3,9 +3,10 @@
 mod common;
 
 use bruit_engine::event::{By, Event};
-use bruit_engine::message::{EvidenceSource, claim_events};
+use bruit_engine::message::{EvidenceSource, MessageContext, claim_events, judge};
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Standing};
+use bruit_engine::verdict::Kind;
 use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
 use bruit_signatures::bruit::Features;
 use bruit_signatures::{Signed, Wanted, sign};
@@ -85,15 +86,52 @@ fn only_own_users_teach_and_nothing_is_taught_twice() {
     assert_eq!(lessons(&engine, Claim::Revoke, Standing::Own), 1, "the next generation learns it again");
 }
 
-#[test]
-fn a_revocation_stands_when_no_more_can_be_learnt() {
-    let mut engine = engine();
+/// Teaches good mail until no more can be learnt, and returns how much that was.
+fn fill_good(engine: &mut Engine) -> u64 {
     let (_, capacity) = engine.replicas().good_fill();
     for message in 0..capacity {
         let event = Event::GoodFeatures { by: own(), features: (message << 10..message << 10 | 512).collect() };
         assert_eq!(engine.apply(&event), Outcome::Done);
     }
     assert_eq!(engine.replicas().good_fill(), (capacity, capacity));
+    capacity
+}
+
+fn kind(engine: &Engine, text: &str) -> Kind {
+    let signed = signed(text);
+    let context = MessageContext { outline: signed.outline, bulk_threshold: 10, ..MessageContext::default() };
+    judge(&engine.check_message(&signed, &mut CheckScratch::default()), &context).kind
+}
+
+/// "In the revocation filter" means not spam for exactly that message, whatever resembles it.
+#[test]
+fn a_revoked_message_stays_good_when_its_near_replicas_are_reported() {
+    let replica = TEMPLATE.replace("quarter", "month").replace("weekdays", "Saturdays");
+    for can_learn in [true, false] {
+        for was_reported in [true, false] {
+            let mut engine = engine();
+            if !can_learn {
+                fill_good(&mut engine);
+            }
+            if was_reported {
+                claim(&mut engine, TEMPLATE, Claim::Report, own());
+            }
+            claim(&mut engine, TEMPLATE, Claim::Revoke, own());
+            for reporter in 1..=3 {
+                claim(&mut engine, &replica, Claim::Report, by(START, Standing::Own, reporter));
+            }
+            let case = format!("can learn: {can_learn}, was reported: {was_reported}");
+            assert_eq!(kind(&engine, &replica), Kind::Spam, "{case}");
+            assert_eq!(kind(&engine, TEMPLATE), Kind::Ham, "{case}");
+            assert_eq!(kind(&restore(&snapshot(&mut engine)), TEMPLATE), Kind::Ham, "after a restart, {case}");
+        }
+    }
+}
+
+#[test]
+fn a_revocation_stands_when_no_more_can_be_learnt() {
+    let mut engine = engine();
+    let capacity = fill_good(&mut engine);
     claim(&mut engine, TEMPLATE, Claim::Report, own());
     let outcomes = claim(&mut engine, TEMPLATE, Claim::Revoke, own());
     assert!(matches!(outcomes[0], Outcome::Claimed { revoked: 2, refused: 0, .. }), "{outcomes:?}");

@@ -36,6 +36,9 @@ pub const PAIRS_ENOUGH: usize = 12;
 /// Quoted lines count if they are this share of a message that does not say whom it quotes.
 const QUOTED_PERCENT_MIN: usize = 90;
 
+/// From so many words on, a message is more than a terse reply to what it quotes.
+const TERSE_WORDS: usize = 8;
+
 /// A message with fewer features that a report may keep gets a number for its whole: some, or all, of them may be too
 /// common to be kept.
 const WHOLE_FEATURES_MAX: usize = 24;
@@ -61,6 +64,8 @@ pub struct Features {
     pub whole: Option<u64>,
     /// Whether the features are those of quoted or forwarded text, as there is no other.
     pub is_quoted: bool,
+    /// The files of good mail, one feature each. Reports and checks have none.
+    pub files: Vec<u64>,
 }
 
 /// A text in the form it is compared in, and what was dropped; for people who want to know why.
@@ -107,6 +112,7 @@ impl Features {
             links: link_features(&links),
             whole: None,
             is_quoted: quoted == Quoted::IsAllThereIs,
+            files: Vec::new(),
         };
         if features.own().len() < WHOLE_FEATURES_MAX {
             features.whole = whole(&words, &links);
@@ -189,8 +195,13 @@ impl Quoted {
         if quoted == 0 {
             Self::IsNotOwn
         } else if unattributed > 0 && unattributed * 100 >= (body + quoted) * QUOTED_PERCENT_MIN {
-            // A few words above marks may be a terse reply. It raises suspicion at most.
-            if body == 0 { Self::IsDisguise } else { Self::IsAllThereIs }
+            // A few words above the quote marks may be a terse reply: then nothing but the exact text is listed. More
+            // words are the message, however much is quoted below them.
+            match body {
+                0 => Self::IsDisguise,
+                1..TERSE_WORDS => Self::IsAllThereIs,
+                _ => Self::IsNotOwn,
+            }
         } else if body == 0 {
             Self::IsAllThereIs
         } else {
@@ -217,7 +228,7 @@ fn content(lines: &[Line<'_>], words: &Words, counts: impl Fn(Kind) -> bool) -> 
 /// How many words a message has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WordCounts {
-    /// The sender's own and those quoted or forwarded: everything but greetings, signatures and boilerplate.
+    /// All words, own, quoted or forwarded, except greetings, signatures and boilerplate.
     pub all: u32,
     /// The sender's own: neither quoted nor forwarded, neither greeting nor boilerplate, and not below the main part.
     pub own: u32,
@@ -288,7 +299,7 @@ impl Seen {
 fn own_links(reading: &Reading, lines: &[Line<'_>]) -> Vec<Link> {
     let mut links = Link::all(reading);
     let is_own =
-        |link: &&PageLink| link.line.and_then(|line| lines.get(line)).is_none_or(|line| line.kind == Kind::Body);
+        |link: &&PageLink| link.line.and_then(|line| lines.get(line)).is_none_or(|line| may_hold_link(line.kind));
     let (own, others): (Vec<_>, Vec<_>) = reading.links.iter().partition(is_own);
     if !others.is_empty() {
         let read =
@@ -298,13 +309,18 @@ fn own_links(reading: &Reading, lines: &[Line<'_>]) -> Vec<Link> {
     }
     // Lines are folded to lower case, addresses are not.
     let is_same = |link: &Link, other: &Link| link.host == other.host && link.path.eq_ignore_ascii_case(&other.path);
-    for line in lines.iter().filter(|line| line.kind != Kind::Body) {
+    for line in lines.iter().filter(|line| !may_hold_link(line.kind)) {
         if links.is_empty() {
             break;
         }
         Link::in_text(line.text).for_each(|other| links.retain(|link| !is_same(link, &other)));
     }
     links
+}
+
+/// Whether links in a line of this kind are the sender's own. A link in a greeting leads as far as any other.
+const fn may_hold_link(kind: Kind) -> bool {
+    matches!(kind, Kind::Body | Kind::Greeting)
 }
 
 /// Where links lead, without what changes from copy to copy.

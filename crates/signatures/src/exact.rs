@@ -1,22 +1,23 @@
 //! The exact scheme: one signature for all that a reader sees, in one spelling.
 //!
 //! Letters are kept as they are, case and accents too; only white space is folded, so that re-encoding, re-wrapping and the
-//! way from plain text to HTML change nothing. A message without text has no signature: it would be that of too many. One
-//! that only passes another message on has another signature than that: a forward of spam to an abuse desk is no spam.
+//! way from plain text to HTML change nothing. A message without text has no signature: too many would share it.
+//! A message that only forwards another as an attachment has a different signature from the one it forwards, because
+//! a forward of spam to an abuse desk is not spam.
 
 use sha2::{Digest, Sha256};
 
-use crate::reading::Reading;
+use crate::reading::{Reading, is_invisible};
 use crate::sha256::Sha256Signature;
 
-/// Stands before the text of a message that is attached to an empty one. No text has it, as blanks are folded.
+/// Prefix of the text if all of it is in attached messages. No other text can start with it, as white space is folded.
 const FORWARD_MARK: &str = "forwarded\n";
 
 /// Signs what a reader sees.
 pub fn sign(reading: &Reading) -> Option<Sha256Signature> {
     let mut words = reading.text.split_whitespace();
     let mut text = String::with_capacity(reading.text.len());
-    if !reading.parts.is_empty() && reading.parts.iter().all(|part| part.is_forwarded) {
+    if is_bare_forward(reading) {
         text.push_str(FORWARD_MARK);
     }
     text.push_str(words.next()?);
@@ -25,6 +26,13 @@ pub fn sign(reading: &Reading) -> Option<Sha256Signature> {
         text.push_str(word);
     }
     Some(Sha256Signature(Sha256::digest(text).into()))
+}
+
+/// Whether all of the text is in attached messages.
+fn is_bare_forward(reading: &Reading) -> bool {
+    let is_blank = |text: &str| text.chars().all(|char| char.is_whitespace() || is_invisible(char));
+    let mut parts = reading.texts().filter(|(text, _)| !is_blank(text)).peekable();
+    parts.peek().is_some() && parts.all(|(_, part)| part.is_forwarded)
 }
 
 #[cfg(test)]
@@ -56,6 +64,10 @@ mod tests {
     fn a_bare_forward_is_not_what_it_forwards() {
         let forward = "Content-Type: message/rfc822\n\nSubject: x\n\nBuy now, friend\n";
         assert!(signed(forward).is_some() && signed(forward) != signed("\nBuy now, friend\n"));
+        for own in ["\n\n\n", "\n \n", "Content-Type: text/html\n\n<html><body><br></body></html>\n", "\n\u{200b}\n"] {
+            let forward = format!("Content-Type: multipart/mixed; boundary=x\n\n--x\n{own}--x\n{forward}--x--\n");
+            assert!(signed(&forward) != signed("\nBuy now, friend\n"), "{own:?}");
+        }
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub struct Part<'m> {
     pub media: MediaType,
     /// Its content as transferred.
     pub raw: &'m [u8],
-    /// Whether it belongs to a message within the message.
+    /// Whether it is inside an attached message.
     pub is_forwarded: bool,
 }
 
@@ -100,9 +100,18 @@ impl<'m> Part<'m> {
         decode::transfer(self.raw, self.media.encoding)
     }
 
-    /// The start of the content, from at most [`HEAD_BYTES`] bytes as transferred: enough to tell what a file is.
-    pub(crate) fn head(&self) -> Cow<'m, [u8]> {
-        decode::transfer(self.raw.get(..HEAD_BYTES).unwrap_or(self.raw), self.media.encoding)
+    /// The first bytes of the content: at least `bytes`, unless there are fewer. Blanks between the characters of an
+    /// encoding say nothing, so more is decoded until there are enough.
+    pub(crate) fn head(&self, bytes: usize) -> Cow<'m, [u8]> {
+        let mut length = HEAD_BYTES;
+        loop {
+            let raw = self.raw.get(..length).unwrap_or(self.raw);
+            let head = decode::transfer(raw, self.media.encoding);
+            if head.len() >= bytes || raw.len() == self.raw.len() {
+                return head;
+            }
+            length *= 4;
+        }
     }
 
     /// The content as text, for parts that are.
@@ -115,7 +124,7 @@ impl<'m> Part<'m> {
 /// The walk through the tree, and what it has met.
 struct Walk {
     parts: usize,
-    /// The number of messages within messages around the place.
+    /// Number of attached messages that enclose the current part.
     forwards: usize,
     is_cut: bool,
 }

@@ -64,7 +64,8 @@ pub enum Main {
     Text,
     /// Its files: there is hardly any text, and no link.
     Files,
-    /// The targets of its links: there is hardly any text. A file beside them may be anybody's.
+    /// The targets of its links: there is hardly any text. Any file beside them may be copied
+    /// from good mail.
     Links,
     /// None: other messages may have all of it as well.
     Nothing,
@@ -76,7 +77,8 @@ impl Outline {
     pub fn of(message: &Message<'_>, features: &Features, words: WordCounts) -> Self {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let parts = message.parts();
-        let files = parts.iter().filter(|part| is_file(part)).map(|part| Piece::of_file(part, &part.head()));
+        let files =
+            parts.iter().filter(|part| is_file(part)).map(|part| Piece::of_file(part, &part.head(FILE_BYTES_MIN)));
         let files: Vec<Piece> = files.collect();
         let count_of = |piece: Piece| count(files.iter().filter(|&&file| file == piece).count());
         Self {
@@ -139,16 +141,22 @@ impl Piece {
     }
 
     /// Returns the kind of a file: by its header, its first bytes and the extension of its name, which must not
-    /// contradict each other. Otherwise spam would get its payload taken for a logo by calling it one.
+    /// contradict each other. Otherwise spam could pass off its payload as a logo by labelling it as one.
     pub(crate) fn of_file(part: &Part<'_>, content: &[u8]) -> Self {
+        // Outline and signature must agree, and the outline has only the first bytes.
+        let content = content.get(..FILE_BYTES_MIN).unwrap_or(content);
         let extension = part.media.extension.as_deref();
-        let fits = |extensions: &[&str]| extension.is_none_or(|extension| extensions.contains(&extension));
-        let is_picture = (part.media.is("image", None) && !is_other_file(content)) || is_picture(content);
+        let is_opened_as = |extensions: &[&str]| extension.is_some_and(|extension| extensions.contains(&extension));
+        let is_picture = part.media.is("image", None) && (is_shown_drawing(&part.media) || !is_other_file(content));
+        let is_picture = is_picture || is_picture_by_content(content);
         if part.is_forwarded {
             Self::Forwarded
-        } else if is_picture && fits(PICTURE_EXTENSIONS) && !is_drawing(&part.media, content) {
+        } else if is_picture && !is_opened_as(OTHER_EXTENSIONS) {
             Self::Picture
-        } else if content.len() < FILE_BYTES_MIN || (is_card(&part.media, content) && fits(CARD_EXTENSIONS)) {
+        } else if content.len() < FILE_BYTES_MIN
+            || (is_accessory(&part.media, content)
+                && extension.is_none_or(|extension| ACCESSORY_EXTENSIONS.contains(&extension)))
+        {
             Self::Accessory
         } else {
             Self::File
@@ -156,13 +164,20 @@ impl Piece {
     }
 }
 
-const PICTURE_EXTENSIONS: &[&str] =
-    &["png", "gif", "jpg", "jpeg", "jpe", "jfif", "bmp", "webp", "tif", "tiff", "heic", "avif", "ico"];
-const CARD_EXTENSIONS: &[&str] =
+/// Extensions of files that are not opened as pictures, whatever they contain. Names of pictures are too varied to list:
+/// `image001.jpg@01D9ABCD.12345`, `logo.png?v=2`.
+const OTHER_EXTENSIONS: &[&str] = &[
+    "pdf", "doc", "docx", "docm", "dot", "dotm", "xls", "xlsx", "xlsm", "xlsb", "ppt", "pptx", "pptm", "rtf", "odt",
+    "ods", "odp", "one", "csv", "txt", "xml", "htm", "html", "shtml", "xhtml", "xht", "mht", "mhtml", "eml", "msg",
+    "zip", "rar", "7z", "gz", "tgz", "tar", "bz2", "xz", "cab", "ace", "arj", "iso", "img", "vhd", "vhdx", "exe",
+    "scr", "com", "pif", "bat", "cmd", "msi", "dll", "cpl", "jar", "apk", "js", "jse", "vbs", "vbe", "wsf", "wsh",
+    "hta", "ps1", "lnk", "url", "chm", "reg",
+];
+const ACCESSORY_EXTENSIONS: &[&str] =
     &["vcf", "vcard", "ics", "ical", "asc", "sig", "pgp", "gpg", "p7s", "p7m", "key", "ttf", "otf", "woff", "woff2"];
 
-/// Whether a file begins as pictures do.
-fn is_picture(content: &[u8]) -> bool {
+/// Whether a file starts with the magic bytes of a picture.
+fn is_picture_by_content(content: &[u8]) -> bool {
     const STARTS: [&[u8]; 5] = [b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"\xff\xd8\xff", b"II*\0"];
     // Two letters are not enough; the reserved bytes of a bitmap are zero.
     let is_bitmap = content.starts_with(b"BM") && content.get(6..10) == Some(&[0; 4]);
@@ -170,20 +185,21 @@ fn is_picture(content: &[u8]) -> bool {
     STARTS.iter().any(|start| content.starts_with(start)) || is_bitmap || is_webp
 }
 
-/// Whether a file begins as documents, archives, programs or pages do.
+/// Whether a file starts like a document, archive, program or HTML page.
 fn is_other_file(content: &[u8]) -> bool {
     const STARTS: [&[u8]; 8] =
         [b"%PDF", b"PK\x03\x04", b"MZ", b"\xd0\xcf\x11\xe0", b"{\\rtf", b"Rar!", b"7z\xbc\xaf", b"\x1f\x8b"];
     STARTS.iter().any(|start| content.starts_with(start)) || content.trim_ascii_start().starts_with(b"<")
 }
 
-/// Whether a file is a vector drawing, which may contain scripts and pages.
-fn is_drawing(media: &MediaType, content: &[u8]) -> bool {
-    media.subtype.starts_with("svg") || content.trim_ascii_start().starts_with(b"<")
+/// Whether a file is a vector drawing that is shown within the message. There it cannot run scripts or show a page. One
+/// that the reader has to open can.
+fn is_shown_drawing(media: &MediaType) -> bool {
+    media.subtype.starts_with("svg") && !media.is_attachment
 }
 
 /// Whether a file is a business card, an invitation, a key, a signature or a font.
-fn is_card(media: &MediaType, content: &[u8]) -> bool {
+fn is_accessory(media: &MediaType, content: &[u8]) -> bool {
     const STARTS: [&[u8]; 3] = [b"BEGIN:VCARD", b"BEGIN:VCALENDAR", b"-----BEGIN PGP"];
     let is_named = matches!(
         media.subtype.as_str(),
@@ -220,9 +236,11 @@ impl PartsOutline {
         let mut found = Self::default();
         let mut main: Option<usize> = None;
         let mut is_behind_plain = false;
+        let mut links = 0;
         for raw in parts {
             let (piece, outline, is_html) = part(raw);
             found.pieces.push(piece);
+            links = links.max(outline.links);
             found.outline.files += u32::from(piece == Piece::File);
             found.outline.pictures += u32::from(piece == Piece::Picture);
             if piece != Piece::OtherText {
@@ -243,6 +261,8 @@ impl PartsOutline {
         if let Some(main) = main.and_then(|main| found.pieces.get_mut(main)) {
             *main = Piece::MainText;
         }
+        // A link in any text makes the files somebody else's, however short the text is.
+        found.outline.links = links;
         found
     }
 }
@@ -253,7 +273,7 @@ fn part(raw: &[u8]) -> (Piece, Outline, bool) {
     let parts = message.parts();
     let Some(part) = parts.first() else { return (Piece::Accessory, Outline::default(), false) };
     if is_file(part) {
-        return (Piece::of_file(part, &part.head()), Outline::default(), false);
+        return (Piece::of_file(part, &part.head(FILE_BYTES_MIN)), Outline::default(), false);
     }
     let (features, words) = Features::with_words(&Reading::of(&message));
     (Piece::OtherText, Outline::of(&message, &features, words), part.media.is("text", Some("html")))
@@ -322,6 +342,14 @@ mod tests {
         assert_eq!(kind_of("application/octet-stream", &format!("BEGIN:VCARD\n{long}")), Piece::Accessory);
         assert_eq!(kind_of("application/pkcs7-signature; name=smime.p7s", &long), Piece::Accessory);
         assert_eq!(kind_of("image/png", &long), Piece::Picture, "of a kind that is not known");
+        for name in ["image001.emz", "image001.jpg@01D9ABCD.12345", "logo.png?v=2", "a.heif", "x.cur"] {
+            assert_eq!(kind_of(&format!("image/png; name=\"{name}\""), &long), Piece::Picture, "{name}");
+        }
+        assert_eq!(
+            kind_of("image/svg+xml; name=logo.svg", &format!("<svg>{long}")),
+            Piece::Picture,
+            "within the message"
+        );
     }
 
     #[test]
@@ -332,7 +360,7 @@ mod tests {
             ("image/png; name=invoice.pdf", ""),
             ("image/jpeg; name=photo.jpg.exe", ""),
             ("text/html; name=page.html", "<svg></svg>"),
-            ("image/svg+xml; name=logo.svg", "<svg>"),
+            ("image/svg+xml; name=logo.svg\nContent-Disposition: attachment", "<svg>"),
             ("application/octet-stream; name=page.html", "GIF89a"),
             ("application/octet-stream", "BM <html>"),
             ("text/x-vcard; name=card.html", "BEGIN:VCARD"),
@@ -343,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn links_in_quoted_pages_are_none_of_the_senders() {
+    fn links_in_quoted_pages_are_not_the_senders_own() {
         let link = "<a href='http://shop.example/x'>offers</a>";
         let page = |own: &str| {
             format!(
@@ -357,13 +385,29 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_an_attached_message_is_none_of_the_senders() {
+    fn a_file_in_an_attached_message_is_not_the_senders_own() {
         let file = part("Content-Type: application/pdf", &"%PDF-1.4 ".repeat(100));
         let attached = part("Content-Type: message/rfc822", &format!("Subject: spam\n{file}"));
         let outline = outline_of(&[part("Content-Type: text/plain", &words(7)), attached]);
         assert_eq!((outline.main(), outline.files), (Main::Nothing, 0));
         let outline = outline_of(&[part("Content-Type: text/plain", &words(7)), file]);
         assert_eq!((outline.main(), outline.files), (Main::Files, 1));
+    }
+
+    #[test]
+    fn blanks_before_a_file_do_not_hide_it() {
+        let long = "%PDF-1.4 ".repeat(100);
+        let padded = format!("{}{long}", "=\n".repeat(2_000));
+        let file = part("Content-Type: application/pdf\nContent-Transfer-Encoding: quoted-printable", &padded);
+        assert_eq!(outline_of(&[part("Content-Type: text/plain", &words(7)), file]).files, 1);
+    }
+
+    #[test]
+    fn a_link_in_a_short_part_counts() {
+        let page = part("Content-Type: text/html", "Unlock your account <a href='http://evil.example/x'>here</a>");
+        let file = part("Content-Type: application/pdf", &"%PDF-1.4 ".repeat(100));
+        let found = PartsOutline::of([page, file].iter().map(String::as_bytes));
+        assert_eq!(found.outline.main(), Main::Links);
     }
 
     fn pieces(parts: &[String]) -> Vec<&'static str> {

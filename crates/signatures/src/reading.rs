@@ -35,7 +35,7 @@ pub struct Reading {
     pub text: String,
     /// Text that is there, but does not show.
     pub hidden: String,
-    /// The links and pictures of pages. Links in plain text are in the text.
+    /// Links and pictures in HTML. Links in plain text are not listed here; they are part of `text`.
     pub links: Vec<PageLink>,
     /// Whether there was more text than is read.
     pub is_cut: bool,
@@ -76,10 +76,11 @@ impl Reading {
 
     fn add(&mut self, mut other: Self) {
         let above = if self.text.is_empty() { 0 } else { line_ends(&self.text) + 1 };
-        other.links.iter_mut().for_each(|link| link.line = link.line.map(|line| line + above));
+        let is_added = !other.text.is_empty() && self.text.len() < RAW_TEXT_BYTES_MAX;
+        other.links.iter_mut().for_each(|link| link.line = link.line.map(|line| line + above).filter(|_| is_added));
         if self.text.is_empty() {
             (self.text, self.parts) = (other.text, other.parts);
-        } else if !other.text.is_empty() && self.text.len() < RAW_TEXT_BYTES_MAX {
+        } else if is_added {
             self.text.push('\n');
             let from = self.text.len();
             self.text.push_str(&other.text);
@@ -114,7 +115,7 @@ impl Reading {
         self.forget_lines();
     }
 
-    /// To be called when lines of the text are gone.
+    /// Forgets the lines of the links. Must be called when lines are removed from the text.
     fn forget_lines(&mut self) {
         self.links.iter_mut().for_each(|link| link.line = None);
     }

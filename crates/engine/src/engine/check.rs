@@ -10,7 +10,7 @@ use bruit_signatures::Signed;
 use bruit_signatures::bruit::{Features, Overlap};
 
 use super::Engine;
-use crate::message::files::complete;
+use crate::message::files::adjust_verdicts;
 use crate::message::{Evidence, EvidenceSource, PEOPLE_AGREEING, TextEvidence};
 use crate::replicas::{Match as TextMatch, Scratch as ReplicaScratch};
 use crate::shingles::{Digest, Match, SHINGLES};
@@ -139,7 +139,7 @@ impl Engine {
         let fingerprints: Vec<Fingerprint> = signed.signatures.iter().map(|one| fingerprint_of(key, one)).collect();
         let mut verdicts = vec![Verdict::default(); fingerprints.len()];
         self.check_batch(&fingerprints, 0, &mut verdicts, scratch);
-        complete(self, signed, &mut verdicts);
+        adjust_verdicts(self, signed, &mut verdicts);
         let known = signed.signatures.iter().zip(&fingerprints).zip(verdicts);
         let mut evidence: Vec<Evidence> = known
             .map(|((signature, fingerprint), mut verdict)| {
@@ -181,9 +181,9 @@ impl Engine {
         let is_whitelisted = self.whitelist.contains(fingerprint).is_some();
         let (kind, reason, confidence) = judge(self.trust.policy(), is_whitelisted, &entry, assessment.as_ref());
         let counts = self.spam.counts(flag, fingerprint);
-        // Once the nursery has forgotten who claimed it, the counted reports stand for them.
+        // The nursery drops the reporters after some days. The number of reports is not that of people, so one is left.
         let voices = assessment.map_or_else(
-            || if kind == Kind::Spam { counts.reports.max(1) } else { 0 },
+            || u32::from(kind == Kind::Spam),
             |known| known.evidence.groups.max(known.evidence.own_reports),
         );
         Verdict { kind, reason, confidence, voices, counts, bulk_count: 0, generations: listed }

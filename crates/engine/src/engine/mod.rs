@@ -49,8 +49,8 @@ const BEHIND_EPOCHS_MAX: u64 = 1;
 /// Nursery entries that a tick settles at most.
 pub const SETTLED_PER_TICK: usize = 256;
 
-/// Spam epochs after which good mail begins a new generation. What a revocation teaches must outlive the text that it is
-/// about, or a message that was revoked would be spam again.
+/// Spam epochs after which good mail begins a new generation. Features learnt from a revocation must outlive the
+/// reported text; otherwise the revoked message would be spam again.
 const GOOD_EPOCHS: u64 = LIVE_GENERATIONS;
 
 /// A clearinghouse: all that a server knows.

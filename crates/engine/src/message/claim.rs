@@ -26,8 +26,8 @@ pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> V
     // A report covers the main content of the message, a revocation all of it.
     let reported = outline.as_ref().filter(|_| claim == Claim::Report);
     let files = match (reported, claim) {
-        (Some(outline), _) => files::reported(engine, signatures, outline),
-        (None, Claim::Revoke) => files::revoked(engine, signatures),
+        (Some(outline), _) => files::report_fingerprints(engine, signatures, outline),
+        (None, Claim::Revoke) => files::revocation_fingerprints(engine, signatures),
         (None, Claim::Report) => Vec::new(),
     };
     // Razor's signature of a file is claimed if the file is.
@@ -54,9 +54,9 @@ pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> V
     events
 }
 
-/// Returns the event by which a revocation by an own user teaches the text of the message: its features no longer
-/// count, in any message that copied them. `None` if all of them are known already, so that a second revocation uses
-/// no room.
+/// Returns the event by which a revocation by an own user teaches the text and files of the message: their features
+/// no longer count in any message that copies them. `None` if all of them are known already, so that a second
+/// revocation uses no room.
 fn learnt_by_revocation(engine: &Engine, signed: &Signed, by: By) -> Option<Event> {
     if by.reporter.standing != Standing::Own {
         return None;
@@ -104,7 +104,7 @@ pub fn is_claimed(scheme: Scheme, piece: Piece, outline: &Outline) -> bool {
         (Scheme::Exact, _) => outline.is_identified_by_text(),
         (Scheme::Pyzor | Scheme::Pyzor11, main) => main == Main::Text,
         (Scheme::RazorE4, Main::Text | Main::Links) => piece == Piece::MainText,
-        // Of several files, none is the message; see `files`.
+        // No single one of several files identifies the message; see `files`.
         (Scheme::RazorE4, Main::Files) => piece == Piece::File && outline.files == 1,
         _ => false,
     }

@@ -1,14 +1,16 @@
-//! Files of a message.
+//! Files as evidence.
 //!
-//! A file decides only if it is the payload: the message has little else. So reports claim it in one of three ways:
+//! A file decides only if it is the payload: the message has hardly any text, and no link. A report claims files in
+//! one of three ways:
 //!
-//! - A message that consists of one file is known by that file.
-//! - A message that consists of several files is known by all of them together. One of them may be a shop's terms.
-//! - A file beside a text of the sender's own is claimed as *carried*, under another fingerprint. Other messages that carry
-//!   it are suspected, never spam.
+//! - The only file of such a message identifies it, and is claimed by its own fingerprint.
+//! - Several files of such a message identify it together, and are claimed by one fingerprint, because any one of
+//!   them may be a shop's terms. Each is also claimed as *carried*.
+//! - A file beside a text or a link is claimed only as *carried*, by a separate fingerprint. Other messages that
+//!   carry it are suspected, never spam.
 //!
-//! A file that is known from good mail is not claimed, and does not decide. Pictures, accessories and files of attached
-//! messages count in none of these ways.
+//! A file known from good mail is not claimed by itself and does not decide by itself. Pictures, accessories and
+//! files inside attached messages are never payloads.
 
 use bruit_filters::Fingerprint;
 use bruit_signatures::bruit::Features;
@@ -22,11 +24,15 @@ use crate::verdict::{Kind, Reason, Verdict};
 
 /// The files of a message that may be its payload.
 fn payloads(signatures: &[Signature]) -> impl Iterator<Item = &Signature> {
-    signatures.iter().filter(|one| one.scheme() == Scheme::Attachment && one.piece() == Piece::File)
+    signatures.iter().filter(|one| is_payload(one))
 }
 
-/// The fingerprints under which a report claims the files of a message.
-pub(super) fn reported(engine: &Engine, signatures: &[Signature], outline: &Outline) -> Vec<Fingerprint> {
+fn is_payload(signature: &Signature) -> bool {
+    signature.scheme() == Scheme::Attachment && signature.piece() == Piece::File
+}
+
+/// Returns the fingerprints under which a report claims the files of a message.
+pub(super) fn report_fingerprints(engine: &Engine, signatures: &[Signature], outline: &Outline) -> Vec<Fingerprint> {
     let key = engine.realm().key();
     let files: Vec<&Signature> = payloads(signatures).filter(|file| !is_good(engine, file)).collect();
     let is_main = outline.main() == Main::Files;
@@ -37,8 +43,9 @@ pub(super) fn reported(engine: &Engine, signatures: &[Signature], outline: &Outl
     files.into_iter().map(|file| fingerprint_of_carried(key, file)).chain(together).collect()
 }
 
-/// The fingerprints of the files of a message that a revocation claims besides their signatures: those that were claimed.
-pub(super) fn revoked(engine: &Engine, signatures: &[Signature]) -> Vec<Fingerprint> {
+/// Returns the fingerprints that a revocation claims in addition to the signatures: those of the carried files and of
+/// all files together, as far as they were ever reported.
+pub(super) fn revocation_fingerprints(engine: &Engine, signatures: &[Signature]) -> Vec<Fingerprint> {
     let key = engine.realm().key();
     let together = fingerprint_of_files(key, payloads(signatures));
     let carried = payloads(signatures).map(|file| fingerprint_of_carried(key, file));
@@ -46,8 +53,9 @@ pub(super) fn revoked(engine: &Engine, signatures: &[Signature]) -> Vec<Fingerpr
     carried.chain([together]).filter(is_known).collect()
 }
 
-/// Completes the verdicts on the signatures of a message by what is known of its files otherwise.
-pub(crate) fn complete(engine: &Engine, signed: &Signed, verdicts: &mut [Verdict]) {
+/// Adjusts the verdicts on the files of a message for claims about all files together, for claims about carried
+/// files, and for files known from good mail.
+pub(crate) fn adjust_verdicts(engine: &Engine, signed: &Signed, verdicts: &mut [Verdict]) {
     let key = engine.realm().key();
     let Signed { signatures, outline, .. } = signed;
     let several = |outline: &Outline| outline.main() == Main::Files && outline.files > 1;
@@ -55,47 +63,52 @@ pub(crate) fn complete(engine: &Engine, signed: &Signed, verdicts: &mut [Verdict
         let together = fingerprint_of_files(key, payloads(signatures));
         engine.check(&together, 0)
     });
-    let is_payload = |one: &Signature| one.scheme() == Scheme::Attachment && one.piece() == Piece::File;
+    let all_good = payloads(signatures).all(|file| is_good(engine, file));
     for (file, verdict) in signatures.iter().zip(verdicts).filter(|(one, _)| is_payload(one)) {
         if let Some(together) = together.filter(|together| together.kind == Kind::Spam && verdict.kind != Kind::Ham) {
-            *verdict = together;
+            *verdict = if all_good { as_suspected(together) } else { together };
         } else if verdict.kind == Kind::Spam && is_good(engine, file) {
-            *verdict = suspected(*verdict);
+            *verdict = as_suspected(*verdict);
         } else if verdict.reason == Reason::NotReported {
             let carried = engine.check(&fingerprint_of_carried(key, file), 0);
             if carried.kind == Kind::Spam || carried.reason == Reason::Suspected {
-                *verdict = suspected(carried);
+                *verdict = as_suspected(carried);
             }
         }
     }
 }
 
-const fn suspected(verdict: Verdict) -> Verdict {
+const fn as_suspected(verdict: Verdict) -> Verdict {
     let confidence =
         if verdict.confidence < CONFIDENCE_SUSPECTED_MAX { verdict.confidence } else { CONFIDENCE_SUSPECTED_MAX };
     Verdict { kind: Kind::Unknown, reason: Reason::Suspected, confidence, ..verdict }
 }
 
-/// Whether a file is known from good mail.
 fn is_good(engine: &Engine, file: &Signature) -> bool {
-    engine.replicas().is_good(feature(file))
+    is_good_file(engine, file.bytes())
 }
 
-/// The feature by which a file is kept among those of good mail.
-fn feature(file: &Signature) -> u64 {
+/// Whether a file with this signature is known from good mail.
+#[must_use]
+pub fn is_good_file(engine: &Engine, signature: &[u8]) -> bool {
+    engine.replicas().is_good(feature(signature))
+}
+
+/// The feature that represents a file in the features of good mail: the first 8 bytes of its signature.
+fn feature(signature: &[u8]) -> u64 {
     let mut feature = [0; 8];
-    feature.iter_mut().zip(file.bytes()).for_each(|(to, from)| *to = *from);
+    feature.iter_mut().zip(signature).for_each(|(to, from)| *to = *from);
     u64::from_le_bytes(feature)
 }
 
-/// What a message teaches if it is good: the features of its text and its files. `None` if it only quotes or forwards, as
-/// a forward of spam is good mail and its text is not.
+/// Returns the features to learn from a good message: those of its text and its files. `None` if it only quotes or
+/// forwards: a forward of spam is good mail, but the text that it forwards is not.
 #[must_use]
 pub fn good_features(signed: &Signed) -> Option<Features> {
     let mut features = signed.features.clone().unwrap_or_default();
     if features.is_quoted {
         return None;
     }
-    features.appended.extend(payloads(&signed.signatures).map(feature));
-    (!features.is_empty()).then_some(features)
+    features.files = payloads(&signed.signatures).map(|file| feature(file.bytes())).collect();
+    (!features.is_empty() || !features.files.is_empty()).then_some(features)
 }

@@ -30,7 +30,7 @@ use bruit_signatures::outline::{Main, Outline, Piece};
 use crate::verdict::{Kind, Reason, Verdict};
 
 pub use claim::{claim_events, is_claimed, is_text_claimed};
-pub use files::good_features;
+pub use files::{good_features, is_good_file};
 pub use learnable::is_learnable;
 
 /// Number of people who must have reported a text before its near replicas are spam, if much of the text is known from
@@ -214,7 +214,8 @@ fn role(one: &Evidence, all: &[Evidence], outline: Option<&Outline>) -> Role {
     match one.source {
         _ if one.is_empty => Role::Counts,
         EvidenceSource::Text(text) => role_of_text(&text, &one.verdict, outline),
-        EvidenceSource::Signature(scheme, piece) => role_of_signature(scheme, piece, all, outline),
+        EvidenceSource::Signature(Scheme::Attachment, piece) => role_of_file(piece, one, all, outline),
+        EvidenceSource::Signature(scheme, _) => role_of_signature(scheme, outline),
     }
 }
 
@@ -234,27 +235,27 @@ fn role_of_text(text: &TextEvidence, verdict: &Verdict, outline: Option<&Outline
     }
 }
 
-fn role_of_signature(scheme: Scheme, piece: Piece, all: &[Evidence], outline: Option<&Outline>) -> Role {
+fn role_of_signature(scheme: Scheme, outline: Option<&Outline>) -> Role {
     match (scheme, outline) {
         _ if scheme.is_dcc() => Role::Counts,
         (Scheme::Url | Scheme::RazorE8, _) => Role::Supports(Limit::OnePart),
         (_, None) => Role::Decides,
         (Scheme::Exact, Some(outline)) if outline.is_identified_by_text() => Role::Decides,
         (Scheme::Exact, Some(_)) => Role::Supports(Limit::ShortText),
-        (Scheme::Attachment, Some(outline)) => role_of_file(piece, all, outline),
         (_, Some(_)) => Role::Supports(Limit::OnePart),
     }
 }
 
 /// Returns the role of a file. It decides if files are the main content of the message, and all of them are listed.
-fn role_of_file(piece: Piece, all: &[Evidence], outline: &Outline) -> Role {
-    let is_file = |one: &&Evidence| one.source == EvidenceSource::Signature(Scheme::Attachment, Piece::File);
+fn role_of_file(piece: Piece, file: &Evidence, all: &[Evidence], outline: Option<&Outline>) -> Role {
+    let Some(outline) = outline else { return Role::Decides };
+    let is_other = |one: &&Evidence| one.source == file.source && !std::ptr::eq(*one, file);
     match piece {
         Piece::Picture => Role::Supports(Limit::Picture),
         Piece::Accessory => Role::Supports(Limit::Accessory),
         Piece::Forwarded => Role::Supports(Limit::Quoted),
         _ if outline.main() != Main::Files => Role::Supports(Limit::BesideText),
-        _ if all.iter().filter(is_file).any(|one| one.verdict.kind != Kind::Spam) => Role::Supports(Limit::OtherFile),
+        _ if all.iter().filter(is_other).any(|one| one.verdict.kind != Kind::Spam) => Role::Supports(Limit::OtherFile),
         _ => Role::Decides,
     }
 }

@@ -568,13 +568,21 @@ fn fingerprint(key: &FingerprintKey, feature: u64) -> Fingerprint {
     key.fingerprint(&feature.to_le_bytes())
 }
 
-/// The features of a good message that are learnt, with their fingerprints: the [`GOOD_FEATURES`] lowest.
+/// The features of a good message that are learnt, with their fingerprints: its files, and of its text as many of the
+/// lowest as make [`GOOD_FEATURES`] with them.
 pub(crate) fn select_good(key: &FingerprintKey, features: &Features) -> Vec<(Fingerprint, u64)> {
-    let all = features.all().chain(features.whole);
-    let mut selected: Vec<(Fingerprint, u64)> = all.map(|feature| (fingerprint(key, feature), feature)).collect();
+    let lowest = |features: &mut dyn Iterator<Item = u64>, most: usize| {
+        let mut selected: Vec<_> = features.map(|feature| (fingerprint(key, feature), feature)).collect();
+        selected.sort_unstable();
+        selected.dedup();
+        selected.truncate(most);
+        selected
+    };
+    let files = lowest(&mut features.files.iter().copied(), GOOD_FEATURES as usize);
+    let mut selected = lowest(&mut features.all().chain(features.whole), GOOD_FEATURES as usize - files.len());
+    selected.extend(files);
     selected.sort_unstable();
     selected.dedup();
-    selected.truncate(GOOD_FEATURES as usize);
     selected
 }
 

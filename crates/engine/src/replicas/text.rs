@@ -36,7 +36,7 @@ impl Text {
         key.fingerprint(&bytes)
     }
 
-    /// Whether it has too little to be found by.
+    /// Whether it has too few features to be found, and no hash of the whole.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.whole.is_none() && self.quarters.iter().map(Vec::len).sum::<usize>() < STORED_MIN

@@ -44,8 +44,8 @@ pub struct Subject {
     /// The text, for near replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Text>,
-    /// The composition of the message. Without it, the request is about signatures: in a check each of them decides on its
-    /// own, and so does the text; a claim covers everything in the request.
+    /// The composition of the message. Without it, the request is about signatures: in a check, each signature and
+    /// the text decide independently; a claim covers everything in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outline: Option<Outline>,
     /// The sender's address, for the whitelist of senders. It is not kept.
@@ -75,7 +75,7 @@ pub struct Outline {
     pub words: u32,
     /// Number of the sender's own words among them: neither quoted nor forwarded.
     pub own_words: u32,
-    /// Number of files that are neither pictures nor accessories such as business cards, nor inside an attached message.
+    /// Number of files, except pictures, accessories such as business cards, and files inside an attached message.
     pub files: u32,
     /// Number of pictures.
     pub pictures: u32,
@@ -241,6 +241,7 @@ impl Text {
             links: decode(&self.links)?,
             whole: self.whole.as_deref().map(parse_whole).transpose()?,
             is_quoted: self.quoted,
+            files: Vec::new(),
         })
     }
 }
@@ -387,7 +388,7 @@ mod tests {
             is_quoted in any::<bool>(),
         ) {
             let [pairs, appended, links] = [pairs, appended, links].map(|set| set.into_iter().collect());
-            let features = Features { pairs, appended, links, whole, is_quoted };
+            let features = Features { pairs, appended, links, whole, is_quoted, files: Vec::new() };
             prop_assert_eq!(Text::of(&features).features(), Ok(features));
         }
     }

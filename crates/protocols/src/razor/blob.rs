@@ -11,8 +11,10 @@
 
 use std::collections::HashSet;
 
+use bruit_signatures::message::Message;
 use bruit_signatures::outline::{Outline, PartsOutline, Piece};
 use bruit_signatures::razor::{BODY_BYTES_MAX, E4Signature, Ep4, HEADER_BYTES_MAX, sign_part};
+use bruit_signatures::{Sha256Signature, attachment};
 use memchr::memmem;
 
 use super::Signature;
@@ -56,6 +58,8 @@ pub struct ReportedPart {
     pub piece: Piece,
     /// What it is known by.
     pub signatures: Vec<Signature>,
+    /// The signature of its content, if it is a file.
+    pub file: Option<Sha256Signature>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +96,7 @@ impl Announced {
             return Err(NotAnnounced);
         }
         let found = self.outline(&announced, is_missing);
-        let part = |(part, piece)| ReportedPart { piece, signatures: signatures(part, epochs) };
+        let part = |(part, piece)| ReportedPart { piece, signatures: signatures(part, epochs), file: file(part) };
         Ok(ReportedParts { parts: announced.into_iter().zip(found.pieces).map(part).collect(), outline: found.outline })
     }
 
@@ -102,9 +106,9 @@ impl Announced {
         if let Some(begun) = self.begun.take() {
             found.outline.files = found.outline.files.saturating_add(begun.files);
             found.outline.pictures = found.outline.pictures.saturating_add(begun.pictures);
+            found.outline.links = found.outline.links.saturating_add(begun.links);
             if begun.own_words > 0 {
-                found.outline =
-                    Outline { words: begun.words, own_words: begun.own_words, links: begun.links, ..found.outline };
+                found.outline = Outline { words: begun.words, own_words: begun.own_words, ..found.outline };
                 found
                     .pieces
                     .iter_mut()
@@ -132,6 +136,11 @@ impl Announced {
 fn parts(blob: &[u8]) -> impl Iterator<Item = &[u8]> {
     let ends = memmem::find_iter(blob, PART_START).skip(1).chain([blob.len()]);
     memmem::find_iter(blob, PART_START).zip(ends).filter_map(|(start, end)| blob.get(start + 2..end))
+}
+
+/// The signature of the content of a part that is a file.
+fn file(part: &[u8]) -> Option<Sha256Signature> {
+    attachment::sign(&Message::read(part)).first().map(|file| file.signature)
 }
 
 /// What a part is known by: e4 under every one of `epochs`, then e8, each once. Hosts that everybody links to are left out.

@@ -86,7 +86,7 @@ pub(super) fn prepare(service: &Service, asked: &Asked, claim: Claim, by: By) ->
 pub(super) fn nothing_claimed(claim: Claim) -> Claimed {
     let reason = match claim {
         Claim::Report => {
-            "nothing sets it apart from good mail: its text is short or quoted, and no file of it is a payload of its own"
+            "nothing sets it apart from good mail: its text is short or quoted, and it has no file that can be listed"
         }
         Claim::Revoke => "no part of the message was ever reported",
     };

@@ -9,7 +9,7 @@ use bruit_engine::accounts::{
     Account, AccountChange, Credential, CredentialError, Protocol, RegisterError, Registration, Secret,
 };
 use bruit_engine::event::{By, Event};
-use bruit_engine::message::is_claimed;
+use bruit_engine::message::{is_claimed, is_good_file};
 use bruit_engine::signature::fingerprint_of_bytes;
 use bruit_engine::trust::{Claim, Reporter, Standing};
 use bruit_engine::verdict::{Kind, Reason, Verdict};
@@ -151,7 +151,11 @@ impl Answers {
     /// Reports the parts that make a mail what it is, by all that they are known by, as one claim each. One reply: that all
     /// are taken, or why not.
     async fn report_bodies(&self, reported: &ReportedParts, user: Option<&[u8]>) -> Reply {
-        let is_claimed = |part: &&ReportedPart| is_claimed(Scheme::RazorE4, part.piece, &reported.outline);
+        let is_good = |part: &ReportedPart| {
+            part.file.is_some_and(|file| self.service.store.check(|engine| is_good_file(engine, &file.0)))
+        };
+        let is_claimed =
+            |part: &&ReportedPart| is_claimed(Scheme::RazorE4, part.piece, &reported.outline) && !is_good(part);
         let parts: Vec<&ReportedPart> = reported.parts.iter().filter(is_claimed).collect();
         let by = match self.claimant(user, Claim::Report, parts.len()) {
             Ok(reporter) => By { now: self.service.now(), reporter },

@@ -2,7 +2,7 @@
 //!
 //! This is not a list of texts to search for: only the words of the phrases matter. The words of one topic in one
 //! language form a small vocabulary. A line is boilerplate if nearly all of its content words are in one vocabulary.
-//! To hide a pitch in such lines, a sender would have to write it with those words. Words that pitches need, such as
+//! To hide a pitch in such a line, a sender would have to write most of it with those words. Words that pitches need, such as
 //! those about accounts, passwords, prices and prizes, are in none of the vocabularies.
 
 use std::ops::Range;
@@ -39,11 +39,11 @@ const LEAVING: Range<usize> = 28..42;
 const OTHER_WORDS_MIN: usize = 40;
 
 /// The names of providers and devices. A provider's line has at least one.
-const NAMES: Topics = 1 << 56;
+const NAMES: Topics = 1 << 57;
 
 /// The phrases of each topic and language, at most 64 entries. The first [`PROVIDERS`] entries are those of
 /// providers, the last is [`NAMES`].
-pub(super) const TOPICS: [&str; 57] = [
+pub(super) const TOPICS: [&str; 58] = [
     // Lines that providers and programs add below a message.
     "Sent from my iPhone, iPad, Samsung Galaxy smartphone, Android tablet, BlackBerry, Huawei, Xiaomi, Nokia, mobile phone, device. \
      Sent from Yahoo Mail, Gmail, AOL, Proton, Windows. Get Outlook for iOS, Android. Get the app. Excuse brevity and typos. \
@@ -266,6 +266,10 @@ pub(super) const TOPICS: [&str; 57] = [
     "Anonim Şirketi, A.Ş., Ltd, Limited Şti. Merkez adresi: İstanbul, Ankara, İzmir, Türkiye, cadde, caddesi, sokak, sok, mahallesi, kat. Ticaret sicil numarası, no, Mersis, vergi dairesi. Telefon, tel, faks. Bankacılık Düzenleme ve Denetleme Kurumu, \
      BDDK, SPK. Bu mesaj, e-posta ve ekleri, ekindeki dosyalar, gizli, gizlidir, gizlilik, bilgiler, içerebilir, içermektedir, yalnızca, sadece gönderildiği alıcının, kişi, kurum, kullanımı içindir. Eğer alıcısı değilseniz, yanlışlıkla, hata ile \
      aldıysanız, size ulaştıysa, lütfen göndereni derhal bilgilendirin, haberdar ediniz ve siliniz, mesajı silin, imha. Kopyalanması, dağıtılması, açıklanması, kullanılması yasaktır. Sorumluluk, sorumlu, zarar, virüs, görüşler, yazar. Çevre, yazdırmadan",
+    // The banner that a mail gateway sets above every message from elsewhere.
+    "Caution, warning, attention, be careful: this email, e-mail, message originated, came, comes, was sent from outside of the, your \
+     organization, organisation, company, from an external sender, source. Do not click links, open attachments, reply unless you \
+     recognize, recognise, trust, verify the sender, sender's address and know, are expecting, the content is safe",
     // Names of providers and devices.
     "iPhone iPad iOS Samsung Galaxy Android BlackBerry Huawei Xiaomi Nokia Motorola Yahoo Gmail AOL Proton Windows Outlook MSN Hotmail \
      Avast AVG Norton McAfee Kaspersky ESET antivirus GMX Orange SFR Libero Tiscali Juno Netscape Lycos Excite Earthlink smartphone tablet \
@@ -469,6 +473,17 @@ mod tests {
         };
         assert_eq!(of(super::OTHER_WORDS_MIN), (true, 40));
         assert_eq!(of(super::OTHER_WORDS_MIN - 1), (false, 39));
+    }
+
+    #[test]
+    fn banners_of_gateways() {
+        for banner in [
+            "CAUTION: This email originated from outside of the organization. Do not click links or open attachments unless \
+             you recognize the sender and know the content is safe.",
+            "EXTERNAL SENDER: be careful, do not open attachments or click links unless you trust the source.",
+        ] {
+            assert_eq!(own(banner), [""; 0], "{banner}");
+        }
     }
 
     #[test]

@@ -64,6 +64,8 @@ const LIST_WORDS_PER_CUE: usize = 12;
 /// A disclaimer is a paragraph with this many different words of disclaimers, one in so many words.
 const DISCLAIMER_CUES_MIN: usize = 3;
 const DISCLAIMER_WORDS_PER_CUE: usize = 12;
+/// A disclaimer has no more words than this in a row without such a word. A pitch between two of its sentences does.
+const DISCLAIMER_GAP_MAX: usize = 18;
 const PARAGRAPH_LINES_MAX: usize = 40;
 
 /// A rule has so many signs, and hardly anything else.
@@ -312,7 +314,14 @@ fn disclaimer(lines: &[Line<'_>], paragraph: Range<usize>, words: &Words) -> Opt
     let last = paragraph.rev().find(has_cue)?;
     let own = words_of(lines, first..last + 1);
     let found = cues(words, own.clone(), Role::Disclaimer);
-    (found >= DISCLAIMER_CUES_MIN && found * DISCLAIMER_WORDS_PER_CUE >= own.len()).then_some(first..last + 1)
+    let is_dense = found >= DISCLAIMER_CUES_MIN && found * DISCLAIMER_WORDS_PER_CUE >= own.len();
+    (is_dense && longest_gap(words, own) <= DISCLAIMER_GAP_MAX).then_some(first..last + 1)
+}
+
+/// The most words in a row that are not about disclaimers.
+fn longest_gap(words: &Words, range: Range<usize>) -> usize {
+    let words = words.list().get(range).unwrap_or_default();
+    words.split(|word| word.role == Role::Disclaimer).map(<[Word]>::len).max().unwrap_or(0)
 }
 
 /// Maximum number of lines of a PGP signature.
@@ -328,8 +337,10 @@ fn mark_seals(lines: &mut [Line<'_>]) {
                 1 + usize::from(starts(second, "hash:"))
             }
             [first, ..] if starts(first, "-----begin pgp signature") => {
-                let end = behind.iter().take(SEAL_LINES_MAX).position(|line| starts(line, "-----end pgp signature"));
-                end.map_or(0, |end| end + 1)
+                let is_end = |line: &Line<'_>| starts(line, "-----end pgp signature");
+                let is_seal = |line: &Line<'_>| starts(line, "version:") || !line.text.trim_ascii().contains(' ');
+                let length = 1 + behind.iter().skip(1).take_while(|line| is_seal(line) && !is_end(line)).count();
+                if length < SEAL_LINES_MAX && behind.get(length).is_some_and(is_end) { length + 1 } else { 0 }
             }
             _ => 0,
         };
@@ -460,15 +471,24 @@ mod tests {
         assert_eq!(kinds("Este mensaje es confidencial y para su destinatario.\nQueda prohibida su divulgación"), "--");
         assert_eq!(kinds("Geschäftsführer: A. Schmidt\nAmtsgericht Musterstadt, HRB 1234"), "--");
         assert_eq!(kinds("This offer is strictly confidential, dear friend"), "B");
+        let pitch = "Our clinic offers dental implants for half price, with airport transfer, hotel and a lifetime warranty on \
+            every crown. Book a visit today.";
+        let hidden = format!(
+            "This message is confidential and intended only for the addressee.\n{pitch}\n\
+             If you received it in error, delete it and notify the sender."
+        );
+        assert!(kinds(&hidden).contains('B'), "a pitch between two sentences of a disclaimer");
     }
 
     #[test]
     fn seals_of_pgp_are_no_text() {
         let sealed = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA1\n\nWhat I say\n-----BEGIN PGP SIGNATURE-----\n\
-            Version: GnuPG v1.0.7\n\niD8DBQE9VTWp Alpha Beta\n-----END PGP SIGNATURE-----\nand more";
-        assert_eq!(kinds(sealed), "--B----B");
+            Version: GnuPG v1.0.7\n\niD8DBQE9VTWpAlphaBeta\n-----END PGP SIGNATURE-----\nand more";
+        assert_eq!(kinds(sealed), "--B---B");
         let unending = format!("-----BEGIN PGP SIGNATURE-----\n{}", "what I say\n".repeat(SEAL_LINES_MAX));
         assert!(!kinds(&unending).contains('-'));
+        let pitch = "-----BEGIN PGP SIGNATURE-----\nCheap watches for you\n-----END PGP SIGNATURE-----";
+        assert!(kinds(pitch).contains('B'), "words are no signature");
     }
 
     #[test]

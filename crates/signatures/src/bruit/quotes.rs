@@ -72,24 +72,25 @@ const FIELD_NAMES: [(Field, &str); 6] = [
         Field::FROM,
         "from,von,de,da,van,från,fra,lähettäjä,od,от,от кого,kimden,gönderen,feladó,de la,expeditor,mittente,remitente,\
          remetente,expéditeur,absender,afzender,avsändare,afsender,avsender,nadawca,отправитель,odesílatel,发件人,寄件者,差出人,\
-         보낸 사람,від,από",
+         보낸 사람,від,από,Από,发信人,寄件人,발신,saatja,nuo,từ,מאת,من",
     ),
     (
         Field::DATE,
         "date,sent,datum,gesendet,gesendet am,envoyé,envoyé le,enviado,enviada,enviado el,enviado em,enviada em,fecha,data,\
          inviato,verzonden,verzonden op,skickat,sendt,sendt den,dato,lähetetty,päivämäärä,pvm,päiväys,wysłano,дата,отправлено,\
          дата отправки,odesláno,gönderildi,gönderme tarihi,gönderilme tarihi,tarih,elküldve,küldve,dátum,trimis,trimis la,\
-         发送时间,日期,日時,送信日時,보낸 날짜,надіслано,ημερομηνία,date sent",
+         发送时间,日期,日時,送信日時,보낸 날짜,надіслано,ημερομηνία,date sent,gönderilme,στάλθηκε,Στάλθηκε,寄件日期,\
+         날짜,poslano,odoslané,đã gửi,ngày,изпратено,saadetud,kuupäev,išsiųsta,enviat,enviat el,נשלח,תאריך,تاريخ الإرسال,التاريخ",
     ),
     (
         Field::TO,
         "to,an,à,a,para,aan,till,til,vastaanottaja,do,кому,komu,kime,alıcı,címzett,către,catre,pour,destinataire,\
-         destinatario,destinatário,empfänger,收件人,宛先,받는 사람,προς",
+         destinatario,destinatário,empfänger,收件人,宛先,받는 사람,받은 사람,προς,Προς,收件者,za,tới,đến,до,adressaat,kam,per a,אל,إلى",
     ),
     (
         Field::SUBJECT,
         "subject,betreff,objet,sujet,asunto,oggetto,assunto,onderwerp,ämne,emne,aihe,temat,тема,předmět,predmet,konu,tárgy,\
-         subiect,主题,主旨,件名,제목,θέμα",
+         subiect,主题,主旨,件名,제목,θέμα,Θέμα,относно,chủ đề,teema,tema,נושא,الموضوع",
     ),
     (Field::COPY, "cc,kopie,copie,copia,kopia,kopi,kopio,копия,bilgi,másolat,cópia,dw,抄送"),
     (Field::NUMBER, "message,nachricht,mensaje,messaggio,mensagem,bericht"),
@@ -111,7 +112,7 @@ const MARKS: &str = "original message,forwarded message,forwarded by,begin forwa
     исходное сообщение,оригинальное сообщение,пересылаемое сообщение,пересланное сообщение,перенаправленное сообщение,\
     начало переадресованного сообщения,původní zpráva,přeposlaná zpráva,orijinal ileti,orijinal mesaj,özgün ileti,\
     iletilen mesaj,iletilen ileti,eredeti üzenet,továbbított üzenet,mesaj original,mesajul original,mesaj redirecționat,\
-    mesaj redirectionat,原始邮件,转发邮件";
+    mesaj redirectionat,原始邮件,转发邮件,原始郵件,轉寄郵件,원본 이메일,원본 메시지";
 
 /// Verbs of attributions.
 const VERBS: &str = "wrote,writes,said,says,mentioned,schrieb,schrieben,écrit,escribió,escribio,scritto,scrive,escreveu,skrev,schreef,\

@@ -35,7 +35,7 @@ const OWN: &str = "Thanks, that suits everybody here";
 const OTHER: &str = "Shall we meet on Friday in the large room?";
 
 /// From, date, to and subject, as Outlook names them.
-const HEADERS: [[&str; 4]; 18] = [
+const HEADERS: [[&str; 4]; 30] = [
     ["From", "Sent", "To", "Subject"],
     ["Von", "Gesendet", "An", "Betreff"],
     ["De", "Envoyé", "À", "Objet"],
@@ -53,6 +53,18 @@ const HEADERS: [[&str; 4]; 18] = [
     ["Kimden", "Gönderildi", "Kime", "Konu"],
     ["Feladó", "Elküldve", "Címzett", "Tárgy"],
     ["De la", "Trimis", "Către", "Subiect"],
+    ["Kimden", "Gönderilme", "Kime", "Konu"],
+    ["Από", "Στάλθηκε", "Προς", "Θέμα"],
+    ["寄件者", "寄件日期", "收件者", "主旨"],
+    ["מאת", "נשלח", "אל", "נושא"],
+    ["من", "تاريخ الإرسال", "إلى", "الموضوع"],
+    ["Od", "Poslano", "Za", "Predmet"],
+    ["Od", "Odoslané", "Komu", "Predmet"],
+    ["Từ", "Đã gửi", "Tới", "Chủ đề"],
+    ["От", "Изпратено", "До", "Относно"],
+    ["Saatja", "Saadetud", "Adressaat", "Teema"],
+    ["Nuo", "Išsiųsta", "Kam", "Tema"],
+    ["De", "Enviat el", "Per a", "Tema"],
     ["From", "Date", "To", "Subject"],
 ];
 
@@ -231,6 +243,10 @@ fn attributions_in_html() {
             format!(
                 "<div dir=ltr>{OWN}</div><br><div class=\"gmail_quote\"><div dir=ltr class=\"gmail_attr\">{text}<br></div><blockquote class=\"gmail_quote\" style=\"margin:0\">{OTHER}</blockquote></div>"
             ),
+            // Programs that neither name nor type the block.
+            format!(
+                "<div>{OWN}</div><div>{text}</div><blockquote style=\"border-left:1px solid #ccc\">{OTHER}</blockquote>"
+            ),
             format!(
                 "<p>{OWN}</p><div class=\"moz-cite-prefix\">{text}<br></div><blockquote type=\"cite\" cite=\"mid:x@y\"><p>{OTHER}</blockquote>"
             ),
@@ -285,7 +301,15 @@ fn one_sign_alone_hides_nothing() {
     let below = format!("{marked}-----Original Message-----\nFrom: x\nSent: y\nTo: z\nSubject: a\n");
     let reading = Reading::of(&Message::read(format!("\n{below}").as_bytes()));
     assert_eq!(Explanation::of(&reading).quoted, Quoted::IsDisguise, "nobody is quoted above");
+    let quoted_below = |own: &str| {
+        let reading = Reading::of(&Message::read(format!("\n{own}\n{marked}").as_bytes()));
+        Explanation::of(&reading).quoted
+    };
+    assert_eq!(quoted_below("Wow, see what they sent"), Quoted::IsAllThereIs, "a terse reply");
+    let offer = "Cheap watches from the best makers are waiting for you today";
+    assert_eq!(quoted_below(offer), Quoted::IsNotOwn, "an offer above words that nobody said");
     assert_eq!(page(&format!("<p>Our offer:<blockquote type=cite>{OTHER}</blockquote>")), "B");
+    assert_eq!(page(&format!("<p>Our offer:<blockquote>{OTHER}</blockquote>")), "B", "set in");
     assert_eq!(
         page(&format!("<blockquote class=quote>{OTHER}</blockquote><div class=yahoo_quoted>{OTHER}</div>")),
         "B"

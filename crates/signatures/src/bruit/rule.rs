@@ -1,8 +1,8 @@
-//! When enough of a report is found in a message.
+//! The matching rule: whether enough of a report is found in a message.
 //!
-//! A replica that was altered word by word still has some of every quarter of the report; one that was added to still has
-//! nearly all of it. Two issues of a newsletter share whole quarters, and nothing of the others: they are told apart by
-//! what a quarter can prove at most. Figures and the trials behind them: `docs/near-replicas.md`.
+//! A replica that was altered word by word keeps some of every quarter of the report; one with added text keeps nearly
+//! all of it. Two issues of a newsletter share some quarters entirely and others not at all, so the evidence that one
+//! quarter can contribute is capped. Figures and experiments: `docs/near-replicas.md`.
 
 /// The quarters of a text.
 pub const QUARTERS: usize = 4;
@@ -10,20 +10,21 @@ pub const QUARTERS: usize = 4;
 /// A report keeps at most this many features.
 pub const STORED_MAX: usize = 48;
 
-/// Fewer features than this prove nothing; a message is then known by its whole.
+/// Minimum number of features kept. A report with fewer is found only by the hash of its whole text.
 pub const STORED_MIN: usize = 6;
 
-/// Of n features stored, this many must be found in any case: a few, and a share of n. All in per cent.
+/// Minimum number of features found for any match: 3, plus 31 % of those stored. In hundredths of a feature.
 const FLOOR: u64 = 300;
 const FLOOR_SHARE: u64 = 31;
 
-/// Nearly all of the report: the message contains it, whatever else it contains.
+/// Minimum share of the report, in per cent, that is found if the message contains it among other text.
 const MOST_SHARE: u64 = 70;
 
-/// The message is this much a part of the report: something was left out.
+/// Minimum share of the message, in per cent, that is found in the report if text was left out.
 const WITHIN_SHARE: u64 = 62;
 
-/// All quarters together prove this much, when none counts for more than its cap.
+/// Minimum number of features found if words were altered: 2, plus 34 % of those stored, in hundredths of a feature.
+/// Of each quarter, at most `QUARTER_CAP` per cent of its stored features count.
 const SPREAD: u64 = 200;
 const SPREAD_SHARE: u64 = 34;
 const QUARTER_CAP: u64 = 50;
@@ -31,10 +32,12 @@ const QUARTER_CAP: u64 = 50;
 /// The weight of a feature by its quarter. Messages of one template share its beginning and end, so these count less.
 const QUARTER_WEIGHTS: [u64; QUARTERS] = [4, 6, 6, 4];
 
-/// Minimum sum of the two shares of an [`Overlap`] for a close replica, the same for a long report, and minimum of each
-/// share. The fewer features are kept, the less exactly the shares are known.
+/// Minimum sum of the two shares of an [`Overlap`] for a close replica. The shares of a report with few features are
+/// less exact, so the minimum is lower than for a long one.
 const CLOSE_SUM: u32 = 126;
+/// The same for a long report.
 const CLOSE_SUM_LONG: u32 = 132;
+/// Minimum of each of the two shares.
 const CLOSE_SHARE: u32 = 48;
 /// Minimum shares of message and report if text was left out.
 const CLOSE_CUT: (u32, u32) = (66, 40);
@@ -42,16 +45,16 @@ const CLOSE_CUT: (u32, u32) = (66, 40);
 const CLOSE_ADDED: (u32, u32) = (78, 35);
 /// Minimum share of a report inside a longer message.
 const CLOSE_CONTAINED: u32 = 85;
-/// Minimum share of a message in which words were altered everywhere, and the same for a long report.
+/// Minimum share of the message if words were altered everywhere.
 const CLOSE_ALTERED: u32 = 25;
+/// The same for a long report.
 const CLOSE_ALTERED_LONG: u32 = 10;
-/// From this many kept features on, a report is long enough to be recognised inside a message of any length. A shorter
-/// one may be a stock sentence.
+/// Minimum number of kept features of a long report. A shorter report may be a stock sentence.
 const CLOSE_STORED: u64 = 32;
 
-/// Words were altered everywhere if at least this share is found of the least found quarter, of the two least found
-/// ones together, and of those compared with the other two. Where a block of text was replaced, some quarters are
-/// found whole and others hardly at all.
+/// Minimum shares, in per cent, if words were altered everywhere: of the worst-matching quarter, of the two worst on
+/// average, and of those two relative to the other two. Where a block of text was replaced, some quarters are found
+/// whole and others hardly at all.
 const ALTERED_QUARTER: u64 = 25;
 const ALTERED_HALF: u64 = 33;
 const ALTERED_RATIO: u64 = 50;
@@ -61,7 +64,7 @@ const ALTERED_RATIO: u64 = 50;
 pub struct Stored {
     /// How many features of each quarter are kept.
     pub by_quarter: [u8; QUARTERS],
-    /// How many features the message had.
+    /// Number of features of the reported text.
     pub features: u32,
 }
 
@@ -73,7 +76,7 @@ pub struct Overlap {
     pub of_report: u8,
     /// Share of the message.
     pub of_message: u8,
-    /// Whether what is missing is missing everywhere in the report, as if words were altered one by one.
+    /// Whether the missing features are spread over all quarters of the report, as if words were altered one by one.
     pub is_even: bool,
 }
 
@@ -84,8 +87,8 @@ impl Stored {
         self.by_quarter.iter().copied().map(u64::from).sum()
     }
 
-    /// Returns the overlap of this report with a message of `features` features, `found` of which are kept of the
-    /// report. `None` if the message is not a replica.
+    /// Returns the overlap of this report with a message that has `features` features. `found` is the number of kept
+    /// features found in the message, by quarter. `None` if the message is not a replica.
     #[must_use]
     pub fn overlap(&self, found: [u32; QUARTERS], features: u32) -> Option<Overlap> {
         if !self.is_matched_by(found, features) {
@@ -100,11 +103,13 @@ impl Stored {
 
     /// Whether all quarters are found to a similar extent.
     fn is_even(&self, found: [u32; QUARTERS]) -> bool {
-        let mut shares = [100; QUARTERS];
+        // A quarter of which nothing is kept says nothing.
+        if self.by_quarter.contains(&0) {
+            return false;
+        }
+        let mut shares = [0; QUARTERS];
         for ((share, found), stored) in shares.iter_mut().zip(self.found_of(found)).zip(self.by_quarter) {
-            if stored > 0 {
-                *share = found * 100 / u64::from(stored);
-            }
+            *share = found * 100 / u64::from(stored);
         }
         shares.sort_unstable();
         let [lowest, low, high, highest] = shares;
@@ -127,9 +132,9 @@ impl Stored {
 
     /// Whether a replica with this overlap is close enough to the report to count as the same message.
     ///
-    /// Most of both must agree, or text was added or left out, or words were altered everywhere. Two messages of one
-    /// template are further apart: each has its own text where the other has a different one. A small report inside a
-    /// long message proves nothing of this kind.
+    /// A replica is close if most of both texts agrees, if text was added or left out, or if words were altered
+    /// everywhere. Two messages of one template are further apart, because each has text that the other lacks. A short
+    /// report inside a long message is not close.
     #[must_use]
     pub fn is_close(&self, overlap: &Overlap) -> bool {
         let (of_report, of_message) = (u32::from(overlap.of_report), u32::from(overlap.of_message));
@@ -142,7 +147,8 @@ impl Stored {
             || (overlap.is_even && of_message >= if is_long { CLOSE_ALTERED_LONG } else { CLOSE_ALTERED })
     }
 
-    /// Whether a message with `features` features, of which `found` are kept of this report, is a replica of it.
+    /// Whether a message with `features` features is a replica of this report. `found` is the number of kept features
+    /// found in the message, by quarter.
     #[must_use]
     pub fn is_matched_by(&self, found: [u32; QUARTERS], features: u32) -> bool {
         let stored = self.total();

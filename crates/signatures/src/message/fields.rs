@@ -29,7 +29,7 @@ pub struct MediaType {
     pub boundary: Option<String>,
     /// Whether a reader shows it as a file.
     pub is_attachment: bool,
-    /// The last extension of its file name, such as `pdf`, in lower case. Programs open files by it.
+    /// The last extension of its file name, such as `pdf`, in lower case. It determines which program opens the file.
     pub extension: Option<String>,
     /// Its transfer encoding.
     pub encoding: Encoding,
@@ -116,7 +116,7 @@ impl<'m> Fields<'m> {
                 }
             } else if name.eq_ignore_ascii_case(b"content-disposition") {
                 media.is_attachment = value.trim_ascii_start().to_ascii_lowercase().starts_with(b"attachment");
-                // Mail programs prefer this name to the one beside the type.
+                // Mail programs prefer this name to the one in `Content-Type`.
                 let name = parsed(&line_of(value)).and_then(|found| extension(&found, "filename"));
                 media.extension = name.or(media.extension);
             } else if name.eq_ignore_ascii_case(b"content-transfer-encoding") {
@@ -162,12 +162,12 @@ impl MediaType {
         self.subtype = found.c_subtype.as_ref().map(owned).unwrap_or_default().to_ascii_lowercase();
         self.charset = found.attribute("charset").map(str::to_owned);
         self.boundary = found.attribute("boundary").map(str::to_owned);
-        // A name in the other field may have come first, and is preferred.
+        // A name in Content-Disposition takes precedence, even if that field came first.
         self.extension = self.extension.take().or_else(|| extension(&found, "name"));
     }
 }
 
-/// The value of a field as a line. The parser stops at the end of the field, so it has to have one.
+/// The value of a field, with a line feed appended: the parser needs one to find the end of the field.
 fn line_of(value: &[u8]) -> Vec<u8> {
     [value.trim_ascii_end(), b"\n"].concat()
 }
@@ -180,7 +180,7 @@ fn parsed(line: &[u8]) -> Option<ContentType<'_>> {
     }
 }
 
-/// The extension of the file name in an attribute. Mail programs and systems ignore dots and blanks behind a name.
+/// The extension of the file name in an attribute. Trailing dots and spaces are ignored, as operating systems do.
 fn extension(found: &ContentType<'_>, attribute: &str) -> Option<String> {
     let name = found.attribute(attribute)?.trim_end_matches([' ', '.']);
     let (_, extension) = name.rsplit_once('.')?;

@@ -76,7 +76,6 @@ struct Attributes {
     id: String,
     colour: String,
     background: String,
-    kind: String,
     direction: String,
     has_picture: bool,
     is_hidden: bool,
@@ -93,7 +92,7 @@ struct Page {
     attributes: Attributes,
     /// The text of the blocks that a mail program set off as quotations, in order of their starts.
     citations: Vec<Range<usize>>,
-    /// The places in the text where links begin, in their order.
+    /// Byte offsets in the text at which the links begin, in the order of the links.
     link_places: Vec<usize>,
     /// The controls of the open elements that give their text a direction.
     directions: Vec<char>,
@@ -482,7 +481,6 @@ impl Attributes {
             &mut self.id,
             &mut self.colour,
             &mut self.background,
-            &mut self.kind,
             &mut self.direction,
         ] {
             value.clear();
@@ -506,7 +504,6 @@ impl Attributes {
             b"id" => &mut self.id,
             b"color" | b"text" => &mut self.colour,
             b"bgcolor" => &mut self.background,
-            b"type" => &mut self.kind,
             b"dir" => &mut self.direction,
             _ => return,
         };
@@ -518,9 +515,9 @@ impl Attributes {
         }
     }
 
-    /// Whether a mail program made this element to quote a message.
+    /// Whether a mail program may have made this element to quote a message. Many set no class or type.
     fn is_citation(&self, is_block_quote: bool) -> bool {
-        (is_block_quote && (self.kind == "cite" || self.class.contains("quote"))) || self.class.contains("yahoo_quoted")
+        is_block_quote || self.class.contains("yahoo_quoted")
     }
 }
 
