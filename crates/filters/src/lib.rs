@@ -14,6 +14,7 @@
 //! | which value a key has | [`ribbon::RibbonMap`] if nothing changes, [`bloomier::MutableBloomierFilter`] if values do |
 //! | how large to make it, how wrong it will be | [`sizing`] |
 //! | how to keep and send it | [`file`](mod@file), [`delta`] |
+//! | which bits flipped since others were told | [`summary`] |
 //! | how to send keys | [`sorted`] |
 //! | how to keep it while it changes | [`snapshot`] |
 //!
@@ -59,6 +60,7 @@ pub mod sizing;
 pub mod snapshot;
 pub mod sorted;
 pub mod space_code;
+pub mod summary;
 mod undo;
 mod varint;
 

@@ -116,6 +116,12 @@ impl<F: MembershipFilter<Key = Fingerprint>> MultiResolutionFilter<F> {
         self.resolutions.iter_mut().zip(pairs()).try_for_each(|(ours, theirs)| ours.merge(theirs))
     }
 
+    /// l, the groups of each resolution.
+    #[must_use]
+    pub fn groups(&self) -> u32 {
+        self.resolutions[0].groups()
+    }
+
     /// The filters, the highest resolution first.
     #[must_use]
     pub fn resolutions(&self) -> &[SpaceCodeFilter<F>] {
