@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 const LINKS: [Link; 6] =
     [Link::Ethernet, Link::Ip, Link::Loopback, Link::LinuxCooked, Link::LinuxCookedV2, Link::Other(105)];
-const KEYS: [Key; 4] = [Key::Pair, Key::FiveTuple, Key::Source, Key::Destination];
+const KEYS: [Key; 4] = [Key::PAIR, Key::FIVE_TUPLE, Key::SOURCE, Key::DESTINATION];
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(mut capture) = Capture::open(bytes) else { return };

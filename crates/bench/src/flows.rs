@@ -48,7 +48,7 @@ fn speed(report: &mut Report) -> io::Result<()> {
     let traffic =
         Traffic { hosts: 2000, flows: FLOWS, packets: CAPTURE_PACKETS, payload_bytes: 0..=1400, ..Traffic::default() };
     traffic.write(BufWriter::new(file.reopen()?))?;
-    for (name, choice) in [("pairs", Key::Pair), ("five-tuples", Key::FiveTuple)] {
+    for (name, choice) in [("pairs", Key::PAIR), ("five-tuples", Key::FIVE_TUPLE)] {
         let pair = compare(CAPTURE_PACKETS as usize, || read(file.path()), || count(file.path(), choice));
         let megabytes =
             |ns: f64| file.as_file().metadata().map(|file| file.len() as f64 / ns / CAPTURE_PACKETS as f64 * 1e3);

@@ -3,6 +3,7 @@
 //! All is counted by [`bruit_forensics::flows`]; this module finds packets and messages, draws the randomness, and prints.
 
 mod report;
+mod saved;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,13 +11,14 @@ use std::process::ExitCode;
 
 use bruit_filters::space_code::Shape;
 use bruit_forensics::capture::Frame;
-use bruit_forensics::flows::{EXACT_FLOWS_MAX, FlowCounter, Identity, Key, LEADERS_MAX, MEMORY_BYTES_MIN, Settings};
+use bruit_forensics::flows::{
+    EXACT_FLOWS_MAX, FlowCounter, Identity, Key, LEADERS_MAX, MEMORY_BYTES_MIN, SavedFlows, Settings,
+};
 use bruit_forensics::packet::{Tally, decode};
-use clap::ValueEnum;
 use indicatif::ProgressBar;
 
 use crate::captures;
-use crate::failure::Failure;
+use crate::failure::{Failure, wrong};
 use crate::filter::storage::ensure_memory;
 use crate::follow::{self, Complete, News};
 use crate::mailbox::{self, StandardInput};
@@ -26,7 +28,16 @@ use crate::terminal::complain;
 
 const AFTER_HELP: &str = "\
 A CAPTURE is a pcap or pcapng file, a directory of them, or - for standard input. With --key
-sender it is mail: a message, an mbox, a Maildir or any other folder of messages.
+sender or sender-domain it is mail: a message, an mbox, a Maildir or any other folder of messages.
+
+--key is a list of fields with commas between them: source, destination, protocol, source-port,
+destination-port, service, time-to-live; of mail sender, sender-domain. source/24 takes the first
+24 bits of an address. pair is source,destination; five-tuple is both with ports and protocol.
+
+--save writes the counters to a file. A CAPTURE may also be such a file: its counts are added, so
+that counters of several days or places are merged and asked without the captures. Counters merge
+if they were made with --like one another: same fields, same size, same secret. The file holds
+that secret and the names of the largest flows. Exact counts are not saved.
 
 Packets are estimated from a multi-resolution space-code filter, in the memory that is given;
 the interval beside an estimate has the truth in it 19 times out of 20. What cannot be read is
@@ -36,10 +47,17 @@ Examples:
   bruit flows capture.pcap                          the ten largest pairs of hosts
   bruit flows --key five-tuple --exact capture.pcap estimates beside exact counts, and the error
   tcpdump -w - | bruit flows --key source -         who sends most, until Ctrl-C ends tcpdump
-  bruit flows --key sender --top 20 Maildir         who writes most";
+  bruit flows --key sender --top 20 Maildir         who writes most
+  bruit flows --key source/24,destination-port monday.pcap --save monday.flows
+  bruit flows --like monday.flows tuesday.pcap --save tuesday.flows
+  bruit flows monday.flows tuesday.flows            both days together
+  bruit flows monday.flows --flow 192.0.2.0,25      one flow, by the values of its fields";
 
 /// The most flows that are listed: as many as there are names.
 const TOP_MAX: u64 = LEADERS_MAX as u64;
+
+/// The memory, unless told.
+const MEMORY_BYTES: u64 = 64 << 20;
 
 /// The most memory that can be given: a filter has lines for no more.
 const MEMORY_BYTES_MAX: u64 = 64 << 30;
@@ -52,13 +70,25 @@ pub(crate) struct Arguments {
     #[arg(value_name = "CAPTURE")]
     files: Vec<PathBuf>,
 
-    /// What makes packets one flow
-    #[arg(long, value_enum, default_value_t = KeyChoice::Pair)]
-    key: KeyChoice,
+    /// What makes packets one flow: fields with commas between them [default: pair]
+    #[arg(long, value_name = "FIELDS")]
+    key: Option<Key>,
 
-    /// What filter and names may take
-    #[arg(long, value_name = "BYTES", value_parser = parse_memory, default_value = "64M")]
-    memory: u64,
+    /// What filter and names may take [default: 64M]
+    #[arg(long, value_name = "BYTES", value_parser = parse_memory)]
+    memory: Option<u64>,
+
+    /// Count as these saved counters do, so that the two can be merged
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "memory", "seed"])]
+    like: Option<PathBuf>,
+
+    /// Write the counters to a file, which can be merged with others and asked later
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
+    /// Report this flow, by the values of the key's fields with commas between them, instead of the largest
+    #[arg(long = "flow", value_name = "VALUES", conflicts_with = "top")]
+    flows: Vec<String>,
 
     /// Also count exactly, and tell the error of the estimates
     #[arg(long)]
@@ -79,33 +109,6 @@ pub(crate) struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// What makes packets one flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum KeyChoice {
-    /// Source and destination address
-    Pair,
-    /// Both addresses, protocol and both ports
-    FiveTuple,
-    /// Source address
-    Source,
-    /// Destination address
-    Destination,
-    /// The sender of a message, by its field From
-    Sender,
-}
-
-impl From<KeyChoice> for Key {
-    fn from(choice: KeyChoice) -> Self {
-        match choice {
-            KeyChoice::Pair => Self::Pair,
-            KeyChoice::FiveTuple => Self::FiveTuple,
-            KeyChoice::Source => Self::Source,
-            KeyChoice::Destination => Self::Destination,
-            KeyChoice::Sender => Self::Sender,
-        }
-    }
 }
 
 fn parse_memory(text: &str) -> Result<u64, String> {
@@ -136,17 +139,26 @@ struct Run {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
-    let mut run = Run::new(arguments)?;
-    match (arguments.key, arguments.follow) {
-        (KeyChoice::Sender, false) => run.take_mail(&arguments.files)?,
-        (_, false) => {
+    let (saved, files) = saved::split(&arguments.files)?;
+    let mut run = Run::new(arguments, &saved)?;
+    for file in &saved {
+        run.merge(file)?;
+    }
+    let is_asked = files.is_empty() && !saved.is_empty();
+    match (run.key.is_of_mail(), arguments.follow) {
+        (_, false) if is_asked => {}
+        (true, false) => run.take_mail(&files)?,
+        (false, false) => {
             // A pipe ends by Ctrl-C, and what came through it is told.
-            if arguments.files.is_empty() || arguments.files.iter().any(|file| file == Path::new("-")) {
+            if files.is_empty() || files.iter().any(|file| file == Path::new("-")) {
                 stop::watch()?;
             }
-            run.take_captures(&arguments.files)?;
+            run.take_captures(&files)?;
         }
-        (_, true) => run.follow(&arguments.files)?,
+        (_, true) => run.follow(&files)?,
+    }
+    if let Some(file) = &arguments.save {
+        run.save(file)?;
     }
     report::print(&mut run, arguments, output)?;
     output.flush()?;
@@ -154,29 +166,39 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
 }
 
 impl Run {
-    fn new(arguments: &Arguments) -> Result<Self, Failure> {
-        ensure_memory("a filter", arguments.memory).map_err(Failure::BadInput)?;
-        let exact_flows = if arguments.exact { EXACT_FLOWS_MAX } else { 0 };
-        let key = Key::from(arguments.key);
-        let settings = Settings {
-            memory_bytes: arguments.memory,
-            identity_bytes_max: key.identity_bytes_max(),
-            shape: Shape::default(),
-            exact_flows,
-        };
-        let (secret, seed) = match arguments.seed {
-            Some(seed) => (u128::from(seed).to_le_bytes(), seed),
-            None => (random()?, u64::from_le_bytes(random()?)),
+    /// A counter like the saved ones, if there are any.
+    fn new(arguments: &Arguments, saved: &[PathBuf]) -> Result<Self, Failure> {
+        let (key, counter) = match arguments.like.as_ref().or_else(|| saved.first()) {
+            Some(like) => {
+                saved::ensure_free(arguments)?;
+                let SavedFlows { key, counter } = saved::read(like, 0)?;
+                (key, counter.empty_like(u64::from_le_bytes(random()?)))
+            }
+            None => new_counter(arguments)?,
         };
         Ok(Self {
             key,
-            counter: FlowCounter::new(&settings, secret, seed),
+            counter,
             identity: Identity::default(),
             undecoded: Tally::default(),
             unopened: Tally::default(),
             without_sender: 0,
             faults: 0,
         })
+    }
+
+    /// Adds saved counters.
+    fn merge(&mut self, file: &Path) -> Result<(), Failure> {
+        let mut other = saved::read(file, 0)?;
+        other
+            .ensure_key(self.key)
+            .and_then(|()| self.counter.merge(&mut other.counter))
+            .map_err(|error| wrong(format!("{}: {error}", file.display())))
+    }
+
+    fn save(&mut self, file: &Path) -> Result<(), Failure> {
+        let bytes = self.counter.encode(self.key).map_err(wrong)?;
+        saved::write(file, &bytes)
     }
 
     fn take_captures(&mut self, files: &[PathBuf]) -> Result<(), Failure> {
@@ -207,7 +229,7 @@ impl Run {
     fn take_mail(&mut self, files: &[PathBuf]) -> Result<(), Failure> {
         mailbox::for_each(files, StandardInput::Mailbox, |item, bar| {
             match item {
-                mailbox::Item::Message(message) if self.identity.set_message(message.bytes) => {
+                mailbox::Item::Message(message) if self.identity.set_message(self.key, message.bytes) => {
                     self.counter.count(self.identity.as_bytes());
                 }
                 mailbox::Item::Message(_) => self.without_sender += 1,
@@ -218,7 +240,7 @@ impl Run {
     }
 
     fn follow(&mut self, folders: &[PathBuf]) -> Result<(), Failure> {
-        let is_mail = self.key == Key::Sender;
+        let is_mail = self.key.is_of_mail();
         let complete = if is_mail { Complete::AtOnce } else { Complete::ByRotation };
         follow::for_each(folders, complete, |news| match news {
             News::File(path) if is_mail => self.take_mail(&[path.to_owned()]),
@@ -231,6 +253,24 @@ impl Run {
         self.faults += 1;
         bar.suspend(|| complain(line));
     }
+}
+
+/// A counter of what the arguments say.
+fn new_counter(arguments: &Arguments) -> Result<(Key, FlowCounter), Failure> {
+    let memory_bytes = arguments.memory.unwrap_or(MEMORY_BYTES);
+    ensure_memory("a filter", memory_bytes).map_err(Failure::BadInput)?;
+    let key = arguments.key.unwrap_or(Key::PAIR);
+    let settings = Settings {
+        memory_bytes,
+        identity_bytes_max: key.identity_bytes_max(),
+        shape: Shape::default(),
+        exact_flows: if arguments.exact { EXACT_FLOWS_MAX } else { 0 },
+    };
+    let (secret, seed) = match arguments.seed {
+        Some(seed) => (u128::from(seed).to_le_bytes(), seed),
+        None => (random()?, u64::from_le_bytes(random()?)),
+    };
+    Ok((key, FlowCounter::new(&settings, secret, seed)))
 }
 
 fn random<const BYTES: usize>() -> Result<[u8; BYTES], Failure> {

@@ -111,6 +111,86 @@ flows                 3
 }
 
 #[test]
+fn flows_are_keyed_by_any_list_of_fields() {
+    let folder = Folder::new();
+    small(&folder);
+    let file = path(&folder, "small.pcap");
+    let told = json(&["flows", "--json", "--exact", "--key", "source/8, destination-port", "--seed", "1", &file]);
+    assert_eq!(told["key"], "source/8,destination-port");
+    let flows: HashMap<_, _> =
+        told["flows"].as_array().unwrap().iter().map(|flow| (flow["flow"].as_str().unwrap(), &flow["exact"])).collect();
+    // The three flows of the capture go to port 25 or 53.
+    let ports = (0..3).map(|rank| Traffic::default().flow(rank).ports.1);
+    let packets =
+        |port| ports.clone().zip([5, 2, 1]).filter(|&(to, _)| to == port).map(|(_, packets)| packets).sum::<u64>();
+    let expected = [25, 53].map(|port| (port, packets(port)));
+    for (port, packets) in expected.into_iter().filter(|&(_, packets)| packets > 0) {
+        assert_eq!(flows[format!("10.0.0.0/8 destination-port {port}").as_str()], packets, "{told}");
+    }
+    assert!(refused(&["flows", "--key", "colour", &file]).contains("unknown field"));
+}
+
+#[test]
+fn counters_are_saved_merged_and_asked_later() {
+    let folder = Folder::new();
+    let traffic = |seed| Traffic { flows: 100, packets: 20_000, payload_bytes: 0..=10, seed, ..Traffic::default() };
+    let (monday, tuesday) = (write(&folder, "monday.pcap", &traffic(1)), write(&folder, "tuesday.pcap", &traffic(2)));
+    let file = |name: &str| path(&folder, name);
+    let flows = |arguments: &[&str]| json(&[&["flows", "--json", "--top", "4096"], arguments].concat());
+    let [one, two, both] = ["monday.flows", "tuesday.flows", "both.flows"].map(file);
+    flows(&["--key", "source", "--memory", "4M", &file("monday.pcap"), "--save", &one]);
+    let counted = flows(&["--like", &one, &file("tuesday.pcap"), "--save", &two]);
+    assert_eq!((&counted["key"], &counted["packets"]), (&"source".into(), &20_000.into()));
+    // A file answers as the counter did, and two as if one had counted all.
+    assert_eq!(flows(&[&two])["flows"], counted["flows"]);
+    let merged = flows(&[&one, &two, "--save", &both]);
+    assert_eq!(merged["packets"], 40_000);
+    assert_eq!(flows(&[&both])["flows"], merged["flows"]);
+    let mut truth: HashMap<String, u64> = HashMap::new();
+    for (seed, counts) in [(1, &monday), (2, &tuesday)] {
+        for (rank, packets) in (0..).zip(&counts.packets) {
+            *truth.entry(traffic(seed).flow(rank).source.to_string()).or_default() += packets;
+        }
+    }
+    let is_covered = |flow: &Value| {
+        let packets = truth[flow["flow"].as_str().unwrap()] as f64;
+        (flow["low"].as_f64().unwrap()..=flow["high"].as_f64().unwrap()).contains(&packets)
+    };
+    let told = merged["flows"].as_array().unwrap();
+    let covered = told.iter().filter(|flow| is_covered(flow)).count();
+    assert!(covered * 10 > told.len() * 8, "{covered} of {}", told.len());
+    // One flow, by the values of its fields.
+    let name = told[0]["flow"].as_str().unwrap();
+    let asked = json(&["flows", "--json", &both, "--flow", name]);
+    assert_eq!(asked["flows"], Value::Array(vec![told[0].clone()]));
+    // A capture beside a file is counted into it.
+    assert_eq!(flows(&[&one, &file("tuesday.pcap")])["packets"], 40_000);
+}
+
+#[test]
+fn counters_that_cannot_be_merged_or_read_are_refused() {
+    let folder = Folder::new();
+    small(&folder);
+    let file = |name: &str| path(&folder, name);
+    let capture = file("small.pcap");
+    let save = |name: &str, more: &[&str]| {
+        let saved = file(name);
+        printed(&[&["flows", "--memory", "64K", &capture, "--save", &saved], more].concat());
+        saved
+    };
+    let (ours, theirs, by_source) = (save("ours", &[]), save("theirs", &[]), save("by-source", &["--key", "source"]));
+    assert!(refused(&["flows", &ours, &theirs]).contains("theirs: counted under another secret"));
+    assert!(refused(&["flows", &ours, &by_source]).contains("counted by source, expected source,destination"));
+    assert!(refused(&["flows", &ours, "--exact"]).contains("--exact cannot be used with saved counters"));
+    assert!(refused(&["flows", &ours, "--key", "source"]).contains("--key cannot be used with saved counters"));
+    assert!(refused(&["flows", &ours, "--flow", "10.0.0.1"]).contains("expected 2 values"));
+    assert!(refused(&["flows", &capture, "--save", &capture]).contains("not replaced"));
+    let bytes = folder.read("ours");
+    folder.write("cut", &bytes[..bytes.len() - 1]);
+    assert!(refused(&["flows", &file("cut")]).contains("damaged"));
+}
+
+#[test]
 fn every_key_makes_flows_of_its_own() {
     let folder = Folder::new();
     small(&folder);

@@ -24,7 +24,7 @@ fn counter(traffic: &Traffic, memory_bytes: u64) -> FlowCounter {
     let mut counter = FlowCounter::new(&settings(memory_bytes), [3; 16], 5);
     let (mut capture, mut identity) = (Capture::open(&file[..]).unwrap(), Identity::default());
     while let Some(frame) = capture.next_frame().unwrap() {
-        identity.set_packet(Key::FiveTuple, &decode(&frame).unwrap());
+        identity.set_packet(Key::FIVE_TUPLE, &decode(&frame).unwrap());
         counter.count(identity.as_bytes());
     }
     counter
@@ -55,7 +55,7 @@ fn the_largest_flows_are_found_by_name() {
     let mut counter = counter(&traffic, 4 << 20);
     let top = counter.counted().top(3);
     // The first of Zipf's flows has twice the packets of the second: no estimate is that wrong.
-    assert_eq!(Key::FiveTuple.describe(&top[0].identity), describe(&traffic.flow(0)));
+    assert_eq!(Key::FIVE_TUPLE.describe(&top[0].identity), describe(&traffic.flow(0)));
     assert!(top.iter().all(|flow| flow.exact.unwrap() > 2000));
 }
 

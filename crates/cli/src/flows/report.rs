@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
-use bruit_forensics::flows::{Band, Counted, FlowEstimate, Key};
+use bruit_forensics::flows::{Band, Counted, FlowEstimate, Identity, Key};
 use bruit_forensics::packet::Tally;
 use serde_json::{Map, Value, json};
 
 use super::{Arguments, Run};
-use crate::failure::Failure;
+use crate::failure::{Failure, wrong};
 use crate::quantity::{counted, grouped, human_bytes};
 use crate::terminal::printable;
 
@@ -18,7 +18,7 @@ pub(super) fn print(run: &mut Run, arguments: &Arguments, output: &mut impl Writ
     let left_out = LeftOut::of(run);
     let (key, unopened) = (run.key, run.unopened);
     let report = Report { key, left_out, unopened, counted: run.counter.counted() };
-    let top = report.counted.top(arguments.top as usize);
+    let top = report.listed(arguments).map_err(wrong)?;
     if arguments.json {
         return Ok(writeln!(output, "{:#}", report.json(&top))?);
     }
@@ -52,8 +52,20 @@ struct Report<'c> {
 }
 
 impl Report<'_> {
+    /// The flows that were asked for, else the largest.
+    fn listed(&self, arguments: &Arguments) -> Result<Vec<FlowEstimate>, String> {
+        if arguments.flows.is_empty() {
+            return Ok(self.counted.top(arguments.top as usize));
+        }
+        let flow = |text: &String| {
+            let identity = Identity::parse(self.key, text).map_err(|error| format!("--flow {text:?}: {error}"))?;
+            Ok(self.counted.flow(identity.as_bytes()))
+        };
+        arguments.flows.iter().map(flow).collect()
+    }
+
     fn thing(&self) -> &'static str {
-        if self.key == Key::Sender { "message" } else { "packet" }
+        if self.key.is_of_mail() { "message" } else { "packet" }
     }
 
     fn print_summary(&self, output: &mut impl Write) -> Result<(), Failure> {
@@ -127,6 +139,7 @@ impl Report<'_> {
         let unopened: Map<String, Value> =
             self.unopened.iter().map(|(reason, count)| (reason.to_string(), json!(count))).collect();
         let mut value = json!({
+            "key": self.key.to_string(),
             (format!("{}s", self.thing())): self.counted.packets(),
             "left_out": left_out,
             "unopened": unopened,

@@ -4,9 +4,11 @@ use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::space_code::{Arrival, Estimate, Estimator, MultiResolutionFilter, Shape};
 use bruit_filters::{Fingerprint, FingerprintKey};
 
+use super::Key;
 use super::errors::{Band, Compared, bands};
 use super::exact::Exact;
 use super::leaders::Leaders;
+use super::saved::{self, MergeError, Name, SavedError};
 use crate::random::Random;
 
 /// The least memory to count in.
@@ -107,11 +109,83 @@ impl FlowCounter {
         self.waiting.clear();
     }
 
+    /// A counter as it was saved.
+    pub(super) fn restored(
+        key: FingerprintKey,
+        seed: u64,
+        filter: MultiResolutionFilter<OneLineFilter>,
+        capacity: usize,
+        names: &[Name],
+        packets: u64,
+    ) -> Self {
+        let named =
+            names.iter().map(|(identity, packets)| (identity.clone(), key.fingerprint(identity).high(), *packets));
+        let leaders = Leaders::restored(capacity, named);
+        let (random, waiting) = (Random::new(seed), Vec::with_capacity(BATCH));
+        Self { key, random, filter, leaders, exact: None, waiting, packets }
+    }
+
+    /// The bytes of all but the exact counts, with the fields by which it counts. [`SavedFlows`](super::SavedFlows) reads them.
+    ///
+    /// # Errors
+    /// [`SavedError::Filter`] if a filter has a shape that no file has.
+    pub fn encode(&mut self, key: Key) -> Result<Vec<u8>, SavedError> {
+        saved::encode(key, self)
+    }
+
+    /// Adds what another has counted by the same fields. Exact counts are left as they are.
+    ///
+    /// # Errors
+    /// [`MergeError`] if it was made under another key, or with filters of another shape; nothing has changed then.
+    pub fn merge(&mut self, other: &mut Self) -> Result<(), MergeError> {
+        if self.key != other.key {
+            return Err(MergeError::Secret);
+        }
+        self.insert_waiting();
+        other.insert_waiting();
+        self.filter.merge(&other.filter)?;
+        let lists = [&self.leaders, &other.leaders];
+        let named = lists
+            .into_iter()
+            .flat_map(|leaders| leaders.iter())
+            .map(|leader| (leader.identity.to_vec(), self.key.fingerprint(leader.identity).high(), leader.packets));
+        self.leaders = Leaders::restored(self.leaders.capacity(), named);
+        self.packets = self.packets.saturating_add(other.packets);
+        Ok(())
+    }
+
+    /// An empty counter that can be merged with this one.
+    #[must_use]
+    pub fn empty_like(&self, seed: u64) -> Self {
+        let lines = |resolution: &bruit_filters::space_code::SpaceCodeFilter<OneLineFilter>| {
+            let mut filter = resolution.filter().clone();
+            filter.clear();
+            filter
+        };
+        let filters: Vec<_> = self.filter.resolutions().iter().map(lines).collect();
+        let filter = MultiResolutionFilter::new(filters, self.filter.groups());
+        Self::restored(self.key.clone(), seed, filter, self.leaders.capacity(), &[], 0)
+    }
+
+    /// All that is saved.
+    pub(super) fn parts(&mut self) -> Parts<'_> {
+        self.insert_waiting();
+        Parts { key: &self.key, filter: &self.filter, leaders: &self.leaders, packets: self.packets }
+    }
+
     /// Everything that was counted, to be asked.
     pub fn counted(&mut self) -> Counted<'_> {
         self.insert_waiting();
         Counted { counter: self, estimator: self.filter.estimator() }
     }
+}
+
+/// What of a counter is saved.
+pub(super) struct Parts<'c> {
+    pub(super) key: &'c FingerprintKey,
+    pub(super) filter: &'c MultiResolutionFilter<OneLineFilter>,
+    pub(super) leaders: &'c Leaders,
+    pub(super) packets: u64,
 }
 
 /// A counter at rest.

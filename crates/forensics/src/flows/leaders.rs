@@ -90,6 +90,32 @@ impl Leaders {
         }
     }
 
+    /// A list of at most `capacity` of these flows, those with most packets, one for each identity. Each comes with its hash.
+    pub(super) fn restored(capacity: usize, flows: impl Iterator<Item = (Vec<u8>, u64, u64)>) -> Self {
+        let mut sums: HashMap<u64, (Vec<u8>, u64)> = HashMap::new();
+        for (identity, hash, packets) in flows {
+            let sum = sums.entry(hash).or_insert((identity, 0));
+            sum.1 = sum.1.saturating_add(packets);
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        // Equal counts by their hashes, so that the same flows give the same list.
+        sums.sort_by_key(|(hash, (_, packets))| (std::cmp::Reverse(*packets), *hash));
+        let mut leaders = Self::new(capacity);
+        sums.truncate(leaders.capacity);
+        for (hash, (identity, packets)) in sums.into_iter().rev() {
+            leaders.add(&identity, hash);
+            let place = leaders.flows[leaders.flows.len() - 1].place as usize;
+            leaders.order[place].packets = packets;
+            leaders.sink(place);
+        }
+        leaders
+    }
+
+    /// For how many there is room.
+    pub(super) const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// All of them, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = Leader<'_>> {
         self.order.iter().map(|place| {
