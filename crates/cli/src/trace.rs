@@ -23,14 +23,19 @@ A topology file says who is linked with whom, and where their pages are:
   name = \"edge-1\"
   pages = \"edge-1\"                from the place of the file; left out if it records nothing
   links = [\"core-1\", \"core-2\"]    to name a link at one end is enough
+  rewrites = true                 if it makes other packets of some: address translation, IPsec, ends of tunnels
 
-Exit codes: 0 done, or seen; 1 not seen; 2 something is wrong, told in one line.
+A fragment, an ICMP error or a packet in a tunnel that cannot be read has a digest that does not reach back to its origin: it is
+reported as such, and its path as open. So is a path that ends at or beside a router that rewrites packets.
+
+Exit codes: 0: done, or seen; 1: not seen; 2: error; 3: not seen, but the packet is one whose digest cannot be trusted.
 
 Examples:
   bruit trace record monday.pcap --as edge-1 -o edge-1
   tcpdump -i eth0 -w - | bruit trace record - --as edge-2 -o edge-2
   bruit trace record --follow /var/captures --as core-1 -o core-1
   bruit trace query --topology net.toml --packet attack.pcap --frame 17 --at edge-1
+  bruit trace query --topology net.toml --packet unreachable.pcap --quoted --at edge-1
   bruit trace record --mail Maildir --as mx-1 -o mx-1
   bruit trace query --topology servers.toml --message phish.eml";
 

@@ -105,13 +105,120 @@ fn a_packet_is_traced_from_the_victim_to_where_it_came_in() {
     assert!(text.contains("\n\npath: edge-2 → core → edge-1\nrouters that seem to have seen it"), "{text}");
 }
 
+/// A capture whose second frame is this one. Others come ten seconds before and behind, so that the time around it is recorded.
+fn second(frame: &[u8]) -> Vec<u8> {
+    let mut writer = CaptureWriter::new(Vec::new()).unwrap();
+    for (second, frame) in [(START - 10, &self::frame(500, 0)[..]), (START, frame), (START + 10, &self::frame(501, 0))]
+    {
+        writer.write(second * 1_000_000_000, frame).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// A packet as edge-2 and core have it, and as edge-1 has it behind them. edge-3 has seen another.
+fn rewriting_network(topology: &str, before: &[u8], behind: &[u8]) -> Folder {
+    let folder = Folder::new();
+    folder.write("net.toml", topology);
+    for (name, seen) in [("edge-2", before), ("core", before), ("edge-1", behind), ("edge-3", &frame(99, 0))] {
+        folder.write(&format!("{name}.pcap"), second(seen));
+        printed(&folder, &format!("record {name}.pcap --as {name} -o {name} --false-positive-rate 0.000001"));
+    }
+    folder
+}
+
+/// With edge-4, of which nothing is known, left out: every router can tell.
+fn complete_topology() -> String {
+    TOPOLOGY.replace(", \"edge-4\"", "").replace("[[router]]\nname = \"edge-4\"\n", "")
+}
+
+/// The first fragment of a packet with 24 bytes behind its header, at byte 14 of a frame.
+fn fragment_of(frame: &[u8]) -> Vec<u8> {
+    let mut fragment = frame[..14 + 20 + 16].to_vec();
+    fragment[14 + 3] = 36;
+    fragment[14 + 6] = 0x20;
+    fragment
+}
+
+/// edge-1 has a fragment that core made of a packet from edge-2. The walk ended at edge-1, and named it as the origin.
+#[test]
+fn a_fragment_is_reported_as_not_traceable_and_its_path_is_never_closed() {
+    let whole = frame(7, 1);
+    let fragment = fragment_of(&whole);
+    let folder = rewriting_network(&complete_topology(), &whole, &fragment);
+    let query = "query --topology net.toml --packet edge-1.pcap --frame 2 --at edge-1";
+    let text = printed(&folder, query);
+    assert!(text.contains("\ncannot be traced to its origin: it is a fragment: "), "{text}");
+    assert!(text.contains("\npath: … → edge-1 (its digest cannot be trusted)\n"), "{text}");
+    let value: Value = serde_json::from_str(&printed(&folder, &format!("{query} --json"))).unwrap();
+    assert_eq!((&value["is_trusted"], &value["untrusted"]["reason"]), (&false.into(), &"fragment".into()));
+    assert_eq!((&value["paths"][0]["is_open"], &value["seen"]), (&true.into(), &true.into()), "{value}");
+    // That nobody has seen a fragment says nothing.
+    let output = trace(&folder, "query --topology net.toml --packet edge-1.pcap --frame 2 --at edge-2");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = trace(&folder, "query --topology net.toml --packet edge-3.pcap --frame 2 --at edge-2");
+    assert_eq!(output.status.code(), Some(1), "a whole packet that was not seen was not: {output:?}");
+    // The router that records fragments says so.
+    let told = printed(&folder, "record edge-1.pcap --as edge-1 -o again");
+    assert!(told.ends_with("1 packet not traceable to the origin (1 fragment)\n"), "{told}");
+    let value: Value =
+        serde_json::from_str(&printed(&folder, "record edge-1.pcap --as edge-1 -o json --json")).unwrap();
+    assert_eq!(value["untrusted"], serde_json::json!({ "fragment": 1 }));
+}
+
+/// core translates addresses: edge-1 and edge-2 have different packets.
+#[test]
+fn a_path_that_ends_beside_a_router_that_rewrites_packets_is_open() {
+    let before = frame(7, 1);
+    let mut behind = before.clone();
+    // Another source address.
+    behind[14 + 12..14 + 16].copy_from_slice(&[192, 0, 2, 1]);
+    let plain = complete_topology();
+    let query = "query --topology net.toml --packet edge-1.pcap --frame 2 --at edge-1";
+    let text = printed(&rewriting_network(&plain, &before, &behind), query);
+    assert!(text.contains("\npath: edge-1\n"), "nothing says that core translates: {text}");
+    let telling = plain.replace("pages = \"core\"", "pages = \"core\"\nrewrites = true");
+    let folder = rewriting_network(&telling, &before, &behind);
+    let text = printed(&folder, query);
+    let path = "path: … → edge-1 (it may have been another packet before core, which rewrites packets)";
+    assert!(text.contains(path), "{text}");
+    let value: Value = serde_json::from_str(&printed(&folder, &format!("{query} --json"))).unwrap();
+    let path = &value["paths"][0];
+    assert_eq!((&path["is_open"], &path["may_be_rewritten_at"]), (&true.into(), &serde_json::json!(["core"])));
+}
+
+/// edge-1 has an ICMP error about a packet that came from edge-2 by core.
+#[test]
+fn the_packet_that_an_icmp_error_quotes_can_be_traced() {
+    let cause = frame(7, 1);
+    let mut error = cause[..14 + 20].to_vec();
+    error[14 + 3] = 20 + 8 + 28;
+    error[14 + 9] = 1;
+    error.extend([3, 1, 0, 0, 0, 0, 0, 0]);
+    error.extend(&cause[14..14 + 28]);
+    let folder = rewriting_network(&complete_topology(), &cause, &cause);
+    folder.write("error.pcap", second(&error));
+    let query = "query --topology net.toml --packet error.pcap --frame 2 --at edge-1";
+    let output = trace(&folder, query);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(3), "nobody recorded the error itself: {text}");
+    assert!(text.contains("it is an ICMP error: "), "{text}");
+    let text = printed(&folder, &format!("{query} --quoted"));
+    assert!(text.contains("\npath: edge-2 → core → edge-1\n"), "{text}");
+    assert!(
+        refused(&folder, "query --topology net.toml --packet edge-1.pcap --frame 2 --quoted --at edge-1")
+            .contains("--quoted")
+    );
+}
+
 #[test]
 fn programs_get_all_of_it() {
     let folder = network();
     let text = printed(&folder, "query --topology net.toml --packet edge-1.pcap --frame 14 --at edge-1 --json");
     let value: Value = serde_json::from_str(&text).unwrap();
-    let path = serde_json::json!({ "hops": ["edge-3", "core", "edge-1"], "is_open": false, "may_come_from": [] });
+    let hops = ["edge-3", "core", "edge-1"];
+    let path = serde_json::json!({ "hops": hops, "is_open": false, "may_come_from": [], "may_be_rewritten_at": [] });
     assert_eq!(value["paths"], serde_json::json!([path]));
+    assert_eq!((&value["is_trusted"], &value["untrusted"]), (&true.into(), &Value::Null));
     assert_eq!(value["window"], serde_json::json!({ "from": START + 8, "to": START + 18 }));
     assert!(value["false_positive"].as_f64().unwrap() < 1e-4, "{text}");
     let hop = |at: usize, field: &str| value["hops"][at][field].clone();
@@ -138,7 +245,9 @@ fn a_path_says_from_where_else_it_may_have_come() {
     let text = printed(&folder, query);
     assert!(text.contains("\npath: … → core (it may have come from edge-1 or edge-4, which cannot tell)\n"), "{text}");
     let value: Value = serde_json::from_str(&printed(&folder, &format!("{query} --json"))).unwrap();
-    let path = serde_json::json!({ "hops": ["core"], "is_open": true, "may_come_from": ["edge-1", "edge-4"] });
+    let from = ["edge-1", "edge-4"];
+    let path =
+        serde_json::json!({ "hops": ["core"], "is_open": true, "may_come_from": from, "may_be_rewritten_at": [] });
     assert_eq!(value["paths"], serde_json::json!([path]));
 }
 

@@ -58,7 +58,8 @@ fn false_hops(rate: f64) -> Result<(), Box<dyn Error>> {
     let topology = Topology::parse(&topology(&links), folder.path())?;
     let (mut found, mut predicted, mut exact) = (0, 0.0, 0);
     for (invariant, path) in &sent[..TRACED] {
-        let question = Question { invariant: *invariant, subject: Subject::Packets, window: Span::around(NOW, 5) };
+        let question =
+            Question { invariant: *invariant, doubt: None, subject: Subject::Packets, window: Span::around(NOW, 5) };
         let trace = trace(&topology, path[path.len() - 1], &question)?;
         let others: Vec<_> = trace.hops.iter().filter(|hop| !path.contains(&hop.place)).collect();
         let false_hops = others.iter().filter(|hop| hop.is_seen()).count();

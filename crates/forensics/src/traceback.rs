@@ -16,9 +16,11 @@
 //!    open where it may have come from one that cannot tell.
 //!
 //! Not followed: what a router changes beyond the fields that are left out. A packet that is fragmented on the way is found as a
-//! whole before that and as fragments behind it; address translation and IPsec make another packet of it. IP in IP and
-//! GRE change nothing, as the innermost packet is what counts.
+//! whole before that and as fragments behind it; address translation and IPsec make another packet of it. No path of these is
+//! closed: a packet that was made from another says so itself ([`Doubt`]), and the topology says which routers
+//! [rewrite](Router::rewrites) packets. IP in IP and GRE change nothing, as the innermost packet is what counts.
 
+mod doubt;
 mod invariant;
 mod mail;
 mod page;
@@ -26,6 +28,7 @@ mod query;
 mod recorder;
 mod topology;
 
+pub use doubt::{Doubt, DoubtTally, quoted};
 pub use invariant::{INVARIANT_BYTES_MAX, Invariant, PAYLOAD_BYTES};
 pub use mail::{CLOCKS_SECONDS, QUEUE_SECONDS, received_at, window_of};
 pub use page::{NAME_BYTES_MAX, PAGE_BYTES_MAX, TracePage, TracePageError, ensure_name, read_pages};

@@ -150,7 +150,7 @@ fn recorder(folder: &Path, name: &str, subject: Subject, shape: PageShape) -> Re
 }
 
 fn question(packet: &Packet) -> Question {
-    Question { invariant: packet.invariant(), subject: Subject::Packets, window: Span::around(NOW, 5) }
+    Question { invariant: packet.invariant(), doubt: None, subject: Subject::Packets, window: Span::around(NOW, 5) }
 }
 
 #[test]
@@ -316,7 +316,8 @@ fn a_message_is_found_at_the_servers_that_relayed_it() {
     let server = |name: &str| format!("[[server]]\nname = '{name}'\npages = '{name}'\n");
     let topology = Topology::parse(&["mx-1", "mx-2", "mx-3"].map(server).concat(), folder.path()).unwrap();
     let invariant = Invariant::of_message(message.as_bytes());
-    let hops = find(&topology, &Question { invariant, subject: Subject::Messages, window: Span::ALL }).unwrap();
+    let hops =
+        find(&topology, &Question { invariant, doubt: None, subject: Subject::Messages, window: Span::ALL }).unwrap();
     let sightings: Vec<_> = hops.into_iter().map(|hop| hop.answer.sighting).collect();
     let at = |second| Sighting::Seen(vec![Span { from: second, to: second }]);
     assert_eq!(sightings, [at(NOW), at(NOW + 7200), Sighting::NotSeen]);

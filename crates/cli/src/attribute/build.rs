@@ -21,6 +21,11 @@ use crate::recording::{self, Horizon, Inputs, Recording, thing};
 
 const SECONDS_PER_MINUTE: u64 = 60;
 
+/// What an hour takes, unless told. Mail is less than packets, and a page of it is often a day: ten days of this fit into a page
+/// of all that `--disk` allows by default.
+const PACKETS_BYTES_PER_HOUR: u64 = 64 << 20;
+const MAIL_BYTES_PER_HOUR: u64 = 4 << 20;
+
 /// What `bruit attribute build` is asked.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -40,9 +45,9 @@ pub(super) struct Arguments {
     #[arg(long)]
     follow: bool,
 
-    /// What the pages of an hour may take, whenever they are written: 64M and 64MiB are 2^26 bytes. Quiet hours take less; busier ones are told with less confidence
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_bytes)]
-    bytes_per_hour: u64,
+    /// What the pages of an hour may take, whenever they are written: 64M and 64MiB are 2^26 bytes. Quiet hours take less; busier ones are told with less confidence [default: 64MiB, with --mail 4MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    bytes_per_hour: Option<u64>,
 
     /// How long a page is
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=527_040))]
@@ -77,6 +82,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     recording::run(&inputs, &mut recording, output)
 }
 
+impl Arguments {
+    fn bytes_per_hour(&self) -> u64 {
+        let usual = if self.mail { MAIL_BYTES_PER_HOUR } else { PACKETS_BYTES_PER_HOUR };
+        self.bytes_per_hour.unwrap_or(usual)
+    }
+}
+
 /// A recorder, and what could not be recorded.
 struct Build {
     recorder: Recorder<Box<dyn FnMut() -> FingerprintKey>>,
@@ -95,7 +107,7 @@ impl Build {
         let shape = BlockShape::new(arguments.block_bytes, LEVELS_MAX).map_err(wrong)?;
         let settings = Settings {
             shape,
-            bytes_per_hour: arguments.bytes_per_hour,
+            bytes_per_hour: arguments.bytes_per_hour(),
             page_seconds: arguments.page_minutes * SECONDS_PER_MINUTE,
             false_positive_rate: arguments.false_positive_rate,
         };

@@ -1,6 +1,7 @@
 //! What `bruit attribute query` prints.
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use bruit_forensics::attribution::{Answer, Attribution, Finding, Part};
 use bruit_forensics::pages::Span;
@@ -10,14 +11,21 @@ use crate::pages::span_text;
 use crate::quantity::{counted, scientific};
 use crate::terminal::printable;
 
-/// What one page says, for people.
-pub(super) fn answer(answer: &Answer, excerpt_bytes: usize, output: &mut impl Write) -> io::Result<()> {
+/// What one page says, for people; of several directories, with its own before it.
+pub(super) fn answer(
+    answer: &Answer,
+    folder: Option<&Path>,
+    excerpt_bytes: usize,
+    output: &mut impl Write,
+) -> io::Result<()> {
     let Some(part) = &answer.part else { return Ok(()) };
+    let folder = folder.map_or_else(String::new, |folder| format!("{}: ", printable(&folder.to_string_lossy())));
+    let span = span_text(answer.span);
     match answer.finding {
         Finding::Nothing => Ok(()),
-        Finding::Doubtful => writeln!(output, "{}: {}", span_text(answer.span), doubt(answer, part)),
+        Finding::Doubtful => writeln!(output, "{folder}{span}: {}", doubt(answer, part)),
         Finding::Named | Finding::Unnamed => {
-            writeln!(output, "{}: {}", span_text(answer.span), part_text(part, "all of it", excerpt_bytes))?;
+            writeln!(output, "{folder}{span}: {}", part_text(part, "all of it", excerpt_bytes))?;
             pairs(answer, excerpt_bytes, output)
         }
     }
@@ -67,8 +75,9 @@ fn part_text(part: &Part, all: &str, excerpt_bytes: usize) -> String {
 }
 
 /// What all pages say, for programs.
-pub(super) fn json(answers: &[Answer], excerpt_bytes: usize, asked: u64, unread: u64) -> Value {
-    let (doubtful, found): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.finding == Finding::Doubtful);
+pub(super) fn json(answers: &[(Option<PathBuf>, Answer)], excerpt_bytes: usize, asked: u64, unread: u64) -> Value {
+    let (doubtful, found): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|(_, answer)| answer.finding == Finding::Doubtful);
     json!({
         "excerpt_bytes": excerpt_bytes,
         "pages_asked": asked,
@@ -78,7 +87,7 @@ pub(super) fn json(answers: &[Answer], excerpt_bytes: usize, asked: u64, unread:
     })
 }
 
-fn answer_json(answer: &Answer) -> Value {
+fn answer_json((folder, answer): &(Option<PathBuf>, Answer)) -> Value {
     let attribution = |found: &Attribution| {
         json!({
             "source": found.listed.pair.source.to_string(),
@@ -89,6 +98,7 @@ fn answer_json(answer: &Answer) -> Value {
         })
     };
     json!({
+        "directory": folder.as_ref().map(|folder| folder.to_string_lossy()),
         "from": answer.span.from,
         "to": answer.span.to,
         "is_named": answer.finding == Finding::Named,

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bruit_filters::blocks::{EXCERPT_BYTES_MAX, SearchError};
-use bruit_forensics::attribution::{Answer, Finding, Question, query};
+use bruit_forensics::attribution::{Answer, Finding, Question, bytes_to_tell, query};
 use bruit_forensics::pages::{Pages, Span};
+use serde_json::Value;
 
 use super::{KIND, for_each_page, print};
 use crate::date::parse_moment;
@@ -17,12 +18,16 @@ use crate::pages::Outcome;
 use crate::quantity::counted;
 use crate::terminal::complain;
 
+/// Exit codes.
+const NOT_FOUND: u8 = 1;
+const TOO_SHORT: u8 = 3;
+
 /// What `bruit attribute query` is asked.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A directory of 'bruit attribute build'
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// Directories of 'bruit attribute build'
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
 
     #[command(flatten)]
     excerpt: Excerpt,
@@ -80,52 +85,83 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let excerpt = arguments.excerpt.read()?;
     let window = Span { from: arguments.from.unwrap_or(0), to: arguments.to.unwrap_or(u64::MAX) };
-    let pages = Pages::open(&arguments.folder, KIND).map_err(wrong)?;
-    let question = Question::new(&excerpt, pages.within(window).count());
-    let mut told = Told::default();
-    let read = for_each_page(&pages, window, |page, bar| {
-        match query(page, &question) {
-            Ok(answer) if arguments.json => told.take(answer),
-            Ok(answer) => {
-                bar.suspend(|| print::answer(&answer, excerpt.len(), output))?;
-                told.take(answer);
-            }
-            // Pages of several recordings may have blocks of several sizes.
-            Err(error) => told.refused.push(error),
-        }
-        Ok(Outcome::Done)
-    })?;
-    let has_faults = read.faults > 0 || told.refuse()?;
+    let open = |folder: &PathBuf| Pages::open(folder, KIND).map_err(wrong);
+    let opened = arguments.folders.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
+    let folders: Vec<_> = arguments.folders.iter().zip(&opened).collect();
+    let question = Question::new(&excerpt, folders.iter().map(|(_, pages)| pages.within(window).count()).sum());
+    let mut told = Told { excerpt_bytes: excerpt.len(), ..Told::default() };
+    for (folder, pages) in &folders {
+        let named = (folders.len() > 1).then_some(folder.as_path());
+        told.ask(pages, window, &question, named, if arguments.json { None } else { Some(&mut *output) })?;
+    }
+    let has_faults = told.refuse()?;
     if arguments.json {
-        let value = print::json(&told.answers, excerpt.len(), told.asked, read.faults + told.refused.len() as u64);
-        writeln!(output, "{value:#}")?;
+        writeln!(output, "{:#}", told.json())?;
     } else if !told.is_found() {
         writeln!(output, "{}", told.not_found())?;
+    } else if !told.is_long_enough() {
+        let needs = told.bytes_to_tell;
+        writeln!(output, "the excerpt is shorter than {needs} bytes: others may have carried it without being found")?;
     }
-    Ok(ExitCode::from(if has_faults { FAULTS } else { u8::from(!told.is_found()) }))
+    Ok(ExitCode::from(if has_faults { FAULTS } else { told.exit_code() }))
 }
 
 /// What the pages said.
 #[derive(Debug, Default)]
 struct Told {
+    excerpt_bytes: usize,
     asked: u64,
-    /// Those that say something.
-    answers: Vec<Answer>,
+    /// Pages that cannot be read.
+    faults: u64,
+    /// Those that say something, with their directory if several are asked.
+    answers: Vec<(Option<PathBuf>, Answer)>,
+    /// Pages whose blocks are too long for the excerpt.
+    too_short: u64,
     refused: Vec<SearchError>,
+    /// The shortest excerpt that every page can tell of.
+    bytes_to_tell: usize,
 }
 
 impl Told {
-    fn take(&mut self, answer: Answer) {
+    /// Asks the pages of a directory, and prints what each says as it does if there is an output.
+    fn ask(
+        &mut self,
+        pages: &Pages,
+        window: Span,
+        question: &Question<'_>,
+        folder: Option<&Path>,
+        mut output: Option<&mut impl Write>,
+    ) -> Result<(), Failure> {
+        let read = for_each_page(pages, window, |page, bar| {
+            self.bytes_to_tell = self.bytes_to_tell.max(bytes_to_tell(page.offsets().shape()));
+            match query(page, question) {
+                Ok(answer) => {
+                    if let Some(output) = &mut output {
+                        bar.suspend(|| print::answer(&answer, folder, self.excerpt_bytes, output))?;
+                    }
+                    self.take(folder, answer);
+                }
+                // Pages of several recordings may have blocks of several sizes.
+                Err(SearchError::TooShort { .. }) => self.too_short += 1,
+                Err(error) => self.refused.push(error),
+            }
+            Ok(Outcome::Done)
+        })?;
+        self.faults += read.faults;
+        Ok(())
+    }
+
+    fn take(&mut self, folder: Option<&Path>, answer: Answer) {
         self.asked += 1;
         if answer.finding != Finding::Nothing {
-            self.answers.push(answer);
+            self.answers.push((folder.map(Path::to_owned), answer));
         }
     }
 
-    /// Tells of pages that cannot be asked for such an excerpt, if there are any; fails if no page can.
+    /// Whether pages could not be asked, and tells of those that refuse such an excerpt; fails if no page can be asked.
     fn refuse(&self) -> Result<bool, Failure> {
         match self.refused.first() {
-            None => Ok(false),
+            None => Ok(self.faults > 0),
             Some(error) if self.asked == 0 => Err(wrong(error)),
             Some(error) => {
                 complain(&format!("{} not asked: {error}", counted(self.refused.len() as u64, "page")));
@@ -135,14 +171,52 @@ impl Told {
     }
 
     fn is_found(&self) -> bool {
-        self.answers.iter().any(|answer| matches!(answer.finding, Finding::Named | Finding::Unnamed))
+        self.answers.iter().any(|(_, answer)| matches!(answer.finding, Finding::Named | Finding::Unnamed))
+    }
+
+    /// Whether it has enough whole blocks wherever it was carried, so that everyone who did is found.
+    const fn is_long_enough(&self) -> bool {
+        self.excerpt_bytes >= self.bytes_to_tell
+    }
+
+    /// Whether it may have been carried at a place where too few of its blocks are whole.
+    fn is_too_short(&self) -> bool {
+        !self.is_found() && !self.is_long_enough()
+    }
+
+    fn exit_code(&self) -> u8 {
+        match (self.is_found(), self.is_too_short()) {
+            (true, _) => 0,
+            (false, false) => NOT_FOUND,
+            (false, true) => TOO_SHORT,
+        }
     }
 
     fn not_found(&self) -> String {
-        let pages = counted(self.asked, "page");
-        match self.answers.len() {
-            0 => format!("not found in {pages}"),
-            doubtful => format!("not found in {pages}, {doubtful} of them in doubt"),
+        let pages = counted(self.asked + self.too_short, "page");
+        let doubt = match self.answers.len() {
+            0 => String::new(),
+            doubtful => format!(", {doubtful} of them in doubt"),
+        };
+        if self.is_too_short() {
+            let (has, needs) = (counted(self.excerpt_bytes as u64, "byte"), self.bytes_to_tell);
+            return format!("too short to tell: {has} not found in {pages}{doubt}; it takes {needs} bytes to tell");
         }
+        format!("not found in {pages}{doubt}")
+    }
+
+    fn json(&self) -> Value {
+        let not_asked = self.faults + self.too_short + self.refused.len() as u64;
+        let verdict = match (self.is_found(), self.is_too_short(), self.answers.is_empty()) {
+            (true, ..) => "found",
+            (false, true, _) => "too_short",
+            (false, false, false) => "in_doubt",
+            (false, false, true) => "not_found",
+        };
+        let mut value = print::json(&self.answers, self.excerpt_bytes, self.asked, not_asked);
+        value["verdict"] = verdict.into();
+        value["is_long_enough"] = self.is_long_enough().into();
+        value["bytes_to_tell"] = if self.bytes_to_tell > 0 { self.bytes_to_tell.into() } else { Value::Null };
+        value
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use bruit_forensics::pages::Span;
 use bruit_forensics::traceback::{
-    Hop, Path, Sighting, Subject, Topology, Trace, false_positive, false_positives_expected,
+    Hop, Path, Question, Sighting, Subject, Topology, Trace, false_positive, false_positives_expected,
 };
 use serde_json::{Value, json};
 
@@ -81,13 +81,28 @@ pub(super) fn paths(trace: &Trace, topology: &Topology, output: &mut impl Write)
     for path in &paths {
         let way = names(&path.hops, " → ");
         if path.is_open() {
-            let from = names(&path.may_come_from, " or ");
-            writeln!(output, "path: … → {way} (it may have come from {from}, which cannot tell)")?;
+            writeln!(output, "path: … → {way} ({})", why_open(path, &names).join("; "))?;
         } else {
             writeln!(output, "path: {way}")?;
         }
     }
     Ok(())
+}
+
+/// Why a packet may have come from further away.
+fn why_open(path: &Path, names: &impl Fn(&[usize], &str) -> String) -> Vec<String> {
+    let mut why = Vec::new();
+    if !path.may_come_from.is_empty() {
+        why.push(format!("it may have come from {}, which cannot tell", names(&path.may_come_from, " or ")));
+    }
+    if !path.may_be_rewritten_at.is_empty() {
+        let at = names(&path.may_be_rewritten_at, " or ");
+        why.push(format!("it may have been another packet before {at}, which rewrites packets"));
+    }
+    if path.doubt.is_some() {
+        why.push("its digest cannot be trusted".to_owned());
+    }
+    why
 }
 
 /// How sure all of it is.
@@ -106,12 +121,21 @@ pub(super) fn doubt(hops: &[Hop], subject: Subject, window: Span, output: &mut i
 }
 
 /// One object for a program.
-pub(super) fn json(hops: &[Hop], doubtful: &[Hop], topology: &Topology, window: Span, trace: Option<&Trace>) -> Value {
+pub(super) fn json(
+    hops: &[Hop],
+    doubtful: &[Hop],
+    topology: &Topology,
+    question: &Question,
+    trace: Option<&Trace>,
+) -> Value {
+    let window = question.window;
     let name = |at: usize| &topology.routers()[hops[at].place].name;
     let hop = |hop: &Hop| hop_json(hop, &topology.routers()[hop.place].name, hop.behind.map(name));
     let mut value = json!({
         "window": if window == Span::ALL { Value::Null } else { span_json(window) },
         "seen": hops.iter().any(Hop::is_seen),
+        "is_trusted": question.doubt.is_none(),
+        "untrusted": question.doubt.map(|doubt| json!({ "reason": doubt.name(), "text": doubt.to_string() })),
         "hops": hops.iter().map(hop).collect::<Vec<_>>(),
         "false_positive": false_positive(doubtful),
         "false_hops_expected": false_positives_expected(doubtful),
@@ -119,8 +143,12 @@ pub(super) fn json(hops: &[Hop], doubtful: &[Hop], topology: &Topology, window: 
     if let Some(trace) = trace {
         let names = |places: &[usize]| places.iter().map(|&at| name(at)).collect::<Vec<_>>();
         let path = |path: &Path| {
-            let (hops, may_come_from) = (names(&path.hops), names(&path.may_come_from));
-            json!({ "hops": hops, "is_open": path.is_open(), "may_come_from": may_come_from })
+            json!({
+                "hops": names(&path.hops),
+                "is_open": path.is_open(),
+                "may_come_from": names(&path.may_come_from),
+                "may_be_rewritten_at": names(&path.may_be_rewritten_at),
+            })
         };
         value["paths"] = trace.paths(topology).iter().map(path).collect();
     }

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use bruit_engine::time::Time;
 use bruit_forensics::capture::{Capture, Frame, Link, Nanoseconds};
-use bruit_forensics::packet;
+use bruit_forensics::packet::{self, Packet};
 use bruit_forensics::pages::Span;
 use bruit_forensics::traceback::{
-    Hop, Invariant, Question, Subject, TOPOLOGY_BYTES_MAX, Topology, Trace, false_positive, find, trace, window_of,
+    Doubt, Hop, Invariant, Question, Subject, TOPOLOGY_BYTES_MAX, Topology, Trace, false_positive, find, quoted, trace,
+    window_of,
 };
 use bruit_signatures::message::Fields;
 
@@ -24,6 +25,8 @@ use crate::quantity::{grouped, parse_duration};
 use crate::terminal::{complain, printable};
 
 const NOT_SEEN: u8 = 1;
+/// Not seen, which proves nothing of a packet whose digest cannot be trusted.
+const CANNOT_TELL: u8 = 3;
 
 /// The probability of a wrong answer from which on people are warned.
 const FALSE_POSITIVE_MAX: f64 = 0.01;
@@ -50,6 +53,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIGITS", group = "subject", requires = "at")]
     hex: Option<String>,
 
+    /// Trace the packet that an ICMP error quotes, not the error itself
+    #[arg(long, conflicts_with = "message")]
+    quoted: bool,
+
     /// A message; - is standard input
     #[arg(long, value_name = "FILE", group = "subject")]
     message: Option<PathBuf>,
@@ -75,6 +82,7 @@ pub(super) struct Arguments {
 /// What is looked for.
 struct Sought {
     invariant: Invariant,
+    doubt: Option<Doubt>,
     subject: Subject,
     when: When,
     /// For people.
@@ -93,7 +101,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     let topology = read_topology(&arguments.topology)?;
     let sought = arguments.sought()?;
     let window = arguments.window(&sought.when);
-    let question = Question { invariant: sought.invariant, subject: sought.subject, window };
+    let Sought { invariant, doubt, subject, .. } = sought;
+    let question = Question { invariant, doubt, subject, window };
     let answers = match &arguments.at {
         Some(name) => {
             let start = topology.place(name).ok_or_else(|| wrong(format!("the topology has no {name}")))?;
@@ -102,10 +111,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
         None => Answers::All(find(&topology, &question).map_err(wrong)?),
     };
     if arguments.json {
-        let value = print::json(answers.hops(), answers.doubtful(), &topology, window, answers.trace());
+        let value = print::json(answers.hops(), answers.doubtful(), &topology, &question, answers.trace());
         writeln!(output, "{value:#}")?;
     } else {
-        writeln!(output, "{}\n", sought.title)?;
+        writeln!(output, "{}", sought.title)?;
+        doubt.map_or(Ok(()), |doubt| writeln!(output, "cannot be traced to its origin: {doubt}"))?;
+        writeln!(output)?;
         print::hops(answers.hops(), &topology, sought.subject, output)?;
         answers.trace().map_or(Ok(()), |trace| print::paths(trace, &topology, output))?;
         if answers.is_seen() {
@@ -113,7 +124,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
         }
     }
     output.flush()?;
-    Ok(answers.exit_code())
+    Ok(answers.exit_code(doubt))
 }
 
 /// Those who were asked, in a row or all.
@@ -150,7 +161,7 @@ impl Answers {
     }
 
     /// Tells of pages that could not be read, too, and of answers that mean little.
-    fn exit_code(&self) -> ExitCode {
+    fn exit_code(&self, untrusted: Option<Doubt>) -> ExitCode {
         let doubt = false_positive(self.doubtful());
         if doubt > FALSE_POSITIVE_MAX && self.doubtful().iter().any(Hop::is_seen) {
             let percent = doubt * 100.0;
@@ -165,6 +176,8 @@ impl Answers {
             ExitCode::from(FAULTS)
         } else if self.is_seen() {
             ExitCode::SUCCESS
+        } else if untrusted.is_some() {
+            ExitCode::from(CANNOT_TELL)
         } else {
             ExitCode::from(NOT_SEEN)
         }
@@ -183,12 +196,12 @@ impl Arguments {
 
     fn sought(&self) -> Result<Sought, Failure> {
         match (&self.packet, &self.hex, &self.message) {
-            (Some(path), _, _) => of_capture(path, self.frame),
+            (Some(path), _, _) => of_capture(path, self.frame, self.quoted),
             (_, Some(digits), _) => {
                 let bytes = from_hex(digits).map_err(wrong)?;
                 let original_bytes = bytes.len() as u32;
-                of_frame(&Frame { time: 0, link: Link::Ip, bytes: &bytes, original_bytes }, When::AnyTime)
-                    .map_err(wrong)
+                let frame = Frame { time: 0, link: Link::Ip, bytes: &bytes, original_bytes };
+                of_frame(&frame, When::AnyTime, self.quoted).map_err(wrong)
             }
             (_, _, Some(path)) => of_message(path),
             _ => Err(wrong("one of --packet, --hex and --message is needed")),
@@ -214,7 +227,7 @@ fn open(path: &Path) -> Result<Box<dyn io::Read>, Failure> {
 }
 
 /// The packet in the frame of that number.
-fn of_capture(path: &Path, number: u64) -> Result<Sought, Failure> {
+fn of_capture(path: &Path, number: u64, is_quoted: bool) -> Result<Sought, Failure> {
     let name = path.display();
     let cannot = |error| wrong(format!("{name}: {error}"));
     let mut capture = Capture::open(open(path)?).map_err(cannot)?;
@@ -223,22 +236,33 @@ fn of_capture(path: &Path, number: u64) -> Result<Sought, Failure> {
         frames += 1;
         if frames == number {
             let second = frame.time / NANOSECONDS_PER_SECOND;
-            return of_frame(&frame, When::About(second))
+            return of_frame(&frame, When::About(second), is_quoted)
                 .map_err(|what| wrong(format!("{name}, frame {number}: {what}")));
         }
     }
     Err(wrong(format!("{name}: it has {} frames, and frame {number} is asked for", grouped(frames))))
 }
 
-fn of_frame(frame: &Frame<'_>, when: When) -> Result<Sought, String> {
+/// The packet of a frame, or the one that it quotes.
+fn of_frame(frame: &Frame<'_>, when: When, is_quoted: bool) -> Result<Sought, String> {
     let packet = packet::decode(frame).map_err(|reason| reason.to_string())?;
-    let invariant = Invariant::of_packet(&packet).ok_or("too little of the packet is there")?;
+    if !is_quoted {
+        return of_packet(&packet, when);
+    }
+    let bytes = quoted(&packet).ok_or("--quoted: it is not an ICMP error, so it quotes no packet")?;
+    let inside = Frame { link: Link::Ip, bytes, original_bytes: bytes.len() as u32, ..*frame };
+    let inside = packet::decode(&inside).map_err(|reason| format!("the quoted packet: {reason}"))?;
+    of_packet(&inside, when)
+}
+
+fn of_packet(packet: &Packet<'_>, when: When) -> Result<Sought, String> {
+    let invariant = Invariant::of_packet(packet).ok_or("too little of the packet is there")?;
     let moment = match when {
         When::About(second) => format!(", {}", moment(Time(second))),
         _ => String::new(),
     };
     let title = format!("packet {} → {}, protocol {}{moment}", packet.source, packet.destination, packet.protocol);
-    Ok(Sought { invariant, subject: Subject::Packets, when, title })
+    Ok(Sought { invariant, doubt: Doubt::of_packet(packet), subject: Subject::Packets, when, title })
 }
 
 fn of_message(path: &Path) -> Result<Sought, Failure> {
@@ -247,7 +271,8 @@ fn of_message(path: &Path) -> Result<Sought, Failure> {
     let id = if id.is_empty() { "without an id".into() } else { String::from_utf8_lossy(id) };
     let title = format!("message {}", printable(&id));
     let when = window_of(&bytes).map_or(When::AnyTime, When::Within);
-    Ok(Sought { invariant: Invariant::of_message(&bytes), subject: Subject::Messages, when, title })
+    let invariant = Invariant::of_message(&bytes);
+    Ok(Sought { invariant, doubt: None, subject: Subject::Messages, when, title })
 }
 
 /// The message in a file, if there is one and no other.

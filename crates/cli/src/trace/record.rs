@@ -9,13 +9,15 @@ use std::time::{Duration, UNIX_EPOCH};
 use bruit_forensics::capture::Frame;
 use bruit_forensics::packet::{self, Tally};
 use bruit_forensics::pages::Pages;
-use bruit_forensics::traceback::{Invariant, NAME_BYTES_MAX, PageShape, Recorder, Subject, ensure_name, received_at};
+use bruit_forensics::traceback::{
+    Doubt, DoubtTally, Invariant, NAME_BYTES_MAX, PageShape, Recorder, Subject, ensure_name, received_at,
+};
 use serde_json::json;
 
 use crate::date;
 use crate::failure::{Failure, wrong};
 use crate::mailbox::Message;
-use crate::quantity::{counted, human_bytes, parse_bytes, parse_duration, parse_rate, parse_threshold};
+use crate::quantity::{counted, grouped, human_bytes, parse_bytes, parse_duration, parse_rate, parse_threshold};
 use crate::recording::{self, Horizon, Inputs, Recording, thing};
 use crate::terminal::printable;
 
@@ -88,6 +90,8 @@ struct Trace {
     undecoded: Tally,
     /// Packets of which too little was captured.
     cut: u64,
+    /// Packets that were recorded, though their digest does not show all of their way.
+    untrusted: DoubtTally,
     horizon: Horizon,
 }
 
@@ -114,6 +118,7 @@ impl Trace {
             as_json: arguments.json,
             undecoded: Tally::default(),
             cut: 0,
+            untrusted: DoubtTally::default(),
             horizon: Horizon::default(),
         })
     }
@@ -122,6 +127,8 @@ impl Trace {
         let tally = self.recorder.tally();
         let undecoded: Vec<_> =
             self.undecoded.iter().map(|(reason, count)| json!([reason.to_string(), count])).collect();
+        let untrusted: serde_json::Map<_, _> =
+            self.untrusted.iter().map(|(doubt, count)| (doubt.name().to_owned(), count.into())).collect();
         json!({
             "name": self.name,
             "recorded": tally.items,
@@ -130,6 +137,7 @@ impl Trace {
             "removed_pages": tally.removed,
             "undecoded": undecoded,
             "cut": self.cut,
+            "untrusted": untrusted,
             "untimely": self.horizon.untimely,
         })
     }
@@ -137,13 +145,15 @@ impl Trace {
 
 impl Recording for Trace {
     fn take_frame(&mut self, second: u64, frame: &Frame<'_>) -> Result<(), Failure> {
-        match packet::decode(frame).map(|packet| Invariant::of_packet(&packet)) {
-            Ok(Some(invariant)) if self.horizon.takes(second) => {
+        let digest = |packet| (Invariant::of_packet(&packet), Doubt::of_packet(&packet));
+        match packet::decode(frame).map(digest) {
+            Ok((Some(invariant), doubt)) if self.horizon.takes(second) => {
                 self.recorder.record(second, &invariant).map_err(wrong)?;
+                doubt.into_iter().for_each(|doubt| self.untrusted.count(doubt));
                 self.settle(second)?;
             }
-            Ok(Some(_)) => {}
-            Ok(None) => self.cut += 1,
+            Ok((Some(_), _)) => {}
+            Ok((None, _)) => self.cut += 1,
             Err(reason) => self.undecoded.count(reason),
         }
         Ok(())
@@ -186,12 +196,23 @@ impl Recording for Trace {
             (self.cut, things, "had too little of their packet captured".to_owned()),
             (self.horizon.untimely, things, "of a time more than a day ahead left out".to_owned()),
             (tally.removed, "older page", "made room for these".to_owned()),
+            (
+                self.untrusted.total(),
+                "packet",
+                format!("not traceable to the origin ({})", untrusted_text(&self.untrusted)),
+            ),
         ];
         for (count, what, why) in left_out.iter().filter(|(count, ..)| *count > 0) {
             writeln!(output, "{} {why}", counted(*count, what))?;
         }
         Ok(())
     }
+}
+
+/// `3 fragment, 1 tunnel`.
+fn untrusted_text(tally: &DoubtTally) -> String {
+    let text = |(doubt, count): (Doubt, u64)| format!("{} {}", grouped(count), doubt.name().replace('_', " "));
+    tally.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// When the server had it: by its own field Received, else by the time of the file, else now.

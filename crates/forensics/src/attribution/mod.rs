@@ -37,7 +37,9 @@ pub use draft::Draft;
 pub use host::{Host, NAME_BYTES_MAX, Pair};
 pub use page::{Counts, Page};
 pub use pairs::{Listed, PAIRS_MAX};
-pub use query::{Answer, Attribution, BLOCKS_MIN, BY_CHANCE_MAX, DIGESTS_ASKED_MAX, Finding, Part, Question, query};
+pub use query::{
+    Answer, Attribution, BLOCKS_MIN, BY_CHANCE_MAX, DIGESTS_ASKED_MAX, Finding, Part, Question, bytes_to_tell, query,
+};
 pub use recorder::{RecordError, Recorder, Summary};
 pub use settings::{PAGE_SHARE_BYTES_MIN, Settings, SettingsError};
 

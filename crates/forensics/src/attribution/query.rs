@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use bruit_filters::blocks::{Chance, Label, RUNS_MAX, Run, SearchError};
+use bruit_filters::blocks::{BlockShape, Chance, Label, RUNS_MAX, Run, SearchError};
 
 use super::asked::Asked;
 use super::{Listed, Page};
@@ -13,6 +13,14 @@ use crate::pages::Span;
 /// Blocks that an answer has at least: one block alone is found somewhere by chance in any page that is well used, as the survey
 /// shows ("don't use HBF to attribute blocks of length one").
 pub const BLOCKS_MIN: usize = 2;
+
+/// The shortest excerpt that has [`BLOCKS_MIN`] whole blocks wherever in a payload it lies: at the worst alignment all but one byte of a
+/// block are lost before the first. Of a shorter one that is not found, nothing is known: it may have been carried at a place
+/// where it has fewer blocks.
+#[must_use]
+pub const fn bytes_to_tell(shape: BlockShape) -> usize {
+    (BLOCKS_MIN + 1) * shape.block_bytes() as usize - 1
+}
 
 /// What is told as found is so by chance in fewer than this many questions, over all pages that one asks.
 pub const BY_CHANCE_MAX: f64 = 0.01;
@@ -220,6 +228,18 @@ fn found_part(page: &Page, excerpt: &[u8], run: &Run, chance: &Chance) -> Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// By counting: the blocks that lie within an excerpt at each place in a payload.
+    #[test]
+    fn the_length_that_tells_is_the_shortest_with_enough_blocks_at_every_place() {
+        for block_bytes in [8, 16, 32, 100, 1024] {
+            let blocks_within =
+                |bytes: usize, place: usize| (place + bytes) / block_bytes - place.div_ceil(block_bytes);
+            let fewest = |bytes: usize| (0..block_bytes).map(|place| blocks_within(bytes, place)).min();
+            let bytes = bytes_to_tell(BlockShape::new(block_bytes as u32, 1).unwrap());
+            assert_eq!((fewest(bytes), fewest(bytes - 1)), (Some(BLOCKS_MIN), Some(BLOCKS_MIN - 1)), "{block_bytes}");
+        }
+    }
 
     #[test]
     fn chance_explains_as_many_as_are_expected_and_not_many_more() {

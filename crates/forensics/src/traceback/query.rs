@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Invariant, Router, Subject, Topology, TracePage, read_pages};
+use super::{Doubt, Invariant, Router, Subject, Topology, TracePage, read_pages};
 use crate::pages::{Pages, PagesError, Span};
 
 /// What is looked for, and when it may have been seen.
@@ -10,6 +10,8 @@ use crate::pages::{Pages, PagesError, Span};
 pub struct Question {
     /// What.
     pub invariant: Invariant,
+    /// Why its digest does not show all of its way, if so.
+    pub doubt: Option<Doubt>,
     /// In which pages.
     pub subject: Subject,
     /// When.
@@ -60,6 +62,8 @@ pub struct Hop {
 pub struct Trace {
     /// The first is where the walk began.
     pub hops: Vec<Hop>,
+    /// Why its digest does not show all of its way, if so: no path is closed then.
+    pub doubt: Option<Doubt>,
 }
 
 /// A way that a packet may have come, as places in [`Trace::hops`].
@@ -70,6 +74,11 @@ pub struct Path {
     /// Neighbours of the first of these that cannot tell: they have no page of that time, or not of all of it, or one that
     /// cannot be read. If there are any, the path is open: the packet may have come from further away.
     pub may_come_from: Vec<usize>,
+    /// The first of these and its neighbours, if they [rewrite](Router::rewrites) packets: it may have come through them as
+    /// another packet, and the path is open.
+    pub may_be_rewritten_at: Vec<usize>,
+    /// Why the digest does not show all of the way, if so: the path is open.
+    pub doubt: Option<Doubt>,
 }
 
 /// Why nobody could be asked.
@@ -116,7 +125,7 @@ pub fn trace(topology: &Topology, start: usize, question: &Question) -> Result<T
         }
         hops.push(Hop { place, distance, behind, answer });
     }
-    Ok(Trace { hops })
+    Ok(Trace { hops, doubt: question.doubt })
 }
 
 /// Asks all, whoever is linked with whom.
@@ -150,7 +159,7 @@ impl Path {
     /// Whether the packet may have come from further away than the path tells.
     #[must_use]
     pub const fn is_open(&self) -> bool {
-        !self.may_come_from.is_empty()
+        !self.may_come_from.is_empty() || !self.may_be_rewritten_at.is_empty() || self.doubt.is_some()
     }
 }
 
@@ -164,11 +173,16 @@ impl Trace {
     }
 
     fn path(&self, topology: &Topology, end: usize) -> Path {
-        let links = &topology.routers()[self.hops[end].place].links;
-        let may_come_from = |&at: &usize| self.hops[at].may_have_seen() && links.contains(&self.hops[at].place);
+        let router = |at: usize| &topology.routers()[self.hops[at].place];
+        let is_neighbour = |at: usize| router(end).links.contains(&self.hops[at].place);
+        let may_come_from = |&at: &usize| self.hops[at].may_have_seen() && is_neighbour(at);
+        // One that saw it as it is has passed it on so: it is on the path, and its own neighbours were asked.
+        let is_rewritten = |at: usize| at == end || (!self.hops[at].is_seen() && is_neighbour(at));
         Path {
             hops: std::iter::successors(Some(end), |&at| self.hops[at].behind).collect(),
             may_come_from: (0..self.hops.len()).filter(may_come_from).collect(),
+            may_be_rewritten_at: (0..self.hops.len()).filter(|&at| router(at).rewrites && is_rewritten(at)).collect(),
+            doubt: self.doubt,
         }
     }
 
@@ -287,7 +301,12 @@ mod tests {
     }
 
     fn path(hops: &[usize], may_come_from: &[usize]) -> Path {
-        Path { hops: hops.to_vec(), may_come_from: may_come_from.to_vec() }
+        Path {
+            hops: hops.to_vec(),
+            may_come_from: may_come_from.to_vec(),
+            may_be_rewritten_at: Vec::new(),
+            doubt: None,
+        }
     }
 
     #[test]
@@ -299,7 +318,7 @@ mod tests {
             hop(3, Some(1), true, 0.2),
             hop(4, Some(1), true, 0.0),
         ];
-        let trace = Trace { hops };
+        let trace = Trace { hops, doubt: None };
         assert_eq!(trace.paths(&topology()), [path(&[3, 1, 0], &[]), path(&[4, 1, 0], &[])]);
         assert!((false_positives_expected(trace.doubtful()) - 0.4).abs() < 1e-12, "where it began is not counted");
         assert!((false_positive(trace.doubtful()) - (1.0 - 0.9 * 0.9 * 0.8)).abs() < 1e-12);
@@ -320,7 +339,7 @@ mod tests {
             let far = Hop { place: 2, behind: Some(0), ..doubtful.clone() };
             let hops =
                 vec![hop(0, None, true, 0.1), hop(1, Some(0), true, 0.1), far, doubtful, hop(4, Some(1), false, 0.1)];
-            let paths = Trace { hops }.paths(&topology());
+            let paths = Trace { hops, doubt: None }.paths(&topology());
             assert_eq!(paths, [path(&[1, 0], &[3])]);
             assert!(paths[0].is_open());
         }
@@ -328,6 +347,32 @@ mod tests {
 
     #[test]
     fn what_nobody_saw_has_no_path() {
-        assert!(Trace { hops: vec![hop(0, None, false, 0.1)] }.paths(&topology()).is_empty());
+        assert!(Trace { hops: vec![hop(0, None, false, 0.1)], doubt: None }.paths(&topology()).is_empty());
+    }
+
+    #[test]
+    fn no_path_of_a_doubtful_packet_is_closed() {
+        let trace = |doubt| Trace { hops: vec![hop(0, None, true, 0.1), hop(1, Some(0), true, 0.1)], doubt };
+        assert!(!trace(None).paths(&topology())[0].is_open());
+        for doubt in Doubt::ALL {
+            let paths = trace(Some(doubt)).paths(&topology());
+            assert!(paths.len() == 1 && paths[0].is_open() && paths[0].doubt == Some(doubt), "{doubt}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_ends_at_or_beside_a_router_that_rewrites_is_open() {
+        let text = "[[router]]\nname = 'a'\nlinks = ['b', 'c']\n[[router]]\nname = 'b'\nrewrites = true\n[[router]]\nname = 'c'\n";
+        let topology = Topology::parse(text, std::path::Path::new("")).unwrap();
+        let rewritten = |seen: [bool; 3]| {
+            let behind = |place: usize| (place > 0).then_some(0);
+            let hops = (0..3).map(|place| hop(place, behind(place), seen[place], 0.1)).collect();
+            let paths = Trace { hops, doubt: None }.paths(&topology);
+            let path = |path: &Path| (path.hops[0], path.may_be_rewritten_at.clone(), path.is_open());
+            paths.iter().map(path).collect::<Vec<_>>()
+        };
+        assert_eq!(rewritten([true, false, false]), [(0, vec![1], true)], "it may have come through b");
+        assert_eq!(rewritten([true, true, false]), [(1, vec![1], true)], "b may have made it");
+        assert_eq!(rewritten([true, false, true]), [(2, vec![], false)], "b is no neighbour of c");
     }
 }

@@ -5,6 +5,7 @@
 //! name = "edge-1"
 //! pages = "pages/edge-1"   # where its pages are, from the place of this file; none if it records nothing
 //! links = ["core-1"]       # its neighbours; naming a link at one end is enough
+//! rewrites = true          # it makes other packets of some: address translation, IPsec, proxies, ends of tunnels
 //!
 //! [[router]]
 //! name = "core-1"
@@ -42,6 +43,9 @@ pub struct Router {
     pub pages: Option<PathBuf>,
     /// Its neighbours, by their places in the list.
     pub links: Vec<usize>,
+    /// Whether packets that pass it may have another digest on its other side: it translates addresses, encrypts, or
+    /// puts packets into tunnels or takes them out.
+    pub rewrites: bool,
 }
 
 /// Why a topology was refused.
@@ -91,6 +95,8 @@ struct RawRouter {
     pages: Option<PathBuf>,
     #[serde(default)]
     links: Vec<String>,
+    #[serde(default)]
+    rewrites: bool,
 }
 
 impl Topology {
@@ -112,6 +118,7 @@ impl Topology {
             name: raw.name,
             pages: raw.pages.map(|pages| folder.join(pages)),
             links: links.into_iter().collect(),
+            rewrites: raw.rewrites,
         };
         Ok(Self { routers: raw.router.into_iter().zip(links).map(router).collect() })
     }
