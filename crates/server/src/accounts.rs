@@ -11,7 +11,7 @@ use bruit_engine::accounts::{
 };
 use bruit_filters::FingerprintKey;
 
-use crate::config::{AccountSecret, AccountSettings};
+use crate::config::{AccountSecret, AccountSettings, PasswordSettings};
 use crate::fuzzy_keys;
 
 /// Why an account of the file cannot be one.
@@ -34,10 +34,10 @@ pub(crate) struct Changes {
 ///
 /// # Errors
 /// [`AccountError`] for the first that cannot be.
-pub(crate) fn check(named: &[AccountSettings]) -> Result<(), AccountError> {
+pub(crate) fn check(named: &[AccountSettings], passwords: &PasswordSettings) -> Result<(), AccountError> {
     let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
     for settings in named {
-        let is_new = match credential(settings)? {
+        let is_new = match credential(settings, passwords)? {
             Credential::Fuzzy(key) => keys.insert(key.id()),
             _ => true,
         };
@@ -53,12 +53,16 @@ pub(crate) fn check(named: &[AccountSettings]) -> Result<(), AccountError> {
 ///
 /// # Errors
 /// [`AccountError`] for the first that cannot be.
-pub(crate) fn changes(named: &[AccountSettings], engine: &Engine) -> Result<Changes, AccountError> {
+pub(crate) fn changes(
+    named: &[AccountSettings],
+    passwords: &PasswordSettings,
+    engine: &Engine,
+) -> Result<Changes, AccountError> {
     let key = engine.realm().key();
     let mut changes = Changes::default();
     for settings in named {
         let AccountSettings { protocol, standing, .. } = *settings;
-        let credential = credential(settings)?;
+        let credential = credential(settings, passwords)?;
         let group = group(settings, key);
         let name: Box<[u8]> = settings.name.as_bytes().into();
         let known = engine.accounts().get(protocol, &name);
@@ -96,8 +100,8 @@ fn is_as_named(known: &Account, credential: &Credential, settings: &AccountSetti
 /// What is kept of the secret of an account.
 ///
 /// # Errors
-/// [`AccountError`] if its name or secret is refused.
-pub(crate) fn credential(settings: &AccountSettings) -> Result<Credential, AccountError> {
+/// [`AccountError`] if its name or secret is refused, by the protocol or by the operator's own lists.
+pub(crate) fn credential(settings: &AccountSettings, passwords: &PasswordSettings) -> Result<Credential, AccountError> {
     let name = settings.name.as_bytes();
     let refused = |error: CredentialError| AccountError { name: settings.name.clone(), reason: error.to_string() };
     let secret = match &settings.secret {
@@ -113,6 +117,12 @@ pub(crate) fn credential(settings: &AccountSettings) -> Result<Credential, Accou
             Secret::Fuzzy { public_key, flags: *flags }
         }
     };
+    let typed: &[&String] = match &settings.secret {
+        AccountSecret::Password(password) | AccountSecret::Passwords(password, None) => &[password],
+        AccountSecret::Passwords(current, Some(next)) => &[current, next],
+        AccountSecret::Key(_) | AccountSecret::KeyPair(..) => &[],
+    };
+    typed.iter().try_for_each(|typed| passwords.judge(typed.as_bytes())).map_err(|weak| refused(weak.into()))?;
     Credential::new(name, &secret).map_err(refused)
 }
 

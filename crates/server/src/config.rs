@@ -14,6 +14,7 @@ mod log;
 mod raw;
 mod trust;
 mod warnings;
+mod word_list;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,7 @@ pub use http::{HttpSettings, HttpSocket};
 pub use learning::LearningSettings;
 pub use log::{LogFormat, LogSettings};
 pub use warnings::{Facts, Warning};
+pub use word_list::PasswordSettings;
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -114,6 +116,8 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// Accounts that the file names.
     pub accounts: Vec<AccountSettings>,
+    /// Words that are refused as passwords.
+    pub passwords: PasswordSettings,
     /// Razor.
     pub razor: RazorSettings,
     /// DCC.

@@ -570,7 +570,7 @@ fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
 
 /// Brings the accounts of the file into the clearinghouse.
 fn take_accounts(service: &Service, settings: &Settings) -> Result<(), ServeError> {
-    let changes = service.store.check(|engine| accounts::changes(&settings.accounts, engine))?;
+    let changes = service.store.check(|engine| accounts::changes(&settings.accounts, &settings.passwords, engine))?;
     let now = service.now();
     // One after the other: what is submitted together is judged by what was before.
     let steps = [&changes.removed, &changes.updated, &changes.registered];

@@ -30,6 +30,7 @@ fn all_settings() -> Config {
         .replace("durability = \"strict\"", "durability = \"relaxed\"")
         // What everybody has to choose has no default.
         .replace("whitelist = \"whitelist\"", "")
+        .replace("refuse = [\"words.txt\"]", "")
         .replace("tls = { certificate = \"cert.pem\", key = \"key.pem\", listen = \"0.0.0.0:8627\" }", "")
         .replace("socket = { path = \"/run/bruit/http.sock\", mode = \"0660\", group = \"mail\" }", "")
         .replace("sha256 = \"...\"", &format!("sha256 = \"{}\"", "5a".repeat(32)))

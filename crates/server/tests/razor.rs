@@ -203,6 +203,24 @@ fn a_name_and_password_are_made_up_for_whoever_has_none() {
 }
 
 #[test]
+fn words_of_the_operators_list_are_refused_as_passwords_and_the_list_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = folder.path().join("words");
+    std::fs::write(&words, "tin whistle\n").unwrap();
+    let text = format!("[passwords]\nrefuse = [\"{}\"]\n", words.display());
+    let running = Running::start(&text);
+    let mut client = Client::greeted(&running);
+    assert_eq!(client.register(USER, b"Tin Whistle7"), Reply::Error(ErrorCode::PASSWORD_REFUSED), "with an ending");
+    assert_eq!(client.register(USER, b"tin whistle"), Reply::Error(ErrorCode::PASSWORD_REFUSED));
+    std::fs::write(&words, "slide trombone\n").unwrap();
+    running.server.reload(&common::config(&text)).unwrap();
+    let mut client = Client::greeted(&running);
+    assert_eq!(client.register(USER, b"slide trombone"), Reply::Error(ErrorCode::PASSWORD_REFUSED));
+    let registered = Reply::Registered { user: USER.to_vec(), password: b"tin whistle".to_vec() };
+    assert_eq!(client.register(USER, b"tin whistle"), registered);
+}
+
+#[test]
 fn a_network_registers_a_few_accounts_and_only_if_it_may() {
     let running = Running::start("own_networks = []\n[limits]\ncostly = { per_second = 0.001, burst = 2 }");
     let mut client = Client::greeted(&running);

@@ -18,6 +18,7 @@ use super::federation::{self, RawFederation, RawNats, RawPeer};
 use super::http::RawHttp;
 use super::learning::RawLearning;
 use super::trust::RawTrust;
+use super::word_list::RawPasswords;
 use super::{
     ACCOUNTS_MAX, ADDRESSES_MAX, ClockSettings, Config, ConfigError, Confirm, DccSettings, DccWhitelist,
     FederationSettings, FuzzySettings, LimitSettings, Listen, LogSettings, MANY_NEVER, PyzorSettings, RELAXED_WINDOW,
@@ -48,6 +49,7 @@ pub(super) struct File {
     own_networks: Option<Vec<IpNet>>,
     limits: RawLimits,
     accounts: Vec<RawAccount>,
+    passwords: RawPasswords,
     log: LogSettings,
     razor: RawRazor,
     dcc: RawDcc,
@@ -176,7 +178,8 @@ impl File {
             return Err(wrong("accounts", format!("at most {ACCOUNTS_MAX}, not {}", self.accounts.len())));
         }
         let accounts = self.accounts.into_iter().map(RawAccount::check).collect::<Result<Vec<_>, _>>()?;
-        accounts::check(&accounts)?;
+        let passwords = self.passwords.check()?;
+        accounts::check(&accounts, &passwords)?;
         let settings = Settings {
             own_networks: self.own_networks.unwrap_or_else(loopback),
             clock: ClockSettings { jump: clock_jump(self.clock_jump)?, confirm: self.clock_confirm },
@@ -195,6 +198,7 @@ impl File {
                 keys: Keyring::of(&accounts),
             },
             accounts,
+            passwords,
             http: self.http.check()?,
             peers: federation::peers(self.peers)?,
             trust: self.trust.check()?,

@@ -63,7 +63,11 @@ impl Site {
         let end = Fuzzy::new(Arc::new(Vault::new(own.clone()).unwrap()));
         let service = Service::new(store, settings.clone());
         let site = Self { service, settings, end, own, uptime: Duration::ZERO, _folder: folder };
-        let changes = site.service.store.check(|engine| accounts::changes(&site.settings.accounts, engine)).unwrap();
+        let changes = site
+            .service
+            .store
+            .check(|engine| accounts::changes(&site.settings.accounts, &site.settings.passwords, engine))
+            .unwrap();
         changes.registered.into_iter().for_each(|change| site.submit(Event::Account { now: START, change }));
         site
     }

@@ -8,7 +8,7 @@ use bruit_protocols::http::{AccountEntry, AccountName, AccountPage, AccountPatch
 use super::fault::Fault;
 use super::router::{PAGE_MAX, next_offset};
 use crate::accounts;
-use crate::config::{AccountSecret, AccountSettings};
+use crate::config::{AccountSecret, AccountSettings, PasswordSettings};
 use crate::service::Service;
 
 /// The accounts from `offset` on.
@@ -54,12 +54,16 @@ fn entry(service: &Service, engine: &Engine, name: &[u8], account: &Account) -> 
 }
 
 /// What registers an account.
-pub(super) fn registration(engine: &Engine, new: NewAccount) -> Result<AccountChange, Fault> {
+pub(super) fn registration(
+    engine: &Engine,
+    passwords: &PasswordSettings,
+    new: NewAccount,
+) -> Result<AccountChange, Fault> {
     let protocol = protocol(&new.protocol)?;
     let standing = new.standing.as_deref().map_or(Ok(Standing::Account), standing)?;
     let secret = secret(protocol, new.secret)?;
     let settings = AccountSettings { protocol, name: new.name, secret, standing, group: new.group };
-    let credential = accounts::credential(&settings).map_err(Fault::malformed)?;
+    let credential = accounts::credential(&settings, passwords).map_err(Fault::malformed)?;
     let group = accounts::group(&settings, engine.realm().key());
     let (name, registration) = (settings.name.into_bytes().into(), Registration::Operator);
     Ok(AccountChange::Register { name, credential, group, standing, registration })
@@ -71,7 +75,11 @@ pub(super) fn removal(named: AccountName) -> Result<AccountChange, Fault> {
 }
 
 /// What changes an account.
-pub(super) fn update(engine: &Engine, patch: AccountPatch) -> Result<AccountChange, Fault> {
+pub(super) fn update(
+    engine: &Engine,
+    passwords: &PasswordSettings,
+    patch: AccountPatch,
+) -> Result<AccountChange, Fault> {
     let protocol = protocol(&patch.protocol)?;
     let standing = patch.standing.as_deref().map(standing).transpose()?;
     let group = patch.group.as_ref().map(|group| accounts::group_id(group, engine.realm().key()));
@@ -80,7 +88,7 @@ pub(super) fn update(engine: &Engine, patch: AccountPatch) -> Result<AccountChan
         Some(given) => {
             let (name, secret) = (patch.name.clone(), secret(protocol, given)?);
             let settings = AccountSettings { protocol, name, secret, standing: Standing::Account, group: None };
-            Some(accounts::credential(&settings).map_err(Fault::malformed)?)
+            Some(accounts::credential(&settings, passwords).map_err(Fault::malformed)?)
         }
     };
     let update = AccountUpdate { credential, standing, group, enabled: patch.enabled };

@@ -229,7 +229,10 @@ async fn add_account(State(http): State<Http>, caller: Caller, request: Request)
     caller.require(Right::Administer)?;
     let new: NewAccount = read_json(&http, request).await?;
     let subject = format!("{} {}", new.protocol, new.name);
-    let change = http.compute(move |service| service.store.check(|engine| accounts::registration(engine, new)));
+    let change = http.compute(move |service| {
+        let passwords = &service.settings().passwords;
+        service.store.check(|engine| accounts::registration(engine, passwords, new))
+    });
     audited(&caller, "account.add", &subject, change_account(&http, change.await?).await)
 }
 
@@ -237,7 +240,10 @@ async fn update_account(State(http): State<Http>, caller: Caller, request: Reque
     caller.require(Right::Administer)?;
     let patch: AccountPatch = read_json(&http, request).await?;
     let subject = format!("{} {}", patch.protocol, patch.name);
-    let change = http.compute(move |service| service.store.check(|engine| accounts::update(engine, patch)));
+    let change = http.compute(move |service| {
+        let passwords = &service.settings().passwords;
+        service.store.check(|engine| accounts::update(engine, passwords, patch))
+    });
     audited(&caller, "account.change", &subject, change_account(&http, change.await?).await)
 }
 

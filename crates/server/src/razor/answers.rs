@@ -243,7 +243,8 @@ impl Answers {
         let (Some(user), Some(password)) = (user.or_else(random), password.or_else(random)) else {
             return self.refuse(ErrorCode::UNAVAILABLE, Answered::Failed);
         };
-        let credential = match Credential::new(&user, &Secret::Razor { password: &password }) {
+        let is_listed = self.settings.passwords.judge(&password).map_err(CredentialError::from);
+        let credential = match is_listed.and_then(|()| Credential::new(&user, &Secret::Razor { password: &password })) {
             Ok(credential) => credential,
             Err(error) => return self.refuse(not_a_credential(&error), Answered::Refused),
         };
