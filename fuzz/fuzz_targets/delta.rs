@@ -4,7 +4,7 @@
 use bruit_filters::bloom::{ClassicalFilter, OneLineFilter};
 use bruit_filters::counting::{CountingFilter, Extension, OneLineCounts};
 use bruit_filters::delta::{self, ApplyError, DELTA_HEADER_BYTES};
-use bruit_filters::file::StoredFilter;
+use bruit_filters::file::{self, FilterFile, History, Label, Origin, STEP_BYTES, StoredFilter};
 use bruit_filters::hash::FingerprintHash;
 use bruit_filters::{Fingerprint, FingerprintKey};
 use libfuzzer_sys::fuzz_target;
@@ -13,7 +13,9 @@ fuzz_target!(|input: &[u8]| {
     let [shape, count, encoding, rest @ ..] = input else { return };
     let mut base = empty(shape % 16);
     base.insert_batch(&fingerprints(&[[*count, 1]].repeat(usize::from(*count))));
-    if shape & 16 == 0 {
+    if shape & 32 != 0 && shape % 8 > 3 {
+        advance_random(base, rest);
+    } else if shape & 16 == 0 {
         apply_random(base, *encoding, rest);
     } else {
         encode_and_apply(base, rest);
@@ -68,6 +70,29 @@ fn apply_random(base: StoredFilter, encoding: u8, body: &[u8]) {
         }
         Err(_) => assert!(filter == base, "a refused delta changes nothing"),
         Ok(()) => assert!(filter == base, "the delta of a filter to itself changes nothing"),
+    }
+}
+
+/// Puts `body` behind the header of a step of `base`, which is a site's own filter, and applies it there and to a merged one.
+fn advance_random(base: StoredFilter, body: &[u8]) {
+    let file = |origin| FilterFile::new(base.clone(), Label::default(), Some(History::new(Origin(origin))));
+    let (own, other) = (file(1).expect("counts have a history"), file(2).expect("counts have a history"));
+    let (mut own_bytes, mut other_bytes) = (Vec::new(), Vec::new());
+    own.write(&mut own_bytes).expect("a file can be written");
+    other.write(&mut other_bytes).expect("a file can be written");
+    let mut merged = own.clone();
+    merged.merge(&mut &*other_bytes).expect("other origins can be merged");
+    let mut bytes = Vec::new();
+    delta::diff(&mut &*own_bytes, &mut &*own_bytes, &mut bytes).expect("a state has a delta to itself");
+    bytes.truncate(DELTA_HEADER_BYTES + STEP_BYTES);
+    bytes.extend_from_slice(body);
+    bytes.extend_from_slice(&crc32fast::hash(body).to_le_bytes());
+    for mut file in [own, merged] {
+        if delta::advance(&mut file, &mut &*bytes).is_ok() {
+            let mut written = Vec::new();
+            file.write(&mut written).expect("a file can be written");
+            assert!(file::decode(&mut &*written, 1 << 24).expect("what was written is read") == file);
+        }
     }
 }
 

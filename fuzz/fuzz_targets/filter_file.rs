@@ -4,7 +4,9 @@
 #![no_main]
 
 use bruit_filters::FingerprintKey;
-use bruit_filters::file::{self, FilterFile, HEADER_BYTES, KEY_BYTES, SPILL_ENTRY_BYTES};
+use bruit_filters::file::{
+    self, FilterFile, HEADER_BYTES, HISTORY_ENTRY_BYTES, HISTORY_FRAME_BYTES, KEY_BYTES, SPILL_ENTRY_BYTES,
+};
 use libfuzzer_sys::fuzz_target;
 
 /// Arrays up to this size are decoded.
@@ -18,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
     }
     let Ok(decoded) = file::decode(&mut &*bytes, PAYLOAD_BYTES_MAX) else { return };
     let mut again = Vec::new();
-    file::encode(&decoded.filter, &decoded.label(), &mut again).expect("what was decoded can be encoded");
+    decoded.write(&mut again).expect("what was decoded can be encoded");
     assert_eq!(again, bytes, "equal contents are equal bytes");
     work_with(decoded, &bytes);
 });
@@ -26,7 +28,8 @@ fuzz_target!(|input: &[u8]| {
 /// Bit 0: the checksums. Bit 1: a size that fits the length. Bit 2: the id of the key inside.
 fn make_right(bytes: &mut [u8], wishes: u8) {
     let has_key = bytes[15] & 1 == 1 && bytes.len() >= HEADER_BYTES + KEY_BYTES;
-    let front = if has_key { HEADER_BYTES + KEY_BYTES } else { HEADER_BYTES };
+    let history = if has_key { HEADER_BYTES + KEY_BYTES } else { HEADER_BYTES };
+    let front = history + history_bytes(bytes, history);
     if wishes & 2 != 0 {
         let entries = u32::from_le_bytes([bytes[20], bytes[21], bytes[22], bytes[23]]) as usize;
         let array = (bytes.len() - front).saturating_sub(entries.saturating_mul(SPILL_ENTRY_BYTES));
@@ -34,16 +37,34 @@ fn make_right(bytes: &mut [u8], wishes: u8) {
         bytes[24..32].copy_from_slice(&cells.to_le_bytes());
     }
     if wishes & 4 != 0 && has_key {
-        let key = bytes[HEADER_BYTES..front].try_into().expect("a key has 16 bytes");
+        let key = bytes[HEADER_BYTES..history].try_into().expect("a key has 16 bytes");
         let key_id = FingerprintKey::new(key).id().0;
         bytes[32..40].copy_from_slice(&key_id.to_le_bytes());
     }
     if wishes & 1 != 0 {
         let array = crc32fast::hash(&bytes[front..]);
         bytes[56..60].copy_from_slice(&array.to_le_bytes());
+        finish_history(&mut bytes[history..front], array);
         let header = crc32fast::hash(&bytes[..60]);
         bytes[60..64].copy_from_slice(&header.to_le_bytes());
     }
+}
+
+/// How long the history section at `start` is; 0 if the flags say that there is none, or it does not fit.
+fn history_bytes(bytes: &[u8], start: usize) -> usize {
+    let Some(&[_, _, low, high]) = bytes[start..].first_chunk().filter(|_| bytes[15] & 2 != 0) else { return 0 };
+    let length = HISTORY_FRAME_BYTES + usize::from(u16::from_le_bytes([low, high])) * HISTORY_ENTRY_BYTES;
+    if length <= bytes.len() - start { length } else { 0 }
+}
+
+/// Makes the checksums of a history right: that of an own origin is the `array`'s.
+fn finish_history(history: &mut [u8], array: u32) {
+    let Some(end) = history.len().checked_sub(4) else { return };
+    if history[0] == 1 && end == 4 + HISTORY_ENTRY_BYTES {
+        history[end - 4..end].copy_from_slice(&array.to_le_bytes());
+    }
+    let checksum = crc32fast::hash(&history[..end]);
+    history[end..].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// Asks, merges and fills: contents from outside must not trip any of it.

@@ -196,7 +196,7 @@ fn foreign_cut_and_damaged_files_are_told_apart() {
         ([&sound[..], b"x"].concat(), "bytes follow its end"),
         (damaged, "damaged: the checksum of the array does not match"),
         (header, "damaged: the checksum of the header does not match"),
-        (later, "format version 9 is not supported, only 1"),
+        (later, "format version 9 is not supported, only up to 2"),
         (folder.read("d"), "a delta, not a filter file"),
     ] {
         folder.write("bad", bytes);

@@ -218,7 +218,7 @@ fn each_way_to_be_wrong_has_its_error() {
         decoded(b"From: a letter, longer than any header of a filter file could ever be, so that no"),
         Err(FileError::NotAFilter)
     ));
-    assert!(matches!(with(8, 2), FileError::UnsupportedVersion { version: 2, supported: 1 }));
+    assert!(matches!(with(8, 3), FileError::UnsupportedVersion { version: 3, supported: 2 }));
     assert!(matches!(with(16, 7), FileError::Damaged { part: Part::Header }));
     assert!(matches!(with(64, 7), FileError::Damaged { part: Part::Key }));
     assert!(matches!(with(80, 7), FileError::Damaged { part: Part::Array }));

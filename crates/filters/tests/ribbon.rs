@@ -216,7 +216,7 @@ fn fields_that_no_writer_leaves_are_refused_by_name() {
     let list = MAP_HEADER_BYTES + KEY_BYTES;
     for (map, place, value, error) in [
         (&ribbon, 6, &b"F"[..], "not a map file"),
-        (&ribbon, 8, &[2], "format version 2 is not supported, only 1"),
+        (&ribbon, 8, &[2], "format version 2 is not supported, only up to 1"),
         (&ribbon, 10, &[3], "invalid: the kind cannot be 3"),
         (&ribbon, 11, &[2], "invalid: the hash cannot be 2"),
         (&ribbon, 12, &[33], "invalid: the number of value bits cannot be 33"),

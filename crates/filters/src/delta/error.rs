@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::Mismatch;
-use crate::file::FileError;
+use crate::file::{FileError, HistoryError};
 
 /// Why no delta can be made.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,12 @@ pub enum DiffError {
     /// They are not states of one filter.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
+    /// They are not an earlier and a later state of one site's own filter.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// A cell is lower than before.
+    #[error("keys were removed since the base, and a difference can only add; send the whole filter")]
+    Shrunk,
     /// Writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -36,6 +42,9 @@ pub enum ApplyError {
     /// It is a delta of another filter.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
+    /// It was applied before, comes too early, or belongs to another filter.
+    #[error(transparent)]
+    History(#[from] HistoryError),
     /// It is a delta of this filter in another state.
     #[error("the delta starts from another state of this filter (checksum {wanted:08x}, and this is {found:08x})")]
     WrongBase {

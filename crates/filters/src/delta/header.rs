@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Read};
 
 use super::ApplyError;
 use crate::file::{
-    Checksum, DELTA_MAGIC, FILTER_MAGIC, FieldReader, FieldWriter, FileError, Header, Part, read_fields, read_start,
-    write_fields,
+    Checksum, DELTA_MAGIC, FILTER_MAGIC, FieldReader, FieldWriter, FileError, FilterKind, Header, Part, Step, VERSION,
+    VERSION_PLAIN, read_fields, read_start, write_fields,
 };
 
 /// Bytes of a delta's header.
@@ -23,6 +23,8 @@ pub enum Encoding {
     Blocks,
     /// By the fingerprints of the keys that were added.
     Fingerprints,
+    /// By how much each cell grew, block by block. Classical counts of one origin, added to any filter that has its base.
+    Growth,
 }
 
 impl Encoding {
@@ -30,6 +32,7 @@ impl Encoding {
         match self {
             Self::Blocks => 1,
             Self::Fingerprints => 2,
+            Self::Growth => 3,
         }
     }
 
@@ -37,6 +40,7 @@ impl Encoding {
         match code {
             1 => Ok(Self::Blocks),
             2 => Ok(Self::Fingerprints),
+            3 => Ok(Self::Growth),
             _ => Err(FileError::invalid("the encoding", code)),
         }
     }
@@ -58,18 +62,21 @@ pub struct DeltaHeader {
     pub encoding: Encoding,
     /// How many fingerprints there are, in that encoding.
     pub fingerprints: u64,
+    /// Whose filter it is a delta of, and between which revisions.
+    pub step: Option<Step>,
 }
 
 impl DeltaHeader {
     /// From two headers that are like each other.
     pub(super) fn new(base: &Header, target: &Header, encoding: Encoding, fingerprints: u64) -> Self {
         Self {
-            target: Header { has_key: false, ..target.clone() },
+            target: Header { has_key: false, origins: 0, ..target.clone() },
             base_checksum: base.checksum,
             base_unlisted: base.unlisted,
             base_spill_entries: base.spill_entries,
             encoding,
             fingerprints,
+            step: None,
         }
     }
 
@@ -83,11 +90,21 @@ impl DeltaHeader {
         Err(ApplyError::WrongBase { wanted: self.base_checksum, found: base.checksum })
     }
 
-    pub(super) fn to_bytes(&self) -> [u8; DELTA_HEADER_BYTES] {
+    /// The header, and the step section if there is one.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let version = if self.step.is_some() { VERSION } else { VERSION_PLAIN };
+        let mut bytes = self.fixed_bytes(version).to_vec();
+        if let Some(step) = self.step {
+            bytes.extend_from_slice(&step.to_bytes());
+        }
+        bytes
+    }
+
+    fn fixed_bytes(&self, version: u16) -> [u8; DELTA_HEADER_BYTES] {
         let mut bytes = [0; DELTA_HEADER_BYTES];
         let mut fields = FieldWriter::new(&mut bytes);
         fields.put(&DELTA_MAGIC);
-        write_fields(&mut fields, &self.target, self.encoding.code());
+        write_fields(&mut fields, version, &self.target, self.encoding.code());
         fields.put(&self.base_checksum.to_le_bytes());
         fields.put(&self.base_unlisted.to_le_bytes());
         fields.put(&self.base_spill_entries.to_le_bytes());
@@ -98,14 +115,15 @@ impl DeltaHeader {
         bytes
     }
 
-    fn from_bytes(bytes: &[u8; DELTA_HEADER_BYTES]) -> Result<Self, FileError> {
+    /// Reads the header, without its step, and whether one follows.
+    fn from_bytes(bytes: &[u8; DELTA_HEADER_BYTES]) -> Result<(Self, bool), FileError> {
         let mut fields = FieldReader::new(bytes);
         match fields.take() {
             DELTA_MAGIC => {}
             FILTER_MAGIC => return Err(FileError::Filter),
             _ => return Err(FileError::NotADelta),
         }
-        let (target, encoding) = read_fields(&mut fields)?;
+        let (version, target, encoding) = read_fields(&mut fields)?;
         let base_checksum = u32::from_le_bytes(fields.take());
         let base_unlisted = u64::from_le_bytes(fields.take());
         let base_spill_entries = u32::from_le_bytes(fields.take());
@@ -116,13 +134,27 @@ impl DeltaHeader {
             return Err(FileError::invalid("a reserved field", reserved_1 | reserved_2));
         }
         let encoding = Encoding::from_code(encoding)?;
-        let header = Self { target, base_checksum, base_unlisted, base_spill_entries, encoding, fingerprints };
-        header.checked()
+        let header =
+            Self { target, base_checksum, base_unlisted, base_spill_entries, encoding, fingerprints, step: None };
+        let has_step = version == VERSION;
+        header.ensure_step(has_step)?;
+        Ok((header.checked()?, has_step))
+    }
+
+    /// Only counts have steps, and growth is told in steps only.
+    fn ensure_step(&self, has_step: bool) -> Result<(), FileError> {
+        let is_growth = self.encoding == Encoding::Growth;
+        let fits = match self.target.kind {
+            FilterKind::ClassicalCounts => is_growth == has_step,
+            FilterKind::OneLineCounts => !is_growth,
+            _ => !is_growth && !has_step,
+        };
+        if fits { Ok(()) } else { Err(FileError::invalid("the encoding", self.encoding.code())) }
     }
 
     fn checked(self) -> Result<Self, FileError> {
         let fingerprints_max = match self.encoding {
-            Encoding::Blocks => 0,
+            Encoding::Blocks | Encoding::Growth => 0,
             Encoding::Fingerprints if self.target.kind.counts() => {
                 return Err(FileError::invalid("the encoding", self.encoding.code()));
             }
@@ -141,7 +173,11 @@ impl DeltaHeader {
 /// [`FileError`]: not a delta, a later version, cut off, damaged.
 pub fn read_header(input: &mut impl Read) -> Result<DeltaHeader, FileError> {
     let bytes = read_start(input)?.ok_or(FileError::NotADelta)?;
-    DeltaHeader::from_bytes(&bytes)
+    let (mut header, has_step) = DeltaHeader::from_bytes(&bytes)?;
+    if has_step {
+        header.step = Some(Step::read(input, header.base_checksum, header.target.checksum)?);
+    }
+    Ok(header)
 }
 
 /// Reads a delta to its end, and refuses it if its checksum is wrong. Whether it fits a base only applying it tells.

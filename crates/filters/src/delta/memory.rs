@@ -69,7 +69,7 @@ fn encode_fingerprints<F: Stored>(
 fn framed(header: &DeltaHeader, body: &[u8]) -> Vec<u8> {
     let mut checksum = Checksum::default();
     checksum.add(body);
-    [&header.to_bytes(), body, &checksum.value().to_le_bytes()].concat()
+    [&header.to_bytes()[..], body, &checksum.value().to_le_bytes()].concat()
 }
 
 /// Turns `filter`, which belongs to `generation`, into the target of `delta`.
@@ -113,7 +113,7 @@ impl Blocks for LookOnly<'_> {
 }
 
 /// Blocks that change where they are.
-struct InPlace<'a>(&'a mut [u64]);
+pub(super) struct InPlace<'a>(pub(super) &'a mut [u64]);
 
 impl Blocks for InPlace<'_> {
     fn read(&mut self, start: u64, words: &mut [u64]) -> Result<(), ApplyError> {

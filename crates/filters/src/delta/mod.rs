@@ -13,6 +13,10 @@
 //!   fingerprints, sorted and Golomb-coded, are shorter than any list of positions: down to three quarters of that entropy.
 //! - **Whole.** The target as it is, where too much has changed.
 //!
+//! Deltas of files with a [history](crate::file::History) are steps of one origin: they say whose counts they are and which
+//! revision they build on, and [`advance`] applies each once. Those of classical counts are in a form of their own, **growth**:
+//! how much each cell grew, to be added to the origin's filter or to any merged filter that has the base.
+//!
 //! Gaps and whole are chosen per block of 32 KiB, so that two files are compared, and a delta is applied to a file, in
 //! the memory of a few blocks.
 //!
@@ -39,6 +43,7 @@ pub(crate) mod block;
 mod cells;
 mod error;
 mod fingerprints;
+mod growth;
 mod header;
 mod memory;
 mod spill;
@@ -47,6 +52,7 @@ mod transform;
 mod zeros;
 
 pub use error::{ApplyError, DiffError};
+pub use growth::advance;
 pub use header::{DELTA_HEADER_BYTES, DeltaHeader, Encoding, read_header, verify};
 pub use memory::{apply, encode};
 pub use stream::{apply_between, diff};

@@ -3,11 +3,12 @@
 use std::io::{Read, Write};
 
 use super::block::{BlockEncoder, BlockShape};
+use super::growth::subtract;
 use super::header::{DeltaHeader, Encoding};
 use super::spill::encode_spill;
 use super::transform::{Blocks, Opened};
 use super::{ApplyError, DiffError};
-use crate::file::{FilterKind, Header, OutputWords, Source, spill_entries, write_front};
+use crate::file::{FilterKind, Header, HistoryError, OutputWords, Source, spill_entries, write_front};
 
 /// Writes the delta from the filter file `base` to the filter file `target`.
 ///
@@ -18,14 +19,16 @@ pub fn diff(base: &mut impl Read, target: &mut impl Read, output: &mut impl Writ
     let mut base = Source::open(base, u64::MAX).map_err(DiffError::Base)?;
     let mut target = Source::open(target, u64::MAX).map_err(DiffError::Target)?;
     base.header.ensure_same(&target.header)?;
-    let header = DeltaHeader::new(&base.header, &target.header, Encoding::Blocks, 0);
+    let header = header_between(&base, &target)?;
     output.write_all(&header.to_bytes())?;
     let mut output = OutputWords::new(output);
     let mut body = Vec::new();
     if header.target.kind == FilterKind::OneLineCounts {
         encode_spill(&base.spill, &target.spill, &mut body);
     }
-    write_blocks(&mut base, &mut target, body, &mut output)?;
+    let mut base_words = |words: &mut [u64]| base.take(words).map_err(DiffError::Base);
+    let mut target_words = |words: &mut [u64]| target.take(words).map_err(DiffError::Target);
+    write_blocks(&header, &mut base_words, &mut target_words, body, &mut output)?;
     base.finish().map_err(DiffError::Base)?;
     target.finish().map_err(DiffError::Target)?;
     let checksum = output.checksum.value();
@@ -33,22 +36,40 @@ pub fn diff(base: &mut impl Read, target: &mut impl Read, output: &mut impl Writ
     Ok(header)
 }
 
+/// The header of the delta between two files: a step if they say whose they are.
+fn header_between<B, T>(base: &Source<B>, target: &Source<T>) -> Result<DeltaHeader, DiffError> {
+    let (from, to) = (&base.header, &target.header);
+    let step = match (&base.history, &target.history) {
+        (None, None) => None,
+        (Some(before), Some(after)) => Some(before.step_to(from.checksum, after, to.checksum)?),
+        _ => return Err(HistoryError::OriginsUnknown.into()),
+    };
+    let is_growth = step.is_some() && to.kind == FilterKind::ClassicalCounts;
+    let encoding = if is_growth { Encoding::Growth } else { Encoding::Blocks };
+    Ok(DeltaHeader { step, ..DeltaHeader::new(from, to, encoding, 0) })
+}
+
 /// Writes `body`, which holds what comes before the blocks, and then the blocks.
-fn write_blocks<B: Read, T: Read, W: Write>(
-    base: &mut Source<B>,
-    target: &mut Source<T>,
+fn write_blocks<W: Write>(
+    header: &DeltaHeader,
+    base: &mut impl FnMut(&mut [u64]) -> Result<(), DiffError>,
+    target: &mut impl FnMut(&mut [u64]) -> Result<(), DiffError>,
     mut body: Vec<u8>,
     output: &mut OutputWords<W>,
 ) -> Result<(), DiffError> {
-    let shape = BlockShape::new(&target.header);
+    let shape = BlockShape::new(&header.target);
     let mut encoder = BlockEncoder::new(shape);
     let (mut before, mut after) = (vec![0; shape.block_words()], vec![0; shape.block_words()]);
-    let total = target.header.words();
+    let total = header.target.words();
     let mut start = 0;
     while start < total {
         let length = (total - start).min(before.len() as u64) as usize;
-        base.take(&mut before[..length]).map_err(DiffError::Base)?;
-        target.take(&mut after[..length]).map_err(DiffError::Target)?;
+        base(&mut before[..length])?;
+        target(&mut after[..length])?;
+        if header.encoding == Encoding::Growth {
+            subtract(&mut after[..length], &before[..length], header.target.cell_bits)?;
+            before.fill(0);
+        }
         encoder.encode(&before[..length], &after[..length], &mut body);
         output.put_bytes(&body)?;
         body.clear();
@@ -58,6 +79,8 @@ fn write_blocks<B: Read, T: Read, W: Write>(
 }
 
 /// Writes the filter file that `delta` makes of the filter file `base`, with the key of the base.
+///
+/// For files without a history; [`advance`](super::advance) is for the others.
 ///
 /// Takes memory for a few blocks only, except that the fingerprint form needs a classical array in full;
 /// `payload_limit` bounds it.
@@ -72,10 +95,13 @@ pub fn apply_between(
 ) -> Result<Header, ApplyError> {
     let source = Source::open(base, payload_limit).map_err(ApplyError::Base)?;
     let opened = Opened::new(delta, &source.header, &source.spill)?;
+    if opened.header.step.is_some() || source.history.is_some() {
+        return Err(HistoryError::OriginsUnknown.into());
+    }
     let header = Header { has_key: source.key.is_some(), ..opened.header.target.clone() };
     let mut output = OutputWords::new(output);
     let entries = spill_entries(Some(&opened.spill));
-    write_front(&header, source.key.as_ref(), &entries, &mut output)?;
+    write_front(&header, source.key.as_ref(), None, &entries, &mut output)?;
     let mut files = Files { source, output };
     let outcome = opened.transform(&mut files);
     // A damaged base leads anywhere; then it is not the delta's fault.

@@ -8,7 +8,7 @@ use super::fingerprints::Inserter;
 use super::header::{DeltaHeader, Encoding, read_header};
 use super::spill::decode_spill;
 use crate::counting::spill::Spill;
-use crate::file::{Checksum, FileError, FilterKind, Header, InputWords, Part, WordCheck, expect_end, read_exactly};
+use crate::file::{Checksum, FileError, FilterKind, Header, HistoryError, InputWords, WordCheck, expect_checksum};
 use crate::file::{spill_bytes, spill_entries};
 
 /// Where the blocks of a base come from and those of a target go to.
@@ -31,7 +31,21 @@ impl<R: Read> Opened<R> {
     /// Reads up to the body, refusing a delta of anything but `base`.
     pub(super) fn new(mut input: R, base: &Header, base_spill: &Spill) -> Result<Self, ApplyError> {
         let header = read_header(&mut input).map_err(ApplyError::Delta)?;
+        Self::after_header(header, input, base, base_spill)
+    }
+
+    /// The same for a `header` that was read, and the `input` after it.
+    pub(super) fn after_header(
+        header: DeltaHeader,
+        input: R,
+        base: &Header,
+        base_spill: &Spill,
+    ) -> Result<Self, ApplyError> {
         header.ensure_starts_from(base)?;
+        if header.encoding == Encoding::Growth {
+            // A step of one origin, and not what turns one state into another.
+            return Err(ApplyError::History(HistoryError::OriginsUnknown));
+        }
         let mut input = InputWords::new(input);
         let spill = decode_spill(&header, base_spill, &mut input).map_err(ApplyError::Delta)?;
         Ok(Self { header, spill, input })
@@ -71,13 +85,7 @@ impl<R: Read> Opened<R> {
     /// Checks what comes after the body.
     fn finish(&mut self, body: &Body) -> Result<(), FileError> {
         body.ensure_done()?;
-        let computed = self.input.checksum.value();
-        let mut stored = [0; 4];
-        read_exactly(self.input.input(), &mut stored)?;
-        if u32::from_le_bytes(stored) != computed {
-            return Err(FileError::Damaged { part: Part::Changes });
-        }
-        expect_end(self.input.input())
+        expect_checksum(&mut self.input)
     }
 
     fn ensure_target(&self, found: u32) -> Result<(), ApplyError> {
@@ -95,7 +103,7 @@ enum Body {
 impl Body {
     fn new(header: &DeltaHeader) -> Self {
         match header.encoding {
-            Encoding::Blocks => Self::Blocks(BlockShape::new(&header.target)),
+            Encoding::Blocks | Encoding::Growth => Self::Blocks(BlockShape::new(&header.target)),
             Encoding::Fingerprints => Self::Fingerprints(Inserter::new(header.target.clone(), header.fingerprints)),
         }
     }

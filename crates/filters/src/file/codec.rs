@@ -3,11 +3,12 @@
 use std::io::{self, Read, Write};
 
 use super::header::KEY_BYTES;
+use super::merge::merge_source;
 use super::spill::{SpillEntry, read_entries, write_entry};
 use super::stored::parts::Parts;
 use super::stored::spill_entries;
-use super::{Checksum, FileError, Header, InputWords, OutputWords, Part, Stored, StoredFilter, WordCheck};
-use super::{expect_end, read_exactly, read_start};
+use super::{Checksum, FileError, Header, History, InputWords, OutputWords, Part, Stored, StoredFilter, WordCheck};
+use super::{ORIGINS_MAX, expect_end, read_exactly, read_start};
 use crate::counting::rows;
 use crate::counting::spill::{Spill, SpillRecords};
 use crate::lines::LINE_WORDS;
@@ -31,11 +32,53 @@ pub struct FilterFile {
     pub header: Header,
     /// The key, if the file has it.
     pub key: Option<FingerprintKey>,
+    /// Whose counts it holds, if the file says so.
+    pub history: Option<History>,
     /// The filter.
     pub filter: StoredFilter,
 }
 
 impl FilterFile {
+    /// A file of `filter`, which may have a history if it counts.
+    ///
+    /// # Errors
+    /// As [`encode`].
+    pub fn new(filter: StoredFilter, label: Label, history: Option<History>) -> Result<Self, FileError> {
+        let header = with_history(header_of(&filter, &label)?, history.as_ref())?;
+        Ok(Self { header, key: label.key, history, filter })
+    }
+
+    /// Writes all of it, and returns the header that it wrote.
+    ///
+    /// # Errors
+    /// As [`encode`].
+    pub fn write(&self, output: &mut impl Write) -> Result<Header, FileError> {
+        let header = with_history(header_of(&self.filter, &self.label())?, self.history.as_ref())?;
+        write_all(&self.filter, &header, self.key.as_ref(), self.history.as_ref(), output)?;
+        Ok(header)
+    }
+
+    /// Adds all that the filter file `input` holds.
+    ///
+    /// Header and history are compared before anything changes. If the file turns out to be cut off or damaged later, this
+    /// one has taken a part of it and should be thrown away.
+    ///
+    /// # Errors
+    /// [`FileError::Mismatch`] if the filters are unlike, [`FileError::History`] if counts would be added twice, and as
+    /// [`decode`].
+    pub fn merge(&mut self, input: &mut impl Read) -> Result<(), FileError> {
+        let source = Source::open_like(input, &self.header)?;
+        // Without both histories there is none of the sum.
+        let joined = match (&self.history, &source.history) {
+            (Some(ours), Some(theirs)) => Some(ours.joined(self.header.checksum, theirs, source.header.checksum)?),
+            _ => None,
+        };
+        merge_source(&mut self.filter, source)?;
+        self.history = joined;
+        self.header = with_history(header_of(&self.filter, &self.label())?, self.history.as_ref())?;
+        Ok(())
+    }
+
     /// The label to write it with again.
     #[must_use]
     pub fn label(&self) -> Label {
@@ -50,10 +93,30 @@ impl FilterFile {
 /// files hold (k up to 64).
 pub fn encode(filter: &impl Stored, label: &Label, output: &mut impl Write) -> Result<Header, FileError> {
     let header = header_of(filter, label)?;
-    let mut output = OutputWords::new(output);
-    write_front(&header, label.key.as_ref(), &spill_entries(filter.spill()), &mut output)?;
-    output.put(filter.words())?;
+    write_all(filter, &header, label.key.as_ref(), None, output)?;
     Ok(header)
+}
+
+fn write_all(
+    filter: &impl Stored,
+    header: &Header,
+    key: Option<&FingerprintKey>,
+    history: Option<&History>,
+    output: &mut impl Write,
+) -> io::Result<()> {
+    let mut output = OutputWords::new(output);
+    write_front(header, key, history, &spill_entries(filter.spill()), &mut output)?;
+    output.put(filter.words())
+}
+
+/// The header with the number of origins that `history` has.
+pub(crate) fn with_history(header: Header, history: Option<&History>) -> Result<Header, FileError> {
+    let Some(history) = history else { return Ok(Header { origins: 0, ..header }) };
+    let origins = history.reached(0).len();
+    if !header.kind.counts() || !(1..=ORIGINS_MAX).contains(&origins) {
+        return Err(FileError::invalid("the number of origins", origins as u64));
+    }
+    Ok(Header { origins: origins as u32, ..header })
 }
 
 /// The complete header of `filter`.
@@ -73,12 +136,16 @@ pub(crate) fn header_of(filter: &impl Stored, label: &Label) -> Result<Header, F
 pub(crate) fn write_front<W: Write>(
     header: &Header,
     key: Option<&FingerprintKey>,
+    history: Option<&History>,
     spill: &[SpillEntry],
     output: &mut OutputWords<W>,
 ) -> io::Result<()> {
     output.output().write_all(&header.to_bytes())?;
     if let Some(key) = key {
         output.output().write_all(key.as_bytes())?;
+    }
+    if let Some(history) = history {
+        output.output().write_all(&history.to_bytes(header.checksum))?;
     }
     output.put_bytes(&spill_bytes(spill))
 }
@@ -100,8 +167,8 @@ pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<FilterFile, F
     if let Some(spill) = filter.spill_mut() {
         std::mem::swap(spill, &mut source.spill);
     }
-    let (header, key) = source.finish()?;
-    Ok(FilterFile { header, key, filter })
+    let (header, key, history) = source.finish()?;
+    Ok(FilterFile { header, key, history, filter })
 }
 
 /// Reads header and key, and leaves the rest.
@@ -109,9 +176,17 @@ pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<FilterFile, F
 /// # Errors
 /// As [`decode`].
 pub fn read_header(input: &mut impl Read) -> Result<(Header, Option<FingerprintKey>), FileError> {
-    let header = Header::from_bytes(&read_start(input)?.ok_or(FileError::NotAFilter)?)?;
+    read_front(input).map(|(header, key, _)| (header, key))
+}
+
+type Front = (Header, Option<FingerprintKey>, Option<History>);
+
+/// Reads header, key and history.
+fn read_front(input: &mut impl Read) -> Result<Front, FileError> {
+    let (header, has_history) = Header::from_bytes(&read_start(input)?.ok_or(FileError::NotAFilter)?)?;
     let key = if header.has_key { Some(read_key(input, header.key_id)?) } else { None };
-    Ok((header, key))
+    let history = if has_history { Some(History::read(input, header.checksum)?) } else { None };
+    Ok((with_history(header, history.as_ref())?, key, history))
 }
 
 /// Reads a key section, whose key must have this id.
@@ -127,6 +202,7 @@ pub(crate) fn read_key(input: &mut impl Read, key_id: KeyId) -> Result<Fingerpri
 pub(crate) struct Source<R> {
     pub(crate) header: Header,
     pub(crate) key: Option<FingerprintKey>,
+    pub(crate) history: Option<History>,
     pub(crate) spill: Spill,
     input: InputWords<R>,
     check: WordCheck,
@@ -135,27 +211,27 @@ pub(crate) struct Source<R> {
 impl<R: Read> Source<R> {
     /// Reads all that comes before the array.
     pub(crate) fn open(mut input: R, payload_limit: u64) -> Result<Self, FileError> {
-        let (header, key) = read_header(&mut input)?;
-        let bytes = header.payload_bytes();
+        let front = read_front(&mut input)?;
+        let bytes = front.0.payload_bytes();
         if bytes > payload_limit || usize::try_from(bytes).is_err() {
             return Err(FileError::TooLarge { bytes, limit_bytes: payload_limit });
         }
-        Self::after_header(header, key, input)
+        Self::after_front(front, input)
     }
 
     /// The same, refusing a filter that is unlike `other`.
     pub(crate) fn open_like(mut input: R, other: &Header) -> Result<Self, FileError> {
-        let (header, key) = read_header(&mut input)?;
-        other.ensure_same(&header)?;
-        Self::after_header(header, key, input)
+        let front = read_front(&mut input)?;
+        other.ensure_same(&front.0)?;
+        Self::after_front(front, input)
     }
 
-    fn after_header(header: Header, key: Option<FingerprintKey>, input: R) -> Result<Self, FileError> {
+    fn after_front((header, key, history): Front, input: R) -> Result<Self, FileError> {
         let mut input = InputWords::new(input);
         let entries = read_entries(&mut input, header.spill_entries, header.lines())?;
         let spill = restore_spill(&header, &entries)?;
         let check = WordCheck::new(&header, entries);
-        Ok(Self { header, key, spill, input, check })
+        Ok(Self { header, key, history, spill, input, check })
     }
 
     /// Fills `words` with the next of the array, whole lines of them unless it ends.
@@ -165,7 +241,7 @@ impl<R: Read> Source<R> {
     }
 
     /// Reads what is left of the array, and refuses the whole if the checksum is wrong or bytes follow.
-    pub(crate) fn finish(mut self) -> Result<(Header, Option<FingerprintKey>), FileError> {
+    pub(crate) fn finish(mut self) -> Result<Front, FileError> {
         let mut rest = [0; LINE_WORDS];
         while self.check.words_left() > 0 {
             let length = self.check.words_left().min(LINE_WORDS as u64) as usize;
@@ -175,7 +251,7 @@ impl<R: Read> Source<R> {
         if self.input.checksum.value() != self.header.checksum {
             return Err(FileError::Damaged { part: Part::Array });
         }
-        Ok((self.header, self.key))
+        Ok((self.header, self.key, self.history))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use super::HistoryError;
 use crate::Mismatch;
 
 /// What a checksum covers.
@@ -17,6 +18,8 @@ pub enum Part {
     Array,
     /// What follows the header of a delta.
     Changes,
+    /// The history of a file, or the step of a delta.
+    History,
 }
 
 impl fmt::Display for Part {
@@ -26,6 +29,7 @@ impl fmt::Display for Part {
             Self::Key => "key",
             Self::Array => "array",
             Self::Changes => "changes",
+            Self::History => "history",
         })
     }
 }
@@ -50,7 +54,7 @@ pub enum FileError {
     #[error("a filter file, not a delta")]
     Filter,
     /// It was written by a later version of the format.
-    #[error("format version {version} is not supported, only {supported}")]
+    #[error("format version {version} is not supported, only up to {supported}")]
     UnsupportedVersion {
         /// What it says.
         version: u16,
@@ -88,6 +92,9 @@ pub enum FileError {
     /// It is sound, and not like the filter it should be joined with.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
+    /// It is sound and alike, and its counts must not be added.
+    #[error(transparent)]
+    History(#[from] HistoryError),
     /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::history::History;
 use super::spill::SPILL_ENTRY_BYTES;
 use super::words::crc32;
 use super::{FileError, Part};
@@ -13,8 +14,10 @@ use crate::lines::{LINE_BITS, LINES_MAX};
 use crate::mismatch::ensure_equal;
 use crate::{KeyId, Mismatch};
 
-/// The version that is written, and the only one that is read.
-pub const VERSION: u16 = 1;
+/// The latest version: files with a history, deltas with a step. What has neither is written as [`VERSION_PLAIN`].
+pub const VERSION: u16 = 2;
+/// The version of files without a history and deltas without a step.
+pub const VERSION_PLAIN: u16 = 1;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 64;
 /// Bytes of a key section.
@@ -29,6 +32,7 @@ pub const FILTER_MAGIC: [u8; 8] = *b"\x89bruitF\n";
 /// The first bytes of a delta.
 pub const DELTA_MAGIC: [u8; 8] = *b"\x89bruitD\n";
 const FLAG_KEY: u8 = 1;
+const FLAG_HISTORY: u8 = 2;
 /// Cell width of the one-line counting layout.
 const ONE_LINE_CELL_BITS: u32 = 4;
 
@@ -117,6 +121,8 @@ pub struct Header {
     pub unlisted: u64,
     /// Whether a key section follows.
     pub has_key: bool,
+    /// Origins in the history section; 0 if there is none.
+    pub origins: u32,
     /// CRC-32 of spill section and array.
     pub checksum: u32,
 }
@@ -138,7 +144,8 @@ impl Header {
     #[must_use]
     pub const fn file_bytes(&self) -> u64 {
         let key_bytes = if self.has_key { KEY_BYTES } else { 0 };
-        (HEADER_BYTES + key_bytes) as u64 + self.payload_bytes()
+        let history_bytes = if self.origins > 0 { History::section_bytes(self.origins) } else { 0 };
+        (HEADER_BYTES + key_bytes) as u64 + history_bytes + self.payload_bytes()
     }
 
     /// Lines of the one-line layouts.
@@ -177,24 +184,31 @@ impl Header {
         let mut bytes = [0; HEADER_BYTES];
         let mut fields = FieldWriter::new(&mut bytes);
         fields.put(&FILTER_MAGIC);
-        write_fields(&mut fields, self, if self.has_key { FLAG_KEY } else { 0 });
+        let key = if self.has_key { FLAG_KEY } else { 0 };
+        match self.origins {
+            0 => write_fields(&mut fields, VERSION_PLAIN, self, key),
+            _ => write_fields(&mut fields, VERSION, self, key | FLAG_HISTORY),
+        }
         fields.finish();
         bytes
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> Result<Self, FileError> {
+    /// Reads the header, and whether a history follows.
+    pub(crate) fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> Result<(Self, bool), FileError> {
         let mut fields = FieldReader::new(bytes);
         match fields.take() {
             FILTER_MAGIC => {}
             DELTA_MAGIC => return Err(FileError::Delta),
             _ => return Err(FileError::NotAFilter),
         }
-        let (mut header, flags) = read_fields(&mut fields)?;
-        if flags & !FLAG_KEY != 0 {
+        let (version, mut header, flags) = read_fields(&mut fields)?;
+        let has_history = flags & FLAG_HISTORY != 0;
+        if flags & !(FLAG_KEY | FLAG_HISTORY) != 0 || has_history != (version == VERSION) {
             return Err(FileError::invalid("the flags", flags));
         }
+        ensure(!has_history || header.kind.counts(), "the flags", flags)?;
         header.has_key = flags & FLAG_KEY != 0;
-        Ok(header)
+        Ok((header, has_history))
     }
 
     /// Refuses what no filter has, so that making one cannot fail.
@@ -260,8 +274,8 @@ fn extension_from(code: u8, kind: FilterKind) -> Result<Option<Extension>, FileE
 }
 
 /// Writes version to checksum of the contents, the fields that filters and deltas share. `flags` is byte 15.
-pub(crate) fn write_fields<const N: usize>(fields: &mut FieldWriter<'_, N>, header: &Header, flags: u8) {
-    fields.put(&VERSION.to_le_bytes());
+pub(crate) fn write_fields<const N: usize>(fields: &mut FieldWriter<'_, N>, version: u16, header: &Header, flags: u8) {
+    fields.put(&version.to_le_bytes());
     fields.put(&[header.kind.code(), HASH_FINGERPRINT, extension_code(header.extension)]);
     fields.put(&[header.cell_bits as u8, header.fingerprint_bits as u8, flags]);
     fields.put(&header.hashes.to_le_bytes());
@@ -273,10 +287,10 @@ pub(crate) fn write_fields<const N: usize>(fields: &mut FieldWriter<'_, N>, head
     fields.put(&header.checksum.to_le_bytes());
 }
 
-/// Reads what [`write_fields`] writes, once version and checksum hold. Gives byte 15 beside it.
-pub(crate) fn read_fields<const N: usize>(fields: &mut FieldReader<'_, N>) -> Result<(Header, u8), FileError> {
+/// Reads what [`write_fields`] writes, once version and checksum hold: the version, the header and byte 15.
+pub(crate) fn read_fields<const N: usize>(fields: &mut FieldReader<'_, N>) -> Result<(u16, Header, u8), FileError> {
     let version = u16::from_le_bytes(fields.take());
-    if version != VERSION {
+    if !(VERSION_PLAIN..=VERSION).contains(&version) {
         return Err(FileError::UnsupportedVersion { version, supported: VERSION });
     }
     fields.verify()?;
@@ -296,8 +310,9 @@ pub(crate) fn read_fields<const N: usize>(fields: &mut FieldReader<'_, N>) -> Re
         unlisted: u64::from_le_bytes(fields.take()),
         checksum: u32::from_le_bytes(fields.take()),
         has_key: false,
+        origins: 0,
     };
-    Ok((header.checked()?, flags))
+    Ok((version, header.checked()?, flags))
 }
 
 /// Fills `N` bytes from the front, a checksum last.

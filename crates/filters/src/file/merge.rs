@@ -19,6 +19,8 @@ const STEP_LINES: usize = STEP_WORDS / LINE_WORDS;
 
 /// Adds all that the filter file `input` holds to `filter`, which belongs to `generation`.
 ///
+/// Does not ask whose counts they are; [`FilterFile::merge`](super::FilterFile::merge) does.
+///
 /// The header is compared before anything changes. If the file turns out to be cut off or damaged later, `filter` has
 /// taken a part of it and should be thrown away.
 ///
@@ -26,7 +28,11 @@ const STEP_LINES: usize = STEP_WORDS / LINE_WORDS;
 /// [`FileError::Mismatch`] if the filters are unlike, and as [`decode`](super::decode).
 pub fn merge_from(filter: &mut StoredFilter, generation: u64, input: &mut impl Read) -> Result<(), FileError> {
     // A file that is like `filter` takes as much as it does; the comparison stands for the limit.
-    let mut source = Source::open_like(input, &Header { generation, ..filter.shape() })?;
+    merge_source(filter, Source::open_like(input, &Header { generation, ..filter.shape() })?)
+}
+
+/// Adds all of `source`, which is like `filter`.
+pub(crate) fn merge_source<R: Read>(filter: &mut StoredFilter, mut source: Source<R>) -> Result<(), FileError> {
     match filter {
         StoredFilter::ClassicalMembership(filter) => or_from(filter, &mut source)?,
         StoredFilter::OneLineMembership(filter) => or_from(filter, &mut source)?,

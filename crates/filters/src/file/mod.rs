@@ -25,6 +25,7 @@ mod codec;
 mod error;
 mod estimate;
 mod header;
+mod history;
 mod merge;
 mod spill;
 mod stored;
@@ -32,14 +33,20 @@ mod words;
 
 pub(crate) use check::WordCheck;
 pub use codec::{FilterFile, Label, decode, encode, read_header};
-pub(crate) use codec::{Source, header_of, read_key, restore_spill, spill_bytes, write_front};
+pub(crate) use codec::{Source, header_of, read_key, restore_spill, spill_bytes, with_history, write_front};
 pub use error::{FileError, Part};
 pub use estimate::Estimates;
-pub use header::{DELTA_MAGIC, FILTER_MAGIC, FilterKind, HASHES_MAX, HEADER_BYTES, Header, KEY_BYTES, VERSION};
+pub use header::{
+    DELTA_MAGIC, FILTER_MAGIC, FilterKind, HASHES_MAX, HEADER_BYTES, Header, KEY_BYTES, VERSION, VERSION_PLAIN,
+};
 pub(crate) use header::{FieldReader, FieldWriter, read_fields, write_fields};
+pub use history::{
+    HISTORY_ENTRY_BYTES, HISTORY_FRAME_BYTES, History, HistoryError, ORIGINS_MAX, Origin, Reached, STEP_BYTES, Step,
+};
 pub use merge::merge_from;
 pub use spill::{SPILL_ENTRY_BYTES, SpillEntry};
 pub(crate) use spill::{read_entries, write_entry};
+pub(crate) use stored::parts::Parts;
 pub(crate) use stored::spill_entries;
 pub use stored::{Stored, StoredFilter};
-pub(crate) use words::{Checksum, InputWords, OutputWords, expect_end, read_exactly, read_start};
+pub(crate) use words::{Checksum, InputWords, OutputWords, expect_checksum, expect_end, read_exactly, read_start};

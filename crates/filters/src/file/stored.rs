@@ -56,6 +56,7 @@ fn membership(kind: FilterKind, cells: u64, hashes: u32, fingerprint_bits: u32, 
         spill_entries: 0,
         unlisted: 0,
         has_key: false,
+        origins: 0,
         checksum: 0,
     }
 }

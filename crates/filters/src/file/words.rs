@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::FileError;
+use super::{FileError, Part};
 
 /// Words that are turned into bytes, or back, at a time.
 const STEP_WORDS: usize = 4096;
@@ -125,6 +125,17 @@ pub(crate) fn read_start<const N: usize>(input: &mut impl Read) -> Result<Option
         Ok(()) | Err(FileError::Truncated) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Refuses a delta whose last four bytes are not the checksum of what was read, or that goes on.
+pub(crate) fn expect_checksum<R: Read>(input: &mut InputWords<R>) -> Result<(), FileError> {
+    let computed = input.checksum.value();
+    let mut stored = [0; 4];
+    read_exactly(&mut input.input, &mut stored)?;
+    if u32::from_le_bytes(stored) != computed {
+        return Err(FileError::Damaged { part: Part::Changes });
+    }
+    expect_end(&mut input.input)
 }
 
 /// Refuses an input that goes on.

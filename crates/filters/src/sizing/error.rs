@@ -24,6 +24,12 @@ pub enum SizingError {
         /// What was asked for.
         load: f64,
     },
+    /// A cell width outside `1..=`[`CELL_BITS_MAX`](crate::counting::CELL_BITS_MAX).
+    #[error("cells have 1 to {} bits, not {bits}", crate::counting::CELL_BITS_MAX)]
+    CellBits {
+        /// What was asked for.
+        bits: u32,
+    },
     /// Bits per key and the best k are undefined for an empty set.
     #[error("a plan needs at least one signature")]
     NoKeys,

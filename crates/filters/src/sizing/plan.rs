@@ -5,6 +5,7 @@ use super::counting::{counting_line_rate, counting_lines_for_rate};
 use super::error::{SizingError, ensure_keys};
 use super::fingerprint_bits::{fingerprint_bits, shared_fingerprint_rate};
 use super::one_line::{LINE_BITS, LINE_BYTES, one_line_best_hashes, one_line_for_rate, one_line_rate};
+use crate::counting::CELL_BITS_MAX;
 use crate::counting::rows::CELLS_PER_KEY;
 use crate::hash::FINGERPRINT_BITS_MAX;
 
@@ -136,7 +137,7 @@ fn one_line_membership(keys: u64, goal: Goal) -> Result<MembershipPlan, SizingEr
     Ok(MembershipPlan::from_size(Layout::OneLine, keys, lines * LINE_BYTES, hashes, rate))
 }
 
-/// A filter for counts, in cells of [`CELL_BITS`] bits.
+/// A filter for counts, in cells of [`CELL_BITS`] bits unless another width is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CountingPlan {
@@ -168,9 +169,21 @@ impl CountingPlan {
     pub fn new(layout: Layout, keys: u64, goal: Goal) -> Result<Self, SizingError> {
         ensure_keys(keys)?;
         match layout {
-            Layout::Classical => classical_counting(keys, goal),
+            Layout::Classical => classical_counting(keys, goal, CELL_BITS),
             Layout::OneLine => one_line_counting(keys, goal),
         }
+    }
+
+    /// The classical layout in cells of `cell_bits` bits.
+    ///
+    /// # Errors
+    /// [`SizingError`] for cells of no width or of more than [`CELL_BITS_MAX`] bits, and as [`new`](Self::new).
+    pub fn classical(keys: u64, goal: Goal, cell_bits: u32) -> Result<Self, SizingError> {
+        ensure_keys(keys)?;
+        if !(1..=CELL_BITS_MAX).contains(&cell_bits) {
+            return Err(SizingError::CellBits { bits: cell_bits });
+        }
+        classical_counting(keys, goal, cell_bits)
     }
 
     /// The one-line layout at its usual [`COUNTING_BITS_PER_KEY`].
@@ -183,11 +196,11 @@ impl CountingPlan {
         Self::new(Layout::OneLine, keys, Goal::Memory(bytes))
     }
 
-    fn from_size(layout: Layout, keys: u64, bytes: u64, hashes: u32, rate: f64) -> Self {
+    fn from_size(layout: Layout, keys: u64, bytes: u64, cell_bits: u32, hashes: u32, rate: f64) -> Self {
         Self {
             layout,
-            cells: bytes * 8 / u64::from(CELL_BITS),
-            cell_bits: CELL_BITS,
+            cells: bytes * 8 / u64::from(cell_bits),
+            cell_bits,
             hashes,
             bytes,
             bits_per_key: bits_per_key(keys, bytes),
@@ -204,10 +217,10 @@ impl CountingPlan {
     }
 }
 
-fn classical_counting(keys: u64, goal: Goal) -> Result<CountingPlan, SizingError> {
-    let (bytes, hashes) = classical_size(keys, goal, CELL_BITS)?;
-    let rate = classical_rate(keys, bytes * 8 / u64::from(CELL_BITS), hashes);
-    Ok(CountingPlan::from_size(Layout::Classical, keys, bytes, hashes, rate))
+fn classical_counting(keys: u64, goal: Goal, cell_bits: u32) -> Result<CountingPlan, SizingError> {
+    let (bytes, hashes) = classical_size(keys, goal, cell_bits)?;
+    let rate = classical_rate(keys, bytes * 8 / u64::from(cell_bits), hashes);
+    Ok(CountingPlan::from_size(Layout::Classical, keys, bytes, cell_bits, hashes, rate))
 }
 
 fn one_line_counting(keys: u64, goal: Goal) -> Result<CountingPlan, SizingError> {
@@ -216,7 +229,7 @@ fn one_line_counting(keys: u64, goal: Goal) -> Result<CountingPlan, SizingError>
         Goal::Memory(bytes) => whole_units(bytes, LINE_BYTES)?,
     };
     let rate = counting_line_rate(keys, lines, 1);
-    let plan = CountingPlan::from_size(Layout::OneLine, keys, lines * LINE_BYTES, CELLS_PER_KEY, rate);
+    let plan = CountingPlan::from_size(Layout::OneLine, keys, lines * LINE_BYTES, CELL_BITS, CELLS_PER_KEY, rate);
     Ok(CountingPlan { fingerprint_bits: FINGERPRINT_BITS_MAX, ..plan })
 }
 

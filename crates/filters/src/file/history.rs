@@ -1,0 +1,407 @@
+//! The history of a file of counts: whose counts are in it, and up to which revision of each.
+//!
+//! Counts are joined by addition, so each must be added once. A site's own filter has an *origin*, a number drawn when it
+//! is created, and a *revision*, raised by every change. A merged filter lists the origins whose counts it holds, each
+//! with the revision it has reached and the checksum of the origin's own filter there. A difference names what it builds
+//! on, so applying it twice, out of order or to the wrong filter is refused before anything changes.
+
+use std::fmt;
+use std::io::Read;
+
+use super::words::{Checksum, read_exactly};
+use super::{FileError, Part};
+
+/// Most origins that a merged filter lists.
+pub const ORIGINS_MAX: usize = 1024;
+/// Bytes of one origin in the history section.
+pub const HISTORY_ENTRY_BYTES: usize = 20;
+/// Bytes of a history section beside its origins.
+pub const HISTORY_FRAME_BYTES: usize = 8;
+
+const OWN: u8 = 1;
+const MERGED: u8 = 2;
+
+/// The site that counted: a number drawn at random when its filter was created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin(pub u64);
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// How much of an origin's counts a merged filter holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// Whose counts.
+    pub origin: Origin,
+    /// The last revision that is in it.
+    pub revision: u64,
+    /// The checksum of the origin's own filter at that revision.
+    pub checksum: u32,
+}
+
+/// A step of an origin's filter, from one revision to a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Whose filter.
+    pub origin: Origin,
+    /// The revision it builds on.
+    pub base: u64,
+    /// The revision it leads to.
+    pub target: u64,
+    /// The checksum of the origin's own filter at `base`.
+    pub base_checksum: u32,
+    /// The same at `target`.
+    pub target_checksum: u32,
+}
+
+/// Whose counts are in a filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum History {
+    /// Those that one site counted itself.
+    Own {
+        /// The site.
+        origin: Origin,
+        /// How many changes were made. Revision 0 is empty.
+        revision: u64,
+    },
+    /// Those of several sites, sorted by origin; none twice, at most [`ORIGINS_MAX`].
+    Merged(Vec<Reached>),
+}
+
+/// Why counts are not joined.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HistoryError {
+    /// The counts of an origin are there already.
+    #[error("already merged: the counts of origin {origin} are in it up to revision {revision}")]
+    AlreadyMerged {
+        /// Whose.
+        origin: Origin,
+        /// Up to where.
+        revision: u64,
+    },
+    /// A delta comes a second time.
+    #[error("already applied: revisions {base} to {target} of origin {origin}; the filter has revision {reached}")]
+    AlreadyApplied {
+        /// Whose.
+        origin: Origin,
+        /// What the delta builds on.
+        base: u64,
+        /// What it leads to.
+        target: u64,
+        /// What is there.
+        reached: u64,
+    },
+    /// Deltas before this one are missing.
+    #[error(
+        "out of order: it builds on revision {base} of origin {origin}, and the filter has revision {reached}; \
+         apply the deltas between them first"
+    )]
+    OutOfOrder {
+        /// Whose.
+        origin: Origin,
+        /// What the delta builds on.
+        base: u64,
+        /// What is there.
+        reached: u64,
+    },
+    /// A part of the delta is there already.
+    #[error(
+        "partly applied: revisions {base} to {target} of origin {origin}, and the filter has revision {reached}; \
+         make a delta from revision {reached}"
+    )]
+    PartlyApplied {
+        /// Whose.
+        origin: Origin,
+        /// What the delta builds on.
+        base: u64,
+        /// What it leads to.
+        target: u64,
+        /// What is there.
+        reached: u64,
+    },
+    /// One origin has two states of the same revision.
+    #[error(
+        "revision {revision} of origin {origin} exists in two versions (checksums {ours:08x} and {theirs:08x}): \
+         two copies of its filter were changed"
+    )]
+    Forked {
+        /// Whose.
+        origin: Origin,
+        /// Which.
+        revision: u64,
+        /// What is recorded here.
+        ours: u32,
+        /// What the other says.
+        theirs: u32,
+    },
+    /// Nothing of the origin is there to build on.
+    #[error(
+        "it builds on revision {base} of origin {origin}, and the filter holds nothing of that origin; merge the \
+         origin's whole filter first"
+    )]
+    UnknownOrigin {
+        /// Whose.
+        origin: Origin,
+        /// What the delta builds on.
+        base: u64,
+    },
+    /// The delta of one site, and the own filter of another.
+    #[error(
+        "it is a delta of origin {origin}, and the filter is the own filter of origin {own}; apply it to a merged filter"
+    )]
+    OtherOrigin {
+        /// Whose delta.
+        origin: Origin,
+        /// Whose filter.
+        own: Origin,
+    },
+    /// The filter says nothing of origins, or the delta.
+    #[error("only one of the two records origins; create both filters with this version")]
+    OriginsUnknown,
+    /// Only a site's own filter can be changed, and compared with its earlier states.
+    #[error("it holds the merged counts of several sites; change and compare the site's own filter")]
+    Merged,
+    /// One-line counts are merged whole.
+    #[error(
+        "differences of one-line counts cannot be added to a merged filter; apply them to a copy of the site's own \
+         filter and merge again"
+    )]
+    OneLine,
+    /// The earlier state was given second.
+    #[error("the base has revision {base} and the target revision {target}: the older file comes first")]
+    Reversed {
+        /// Revision of the base.
+        base: u64,
+        /// Revision of the target.
+        target: u64,
+    },
+    /// The table is full.
+    #[error("a merged filter lists at most {ORIGINS_MAX} origins")]
+    TooManyOrigins,
+}
+
+impl History {
+    /// A new filter of `origin`, empty.
+    #[must_use]
+    pub const fn new(origin: Origin) -> Self {
+        Self::Own { origin, revision: 0 }
+    }
+
+    /// Records a change by the site itself.
+    ///
+    /// # Errors
+    /// [`HistoryError::Merged`] if the counts are those of several sites.
+    pub const fn record_change(&mut self) -> Result<(), HistoryError> {
+        match self {
+            Self::Own { revision, .. } => {
+                *revision = revision.saturating_add(1);
+                Ok(())
+            }
+            Self::Merged(_) => Err(HistoryError::Merged),
+        }
+    }
+
+    /// The origins with their revisions; `checksum` is that of the filter itself.
+    #[must_use]
+    pub fn reached(&self, checksum: u32) -> Vec<Reached> {
+        match self {
+            Self::Own { origin, revision } => vec![Reached { origin: *origin, revision: *revision, checksum }],
+            Self::Merged(reached) => reached.clone(),
+        }
+    }
+
+    /// That of the sum of two filters, each with its checksum. An origin that is in both would count twice.
+    pub(crate) fn joined(&self, checksum: u32, other: &Self, other_checksum: u32) -> Result<Self, HistoryError> {
+        let (mut all, theirs) = (self.reached(checksum), other.reached(other_checksum));
+        let twice = all.iter().find(|ours| theirs.iter().any(|their| their.origin == ours.origin));
+        if let Some(&Reached { origin, revision, .. }) = twice {
+            return Err(HistoryError::AlreadyMerged { origin, revision });
+        }
+        all.extend(theirs);
+        Self::merged(all)
+    }
+
+    fn merged(mut reached: Vec<Reached>) -> Result<Self, HistoryError> {
+        reached.sort_by_key(|reached| reached.origin);
+        if reached.len() > ORIGINS_MAX { Err(HistoryError::TooManyOrigins) } else { Ok(Self::Merged(reached)) }
+    }
+
+    /// The step from the own filter with this history to that with `target`.
+    pub(crate) fn step_to(&self, checksum: u32, target: &Self, target_checksum: u32) -> Result<Step, HistoryError> {
+        let (Self::Own { origin, revision: base }, Self::Own { origin: other, revision: target }) = (self, target)
+        else {
+            return Err(HistoryError::Merged);
+        };
+        let step = Step { origin: *other, base: *base, target: *target, base_checksum: checksum, target_checksum };
+        if origin != other {
+            return Err(HistoryError::OtherOrigin { origin: *other, own: *origin });
+        }
+        if target < base {
+            return Err(HistoryError::Reversed { base: *base, target: *target });
+        }
+        if target == base && checksum != target_checksum {
+            return Err(HistoryError::Forked {
+                origin: *origin,
+                revision: *base,
+                ours: checksum,
+                theirs: target_checksum,
+            });
+        }
+        Ok(step)
+    }
+
+    /// That of the filter with this history and `checksum` after `step`.
+    pub(crate) fn after(&self, checksum: u32, step: &Step) -> Result<Self, HistoryError> {
+        match self {
+            Self::Own { origin, .. } if *origin != step.origin => {
+                Err(HistoryError::OtherOrigin { origin: step.origin, own: *origin })
+            }
+            Self::Own { origin, revision } => {
+                step.ensure_next(&Reached { origin: *origin, revision: *revision, checksum })?;
+                Ok(Self::Own { origin: *origin, revision: step.target })
+            }
+            Self::Merged(reached) => {
+                let mut reached = reached.clone();
+                match reached.iter_mut().find(|reached| reached.origin == step.origin) {
+                    Some(found) => {
+                        step.ensure_next(found)?;
+                        *found = step.reached();
+                    }
+                    // Revision 0 is empty: nothing had to be merged before.
+                    None if step.base == 0 => reached.push(step.reached()),
+                    None => return Err(HistoryError::UnknownOrigin { origin: step.origin, base: step.base }),
+                }
+                Self::merged(reached)
+            }
+        }
+    }
+
+    /// Bytes of the section.
+    pub(crate) const fn section_bytes(entries: u32) -> u64 {
+        (HISTORY_FRAME_BYTES + entries as usize * HISTORY_ENTRY_BYTES) as u64
+    }
+
+    pub(crate) fn to_bytes(&self, checksum: u32) -> Vec<u8> {
+        let reached = self.reached(checksum);
+        let kind = if matches!(self, Self::Own { .. }) { OWN } else { MERGED };
+        let mut bytes = vec![kind, 0];
+        bytes.extend_from_slice(&(reached.len() as u16).to_le_bytes());
+        for Reached { origin, revision, checksum } in reached {
+            bytes.extend_from_slice(&origin.0.to_le_bytes());
+            bytes.extend_from_slice(&revision.to_le_bytes());
+            bytes.extend_from_slice(&checksum.to_le_bytes());
+        }
+        append_checksum(&mut bytes);
+        bytes
+    }
+
+    /// Reads the section of a file whose header has this `checksum`.
+    pub(crate) fn read(input: &mut impl Read, checksum: u32) -> Result<Self, FileError> {
+        let mut start = [0; 4];
+        read_exactly(input, &mut start)?;
+        let [kind, reserved, low, high] = start;
+        let entries = usize::from(u16::from_le_bytes([low, high]));
+        if entries > ORIGINS_MAX {
+            return Err(FileError::invalid("the number of origins", entries as u64));
+        }
+        let mut bytes = vec![0; entries * HISTORY_ENTRY_BYTES + 4];
+        read_exactly(input, &mut bytes)?;
+        bytes.splice(..0, start);
+        let entries = checked(&bytes, Part::History)?.get(start.len()..).unwrap_or_default();
+        if reserved != 0 {
+            return Err(FileError::invalid("a reserved field", reserved));
+        }
+        let reached: Vec<Reached> = entries.as_chunks().0.iter().map(reached_from).collect();
+        from_entries(kind, reached, checksum)
+    }
+}
+
+fn from_entries(kind: u8, reached: Vec<Reached>, checksum: u32) -> Result<History, FileError> {
+    if !reached.is_sorted_by(|a, b| a.origin < b.origin) {
+        return Err(FileError::invalid("the order of origins", 0u8));
+    }
+    match (kind, reached.as_slice()) {
+        (OWN, [own]) if own.checksum == checksum => Ok(History::Own { origin: own.origin, revision: own.revision }),
+        (OWN, [own]) => Err(FileError::invalid("the checksum of the own origin", own.checksum)),
+        (MERGED, [_, ..]) => Ok(History::Merged(reached)),
+        (OWN | MERGED, _) => Err(FileError::invalid("the number of origins", reached.len() as u64)),
+        _ => Err(FileError::invalid("the kind of history", kind)),
+    }
+}
+
+const fn reached_from(bytes: &[u8; HISTORY_ENTRY_BYTES]) -> Reached {
+    let [o0, o1, o2, o3, o4, o5, o6, o7, r0, r1, r2, r3, r4, r5, r6, r7, c0, c1, c2, c3] = *bytes;
+    Reached {
+        origin: Origin(u64::from_le_bytes([o0, o1, o2, o3, o4, o5, o6, o7])),
+        revision: u64::from_le_bytes([r0, r1, r2, r3, r4, r5, r6, r7]),
+        checksum: u32::from_le_bytes([c0, c1, c2, c3]),
+    }
+}
+
+/// Bytes of the step section of a delta.
+pub const STEP_BYTES: usize = 28;
+
+impl Step {
+    /// Refuses a step that does not begin where the filter is.
+    fn ensure_next(&self, found: &Reached) -> Result<(), HistoryError> {
+        let Self { origin, base, target, .. } = *self;
+        let reached = found.revision;
+        let forked = |theirs| HistoryError::Forked { origin, revision: reached, ours: found.checksum, theirs };
+        if base == reached {
+            let is_same = self.base_checksum == found.checksum;
+            return if is_same { Ok(()) } else { Err(forked(self.base_checksum)) };
+        }
+        if target == reached && self.target_checksum != found.checksum {
+            return Err(forked(self.target_checksum));
+        }
+        Err(if base > reached {
+            HistoryError::OutOfOrder { origin, base, reached }
+        } else if target <= reached {
+            HistoryError::AlreadyApplied { origin, base, target, reached }
+        } else {
+            HistoryError::PartlyApplied { origin, base, target, reached }
+        })
+    }
+
+    const fn reached(&self) -> Reached {
+        Reached { origin: self.origin, revision: self.target, checksum: self.target_checksum }
+    }
+
+    /// The section after the header of a delta, which has the two checksums.
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(STEP_BYTES);
+        [self.origin.0, self.base, self.target].iter().for_each(|field| bytes.extend_from_slice(&field.to_le_bytes()));
+        append_checksum(&mut bytes);
+        bytes
+    }
+
+    pub(crate) fn read(input: &mut impl Read, base_checksum: u32, target_checksum: u32) -> Result<Self, FileError> {
+        let mut bytes = [0; STEP_BYTES];
+        read_exactly(input, &mut bytes)?;
+        let fields = checked(&bytes, Part::History)?.as_chunks().0;
+        let &[origin, base, target] = fields else { return Err(FileError::Truncated) };
+        let [origin, base, target] = [origin, base, target].map(u64::from_le_bytes);
+        if target < base {
+            return Err(FileError::invalid("the revision", target));
+        }
+        Ok(Self { origin: Origin(origin), base, target, base_checksum, target_checksum })
+    }
+}
+
+fn append_checksum(bytes: &mut Vec<u8>) {
+    let mut checksum = Checksum::default();
+    checksum.add(bytes);
+    bytes.extend_from_slice(&checksum.value().to_le_bytes());
+}
+
+/// All but the checksum at the end, which has to be right.
+fn checked(bytes: &[u8], part: Part) -> Result<&[u8], FileError> {
+    let (fields, stored) = bytes.split_last_chunk().ok_or(FileError::Truncated)?;
+    let mut checksum = Checksum::default();
+    checksum.add(fields);
+    if checksum.value() == u32::from_le_bytes(*stored) { Ok(fields) } else { Err(FileError::Damaged { part }) }
+}
