@@ -9,6 +9,8 @@ mod fill;
 mod info;
 mod join;
 pub(crate) mod keys;
+mod pair;
+mod remove;
 pub(crate) mod storage;
 
 use std::io::Write;
@@ -26,11 +28,19 @@ Keys are lines of bytes, without their line ending. Exit codes: 0 done, 1 nothin
 all is written: a run that is cut off leaves the old file, and perhaps a hidden .bruit-*
 file beside it that can be removed.
 
+A file of counts records whose counts it holds. Merging or applying the same counts
+again is refused. See docs/federation.md for two sites that exchange counts.
+
 Example:
   bruit filter create known --signatures 400000 --false-positive-rate 0.001
   bruit filter add known keys.txt
   bruit filter contains known < suspects.txt
-  bruit filter diff known newer -o changes && bruit filter apply changes known";
+  bruit filter diff known newer -o changes && bruit filter apply changes known
+
+A spam filter with revocations:
+  bruit filter create spam --signatures 400000 --pair
+  bruit filter add spam reported.txt && bruit filter revoke spam mistakes.txt
+  bruit filter contains spam --pair < suspects.txt";
 
 /// What `bruit filter` is asked.
 #[derive(Debug, clap::Args)]
@@ -46,15 +56,19 @@ enum Verb {
     Create(create::Arguments),
     /// Add keys, one per line
     Add(fill::Arguments),
+    /// Add keys to the revocation filter of a pair, FILE.revoked
+    Revoke(fill::Arguments),
+    /// Undo additions of keys: intuitive counts only
+    Remove(remove::Arguments),
     /// Print the keys that the filter knows, like grep
     Contains(ask::ContainsArguments),
     /// Print each key with its count
     Count(ask::CountArguments),
     /// Join filters that were made alike: union, or sum of counts
     Merge(join::MergeArguments),
-    /// Write what turns one state of a filter into another
+    /// Write the difference between an earlier and a later state of a filter
     Diff(join::DiffArguments),
-    /// Turn a filter into the state that a delta leads to
+    /// Apply a difference to a filter, once
     Apply(join::ApplyArguments),
     /// Tell parameters, fill and estimates of a filter, or what a delta leads to
     Info(info::Arguments),
@@ -65,6 +79,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     let outcome = match &arguments.verb {
         Verb::Create(arguments) => create::run(arguments, output).map(done),
         Verb::Add(arguments) => fill::run(arguments, output).map(done),
+        Verb::Revoke(arguments) => fill::revoke(arguments, output).map(done),
+        Verb::Remove(arguments) => remove::run(arguments, output).map(done),
         Verb::Contains(arguments) => ask::contains(arguments, output),
         Verb::Count(arguments) => ask::count(arguments, output).map(done),
         Verb::Merge(arguments) => join::merge(arguments).map(done),

@@ -33,6 +33,13 @@ fn small() -> Folder {
     folder
 }
 
+/// Merges filters, with or without a warning.
+fn merge(folder: &Folder, words: &str) -> String {
+    let output = folder.run_with(words, b"");
+    assert!(output.status.success(), "{words}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
 #[test]
 fn a_million_keys_from_end_to_end() {
     let folder = Folder::new();
@@ -118,12 +125,16 @@ fn counts_are_counted_and_added_up() {
         folder.printed("add a", b"once\ntwice\ntwice\n");
         folder.printed("add b", b"once\nnew\n");
         assert_eq!(folder.printed("count a", b"once\ntwice\nnever\n"), b"1\tonce\n2\ttwice\n0\tnever\n");
-        folder.run("merge a b a -o sum");
-        assert_eq!(folder.printed("count sum", b"once\ntwice\nnew\n"), b"3\tonce\n4\ttwice\n1\tnew\n");
+        merge(&folder, "merge a b -o sum");
+        assert_eq!(folder.printed("count sum", b"once\ntwice\nnew\n"), b"2\tonce\n2\ttwice\n1\tnew\n");
         assert_eq!(folder.printed("contains sum", b"twice\nnever\n"), b"twice\n");
-        folder.run("diff a sum -o d");
+        let line = folder.refused("merge a b a -o sum", b"");
+        assert!(line.starts_with("bruit: a: already merged: the counts of origin "), "{line}");
+        folder.copy("a", "later");
+        folder.printed("add later", b"new\n");
+        folder.run("diff a later -o d");
         folder.run("apply d a");
-        assert!(folder.read("a") == folder.read("sum"));
+        assert!(folder.read("a") == folder.read("later"));
     }
 }
 
@@ -133,12 +144,14 @@ fn heavy_counts_survive_files_merges_and_deltas() {
     folder.run("create a --memory 64 --signatures 10 --counts");
     let keys: Vec<u8> = (0..400u32).flat_map(|i| format!("key {}\n", i % 7).into_bytes()).collect();
     folder.copy("a", "empty");
+    folder.run("create b --like a");
     folder.printed("add a", &keys);
-    folder.run("merge a a -o b");
-    folder.run("diff empty b -o d");
+    folder.printed("add b", &keys);
+    folder.run("diff empty a -o d");
     folder.run("apply d empty");
-    assert!(folder.read("empty") == folder.read("b"));
-    let counts = String::from_utf8(folder.printed("count b", b"key 0\nkey 6\n")).unwrap();
+    assert!(folder.read("empty") == folder.read("a"));
+    merge(&folder, "merge empty b -o sum");
+    let counts = String::from_utf8(folder.printed("count sum", b"key 0\nkey 6\n")).unwrap();
     let counts: Vec<u32> = counts.lines().map(|line| line.split('\t').next().unwrap().parse().unwrap()).collect();
     assert!(counts.iter().all(|&count| count >= 114), "{counts:?}");
 }
@@ -354,4 +367,136 @@ fn the_smallest_filter_is_a_filter() {
     let folder = Folder::new();
     folder.run("create tiny --layout classical --signatures 1");
     folder.run("info tiny");
+}
+
+#[test]
+fn merged_one_line_counts_come_with_a_warning_and_its_figure() {
+    let folder = Folder::new();
+    folder.run("create a --signatures 1000 --counts");
+    folder.run("create b --like a");
+    let line = merge(&folder, "merge a b -o sum");
+    assert!(line.starts_with("bruit: warning: sum: merged one-line counts are upper bounds"), "{line}");
+    assert!(line.contains("2 servers: 0.23 %") && line.contains("docs/paper/beyond.md"), "{line}");
+    folder.run("create c --signatures 1000 --counts --layout classical");
+    folder.run("create d --like c");
+    assert_eq!(merge(&folder, "merge c d -o sums"), "");
+}
+
+#[test]
+fn the_papers_filters_are_made_with_any_width_and_both_extensions() {
+    let folder = Folder::new();
+    let info = |name: &str| -> Value { serde_json::from_slice(&folder.run(&format!("info {name} --json"))).unwrap() };
+    for bits in 1..=16 {
+        for counting in ["intuitive", "refined"] {
+            let name = format!("{counting}-{bits}");
+            folder.run(&format!("create {name} --signatures 500 --counting {counting} --cell-bits {bits}"));
+            let keys = b"x\n".repeat(70_000.min((1 << bits) + 3));
+            folder.printed(&format!("add {name}"), &keys);
+            let top = (1u32 << bits) - 1;
+            assert_eq!(folder.printed(&format!("count {name}"), b"x\n"), format!("{top}\tx\n").as_bytes());
+            let filter = &info(&name)["filter"];
+            assert_eq!((&filter["kind"], &filter["cell_bits"]), (&"classical counts".into(), &bits.into()));
+            assert_eq!(filter["extension"], counting);
+        }
+    }
+    folder.run("create production --signatures 500 --counting refined --layout one-line");
+    assert_eq!(info("production")["filter"]["kind"], "one-line counts");
+    for (options, what) in [
+        ("--cell-bits 6", "bruit: --cell-bits needs --counts or --counting: only counts have cells\n"),
+        ("--counting intuitive --layout one-line", "bruit: one-line counts are refined, "),
+        ("--counts --cell-bits 6 --layout one-line", "bruit: one-line counts are refined, "),
+        ("--counts --cell-bits 17", "bruit: invalid value '17' for '--cell-bits <BITS>'"),
+        ("--counts --pair", "bruit: the argument '--counts' cannot be used with '--pair'"),
+    ] {
+        let line = folder.refused(&format!("create refused --signatures 500 {options}"), b"");
+        assert!(line.starts_with(what), "{line}");
+    }
+}
+
+#[test]
+fn keys_are_removed_from_intuitive_counts_only() {
+    let folder = Folder::new();
+    folder.run("create a --signatures 500 --counting intuitive --cell-bits 4");
+    folder.printed("add a", b"x\nx\ny\n");
+    assert_eq!(folder.printed("remove a", b"x\n"), b"a: 1 key removed\n");
+    assert_eq!(folder.printed("count a", b"x\ny\n"), b"1\tx\n1\ty\n");
+    let line = folder.refused("remove a", b"y\nnever\n");
+    assert_eq!(line, "bruit: a: the key was never inserted: never\n");
+    folder.printed("add a", &b"y\n".repeat(20));
+    let json = folder.printed("remove a --json", b"y\n");
+    assert_eq!(json, b"{\"file\":\"a\",\"keys\":1,\"saturated\":1}\n");
+    assert_eq!(folder.printed("count a", b"y\n"), b"15\ty\n", "a full cell may stand for more than it shows");
+    for (options, what) in [
+        (
+            "--counting refined --layout classical",
+            "keys cannot be removed from refined counts: an addition raises only",
+        ),
+        ("--counts", "keys cannot be removed from refined counts: an addition raises only"),
+        ("", "keys cannot be removed from a membership filter: "),
+    ] {
+        folder.run(&format!("create other --force --signatures 500 {options}"));
+        folder.printed("add other", b"x\n");
+        let line = folder.refused("remove other", b"x\n");
+        assert!(line.starts_with(&format!("bruit: other: {what}")), "{line}");
+    }
+}
+
+#[test]
+fn a_pair_finds_what_is_in_the_first_and_not_in_the_second() {
+    let folder = Folder::new();
+    folder.run("create spam --signatures 1000 --pair");
+    assert_eq!(folder.names(), ["spam", "spam.revoked"]);
+    folder.printed("add spam", b"offer\nnewsletter\n");
+    assert_eq!(folder.printed("revoke spam", b"newsletter\n"), b"spam.revoked: 1 key added\n");
+    let suspects = b"offer\nnewsletter\nletter\n";
+    assert_eq!(folder.printed("contains spam --pair", suspects), b"offer\n");
+    assert_eq!(folder.printed("contains spam --pair --missing", suspects), b"newsletter\nletter\n");
+    assert_eq!(folder.printed("contains spam", suspects), b"offer\nnewsletter\n", "the spam filter by itself");
+    folder.printed("revoke spam", b"offer\n");
+    let nothing = folder.run_with("contains spam --pair --count", suspects);
+    assert_eq!((nothing.status.code(), nothing.stdout), (Some(1), b"0\n".to_vec()));
+
+    folder.run("create other --like spam --pair");
+    folder.printed("add other", b"pills\n");
+    folder.run("merge spam other -o spam");
+    folder.run("merge spam.revoked other.revoked -o spam.revoked");
+    assert_eq!(folder.printed("contains spam --pair", b"pills\noffer\n"), b"pills\n");
+
+    assert_eq!(folder.refused("create spam --signatures 5 --pair", b"").lines().count(), 1);
+    folder.run("create alone --signatures 1000");
+    for verb in ["revoke alone", "contains alone --pair"] {
+        let line = folder.refused(verb, b"x\n");
+        assert_eq!(line, "bruit: alone: it has no revocation filter alone.revoked; create both with --pair\n");
+    }
+    folder.copy("spam.revoked", "alone.revoked");
+    let line = folder.refused("contains alone --pair", b"x\n");
+    assert_eq!(line, "bruit: alone.revoked: it has another key than alone\n");
+}
+
+#[test]
+fn merged_counts_are_neither_added_to_nor_compared() {
+    let folder = Folder::new();
+    folder.run("create a --signatures 500 --counting intuitive");
+    folder.run("create b --like a");
+    folder.printed("add a", b"x\n");
+    folder.run("merge a b -o all");
+    for verb in ["add all", "diff a all -o d", "diff all a -o d"] {
+        let line = folder.refused(verb, b"x\n");
+        assert!(line.contains("it holds the merged counts of several sites"), "{line}");
+    }
+    folder.copy("a", "before");
+    folder.printed("add a", b"y\n");
+    let line = folder.refused("diff a before -o d", b"");
+    assert_eq!(line, "bruit: before: the base has revision 2 and the target revision 1: the older file comes first\n");
+    folder.run("diff before a -o d");
+    let line = folder.refused("apply d b", b"");
+    assert!(line.contains("is the own filter of origin"), "{line}");
+    let info: Value = serde_json::from_slice(&folder.run("info d --json")).unwrap();
+    assert_eq!((&info["delta"]["base_revision"], &info["delta"]["target_revision"]), (&1.into(), &2.into()));
+    folder.printed("remove a", b"x\n");
+    let line = folder.refused("diff before a -o d", b"");
+    assert_eq!(
+        line,
+        "bruit: a: keys were removed since the base, and a difference can only add; send the whole filter\n"
+    );
 }

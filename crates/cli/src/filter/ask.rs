@@ -4,10 +4,12 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bruit_filters::file::StoredFilter;
 use serde_json::json;
 
 use super::fill::key_of;
 use super::keys::{Batch, KeyFiles};
+use super::pair::read_revoked;
 use super::storage::{read, wrong};
 use crate::failure::Failure;
 
@@ -19,6 +21,10 @@ pub(super) struct ContainsArguments {
 
     #[command(flatten)]
     keys: KeyFiles,
+
+    /// Apply the rule of a pair: found is what is in FILE and not in FILE.revoked
+    #[arg(long)]
+    pair: bool,
 
     /// Print only how many keys were found
     #[arg(long)]
@@ -37,11 +43,15 @@ pub(super) struct ContainsArguments {
 pub(super) fn contains(arguments: &ContainsArguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let stored = read(&arguments.file)?;
     let key = key_of(&stored, &arguments.file)?;
+    let revoked = if arguments.pair { Some(read_revoked(&stored, &arguments.file)?) } else { None };
     let mut output = BufWriter::new(output);
     let (mut matches, mut counts) = (0u64, Vec::new());
     let summary = arguments.keys.for_each_batch(&key, !arguments.count, |batch| {
         counts.resize(batch.fingerprints().len(), 0);
         stored.filter.count_batch(batch.fingerprints(), &mut counts);
+        if let Some(revoked) = &revoked {
+            clear_revoked(&revoked.filter, batch, &mut counts);
+        }
         let wanted = counts.iter().map(|&count| (count > 0) != arguments.missing);
         for (key, _) in batch.keys().zip(wanted).filter(|&(_, wanted)| wanted) {
             matches += 1;
@@ -62,6 +72,13 @@ pub(super) fn contains(arguments: &ContainsArguments, output: &mut impl Write) -
     }
     output.flush()?;
     Ok(if matches > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Forgets the counts of the keys of `batch` that were revoked.
+fn clear_revoked(revoked: &StoredFilter, batch: &Batch, counts: &mut [u32]) {
+    let mut found = vec![0; counts.len()];
+    revoked.count_batch(batch.fingerprints(), &mut found);
+    counts.iter_mut().zip(found).filter(|(_, found)| *found > 0).for_each(|(count, _)| *count = 0);
 }
 
 fn print_key(output: &mut impl Write, key: &[u8]) -> Result<(), Failure> {

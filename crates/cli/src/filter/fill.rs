@@ -1,13 +1,14 @@
-//! `bruit filter add`.
+//! `bruit filter add` and `bruit filter revoke`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bruit_filters::FingerprintKey;
-use bruit_filters::file::FilterFile;
+use bruit_filters::file::{FilterFile, History};
 use serde_json::json;
 
 use super::keys::KeyFiles;
+use super::pair::existing_revoked;
 use super::storage::{ChangeLock, read, write_filter, wrong};
 use crate::failure::Failure;
 use crate::quantity::grouped;
@@ -27,16 +28,29 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
-    let _lock = ChangeLock::take(&arguments.file)?;
-    let mut stored = read(&arguments.file)?;
-    let key = key_of(&stored, &arguments.file)?;
+    add(&arguments.file, arguments, output)
+}
+
+/// Adds the keys to the revocation filter beside the file.
+pub(super) fn revoke(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+    add(&existing_revoked(&arguments.file)?, arguments, output)
+}
+
+fn add(path: &Path, arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+    let _lock = ChangeLock::take(path)?;
+    let mut stored = read(path)?;
+    let key = key_of(&stored, path)?;
+    let changed = changed_history(&stored, path)?;
     let summary = arguments.keys.for_each_batch(&key, false, |batch| {
         stored.filter.insert_batch(batch.fingerprints());
         Ok(())
     })?;
-    write_filter(&arguments.file, &stored)?;
+    if summary.keys > 0 {
+        stored.history = changed;
+    }
+    write_filter(path, &stored)?;
     if arguments.json {
-        let file = arguments.file.to_string_lossy();
+        let file = path.to_string_lossy();
         writeln!(output, "{}", json!({ "file": file, "keys": summary.keys, "empty_lines": summary.empty_lines }))?;
         return Ok(());
     }
@@ -44,12 +58,19 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), 
         0 => String::new(),
         lines => format!(", {} skipped", counted(lines, "empty line")),
     };
-    writeln!(output, "{}: {} added{skipped}", arguments.file.display(), counted(summary.keys, "key"))?;
+    writeln!(output, "{}: {} added{skipped}", path.display(), counted(summary.keys, "key"))?;
     Ok(())
 }
 
+/// The history after one more change by the site itself; refused for merged counts.
+pub(super) fn changed_history(stored: &FilterFile, path: &Path) -> Result<Option<History>, Failure> {
+    let mut history = stored.history.clone();
+    history.as_mut().map_or(Ok(()), History::record_change).map_err(|error| wrong(path, error))?;
+    Ok(history)
+}
+
 /// `1 key`, `1,000 keys`.
-fn counted(number: u64, thing: &str) -> String {
+pub(super) fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 

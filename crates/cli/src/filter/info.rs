@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bruit_filters::delta::{self, DeltaHeader, Encoding};
-use bruit_filters::file::{DELTA_MAGIC, Estimates, FILTER_MAGIC, FilterFile, Header};
+use bruit_filters::file::{DELTA_MAGIC, Estimates, FILTER_MAGIC, FilterFile, Header, History, Reached, Step};
 use serde_json::{Value, json};
 
 use super::storage::{open, read, start_of, wrong};
@@ -79,7 +79,20 @@ fn filter_rows(stored: &FilterFile, estimates: &Estimates, bytes: u64) -> Vec<Ro
     rows.push(("fill", format!("{:.2} %", estimates.fill * 100.0)));
     rows.push(("estimated keys", grouped(estimates.keys.round() as u64)));
     rows.push(("estimated rate now", scientific(estimates.false_positive_rate)));
+    for Reached { origin, revision, .. } in reached(stored) {
+        let label = if is_merged(stored) { "merged from" } else { "own origin" };
+        rows.push((label, format!("{origin}, revision {revision}")));
+    }
     rows
+}
+
+fn is_merged(stored: &FilterFile) -> bool {
+    matches!(stored.history, Some(History::Merged(_)))
+}
+
+/// Whose counts the file holds, if it says so.
+fn reached(stored: &FilterFile) -> Vec<Reached> {
+    stored.history.as_ref().map_or_else(Vec::new, |history| history.reached(stored.header.checksum))
 }
 
 fn delta_rows(header: &DeltaHeader, bytes: u64) -> Vec<Row> {
@@ -87,6 +100,11 @@ fn delta_rows(header: &DeltaHeader, bytes: u64) -> Vec<Row> {
     rows.push(("base checksum", format!("{:08x}", header.base_checksum)));
     if header.encoding == Encoding::Fingerprints {
         rows.push(("new fingerprints", grouped(header.fingerprints)));
+    }
+    if let Some(Step { origin, base, target, .. }) = header.step {
+        rows.push(("origin", origin.to_string()));
+        rows.push(("builds on revision", base.to_string()));
+        rows.push(("leads to revision", target.to_string()));
     }
     rows.push(("target", String::new()));
     rows.extend(shape_rows(&header.target));
@@ -96,6 +114,7 @@ fn delta_rows(header: &DeltaHeader, bytes: u64) -> Vec<Row> {
 const fn encoding_name(encoding: Encoding) -> &'static str {
     match encoding {
         Encoding::Fingerprints => "fingerprints",
+        Encoding::Growth => "growth",
         _ => "blocks",
     }
 }
@@ -123,7 +142,14 @@ fn filter_json(stored: &FilterFile, estimates: &Estimates, bytes: u64) -> Value 
         "fill": estimates.fill,
         "estimated_keys": estimates.keys,
         "estimated_false_positive_rate": estimates.false_positive_rate,
+        "merged": is_merged(stored),
+        "origins": reached(stored).iter().map(origin_json).collect::<Vec<_>>(),
     })
+}
+
+fn origin_json(reached: &Reached) -> Value {
+    let Reached { origin, revision, checksum } = reached;
+    json!({ "origin": origin.to_string(), "revision": revision, "checksum": format!("{checksum:08x}") })
 }
 
 fn delta_json(header: &DeltaHeader, bytes: u64) -> Value {
@@ -133,6 +159,9 @@ fn delta_json(header: &DeltaHeader, bytes: u64) -> Value {
             "file_bytes": bytes,
             "base_checksum": format!("{:08x}", header.base_checksum),
             "fingerprints": header.fingerprints,
+            "origin": header.step.map(|step| step.origin.to_string()),
+            "base_revision": header.step.map(|step| step.base),
+            "target_revision": header.step.map(|step| step.target),
         },
         "target": shape_json(&header.target),
     })

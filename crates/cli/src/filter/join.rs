@@ -1,12 +1,14 @@
 //! `bruit filter merge`, `diff` and `apply`: two or more files, of which one at most is in memory.
 
+use std::io::Seek as _;
 use std::path::{Path, PathBuf};
 
 use bruit_filters::delta::{self, ApplyError, DiffError};
-use bruit_filters::file;
+use bruit_filters::file::FilterKind;
 
 use super::storage::{ChangeLock, Output, open, open_filter, read, write_atomically, write_filter, wrong};
 use crate::failure::Failure;
+use crate::terminal;
 
 /// What `bruit filter merge` is asked.
 #[derive(Debug, clap::Args)]
@@ -26,19 +28,38 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     let mut merged = read(first)?;
     for path in others {
         let (mut input, _) = open_filter(path)?;
-        let generation = merged.header.generation;
-        file::merge_from(&mut merged.filter, generation, &mut input).map_err(|error| wrong(path, error))?;
+        merged.merge(&mut input).map_err(|error| wrong(path, error))?;
     }
-    write_filter(&arguments.output, &merged)
+    write_filter(&arguments.output, &merged)?;
+    if merged.header.kind == FilterKind::OneLineCounts {
+        terminal::complain(&bounds_warning(&arguments.output, arguments.files.len()));
+    }
+    Ok(())
+}
+
+/// The share of wrong counts, in per cent, after merging so many servers: `docs/paper/beyond.md`, one-line layout, Zipf
+/// counts. One server has 0.02.
+const WRONG_PERCENT: [(usize, &str); 4] = [(2, "0.23"), (4, "0.47"), (10, "1.2"), (100, "6.4")];
+
+/// Tells that merged one-line counts are not exact.
+fn bounds_warning(output: &Path, files: usize) -> String {
+    let row = WRONG_PERCENT.iter().find(|(servers, _)| *servers >= files).or(WRONG_PERCENT.last());
+    let &(servers, percent) = row.expect("the table has rows");
+    format!(
+        "warning: {}: merged one-line counts are upper bounds, as a key that passes 15 only in the sum has no record. \
+         Additions of keys counted too high, in a simulation: with one server 0.02 %, with {servers} servers: {percent} % \
+         (docs/paper/beyond.md)",
+        output.display()
+    )
 }
 
 /// What `bruit filter diff` is asked.
 #[derive(Debug, clap::Args)]
 pub(super) struct DiffArguments {
-    /// The state to start from
+    /// The earlier state
     base: PathBuf,
 
-    /// The state to lead to
+    /// The later state
     target: PathBuf,
 
     /// Where to write the delta
@@ -55,6 +76,7 @@ pub(super) fn diff(arguments: &DiffArguments) -> Result<(), Failure> {
             DiffError::Base(error) => wrong(base, error),
             DiffError::Target(error) => wrong(target, error),
             DiffError::Mismatch(mismatch) => wrong(target, mismatch),
+            error @ (DiffError::History(_) | DiffError::Shrunk) => wrong(target, error),
             error => wrong(output, error),
         })
     })?;
@@ -67,7 +89,7 @@ pub(super) struct ApplyArguments {
     /// The delta
     delta: PathBuf,
 
-    /// The filter to apply it to
+    /// The filter to apply it to: the earlier state, or for classical counts a merged filter
     base: PathBuf,
 
     /// Where to write the result [default: in place of the filter]
@@ -80,6 +102,13 @@ pub(super) fn apply(arguments: &ApplyArguments) -> Result<(), Failure> {
     let output = output.as_ref().unwrap_or(base);
     let _lock = ChangeLock::take(output)?;
     let (mut delta_input, _) = open(delta)?;
+    let step = delta::read_header(&mut delta_input).map_err(|error| wrong(delta, error))?.step;
+    delta_input.rewind().map_err(|error| wrong(delta, error))?;
+    if step.is_some() {
+        let mut changed = read(base)?;
+        delta::advance(&mut changed, &mut delta_input).map_err(|error| name_cause(error, delta, base, output))?;
+        return write_filter(output, &changed);
+    }
     let (mut base_input, header) = open_filter(base)?;
     write_atomically(output, Output::Filter, |file| {
         delta::apply_between(&mut base_input, header.payload_bytes(), &mut delta_input, file)

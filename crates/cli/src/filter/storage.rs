@@ -239,9 +239,7 @@ fn commit(temporary: NamedTempFile, path: &Path, folder: &Path, kind: Output) ->
 
 /// Writes `filter`, which was read from a file or made for one, with its label.
 pub(crate) fn write_filter(path: &Path, filter: &FilterFile) -> Result<(), Failure> {
-    write_atomically(path, Output::Filter, |output| {
-        file::encode(&filter.filter, &filter.label(), output).map_err(|error| wrong(path, error))
-    })?;
+    write_atomically(path, Output::Filter, |output| filter.write(output).map_err(|error| wrong(path, error)))?;
     Ok(())
 }
 
