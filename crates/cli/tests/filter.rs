@@ -377,6 +377,11 @@ fn merged_one_line_counts_come_with_a_warning_and_its_figure() {
     let line = merge(&folder, "merge a b -o sum");
     assert!(line.starts_with("bruit: warning: sum: merged one-line counts are upper bounds"), "{line}");
     assert!(line.contains("2 servers: 0.23 %") && line.contains("docs/paper/beyond.md"), "{line}");
+    let page = include_str!("../../../docs/paper/beyond.md");
+    assert!(
+        page.contains("| 2e-4 | 2.3e-3 | 4.7e-3 | 1.2e-2 | 6.4e-2 |"),
+        "the figures of the warning are those of the page"
+    );
     folder.run("create c --signatures 1000 --counts --layout classical");
     folder.run("create d --like c");
     assert_eq!(merge(&folder, "merge c d -o sums"), "");

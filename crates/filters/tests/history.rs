@@ -124,6 +124,31 @@ fn refined_differences_add_up_to_the_sum_of_the_sites_filters() {
 }
 
 #[test]
+fn refined_differences_bound_all_reports() {
+    let reports = |site: u32, round: u32| (0..400).map(move |i: u32| i * 7 % (300 + site) + round % 3);
+    let mut sites = [1, 2].map(|origin| own(classical(Extension::Refined, 6), origin));
+    let mut all = merged(&[&sites[0], &sites[1]]).unwrap();
+    let mut intuitive = classical(Extension::Intuitive, 6);
+    let mut truth = vec![0; 400];
+    for round in 0..10 {
+        for (number, site) in (0..).zip(&mut sites) {
+            let later = added(site, reports(number, round));
+            all = apply(&all, &diff(site, &later).unwrap()).unwrap();
+            *site = later;
+            intuitive.insert_batch(&keys(reports(number, round)));
+            reports(number, round).for_each(|name| truth[name as usize] += 1);
+        }
+    }
+    let (mut counts, mut highest) = (vec![0; truth.len()], vec![0; truth.len()]);
+    all.filter.count_batch(&keys(0..400), &mut counts);
+    intuitive.count_batch(&keys(0..400), &mut highest);
+    for ((count, highest), truth) in counts.iter().zip(&highest).zip(&truth) {
+        assert!((63.min(*truth)..=*highest).contains(count), "{truth} reports, {count}, at most {highest}");
+    }
+    assert!(counts != highest, "the refined extension is worth something");
+}
+
+#[test]
 fn a_delta_is_applied_once_and_in_its_place() {
     let Exchange { states, all } = exchange(&classical(Extension::Intuitive, 5));
     let (one, two) = (diff(&states[0], &states[1]).unwrap(), diff(&states[1], &states[2]).unwrap());
