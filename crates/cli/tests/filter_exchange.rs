@@ -142,24 +142,38 @@ fn two_sites_with_refined_counts_bound_all_reports() {
     }
 }
 
-/// The first shell block of a page.
-fn shell_block(page: &str) -> String {
+/// The shell block of a page that has `command` in it.
+fn shell_block(page: &str, command: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     let text = fs::read_to_string(path).unwrap();
-    let (_, block) = text.split_once("```sh\n").unwrap();
-    block.split_once("```").unwrap().0.to_owned()
+    let mut blocks = text.split("```sh\n").skip(1).map(|block| block.split_once("```").unwrap().0);
+    blocks.find(|block| block.contains(command)).unwrap().to_owned()
+}
+
+/// Runs the block in `folder`, which has to succeed and complain of nothing, and returns what it printed.
+fn run_block(folder: &Folder, block: &str) -> String {
+    let program = Path::new(env!("CARGO_BIN_EXE_bruit")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-e", "-c", block]).env("PATH", path).current_dir(folder.path("")).output().unwrap();
+    let (printed, complaints) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && complaints.is_empty(), "{printed}\n{complaints}");
+    printed.into_owned()
+}
+
+#[test]
+fn the_commands_of_the_papers_page_run_as_printed() {
+    let folder = Folder::new();
+    let printed = run_block(&folder, &shell_block("paper/README.md", "bruit filter create"));
+    assert!(printed.contains("added\noffer\n") && printed.ends_with("2\toffer\n0\tletter\n"), "{printed}");
+    let refused = folder.refused("remove refined.bruit", b"offer\n");
+    assert!(refused.contains("keys cannot be removed from refined counts"), "{refused}");
 }
 
 #[test]
 fn the_commands_of_the_federation_page_run_as_printed() {
     let folder = Folder::new();
-    let program = Path::new(env!("CARGO_BIN_EXE_bruit")).parent().unwrap();
-    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
-    let mut shell = Command::new("sh");
-    shell.args(["-e", "-c", &shell_block("federation.md")]).env("PATH", path).current_dir(folder.path(""));
-    let output = shell.output().unwrap();
-    let (printed, complaints) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && complaints.is_empty(), "{printed}\n{complaints}");
+    let printed = run_block(&folder, &shell_block("federation.md", "bruit filter merge"));
     assert!(printed.ends_with("5\toffer\n"), "{printed}");
     let again = ["filter", "apply", "a1.delta", "site-b/all.bruit"].map(|word| match word {
         "a1.delta" | "site-b/all.bruit" => folder.path(word).into_os_string().into_string().unwrap(),
