@@ -212,8 +212,14 @@ impl From<[u8; 20]> for DigestBytes {
 }
 
 impl DigestBytes {
+    /// The digest that these are bytes of.
+    #[must_use]
+    pub const fn digest(&self) -> Digest {
+        self.digest
+    }
+
     /// The big-endian number in the `length` bits from bit `start` on, modulo `modulus`.
-    fn field_modulo(&self, start: u32, length: u32, modulus: u64) -> u64 {
+    pub(super) fn field_modulo(&self, start: u32, length: u32, modulus: u64) -> u64 {
         let end = start + length;
         let mut remainder = 0;
         for from in (start..end).step_by(PIECE_BITS as usize) {
@@ -226,7 +232,7 @@ impl DigestBytes {
     }
 
     /// The big-endian number in at most 64 bits from bit `start` on.
-    fn field(&self, start: u32, length: u32) -> u64 {
+    pub(super) fn field(&self, start: u32, length: u32) -> u64 {
         let from = (start / 8) as usize;
         let after = self.bytes[from..].iter().chain(std::iter::repeat(&0));
         let window = after.take(WINDOW_BYTES as usize).fold(0u128, |window, &byte| window << 8 | u128::from(byte));

@@ -6,16 +6,22 @@
 //! | [`UniversalHash`] | `u64` | the paper's equation (2): reproduction only, it is linear and its modulus is small |
 //! | [`PolynomialHash`] | `u64` | t-wise independent functions, which the paper's footnote 3 asks about: study only |
 //! | [`DigestChunks`] | [`DigestBytes`] | the constructions of §3 whose unreachable cells the paper warns of |
+//! | [`RemappedDigest`] | [`DigestBytes`] | the remedy of §3, ℓ_i onto ⌊m/k⌋ cells each: study only |
+//! | [`IndexedDigest`] | `Vec<u8>` | MD5(x‖i) of the survey's slides: study only |
 
 mod digest;
+mod indexed;
 mod keyed;
 mod polynomial;
+mod remapped;
 mod universal;
 
 pub use digest::{Digest, DigestBytes, DigestChunks, DigestChunksError};
+pub use indexed::{IndexedDigest, IndexedDigestError};
 pub use keyed::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, FingerprintHash};
 pub(crate) use keyed::{MULTIPLIER_A, MULTIPLIER_B, finalise, leading_bits, mix, reduce};
 pub use polynomial::PolynomialHash;
+pub use remapped::RemappedDigest;
 pub use universal::{Prime, UniversalHash, UniversalHashError};
 
 #[cfg(doc)]
