@@ -99,6 +99,10 @@ enum Hash {
     Polynomial,
     /// Keyed fingerprints, as production has them
     Fingerprint,
+    /// MD5 of the key, mapped onto each of k partitions, as the paper's §3 proposes
+    RemappedDigest,
+    /// MD5 of the key and the function's number, as in the survey's slides
+    IndexedDigest,
 }
 
 impl From<Hash> for Family {
@@ -107,6 +111,8 @@ impl From<Hash> for Family {
             Hash::Universal => Self::Universal,
             Hash::Polynomial => Self::Polynomial,
             Hash::Fingerprint => Self::Fingerprint,
+            Hash::RemappedDigest => Self::RemappedDigest,
+            Hash::IndexedDigest => Self::IndexedDigest,
         }
     }
 }

@@ -47,11 +47,12 @@ fn csv_does_not_depend_on_the_number_of_threads() {
     write("2", "two.csv");
     assert_eq!(folder.read("one.csv"), folder.read("two.csv"));
     let text = String::from_utf8(folder.read("one.csv")).unwrap();
-    let columns = "experiment,extension,m,k,rounds,mean,std_dev,distinct_mean,distinct_std_dev,reduction_rate";
+    let columns =
+        "experiment,extension,m,k,rounds,mean,std_dev,distinct_mean,distinct_std_dev,reduction_rate,reduction_std_err";
     assert_eq!(text.lines().next(), Some(columns));
     // Seven experiments of 9 configurations and one of 15, in both extensions.
     assert_eq!(text.lines().count(), 1 + 2 * (7 * 9 + 15));
-    assert!(text.lines().skip(1).all(|line| line.split(',').count() == 10));
+    assert!(text.lines().skip(1).all(|line| line.split(',').count() == 11));
     assert!(text.lines().any(|line| line.starts_with("8,refined,640000,8,9,")));
     assert_eq!(folder.names(), ["one.csv", "two.csv"]);
 }
@@ -71,6 +72,46 @@ fn comparing_prints_the_papers_figures_and_a_verdict() {
     assert!(!text.contains("intuitive "), "the paper has no such tables for these");
     assert!(text.contains(" of 18 means are within 2 standard errors"));
     assert!(text.contains("18 of 18 within 4.5."), "{text}");
+}
+
+#[test]
+fn the_compact_layout_counts_as_wide_cells_do_and_prints_both_memories() {
+    let of = |layout: &[&str]| {
+        let rest = ["--cell-bits", "16", "--counts", "zipf:1.1", "--rounds", "2", "--json"];
+        json(&[&["simulate", "custom"], layout, &rest].concat())
+    };
+    let (wide, compact) = (of(&[]), of(&["--layout", "compact", "--low-bits", "2", "--chunk-cells", "500"]));
+    for (wide, compact) in wide["systems"].as_array().unwrap().iter().zip(compact["systems"].as_array().unwrap()) {
+        assert_eq!(wide["wrong_insertions"], compact["wrong_insertions"]);
+        let bytes = |system: &serde_json::Value, name: &str| system[name].as_f64().unwrap();
+        assert_eq!(bytes(wide, "bytes"), 320_000.0);
+        assert!(bytes(compact, "bytes") < 160_000.0 && bytes(compact, "computed_bytes") < bytes(compact, "bytes"));
+    }
+    assert_eq!((&compact["low_bits"], &compact["chunk_cells"]), (&2.into(), &500.into()));
+    let text = printed(&["simulate", "custom", "--layout", "compact", "--rounds", "2"]);
+    assert!(text.contains("cells of 3 bits and a flag, 13 high bits in a table for every 1,024 cells"), "{text}");
+    assert!(text.contains("\nmemory without room to grow "), "{text}");
+}
+
+#[test]
+fn comparing_prints_the_papers_reduction_rates_with_their_errors_and_its_slip() {
+    let text = printed(&["simulate", "--experiment", "7,8", "--rounds", "40", "--compare"]);
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let row = |start: [&str; 2], theirs: &str| {
+        let rows = text.lines().map(words);
+        let mut rows = rows.filter(|words| words.len() >= 7 && words[..2] == start && words[4] == theirs);
+        rows.next().unwrap_or_else(|| panic!("{start:?} {theirs} is missing: {text}"))
+    };
+    let number = |word: &str| word.parse::<f64>().unwrap();
+    let row_80 = row(["80K", "8"], "2.298");
+    // Both are near 2.3, and forty rounds leave an error about five times that of a thousand.
+    assert!((number(&row_80[2]) / 2.298 - 1.0).abs() < 0.1, "{row_80:?}");
+    assert!((3.0..8.0).contains(&(number(&row_80[3]) / number(&row_80[5]))), "{row_80:?}");
+    let slip = text.lines().position(|line| line.contains("  2.725 ")).unwrap();
+    assert!(text.lines().nth(slip + 1).unwrap().contains("its own means give 2.753"), "{text}");
+    let tie = text.lines().map(words).find(|words| words[..2.min(words.len())] == ["640K", "8"]).unwrap();
+    assert_eq!(tie, ["640K", "8", "-", "-", "-", "-", "-"]);
+    assert!(text.contains(" reduction rates are within 2 standard errors"), "{text}");
 }
 
 #[test]
@@ -244,6 +285,9 @@ fn a_custom_run_refuses_what_it_cannot_do() {
         (&["--keys", "10M", "--threads", "100"], "memory"),
         (&["--keys", "10M", "--counts", "constant:1000000", "--order", "runs"], "insertions"),
         (&["--counts", "zipf:10:1000000", "--order", "runs"], "insertions"),
+        (&["--low-bits", "4"], "--layout compact only"),
+        (&["--layout", "one-line", "--chunk-cells", "64"], "--layout compact only"),
+        (&["--layout", "compact", "--low-bits", "16"], "low bits s must be from 1 to 15"),
         (&["--layout", "one-line", "--k", "4"], "do not apply"),
         (&["--order", "sorted"], "sorted"),
     ];

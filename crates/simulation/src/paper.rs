@@ -1,12 +1,15 @@
 //! The figures of the paper's Tables 3 to 10, and how far ours are from them.
 //!
-//! `data/tables-3-to-10.csv` has the numbers as printed. Where the paper says that the intuitive extension behaves in
+//! `data/tables-3-to-10.csv` has the means and deviations as printed, `data/reduction-rates.csv` the reduction rates. Where the paper says that the intuitive extension behaves in
 //! experiments 2 and 3 as in 1, and in 5 as in 4, it prints no table and there is no line.
+
+mod reductions;
 
 use std::sync::LazyLock;
 
 use bruit_filters::counting::Extension;
 
+pub use self::reductions::{Reduction, find_reduction, reductions};
 use crate::{Experiment, Moments};
 
 /// The rounds behind each of the paper's figures.

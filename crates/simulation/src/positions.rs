@@ -5,7 +5,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bruit_filters::hash::{FingerprintHash, HashFamily, PolynomialHash, Prime, UniversalHash};
+use bruit_filters::hash::{
+    Digest, FingerprintHash, HashFamily, IndexedDigest, PolynomialHash, Prime, RemappedDigest, UniversalHash,
+};
 use bruit_filters::{FingerprintKey, Mismatch};
 use rand::Rng;
 use rand::seq::index;
@@ -20,11 +22,17 @@ pub enum Family {
     Polynomial,
     /// Keyed fingerprints, as in production.
     Fingerprint,
+    /// MD5 of the key, mapped onto each of k partitions by a function of its own: ℓ_i of the paper's §3.
+    RemappedDigest,
+    /// MD5 of the key and the number of the function, as the survey's slides have it. A random prefix of the key makes the
+    /// functions of every round different.
+    IndexedDigest,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Universal, Self::Polynomial, Self::Fingerprint];
+    pub const ALL: [Self; 5] =
+        [Self::Universal, Self::Polynomial, Self::Fingerprint, Self::RemappedDigest, Self::IndexedDigest];
 }
 
 impl fmt::Display for Family {
@@ -33,6 +41,8 @@ impl fmt::Display for Family {
             Self::Universal => "universal",
             Self::Polynomial => "polynomial",
             Self::Fingerprint => "fingerprint",
+            Self::RemappedDigest => "remapped-digest",
+            Self::IndexedDigest => "indexed-digest",
         })
     }
 }
@@ -61,9 +71,10 @@ pub(crate) struct PositionTable {
 }
 
 impl PositionTable {
-    /// The positions of `keys` in `cells` cells, under `hashes` functions drawn from `family`; at least one of each.
+    /// The positions of `keys` in `cells` cells, under `hashes` functions drawn from `family`; at least one of each, and
+    /// no fewer cells than functions.
     pub(crate) fn draw(family: Family, hashes: u32, cells: u64, keys: &[u64], random: &mut impl Rng) -> Self {
-        let word = || random.next_u64();
+        let mut word = || random.next_u64();
         match family {
             Family::Universal => {
                 let hash = UniversalHash::draw(cells, Prime::Paper, hashes, word);
@@ -79,6 +90,16 @@ impl PositionTable {
                 let key = FingerprintKey::new(key);
                 let fingerprints: Vec<_> = keys.iter().map(|x| key.fingerprint(&x.to_le_bytes())).collect();
                 Self::new(&FingerprintHash::new(cells, hashes, FINGERPRINT_BITS, key.id()), &fingerprints)
+            }
+            Family::RemappedDigest => {
+                let hash = RemappedDigest::draw(Digest::Md5, hashes, cells, word);
+                let digests: Vec<_> = keys.iter().map(|x| Digest::Md5.of(&x.to_le_bytes())).collect();
+                Self::new(&hash.expect("there are functions, and a cell for each"), &digests)
+            }
+            Family::IndexedDigest => {
+                let prefix = word().to_le_bytes();
+                let keys: Vec<_> = keys.iter().map(|x| [prefix, x.to_le_bytes()].concat()).collect();
+                Self::new(&IndexedDigest::new(hashes, cells).expect("there are cells and functions"), &keys)
             }
         }
     }
@@ -149,11 +170,11 @@ mod tests {
     fn every_family_spreads_keys_over_all_cells() {
         for family in Family::ALL {
             let random = &mut ChaCha8Rng::seed_from_u64(5);
-            let table = PositionTable::draw(family, 8, 20, &(1..=1000).collect::<Vec<_>>(), random);
-            let mut hits = [0; 20];
+            let table = PositionTable::draw(family, 8, 24, &(1..=1000).collect::<Vec<_>>(), random);
+            let mut hits = [0; 24];
             table.rows().flatten().for_each(|&position| hits[position as usize] += 1);
-            // 400 ± 20 are expected of each.
-            assert!(hits.iter().all(|hits| (300..500).contains(hits)), "{family}: {hits:?}");
+            // 333 ± 18 are expected of each.
+            assert!(hits.iter().all(|hits| (250..420).contains(hits)), "{family}: {hits:?}");
             assert_eq!(table.rows().count(), 1000);
         }
     }

@@ -30,6 +30,7 @@ impl ExperimentResult {
         for (total, part) in self.configurations.iter_mut().zip(&other.configurations) {
             total.intuitive.merge(&part.intuitive);
             total.refined.merge(&part.refined);
+            total.rate_sum.merge(&part.rate_sum);
         }
     }
 }
@@ -45,6 +46,8 @@ pub struct ConfigurationResult {
     pub intuitive: ExtensionResult,
     /// Every insertion raises the least cells of its key.
     pub refined: ExtensionResult,
+    /// The rates of both extensions added, round by round: its deviation says how far they vary together.
+    pub rate_sum: Moments,
 }
 
 impl ConfigurationResult {
@@ -63,6 +66,35 @@ impl ConfigurationResult {
         let (intuitive, refined) = (self.intuitive.rate.mean(), self.refined.rate.mean());
         (refined > 0.0).then(|| intuitive / refined)
     }
+
+    /// How far the rates of both extensions vary together, from −1 to 1; 0 if one of them does not vary.
+    ///
+    /// Both see the same rounds, so a round that is bad for one is often bad for the other.
+    #[must_use]
+    pub fn correlation(&self) -> f64 {
+        let [sum, intuitive, refined] =
+            [&self.rate_sum, &self.intuitive.rate, &self.refined.rate].map(Moments::standard_deviation);
+        if intuitive == 0.0 || refined == 0.0 {
+            return 0.0;
+        }
+        // Var(a + b) = Var(a) + Var(b) + 2 Cov(a, b).
+        ((sum * sum - intuitive * intuitive - refined * refined) / (2.0 * intuitive * refined)).clamp(-1.0, 1.0)
+    }
+
+    /// The standard error of the reduction rate as a share of it, to first order; `None` where there is no rate.
+    ///
+    /// It says little where fewer than about ten rounds had an error.
+    #[must_use]
+    pub fn reduction_error(&self) -> Option<f64> {
+        let spread = |rate: &Moments| rate.standard_error() / rate.mean();
+        let error = || quotient_error(spread(&self.intuitive.rate), spread(&self.refined.rate), self.correlation());
+        self.reduction_rate().map(|_| error())
+    }
+}
+
+/// The relative error of a quotient, from the relative errors of its parts and their correlation.
+pub(crate) fn quotient_error(above: f64, below: f64, correlation: f64) -> f64 {
+    (above * above + below * below - 2.0 * correlation * above * below).max(0.0).sqrt()
 }
 
 /// What one extension did in all rounds.
@@ -109,4 +141,48 @@ impl ExtensionResult {
 
 fn add(totals: &mut [u64], parts: &[u64]) {
     totals.iter_mut().zip(parts).for_each(|(total, part)| *total += part);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configuration(rounds: &[(f64, f64)]) -> ConfigurationResult {
+        let extension = || ExtensionResult::empty(0);
+        let mut result = ConfigurationResult {
+            m: 1,
+            k: 1,
+            intuitive: extension(),
+            refined: extension(),
+            rate_sum: Moments::default(),
+        };
+        for &(intuitive, refined) in rounds {
+            result.intuitive.rate.push(intuitive);
+            result.refined.rate.push(refined);
+            result.rate_sum.push(intuitive + refined);
+        }
+        result
+    }
+
+    #[test]
+    fn a_quotient_of_rates_that_vary_together_has_no_error() {
+        let result = configuration(&[(0.2, 0.1), (0.6, 0.3), (0.4, 0.2)]);
+        assert!((result.correlation() - 1.0).abs() < 1e-12);
+        assert!((result.reduction_rate().unwrap() - 2.0).abs() < 1e-12);
+        assert!(result.reduction_error().unwrap() < 1e-6);
+    }
+
+    #[test]
+    fn errors_of_independent_rates_add_like_the_sides_of_a_right_angle() {
+        let result = configuration(&[(0.3, 0.1), (0.3, 0.3), (0.5, 0.1), (0.5, 0.3)]);
+        assert!(result.correlation().abs() < 1e-12);
+        let expected = (0.1f64 / 0.4).hypot(0.1 / 0.2) / 2.0;
+        assert!((result.reduction_error().unwrap() - expected).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_never_wrong_has_no_reduction_and_no_error_of_it() {
+        let result = configuration(&[(0.1, 0.0), (0.2, 0.0)]);
+        assert_eq!((result.reduction_rate(), result.reduction_error(), result.correlation()), (None, None, 0.0));
+    }
 }

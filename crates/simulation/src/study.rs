@@ -20,7 +20,7 @@ use crate::options::{OptionsError, check_rounds_and_threads};
 use crate::positions::{Family, PositionTable, draw_keys};
 use crate::results::{ConfigurationResult, ExperimentResult, ExtensionResult, Study};
 use crate::sequence::Sequence;
-use crate::{Counts, blocks};
+use crate::{Counts, Moments, blocks};
 
 /// The paper's keys in each round.
 pub const KEYS: usize = 10_000;
@@ -122,7 +122,13 @@ fn empty_results(experiments: &[Experiment]) -> Vec<ExperimentResult> {
         let checkpoints = if experiment.has_growth() { CHECKPOINTS } else { 0 };
         let extension = || ExtensionResult::empty(checkpoints);
         let configurations = configurations(experiment.sizes());
-        let empty = |(m, k)| ConfigurationResult { m, k, intuitive: extension(), refined: extension() };
+        let empty = |(m, k)| ConfigurationResult {
+            m,
+            k,
+            intuitive: extension(),
+            refined: extension(),
+            rate_sum: Moments::default(),
+        };
         ExperimentResult { experiment: *experiment, configurations: configurations.map(empty).collect() }
     };
     experiments.iter().map(empty).collect()
@@ -252,15 +258,19 @@ fn record_growth(contested: &ContestedCells, checkpoint: usize, result: &mut Con
 fn record(contested: &ContestedCells, counts: &[u32], result: &mut ConfigurationResult) {
     let insertions: u64 = counts.iter().map(|&count| u64::from(count)).sum();
     let keys = counts.iter().filter(|&&count| count > 0).count();
+    let mut rate_sum = 0.0;
     for (extension, result) in [&mut result.intuitive, &mut result.refined].into_iter().enumerate() {
         let (mut wrong_keys, mut wrong_insertions) = (0, 0);
         for (_, inserted) in contested.wrong(extension) {
             wrong_keys += 1;
             wrong_insertions += u64::from(inserted);
         }
-        result.rate.push(wrong_insertions as f64 / insertions as f64);
+        let rate = wrong_insertions as f64 / insertions as f64;
+        result.rate.push(rate);
+        rate_sum += rate;
         result.distinct_rate.push(wrong_keys as f64 / keys as f64);
         result.push_wrong_keys(wrong_keys);
         contested.add_histogram(extension, &mut result.cells);
     }
+    result.rate_sum.push(rate_sum);
 }

@@ -15,6 +15,8 @@ fn options() -> CustomOptions {
         cells: 80_000,
         hashes: 4,
         cell_bits: 6,
+        low_bits: 3,
+        chunk_cells: 1024,
         counts: Counts::Constant(20),
         order: Order::Shuffled,
         servers: 1,
@@ -89,6 +91,24 @@ fn one_line_counts_are_exact_past_15() {
     assert!(refined.bytes.mean() >= 640_000.0);
 }
 
+/// The paper's split of cells changes the memory and nothing else.
+#[test]
+fn compact_cells_count_as_wide_ones_in_less_memory() {
+    let zipf = Counts::Zipf { exponent: 1.1, mean: 10.0 };
+    let wide = CustomOptions { cell_bits: 16, counts: zipf, servers: 3, threshold: Some(20), ..options() };
+    let compact = CustomOptions { layout: CustomLayout::Compact, ..wide.clone() };
+    let (wide, compact) = (run(&wide), run(&compact));
+    for (wide, compact) in wide.systems.iter().zip(&compact.systems) {
+        let in_wide_cells = SystemResult { bytes: wide.bytes, computed_bytes: wide.computed_bytes, ..compact.clone() };
+        assert_eq!(&in_wide_cells, wide);
+        assert_eq!(wide.bytes.mean(), 160_000.0);
+        // Base cells of 4 bits, and at least one large count.
+        assert!((40_000.0..60_000.0).contains(&compact.computed_bytes.mean()), "{compact:?}");
+        assert!(compact.computed_bytes.mean() < compact.bytes.mean(), "tables have room to grow");
+        assert!(compact.bytes.mean() < wide.bytes.mean());
+    }
+}
+
 #[test]
 fn strangers_are_seen_as_often_as_the_filter_has_false_positives() {
     let [intuitive, refined] = extensions(&options());
@@ -139,8 +159,21 @@ fn what_cannot_be_run_is_refused_before_it_starts() {
     assert!(outside(CustomOptions { cells: (1 << 32) + 1, ..options() }));
     assert!(outside(CustomOptions { hashes: 0, ..options() }));
     assert!(outside(CustomOptions { hashes: 65, ..options() }));
+    let partitions = CustomOptions { family: Family::RemappedDigest, hashes: 8, ..options() };
+    assert!(outside(CustomOptions { cells: 7, ..partitions.clone() }), "a partition without a cell");
+    assert_eq!(CustomOptions { cells: 8, ..partitions }.check(), Ok(()));
     assert!(outside(CustomOptions { cell_bits: 0, ..options() }));
     assert!(outside(CustomOptions { cell_bits: 17, ..options() }));
+    let compact = CustomOptions { layout: CustomLayout::Compact, cell_bits: 16, ..options() };
+    for (low_bits, cell_bits, chunk_cells) in
+        [(0, 16, 1), (16, 17, 1), (3, 20, 1), (3, 3, 1), (3, 16, 0), (3, 16, 65_537)]
+    {
+        assert!(
+            outside(CustomOptions { low_bits, cell_bits, chunk_cells, ..compact.clone() }),
+            "{low_bits} {cell_bits}"
+        );
+    }
+    assert_eq!(CustomOptions { low_bits: 15, cell_bits: 31, chunk_cells: 65_536, ..compact }.check(), Ok(()));
     assert!(outside(CustomOptions { servers: 1001, ..options() }));
     assert!(outside(CustomOptions { rounds: 100_000_001, ..options() }));
     assert!(outside(CustomOptions { threads: 1025, ..options() }));

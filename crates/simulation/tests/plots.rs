@@ -23,7 +23,7 @@ fn experiment(experiment: Experiment, rounds: u64) -> ExperimentResult {
             let rate = (1.0 - (-load).exp()).powf(f64::from(k));
             let intuitive = extension(experiment, m, load, rate, rounds);
             let refined = extension(experiment, m, load, rate / f64::from(k), rounds);
-            ConfigurationResult { m, k, intuitive, refined }
+            ConfigurationResult { m, k, intuitive, refined, rate_sum: Moments::default() }
         })
     });
     ExperimentResult { experiment, configurations: configurations.collect() }
@@ -178,8 +178,9 @@ fn any_extension() -> impl Strategy<Value = ExtensionResult> {
 fn any_experiment() -> impl Strategy<Value = ExperimentResult> {
     let size = prop_oneof![Just(80_000), Just(0), any::<u64>()];
     let hashes = prop_oneof![4..=8u32, any::<u32>()];
-    let configuration = (size, hashes, any_extension(), any_extension())
-        .prop_map(|(m, k, intuitive, refined)| ConfigurationResult { m, k, intuitive, refined });
+    let configuration = (size, hashes, any_extension(), any_extension()).prop_map(|(m, k, intuitive, refined)| {
+        ConfigurationResult { m, k, intuitive, refined, rate_sum: Moments::default() }
+    });
     (0..8usize, prop::collection::vec(configuration, 0..5))
         .prop_map(|(index, configurations)| ExperimentResult { experiment: Experiment::ALL[index], configurations })
 }

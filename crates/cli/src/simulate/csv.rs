@@ -6,15 +6,17 @@ use bruit_filters::counting::Extension;
 use bruit_simulation::Study;
 
 /// The names of the columns.
-const COLUMNS: &str = "experiment,extension,m,k,rounds,mean,std_dev,distinct_mean,distinct_std_dev,reduction_rate";
+const COLUMNS: &str =
+    "experiment,extension,m,k,rounds,mean,std_dev,distinct_mean,distinct_std_dev,reduction_rate,reduction_std_err";
 
-/// The whole file. Numbers have all their digits; a reduction rate is empty where the refined extension made no error.
+/// The whole file. Numbers have all their digits; a reduction rate and its error are empty where the refined extension made no error.
 pub(super) fn text(study: &Study) -> String {
     let mut text = format!("{COLUMNS}\n");
     for experiment in &study.experiments {
         let number = experiment.experiment.number();
         for configuration in &experiment.configurations {
-            let reduction = configuration.reduction_rate().map_or_else(String::new, |rate| rate.to_string());
+            let reduction = configuration.reduction_rate().zip(configuration.reduction_error());
+            let reduction = reduction.map_or_else(|| ",".into(), |(rate, error)| format!("{rate},{}", rate * error));
             let (m, k) = (configuration.m, configuration.k);
             for extension in [Extension::Intuitive, Extension::Refined] {
                 let result = configuration.extension(extension);

@@ -16,6 +16,9 @@ use crate::quantity::{counted, grouped, human_bytes, parse_count, parse_threshol
 
 const HASHES_DEFAULT: u32 = 6;
 const CELL_BITS_DEFAULT: u32 = 6;
+const COMPACT_BITS_DEFAULT: u32 = 16;
+const LOW_BITS_DEFAULT: u32 = 3;
+const CHUNK_CELLS_DEFAULT: u64 = 1024;
 
 const NOTES: &str = "\
 Counts:
@@ -39,13 +42,22 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "M", value_parser = parse_count, default_value = "160000", allow_negative_numbers = true)]
     m: u64,
 
-    /// Hash functions of the classical layout, at most 64 [default: 6]
+    /// Hash functions of the classical and compact layouts, at most 64 [default: 6]
     #[arg(long, value_name = "K", value_parser = parse_threshold, allow_negative_numbers = true)]
     k: Option<u32>,
 
-    /// Bits of a cell in the classical layout, at most 16 [default: 6]
+    /// Bits of a cell in the classical layout, at most 16 [default: 6]; of the largest count in the compact layout, at
+    /// most 16 more than --low-bits [default: 16]
     #[arg(long, value_name = "BITS", value_parser = parse_threshold, allow_negative_numbers = true)]
     cell_bits: Option<u32>,
+
+    /// Low bits of a count that the base filter of the compact layout keeps, at most 15 [default: 3]
+    #[arg(long, value_name = "BITS", value_parser = parse_threshold, allow_negative_numbers = true)]
+    low_bits: Option<u32>,
+
+    /// Cells that share a table in the compact layout, at most 65536 [default: 1024]
+    #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
+    chunk_cells: Option<u64>,
 
     /// How often each key is inserted, in one of the forms below
     #[arg(long, value_name = "COUNTS", default_value = "uniform:0:20")]
@@ -67,7 +79,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "T", value_parser = parse_threshold, allow_negative_numbers = true)]
     threshold: Option<u32>,
 
-    /// Where positions come from, in the classical layout [default: universal]
+    /// Where positions come from, in the classical and compact layouts [default: universal]
     #[arg(long, value_enum)]
     hash: Option<Hash>,
 
@@ -93,6 +105,8 @@ enum OrderName {
 enum LayoutName {
     /// Cells anywhere in the filter, both extensions
     Classical,
+    /// The same with short cells, and the high bits of large counts in tables
+    Compact,
     /// Six cells of 4 bits in one line of 64 bytes, refined, as in production
     OneLine,
 }
@@ -130,17 +144,33 @@ impl Arguments {
         Ok(())
     }
 
+    /// Refuses options that the layout does not have.
+    fn check_layout(&self) -> Result<(), Failure> {
+        let shapes_cells = self.k.is_some() || self.cell_bits.is_some() || self.hash.is_some();
+        let splits_cells = self.low_bits.is_some() || self.chunk_cells.is_some();
+        let what = match self.layout {
+            LayoutName::OneLine if shapes_cells => {
+                "the one-line layout has six cells of 4 bits for each key: --k, --cell-bits and --hash do not apply"
+            }
+            LayoutName::Classical | LayoutName::OneLine if splits_cells => {
+                "--low-bits and --chunk-cells apply to --layout compact only"
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::BadInput(what.into()))
+    }
+
     fn options(&self) -> Result<CustomOptions, Failure> {
-        if self.layout == LayoutName::OneLine && (self.k.is_some() || self.cell_bits.is_some() || self.hash.is_some()) {
-            let what =
-                "the one-line layout has six cells of 4 bits for each key: --k, --cell-bits and --hash do not apply";
-            return Err(Failure::BadInput(what.into()));
-        }
+        self.check_layout()?;
+        let cell_bits_default =
+            if self.layout == LayoutName::Compact { COMPACT_BITS_DEFAULT } else { CELL_BITS_DEFAULT };
         Ok(CustomOptions {
             keys: self.keys,
             cells: self.m,
             hashes: self.k.unwrap_or(HASHES_DEFAULT),
-            cell_bits: self.cell_bits.unwrap_or(CELL_BITS_DEFAULT),
+            cell_bits: self.cell_bits.unwrap_or(cell_bits_default),
+            low_bits: self.low_bits.unwrap_or(LOW_BITS_DEFAULT),
+            chunk_cells: self.chunk_cells.unwrap_or(CHUNK_CELLS_DEFAULT),
             counts: self.counts,
             order: match self.order {
                 OrderName::Rounds => Order::Rounds,
@@ -150,6 +180,7 @@ impl Arguments {
             servers: self.servers,
             layout: match self.layout {
                 LayoutName::Classical => CustomLayout::Classical,
+                LayoutName::Compact => CustomLayout::Compact,
                 LayoutName::OneLine => CustomLayout::OneLine,
             },
             family: self.hash.map_or_else(Default::default, Into::into),
@@ -175,7 +206,7 @@ pub(super) struct Predictions {
 impl Predictions {
     /// Where there is a threshold, and a k.
     fn new(result: &CustomResult, options: &CustomOptions) -> Option<Self> {
-        let threshold = options.threshold.filter(|_| options.layout == CustomLayout::Classical)?;
+        let threshold = options.threshold.filter(|_| options.layout != CustomLayout::OneLine)?;
         let insertions = result.insertions.mean().round() as u64;
         let bulk_keys = result.bulk_keys.mean().round() as u64;
         Some(Self {
@@ -231,6 +262,14 @@ fn filter_line(options: &CustomOptions) -> String {
             let (bits, hashes, family) = (options.cell_bits, options.hashes, options.family);
             format!("{cells} cells of {bits} bits, {hashes} hash functions, {family} hashing")
         }
+        CustomLayout::Compact => {
+            let CustomOptions { low_bits, cell_bits, hashes, family, .. } = options;
+            let (high_bits, chunk) = (cell_bits - low_bits, counted(options.chunk_cells, "cell"));
+            format!(
+                "{cells} cells of {low_bits} bits and a flag, {high_bits} high bits in a table for every {chunk}, \
+                 {hashes} hash functions, {family} hashing"
+            )
+        }
         CustomLayout::OneLine => {
             let lines = grouped(options.cells.div_ceil(LINE_CELLS));
             format!("{cells} cells of 4 bits in {lines} lines, 6 for each key, counts past 15 in records")
@@ -258,7 +297,13 @@ fn print_systems(result: &CustomResult, options: &CustomOptions, output: &mut im
         let cells = result.systems.iter().map(|system| with_error(moments(system)));
         print_row(&label, cells, output)?;
     }
-    print_row("memory", result.systems.iter().map(|system| human_bytes(system.bytes.mean() as u64)), output)
+    let bytes = |moments: &Moments| human_bytes(moments.mean() as u64);
+    print_row("memory", result.systems.iter().map(|system| bytes(&system.bytes)), output)?;
+    if options.layout == CustomLayout::Compact {
+        let computed = result.systems.iter().map(|system| bytes(&system.computed_bytes));
+        print_row("memory without room to grow", computed, output)?;
+    }
+    Ok(())
 }
 
 /// `1.046e-4 ± 1e-5`, and `-` for what never could be.

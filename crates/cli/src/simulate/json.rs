@@ -31,10 +31,20 @@ pub(super) fn study(study: &Study, options: &StudyOptions) -> Value {
 }
 
 fn configuration(experiment: Experiment, result: &ConfigurationResult) -> Value {
+    let paper = paper::find_reduction(experiment, result.m, result.k).map(|reduction| {
+        json!({
+            "rate": reduction.rate,
+            "rate_from_means": reduction.from_means(),
+            "std_err": reduction.rate.zip(reduction.error(result)).map(|(rate, error)| rate * error),
+            "difference_in_standard_errors": reduction.distance(result),
+        })
+    });
     json!({
         "m": result.m,
         "k": result.k,
         "reduction_rate": result.reduction_rate(),
+        "reduction_rate_std_err": result.reduction_rate().zip(result.reduction_error()).map(|(rate, error)| rate * error),
+        "reduction_rate_paper": paper,
         "intuitive": extension(experiment, Extension::Intuitive, result),
         "refined": extension(experiment, Extension::Refined, result),
     })
@@ -64,16 +74,19 @@ fn extension(experiment: Experiment, extension: Extension, result: &Configuratio
 }
 
 pub(super) fn custom(result: &CustomResult, options: &CustomOptions, predictions: Option<&Predictions>) -> Value {
-    let is_classical = options.layout == CustomLayout::Classical;
+    let has_cells = options.layout != CustomLayout::OneLine;
+    let is_compact = options.layout == CustomLayout::Compact;
     json!({
         "rounds": result.rounds,
         "rounds_asked": options.rounds,
         "seed": options.seed,
         "keys": options.keys,
         "m": options.cells,
-        "k": is_classical.then_some(options.hashes),
-        "cell_bits": is_classical.then_some(options.cell_bits),
-        "hash": is_classical.then(|| options.family.to_string()),
+        "k": has_cells.then_some(options.hashes),
+        "cell_bits": has_cells.then_some(options.cell_bits),
+        "low_bits": is_compact.then_some(options.low_bits),
+        "chunk_cells": is_compact.then_some(options.chunk_cells),
+        "hash": has_cells.then(|| options.family.to_string()),
         "layout": options.layout.to_string(),
         "servers": options.servers,
         "counts": options.counts.notation(),
@@ -103,5 +116,6 @@ fn system(result: &SystemResult, threshold: Option<u32>) -> Value {
         "false_bulk_keys": threshold.and_then(|_| moments(&result.false_bulk)),
         "false_bulk_strangers": threshold.and_then(|_| moments(&result.strangers_bulk)),
         "bytes": result.bytes.mean(),
+        "computed_bytes": result.computed_bytes.mean(),
     })
 }

@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
 
-    /// Print the paper's figures beside ours, and the difference in standard errors (in JSON they always are)
+    /// Print the paper's means and reduction rates beside ours, and the differences in standard errors (JSON always has them)
     #[arg(long)]
     compare: bool,
 

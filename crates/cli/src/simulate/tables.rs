@@ -103,35 +103,89 @@ fn size(m: u64) -> String {
     format!("{}K", m / 1000)
 }
 
-/// Every mean that the paper prints, with its own beside it, and a verdict at the end.
+/// Every mean and reduction rate that the paper prints, with ours beside it, and a verdict at the end.
 pub(super) fn print_comparison(study: &Study, options: &StudyOptions, output: &mut impl Write) -> Result<(), Failure> {
     print_options(options, output)?;
-    let mut distances = Vec::new();
+    let (mut means, mut reductions) = (Vec::new(), Vec::new());
     for result in &study.experiments {
         print_title(study, result, output)?;
-        writeln!(output, "  extension  size m  k   ours       std. dev.  paper      std. dev.  difference")?;
-        for extension in [Extension::Intuitive, Extension::Refined] {
-            for configuration in &result.configurations {
-                let (m, k) = (configuration.m, configuration.k);
-                let rate = &configuration.extension(extension).rate;
-                let Some(figure) = paper::find(result.experiment, extension, m, k) else { continue };
-                let distance = figure.distance(rate);
-                let [ours, deviation, theirs, their_deviation] =
-                    [rate.mean(), rate.standard_deviation(), figure.mean, figure.standard_deviation].map(scientific);
-                let size = size(m);
-                let row = format!("{extension:<9}  {size:<6}  {k}   {ours:<9}  {deviation:<9}");
-                writeln!(output, "  {row}  {theirs:<9}  {their_deviation:<9}  {distance:+6.2} s.e.{}", mark(distance))?;
-                distances.push((
-                    distance,
-                    format!("experiment {}, {extension}, m = {size}, k = {k}", result.experiment.number()),
-                ));
-            }
-        }
-        writeln!(output)?;
+        compare_means(result, &mut means, output)?;
+        compare_reductions(result, &mut reductions, output)?;
     }
-    print_verdict(&distances, output)?;
+    print_verdict("means", &means, output)?;
+    print_verdict("reduction rates", &reductions, output)?;
     if study.rounds < paper::ROUNDS {
         writeln!(output, "In few rounds the rarest errors do not occur, and standard errors say little about them.")?;
+    }
+    Ok(())
+}
+
+/// A difference in standard errors, and where it is.
+type Difference = (f64, String);
+
+fn compare_means(
+    result: &ExperimentResult,
+    differences: &mut Vec<Difference>,
+    output: &mut impl Write,
+) -> Result<(), Failure> {
+    writeln!(output, "  extension  size m  k   ours       std. dev.  paper      std. dev.  difference")?;
+    for extension in [Extension::Intuitive, Extension::Refined] {
+        for configuration in &result.configurations {
+            let (m, k) = (configuration.m, configuration.k);
+            let rate = &configuration.extension(extension).rate;
+            let Some(figure) = paper::find(result.experiment, extension, m, k) else { continue };
+            let distance = figure.distance(rate);
+            let [ours, deviation, theirs, their_deviation] =
+                [rate.mean(), rate.standard_deviation(), figure.mean, figure.standard_deviation].map(scientific);
+            let size = size(m);
+            let row = format!("{extension:<9}  {size:<6}  {k}   {ours:<9}  {deviation:<9}");
+            writeln!(output, "  {row}  {theirs:<9}  {their_deviation:<9}  {distance:+6.2} s.e.{}", mark(distance))?;
+            let place = format!("experiment {}, {extension}, m = {size}, k = {k}", result.experiment.number());
+            differences.push((distance, place));
+        }
+    }
+    writeln!(output)?;
+    Ok(())
+}
+
+fn compare_reductions(
+    result: &ExperimentResult,
+    differences: &mut Vec<Difference>,
+    output: &mut impl Write,
+) -> Result<(), Failure> {
+    writeln!(output, "  reduction  size m  k   ours       std. err.  paper      std. err.  difference")?;
+    for configuration in &result.configurations {
+        let (m, k, size) = (configuration.m, configuration.k, size(configuration.m));
+        let Some(reduction) = paper::find_reduction(result.experiment, m, k) else { continue };
+        let (ours, theirs) = (configuration.reduction_rate(), reduction.rate);
+        let [our_error, their_error] = [configuration.reduction_error(), reduction.error(configuration)];
+        let row = [ours, absolute(ours, our_error), theirs, absolute(theirs, their_error)]
+            .map(|number| number.map_or_else(|| "-".into(), |number| format!("{number:.3}")));
+        let [ours, our_error, theirs, their_error] = row;
+        write!(output, "             {size:<6}  {k}   {ours:<9}  {our_error:<9}  {theirs:<9}  {their_error:<9}  ")?;
+        match reduction.distance(configuration) {
+            Some(distance) => {
+                writeln!(output, "{distance:+6.2} s.e.{}", mark(distance))?;
+                let place = format!("experiment {}, m = {size}, k = {k}", result.experiment.number());
+                differences.push((distance, place));
+            }
+            None => writeln!(output, "     -")?,
+        }
+        print_slip(reduction, output)?;
+    }
+    writeln!(output)?;
+    Ok(())
+}
+
+/// A relative error made absolute.
+fn absolute(rate: Option<f64>, error: Option<f64>) -> Option<f64> {
+    Some(rate? * error?)
+}
+
+/// Says so where a printed rate does not follow from the means printed beside it.
+fn print_slip(reduction: &paper::Reduction, output: &mut impl Write) -> Result<(), Failure> {
+    if let Some(quotient) = reduction.from_means().filter(|_| !reduction.is_quotient()) {
+        writeln!(output, "             (a slip of the paper's: its own means give {quotient:.3})")?;
     }
     Ok(())
 }
@@ -145,16 +199,13 @@ fn mark(distance: f64) -> &'static str {
     }
 }
 
-fn print_verdict(distances: &[(f64, String)], output: &mut impl Write) -> Result<(), Failure> {
-    let within = |limit: f64| distances.iter().filter(|(distance, _)| distance.abs() <= limit).count();
-    let all = distances.len();
-    writeln!(
-        output,
-        "{} of {all} means are within {NEAR} standard errors of the difference from the paper's,",
-        within(NEAR)
-    )?;
+fn print_verdict(what: &str, differences: &[Difference], output: &mut impl Write) -> Result<(), Failure> {
+    let within = |limit: f64| differences.iter().filter(|(distance, _)| distance.abs() <= limit).count();
+    let all = differences.len();
+    let near = within(NEAR);
+    writeln!(output, "{near} of {all} {what} are within {NEAR} standard errors of the difference from the paper's,")?;
     writeln!(output, "{} of {all} within {FAR}.", within(FAR))?;
-    if let Some((distance, place)) = distances.iter().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs())) {
+    if let Some((distance, place)) = differences.iter().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs())) {
         writeln!(output, "The largest difference is {distance:+.2}: {place}.")?;
     }
     Ok(())

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use bruit_filters::Fingerprint;
-use bruit_filters::counting::{Cells as _, CountingFilter, OneLineCounts};
-use bruit_filters::hash::HashFamily as _;
+use bruit_filters::counting::{Cells, CompactCounters, CountingFilter, OneLineCounts, PackedCells};
 
 use crate::positions::PositionTable;
 
@@ -24,9 +23,41 @@ pub(super) trait Counter: Clone {
 
     /// The memory it takes.
     fn bytes(&self) -> u64;
+
+    /// The memory by the paper's reckoning: no room to grow, no bytes that only align.
+    fn computed_bytes(&self) -> u64;
 }
 
-impl Counter for CountingFilter<PositionTable> {
+/// What the memory of a classical filter is, by its cells.
+pub(super) trait CellMemory: Cells {
+    /// The memory they take.
+    fn bytes(&self) -> u64;
+
+    /// The memory by the paper's reckoning.
+    fn computed_bytes(&self) -> u64;
+}
+
+impl CellMemory for PackedCells {
+    fn bytes(&self) -> u64 {
+        self.computed_bytes()
+    }
+
+    fn computed_bytes(&self) -> u64 {
+        (self.len() * u64::from(self.bits())).div_ceil(8)
+    }
+}
+
+impl CellMemory for CompactCounters {
+    fn bytes(&self) -> u64 {
+        self.allocated_bytes()
+    }
+
+    fn computed_bytes(&self) -> u64 {
+        self.computed_bits().div_ceil(8)
+    }
+}
+
+impl<C: CellMemory> Counter for CountingFilter<PositionTable, C> {
     fn insert(&mut self, key: u32, times: u32) {
         self.insert_many(&key, times);
     }
@@ -44,8 +75,11 @@ impl Counter for CountingFilter<PositionTable> {
     }
 
     fn bytes(&self) -> u64 {
-        // 2^w − 1 is the top of a cell of w bits.
-        (self.hash().cells() * u64::from(self.top().count_ones())).div_ceil(8)
+        self.cells().bytes()
+    }
+
+    fn computed_bytes(&self) -> u64 {
+        self.cells().computed_bytes()
     }
 }
 
@@ -75,5 +109,9 @@ impl Counter for OneLine {
 
     fn bytes(&self) -> u64 {
         self.counts.bytes() as u64
+    }
+
+    fn computed_bytes(&self) -> u64 {
+        self.bytes()
     }
 }

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bruit_filters::FingerprintKey;
-use bruit_filters::counting::{CountingFilter, Extension, OneLineCounts};
+use bruit_filters::counting::{CompactCounters, CountingFilter, Extension, OneLineCounts, PackedCells};
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 
-use self::counter::{Counter, OneLine};
+use self::counter::{CellMemory, Counter, OneLine};
 pub use self::options::{
     CELLS_MAX, CustomLayout, CustomOptions, INSERTIONS_MAX, KEYS_MAX, MEMORY_BYTES_MAX, SERVERS_MAX,
 };
@@ -67,6 +67,8 @@ pub struct SystemResult {
     pub strangers_bulk: Moments,
     /// The memory of one filter.
     pub bytes: Moments,
+    /// The memory of one filter by the paper's reckoning, which leaves out room to grow.
+    pub computed_bytes: Moments,
 }
 
 /// Runs `options`.
@@ -139,18 +141,27 @@ impl<'a> Round<'a> {
             result.bulk_keys.push(self.counts.iter().filter(|&&count| count >= threshold).count() as f64);
         }
         match self.options.layout {
-            CustomLayout::Classical => self.run_classical(&mut result.systems),
+            CustomLayout::Classical => {
+                let cells = PackedCells::new(self.options.cells, self.options.cell_bits);
+                self.run_classical(&cells.expect("the options passed their check"), &mut result.systems);
+            }
+            CustomLayout::Compact => {
+                let CustomOptions { cells, low_bits, cell_bits, .. } = *self.options;
+                let cells = CompactCounters::new(cells, low_bits, cell_bits - low_bits, self.options.chunks());
+                self.run_classical(&cells.expect("the options passed their check"), &mut result.systems);
+            }
             CustomLayout::OneLine => self.run_one_line(&mut result.systems),
         }
     }
 
-    fn run_classical(&self, systems: &mut [SystemResult]) {
+    /// Runs filters with k positions anywhere in cells like `empty`.
+    fn run_classical<C: CellMemory>(&self, empty: &C, systems: &mut [SystemResult]) {
         let random = &mut random(self.options.seed, self.number, Purpose::Functions);
         let table =
             PositionTable::draw(self.options.family, self.options.hashes, self.options.cells, &self.keys, random);
         // One place for the filter that sees everything, and one for the merged ones if there are several servers.
         for systems in systems.chunk_by_mut(|one, next| one.extension == next.extension) {
-            let filter = CountingFilter::new(table.clone(), systems[0].extension, self.options.cell_bits);
+            let filter = CountingFilter::with_cells(table.clone(), systems[0].extension, empty.clone());
             self.count(&filter.expect("the options passed their check"), systems);
         }
     }
@@ -225,6 +236,7 @@ impl<'a> Round<'a> {
         push_share(&mut result.strangers_seen, seen, strangers);
         push_share(&mut result.strangers_bulk, bulk, strangers);
         result.bytes.push(filter.bytes() as f64);
+        result.computed_bytes.push(filter.computed_bytes() as f64);
     }
 }
 
@@ -277,7 +289,7 @@ fn push_share(moments: &mut Moments, part: u64, whole: u64) {
 impl CustomResult {
     fn empty(options: &CustomOptions) -> Self {
         let extensions: &[Extension] = match options.layout {
-            CustomLayout::Classical => &[Extension::Intuitive, Extension::Refined],
+            CustomLayout::Classical | CustomLayout::Compact => &[Extension::Intuitive, Extension::Refined],
             CustomLayout::OneLine => &[Extension::Refined],
         };
         let mut systems = Vec::new();
@@ -311,6 +323,7 @@ impl SystemResult {
             false_bulk: none,
             strangers_bulk: none,
             bytes: none,
+            computed_bytes: none,
         }
     }
 
@@ -323,5 +336,6 @@ impl SystemResult {
         self.false_bulk.merge(&other.false_bulk);
         self.strangers_bulk.merge(&other.strangers_bulk);
         self.bytes.merge(&other.bytes);
+        self.computed_bytes.merge(&other.computed_bytes);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bruit_filters::counting::{CELL_BITS_MAX, HASHES_MAX, LINE_CELLS};
+use bruit_filters::counting::{CELL_BITS_MAX, CHUNK_CELLS_MAX, HASHES_MAX, HIGH_BITS_MAX, LINE_CELLS, LOW_BITS_MAX};
 
 use super::BLOCK_ROUNDS;
 use crate::blocks::useful_threads;
@@ -31,10 +31,14 @@ pub struct CustomOptions {
     pub keys: u64,
     /// The number of cells m.
     pub cells: u64,
-    /// The number of hash functions k, in the classical layout.
+    /// The number of hash functions k; the one-line layout has six.
     pub hashes: u32,
-    /// The width of a cell, in the classical layout.
+    /// The width of a cell; in the compact layout that of the largest count. The one-line layout has four bits.
     pub cell_bits: u32,
+    /// The low bits s of a count that the base filter keeps, in the compact layout.
+    pub low_bits: u32,
+    /// The cells that share a table of high bits, in the compact layout.
+    pub chunk_cells: u64,
     /// How often each key is inserted.
     pub counts: Counts,
     /// In which order.
@@ -43,7 +47,7 @@ pub struct CustomOptions {
     pub servers: u32,
     /// How cells are laid out.
     pub layout: CustomLayout,
-    /// Where positions come from, in the classical layout.
+    /// Where positions come from; the one-line layout has fingerprints.
     pub family: Family,
     /// From which count on a key passes for bulk, if that is asked.
     pub threshold: Option<u32>,
@@ -61,6 +65,8 @@ pub enum CustomLayout {
     /// k cells anywhere, as in the paper; both extensions.
     #[default]
     Classical,
+    /// The same with the paper's split of cells: s low bits and a flag in a base filter, high bits in small tables.
+    Compact,
     /// All cells of a key in one line of 64 bytes, as in production: six of 4 bits, refined, with records for counts
     /// past 15.
     OneLine,
@@ -70,6 +76,7 @@ impl fmt::Display for CustomLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Classical => "classical",
+            Self::Compact => "compact",
             Self::OneLine => "one-line",
         })
     }
@@ -83,8 +90,8 @@ impl CustomOptions {
     pub fn check(&self) -> Result<(), OptionsError> {
         within("the number of keys", self.keys, KEYS_MAX)?;
         within("the number of cells m", self.cells, CELLS_MAX)?;
-        within("the number of hash functions k", self.hashes.into(), HASHES_MAX.into())?;
-        within("the width of a cell in bits", self.cell_bits.into(), CELL_BITS_MAX.into())?;
+        within("the number of hash functions k", self.hashes.into(), self.hashes_max())?;
+        self.check_cells()?;
         within("the number of servers", self.servers.into(), SERVERS_MAX.into())?;
         check_rounds_and_threads(self.rounds, self.threads)?;
         self.counts.check()?;
@@ -94,13 +101,30 @@ impl CustomOptions {
         if bytes > most { Err(OptionsError::Memory { bytes, most }) } else { Ok(()) }
     }
 
+    fn check_cells(&self) -> Result<(), OptionsError> {
+        let width = "the width of a cell in bits";
+        if self.layout != CustomLayout::Compact {
+            return within(width, self.cell_bits.into(), CELL_BITS_MAX.into());
+        }
+        within("the number of cells in a chunk", self.chunk_cells, CHUNK_CELLS_MAX)?;
+        within("the number of low bits s", self.low_bits.into(), LOW_BITS_MAX.into())?;
+        within(width, self.cell_bits.into(), (self.low_bits + HIGH_BITS_MAX).into())?;
+        within("the number of low bits s", self.low_bits.into(), u64::from(self.cell_bits) - 1)
+    }
+
+    /// The most hash functions: with partitions, one for each cell.
+    fn hashes_max(&self) -> u64 {
+        let is_partitioned = self.family == Family::RemappedDigest;
+        if is_partitioned { self.cells.min(HASHES_MAX.into()) } else { HASHES_MAX.into() }
+    }
+
     fn check_threshold(&self) -> Result<(), OptionsError> {
         let Some(threshold) = self.threshold else {
             return Ok(());
         };
         within("the threshold", threshold.into(), u32::MAX.into())?;
         let (cell_bits, top) = (self.cell_bits, (1 << self.cell_bits) - 1);
-        if self.layout == CustomLayout::Classical && threshold > top {
+        if self.layout != CustomLayout::OneLine && threshold > top {
             return Err(OptionsError::Threshold { threshold, cell_bits, top });
         }
         Ok(())
@@ -109,6 +133,11 @@ impl CustomOptions {
     /// The number of lines that hold m cells of 4 bits.
     pub(super) const fn lines(&self) -> u64 {
         self.cells.div_ceil(LINE_CELLS)
+    }
+
+    /// The number of tables of the compact layout.
+    pub(super) const fn chunks(&self) -> u64 {
+        self.cells.div_ceil(self.chunk_cells)
     }
 
     /// About how many insertions there are in a round.
@@ -128,6 +157,12 @@ impl CustomOptions {
         let places = 2 * keys * (32 + 4 * u128::from(self.hashes).max(4));
         let filter = match self.layout {
             CustomLayout::Classical => u128::from(self.cells) * u128::from(self.cell_bits) / 8,
+            // An entry of four bytes for every cell that a key can make large, in a table that may be half empty.
+            CustomLayout::Compact => {
+                let cells = u128::from(self.cells);
+                let large = cells.min(keys * u128::from(self.hashes));
+                cells * u128::from(self.low_bits + 1) / 8 + 24 * u128::from(self.chunks()) + 8 * large
+            }
             // A record for every key, in a table that may be half empty.
             CustomLayout::OneLine => 64 * u128::from(self.lines()) + 48 * keys,
         };

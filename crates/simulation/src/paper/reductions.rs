@@ -1,0 +1,139 @@
+//! The paper's 78 reduction rates: how many times fewer errors the refined extension makes.
+//!
+//! The paper prints them without errors. They are quotients of two means of the same rounds, so their errors follow from
+//! the deviations it prints and from how far the two extensions vary together, which it does not print. Both its
+//! program and ours run the same experiments, so our own correlation stands in for that.
+
+use std::sync::LazyLock;
+
+use bruit_filters::counting::Extension;
+
+use super::{Figure, ROUNDS, find};
+use crate::results::quotient_error;
+use crate::{ConfigurationResult, Experiment};
+
+/// One reduction rate of the paper.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reduction {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// The number of cells.
+    pub m: u64,
+    /// The number of hash functions.
+    pub k: u32,
+    /// The rate as printed; `None` where the paper prints a dash because neither extension made an error.
+    pub rate: Option<f64>,
+}
+
+impl Reduction {
+    /// The quotient of the two means that the paper prints beside it; `None` without a refined error.
+    #[must_use]
+    pub fn from_means(&self) -> Option<f64> {
+        let [intuitive, refined] = self.figures();
+        (refined.mean > 0.0).then(|| intuitive.mean / refined.mean)
+    }
+
+    /// Returns true if the printed rate is the quotient of the printed means, within what four digits leave open.
+    #[must_use]
+    pub fn is_quotient(&self) -> bool {
+        let (Some(rate), Some(quotient)) = (self.rate, self.from_means()) else {
+            return self.rate.is_none() && self.from_means().is_none();
+        };
+        let [above, below] = self.figures().map(|figure| half_of_last_digit(figure.mean) / figure.mean);
+        (rate - quotient).abs() <= quotient * (above + below) + HALF_OF_LAST_DECIMAL
+    }
+
+    /// The standard error of the paper's rate as a share of it, if its rounds vary together as those of `ours` do.
+    #[must_use]
+    pub fn error(&self, ours: &ConfigurationResult) -> Option<f64> {
+        let spread = |figure: &Figure| figure.standard_deviation / figure.mean / (ROUNDS as f64).sqrt();
+        let [intuitive, refined] = self.figures();
+        self.rate.map(|_| quotient_error(spread(intuitive), spread(refined), ours.correlation()))
+    }
+
+    /// How far our rate is above the printed one, in standard errors of the difference of their logarithms, which are
+    /// less skewed than the rates; `None` if one of the two does not exist.
+    #[must_use]
+    pub fn distance(&self, ours: &ConfigurationResult) -> Option<f64> {
+        let difference = (ours.reduction_rate()? / self.rate?).ln();
+        let error = self.error(ours)?.hypot(ours.reduction_error()?);
+        Some(if difference == 0.0 { 0.0 } else { difference / error })
+    }
+
+    /// Both means behind it. Tables 4, 5 and 7 have no intuitive rates of their own: order does not touch those.
+    fn figures(&self) -> [&'static Figure; 2] {
+        let same_counts = |experiment: &Experiment| experiment.counts() == self.experiment.counts();
+        let first = Experiment::ALL.into_iter().find(same_counts).expect("an experiment has its own counts");
+        [(first, Extension::Intuitive), (self.experiment, Extension::Refined)].map(|(experiment, extension)| {
+            find(experiment, extension, self.m, self.k).expect("the paper has both means of each reduction rate")
+        })
+    }
+}
+
+/// Half a unit of the fourth digit of a mean, as in 2.390E-2.
+fn half_of_last_digit(mean: f64) -> f64 {
+    0.5 * 10f64.powi(mean.log10().floor() as i32 - 3)
+}
+
+/// Reduction rates have three decimals.
+const HALF_OF_LAST_DECIMAL: f64 = 0.0005;
+
+/// All 78 of them.
+#[must_use]
+pub fn reductions() -> &'static [Reduction] {
+    static REDUCTIONS: LazyLock<Vec<Reduction>> = LazyLock::new(|| {
+        let lines = include_str!("../../data/reduction-rates.csv").lines().skip(1);
+        lines.map(|line| reduction(line).expect("the paper's reduction rates are well formed")).collect()
+    });
+    &REDUCTIONS
+}
+
+/// The paper's reduction rate for these, if it has a place for one.
+#[must_use]
+pub fn find_reduction(experiment: Experiment, m: u64, k: u32) -> Option<&'static Reduction> {
+    reductions().iter().find(|reduction| (reduction.experiment, reduction.m, reduction.k) == (experiment, m, k))
+}
+
+fn reduction(line: &str) -> Option<Reduction> {
+    let mut fields = line.split(',');
+    let reduction = Reduction {
+        experiment: Experiment::new(fields.next()?.parse().ok()?)?,
+        m: fields.next()?.parse().ok()?,
+        k: fields.next()?.parse().ok()?,
+        rate: match fields.next()? {
+            "-" => None,
+            rate => Some(rate.parse().ok()?),
+        },
+    };
+    fields.next().is_none().then_some(reduction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HASHES;
+
+    #[test]
+    fn every_configuration_has_its_reduction_rate() {
+        assert_eq!(reductions().len(), 78);
+        let configurations = Experiment::ALL.into_iter().flat_map(|experiment| {
+            let sizes = experiment.sizes().iter();
+            sizes.flat_map(move |&m| HASHES.map(|k| (experiment, m, k)))
+        });
+        let printed = reductions().iter().map(|reduction| (reduction.experiment, reduction.m, reduction.k));
+        assert!(printed.eq(configurations));
+        let dashes: Vec<_> = reductions().iter().filter(|reduction| reduction.rate.is_none()).collect();
+        assert_eq!(dashes.len(), 1);
+        assert_eq!((dashes[0].experiment.number(), dashes[0].m, dashes[0].k), (8, 640_000, 8));
+    }
+
+    /// Table 9 (c) has 2.725 where its own (a) and (b) give 2.753; the other 77 follow from the means.
+    #[test]
+    fn one_printed_rate_is_not_the_quotient_of_the_printed_means() {
+        let slips: Vec<_> = reductions().iter().filter(|reduction| !reduction.is_quotient()).collect();
+        assert_eq!(slips.len(), 1, "{slips:?}");
+        let slip = slips[0];
+        assert_eq!((slip.experiment.number(), slip.m, slip.k, slip.rate), (7, 320_000, 8, Some(2.725)));
+        assert_eq!(format!("{:.3}", slip.from_means().unwrap()), "2.753");
+    }
+}
