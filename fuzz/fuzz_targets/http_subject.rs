@@ -2,7 +2,7 @@
 #![no_main]
 
 use bruit_protocols::http::{AccountName, AccountPatch, NewAccount, Subject, WhitelistEntry};
-use bruit_signatures::sender;
+use bruit_signatures::{mailing_list, sender};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -21,5 +21,6 @@ fuzz_target!(|input: &[u8]| {
         let _ = named.signature();
     }
     // The other thing that a message is asked for.
+    assert!(mailing_list::of(input).is_none_or(|list| list.len() <= mailing_list::LIST_BYTES_MAX));
     assert!(sender::of(input).is_none_or(|address| address.len() <= sender::SENDER_BYTES_MAX));
 });

@@ -13,22 +13,23 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bruit_client::http::{Checked, Subject, Verdict};
-use bruit_client::{Client, ClientError, Purpose, Signer};
+use bruit_client::{CheckOptions, Client, ClientError, Purpose, Schemes, Signer};
 use serde::Serialize;
 
 use self::local::{Local, Note};
 use crate::failure::Failure;
-use crate::quantity::{parse_duration, parse_threshold};
+use crate::quantity::{counted, parse_duration, parse_recipients};
 use crate::remote::{Messages, Place, Server, for_each_answer, json_line, words};
 use crate::terminal::{complain, printable};
 
 /// How long a check may take, unless told.
 pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The exit codes, as those of razor-check and pyzor.
+/// The exit codes: 0 to 2 as those of razor-check and pyzor.
 const SPAM: u8 = 0;
 const NOT_SPAM: u8 = 1;
 const ERROR: u8 = 2;
+const BULK: u8 = 3;
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -36,11 +37,16 @@ Exit codes:
   1  not spam, or nothing is known; also if the server cannot be reached in time, is overloaded, or
      answers nonsense (told on standard error), so that mail never waits
   2  the server refuses, a file cannot be read, or an argument is wrong
+  3  bulk: not known as spam, and counted for as many recipients as --bulk-threshold or the server says; of several
+     messages, at least one, if none is spam and nothing went wrong
 --on-error changes what a server that does not answer, or refuses, leads to.
 
 What leaves this machine: signatures, features of the text (from which the text cannot be read), the numbers of
-words, files and links, and the sender's address unless --no-sender is given. Default schemes: exact, attachment,
-pyzor, razor, dcc, bruit. Messages larger than 64 MiB are not read.
+words, files and links, and the sender's address and the mailing list's name unless --no-sender is given. Default
+schemes: exact, attachment, pyzor, razor, dcc, bruit. Messages larger than 64 MiB are not read.
+
+With --count, the server counts recipients of the message before it answers, if the caller may report to it; if not, it
+answers all the same, and standard error says why. Mail of whitelisted senders and lists is not counted, and never bulk.
 
 With --local, a message none of whose signatures is in the replica is unknown, and nothing leaves this machine;
 only hits, and everything while the replica is old or cannot be used, go to the server. What a replica cannot
@@ -54,6 +60,7 @@ Examples:
   bruit check --json Maildir | jq -r 'select(.verdict == \"spam\") | .file'
   bruit check < message && echo spam       as razor-check
   bruit check --local /var/lib/bruit/replica message.eml
+  bruit check --count 5 --bulk-threshold 20 message.eml    count five recipients; 3 from 20 in all
   :0 fw                                    procmail: mark every message, then sort by the mark
   | bruit check --header
   :0:
@@ -71,13 +78,21 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     sender: Option<String>,
 
-    /// Send no sender's address
+    /// Send neither the sender's address nor the mailing list's name
     #[arg(long, conflicts_with = "sender")]
     no_sender: bool,
 
-    /// What is not known to be spam or good is bulk if so many recipients were counted
-    #[arg(long, value_name = "N", value_parser = parse_threshold)]
+    /// What is not known to be spam or good is bulk if so many recipients were counted, instead of the server's threshold
+    #[arg(long, value_name = "N", value_parser = parse_recipients)]
     bulk_threshold: Option<u32>,
+
+    /// Count so many recipients of each message first
+    #[arg(long, value_name = "N", value_parser = parse_recipients, conflicts_with = "local")]
+    count: Option<u32>,
+
+    /// Name of this count: if it is repeated under the same name within a day, it is not counted again
+    #[arg(long, value_name = "NAME", requires = "count")]
+    idempotency_key: Option<String>,
 
     /// Look into this replica first, which 'bruit replica' keeps current, and ask the server only about what may be known
     #[arg(long, value_name = "FILE")]
@@ -126,10 +141,15 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     }
     let question = question?;
     let mut output = BufWriter::new(output);
-    let (mut is_spam, mut error) = (false, None);
+    let (mut is_spam, mut is_bulk, mut error) = (false, false, None);
     let ask = |message: &[u8]| question.ask(message);
     let was_all_read = for_each_answer(&arguments.messages.input, ask, |place, answer, bar| {
-        is_spam |= answer.as_ref().is_ok_and(|told| told.checked.verdict == Verdict::Spam);
+        let is = |verdict| answer.as_ref().is_ok_and(|told| told.checked.verdict == verdict);
+        is_spam |= is(Verdict::Spam);
+        is_bulk |= is(Verdict::Bulk);
+        if let Ok(Told { checked: Checked { count_reason: Some(reason), .. }, .. }) = &answer {
+            bar.suspend(|| complain(&format!("{}not all recipients counted: {reason}", place.prefix())));
+        }
         if let Err(cause) = &answer {
             error = error.max(Some(arguments.on_error.unwrap_or_else(|| usual_code(cause))));
             bar.suspend(|| complain(&format!("{}{cause}", place.prefix())));
@@ -143,7 +163,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
             result => result?,
         };
     let unread = (!was_all_read).then_some(ERROR);
-    let code = if is_spam { SPAM } else { unread.or(error).unwrap_or(NOT_SPAM) };
+    let code = match unread.or(error) {
+        _ if is_spam => SPAM,
+        None | Some(NOT_SPAM) if is_bulk => BULK,
+        fault => fault.unwrap_or(NOT_SPAM),
+    };
     Ok(ExitCode::from(code))
 }
 
@@ -157,7 +181,7 @@ struct Question {
     client: Client,
     signer: Signer,
     sender: Option<String>,
-    bulk_threshold: Option<u32>,
+    options: CheckOptions,
     local: Option<Local>,
 }
 
@@ -169,12 +193,20 @@ impl Question {
                 format!("a replica knows of {REPLICA_RECIPIENTS_MIN} recipients or more: raise --bulk-threshold");
             return Err(Failure::BadInput(text));
         }
-        let names_sender = !arguments.no_sender && arguments.sender.is_none();
+        let mut client = arguments.server.client(CHECK_TIMEOUT)?;
+        if let Some(name) = &arguments.idempotency_key {
+            client = client.with_idempotency_key(name)?;
+        }
+        let mut signer = Signer { names_sender: !arguments.no_sender, ..arguments.messages.signer(Purpose::Check) };
+        if arguments.count.is_some() {
+            // What recipients are counted by, whatever else is asked about.
+            signer.schemes = signer.schemes.and(Schemes::named("dcc").unwrap_or_default());
+        }
         Ok(Self {
-            client: arguments.server.client(CHECK_TIMEOUT)?,
-            signer: Signer { names_sender, ..arguments.messages.signer(Purpose::Check) },
+            client,
+            signer,
             sender: arguments.sender.clone(),
-            bulk_threshold: arguments.bulk_threshold,
+            options: CheckOptions { recipients: arguments.count, bulk_threshold: arguments.bulk_threshold },
             local: arguments.local.as_deref().and_then(|file| Local::open(file, arguments.stale_after)),
         })
     }
@@ -191,14 +223,23 @@ impl Question {
 
     fn ask_server(&self, subject: Subject) -> Result<Checked, ClientError> {
         let subject = Subject { sender: self.sender.clone().or(subject.sender), ..subject };
-        let mut checked = self.client.check(&subject)?;
-        let is_bulk = self.bulk_threshold.is_some_and(|threshold| checked.bulk_count >= threshold);
-        if is_bulk && checked.verdict == Verdict::Unknown {
-            checked.verdict = Verdict::Bulk;
-            checked.reason = "many_recipients".to_owned();
-        }
-        Ok(checked)
+        let checked = self.client.check_with(&subject, self.options)?;
+        Ok(match self.options.bulk_threshold {
+            // Servers that do not say which threshold they went by went by their own.
+            Some(threshold) if checked.bulk_threshold.is_none() => judge_again(checked, threshold),
+            _ => checked,
+        })
     }
+}
+
+/// The answer by another threshold than the server's.
+fn judge_again(checked: Checked, threshold: u32) -> Checked {
+    let (verdict, reason) = match (checked.verdict, checked.bulk_count >= threshold) {
+        (Verdict::Unknown, true) => (Verdict::Bulk, "many_recipients"),
+        (Verdict::Bulk, false) => (Verdict::Unknown, "not_reported"),
+        _ => return checked,
+    };
+    Checked { verdict, reason: reason.to_owned(), ..checked }
 }
 
 fn print(arguments: &Arguments, place: &Place, answer: &Answer, output: &mut impl Write) -> Result<(), Failure> {
@@ -207,7 +248,10 @@ fn print(arguments: &Arguments, place: &Place, answer: &Answer, output: &mut imp
     }
     if let Ok(Told { checked, replica }) = answer {
         let replica = replica.map_or_else(String::new, |note| format!(" ({note})"));
-        writeln!(output, "{}{}{replica}", printable(&place.prefix()), line(checked))?;
+        let is_asked = arguments.count.is_some() || arguments.bulk_threshold.is_some();
+        let total = || format!(", {}", counted(checked.bulk_count.into(), "recipient"));
+        let total = if is_asked { total() } else { String::new() };
+        writeln!(output, "{}{}{total}{replica}", printable(&place.prefix()), line(checked))?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ mod captures;
 mod check;
 mod claim;
 mod completions;
+mod count;
 mod date;
 mod explain;
 mod failure;
@@ -56,6 +57,8 @@ struct Arguments {
 enum Verb {
     /// Is a message spam? Asks a server
     Check(check::Arguments),
+    /// Count the recipients of messages at a server
+    Count(count::Arguments),
     /// Tells a server that messages are spam
     Report(claim::Arguments),
     /// Tells a server that messages are not spam
@@ -115,6 +118,7 @@ fn run() -> Result<ExitCode, Failure> {
     let output = &mut std::io::stdout().lock();
     match parse()?.verb {
         Verb::Check(arguments) => check::run(&arguments, output),
+        Verb::Count(arguments) => count::run(&arguments, output),
         Verb::Report(arguments) => claim::run(&arguments, Claim::Report, output),
         Verb::Revoke(arguments) => claim::run(&arguments, Claim::Revoke, output),
         Verb::Learn(arguments) => learn::run(&arguments, output),

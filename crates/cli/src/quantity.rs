@@ -57,6 +57,13 @@ pub(crate) fn parse_threshold(text: &str) -> Result<u32, String> {
     u32::try_from(parse_count(text)?).map_err(|_| "it must be at most 4294967295".into())
 }
 
+/// A number of recipients, or a threshold for them: at least 1, and at most DCC's "many".
+pub(crate) fn parse_recipients(text: &str) -> Result<u32, String> {
+    let most = bruit_client::http::RECIPIENTS_MAX;
+    let number = u32::try_from(parse_count(text)?).ok().filter(|number| *number <= most);
+    number.ok_or_else(|| format!("it must be at most {most}"))
+}
+
 /// A time to wait, of at least a millisecond and at most an hour; seconds unless told.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split_unit(text);

@@ -15,6 +15,8 @@ use crate::terminal::printable;
 
 const AFTER_HELP: &str = "\
 A sender is an address (alice@example.org), a domain (example.org) or everything below one (.example.org).
+A mailing list is the identifier in its field List-Id (announce.example.org) or everything below a domain
+(.example.org). Mail of a listed sender is never spam; that of a listed mailing list is never bulk, and not counted.
 Anybody can write anybody's address: checks should name senders that your mail system has verified.
 Signatures are spelt as 'bruit sign' prints them; the server keeps keyed hashes of them only and cannot list
 them.
@@ -23,6 +25,7 @@ Exit codes: 0 done, 1 what is to be removed is not on the list, 2 refused or fai
 
 Examples:
   bruit whitelist add --sender newsletter@example.org
+  bruit whitelist add --list announce.example.org
   bruit whitelist remove --scheme pyzor --value da39a3ee5e6b4b0d3255bfef95601890afd80709
   bruit whitelist list";
 
@@ -39,7 +42,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Put a sender or a signature on the list
+    /// Put a sender, a mailing list or a signature on the list
     Add(Change),
     /// Take one off the list
     Remove(Change),
@@ -50,8 +53,17 @@ enum Verb {
 #[derive(Debug, clap::Args)]
 struct Change {
     /// An address, a domain, or everything below a domain
-    #[arg(long, value_name = "PATTERN", required_unless_present = "scheme", conflicts_with = "scheme")]
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        required_unless_present_any = ["scheme", "list"],
+        conflicts_with_all = ["scheme", "list"]
+    )]
     sender: Option<String>,
+
+    /// A mailing list, or everything below a domain
+    #[arg(long, value_name = "ID", conflicts_with = "scheme")]
+    list: Option<String>,
 
     /// The scheme of a signature
     #[arg(long, value_name = "NAME", requires = "value")]
@@ -99,6 +111,9 @@ impl Change {
     fn entry(&self) -> Result<WhitelistEntry, Failure> {
         if let Some(sender) = &self.sender {
             return Ok(WhitelistEntry::Sender(sender.clone()));
+        }
+        if let Some(list) = &self.list {
+            return Ok(WhitelistEntry::Sender(format!("list:{list}")));
         }
         let (scheme, value) = (self.scheme.clone().unwrap_or_default(), self.value.clone().unwrap_or_default());
         let named = NamedSignature { scheme, value, piece: None };

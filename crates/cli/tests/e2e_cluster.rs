@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Folder, bruit, testdata};
+use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(50);
@@ -37,6 +38,28 @@ fn one_script_starts_three_nodes_that_share_and_another_ends_them() {
     let stopped = cluster.script("stop.sh");
     assert!(stopped.status.success(), "{stopped:?}");
     assert!(std::fs::read_dir(cluster.directory()).unwrap().all(|file| !is_pid(&file.unwrap().path())));
+}
+
+/// Five checks count five recipients each, two of them by `curl`; no DCC client has a part in it.
+#[test]
+fn a_message_to_25_recipients_is_bulk_at_20_and_not_at_26_on_every_node() {
+    let cluster = Cluster::start();
+    let message = testdata("razor/text.eml");
+    let message = message.to_str().unwrap();
+    for (node, is_curl) in [(1, false), (2, true), (1, true), (2, false), (3, false)] {
+        let counted = match is_curl {
+            true => cluster.curl(node, "/v1/check?recipients=5", message),
+            false => cluster.check(node, &["--count", "5"], message).1,
+        };
+        assert_eq!(counted["counted"], 5, "{counted}");
+    }
+    for node in 1..=3 {
+        cluster.until(&format!("node {node} knows of all"), || cluster.check(node, &[], message).1["bulk_count"] == 25);
+        assert_eq!(cluster.check(node, &["--bulk-threshold", "20"], message).0, Some(3));
+        assert_eq!(cluster.check(node, &["--bulk-threshold", "26"], message).0, Some(1));
+        assert_eq!(cluster.curl(node, "/v1/check?bulk_threshold=20", message)["verdict"], "bulk");
+        assert_eq!(cluster.curl(node, "/v1/check?bulk_threshold=26", message)["verdict"], "unknown");
+    }
 }
 
 fn is_pid(file: &Path) -> bool {
@@ -76,6 +99,21 @@ impl Cluster {
 
     fn run(&self, node: u16, verb: &str, message: &str) -> Output {
         bruit(&[verb, "--server", &self.url(node), message])
+    }
+
+    /// The exit code and the answer of `bruit check`.
+    fn check(&self, node: u16, options: &[&str], message: &str) -> (Option<i32>, Value) {
+        let url = self.url(node);
+        let output = bruit(&[&["check", "--json", "--server", &url], options, &[message]].concat());
+        (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default())
+    }
+
+    /// The answer to a message that `curl` sends.
+    fn curl(&self, node: u16, path: &str, message: &str) -> Value {
+        let mut command = Command::new("curl");
+        command.args(["--silent", "--header", "Content-Type: message/rfc822", "--data-binary"]);
+        let output = command.arg(format!("@{message}")).arg(format!("{}{path}", self.url(node))).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
     #[track_caller]

@@ -5,9 +5,9 @@ use std::io;
 use std::time::Duration;
 
 use bruit_protocols::http::{
-    AccountEntry, AccountName, AccountPage, AccountPatch, Checked, Claimed, ClockAccepted, Done, Explained, JSON,
-    LearnAnswer, NewAccount, PROBLEM_JSON, Peers, Problem, REPORTER_BYTES_MAX, REPORTER_FIELD, Stats, Subject,
-    Whitelist, WhitelistEntry,
+    AccountEntry, AccountName, AccountPage, AccountPatch, Checked, Claimed, ClockAccepted, Counted, Done, Explained,
+    IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_FIELD, JSON, LearnAnswer, NewAccount, PROBLEM_JSON, Peers, Problem,
+    REPORTER_BYTES_MAX, REPORTER_FIELD, Stats, Subject, Whitelist, WhitelistEntry,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,7 +35,18 @@ pub struct Client {
     authorization: Option<String>,
     /// On whose behalf claims are made.
     reporter: Option<HeaderValue>,
+    /// By which name a count is known if it is repeated.
+    idempotency_key: Option<HeaderValue>,
     timeout: Duration,
+}
+
+/// What a check does besides asking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Recipients to count first.
+    pub recipients: Option<u32>,
+    /// Recipients from which the message is bulk, instead of the server's own threshold.
+    pub bulk_threshold: Option<u32>,
 }
 
 impl Client {
@@ -60,7 +71,14 @@ impl Client {
             .proxy(None)
             .user_agent(concat!("bruit/", env!("CARGO_PKG_VERSION")));
         let authorization = token.map(|token| format!("Bearer {token}"));
-        Ok(Self { agent: config.build().new_agent(), server, authorization, reporter: None, timeout })
+        Ok(Self {
+            agent: config.build().new_agent(),
+            server,
+            authorization,
+            reporter: None,
+            idempotency_key: None,
+            timeout,
+        })
     }
 
     /// The same client, which makes claims on behalf of a person.
@@ -72,6 +90,17 @@ impl Client {
         let is_name = (1..=REPORTER_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control);
         let value = HeaderValue::from_bytes(name.as_bytes()).ok().filter(|_| is_name).ok_or(ClientError::Reporter)?;
         Ok(Self { reporter: Some(value), ..self })
+    }
+
+    /// The same client, whose counts have a name: a server that knows it counts a repetition of the same request no more.
+    ///
+    /// # Errors
+    /// [`ClientError::IdempotencyKey`] if it is no name.
+    pub fn with_idempotency_key(self, name: &str) -> Result<Self, ClientError> {
+        let is_name =
+            (1..=IDEMPOTENCY_BYTES_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic());
+        let value = HeaderValue::from_str(name).ok().filter(|_| is_name).ok_or(ClientError::IdempotencyKey)?;
+        Ok(Self { idempotency_key: Some(value), ..self })
     }
 
     /// The server's address.
@@ -86,6 +115,26 @@ impl Client {
     /// [`ClientError`] if there is no answer.
     pub fn check(&self, subject: &Subject) -> Result<Checked, ClientError> {
         self.send(Method::POST, "/v1/check", subject)
+    }
+
+    /// What is thought of a message, with the recipients and the threshold of `options`.
+    ///
+    /// # Errors
+    /// [`ClientError`] if there is no answer.
+    pub fn check_with(&self, subject: &Subject, options: CheckOptions) -> Result<Checked, ClientError> {
+        let given = [("recipients", options.recipients), ("bulk_threshold", options.bulk_threshold)];
+        let given = given.iter().filter_map(|(name, number)| number.map(|number| format!("{name}={number}")));
+        let query = given.collect::<Vec<_>>().join("&");
+        let path = if query.is_empty() { "/v1/check".to_owned() } else { format!("/v1/check?{query}") };
+        self.send(Method::POST, &path, subject)
+    }
+
+    /// Counts recipients of a message.
+    ///
+    /// # Errors
+    /// [`ClientError`] if they were not counted, or it is not known whether they were.
+    pub fn count(&self, subject: &Subject, recipients: u32) -> Result<Counted, ClientError> {
+        self.send(Method::POST, &format!("/v1/count?recipients={recipients}"), subject)
     }
 
     /// Claims that a message is spam.
@@ -243,6 +292,9 @@ impl Client {
         if let Some(reporter) = &self.reporter {
             request = request.header(REPORTER_FIELD, reporter);
         }
+        if let Some(name) = &self.idempotency_key {
+            request = request.header(IDEMPOTENCY_FIELD, name);
+        }
         request.body(body)
     }
 
@@ -349,6 +401,11 @@ mod tests {
         assert!(reporter("ann@example.org").is_ok() && reporter(&"x".repeat(256)).is_ok() && reporter("Zoë").is_ok());
         for name in ["", " ", "a\r\nX: y", &"x".repeat(257)] {
             assert!(matches!(reporter(name), Err(ClientError::Reporter)), "{name:?}");
+        }
+        let named = |name: &str| client("http://a", None).unwrap().with_idempotency_key(name);
+        assert!(named("4Zk1x2").is_ok() && named(&"x".repeat(128)).is_ok());
+        for name in ["", "a b", "a\r\nX: y", "ä", &"x".repeat(129)] {
+            assert!(matches!(named(name), Err(ClientError::IdempotencyKey)), "{name:?}");
         }
         for token in ["", "a b", "a\r\nX: y", "ä"] {
             assert!(matches!(client("http://a", Some(token)), Err(ClientError::Token)), "{token:?}");

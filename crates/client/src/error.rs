@@ -17,6 +17,9 @@ pub enum ClientError {
     /// A name of a person that cannot stand in a header.
     #[error("invalid reporter: expected 1 to 256 bytes without control characters")]
     Reporter,
+    /// A name of a count that cannot stand in a header.
+    #[error("invalid idempotency key: expected 1 to 128 printable ASCII characters without blanks")]
+    IdempotencyKey,
     /// Nobody answers there, or the connection broke.
     #[error("{server} cannot be reached: {cause}")]
     Unreachable {
@@ -59,7 +62,7 @@ impl ClientError {
             Self::Unreachable { .. } | Self::TimedOut { .. } => true,
             Self::Refused { problem, .. } => matches!(problem.status, 429 | 500..),
             Self::Malformed { .. } => true,
-            Self::Address(_) | Self::Token | Self::Reporter => false,
+            Self::Address(_) | Self::Token | Self::Reporter | Self::IdempotencyKey => false,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Talks to a clearinghouse over HTTP, without ever holding up mail for longer than it was told to.
 //!
 //! **What leaves the machine** is what a [`Signer`] makes of a message: signatures and the features of its text, from which
-//! the text cannot be read, and for checks the sender's address, so that the whitelist of senders can apply. No word of
-//! a message is sent, nor its recipients or any other field.
+//! the text cannot be read, and for checks and counts the sender's address and the mailing list's name, so that the whitelist
+//! of senders and lists can apply. No word of a message is sent, nor its recipients or any other field.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -22,6 +22,6 @@ mod error;
 mod signer;
 
 pub use bruit_protocols::http;
-pub use client::{ANSWER_BYTES_MAX, Client};
+pub use client::{ANSWER_BYTES_MAX, CheckOptions, Client};
 pub use error::ClientError;
 pub use signer::{Purpose, Schemes, Signer};

@@ -2,7 +2,7 @@
 
 use bruit_protocols::http::Subject;
 use bruit_signatures::razor::Ep4;
-use bruit_signatures::{Context, Scheme, Wanted, sender, sign};
+use bruit_signatures::{Context, Scheme, Wanted, mailing_list, sender, sign};
 
 /// Makes subjects of messages.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct Signer {
     pub schemes: Schemes,
     /// The parameters of Razor's signatures that the server announces, if it announces others than usual.
     pub ep4: Ep4,
-    /// Whether to send the address in the field `From`.
+    /// Whether to send the address in the field `From`, and the mailing list in the field `List-Id`.
     pub names_sender: bool,
     /// Whether to say what the message consists of, so that the server judges the message. Otherwise it is asked, or told,
     /// about exactly these schemes.
@@ -122,7 +122,8 @@ impl Signer {
         let mut signed = sign(message, &wanted, &context);
         signed.outline = signed.outline.filter(|_| self.outlines);
         signed.signatures.retain(|signature| self.schemes.signatures.contains(&signature.scheme()));
-        Subject::of(&signed, self.names_sender.then(|| sender::of(message)).flatten())
+        let list = self.names_sender.then(|| mailing_list::of(message)).flatten();
+        Subject { list, ..Subject::of(&signed, self.names_sender.then(|| sender::of(message)).flatten()) }
     }
 }
 
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     const MESSAGE: &[u8] = b"From: Secret Sender <sender@secret.example>\nTo: <recipient@secret.example>\nSubject: the subject\n\
-        Message-ID: <identity@secret.example>\nReceived: from relay.secret.example\nContent-Type: multipart/mixed; \
+        Message-ID: <identity@secret.example>\nList-Id: <list.secret.example>\nReceived: from relay.secret.example\nContent-Type: multipart/mixed; \
         boundary=X\n\n--X\n\nGenuine watches at wholesale prices: http://shop.secret.example/watches and more of a text.\n\
         --X\nContent-Type: image/png\nContent-Disposition: attachment; filename=secret.png\n\nnot an image\n--X--\n";
 
@@ -153,11 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn no_word_of_a_message_goes_out_but_the_sender() {
+    fn no_word_of_a_message_goes_out_but_the_sender_and_the_list() {
         let every = Schemes::names().filter_map(Schemes::named).fold(Schemes::default(), Schemes::and);
         let signer = Signer { schemes: every, ..Signer::new(Purpose::Check) };
         let named = serde_json::to_string(&signer.subject(MESSAGE)).unwrap();
-        assert!(named.contains("sender@secret.example"));
+        assert!(named.contains("sender@secret.example") && named.contains("list.secret.example"));
         let silent = serde_json::to_string(&Signer { names_sender: false, ..signer }.subject(MESSAGE)).unwrap();
         for word in
             ["secret", "sender", "recipient", "subject", "identity", "watches", "png", "dcc_message_id", "dcc_from"]

@@ -192,6 +192,8 @@ pub struct RazorSettings {
     pub terms: Arc<Terms>,
     /// Names under which clients reach the server; the address they did, if there are none.
     pub servers: Option<ServerList>,
+    /// Whether each check counts one recipient.
+    pub count_checks: bool,
 }
 
 /// What is DCC's own.
@@ -218,6 +220,8 @@ pub struct PyzorSettings {
     pub rights: Rights,
     /// The least count that a check of a listed signature is answered: SpamAssassin believes 5.
     pub listed_count: u32,
+    /// Whether each check counts one recipient.
+    pub count_checks: bool,
 }
 
 /// What is the fuzzy storage's own.
@@ -227,8 +231,22 @@ pub struct FuzzySettings {
     pub rights: Rights,
     /// Whether requests that are not encrypted are refused.
     pub encrypted_only: bool,
+    /// Whether each check counts one recipient.
+    pub count_checks: bool,
+    /// The answer for bulk mail, if there is one.
+    pub bulk: Option<FuzzyBulk>,
     /// The key pairs of accounts.
     pub(crate) keys: Keyring,
+}
+
+/// What rspamd is answered about bulk mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FuzzyBulk {
+    /// The list under which it is answered.
+    pub flag: u8,
+    /// Recipients from which a text is bulk.
+    pub threshold: u32,
 }
 
 /// Why a configuration cannot be used.

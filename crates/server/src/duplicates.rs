@@ -10,16 +10,17 @@ use std::time::Duration;
 use bruit_engine::Outcome;
 use bruit_filters::Fingerprint;
 
-/// How long a request is remembered. DCC clients repeat theirs for 16 s, and their server remembers 32.
+/// How long a request is remembered unless told. DCC clients repeat theirs for 16 s, and their server remembers 32.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Most requests that are remembered; the oldest is forgotten for a new one.
 pub(crate) const REMEMBERED_MAX: usize = 1 << 16;
 
 /// The requests of one protocol.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Duplicates {
     table: Mutex<Table>,
+    remembered: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -44,18 +45,40 @@ pub(crate) enum Copy {
     Answered(Arc<[Outcome]>),
 }
 
+impl Default for Duplicates {
+    fn default() -> Self {
+        Self::remembering(REMEMBERED)
+    }
+}
+
 impl Duplicates {
+    /// Requests that are remembered for so long.
+    pub(crate) fn remembering(remembered: Duration) -> Self {
+        Self { table: Mutex::default(), remembered }
+    }
+
+    /// What became of the first copy of a request. If this is the first, it is remembered as under way, as by
+    /// [`begin`](Self::begin).
+    pub(crate) fn claim(&self, request: Fingerprint, now: Duration) -> Option<Copy> {
+        let mut table = self.table();
+        table.expire(now, self.remembered);
+        let found = table.copy(request);
+        if found.is_none() {
+            table.insert(request, now, self.remembered);
+        }
+        found
+    }
+
     /// What became of the first copy of a request; none if this is the first.
     pub(crate) fn find(&self, request: Fingerprint, now: Duration) -> Option<Copy> {
         let mut table = self.table();
-        table.expire(now);
-        let entry = table.entries.get(&request)?;
-        Some(entry.outcomes.as_ref().map_or(Copy::UnderWay, |outcomes| Copy::Answered(Arc::clone(outcomes))))
+        table.expire(now, self.remembered);
+        table.copy(request)
     }
 
     /// Remembers a request that is under way, until [`answer`](Self::answer) or [`forget`](Self::forget).
     pub(crate) fn begin(&self, request: Fingerprint, now: Duration) {
-        self.table().insert(request, now);
+        self.table().insert(request, now, self.remembered);
     }
 
     /// Remembers what a request came to.
@@ -76,9 +99,14 @@ impl Duplicates {
 }
 
 impl Table {
-    fn expire(&mut self, now: Duration) {
+    fn copy(&self, request: Fingerprint) -> Option<Copy> {
+        let entry = self.entries.get(&request)?;
+        Some(entry.outcomes.as_ref().map_or(Copy::UnderWay, |outcomes| Copy::Answered(Arc::clone(outcomes))))
+    }
+
+    fn expire(&mut self, now: Duration, remembered: Duration) {
         while let Some(&(since, request)) = self.order.front()
-            && (now.saturating_sub(since) > REMEMBERED || self.order.len() > REMEMBERED_MAX)
+            && (now.saturating_sub(since) > remembered || self.order.len() > REMEMBERED_MAX)
         {
             self.order.pop_front();
             // A request that was forgotten and came again has a later place in the order.
@@ -88,10 +116,10 @@ impl Table {
         }
     }
 
-    fn insert(&mut self, request: Fingerprint, now: Duration) {
+    fn insert(&mut self, request: Fingerprint, now: Duration, remembered: Duration) {
         self.entries.insert(request, Entry { since: now, outcomes: None });
         self.order.push_back((now, request));
-        self.expire(now);
+        self.expire(now, remembered);
     }
 }
 
@@ -116,6 +144,16 @@ mod tests {
         duplicates.answer(request(1), &outcomes());
         assert_eq!(duplicates.find(request(1), REMEMBERED), Some(Copy::Answered(outcomes())));
         assert_eq!(duplicates.find(request(2), REMEMBERED), None);
+    }
+
+    #[test]
+    fn of_copies_that_come_at_once_one_is_the_first() {
+        let duplicates = Duplicates::remembering(2 * REMEMBERED);
+        assert_eq!(duplicates.claim(request(1), Duration::ZERO), None);
+        assert_eq!(duplicates.claim(request(1), Duration::ZERO), Some(Copy::UnderWay));
+        duplicates.answer(request(1), &outcomes());
+        assert_eq!(duplicates.claim(request(1), 2 * REMEMBERED), Some(Copy::Answered(outcomes())));
+        assert_eq!(duplicates.claim(request(1), 2 * REMEMBERED + Duration::from_secs(1)), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! | by shingles | spam | weight, list, how many of 32 agree |
 //! | either | anything else | not found |
 //! | nothing | | not found |
+//! | nothing, or nothing that decides | as many recipients as `bulk` says | recipients, the list of `bulk`, probability 1 |
 //!
 //! The digest of a reply is the request's: of the stored one only a hash is kept. Neither are times but the hour.
 //!
@@ -39,12 +40,13 @@ use bruit_store::SubmitError;
 use encryption::SharedKeys;
 pub(crate) use encryption::Vault;
 
+use crate::config::FuzzyBulk;
 use crate::limits::Rate;
 use crate::log::Described;
 use crate::metrics::{Answered, Language};
 use crate::rights::Who;
 use crate::service::{Limited, Service};
-use crate::udp::{Batch, Change, Datagrams, Found, Request, Step};
+use crate::udp::{Batch, Change, Datagrams, Found, Recipients, Request, Step};
 
 /// How often strangers, all together, may make a thread compute a shared key, which takes some 80 µs: a sixth of its time.
 /// One network alone may do so as often as other costly things ([`Limited::Costly`]).
@@ -86,7 +88,7 @@ impl Datagrams for Fuzzy {
     const LANGUAGE: Language = Language::Fuzzy;
     type Waiting = Waiting;
 
-    fn decode(&mut self, request: &Request<'_>, _batch: &mut Batch, reply: &mut Vec<u8>) -> Step<Waiting> {
+    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<Waiting> {
         let asked = match self.read(request) {
             Ok(asked) => asked,
             Err(answered) => return Step::Drop(answered),
@@ -100,7 +102,10 @@ impl Datagrams for Fuzzy {
             return answer(Reply::refused(&waiting.command, CODE_FORBIDDEN), Answered::Refused);
         }
         match waiting.command.operation {
-            Operation::Check => Step::Check(asked.waiting),
+            Operation::Check => {
+                batch.count_recipients(asked.recipients(request));
+                Step::Check(asked.waiting)
+            }
             Operation::Write => self.change(asked, request, Claim::Report),
             Operation::Delete => self.change(asked, request, Claim::Revoke),
             Operation::Ping => answer(Reply::pong(&waiting.command), Answered::Other),
@@ -139,12 +144,15 @@ impl Datagrams for Fuzzy {
     ) -> Answered {
         let Command { digest, shingles, tag, .. } = &waiting.command;
         let found = request.engine.check_shingles(digest, shingles.as_ref(), &mut self.scratch);
-        let answer = match &found {
-            Some((found, verdict)) if verdict.kind == Kind::Spam => spam(&waiting.command, found),
-            _ => Reply::not_found(*tag),
+        let kind = found.as_ref().map_or(Kind::Unknown, |(_, verdict)| verdict.kind);
+        let bulk = if kind == Kind::Unknown { bulk(&waiting.command, request) } else { None };
+        let (answer, kind) = match (&found, bulk) {
+            (Some((found, _)), _) if kind == Kind::Spam => (spam(&waiting.command, found), kind),
+            (_, Some(bulk)) => (bulk, Kind::Bulk),
+            _ => (Reply::not_found(*tag), kind),
         };
         waiting.write(&answer, &mut self.buffer, reply);
-        found.map_or(Answered::Unknown, |(_, verdict)| verdict.kind.into())
+        kind.into()
     }
 
     fn answer_change(
@@ -272,6 +280,18 @@ impl Asked<'_> {
         })
     }
 
+    /// The recipient that a check counts, if the operator wants that.
+    fn recipients(&self, request: &Request<'_>) -> Option<Recipients> {
+        let settings = &request.settings.fuzzy;
+        let command = &self.waiting.command;
+        let fingerprint = fingerprint_of_digest(&request.service.key, &command.digest);
+        let count = || {
+            let (report, reporter) = (settings.rights.report, self.reporter(request));
+            Recipients::one(request, report, reporter, fingerprint, &command.duplicate_key())
+        };
+        if settings.count_checks { count() } else { None }
+    }
+
     fn standing(&self, request: &Request<'_>) -> Standing {
         let source = &request.source;
         self.account.map_or_else(|| source.standing(), |(_, account)| source.standing_as(account))
@@ -327,4 +347,18 @@ fn spam(command: &Command, found: &Match) -> Reply {
         time: u32::try_from(seconds).unwrap_or(u32::MAX),
         ..Reply::not_found(command.tag)
     }
+}
+
+/// What is answered of a text that was sent to many, if the operator wants that.
+fn bulk(command: &Command, request: &Request<'_>) -> Option<Reply> {
+    let FuzzyBulk { flag, threshold } = request.settings.fuzzy.bulk?;
+    let fingerprint = fingerprint_of_digest(&request.service.key, &command.digest);
+    let verdict = request.engine.check_bulk(&fingerprint, threshold);
+    (verdict.kind == Kind::Bulk).then(|| Reply {
+        value: i32::try_from(verdict.bulk_count).unwrap_or(i32::MAX),
+        flag: flag.into(),
+        probability: 1.0,
+        digest: command.digest,
+        ..Reply::not_found(command.tag)
+    })
 }

@@ -9,6 +9,8 @@
 //! | ham | reports, below `listed_count` | revocations, at least 1 |
 //! | unknown | 0 | 0 |
 //!
+//! With `count_checks`, a check also counts one recipient of its digest.
+//!
 //! `info` is for people, and tells what was counted.
 
 use std::sync::Arc;
@@ -33,7 +35,7 @@ use crate::metrics::{Answered, Language};
 use crate::replays::Replays;
 use crate::rights::Who;
 use crate::service::Service;
-use crate::udp::{Batch, Change, Datagrams, Found, Request, Step, refusal_of};
+use crate::udp::{Batch, Change, Datagrams, Found, Recipients, Request, Step, refusal_of};
 
 /// Pyzor.
 pub(crate) struct Pyzor {
@@ -80,6 +82,11 @@ impl Datagrams for Pyzor {
             Op::Whitelist => self.claim(&asked, request, reporter, Claim::Revoke, waiting),
             Op::Ping | Op::Pong | Op::Check | Op::Info => {
                 batch.check(waiting.digest);
+                if op == Op::Check && request.settings.pyzor.count_checks {
+                    asked.duplicate_key(&mut self.scratch);
+                    let report = request.settings.pyzor.rights.report;
+                    batch.count_recipients(Recipients::one(request, report, reporter, waiting.digest, &self.scratch));
+                }
                 Step::Check(waiting)
             }
         }

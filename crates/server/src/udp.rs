@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   recvmmsg ──► decode ─► limits, rights ─► one batch of look-ups ─► encode ──► sendmmsg      (worker thread)
+//!                  ├─ recipients, if checks count them ─► store.submit_with
 //!                  └─ reports ─► store.submit_with ─► on disk ─► encode ─► sendmmsg            (replier thread)
 //! ```
 //!
@@ -28,7 +29,7 @@ use bruit_engine::{Engine, Outcome, Refusal};
 use bruit_filters::Fingerprint;
 use bruit_store::SubmitError;
 
-pub(crate) use batch::{Batch, Found};
+pub(crate) use batch::{Batch, Found, Recipients};
 use replier::Replier;
 use socket::Socket;
 use worker::Worker;
@@ -206,6 +207,8 @@ struct Shared {
 /// Changes that were submitted together, and what they came to.
 struct Completed<W> {
     changes: Vec<Submitted<W>>,
+    /// Checks that counted recipients, one event each, and were answered already.
+    counts: Vec<Fingerprint>,
     result: Result<Vec<Outcome>, SubmitError>,
     received: std::time::Instant,
 }

@@ -31,6 +31,7 @@ fn all_settings() -> Config {
         // What everybody has to choose has no default.
         .replace("whitelist = \"whitelist\"", "")
         .replace("refuse = [\"words.txt\"]", "")
+        .replace("bulk = { flag = 20, threshold = 50 }", "")
         .replace("tls = { certificate = \"cert.pem\", key = \"key.pem\", listen = \"0.0.0.0:8627\" }", "")
         .replace("socket = { path = \"/run/bruit/http.sock\", mode = \"0660\", group = \"mail\" }", "")
         .replace("sha256 = \"...\"", &format!("sha256 = \"{}\"", "5a".repeat(32)))

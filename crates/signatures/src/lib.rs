@@ -11,6 +11,7 @@ pub mod bruit;
 pub mod dcc;
 pub mod exact;
 pub mod hex;
+pub mod mailing_list;
 pub mod message;
 pub mod outline;
 pub mod pyzor;

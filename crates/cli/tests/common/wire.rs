@@ -90,6 +90,12 @@ impl Datagrams {
         assert_eq!(self.dcc(2, DCC_SPAM | 1, sum), DCC_MANY);
     }
 
+    /// Counts recipients of a body; the total that DCC answers.
+    #[track_caller]
+    pub(crate) fn dcc_count(&mut self, targets: u32, sum: [u8; 16]) -> u32 {
+        self.dcc(2, targets, sum)
+    }
+
     /// The current count that a DCC server answers.
     #[track_caller]
     fn dcc(&mut self, operation: u8, targets: u32, sum: [u8; 16]) -> u32 {
@@ -142,12 +148,23 @@ fn word(bytes: &[u8], offset: usize) -> u32 {
 /// Asks a Razor server about one signature over a connection of its own; gives the line that it answers.
 #[track_caller]
 pub(crate) fn razor_check(server: SocketAddr, signature: &str) -> String {
+    razor_ask(server, &format!("e=8&s={signature}"))
+}
+
+/// The same about a signature of engine 4.
+#[track_caller]
+pub(crate) fn razor_check_part(server: SocketAddr, signature: &str) -> String {
+    razor_ask(server, &format!("e=4&ep4=7542-10&s={signature}"))
+}
+
+#[track_caller]
+fn razor_ask(server: SocketAddr, question: &str) -> String {
     let mut stream = connect(server);
     let mut lines = BufReader::new(stream.try_clone().unwrap());
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();
     assert!(line.contains("sn="), "{line}");
-    write!(stream, "cn=razor-agents&cv=2.84\r\na=c&e=8&s={signature}\r\n").unwrap();
+    write!(stream, "cn=razor-agents&cv=2.84\r\na=c&{question}\r\n").unwrap();
     line.clear();
     lines.read_line(&mut line).unwrap();
     stream.write_all(b"a=q\r\n").unwrap();

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod counting;
 mod raw;
 
 use std::process::{Command, Output, Stdio};

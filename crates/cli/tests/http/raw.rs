@@ -19,7 +19,7 @@ pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)], body: &
         head += "Host: 127.0.0.1\r\n";
     }
     for (name, value) in fields {
-        head += &format!("{name}: {value}\r\n");
+        head += format!("{name}: {value}\r\n").as_str();
     }
     [head.as_bytes(), b"\r\n", body].concat()
 }

@@ -11,6 +11,7 @@ use bruit_signatures::bruit::{Features, Overlap};
 
 use super::Engine;
 use crate::message::files::adjust_verdicts;
+use crate::message::recipients::is_counted;
 use crate::message::{Evidence, EvidenceSource, PEOPLE_AGREEING, TextEvidence};
 use crate::replicas::{Match as TextMatch, Scratch as ReplicaScratch};
 use crate::shingles::{Digest, Match, SHINGLES};
@@ -143,7 +144,7 @@ impl Engine {
         let known = signed.signatures.iter().zip(&fingerprints).zip(verdicts);
         let mut evidence: Vec<Evidence> = known
             .map(|((signature, fingerprint), mut verdict)| {
-                if signature.scheme().is_dcc() {
+                if is_counted(signature.scheme()) && verdict.reason != Reason::Whitelisted {
                     verdict.bulk_count = self.bulk.total(fingerprint);
                 }
                 Evidence {

@@ -8,7 +8,7 @@
 //! 2. The signature of the whole text decides, as spam or as ham: nothing is more specific.
 //! 3. The main content decides ([`Main`]): the text by its near replica, the files all together, or the links.
 //! 4. Evidence that was revoked or whitelisted makes the message ham.
-//! 5. Enough recipients make it bulk.
+//! 5. Enough recipients make it bulk, unless its mailing list or one of the signatures they are counted by is whitelisted.
 //! 6. Any other listed evidence makes it suspected: a score, never a reason to reject.
 //!
 //! A message is not spam merely because it resembles a reported text, as two messages of one template do. The near
@@ -21,6 +21,7 @@
 mod claim;
 pub(crate) mod files;
 mod learnable;
+pub(crate) mod recipients;
 
 use bruit_filters::Fingerprint;
 use bruit_signatures::Scheme;
@@ -32,6 +33,7 @@ use crate::verdict::{Kind, Reason, Verdict};
 pub use claim::{claim_events, is_claimed, is_text_claimed};
 pub use files::{good_features, is_good_file};
 pub use learnable::is_learnable;
+pub use recipients::{NotCounted, WhitelistedSource, count_event};
 
 /// Number of people who must have reported a text before its near replicas are spam, if much of the text is known from
 /// good mail.
@@ -120,6 +122,8 @@ pub struct MessageVerdict {
     pub confidence: u8,
     /// Share of the message that the deciding evidence covers, in per cent.
     pub coverage: u8,
+    /// Number of recipients counted.
+    pub bulk_count: u32,
     /// Index of the evidence that decided.
     pub decided_by: Option<usize>,
     /// The role of each piece of evidence, in the order given.
@@ -147,6 +151,8 @@ pub struct MessageContext {
     pub outline: Option<Outline>,
     /// Whether the sender is whitelisted.
     pub is_sender_whitelisted: bool,
+    /// Whether the mailing list is whitelisted: its mail may be spam, but is never bulk.
+    pub is_list_whitelisted: bool,
     /// Minimum number of recipients of a bulk message.
     pub bulk_threshold: u32,
 }
@@ -163,7 +169,8 @@ pub fn judge(evidence: &[Evidence], context: &MessageContext) -> MessageVerdict 
         (Kind::Unknown, Some(one)) => graded(one.verdict.confidence, coverage).min(CONFIDENCE_SUSPECTED_MAX),
         _ => 0,
     };
-    MessageVerdict { kind, reason, confidence, coverage, decided_by, roles }
+    let bulk_count = recipients::recipients(evidence);
+    MessageVerdict { kind, reason, confidence, coverage, bulk_count, decided_by, roles }
 }
 
 fn decide(evidence: &[Evidence], roles: &[Role], context: &MessageContext) -> (Kind, MessageReason, Option<usize>) {
@@ -186,7 +193,7 @@ fn decide(evidence: &[Evidence], roles: &[Role], context: &MessageContext) -> (K
     if let Some((at, (one, _))) = of(Kind::Ham).find(decides) {
         return decided(Kind::Ham, at, one);
     }
-    if evidence.iter().any(|one| one.verdict.bulk_count >= context.bulk_threshold) {
+    if is_bulk(evidence, context) {
         return (Kind::Bulk, MessageReason::Evidence(Reason::ManyRecipients), None);
     }
     let is_suspect = |one: &Evidence| one.verdict.kind == Kind::Spam || one.verdict.reason == Reason::Suspected;
@@ -195,6 +202,12 @@ fn decide(evidence: &[Evidence], roles: &[Role], context: &MessageContext) -> (K
         Some((at, _)) => (Kind::Unknown, MessageReason::Suspected, Some(at)),
         None => (Kind::Unknown, MessageReason::NotReported, None),
     }
+}
+
+/// Whether enough recipients were counted, and no whitelist keeps the message from being bulk.
+fn is_bulk(evidence: &[Evidence], context: &MessageContext) -> bool {
+    let is_whitelisted = context.is_list_whitelisted || recipients::is_whitelisted(evidence);
+    !is_whitelisted && recipients::recipients(evidence) >= context.bulk_threshold.max(1)
 }
 
 /// Returns the share of the message that the evidence covers, in per cent.

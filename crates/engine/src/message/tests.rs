@@ -134,7 +134,12 @@ fn without_an_outline_every_signature_speaks_for_itself() {
 
 #[test]
 fn senders_come_first_and_recipients_late() {
-    let context = MessageContext { outline: Some(LETTER), is_sender_whitelisted: true, bulk_threshold: 10 };
+    let context = MessageContext {
+        outline: Some(LETTER),
+        is_sender_whitelisted: true,
+        bulk_threshold: 10,
+        ..MessageContext::default()
+    };
     assert_eq!(judge(&[exact(spam())], &context).reason, MessageReason::SenderWhitelisted);
     let sent_to = |bulk_count| of(Scheme::DccBody, Piece::Message, Verdict { bulk_count, ..Verdict::default() });
     assert_eq!(judged(LETTER, &[sent_to(10), exact(revoked())]).kind, Kind::Ham);
@@ -142,6 +147,32 @@ fn senders_come_first_and_recipients_late() {
     assert_eq!(judged(LETTER, &[sent_to(9), text(60, spam())]).reason, MessageReason::Suspected);
     assert_eq!(judged(LETTER, &[]).reason, MessageReason::NotReported);
     assert_eq!(judged(LETTER, &[of(Scheme::DccBody, Piece::Message, spam())]).reason, MessageReason::NotReported);
+}
+
+#[test]
+fn the_total_of_a_message_is_that_of_one_signature_and_never_a_sum() {
+    let sent = |scheme, bulk_count| of(scheme, Piece::Message, Verdict { bulk_count, ..Verdict::default() });
+    let total = |evidence: &[Evidence]| judged(LETTER, evidence).bulk_count;
+    assert_eq!(total(&[]), 0);
+    assert_eq!(total(&[sent(Scheme::DccBody, 5), sent(Scheme::DccFuz1, 7), sent(Scheme::Pyzor, 6)]), 7);
+    let parts = [sent(Scheme::RazorE4, 3), sent(Scheme::RazorE4, 900)];
+    assert_eq!(total(&parts), 3, "a logo that everybody has is not the message");
+    assert_eq!(total(&[&parts[..], &[sent(Scheme::DccBody, 5)]].concat()), 5);
+}
+
+#[test]
+fn whitelisted_lists_and_messages_are_not_bulk_and_may_be_spam() {
+    let sent_to = |bulk_count| of(Scheme::DccFuz1, Piece::Message, Verdict { bulk_count, ..Verdict::default() });
+    let context = MessageContext { outline: Some(LETTER), bulk_threshold: 10, ..MessageContext::default() };
+    let of_list = MessageContext { is_list_whitelisted: true, ..context };
+    assert_eq!(judge(&[sent_to(10)], &context).kind, Kind::Bulk);
+    assert_eq!(judge(&[sent_to(10)], &of_list).kind, Kind::Unknown);
+    assert_eq!(judge(&[sent_to(10), exact(spam())], &of_list).kind, Kind::Spam, "a list may be abused");
+    let body = of(Scheme::DccBody, Piece::Message, verdict(Kind::Ham, Reason::Whitelisted, 0));
+    assert_eq!(judge(&[sent_to(10), body], &context).kind, Kind::Unknown, "one checksum is enough");
+    assert_eq!(judge(&[sent_to(10), Evidence { is_empty: true, ..body }], &context).kind, Kind::Bulk);
+    let part = of(Scheme::RazorE4, Piece::Message, verdict(Kind::Ham, Reason::Whitelisted, 0));
+    assert_eq!(judge(&[sent_to(10), part], &context).kind, Kind::Bulk, "a logo says nothing about the message");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Senders whose mail is nobody's business: addresses, domains, and everything below a domain.
+//! Senders whose mail is nobody's business: addresses, domains, and everything below a domain; and mailing lists, whose mail
+//! is never bulk.
 
 use std::collections::BTreeSet;
 
@@ -18,17 +19,25 @@ pub const SENDER_BYTES_MAX: usize = 64 + 1 + 255;
 /// | `Alice@Example.org`, `<alice@example.org>` | `alice@example.org` | that address |
 /// | `example.org`, `@example.org`, `*@example.org` | `example.org` | everybody there |
 /// | `.example.org`, `*.example.org`, `*@*.example.org` | `.example.org` | everybody below it, not at it |
+/// | `list:Announce.example.org`, `list:<announce.example.org>` | `list:announce.example.org` | that mailing list |
+/// | `list:.example.org`, `list:*.example.org` | `list:.example.org` | every mailing list below it |
 ///
 /// ASCII letters have no case, also before the `@`. Names in other letters have to be given as they are on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Senders(BTreeSet<Box<[u8]>>);
+
+/// What the pattern of a mailing list begins with. No domain has a colon.
+const LIST: &[u8] = b"list:";
 
 /// Why a pattern is not listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SenderError {
     /// Neither an address nor a domain.
-    #[error("a sender is listed as an address, as 'example.org', or as '.example.org' for all domains below it")]
+    #[error(
+        "a sender is listed as an address, as 'example.org', or as '.example.org' for all domains below it, and a mailing list \
+         as 'list:announce.example.org'"
+    )]
     NotAPattern,
     /// Longer than [`SENDER_BYTES_MAX`].
     #[error("a sender has at most {SENDER_BYTES_MAX} bytes")]
@@ -72,7 +81,20 @@ impl Senders {
         let Some(at) = sender.iter().rposition(|&byte| byte == b'@') else { return false };
         let domain = &sender[at + 1..];
         let mut below = (0..domain.len()).filter(|&dot| domain[dot] == b'.').map(|dot| &domain[dot..]);
-        self.0.contains(&*sender) || self.0.contains(domain) || below.any(|above| self.0.contains(above))
+        let is_list = domain.starts_with(LIST);
+        !is_list && (self.0.contains(&*sender) || self.0.contains(domain) || below.any(|above| self.0.contains(above)))
+    }
+
+    /// Whether a mailing list is listed by its identifier, or everything below one of its domains is.
+    #[must_use]
+    pub fn contains_list(&self, identifier: &[u8]) -> bool {
+        let identifier = bare(identifier);
+        if identifier.len() > SENDER_BYTES_MAX || self.0.is_empty() {
+            return false;
+        }
+        let identifier = identifier.to_ascii_lowercase();
+        let below = (0..identifier.len()).filter(|&dot| identifier[dot] == b'.').map(|dot| &identifier[dot..]);
+        std::iter::once(&*identifier).chain(below).any(|pattern| self.0.contains(&*[LIST, pattern].concat()))
     }
 
     /// How many patterns are listed.
@@ -131,6 +153,11 @@ fn normalised(pattern: &[u8]) -> Result<Vec<u8>, SenderError> {
     if pattern.len() > SENDER_BYTES_MAX {
         return Err(SenderError::TooLong);
     }
+    if let Some((prefix, list)) =
+        pattern.split_at_checked(LIST.len()).filter(|(start, _)| start.eq_ignore_ascii_case(LIST))
+    {
+        return normalised_list(bare(list)).map(|list| [prefix.to_ascii_lowercase(), list].concat());
+    }
     let pattern = pattern.strip_prefix(b"*@").or_else(|| pattern.strip_prefix(b"@")).unwrap_or(pattern);
     let pattern = pattern.strip_prefix(b"*").filter(|rest| rest.starts_with(b".")).unwrap_or(pattern);
     let domain = pattern.rsplit(|&byte| byte == b'@').next().unwrap_or_default();
@@ -142,6 +169,14 @@ fn normalised(pattern: &[u8]) -> Result<Vec<u8>, SenderError> {
     } else {
         Err(SenderError::NotAPattern)
     }
+}
+
+/// The pattern of a mailing list in its one spelling, without what it begins with.
+fn normalised_list(pattern: &[u8]) -> Result<Vec<u8>, SenderError> {
+    let pattern = pattern.strip_prefix(b"*").filter(|rest| rest.starts_with(b".")).unwrap_or(pattern);
+    let labels = pattern.strip_prefix(b".").unwrap_or(pattern);
+    let is_list = is_domain(labels) && labels.iter().all(|byte| is_allowed(byte) && !matches!(byte, b'@' | b':'));
+    if is_list { Ok(pattern.to_ascii_lowercase()) } else { Err(SenderError::NotAPattern) }
 }
 
 /// Not what the spellings are made of: a pattern in its one spelling is taken as it is.
@@ -176,6 +211,11 @@ mod tests {
             ("alice@example.org", &["Alice@Example.ORG", " <alice@example.org> ", "alice@example.org."][..]),
             ("example.org", &["@example.org", "*@Example.org", "example.org."]),
             (".example.org", &["*.example.org", "*@*.example.org", "@.example.org"]),
+            (
+                "list:news.example.org",
+                &["LIST:News.example.org", "list: <news.example.org>", "<list:news.example.org>"],
+            ),
+            ("list:.example.org", &["list:*.example.org", "List:.Example.org."]),
         ] {
             for pattern in patterns {
                 assert_eq!(senders(&[pattern]), senders(&[spelling]), "{pattern}");
@@ -211,6 +251,23 @@ mod tests {
     }
 
     #[test]
+    fn lists_are_listed_by_identifier_and_no_sender_is_one() {
+        let listed = senders(&["list:news.example.org", "list:.example.net", "example.com"]);
+        for list in ["news.example.org", "<News.Example.org>", "a.example.net", "b.a.example.net"] {
+            assert!(listed.contains_list(list.as_bytes()), "{list}");
+        }
+        for list in ["other.example.org", "a.news.example.org", "example.net", "badexample.net", "example.com", "", "."]
+        {
+            assert!(!listed.contains_list(list.as_bytes()), "{list}");
+        }
+        for sender in
+            ["a@list:news.example.org", "list:news.example.org", "a@news.example.org", "a@b.list:.example.net"]
+        {
+            assert!(!listed.contains(sender.as_bytes()), "{sender}");
+        }
+    }
+
+    #[test]
     fn what_is_no_pattern_is_refused() {
         for pattern in [
             "",
@@ -227,6 +284,11 @@ mod tests {
             "<<a@b>>",
             "@@b",
             "*@@b",
+            "list:",
+            "list:.",
+            "list:a b.c",
+            "list:a@b.c",
+            "list:list:a.b",
         ] {
             assert_eq!(Senders::default().add(pattern.as_bytes()), Err(SenderError::NotAPattern), "{pattern}");
         }

@@ -56,8 +56,18 @@ pub struct Checked {
     /// Share of the message that the deciding evidence covers, in per cent.
     #[serde(default)]
     pub coverage: u8,
-    /// Recipients counted of the most widely sent of its signatures.
+    /// Recipients counted, with those that this request counted.
     pub bulk_count: u32,
+    /// Number of recipients from which the message is bulk: that of the request, or else the server's. Older servers do not
+    /// say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bulk_threshold: Option<u32>,
+    /// Recipients that this request added to the total, if it was to count any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<u32>,
+    /// Reason why they are fewer than the request says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count_reason: Option<String>,
     /// Signature by signature, in the order of the request; the near replica last, under the scheme `bruit`.
     pub signatures: Vec<CheckedSignature>,
 }
@@ -113,6 +123,18 @@ pub struct Claimed {
     /// Why, if any was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// The answer to a request to count the recipients of a message: they are on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Recipients that this request added to the total.
+    pub counted: u32,
+    /// Recipients counted, with them.
+    pub bulk_count: u32,
+    /// Reason why fewer were added than the request says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count_reason: Option<String>,
 }
 
 /// The answer to a request to learn a good message.

@@ -27,13 +27,13 @@ pub use administration::{
     AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, ClockAccepted, Done, NewAccount, Whitelist,
     WhitelistEntry,
 };
-pub use answers::{Checked, CheckedSignature, Claimed, LearnAnswer, Problem, Verdict};
+pub use answers::{Checked, CheckedSignature, Claimed, Counted, LearnAnswer, Problem, Verdict};
 pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients};
 pub use peers::{PeerStatus, Peers, RefusedSegments};
 pub use stats::{Condition, Generation, Ready, Recovery, RequestCount, Ring, Stats, Store, Table, TrustPolicy};
 pub use subject::{
-    FEATURES_MAX, NamedSignature, Outline, SENDER_BYTES_MAX, SIGNATURES_MAX, SUBJECT_BYTES_MAX, Subject, SubjectError,
-    Text,
+    FEATURES_MAX, LIST_BYTES_MAX, NamedSignature, Outline, SENDER_BYTES_MAX, SIGNATURES_MAX, SUBJECT_BYTES_MAX,
+    Subject, SubjectError, Text,
 };
 
 /// The media type of requests and answers.
@@ -44,6 +44,15 @@ pub const REPORTER_FIELD: &str = "bruit-reporter";
 
 /// The longest name in that field.
 pub const REPORTER_BYTES_MAX: usize = 256;
+
+/// Most recipients of one request, and the highest threshold: DCC's "many", which is never reached by counting.
+pub const RECIPIENTS_MAX: u32 = 0x00ff_fff0;
+
+/// The field of a request to count that names it, so that a repetition of it is not counted again.
+pub const IDEMPOTENCY_FIELD: &str = "idempotency-key";
+
+/// The longest name in that field.
+pub const IDEMPOTENCY_BYTES_MAX: usize = 128;
 
 /// The media type of a [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::is_false;
 
+pub use bruit_signatures::mailing_list::LIST_BYTES_MAX;
 pub use bruit_signatures::sender::SENDER_BYTES_MAX;
 
 /// Most signatures in one request.
@@ -51,6 +52,9 @@ pub struct Subject {
     /// The sender's address, for the whitelist of senders. It is not kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
+    /// The identifier of the mailing list, for the whitelist of lists. It is not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub list: Option<String>,
 }
 
 /// A signature by its scheme's name and in its spelling.
@@ -139,6 +143,9 @@ pub enum SubjectError {
     /// [`SENDER_BYTES_MAX`].
     #[error("a sender has at most {SENDER_BYTES_MAX} bytes")]
     LongSender,
+    /// [`LIST_BYTES_MAX`].
+    #[error("the identifier of a mailing list has at most {LIST_BYTES_MAX} bytes")]
+    LongList,
 }
 
 impl Subject {
@@ -150,6 +157,7 @@ impl Subject {
             text: signed.features.as_ref().map(Text::of),
             outline: signed.outline.as_ref().map(Outline::of),
             sender,
+            list: None,
         }
     }
 
@@ -167,6 +175,9 @@ impl Subject {
         }
         if self.sender.as_ref().is_some_and(|sender| sender.len() > SENDER_BYTES_MAX) {
             return Err(SubjectError::LongSender);
+        }
+        if self.list.as_ref().is_some_and(|list| list.len() > LIST_BYTES_MAX) {
+            return Err(SubjectError::LongList);
         }
         let signatures = self.signatures.iter().map(NamedSignature::signature).collect::<Result<_, _>>()?;
         let features = self.text.as_ref().map(Text::features).transpose()?;
@@ -359,6 +370,15 @@ mod tests {
         assert!(subject.signed().is_ok());
         subject.sender = Some("a".repeat(SENDER_BYTES_MAX + 1));
         assert_eq!(subject.signed(), Err(SubjectError::LongSender));
+    }
+
+    #[test]
+    fn the_name_of_a_list_is_so_long() {
+        let mut subject = with(1);
+        subject.list = Some("a".repeat(LIST_BYTES_MAX));
+        assert!(subject.signed().is_ok());
+        subject.list = Some("a".repeat(LIST_BYTES_MAX + 1));
+        assert_eq!(subject.signed(), Err(SubjectError::LongList));
     }
 
     #[test]

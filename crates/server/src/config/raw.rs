@@ -21,8 +21,8 @@ use super::trust::RawTrust;
 use super::word_list::RawPasswords;
 use super::{
     ACCOUNTS_MAX, ADDRESSES_MAX, ClockSettings, Config, ConfigError, Confirm, DccSettings, DccWhitelist,
-    FederationSettings, FuzzySettings, LimitSettings, Listen, LogSettings, MANY_NEVER, PyzorSettings, RELAXED_WINDOW,
-    RazorSettings, Settings, THREADS_MAX, wrong,
+    FederationSettings, FuzzyBulk, FuzzySettings, LimitSettings, Listen, LogSettings, MANY_NEVER, PyzorSettings,
+    RELAXED_WINDOW, RazorSettings, Settings, THREADS_MAX, wrong,
 };
 use crate::accounts;
 use crate::fuzzy_keys::Keyring;
@@ -118,6 +118,7 @@ struct RawRazor {
     ep4: Option<Vec<String>>,
     revision: Option<u32>,
     hosts: Vec<String>,
+    count_checks: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -138,6 +139,7 @@ struct RawPyzor {
     listen: Option<RawListen>,
     rights: RawRights,
     listed_count: Option<u32>,
+    count_checks: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -146,6 +148,8 @@ struct RawFuzzy {
     listen: Option<RawListen>,
     rights: RawRights,
     encrypted_only: bool,
+    count_checks: bool,
+    bulk: Option<FuzzyBulk>,
 }
 
 /// The names of DCC servers.
@@ -195,6 +199,8 @@ impl File {
                     ..Rights::default()
                 }),
                 encrypted_only: self.fuzzy.encrypted_only,
+                count_checks: self.fuzzy.count_checks,
+                bulk: self.fuzzy.bulk.map(check_bulk).transpose()?,
                 keys: Keyring::of(&accounts),
             },
             accounts,
@@ -335,8 +341,15 @@ impl RawRazor {
             ep4,
             terms: Arc::new(terms),
             servers,
+            count_checks: self.count_checks,
         })
     }
+}
+
+fn check_bulk(bulk: FuzzyBulk) -> Result<FuzzyBulk, ConfigError> {
+    within("fuzzy.bulk.flag", bulk.flag, 1, u8::MAX)?;
+    within("fuzzy.bulk.threshold", bulk.threshold, 1, MANY_NEVER)?;
+    Ok(bulk)
 }
 
 fn epochs(given: &[String]) -> Result<Vec<Ep4>, ConfigError> {
@@ -376,6 +389,6 @@ impl RawDcc {
 impl RawPyzor {
     fn check(self) -> Result<PyzorSettings, ConfigError> {
         let listed_count = within("pyzor.listed_count", self.listed_count.unwrap_or(LISTED_COUNT), 1, 999_999)?;
-        Ok(PyzorSettings { rights: self.rights.check(), listed_count })
+        Ok(PyzorSettings { rights: self.rights.check(), listed_count, count_checks: self.count_checks })
     }
 }

@@ -11,7 +11,7 @@ use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use bruit_protocols::http::{JSON, SUBJECT_BYTES_MAX, Subject};
 use bruit_signatures::bruit::Features;
-use bruit_signatures::{Context, Scheme, Signed, Wanted, sender, sign};
+use bruit_signatures::{Context, Scheme, Signed, Wanted, mailing_list, sender, sign};
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -37,19 +37,24 @@ const MESSAGES: [&str; 3] = ["message/rfc822", "text/plain", "application/octet-
 pub(super) enum Purpose {
     Check,
     Claim,
+    /// To count recipients.
+    Count,
 }
 
 /// What is asked about.
 pub(super) struct Asked {
     pub(super) signed: Signed,
     pub(super) sender: Option<String>,
+    pub(super) list: Option<String>,
+    /// Its part of what is held.
+    _permits: Vec<OwnedSemaphorePermit>,
 }
 
 /// A body in memory, and its part of what is held.
 pub(super) struct Held {
     bytes: Vec<u8>,
     is_message: bool,
-    _permits: Vec<OwnedSemaphorePermit>,
+    permits: Vec<OwnedSemaphorePermit>,
 }
 
 /// Reads what a request is about: JSON, or a message.
@@ -68,7 +73,7 @@ pub(super) async fn read_subject(http: &Http, caller: &Caller, request: Request)
     }
     let bodies = if caller.is_stranger() { &http.strangers_bodies } else { &http.bodies };
     let (bytes, permits) = collect(body, bytes_max, bodies).await?;
-    Ok(Held { bytes, is_message, _permits: permits })
+    Ok(Held { bytes, is_message, permits })
 }
 
 /// Reads a short body of JSON.
@@ -96,18 +101,22 @@ impl Held {
     /// What is in the body. Takes as long as signing a message does.
     pub(super) fn asked(self, purpose: Purpose, settings: &Settings) -> Result<Asked, Fault> {
         if self.is_message {
-            return Ok(of_message(&self.bytes, purpose, settings));
+            return Ok(Asked { _permits: self.permits, ..of_message(&self.bytes, purpose, settings) });
         }
         let subject: Subject = serde_json::from_slice(&self.bytes).map_err(Fault::malformed)?;
         let signed = subject.signed().map_err(Fault::malformed)?;
-        Ok(Asked { signed, sender: subject.sender })
+        Ok(Asked { signed, sender: subject.sender, list: subject.list, _permits: self.permits })
     }
 }
 
 /// What a client would send of the message.
 fn of_message(message: &[u8], purpose: Purpose, settings: &Settings) -> Asked {
     let is_check = purpose == Purpose::Check;
-    let wanted = Wanted { url: false, dcc: is_check, razor_pieces: !is_check, ..Wanted::ALL };
+    let wanted = match purpose {
+        Purpose::Check => Wanted { url: false, razor_pieces: false, ..Wanted::ALL },
+        Purpose::Claim => Wanted { url: false, dcc: false, ..Wanted::ALL },
+        Purpose::Count => Wanted { dcc: true, ..Wanted::NONE },
+    };
     let ep4 = settings.razor.ep4.first().cloned().unwrap_or_default();
     let mut signed = sign(message, &wanted, &Context { ep4, ..Context::default() });
     signed.signatures.retain(|signature| match signature.scheme() {
@@ -115,7 +124,13 @@ fn of_message(message: &[u8], purpose: Purpose, settings: &Settings) -> Asked {
         Scheme::DccFrom | Scheme::DccMessageId | Scheme::DccReceived => false,
         _ => true,
     });
-    Asked { signed, sender: is_check.then(|| sender::of(message)).flatten() }
+    let names_source = purpose != Purpose::Claim;
+    Asked {
+        signed,
+        sender: names_source.then(|| sender::of(message)).flatten(),
+        list: names_source.then(|| mailing_list::of(message)).flatten(),
+        _permits: Vec::new(),
+    }
 }
 
 /// The media type, in lower case and without parameters.
@@ -206,6 +221,7 @@ mod tests {
         };
         let check = vec!["attachment", "dcc_body", "dcc_fuz1", "exact", "pyzor", "razor_e4", "razor_e8"];
         assert_eq!(schemes(Purpose::Check), (check, true, true));
+        assert_eq!(schemes(Purpose::Count), (vec!["dcc_body", "dcc_fuz1"], true, false));
         assert_eq!(schemes(Purpose::Claim), (vec!["attachment", "exact", "pyzor", "razor_e4"], false, true));
     }
 }

@@ -1,8 +1,8 @@
 //! The answer to a check, from the engine's verdict on a message.
 
 use bruit_engine::message::{
-    Evidence, EvidenceSource, Limit, MessageContext, MessageReason, MessageVerdict, Role, is_learnable,
-    judge as judge_message,
+    Evidence, EvidenceSource, Limit, MessageContext, MessageReason, MessageVerdict, Role, WhitelistedSource,
+    is_learnable, judge as judge_message,
 };
 use bruit_engine::signature::fingerprint_of;
 use bruit_engine::verdict::{Kind, Reason};
@@ -34,9 +34,11 @@ pub(super) fn check(engine: &Engine, asked: &Asked, bulk_threshold: u32, note: O
         note.set_signatures(signed.signatures.len());
         note.set_judged(fingerprints.iter().zip(evidence.iter().map(|one| &one.verdict)));
     }
+    let source = whitelisted_source(engine, asked);
     let context = MessageContext {
         outline: signed.outline,
-        is_sender_whitelisted: asked.sender.as_ref().is_some_and(|sender| is_whitelisted(engine, sender)),
+        is_sender_whitelisted: source.sender,
+        is_list_whitelisted: source.list,
         bulk_threshold,
     };
     let verdict = judge_message(&evidence, &context);
@@ -46,7 +48,7 @@ pub(super) fn check(engine: &Engine, asked: &Asked, bulk_threshold: u32, note: O
     });
     Judged {
         kind: verdict.kind,
-        checked: checked(&signed.signatures, &evidence, &verdict),
+        checked: Checked { bulk_threshold: Some(bulk_threshold), ..checked(&signed.signatures, &evidence, &verdict) },
         text,
         is_learnable: is_learnable(&evidence, &verdict),
     }
@@ -57,6 +59,15 @@ pub(super) fn is_whitelisted(engine: &Engine, sender: &str) -> bool {
     engine.whitelist().senders.contains(sender.as_bytes())
 }
 
+/// What the whitelists say of where a message comes from.
+pub(super) fn whitelisted_source(engine: &Engine, asked: &Asked) -> WhitelistedSource {
+    let lists = &engine.whitelist().senders;
+    WhitelistedSource {
+        sender: asked.sender.as_ref().is_some_and(|sender| is_whitelisted(engine, sender)),
+        list: asked.list.as_ref().is_some_and(|list| lists.contains_list(list.as_bytes())),
+    }
+}
+
 fn checked(signatures: &[Signature], evidence: &[Evidence], verdict: &MessageVerdict) -> Checked {
     let named = signatures.iter().map(Some).chain([None]);
     let all = named.zip(evidence).zip(&verdict.roles).enumerate();
@@ -65,13 +76,14 @@ fn checked(signatures: &[Signature], evidence: &[Evidence], verdict: &MessageVer
         reason: message_reason_json(verdict.reason).to_owned(),
         confidence: verdict.confidence,
         coverage: verdict.coverage,
-        bulk_count: evidence.iter().map(|one| one.verdict.bulk_count).max().unwrap_or(0),
+        bulk_count: verdict.bulk_count,
         signatures: all
             .map(|(at, ((signature, one), role))| CheckedSignature {
                 decided: verdict.decided_by == Some(at) && verdict.kind != Kind::Unknown,
                 ..signature_json(signature, one, *role)
             })
             .collect(),
+        ..Checked::default()
     }
 }
 

@@ -12,7 +12,7 @@
 //! | `names`, `proxies` | the names of the server, and the proxies before it |
 //! | `body` | bodies, within bounds, and the messages in them |
 //! | `judge`, `explain` | what is thought of a message, and why |
-//! | `claims`, `learn` | reports and revocations; good mail |
+//! | `claims`, `count`, `learn` | reports and revocations; recipients; good mail |
 //! | `stats`, `accounts`, `whitelist` | for administrators |
 //! | `federation` | for replicas, and about other servers |
 //! | `note` | what the log says about a request |
@@ -25,6 +25,7 @@ mod body;
 mod caller;
 mod claims;
 mod connection;
+mod count;
 mod explain;
 mod fault;
 mod federation;
@@ -51,6 +52,7 @@ use axum::Router;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
+use crate::duplicates::Duplicates;
 use crate::service::Service;
 
 /// All bodies that are held at once, in bytes, but for strangers'.
@@ -71,6 +73,8 @@ pub(crate) struct Http {
     /// A permit for each byte of a body that is held.
     bodies: Arc<Semaphore>,
     strangers_bodies: Arc<Semaphore>,
+    /// Counts of recipients that have names of their own, so that none counts twice.
+    counts: Arc<Duplicates>,
     /// A permit for each thread that computes: more than there are processors would only take time from one another.
     workers: Arc<Semaphore>,
 }
@@ -83,6 +87,7 @@ impl Http {
             service,
             bodies: permits(BODIES_BYTES_MAX),
             strangers_bodies: permits(STRANGERS_BODIES_BYTES_MAX),
+            counts: Arc::new(Duplicates::remembering(count::REMEMBERED)),
             workers: permits(workers),
         }
     }

@@ -1,6 +1,7 @@
 //! Which path leads where.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
@@ -21,16 +22,17 @@ use bruit_protocols::http::{
 };
 use serde::Deserialize;
 
-use super::body::{Purpose, read_json, read_subject};
+use super::body::{Asked, Held, Purpose, read_json, read_subject};
 use super::caller::{Caller, Peer, Right, source_of};
+use super::count::Options;
 use super::fault::{Fault, Reply};
 use super::note::{Note, Reason};
-use super::{Http, accounts, claims, explain, federation, judge, learn, stats, whitelist};
+use super::{Http, accounts, claims, count, explain, federation, judge, learn, stats, whitelist};
 use crate::audit::{Who, audit, audit_refusal};
 use crate::clock::Accepted;
 use crate::health::Severity;
 use crate::metrics::{self, Answered, Language};
-use crate::service::{Limited, signatures};
+use crate::service::{Limited, Service, signatures};
 
 /// Entries of a list that are told at once.
 pub(super) const PAGE_MAX: usize = 1_000;
@@ -44,6 +46,7 @@ pub(super) type Answer<T> = Result<Reply<T>, Fault>;
 pub(super) fn router(http: Http) -> Router {
     Router::new()
         .route("/v1/check", post(check))
+        .route("/v1/count", post(count::count))
         .route("/v1/report", post(report))
         .route("/v1/revoke", post(revoke))
         .route("/v1/learn", post(learn::learn))
@@ -55,7 +58,7 @@ pub(super) fn router(http: Http) -> Router {
         .merge(administration(http.clone()))
         .fallback(|| async { Fault::not_found() })
         .method_not_allowed_fallback(|| async { Fault::method() })
-        .layer(from_fn_with_state(http.clone(), count))
+        .layer(from_fn_with_state(http.clone(), count_request))
         .with_state(http)
 }
 
@@ -80,7 +83,7 @@ pub(super) const fn next_offset(offset: u64, total: u64) -> Option<u64> {
 }
 
 /// Counts a request by what became of it.
-async fn count(State(http): State<Http>, mut request: Request, next: Next) -> Response {
+async fn count_request(State(http): State<Http>, mut request: Request, next: Next) -> Response {
     let received = Instant::now();
     let note = Note::begin(&mut request);
     let from = note.as_ref().map(|_| source(&request, &http));
@@ -118,28 +121,52 @@ fn audited<T>(caller: &Caller, action: &str, subject: &str, answer: Answer<T>) -
     answer
 }
 
-async fn check(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Checked> {
+async fn check(
+    State(http): State<Http>,
+    caller: Caller,
+    options: count::AskedOptions,
+    request: Request,
+) -> Answer<Checked> {
     caller.require(Right::Check)?;
+    let options = Options::read(options)?;
+    let wanted = options.recipients.map(|number| count::Wanted::new(number, request.headers())).transpose()?;
+    let threshold = options.bulk_threshold.unwrap_or(caller.settings.http.bulk_threshold);
     let held = read_subject(&http, &caller, request).await?;
-    let judged = http.compute(move |service| {
-        let mut asked = held.asked(Purpose::Check, &caller.settings)?;
-        if caller.is_stranger() {
-            // Whom we trust is nobody's business who might forge it.
-            asked.sender = None;
-            asked.ensure_short(|| caller.take(Limited::Costly, service))?;
-        }
-        let threshold = caller.settings.http.bulk_threshold;
-        let judged = service.store.check(|engine| judge::check(engine, &asked, threshold, caller.note.as_ref()));
-        if judged.is_learnable
-            && caller.teaches_by_checks()
-            && let Some(features) = good_features(&asked.signed)
-        {
-            service.learning.offer(features);
-        }
-        Ok(judged)
-    });
-    let judged = judged.await?;
-    Ok(Reply(judged.kind.into(), judged.checked))
+    let asker = caller.clone();
+    let Some(wanted) = wanted else {
+        let judged =
+            http.compute(move |service| Ok(judge_for(&asker, &read_check(held, &asker, service)?, threshold, service)));
+        let judged = judged.await?;
+        return Ok(Reply(judged.kind.into(), judged.checked));
+    };
+    let asked = Arc::new(http.compute(move |service| read_check(held, &asker, service)).await?);
+    let (counted, count_reason) = count::count_for_check(&http, &caller, Arc::clone(&asked), &wanted).await;
+    let judged = http.compute(move |service| Ok(judge_for(&caller, &asked, threshold, service))).await?;
+    let checked = Checked { counted: Some(counted), count_reason, ..judged.checked };
+    Ok(Reply(judged.kind.into(), checked))
+}
+
+/// Reads what a check is about.
+fn read_check(held: Held, caller: &Caller, service: &Service) -> Result<Asked, Fault> {
+    let mut asked = held.asked(Purpose::Check, &caller.settings)?;
+    if caller.is_stranger() {
+        // Whom we trust is nobody's business who might forge it.
+        (asked.sender, asked.list) = (None, None);
+        asked.ensure_short(|| caller.take(Limited::Costly, service))?;
+    }
+    Ok(asked)
+}
+
+/// Judges a message for its caller, and learns from it if that is allowed.
+fn judge_for(caller: &Caller, asked: &Asked, threshold: u32, service: &Service) -> judge::Judged {
+    let judged = service.store.check(|engine| judge::check(engine, asked, threshold, caller.note.as_ref()));
+    if judged.is_learnable
+        && caller.teaches_by_checks()
+        && let Some(features) = good_features(&asked.signed)
+    {
+        service.learning.offer(features);
+    }
+    judged
 }
 
 async fn report(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Claimed> {

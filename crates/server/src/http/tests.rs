@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bruit_protocols::http::{
     AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, Checked, CheckedSignature, Claimed,
-    ClockAccepted, Condition, Done, Evidence, Explained, ExplainedSignature, Generation, GenerationClaims,
+    ClockAccepted, Condition, Counted, Done, Evidence, Explained, ExplainedSignature, Generation, GenerationClaims,
     GenerationRecipients, LearnAnswer, NamedSignature, NewAccount, Outline, PeerStatus, Peers, Problem, Ready,
     Recovery, RefusedSegments, RequestCount, Ring, Stats, Store, Subject, Table, Text, TrustPolicy, Whitelist,
     WhitelistEntry,
@@ -55,7 +55,7 @@ fn every_field_of_every_type_is_described_and_its_example_is_read() {
         }};
     }
     let names = described!(
-        Subject NamedSignature Outline Text Checked CheckedSignature Claimed LearnAnswer Explained ExplainedSignature
+        Subject NamedSignature Outline Text Checked CheckedSignature Claimed Counted LearnAnswer Explained ExplainedSignature
         GenerationClaims GenerationRecipients Evidence Stats Ring Generation Table Store Recovery RequestCount
         AccountPage AccountEntry AccountTrust NewAccount AccountPatch AccountName TrustPolicy Whitelist Done Problem
         Peers PeerStatus RefusedSegments Condition Ready ClockAccepted

@@ -8,7 +8,7 @@ use bruit_engine::accounts::razor::RazorVerifier;
 use bruit_engine::accounts::{
     Account, AccountChange, Credential, CredentialError, Protocol, RegisterError, Registration, Secret,
 };
-use bruit_engine::event::{By, Event};
+use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
 use bruit_engine::message::{is_claimed, is_good_file};
 use bruit_engine::signature::fingerprint_of_bytes;
 use bruit_engine::trust::{Claim, Reporter, Standing};
@@ -124,8 +124,36 @@ impl Answers {
         self.service.store.check(|engine| {
             engine.check_batch(&self.fingerprints, 0, &mut self.verdicts, &mut self.scratch);
         });
+        if self.settings.razor.count_checks {
+            self.count_recipient(signatures, reporter);
+        }
         self.verdicts.iter().for_each(|verdict| self.count(verdict.kind.into()));
         self.verdicts.iter().map(|verdict| opinion(verdict, self.settings.razor.confidence)).collect()
+    }
+
+    /// Counts one recipient of each part, if who asks may report. Nobody waits for the disk.
+    fn count_recipient(&self, signatures: &[Signature], reporter: Reporter) {
+        let may_report = self.settings.razor.rights.report.includes(reporter.standing);
+        let parts = signatures.iter().zip(&self.fingerprints).filter(|(one, _)| one.scheme() == Scheme::RazorE4);
+        let mut fingerprints: Vec<Fingerprint> = parts.map(|(_, fingerprint)| *fingerprint).collect();
+        fingerprints.sort_unstable();
+        fingerprints.dedup();
+        fingerprints.truncate(FINGERPRINTS_MAX);
+        let (service, things) = (&self.service, fingerprints.len() as u32);
+        let admits = || service.admits_claims(&reporter, &self.source, things, &self.settings, service.uptime());
+        if !may_report || reporter.standing == Standing::Stranger || fingerprints.is_empty() || !admits() {
+            return;
+        }
+        let by = By { now: service.now(), reporter };
+        let (sender, receiver) = oneshot::channel();
+        let event = Event::Bulk { by, targets: 1, fingerprints };
+        service.store.submit_with(vec![event], move |result| drop(sender.send(result)));
+        let service = Arc::clone(service);
+        tokio::spawn(async move {
+            if let Ok(result) = receiver.await {
+                service.note(&result);
+            }
+        });
     }
 
     /// Counts reports of what is listed in the current generation, and asks for the rest.

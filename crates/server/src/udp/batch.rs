@@ -2,9 +2,14 @@
 
 use std::ops::Range;
 
+use bruit_engine::event::{By, Event};
+use bruit_engine::trust::{Reporter, Standing};
 use bruit_engine::verdict::Verdict;
 use bruit_engine::{CheckScratch, Engine};
 use bruit_filters::Fingerprint;
+
+use super::Request;
+use crate::rights::Who;
 
 /// Signatures to look up in the spam book and in the bulk book.
 #[derive(Default)]
@@ -16,6 +21,36 @@ pub(crate) struct Batch {
     pub(crate) scratch: CheckScratch,
     /// Where the signatures of the request in hand begin.
     begun: (usize, usize),
+    /// What the request in hand counts besides.
+    recipients: Option<Recipients>,
+}
+
+/// Recipients that a check counts besides being answered.
+pub(crate) struct Recipients {
+    pub(super) event: Event,
+    pub(super) reporter: Reporter,
+    /// A keyed hash of what identifies the check among copies of it.
+    pub(super) request: Fingerprint,
+}
+
+impl Recipients {
+    /// One recipient, if who asks may report, and is no stranger: of those no recipients are counted. `identity` is what copies of
+    /// the request have in common, but for where they come from.
+    pub(crate) fn one(
+        request: &Request<'_>,
+        report: Who,
+        reporter: Reporter,
+        fingerprint: Fingerprint,
+        identity: &[u8],
+    ) -> Option<Self> {
+        if reporter.standing == Standing::Stranger || !report.includes(reporter.standing) {
+            return None;
+        }
+        let by = By { now: request.now, reporter };
+        let event = Event::Bulk { by, targets: 1, fingerprints: vec![fingerprint] };
+        let identity = [b"count ".as_slice(), identity, request.from.to_string().as_bytes()].concat();
+        Some(Self { event, reporter, request: request.service.key.fingerprint(&identity) })
+    }
 }
 
 /// The signatures of one request, by their places in the batch.
@@ -43,6 +78,15 @@ impl Batch {
         self.bulk.push(fingerprint);
     }
 
+    /// Counts recipients besides.
+    pub(crate) fn count_recipients(&mut self, recipients: Option<Recipients>) {
+        self.recipients = recipients;
+    }
+
+    pub(super) fn take_recipients(&mut self) -> Option<Recipients> {
+        self.recipients.take()
+    }
+
     pub(super) fn clear(&mut self) {
         self.spam.clear();
         self.bulk.clear();
@@ -50,6 +94,7 @@ impl Batch {
 
     pub(super) fn begin(&mut self) {
         self.begun = (self.spam.len(), self.bulk.len());
+        self.recipients = None;
     }
 
     /// The places of what was given since [`begin`](Self::begin).

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
 use bruit_engine::Outcome;
+use bruit_filters::Fingerprint;
 use bruit_store::SubmitError;
 
 use super::socket::{BATCH, Outbox};
@@ -39,10 +40,11 @@ impl<P: Datagrams> Replier<P> {
     }
 
     fn answer(&mut self, completed: Completed<P::Waiting>) {
-        let Completed { changes, result, received } = completed;
-        let count = changes.len();
+        let Completed { changes, counts, result, received } = completed;
+        let count = changes.len() + counts.len();
         let mut tally = Tally::default();
         self.shared.service.note(&result);
+        self.settle(&counts, &result);
         match result {
             Ok(outcomes) => self.answer_all(changes, outcomes, &mut tally),
             Err(error) => changes.into_iter().for_each(|change| self.fail(change, &error, &mut tally)),
@@ -50,6 +52,16 @@ impl<P: Datagrams> Replier<P> {
         self.shared.under_way.fetch_sub(count, Ordering::Relaxed);
         let metrics = self.shared.service.metrics.of(P::LANGUAGE);
         metrics.add(&tally, received.elapsed());
+    }
+
+    /// Remembers which checks were counted; those that failed may be counted when they come again.
+    fn settle(&self, counts: &[Fingerprint], result: &Result<Vec<Outcome>, SubmitError>) {
+        for (at, request) in counts.iter().enumerate() {
+            match result.as_ref().ok().and_then(|outcomes| outcomes.get(at)) {
+                Some(outcome) => self.shared.duplicates.answer(*request, &Arc::from([outcome.clone()])),
+                None => self.shared.duplicates.forget(*request),
+            }
+        }
     }
 
     fn answer_all(&mut self, changes: Vec<Submitted<P::Waiting>>, outcomes: Vec<Outcome>, tally: &mut Tally) {

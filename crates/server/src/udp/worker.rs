@@ -13,7 +13,7 @@ use bruit_engine::trust::{Reporter, Standing};
 
 use super::batch::Places;
 use super::socket::{BATCH, Inbox, Outbox, Peer};
-use super::{Batch, Change, Completed, Datagrams, Request, Shared, Step, Submitted, UNDER_WAY_MAX};
+use super::{Batch, Change, Completed, Datagrams, Recipients, Request, Shared, Step, Submitted, UNDER_WAY_MAX};
 use crate::config::Settings;
 use crate::duplicates::Copy;
 use crate::log::{self, Described, Line, LineLimit};
@@ -54,6 +54,8 @@ struct Round<P: Datagrams> {
     repeats: Vec<(usize, Repeat<P::Waiting>)>,
     changes: Vec<Submitted<P::Waiting>>,
     events: Vec<Event>,
+    /// Recipients that checks count.
+    recipients: Vec<Recipients>,
 }
 
 impl<P: Datagrams> Worker<P> {
@@ -73,6 +75,7 @@ impl<P: Datagrams> Worker<P> {
             repeats: Vec::new(),
             changes: Vec::new(),
             events: Vec::new(),
+            recipients: Vec::new(),
         };
         Self { protocol, shared, completed, stop, inbox: Inbox::new(), round }
     }
@@ -104,6 +107,7 @@ impl<P: Datagrams> Worker<P> {
         // Checks only: reports are counted when they are answered, after the disk.
         metrics.add(&std::mem::take(&mut self.round.tally), received.elapsed());
         self.submit(received);
+        self.submit_recipients(received);
         self.round.lines.drain(..).for_each(|line| line.write());
     }
 
@@ -163,7 +167,21 @@ impl<P: Datagrams> Worker<P> {
         let completed = self.completed.clone();
         self.shared.service.store.submit_with(events, move |result| {
             // The replier goes when all workers have gone, so somebody listens.
-            let _ = completed.send(Completed { changes, result, received });
+            let _ = completed.send(Completed { changes, counts: Vec::new(), result, received });
+        });
+    }
+
+    /// Hands the recipients that checks of the batch count to the clearinghouse. The checks are answered already.
+    fn submit_recipients(&mut self, received: Instant) {
+        let recipients = std::mem::take(&mut self.round.recipients);
+        if recipients.is_empty() {
+            return;
+        }
+        let (counts, events): (Vec<_>, Vec<_>) = recipients.into_iter().map(|one| (one.request, one.event)).unzip();
+        self.shared.under_way.fetch_add(counts.len(), Ordering::Relaxed);
+        let completed = self.completed.clone();
+        self.shared.service.store.submit_with(events, move |result| {
+            let _ = completed.send(Completed { changes: Vec::new(), counts, result, received });
         });
     }
 }
@@ -176,7 +194,10 @@ impl<P: Datagrams> Round<P> {
         }
         self.batch.begin();
         match protocol.decode(request, &mut self.batch, self.outbox.space()) {
-            Step::Check(waiting) => self.checks.push((at, waiting, self.batch.places())),
+            Step::Check(waiting) => {
+                self.checks.push((at, waiting, self.batch.places()));
+                self.count_recipients(shared, request);
+            }
             Step::Reply(answered) => {
                 let (answered, reason) = self.reply(peer, &Sent::of(request), answered);
                 self.note(protocol, request, None, answered, reason);
@@ -224,9 +245,20 @@ impl<P: Datagrams> Round<P> {
         }
     }
 
+    /// Queues the recipients that a check counts, unless it is a copy or too much.
+    fn count_recipients(&mut self, shared: &Shared, request: &Request<'_>) {
+        let Some(recipients) = self.batch.take_recipients() else { return };
+        let event = std::slice::from_ref(&recipients.event);
+        let is_copy = shared.duplicates.find(recipients.request, request.uptime).is_some();
+        if !is_copy && self.has_room(shared, &recipients.reporter, event, request) {
+            shared.duplicates.begin(recipients.request, request.uptime);
+            self.recipients.push(recipients);
+        }
+    }
+
     /// Whether a change may wait for the disk. Strangers leave half of the room to others.
     fn has_room(&self, shared: &Shared, reporter: &Reporter, events: &[Event], request: &Request<'_>) -> bool {
-        let under_way = shared.under_way.load(Ordering::Relaxed) + self.changes.len();
+        let under_way = shared.under_way.load(Ordering::Relaxed) + self.changes.len() + self.recipients.len();
         let most = if reporter.standing == Standing::Stranger { UNDER_WAY_MAX / 2 } else { UNDER_WAY_MAX };
         let Request { source, settings, uptime, service, .. } = request;
         under_way < most && service.admits_claims(reporter, source, signatures(events), settings, *uptime)

@@ -1,0 +1,111 @@
+//! Recipients of a message: the signatures they are counted by, and the total of a message.
+//!
+//! Recipients are counted by the checksums of the text that DCC's clients send as well ([`Scheme::DccBody`],
+//! [`Scheme::DccFuz1`]), so that a message has one total, whichever way it was counted. Checks of Pyzor and Razor clients,
+//! if they count, go by the signatures that these clients send. Each signature is counted once for a request, and the total
+//! of a message is that of one of its signatures, never a sum: no recipient counts twice.
+
+use bruit_filters::Fingerprint;
+use bruit_signatures::{Scheme, Signature, Signed};
+
+use super::{Evidence, EvidenceSource};
+use crate::engine::Engine;
+use crate::event::{By, Event};
+use crate::signature::fingerprint_of;
+use crate::verdict::Reason;
+use crate::whitelist::Why;
+
+/// Schemes by which the recipients of a message are counted.
+const COUNTED: [Scheme; 2] = [Scheme::DccBody, Scheme::DccFuz1];
+
+/// What is known of the source of a message, by the whitelists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WhitelistedSource {
+    /// Whether its sender is whitelisted.
+    pub sender: bool,
+    /// Whether its mailing list is whitelisted.
+    pub list: bool,
+}
+
+/// Why the recipients of a message are not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotCounted {
+    /// None of its signatures is one that recipients are counted by.
+    #[error("recipients are counted by dcc_body and dcc_fuz1, and neither is given")]
+    NoSignature,
+    /// More signatures than one message has.
+    #[error("a message has one signature of dcc_body and one of dcc_fuz1, and more are given")]
+    TooManySignatures,
+    /// The sender is whitelisted.
+    #[error("the sender is whitelisted, so its mail is not counted")]
+    Sender,
+    /// The mailing list is whitelisted.
+    #[error("the mailing list is whitelisted, so its mail is not counted")]
+    List,
+    /// A signature is whitelisted.
+    #[error("the message is whitelisted, or has no text, so it is not counted")]
+    Signature,
+}
+
+/// Returns the event that counts `recipients` of a message.
+///
+/// # Errors
+/// [`NotCounted`] if they are not to be counted. As in DCC, whitelisted mail is not even counted.
+pub fn count_event(
+    engine: &Engine,
+    signed: &Signed,
+    source: WhitelistedSource,
+    recipients: u32,
+    by: By,
+) -> Result<Event, NotCounted> {
+    if source.sender {
+        return Err(NotCounted::Sender);
+    }
+    if source.list {
+        return Err(NotCounted::List);
+    }
+    let of = |scheme: Scheme| signed.signatures.iter().filter(move |signature| signature.scheme() == scheme);
+    if COUNTED.iter().any(|scheme| of(*scheme).count() > 1) {
+        return Err(NotCounted::TooManySignatures);
+    }
+    let counted: Vec<&Signature> = COUNTED.iter().flat_map(|scheme| of(*scheme)).collect();
+    if counted.is_empty() {
+        return Err(NotCounted::NoSignature);
+    }
+    let key = engine.realm().key();
+    let fingerprints: Vec<Fingerprint> = counted.into_iter().map(|signature| fingerprint_of(key, signature)).collect();
+    let whitelisted = |fingerprint: &Fingerprint| engine.whitelist().contains(fingerprint);
+    let is_listed = fingerprints.iter().any(|fingerprint| matches!(whitelisted(fingerprint), Some(Why::Listed(_))));
+    if is_listed || fingerprints.iter().all(|fingerprint| whitelisted(fingerprint).is_some()) {
+        return Err(NotCounted::Signature);
+    }
+    Ok(Event::Bulk { by, targets: recipients, fingerprints })
+}
+
+/// Whether recipients may have been counted by signatures of this scheme.
+pub(crate) const fn is_counted(scheme: Scheme) -> bool {
+    scheme.is_dcc() || matches!(scheme, Scheme::Pyzor | Scheme::Pyzor11 | Scheme::RazorE4)
+}
+
+/// Returns the number of recipients of a message: that of its most widely sent signature. Razor's signatures are of parts,
+/// and other messages may share some of them, so of these the least widely sent counts.
+#[must_use]
+pub(super) fn recipients(evidence: &[Evidence]) -> u32 {
+    let of = |is_part: bool| {
+        let is_wanted = move |one: &&Evidence| is_of_part(one) == is_part;
+        evidence.iter().filter(is_wanted).map(|one| one.verdict.bulk_count)
+    };
+    of(false).max().unwrap_or(0).max(of(true).min().unwrap_or(0))
+}
+
+const fn is_of_part(evidence: &Evidence) -> bool {
+    matches!(evidence.source, EvidenceSource::Signature(Scheme::RazorE4, _))
+}
+
+/// Whether a signature of the whole message that recipients are counted by is whitelisted: the message is not bulk then.
+pub(super) fn is_whitelisted(evidence: &[Evidence]) -> bool {
+    let is_counted = |one: &Evidence| matches!(one.source, EvidenceSource::Signature(scheme, _) if is_counted(scheme));
+    let is_of_message = |one: &&Evidence| is_counted(one) && !is_of_part(one) && !one.is_empty;
+    evidence.iter().filter(is_of_message).any(|one| one.verdict.reason == Reason::Whitelisted)
+}
