@@ -279,6 +279,10 @@ fn of_several_messages_one_that_is_spam_is_enough() {
     );
     let server = StandIn::always(checked("unknown", 0, "not_reported", 0));
     assert_eq!(told(&run(&words, server.url(), b"")).0, 2, "what cannot be read is an error");
+    let server = StandIn::always(checked("bulk", 0, "many_recipients", 30));
+    assert_eq!(told(&run(&words, server.url(), b"")).0, 2, "also if another is bulk");
+    let words = format!("check {}", folder.path("box").display());
+    assert_eq!(told(&run(&words, server.url(), b"")).0, 3, "one that is bulk is enough if none is spam");
 }
 
 #[test]
