@@ -4,11 +4,12 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 
 use bruit_engine::time::Time;
 use bruit_engine::trust::Policy;
 use bruit_store::{Clearinghouse, FOUNDING_FILE, Founding, Options};
-use common::{Answer, Folder, Server, bruit, program, run, testdata};
+use common::{Answer, Folder, Server, bruit, json, printed, program, run, testdata};
 
 /// The commands that the server suggests, with the program that was built in place of the installed one.
 fn suggestions(server: &Server) -> Vec<String> {
@@ -28,6 +29,25 @@ fn the_commands_it_suggests_work() {
         let answer = run(program("sh", "dash").args(["-e", "-c", &suggestion]).current_dir(folder.path("")), b"");
         answer.expect(0, &server);
     }
+}
+
+/// Inspect once called the keys and the logs of every server "not ours".
+#[test]
+fn inspect_knows_every_file_that_a_server_keeps() {
+    let folder = Folder::new();
+    let mut server = Server::start(&folder, "");
+    let mail = fs::read(testdata("razor/text.eml")).unwrap();
+    run(Command::new(env!("CARGO_BIN_EXE_bruit")).args(["report", "--server", &server.url()]), &mail).expect(0, &server);
+    server.terminate();
+    let data = server.data();
+    for file in ["node.key", "fuzzy.key", "admin.token", "shelf"] {
+        assert!(data.join(file).exists(), "{file}");
+    }
+    let told = printed(&["store", "inspect", data.to_str().unwrap()]);
+    assert!(!told.contains("not ours"), "{told}");
+    fs::write(data.join("notes.txt"), "").unwrap();
+    let told = json(&["store", "inspect", "--json", data.to_str().unwrap()]);
+    assert_eq!(told["others"], serde_json::json!(["notes.txt"]));
 }
 
 /// Runs `bruit` with an address space of this many bytes.
