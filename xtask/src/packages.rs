@@ -45,6 +45,12 @@ const PACKAGES: &[Package] = &[
         reason: "servers exchange segments over real brokers, which are killed meanwhile",
     },
     Package {
+        name: "iproute2",
+        program: "ip",
+        stage: Stage::Nextest,
+        reason: "the commands of the documents run on a network of their own",
+    },
+    Package {
         name: "strace",
         program: "strace",
         stage: Stage::Nextest,
@@ -133,6 +139,9 @@ pub(crate) fn provide(stages: &[Stage]) -> Result<()> {
     if !missing.is_empty() {
         install_packages(&missing)?;
     }
+    if stages.contains(&Stage::Nextest) && !has_namespaces() {
+        println!("note: this system allows no new namespaces; the commands of the documents will not be run");
+    }
     TOOLS.iter().filter(|tool| stages.contains(&tool.stage)).try_for_each(provide_tool)?;
     MODULES.iter().filter(|module| stages.contains(&module.stage)).try_for_each(provide_module)
 }
@@ -146,6 +155,14 @@ fn missing<'a>(packages: &'a [Package], stages: &[Stage], is_there: impl Fn(&str
 fn is_on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).chain(DAEMON_FOLDERS.iter().map(Into::into)).any(|folder| folder.join(program).is_file())
+}
+
+/// Whether programs may run on a machine of their own, as those in the documents do.
+fn has_namespaces() -> bool {
+    command::succeeds(&mut command::program(
+        "unshare",
+        &["--map-root-user", "--mount", "--net", "--pid", "--fork", "true"],
+    ))
 }
 
 /// Installs `missing` without asking, or fails naming all of them.

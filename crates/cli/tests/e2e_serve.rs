@@ -37,7 +37,8 @@ fn inspect_knows_every_file_that_a_server_keeps() {
     let folder = Folder::new();
     let mut server = Server::start(&folder, "");
     let mail = fs::read(testdata("razor/text.eml")).unwrap();
-    run(Command::new(env!("CARGO_BIN_EXE_bruit")).args(["report", "--server", &server.url()]), &mail).expect(0, &server);
+    run(Command::new(env!("CARGO_BIN_EXE_bruit")).args(["report", "--server", &server.url()]), &mail)
+        .expect(0, &server);
     server.terminate();
     let data = server.data();
     for file in ["node.key", "fuzzy.key", "admin.token", "shelf"] {

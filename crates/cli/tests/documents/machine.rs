@@ -1,0 +1,140 @@
+//! A machine for the commands of one page: namespaces of its own, in which the page is root and can harm nobody.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::Folder;
+use crate::compare::agrees;
+use crate::page::{Item, Output};
+
+/// How `unshare` makes a machine: users, mounts, network and processes of its own, which end with the first one.
+const NAMESPACES: [&str; 6] = ["--map-root-user", "--mount", "--net", "--pid", "--fork", "--kill-child"];
+/// The example that makes the captures of the pages about the survey.
+const EXAMPLE: &str = "analysts";
+/// A page that takes longer than this hangs.
+const PATIENCE_SECONDS: &str = "300";
+
+/// Defines what every page is made of: a command, run in the shell of the page, whose output and exit code are kept.
+const PRELUDE: &str = r#"
+shopt -s expand_aliases
+set -o pipefail
+step() { # NUMBER CODE, and the command on standard input
+    local results=/mnt/results command code=0
+    command=$(cat)
+    eval "$command" > "$results/$1.out" 2> "$results/$1.err" < /dev/null || code=$?
+    echo "$code" > "$results/$1.code"
+    [ "$code" -eq "$2" ] || exit 1
+}
+stop_server() { # [SIGNAL]
+    local server
+    server=$(cat /mnt/server.pid)
+    kill -s "${1:-TERM}" "$server"
+    while kill -0 "$server" 2> /dev/null; do sleep 0.02; done
+}
+"#;
+
+/// Whether this system lets us make one.
+pub(crate) fn is_available() -> bool {
+    Command::new("unshare").args(NAMESPACES).arg("true").output().is_ok_and(|output| output.status.success())
+}
+
+/// Runs a page. What went wrong first, if anything did.
+pub(crate) fn run(page: &str, items: &[Item]) -> Result<(), String> {
+    let results = Folder::new();
+    results.write("page.sh", script(items));
+    let output = command(&results).output().unwrap();
+    for (number, item) in items.iter().enumerate() {
+        check(&results, number, item, items).map_err(|(line, fault)| {
+            let log = fs::read_to_string(results.path("server.log")).unwrap_or_default();
+            let machine = String::from_utf8_lossy(&output.stderr);
+            format!("{page}:{line}: {fault}\n--- machine ---\n{machine}--- log of servers ---\n{log}")
+        })?;
+    }
+    Ok(())
+}
+
+fn command(results: &Folder) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--signal", "KILL", PATIENCE_SECONDS, "unshare"]).args(NAMESPACES);
+    command.args(["bash", "-c", include_str!("machine.sh")]);
+    command.env("REPOSITORY", repository()).env("PROGRAM", env!("CARGO_BIN_EXE_bruit"));
+    command.env("EXAMPLES", examples()).env("RESULTS", results.path(""));
+    command
+}
+
+/// The root of the sources.
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Where cargo puts the examples when it builds all tests. If this test was built alone, they are built now.
+fn examples() -> PathBuf {
+    let folder = Path::new(env!("CARGO_BIN_EXE_bruit")).with_file_name("examples");
+    if !folder.join(EXAMPLE).is_file() {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--workspace", "--example", EXAMPLE]).current_dir(repository());
+        if folder.parent().is_some_and(|profile| profile.ends_with("release")) {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().unwrap().success(), "the example {EXAMPLE} cannot be built");
+    }
+    folder
+}
+
+/// The page as a script.
+fn script(items: &[Item]) -> String {
+    let mut script = PRELUDE.to_owned();
+    for (number, item) in items.iter().enumerate() {
+        let (code, text) = match item {
+            Item::Command(command) => (command.code, command.text.clone()),
+            Item::File { path, text, .. } => {
+                (0, format!("mkdir -p $(dirname {path}); cat > {path} <<'END_OF_FILE'\n{text}\nEND_OF_FILE"))
+            }
+            Item::Output { .. } | Item::Skip { .. } => continue,
+        };
+        writeln!(script, "step {number} {code} <<'END_OF_COMMAND'\n{text}\nEND_OF_COMMAND").unwrap();
+    }
+    script
+}
+
+/// Checks what became of one item. If it is wrong: where, and how.
+fn check(results: &Folder, number: usize, item: &Item, items: &[Item]) -> Result<(), (usize, String)> {
+    match item {
+        Item::Command(command) => {
+            succeeded(results, number, &command.text, command.code).map_err(|fault| (command.line, fault))?;
+            let output = command.output.as_ref().map_or(Ok(()), |output| is_shown(results, number, output));
+            output.map_err(|fault| (command.line, format!("{}\n{fault}", command.text)))
+        }
+        Item::File { line, path, .. } => succeeded(results, number, path, 0).map_err(|fault| (*line, fault)),
+        Item::Output { line, output } => {
+            let is_run = |item: &Item| matches!(item, Item::Command(_));
+            let last = items
+                .iter()
+                .take(number)
+                .rposition(is_run)
+                .ok_or_else(|| (*line, "output of no command".to_owned()))?;
+            is_shown(results, last, output).map_err(|fault| (*line, fault))
+        }
+        Item::Skip { .. } => Ok(()),
+    }
+}
+
+fn succeeded(results: &Folder, number: usize, what: &str, code: i32) -> Result<(), String> {
+    let read = |kind: &str| fs::read_to_string(results.path(&format!("{number}.{kind}"))).unwrap_or_default();
+    let found = read("code");
+    if found.trim() == code.to_string() {
+        return Ok(());
+    }
+    let found = if found.is_empty() { "was not reached, or did not end" } else { found.trim() };
+    Err(format!("{what}\nexit code: {found}; expected {code}\n--- printed ---\n{}{}", read("out"), read("err")))
+}
+
+fn is_shown(results: &Folder, number: usize, output: &Output) -> Result<(), String> {
+    let printed = fs::read_to_string(results.path(&format!("{number}.out"))).unwrap_or_default();
+    if agrees(output, &printed) {
+        return Ok(());
+    }
+    Err(format!("--- the page shows ---\n{}\n--- it prints ---\n{printed}", output.text))
+}

@@ -1,0 +1,81 @@
+# A machine of its own for the commands of one page: everything outside /mnt can be written to and is gone afterwards, the network
+# is a loopback device, and the user is root. Run by `unshare`, in new namespaces, with these variables:
+#
+#   REPOSITORY, PROGRAM   the sources, and the `bruit` that was built from them
+#   EXAMPLES              a folder with the built examples of the workspace
+#   RESULTS               a folder with `page.sh`, for what its commands print
+set -eu
+PATH=$PATH:/usr/sbin:/sbin
+
+mount --make-rprivate /
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/repository /mnt/results /mnt/bin /mnt/examples /mnt/usr /mnt/work /mnt/etc
+mount --bind "$REPOSITORY" /mnt/repository
+mount --bind "$RESULTS" /mnt/results
+mount --bind "$EXAMPLES" /mnt/examples
+touch /mnt/program
+mount --bind "$PROGRAM" /mnt/program
+mount -t overlay overlay -o lowerdir=/usr,upperdir=/mnt/usr,workdir=/mnt/work /usr
+# What only its owner may read is not needed.
+cp -rL /etc/. /mnt/etc/ 2>/dev/null || true
+mount -o remount,bind,ro /
+mount --bind /mnt/etc /etc
+for folder in /home /root /var /srv /run /tmp; do
+    mount -t tmpfs tmpfs "$folder"
+done
+mkdir -p /var/lib /var/log /var/tmp /var/cache /home/you/bruit
+mount -t proc proc /proc
+
+ip link set lo up
+ip address add 192.0.2.10/32 dev lo
+echo '127.0.0.1 localhost HOST OTHER bruit.example.org' > /etc/hosts
+
+# What runs until it is stopped would keep the page waiting. A server goes to the background and takes the place of an earlier one; what
+# follows a folder or a server is interrupted after a moment.
+cat > /mnt/bin/bruit <<'BRUIT'
+#!/bin/bash
+words=" $* "
+case $words in *' --help '* | *' --check-config '* | *' --once '* | *' --show '*) exec /mnt/program "$@" ;; esac
+case $words in
+*' --follow '* | ' replica '*)
+    timeout --foreground --preserve-status --signal INT 2 /mnt/program "$@"
+    exit ;;
+' serve '*) ;;
+*) exec /mnt/program "$@" ;;
+esac
+if read -r before < /mnt/server.pid; then
+    kill "$before" && while kill -0 "$before"; do sleep 0.02; done
+fi 2> /dev/null
+/mnt/program "$@" > /mnt/greeting 2>> /mnt/results/server.log < /dev/null &
+echo $! > /mnt/server.pid
+until grep -qx ready /mnt/greeting; do
+    kill -0 $! || { tail -n 1 /mnt/results/server.log >&2; exit 1; }
+    sleep 0.02
+done
+cat /mnt/greeting
+BRUIT
+
+# `cargo run` as it would be: what it builds has been built.
+cat > /mnt/bin/cargo <<'CARGO'
+#!/bin/bash
+[ "$1" = run ] || { echo "cargo $1 cannot be run here" >&2; exit 1; }
+program=/mnt/bin/bruit
+while [ "$1" != -- ]; do
+    if [ "$1" = --example ]; then program=/mnt/examples/$2; fi
+    shift
+done
+shift
+exec "$program" "$@"
+CARGO
+chmod 755 /mnt/bin/bruit /mnt/bin/cargo
+
+export HOME=/home/you USER=you LOGNAME=you LANG=C.UTF-8 PATH=/mnt/bin:$PATH
+unset BRUIT_SERVER BRUIT_DATA BRUIT_TOKEN BRUIT_CONFIG BRUIT_LOG BRUIT_REPLICA XDG_DATA_HOME STATE_DIRECTORY
+cd "$HOME/bruit"
+for file in /mnt/repository/*; do
+    case $file in */target) ;; *.toml) cp "$file" . ;; *) ln -s "$file" . ;; esac
+done
+mkdir -p target/release
+ln -s /mnt/program target/release/bruit
+ln -s /mnt/program /usr/bin/bruit
+exec bash /mnt/results/page.sh
