@@ -13,11 +13,15 @@ mod page;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use page::Item;
 
 /// How many blocks of all pages may be left out.
 const SKIPS_MAX: usize = 10;
+
+/// How many pages of a folder run at once. They wait more than they compute.
+const MACHINES: usize = 3;
 
 /// The folders of pages; each has a test.
 const FOLDERS: [&str; 5] = ["docs", "docs/design", "docs/operators", "docs/paper", "docs/survey"];
@@ -124,7 +128,12 @@ fn run(pages: &[PathBuf]) {
         let is_left_out = |item: &Item| matches!(item, Item::Skip { .. });
         if items.iter().all(is_left_out) { Ok(()) } else { machine::run(page.to_str().unwrap(), &items) }
     };
-    let faults: Vec<String> = pages.iter().filter_map(|page| run(page).err()).collect();
+    let run_all = |pages: &[PathBuf]| pages.iter().filter_map(|page| run(page).err()).collect::<Vec<String>>();
+    let faults: Vec<String> = thread::scope(|scope| {
+        let shares = pages.chunks(pages.len().div_ceil(MACHINES).max(1));
+        let threads: Vec<_> = shares.map(|share| scope.spawn(move || run_all(share))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
