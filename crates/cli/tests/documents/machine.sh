@@ -9,21 +9,31 @@ PATH=$PATH:/usr/sbin:/sbin
 
 mount --make-rprivate /
 mount -t tmpfs tmpfs /mnt
-mkdir /mnt/repository /mnt/results /mnt/bin /mnt/examples /mnt/usr /mnt/work /mnt/etc
+mkdir -p /mnt/repository /mnt/results /mnt/bin /mnt/examples /mnt/etc /mnt/usr/bin /mnt/usr/share
 mount --bind "$REPOSITORY" /mnt/repository
 mount --bind "$RESULTS" /mnt/results
 mount --bind "$EXAMPLES" /mnt/examples
 touch /mnt/program
 mount --bind "$PROGRAM" /mnt/program
-mount -t overlay overlay -o lowerdir=/usr,upperdir=/mnt/usr,workdir=/mnt/work /usr
+mount --bind /usr/bin /mnt/usr/bin
+mount --bind /usr/share /mnt/usr/share
 # What only its owner may read is not needed.
 cp -rL /etc/. /mnt/etc/ 2>/dev/null || true
 mount -o remount,bind,ro /
 mount --bind /mnt/etc /etc
-for folder in /home /root /var /srv /run /tmp; do
+for folder in /home /root /var /srv /run /tmp /usr/local/share; do
     mount -t tmpfs tmpfs "$folder"
 done
 mkdir -p /var/lib /var/log /var/tmp /var/cache /home/you/bruit
+# Folders full of links can be written to by everyone, unlike an overlay, whose files belong to root.
+PATH=$PATH:/mnt/usr/bin
+for folder in /usr/share /usr/bin; do
+    mount -t tmpfs tmpfs "$folder"
+    hash -r
+    ln -s /mnt"$folder"/* "$folder"
+done
+rm -f /usr/share/bash-completion /usr/share/fish
+mkdir -p /usr/share/bash-completion/completions /usr/share/fish/vendor_completions.d /usr/local/share/zsh/site-functions
 mount -t proc proc /proc
 
 ip link set lo up
