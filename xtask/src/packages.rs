@@ -139,9 +139,12 @@ pub(crate) fn provide(stages: &[Stage]) -> Result<()> {
     if !missing.is_empty() {
         install_packages(&missing)?;
     }
-    if stages.contains(&Stage::Nextest) && !has_namespaces() {
-        println!("note: this system allows no new namespaces; the commands of the documents will not be run");
-    }
+    let needs_namespaces = stages.contains(&Stage::Nextest);
+    ensure!(
+        !needs_namespaces || has_namespaces(),
+        "the commands of the documents cannot be run: this system allows no new namespaces (unshare). Allow them with \
+         `sysctl kernel.unprivileged_userns_clone=1` or, in a container, `--security-opt seccomp=unconfined`"
+    );
     TOOLS.iter().filter(|tool| stages.contains(&tool.stage)).try_for_each(provide_tool)?;
     MODULES.iter().filter(|module| stages.contains(&module.stage)).try_for_each(provide_module)
 }

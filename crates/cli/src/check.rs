@@ -90,7 +90,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = parse_recipients, conflicts_with = "local")]
     count: Option<u32>,
 
-    /// Name of this count: if it is repeated under the same name within a day, it is not counted again
+    /// Name of this count of one message: if it is repeated under the same name within a day, it is not counted again
     #[arg(long, value_name = "NAME", requires = "count")]
     idempotency_key: Option<String>,
 
@@ -195,6 +195,7 @@ impl Question {
         }
         let mut client = arguments.server.client(CHECK_TIMEOUT)?;
         if let Some(name) = &arguments.idempotency_key {
+            arguments.messages.input.ensure_one_message()?;
             client = client.with_idempotency_key(name)?;
         }
         let mut signer = Signer { names_sender: !arguments.no_sender, ..arguments.messages.signer(Purpose::Check) };

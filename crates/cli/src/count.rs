@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_recipients)]
     recipients: u32,
 
-    /// Name of this request: if it is repeated under the same name within a day, it is not counted again
+    /// Name of this count of one message: if it is repeated under the same name within a day, it is not counted again
     #[arg(long, value_name = "NAME")]
     idempotency_key: Option<String>,
 
@@ -65,6 +65,7 @@ type Answer = Result<Counted, ClientError>;
 pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let mut client = arguments.server.client(CLAIM_TIMEOUT)?;
     if let Some(name) = &arguments.idempotency_key {
+        arguments.input.ensure_one_message()?;
         client = client.with_idempotency_key(name)?;
     }
     let signer = Signer {

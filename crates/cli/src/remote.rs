@@ -56,6 +56,16 @@ pub(crate) struct Input {
     jobs: u8,
 }
 
+impl Input {
+    /// Refuses more than one file, and folders: two messages with the same text would count as one under one name.
+    pub(crate) fn ensure_one_message(&self) -> Result<(), Failure> {
+        if self.files.len() > 1 || self.files.iter().any(|file| file.is_dir()) {
+            return Err(Failure::BadInput("--idempotency-key is for one message, not for several".to_owned()));
+        }
+        Ok(())
+    }
+}
+
 /// Which messages to talk about, and what to compute of them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Messages {

@@ -31,8 +31,9 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
         merged.merge(&mut input).map_err(|error| wrong(path, error))?;
     }
     write_filter(&arguments.output, &merged)?;
-    if merged.header.kind == FilterKind::OneLineCounts {
-        terminal::complain(&bounds_warning(&arguments.output, arguments.files.len()));
+    let servers = arguments.files.len().max(merged.header.origins as usize);
+    if merged.header.kind == FilterKind::OneLineCounts && servers > 1 {
+        terminal::complain(&bounds_warning(&arguments.output, servers));
     }
     Ok(())
 }
@@ -42,8 +43,8 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
 const WRONG_PERCENT: [(usize, &str); 4] = [(2, "0.23"), (4, "0.47"), (10, "1.2"), (100, "6.4")];
 
 /// Tells that merged one-line counts are not exact.
-fn bounds_warning(output: &Path, files: usize) -> String {
-    let row = WRONG_PERCENT.iter().find(|(servers, _)| *servers >= files).or(WRONG_PERCENT.last());
+fn bounds_warning(output: &Path, merged: usize) -> String {
+    let row = WRONG_PERCENT.iter().find(|(servers, _)| *servers >= merged).or(WRONG_PERCENT.last());
     let &(servers, percent) = row.expect("the table has rows");
     format!(
         "warning: {}: merged one-line counts are upper bounds, as a key that passes 15 only in the sum has no record. \

@@ -35,9 +35,17 @@ stop_server() { # [SIGNAL]
 }
 "#;
 
-/// Whether this system lets us make one.
-pub(crate) fn is_available() -> bool {
-    Command::new("unshare").args(NAMESPACES).arg("true").output().is_ok_and(|output| output.status.success())
+/// Panics with the reason if this system does not let us make one: no page is left out in silence.
+pub(crate) fn ensure_available() {
+    let output = Command::new("unshare").args(NAMESPACES).arg("true").output();
+    let output = output.unwrap_or_else(|error| panic!("unshare (package util-linux) is missing: {error}"));
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "the commands of the documents cannot be run: this system allows no new namespaces ({}). Allow them with \
+         `sysctl kernel.unprivileged_userns_clone=1` or, in a container, `--security-opt seccomp=unconfined`",
+        why.trim()
+    );
 }
 
 /// Runs a page. What went wrong first, if anything did.

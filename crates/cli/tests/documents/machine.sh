@@ -1,5 +1,5 @@
-# A machine of its own for the commands of one page: everything outside /mnt can be written to and is gone afterwards, the network
-# is a loopback device, and the user is root. Run by `unshare`, in new namespaces, with these variables:
+# A machine of its own for the commands of one page: files may be added and replaced, and are gone afterwards; what the host has is
+# read-only. The network is a loopback device, and the user is root. Run by `unshare`, in new namespaces, with these variables:
 #
 #   REPOSITORY, PROGRAM   the sources, and the `bruit` that was built from them
 #   EXAMPLES              a folder with the built examples of the workspace
@@ -20,8 +20,9 @@ mount --bind /usr/share /mnt/usr/share
 # What only its owner may read is not needed.
 cp -rL /etc/. /mnt/etc/ 2>/dev/null || true
 mount -o remount,bind,ro /
+for folder in repository examples program usr/bin usr/share; do mount -o remount,bind,ro "/mnt/$folder"; done
 mount --bind /mnt/etc /etc
-for folder in /home /root /var /srv /run /tmp /usr/local/share; do
+for folder in /home /root /var /srv /run /tmp /dev/shm /usr/local/share; do
     mount -t tmpfs tmpfs "$folder"
 done
 mkdir -p /var/lib /var/log /var/tmp /var/cache /home/you/bruit

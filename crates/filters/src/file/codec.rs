@@ -7,7 +7,9 @@ use super::merge::merge_source;
 use super::spill::{SpillEntry, read_entries, write_entry};
 use super::stored::parts::Parts;
 use super::stored::spill_entries;
-use super::{Checksum, FileError, Header, History, InputWords, OutputWords, Part, Stored, StoredFilter, WordCheck};
+use super::{
+    Checksum, FileError, Header, History, HistoryError, InputWords, OutputWords, Part, Stored, StoredFilter, WordCheck,
+};
 use super::{ORIGINS_MAX, expect_end, read_exactly, read_start};
 use crate::counting::rows;
 use crate::counting::spill::{Spill, SpillRecords};
@@ -68,10 +70,11 @@ impl FilterFile {
     /// [`decode`].
     pub fn merge(&mut self, input: &mut impl Read) -> Result<(), FileError> {
         let source = Source::open_like(input, &self.header)?;
-        // Without both histories there is none of the sum.
         let joined = match (&self.history, &source.history) {
             (Some(ours), Some(theirs)) => Some(ours.joined(self.header.checksum, theirs, source.header.checksum)?),
-            _ => None,
+            (None, None) => None,
+            // The sum would not tell what it holds, so that the same counts could be added again.
+            _ => return Err(HistoryError::OriginsUnknown.into()),
         };
         merge_source(&mut self.filter, source)?;
         self.history = joined;

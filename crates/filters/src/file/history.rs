@@ -385,7 +385,8 @@ impl Step {
         let fields = checked(&bytes, Part::History)?.as_chunks().0;
         let &[origin, base, target] = fields else { return Err(FileError::Truncated) };
         let [origin, base, target] = [origin, base, target].map(u64::from_le_bytes);
-        if target < base {
+        // A step to where it begins could be taken again and again.
+        if target < base || (target == base && target_checksum != base_checksum) {
             return Err(FileError::invalid("the revision", target));
         }
         Ok(Self { origin: Origin(origin), base, target, base_checksum, target_checksum })

@@ -42,8 +42,10 @@ pub enum Doubt {
         "it is an ICMP error: it begins where a router or host refused another packet; trace that one with --quoted"
     )]
     IcmpError,
-    /// It has no length: the network card was to cut it into packets.
-    #[error("it has no length, as before the network card cuts it: other packets went out")]
+    /// It has no length, or more than a link carries: a network card joins packets, or was to cut it.
+    #[error(
+        "its length is none that a link carries, as before the network card cuts it: other packets were on the link"
+    )]
     Offload,
 }
 
@@ -60,7 +62,7 @@ impl Doubt {
             Some(Self::Tunnel)
         } else if quoted(packet).is_some() {
             Some(Self::IcmpError)
-        } else if is_without_length(packet.header) {
+        } else if is_offloaded(packet.header) {
             Some(Self::Offload)
         } else {
             None
@@ -123,9 +125,21 @@ fn is_tunnel(packet: &Packet<'_>) -> bool {
     }
 }
 
-/// Whether an IPv4 header has a length of 0.
-const fn is_without_length(header: &[u8]) -> bool {
-    matches!(header, [version, _, 0, 0, ..] if *version >> 4 == 4)
+/// No link carries more in one packet. Larger ones were joined, or not yet cut, by a network card.
+const PACKET_BYTES_MAX: u16 = 9_216;
+
+/// The next header of an IPv6 packet that has nothing after its header.
+const NO_NEXT_HEADER: u8 = 59;
+
+/// Whether the length in an IP header is not that of a packet on a link: none, or too much.
+const fn is_offloaded(header: &[u8]) -> bool {
+    let length = match header {
+        [version, _, high, low, ..] if *version >> 4 == 4 => u16::from_be_bytes([*high, *low]),
+        [version, _, _, _, 0, 0, NO_NEXT_HEADER, ..] if *version >> 4 == 6 => return false,
+        [version, _, _, _, high, low, ..] if *version >> 4 == 6 => u16::from_be_bytes([*high, *low]),
+        _ => return false,
+    };
+    length == 0 || length > PACKET_BYTES_MAX
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Words that no account may have as a password: the operator's own, beside those that the program knows.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,10 +57,15 @@ impl PasswordSettings {
 fn read(file: &Path) -> Result<WordList, ConfigError> {
     let failed = |source| ConfigError::Read { file: file.to_owned(), source };
     let refused = |what: String| wrong(KEY, format!("{}{what}", file.display()));
-    if fs::metadata(file).map_err(failed)?.len() > FILE_BYTES_MAX {
+    if !fs::metadata(file).map_err(failed)?.is_file() {
+        return Err(refused(" is not a regular file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    let opened = fs::File::open(file).map_err(failed)?;
+    opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(refused(format!(" is longer than {FILE_BYTES_MAX} bytes")));
     }
-    let bytes = fs::read(file).map_err(failed)?;
     if bytes.starts_with(&FILTER_MAGIC) {
         return WordList::from_filter_file(&bytes, FILE_BYTES_MAX).map_err(|error| refused(format!(": {error}")));
     }

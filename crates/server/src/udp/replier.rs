@@ -58,8 +58,8 @@ impl<P: Datagrams> Replier<P> {
     fn settle(&self, counts: &[Fingerprint], result: &Result<Vec<Outcome>, SubmitError>) {
         for (at, request) in counts.iter().enumerate() {
             match result.as_ref().ok().and_then(|outcomes| outcomes.get(at)) {
+                None | Some(Outcome::Refused(_)) => self.shared.duplicates.forget(*request),
                 Some(outcome) => self.shared.duplicates.answer(*request, &Arc::from([outcome.clone()])),
-                None => self.shared.duplicates.forget(*request),
             }
         }
     }
