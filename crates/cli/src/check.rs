@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "sender")]
     no_sender: bool,
 
-    /// What is not known to be spam or good is bulk if so many recipients were counted, instead of the server's threshold
+    /// Number of recipients from which a message not known as spam or good is bulk, instead of the server's threshold
     #[arg(long, value_name = "N", value_parser = parse_recipients)]
     bulk_threshold: Option<u32>,
 

@@ -45,7 +45,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     follow: bool,
 
-    /// What the pages of an hour may take, whenever they are written: 64M and 64MiB are 2^26 bytes. Quiet hours take less; busier ones are told with less confidence [default: 64MiB, with --mail 4MiB]
+    /// Maximum size of the pages of an hour, whenever they are written: 64M and 64MiB are 2^26 bytes. Quiet hours take less; answers about busier ones have less confidence [default: 64MiB, with --mail 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     bytes_per_hour: Option<u64>,
 
