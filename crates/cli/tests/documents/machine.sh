@@ -57,7 +57,9 @@ esac
 if read -r before < /mnt/server.pid; then
     kill "$before" && while kill -0 "$before"; do sleep 0.02; done
 fi 2> /dev/null
-/mnt/program "$@" > /mnt/greeting 2>> /mnt/results/server.log < /dev/null &
+# The greeting of an earlier server is none of this one.
+: > /mnt/greeting
+/mnt/program "$@" >> /mnt/greeting 2>> /mnt/results/server.log < /dev/null &
 echo $! > /mnt/server.pid
 until grep -qx ready /mnt/greeting; do
     kill -0 $! || { tail -n 1 /mnt/results/server.log >&2; exit 1; }
