@@ -67,7 +67,12 @@ pub(crate) fn read_grown_head<const N: usize, const G: usize>(
 ) -> Result<([u64; N], [u64; G]), RestoreError> {
     match read_version(input, kind)? {
         VERSION => Ok((read_numbers(input)?, [0; G])),
-        VERSION_GROWN => Ok((read_numbers(input)?, read_numbers(input)?)),
+        VERSION_GROWN => {
+            let (numbers, grown): (_, [u64; G]) = (read_numbers(input)?, read_numbers(input)?);
+            // A structure that never grew is written as the version before.
+            within("the growth", grown.iter().copied().max().unwrap_or(0), 1..)?;
+            Ok((numbers, grown))
+        }
         found => Err(RestoreError::UnknownVersion { found }),
     }
 }
