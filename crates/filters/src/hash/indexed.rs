@@ -1,7 +1,7 @@
 //! The construction of the survey's slides: h_i(x) = MD5(x‖i) mod m, a digest of its own for each function.
 //!
 //! For study. It reaches every cell of any array and leaves k free, which the chunks of one digest do not; it costs k
-//! digests a key, and anyone can compute them, so anyone can find keys that hit a filter by accident.
+//! digests a key, and anyone can compute them, so anyone can find keys that collide in a filter.
 
 use super::{Digest, HashFamily};
 use crate::Mismatch;
