@@ -1,15 +1,16 @@
 #!/bin/sh
-# Starts three Bruit nodes and a broker of three nats-servers on this machine, to try what a cluster does.
+# Starts three Bruit nodes and a broker of three nats-servers on this machine, to try a cluster.
 #
-#   start.sh [DIRECTORY]    everything is kept in DIRECTORY (bruit-cluster); a second start goes on with what is there
+#   start.sh [DIRECTORY]    all files are in DIRECTORY (default: bruit-cluster); a second start reuses them
 #
-# BRUIT is the program to run (bruit), PORT the first of thirty ports on loopback (24500). docs/operators/cluster.md says more.
+# BRUIT is the program to run (default: bruit), PORT the first of thirty ports on loopback (default: 24500).
+# See docs/operators/cluster.md.
 set -eu
 
 directory=${1:-bruit-cluster}
 bruit=${BRUIT:-bruit}
 port=${PORT:-24500}
-# Debian puts daemons where not everyone looks for them.
+# Debian installs daemons in /usr/sbin, which may not be on PATH.
 PATH=$PATH:/usr/sbin
 
 fail() {
@@ -36,7 +37,7 @@ cluster {
 EOF
 }
 
-# What a node needs to be one of a realm: where its data is, and where it is asked.
+# The part of a node's configuration that its first start needs: data directory and listeners.
 node_config() {
     cat <<EOF
 data = "$directory/node-$1"
@@ -49,7 +50,7 @@ http.listen = "127.0.0.1:$(http_port "$1")"
 EOF
 }
 
-# What makes it a node of the cluster: the broker, its nearest server first, and the keys of the others.
+# The part that makes it a node of the cluster: the broker's servers, nearest first, and the keys of the other nodes.
 cluster_config() {
     cat <<EOF
 
@@ -70,7 +71,7 @@ EOF
     done
 }
 
-# Starts a program as $1, in the background, with a log and the number of its process.
+# Starts a program as $1, in the background, with a log and a PID file.
 launch() {
     name=$1
     shift
@@ -81,20 +82,20 @@ launch() {
 wait_for_node() {
     tries=600
     until grep -q '^ready' "$directory/node-$1.log"; do
-        kill -0 "$(cat "$directory/node-$1.pid")" 2>/dev/null || fail "node-$1 ended; see $directory/node-$1.log"
+        kill -0 "$(cat "$directory/node-$1.pid")" 2>/dev/null || fail "node-$1 exited; see $directory/node-$1.log"
         tries=$((tries - 1))
-        [ "$tries" -gt 0 ] || fail "node-$1 does not get ready; see $directory/node-$1.log"
+        [ "$tries" -gt 0 ] || fail "node-$1 is not ready after 60 s; see $directory/node-$1.log"
         sleep 0.1
     done
 }
 
 stop_node() {
     kill "$(cat "$directory/node-$1.pid")"
-    wait "$(cat "$directory/node-$1.pid")" || fail "node-$1 did not end well; see $directory/node-$1.log"
+    wait "$(cat "$directory/node-$1.pid")" || fail "node-$1 exited with an error; see $directory/node-$1.log"
     rm "$directory/node-$1.pid"
 }
 
-# The first start makes a node's key, and its realm: that of node 1 for all of them.
+# The first start of a node creates its key. Node 1 also founds the realm; the others are given its realm file.
 found() {
     node_config "$1" >"$directory/node-$1.toml"
     if [ "$1" = 1 ]; then
@@ -106,13 +107,13 @@ found() {
     stop_node "$1"
 }
 
-command -v "$bruit" >/dev/null || fail "there is no program $bruit; set BRUIT"
-command -v nats-server >/dev/null || fail "there is no nats-server; on Debian: apt-get install nats-server"
+command -v "$bruit" >/dev/null || fail "program $bruit not found; set BRUIT"
+command -v nats-server >/dev/null || fail "nats-server not found; on Debian: apt-get install nats-server"
 mkdir -p "$directory"
 directory=$(cd "$directory" && pwd)
 chmod 700 "$directory"
 for pid in "$directory"/*.pid; do
-    [ ! -e "$pid" ] || fail "$pid is there: the cluster runs, or was not stopped by stop.sh"
+    [ ! -e "$pid" ] || fail "$pid exists: the cluster is running, or was not stopped with stop.sh"
 done
 
 for number in 1 2 3; do
@@ -130,7 +131,7 @@ for number in 1 2 3; do wait_for_node "$number"; done
 
 here=$(dirname "$0")
 cat <<EOF
-Three nodes, each of which holds everything:
+Three nodes, each with all of the data:
 
   http://127.0.0.1:$(http_port 1)   http://127.0.0.1:$(http_port 2)   http://127.0.0.1:$(http_port 3)
 
@@ -139,7 +140,7 @@ Try, with any message in a file:
   $bruit report --server http://127.0.0.1:$(http_port 1) MESSAGE
   $bruit check  --server http://127.0.0.1:$(http_port 3) MESSAGE
   $bruit peers  --server http://127.0.0.1:$(http_port 2)
-  kill -9 \$(cat $directory/broker-2.pid)     # and report and check again: two of three are enough
+  kill -9 \$(cat $directory/broker-2.pid)     # then report and check again: two of three are enough
 
-Logs and configurations are in $directory. To end it: $here/stop.sh $directory
+Logs and configurations are in $directory. To stop the cluster: $here/stop.sh $directory
 EOF

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Ends what start.sh started in DIRECTORY (bruit-cluster), nodes before brokers. Data stays; start.sh goes on with it.
+# Stops the processes that start.sh started in DIRECTORY (default: bruit-cluster), nodes before brokers. The data is
+# kept; start.sh reuses it.
 set -eu
 
 directory=${1:-bruit-cluster}
 
-# Whether process $1 has ended, whoever may still have to be told.
+# Returns true if process $1 has exited, even if its parent has not waited for it yet.
 has_ended() {
     case $(ps -o stat= -p "$1" 2>/dev/null) in
     '' | Z*) true ;;
@@ -14,7 +15,7 @@ has_ended() {
 
 for kind in node broker; do
     for pid in "$directory/$kind"-*.pid; do
-        # Whoever was killed is gone already.
+        # The process may have been killed already.
         [ ! -e "$pid" ] || kill "$(cat "$pid")" 2>/dev/null || true
     done
     for pid in "$directory/$kind"-*.pid; do

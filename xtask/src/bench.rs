@@ -1,18 +1,19 @@
-//! `cargo xtask bench`: the benchmarks live in `bruit-bench`, so that the crates they compare with burden nobody else.
+//! `cargo xtask bench`: runs the benchmarks. They are in `bruit-bench`, so that no other crate depends on the crates
+//! that they compare with ours.
 
 use anyhow::Result;
 
 use crate::command;
 
-/// What `cargo xtask bench` accepts.
+/// The arguments of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Handed to `bruit-bench` as they are.
+    /// Arguments for `bruit-bench`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// Builds the program and the benchmarks optimised, and runs them. One of them starts the program that lies beside it.
+/// Builds the program and the benchmarks in release mode, and runs the benchmarks. One benchmark starts the program.
 pub(crate) fn run(options: &Options) -> Result<()> {
     command::run(&mut command::cargo(&["build", "--release", "--package", "bruit"]))?;
     command::run(command::cargo(&["run", "--release", "--package", "bruit-bench", "--"]).args(&options.arguments))

@@ -1,4 +1,4 @@
-//! Running other programs: echoed, from the root of the project, without standard input.
+//! Runs other programs. Each command is echoed, starts in the project root, and has no standard input.
 
 use std::borrow::Cow;
 use std::env;
@@ -11,69 +11,77 @@ use serde_json::Value;
 
 /// The root of the project.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a subfolder of the workspace")
 }
 
-/// A command that starts in the root of the project.
+/// Returns a command that starts in the root of the project.
 pub(crate) fn program(name: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.args(arguments).current_dir(root()).stdin(Stdio::null());
     command
 }
 
-/// The cargo that runs this program, with other arguments.
+/// Returns a command for the same cargo that runs this program.
 ///
-/// It keeps no state for incremental builds: for all test programs together that is 15 GB.
+/// Incremental compilation is off, because its state uses 15 GB for all test programs.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
-    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let mut command = program(&cargo, arguments);
+    let mut command = incremental_cargo(arguments);
     command.env("CARGO_INCREMENTAL", "0");
     command
 }
 
-/// Shows `command`, runs it, and fails unless it succeeds.
+/// Returns the same command as [`cargo`], with cargo's default for incremental compilation.
+pub(crate) fn incremental_cargo(arguments: &[&str]) -> Command {
+    program(&env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), arguments)
+}
+
+/// Prints `command` and runs it.
+///
+/// # Errors
+///
+/// If it cannot be started, or exits with a failure.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     println!("$ {}", describe(command));
     let status = command.status().with_context(|| format!("failed to start {}", describe(command)))?;
-    ensure!(status.success(), "`{}` ended with {status}", describe(command));
+    ensure!(status.success(), "`{}` failed: {status}", describe(command));
     Ok(())
 }
 
-/// Whether `command` starts and succeeds; shows nothing.
+/// Returns true if `command` starts and succeeds. Prints nothing.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// What `command` writes to standard output.
+/// Returns the standard output of `command`.
 pub(crate) fn read(command: &mut Command) -> Result<Vec<u8>> {
     let Output { status, stdout, .. } =
         command.stderr(Stdio::inherit()).output().with_context(|| format!("failed to start {}", describe(command)))?;
-    ensure!(status.success(), "`{}` ended with {status}", describe(command));
+    ensure!(status.success(), "`{}` failed: {status}", describe(command));
     Ok(stdout)
 }
 
-/// The directory of cargo's build output.
+/// Returns cargo's target directory.
 pub(crate) fn target_directory() -> Result<PathBuf> {
     Ok(text(&metadata(&["--no-deps"])?, "target_directory")?.into())
 }
 
-/// What `cargo metadata` says of a workspace.
+/// Returns the output of `cargo metadata`.
 pub(crate) fn metadata(arguments: &[&str]) -> Result<Value> {
     let output = read(cargo(&["metadata", "--format-version", "1"]).args(arguments))?;
-    serde_json::from_slice(&output).context("failed to understand cargo metadata")
+    serde_json::from_slice(&output).context("failed to parse the output of cargo metadata")
 }
 
-/// The entries of the array `field` of `value`; none if there is no such array.
+/// Returns the entries of the array `field` of `value`, or no entries if the field is missing or not an array.
 pub(crate) fn entries<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     value[field].as_array().into_iter().flatten()
 }
 
-/// The string `field` of `value`.
+/// Returns the string `field` of `value`.
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str> {
-    value[field].as_str().with_context(|| format!("cargo metadata has no {field} where one belongs"))
+    value[field].as_str().with_context(|| format!("cargo metadata: field \"{field}\" is missing or not a string"))
 }
 
-/// `command` as one would type it in the root of the project.
+/// Formats `command` as one would type it in the root of the project.
 fn describe(command: &Command) -> String {
     let environment = command
         .get_envs()
@@ -82,13 +90,13 @@ fn describe(command: &Command) -> String {
     environment.chain(words.map(|word| quoted(&word.to_string_lossy()).into_owned())).collect::<Vec<_>>().join(" ")
 }
 
-/// The path of a program of ours, or the name of any other.
+/// Returns the relative path of a program inside the project, or the name of any other program.
 fn short(program: &OsStr) -> &OsStr {
     let path = Path::new(program);
     path.strip_prefix(root()).ok().map(Path::as_os_str).or_else(|| path.file_name()).unwrap_or(program)
 }
 
-/// `word` for a shell: in quotes if it holds a space.
+/// Quotes `word` for a shell if it contains a space.
 fn quoted(word: &str) -> Cow<'_, str> {
     if word.contains(' ') { format!("'{word}'").into() } else { word.into() }
 }
@@ -109,6 +117,6 @@ mod tests {
     #[test]
     fn a_failing_command_is_named() {
         let error = run(&mut program("false", &[])).unwrap_err().to_string();
-        assert!(error.starts_with("`false` ended with"), "{error}");
+        assert!(error.starts_with("`false` failed: "), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask endurance`: compresses a year of three networks of servers into an hour, with all the faults of a year.
+//! `cargo xtask endurance`: simulates a year of three networks, with all faults, in an hour.
 
 use std::process::{Child, Command, Stdio};
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use crate::test::Stage;
 use crate::{command, packages};
 
-/// The networks, which run at the same time.
+/// The networks, which run concurrently.
 const NETWORKS: [&str; 3] = ["alone", "https", "nats"];
 
 /// The arguments of `cargo xtask endurance`.
@@ -25,12 +25,12 @@ pub(crate) struct Options {
     /// Seed of traffic and faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Run this network alone; may be given more than once.
+    /// Run only this network; may be repeated.
     #[arg(long, value_name = "NETWORK", value_parser = NETWORKS)]
     only: Vec<String>,
 }
 
-/// Builds the program optimised, and runs all networks at once. Reports the first failure when all have ended.
+/// Builds the programs in release mode, and runs all networks concurrently. Reports failures after all have ended.
 pub(crate) fn run(options: &Options) -> Result<()> {
     packages::provide(&[Stage::Nextest]).context("set-up failed")?;
     command::run(&mut command::cargo(&["build", "--release", "--package", "bruit", "--package", "bruit-endurance"]))?;
@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             failed.push(network);
         }
     }
-    if failed.is_empty() { Ok(()) } else { bail!("not as it must be: {}", failed.join(", ")) }
+    if failed.is_empty() { Ok(()) } else { bail!("failed networks: {}", failed.join(", ")) }
 }
 
 fn start(options: &Options, network: &str) -> Result<Child> {

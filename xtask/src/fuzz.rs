@@ -1,13 +1,14 @@
 //! `cargo xtask fuzz`: libFuzzer on stable Rust.
 //!
-//! The targets are the programs of `fuzz/Cargo.toml`. They are compiled with the coverage counters that libFuzzer
-//! steers by ([`INSTRUMENTATION`]), which stable rustc can place although only nightly has sanitizers; bounds, overflow
-//! and debug assertions still turn wrong arithmetic into a crash. For a target `decode`:
+//! The targets are the modules in `fuzz/src/targets/`. They are compiled into one program, with the coverage counters
+//! that guide libFuzzer ([`INSTRUMENTATION`]). Stable rustc supports these counters, although only nightly supports
+//! sanitizers. Bounds checks, overflow checks and debug assertions still turn wrong arithmetic into a crash. The
+//! folders of a target `decode`:
 //!
-//! - `fuzz/seeds/decode/` holds committed inputs, all of which are tried on every run: good files to start from, and
-//!   the reproducers of bugs since fixed; some targets also start from test data ([`TEST_DATA`]);
-//! - `fuzz/corpus/decode/` gathers what reached new code, on this machine;
-//! - `fuzz/artifacts/decode/` gets the input that broke it.
+//! - `fuzz/seeds/decode/` contains committed inputs, which every run tries: valid files to start from, and reproducers
+//!   of fixed bugs. Some targets also start from test data ([`TEST_DATA`]).
+//! - `fuzz/corpus/decode/` collects the inputs that reached new code on this machine.
+//! - `fuzz/artifacts/decode/` receives the input that crashed the target.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,40 +16,49 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::command::{self, cargo, entries, metadata, root, text};
+use crate::command::{self, cargo, metadata, root, text};
 use crate::packages;
 use crate::test::Stage;
 
-/// How long to fuzz unless told, all targets together.
+/// Default fuzzing time, shared by all targets.
 pub(crate) const SECONDS: u64 = 120;
 
 /// The manifest of the fuzz targets.
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
 
-/// The longest input tried. Longer seeds are cut.
+/// The folder of the targets. Each target is a module.
+const TARGETS: &str = "fuzz/src/targets";
+
+/// The program that contains all targets.
+const PROGRAM: &str = "bruit-fuzz";
+
+/// The environment variable that selects the program's target.
+const TARGET_VARIABLE: &str = "BRUIT_FUZZ_TARGET";
+
+/// Maximum length of an input. Longer seeds are truncated.
 const INPUT_BYTES_MAX: u64 = 64 * 1024;
 
-/// A target that holds more memory than this is broken.
+/// Memory limit of a target. Exceeding it counts as a failure.
 const MEMORY_MIB_MAX: u64 = 2048;
 
-/// A target that takes longer than this over one input is broken.
+/// Time limit for one input. Exceeding it counts as a failure.
 const INPUT_SECONDS_MAX: u64 = 20;
 
-/// How much of a broken target's log is shown.
+/// Number of log lines shown when a target fails.
 const LOG_LINES_SHOWN: usize = 60;
 
-/// Targets that start from test data as well, and the folders of it.
+/// Targets that also start from test data, and the folders of that data.
 const TEST_DATA: &[(&str, &[&str])] = &[
     ("message", &["testdata/malformed", "testdata/pyzor", "testdata/razor"]),
     ("segment", &["testdata/formats/segments-v1"]),
     ("heads", &["testdata/formats/segments-v1"]),
 ];
 
-/// The counters and comparison hooks that libFuzzer reads, as placed by LLVM's SanitizerCoverage.
+/// Flags for the counters and comparison hooks that libFuzzer reads. LLVM's SanitizerCoverage inserts them.
 ///
-/// The last two keep LLVM from hiding what they show: a comparison with a magic string stays a call, which libFuzzer
-/// intercepts to learn the string, and two conditions stay two branches. Without them an eleven-byte magic is not found
-/// in 10⁸ runs; with them, in under 10⁶.
+/// The last two LLVM options turn off optimisations that would hide comparisons. A comparison with a magic string
+/// remains a call, which libFuzzer intercepts to learn the string, and two conditions remain two branches. Without the
+/// options, libFuzzer does not find an eleven-byte magic in 10⁸ runs; with them, it needs under 10⁶.
 const INSTRUMENTATION: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -60,24 +70,24 @@ const INSTRUMENTATION: &[&str] = &[
     "--cfg fuzzing",
 ];
 
-/// What `cargo xtask fuzz` accepts.
+/// The arguments of `cargo xtask fuzz`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The targets to run; all if none is named.
+    /// Targets to run [default: all]
     targets: Vec<String>,
-    /// How long to fuzz, all targets together.
+    /// Fuzzing time, shared by all targets.
     #[arg(long, default_value_t = SECONDS)]
     seconds: u64,
 }
 
 impl Options {
-    /// All targets, sharing `seconds`.
+    /// Returns the options that run all targets for `seconds` together.
     pub(crate) const fn all(seconds: u64) -> Self {
         Self { targets: Vec::new(), seconds }
     }
 }
 
-/// Lints and builds all targets, then runs those asked for, each for its share of the time.
+/// Lints and builds the fuzz program, then runs the chosen targets, each for an equal share of the time.
 pub(crate) fn run(options: &Options) -> Result<()> {
     packages::provide(&[Stage::Fuzz])?;
     let targets = chosen(discover()?, &options.targets)?;
@@ -88,39 +98,41 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     targets.iter().try_for_each(|target| build.fuzz(target, share))
 }
 
-/// The programs in the manifest.
+/// Returns the names of all targets, in alphabetical order.
 fn discover() -> Result<Vec<String>> {
-    let metadata = metadata(&["--no-deps", "--manifest-path", MANIFEST])?;
-    let targets = entries(&metadata, "packages").flat_map(|package| entries(package, "targets"));
-    targets
-        .filter(|target| entries(target, "kind").any(|kind| kind == "bin"))
-        .map(|target| Ok(text(target, "name")?.to_owned()))
-        .collect()
+    let files = fs::read_dir(root().join(TARGETS)).with_context(|| format!("failed to list {TARGETS}"))?;
+    let paths: Vec<PathBuf> = files.map(|file| Ok(file?.path())).collect::<Result<_>>()?;
+    let sources = paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let mut names: Vec<String> =
+        sources.filter_map(|path| path.file_stem()).map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    Ok(names)
 }
 
-/// Those of `known` that `wanted` names; all if it names none.
+/// Returns the targets named in `wanted`, or all of `known` if it is empty.
 fn chosen(known: Vec<String>, wanted: &[String]) -> Result<Vec<String>> {
-    ensure!(!known.is_empty(), "{MANIFEST} has no targets");
+    ensure!(!known.is_empty(), "{TARGETS} holds no targets");
     for name in wanted {
-        ensure!(known.contains(name), "no fuzz target {name}; there are: {}", known.join(", "));
+        ensure!(known.contains(name), "unknown fuzz target {name}; expected one of: {}", known.join(", "));
     }
     Ok(if wanted.is_empty() { known } else { wanted.to_vec() })
 }
 
-/// The seconds of one target; libFuzzer takes 0 for no limit.
+/// Returns the seconds for each target, at least 1: libFuzzer treats 0 as no limit.
 fn share(seconds: u64, targets: usize) -> u64 {
     (seconds / targets.max(1) as u64).max(1)
 }
 
-/// Where instrumented programs are built. Apart from all others: other flags would build everything anew.
+/// The instrumented build. It has a separate folder, because its flags would make cargo rebuild everything else.
 struct Build {
     folder: PathBuf,
-    /// Named to cargo even though it is the host, as flags then spare build scripts and procedural macros.
+    /// The host's triple. With an explicit `--target`, cargo does not apply the flags to build scripts and procedural
+    /// macros.
     triple: String,
 }
 
 impl Build {
-    /// Finds the folder inside the workspace's own.
+    /// Locates the build folder inside the workspace's target directory.
     fn locate() -> Result<Self> {
         let metadata = metadata(&["--no-deps"])?;
         let target = Path::new(text(&metadata, "target_directory")?);
@@ -128,17 +140,17 @@ impl Build {
         Ok(Self { folder, triple: host()? })
     }
 
-    /// Lints the targets, which are no part of the workspace.
+    /// Lints the targets, which are not part of the workspace.
     fn lint(&self) -> Result<()> {
         command::run(self.cargo("clippy").args(["--no-deps", "--", "-D", "warnings"]))
     }
 
-    /// Builds the targets.
+    /// Builds the program.
     fn compile(&self) -> Result<()> {
         command::run(&mut self.cargo("build"))
     }
 
-    /// `cargo subcommand` on the targets, instrumented.
+    /// Returns the command `cargo SUBCOMMAND` for the fuzz program, with instrumentation.
     fn cargo(&self, subcommand: &str) -> Command {
         let mut command = cargo(&[subcommand, "--release", "--manifest-path", MANIFEST, "--target", &self.triple]);
         command.arg("--target-dir").arg(&self.folder);
@@ -160,10 +172,10 @@ impl Build {
         Ok(())
     }
 
-    /// The command that fuzzes `target`, writing to `log`.
+    /// Returns the command that fuzzes `target` and writes to `log`.
     fn libfuzzer(&self, target: &str, seconds: u64, folders: &Folders, log: &Path) -> Result<Command> {
-        let program = root().join(&self.folder).join(&self.triple).join("release").join(target);
-        let program = program.to_str().context("the project lies in a folder whose name is not text")?;
+        let program = root().join(&self.folder).join(&self.triple).join("release").join(PROGRAM);
+        let program = program.to_str().context("the path of the project is not valid UTF-8")?;
         let mut command = command::program(program, &["-print_final_stats=1"]);
         command.arg(format!("-max_total_time={seconds}"));
         command.arg(format!("-max_len={INPUT_BYTES_MAX}"));
@@ -172,19 +184,19 @@ impl Build {
         command.arg(format!("-artifact_prefix={}/", folders.artifacts));
         command.arg(&folders.corpus).args(&folders.seeds);
         let log = File::create(root().join(log)).context("failed to create the log of the fuzz target")?;
-        command.env("RUST_BACKTRACE", "1").stdout(log.try_clone()?).stderr(log);
+        command.env(TARGET_VARIABLE, target).env("RUST_BACKTRACE", "1").stdout(log.try_clone()?).stderr(log);
         Ok(command)
     }
 }
 
-/// The triple of this machine.
+/// Returns the target triple of this machine.
 fn host() -> Result<String> {
     let version = String::from_utf8(command::read(&mut command::program("rustc", &["-vV"]))?)?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc -vV names no host")?.to_owned())
+    Ok(host.context("the output of rustc -vV has no host line")?.to_owned())
 }
 
-/// Where a target's inputs are, relative to the root.
+/// The input folders of a target, relative to the root.
 struct Folders {
     corpus: String,
     artifacts: String,
@@ -192,7 +204,7 @@ struct Folders {
 }
 
 impl Folders {
-    /// Names the folders of `target` and creates those that are written to.
+    /// Returns the folders of `target`, and creates the folders to which libFuzzer writes.
     fn prepare(target: &str) -> Result<Self> {
         let [corpus, artifacts, seeds] = ["corpus", "artifacts", "seeds"].map(|kind| format!("fuzz/{kind}/{target}"));
         for folder in [&corpus, &artifacts] {
@@ -203,34 +215,34 @@ impl Folders {
     }
 }
 
-/// The folders of test data that `target` starts from.
+/// Returns the folders of test data for `target`.
 fn test_data(target: &str) -> impl Iterator<Item = String> {
     let rows = TEST_DATA.iter().filter(move |(name, _)| *name == target);
     rows.flat_map(|(_, folders)| folders.iter().map(|&folder| folder.to_owned()))
 }
 
-/// What went wrong and how to see it again.
+/// Describes a failure and how to reproduce it.
 fn broken(target: &str, log: &str, path: &Path) -> String {
     let path = path.display();
     match reproducer(log) {
         Some(input) => {
-            format!("fuzz target {target} broke on {input}; once mended, move it to fuzz/seeds/{target}/ (log: {path})")
+            format!("fuzz target {target} failed on {input}; once fixed, move it to fuzz/seeds/{target}/ (log: {path})")
         }
         None => format!("fuzz target {target} failed without a reproducer (log: {path})"),
     }
 }
 
-/// The input that broke the target, as libFuzzer names it.
+/// Returns the path of the failing input, from libFuzzer's log.
 fn reproducer(log: &str) -> Option<&str> {
     log.lines().find_map(|line| line.split_once("Test unit written to ")).map(|(_, path)| path.trim())
 }
 
-/// What a log without coverage means.
+/// Describes a failure to find coverage counters in the log.
 fn not_steered(target: &str, log: &Path) -> String {
-    format!("fuzz target {target} ran blind: libFuzzer saw no coverage (log: {})", log.display())
+    format!("fuzz target {target} ran without coverage guidance: libFuzzer found no counters (log: {})", log.display())
 }
 
-/// How much was tried and reached; nothing if libFuzzer saw no counters and so only guessed.
+/// Returns the number of inputs and the growth of coverage, or `None` if libFuzzer found no counters.
 fn summary(log: &str) -> Option<String> {
     let coverage: Vec<u64> = log.lines().filter_map(|line| number_after(line, "cov: ")).collect();
     let (first, last) = (coverage.first()?, coverage.last()?);
@@ -238,12 +250,12 @@ fn summary(log: &str) -> Option<String> {
     Some(format!("{runs} inputs, coverage {first} to {last}"))
 }
 
-/// The number that follows `label` in `line`.
+/// Returns the number that follows `label` in `line`.
 fn number_after(line: &str, label: &str) -> Option<u64> {
     line.split_once(label)?.1.split_whitespace().next()?.parse().ok()
 }
 
-/// The end of a log, without the lines that only tell progress.
+/// Returns the end of a log, without progress lines.
 fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().filter(|line| !line.starts_with('#')).collect();
     lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
@@ -257,27 +269,32 @@ mod tests {
         Done 90 runs in 1 second(s)\nstat::number_of_executed_units: 90\n";
 
     #[test]
-    fn every_target_gets_an_equal_share_of_the_time() {
+    fn all_targets_get_equal_shares_of_the_time() {
         assert_eq!(share(120, 3), 40);
         assert_eq!(share(2, 3), 1);
     }
 
     #[test]
-    fn an_unknown_target_is_refused_by_name() {
+    fn an_unknown_target_is_named_in_the_error() {
         let known = vec!["decode".to_owned(), "delta".to_owned()];
         assert_eq!(chosen(known.clone(), &[]).unwrap(), known);
         assert_eq!(chosen(known.clone(), &["delta".to_owned()]).unwrap(), ["delta"]);
         let error = chosen(known, &["detla".to_owned()]).unwrap_err().to_string();
-        assert_eq!(error, "no fuzz target detla; there are: decode, delta");
+        assert_eq!(error, "unknown fuzz target detla; expected one of: decode, delta");
     }
 
     #[test]
-    fn the_present_targets_are_found() {
-        assert!(!discover().unwrap().is_empty());
+    fn every_target_is_in_the_table_of_the_program() {
+        let table = fs::read_to_string(root().join("fuzz/src/targets.rs")).unwrap();
+        let known = discover().unwrap();
+        assert!(!known.is_empty());
+        for name in known {
+            assert!(table.contains(&format!("(\"{name}\", {name}::fuzz)")), "{name}");
+        }
     }
 
     #[test]
-    fn test_data_belongs_to_targets_and_is_there() {
+    fn test_data_belongs_to_targets_and_exists() {
         let known = discover().unwrap();
         for (target, _) in TEST_DATA {
             assert!(known.iter().any(|name| name == target), "{target}");
@@ -286,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_tells_how_coverage_grew() {
+    fn a_summary_shows_how_coverage_grew() {
         assert_eq!(summary(STEERED).unwrap(), "90 inputs, coverage 21 to 31");
     }
 
@@ -300,7 +317,7 @@ mod tests {
         let log =
             "#7\tNEW cov: 3\nthread panicked\nartifact_prefix='a/'; Test unit written to fuzz/artifacts/x/crash-1\n";
         assert_eq!(reproducer(log), Some("fuzz/artifacts/x/crash-1"));
-        assert!(broken("x", log, Path::new("x.log")).contains("broke on fuzz/artifacts/x/crash-1"));
+        assert!(broken("x", log, Path::new("x.log")).contains("failed on fuzz/artifacts/x/crash-1"));
         assert!(last_lines(log).starts_with("thread panicked"));
     }
 }

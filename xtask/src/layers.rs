@@ -1,8 +1,8 @@
-//! `cargo xtask layers`: crates depend only on those the architecture puts beneath them.
+//! `cargo xtask layers`: checks that crates depend only on lower layers.
 //!
-//! [`TABLE`] is the architecture as data. Each crate names what it may use; what those crates may use comes with them.
-//! Dev-dependencies are free, so that a test may stand on the whole system, with one exception: nothing depends on the
-//! chores or the benchmarks, in any way.
+//! [`TABLE`] is the architecture as data. Each row lists the crates that one crate may use. It may also use everything
+//! that the listed crates may use. Dev-dependencies are unrestricted, so that a test may use the whole system, with one
+//! exception: nothing may depend on the chores or the benchmarks.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use crate::command::{entries, metadata, text};
 
-/// Which crate may use which. A new crate gets a row, below everything it uses.
+/// The allowed dependencies of each crate. The row of a new crate goes below those of all crates that it uses.
 const TABLE: &[Row] = &[
     Row { name: "bruit-filters", uses: Uses::Only(&[]) },
-    Row { name: "bruit-simulation", uses: Uses::Only(&["bruit-filters"]) },
     Row { name: "bruit-signatures", uses: Uses::Only(&[]) },
     Row { name: "bruit-protocols", uses: Uses::Only(&["bruit-signatures"]) },
     Row { name: "bruit-engine", uses: Uses::Only(&["bruit-filters", "bruit-signatures"]) },
@@ -22,36 +21,45 @@ const TABLE: &[Row] = &[
     Row { name: "bruit-federation", uses: Uses::Only(&["bruit-engine", "bruit-store"]) },
     Row { name: "bruit-server", uses: Uses::Above },
     Row { name: "bruit-client", uses: Uses::Only(&["bruit-protocols", "bruit-signatures", "bruit-filters"]) },
-    Row { name: "bruit-milter", uses: Uses::Only(&["bruit-client"]) },
-    Row { name: "bruit-forensics", uses: Uses::Only(&["bruit-filters", "bruit-signatures"]) },
+    Row { name: "bruit-console", uses: Uses::Only(&["bruit-engine", "bruit-filters"]) },
     Row { name: "bruit-endurance", uses: Uses::Only(&["bruit-client", "bruit-store"]) },
     Row { name: "bruit", uses: Uses::Above },
-    Row { name: "bruit-testing", uses: Uses::Above },
+    Row { name: "bruit-structures", uses: Uses::Only(&["bruit-filters"]) },
+    Row { name: "bruit-simulation", uses: Uses::Only(&["bruit-filters", "bruit-structures"]) },
+    Row { name: "bruit-forensics", uses: Uses::Only(&["bruit-filters", "bruit-signatures", "bruit-structures"]) },
+    Row {
+        name: "bruit-lab",
+        uses: Uses::Only(&["bruit-console", "bruit-engine", "bruit-forensics", "bruit-simulation", "bruit-structures"]),
+    },
+    Row { name: "bruit-testing", uses: Uses::Only(&["bruit-protocols"]) },
     Row { name: "bruit-bench", uses: Uses::Above },
     Row { name: "xtask", uses: Uses::Above },
 ];
 
-/// Crates that only tests may use.
+/// Crates that only tests and the crates of [`FOR_NOBODY`] may use.
 const FOR_TESTS: &[&str] = &["bruit-endurance", "bruit-testing"];
 
-/// Crates that nothing may use, not even tests.
+/// The crates of the laboratory. No crate of the product may use them, not even in tests.
+const LABORATORY: &[&str] = &["bruit-structures", "bruit-simulation", "bruit-forensics", "bruit-lab"];
+
+/// Crates that no other crate may use, not even in tests.
 const FOR_NOBODY: &[&str] = &["bruit-bench", "xtask"];
 
-/// One crate of [`TABLE`].
+/// A crate of [`TABLE`].
 struct Row {
     name: &'static str,
     uses: Uses,
 }
 
-/// What a crate may use.
+/// The allowed dependencies of a crate.
 enum Uses {
-    /// These, and what they may use.
+    /// These crates, and all crates that they may use.
     Only(&'static [&'static str]),
-    /// Every row above.
+    /// The crates of every row above.
     Above,
 }
 
-/// That one crate of the workspace names another in its manifest.
+/// A dependency between two crates of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Dependency {
     from: String,
@@ -66,18 +74,18 @@ pub(crate) fn run() -> Result<()> {
     let dependencies = dependencies(&metadata, &crates)?;
     let faults = faults(&crates, &dependencies);
     if !faults.is_empty() {
-        bail!("the layers are broken:\n  {}", faults.join("\n  "));
+        bail!("layer violations:\n  {}", faults.join("\n  "));
     }
-    println!("the layers hold: crates {}, dependencies between them {}", crates.len(), dependencies.len());
+    println!("layers ok: crates {}, dependencies between them {}", crates.len(), dependencies.len());
     Ok(())
 }
 
-/// The names of the crates in the workspace.
+/// Returns the names of the crates in the workspace.
 fn crates(metadata: &Value) -> Result<BTreeSet<String>> {
     entries(metadata, "packages").map(|package| Ok(text(package, "name")?.to_owned())).collect()
 }
 
-/// Every dependency of one of `crates` on another, optional and build ones too.
+/// Returns all dependencies between `crates`, including optional and build dependencies.
 fn dependencies(metadata: &Value, crates: &BTreeSet<String>) -> Result<Vec<Dependency>> {
     let mut found = Vec::new();
     for package in entries(metadata, "packages") {
@@ -93,7 +101,7 @@ fn dependencies(metadata: &Value, crates: &BTreeSet<String>) -> Result<Vec<Depen
     Ok(found)
 }
 
-/// What is wrong, a line each.
+/// Returns all violations, one line each.
 fn faults(crates: &BTreeSet<String>, dependencies: &[Dependency]) -> Vec<String> {
     let unknown = crates.iter().filter(|name| position(name).is_none()).map(|name| {
         format!("{name} has no place: give it a row in TABLE, in xtask/src/layers.rs, and in ARCHITECTURE.md")
@@ -101,24 +109,31 @@ fn faults(crates: &BTreeSet<String>, dependencies: &[Dependency]) -> Vec<String>
     unknown.chain(dependencies.iter().filter_map(fault)).collect()
 }
 
-/// What is wrong with one dependency, if anything. Crates without a row are reported by [`faults`].
+/// Returns the violation by one dependency, if it is one. [`faults`] reports crates without a row.
 fn fault(dependency: &Dependency) -> Option<String> {
     let Dependency { from, to, for_tests } = dependency;
     position(from).zip(position(to))?;
     if FOR_NOBODY.contains(&to.as_str()) {
-        return Some(format!("{from} uses {to}, which nothing may use"));
+        return Some(format!("{from} uses {to}, but no crate may use it"));
+    }
+    let is_outside = |name: &String| !LABORATORY.contains(&name.as_str()) && !FOR_NOBODY.contains(&name.as_str());
+    if LABORATORY.contains(&to.as_str()) && is_outside(from) {
+        return Some(format!("{from} uses {to}, which belongs to the laboratory"));
     }
     if *for_tests {
         return None;
     }
     if FOR_TESTS.contains(&to.as_str()) {
+        if FOR_NOBODY.contains(&from.as_str()) {
+            return None;
+        }
         return Some(format!("{from} uses {to}, which may only be a dev-dependency"));
     }
     let allowed = allowed(from);
     (!allowed.contains(to.as_str())).then(|| format!("{from} uses {to}, but may use {}", listed(&allowed)))
 }
 
-/// Every crate that `name` may use.
+/// Returns all crates that `name` may use.
 fn allowed(name: &str) -> BTreeSet<&'static str> {
     let Some(index) = position(name) else { return BTreeSet::new() };
     match TABLE[index].uses {
@@ -127,12 +142,12 @@ fn allowed(name: &str) -> BTreeSet<&'static str> {
     }
 }
 
-/// Where in the table `name` is.
+/// Returns the index of `name` in the table.
 fn position(name: &str) -> Option<usize> {
     TABLE.iter().position(|row| row.name == name)
 }
 
-/// `names` for a sentence.
+/// Formats `names` as a list.
 fn listed(names: &BTreeSet<&str>) -> String {
     if names.is_empty() {
         return "none of ours".to_owned();
@@ -145,7 +160,7 @@ fn listed(names: &BTreeSet<&str>) -> String {
 mod tests {
     use super::*;
 
-    /// The faults of a workspace whose crates are those that `from` and `to` name.
+    /// Returns the violations in a workspace of two crates, where `from` depends on `to`.
     fn faults_of(from: &str, to: &str, for_tests: bool) -> Vec<String> {
         let dependency = Dependency { from: from.to_owned(), to: to.to_owned(), for_tests };
         faults(&[from.to_owned(), to.to_owned()].into(), &[dependency])
@@ -164,28 +179,39 @@ mod tests {
     fn a_crate_may_not_use_one_beside_it() {
         assert_eq!(faults_of("bruit-signatures", "bruit-filters", false).len(), 1);
         assert_eq!(faults_of("bruit-engine", "bruit-protocols", false).len(), 1);
-        assert_eq!(faults_of("bruit-milter", "bruit-server", false).len(), 1);
+        assert_eq!(faults_of("bruit-console", "bruit-server", false).len(), 1);
     }
 
     #[test]
     fn what_a_used_crate_uses_may_be_used_too() {
         assert!(faults_of("bruit-federation", "bruit-filters", false).is_empty());
-        assert!(faults_of("bruit-milter", "bruit-signatures", false).is_empty());
+        assert!(faults_of("bruit-console", "bruit-signatures", false).is_empty());
         assert!(faults_of("bruit", "bruit-server", false).is_empty());
     }
 
     #[test]
-    fn test_helpers_stay_in_tests() {
+    fn test_helpers_stay_in_tests_and_benchmarks() {
         assert!(faults_of("bruit-filters", "bruit-testing", true).is_empty());
-        for user in ["bruit-filters", "bruit", "bruit-bench"] {
+        for user in ["bruit-filters", "bruit"] {
             assert_eq!(faults_of(user, "bruit-testing", false).len(), 1, "{user}");
         }
+        assert!(faults_of("bruit-bench", "bruit-testing", false).is_empty());
+    }
+
+    #[test]
+    fn the_product_does_not_use_the_laboratory_even_in_tests() {
+        for (user, for_tests) in [("bruit", false), ("bruit", true), ("bruit-filters", true)] {
+            let fault = format!("{user} uses bruit-forensics, which belongs to the laboratory");
+            assert_eq!(faults_of(user, "bruit-forensics", for_tests), [fault]);
+        }
+        assert!(faults_of("bruit-lab", "bruit-forensics", false).is_empty());
+        assert!(faults_of("bruit-bench", "bruit-forensics", false).is_empty());
     }
 
     #[test]
     fn nothing_uses_chores_or_benchmarks() {
         for (used, for_tests) in [("xtask", false), ("xtask", true), ("bruit-bench", false), ("bruit-bench", true)] {
-            assert_eq!(faults_of("bruit", used, for_tests), [format!("bruit uses {used}, which nothing may use")]);
+            assert_eq!(faults_of("bruit", used, for_tests), [format!("bruit uses {used}, but no crate may use it")]);
         }
     }
 

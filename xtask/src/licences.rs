@@ -1,7 +1,7 @@
-//! `cargo xtask licences`: every dependency may be used under a permissive licence.
+//! `cargo xtask licences`: checks that every dependency may be used under a permissive licence.
 //!
-//! A licence expression (SPDX, annex D) passes if some choice of its `OR`s needs only licences of [`PERMISSIVE`]. The
-//! fuzz targets are a workspace of their own and are checked too.
+//! A licence expression (SPDX, annex D) passes if, for some choice of its `OR`s, all required licences are in
+//! [`PERMISSIVE`]. The fuzz targets are a separate workspace, which is checked, too.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::command::{entries, metadata, text};
 
-/// The licences that ask for no more than a notice. None of them binds what is linked with it.
+/// Permissive licences: they require at most a notice, and do not extend to linked code.
 const PERMISSIVE: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -21,7 +21,7 @@ const PERMISSIVE: &[&str] = &[
     "BSD-3-Clause",
     "BSL-1.0",
     "CC0-1.0",
-    // Of data: the certificates of authorities that the client trusts.
+    // A data licence, which the root certificates of the client have.
     "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
@@ -42,13 +42,14 @@ pub(crate) fn run() -> Result<()> {
     }
     let faults: Vec<_> = packages.iter().filter_map(|(package, licence)| fault(package, licence)).collect();
     if !faults.is_empty() {
-        bail!("not permissive, by the list in xtask/src/licences.rs:\n  {}", faults.join("\n  "));
+        bail!("licences missing from the list in xtask/src/licences.rs:\n  {}", faults.join("\n  "));
     }
     println!("{} packages have permissive licences", packages.len());
     Ok(())
 }
 
-/// Each package, with its version, and its licence expression; empty if it states none.
+/// Returns the licence expression of each package, keyed by name and version. The expression is empty if the package
+/// states none.
 fn licences(metadata: &Value) -> Result<BTreeMap<String, String>> {
     entries(metadata, "packages")
         .map(|package| {
@@ -58,10 +59,10 @@ fn licences(metadata: &Value) -> Result<BTreeMap<String, String>> {
         .collect()
 }
 
-/// What is wrong with a package's licence, if anything.
+/// Returns the problem with a package's licence, if there is one.
 fn fault(package: &str, licence: &str) -> Option<String> {
     if licence.is_empty() {
-        return Some(format!("{package}: states no licence expression"));
+        return Some(format!("{package}: has no licence expression"));
     }
     match is_permissive(licence) {
         Ok(true) => None,
@@ -70,63 +71,63 @@ fn fault(package: &str, licence: &str) -> Option<String> {
     }
 }
 
-/// Whether `expression` can be satisfied from [`PERMISSIVE`]. The slash of old manifests means `OR`.
+/// Returns true if `expression` can be satisfied from [`PERMISSIVE`]. The slash in old manifests means `OR`.
 fn is_permissive(expression: &str) -> Result<bool> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut words = Words(spaced.split_whitespace().peekable());
     let permissive = words.any_of()?;
     match words.0.next() {
-        Some(word) => bail!("{word} does not belong there"),
+        Some(word) => bail!("unexpected {word}"),
         None => Ok(permissive),
     }
 }
 
-/// The words of an expression that are still to be read.
+/// The unread words of an expression.
 struct Words<'a>(Peekable<SplitWhitespace<'a>>);
 
 impl Words<'_> {
-    /// Alternatives, of which one must be permissive. `OR` binds weaker than `AND`.
+    /// Reads alternatives. At least one must be permissive. `OR` binds less tightly than `AND`.
     fn any_of(&mut self) -> Result<bool> {
         let mut permissive = self.all_of()?;
-        while self.takes("OR") {
+        while self.accept("OR") {
             permissive |= self.all_of()?;
         }
         Ok(permissive)
     }
 
-    /// Requirements, of which all must be permissive.
+    /// Reads requirements. All must be permissive.
     fn all_of(&mut self) -> Result<bool> {
         let mut permissive = self.one()?;
-        while self.takes("AND") {
+        while self.accept("AND") {
             permissive &= self.one()?;
         }
         Ok(permissive)
     }
 
-    /// A licence, perhaps with an exception, or an expression in parentheses.
+    /// Reads a licence, with an optional exception, or an expression in parentheses.
     fn one(&mut self) -> Result<bool> {
-        if self.takes("(") {
+        if self.accept("(") {
             let permissive = self.any_of()?;
-            ensure!(self.takes(")"), "a parenthesis stays open");
+            ensure!(self.accept(")"), "unclosed parenthesis");
             return Ok(permissive);
         }
         let licence = self.name()?;
-        if self.takes("WITH") {
+        if self.accept("WITH") {
             let exception = self.name()?;
             return Ok(PERMISSIVE.contains(&format!("{licence} WITH {exception}").as_str()));
         }
         Ok(PERMISSIVE.contains(&licence.as_str()))
     }
 
-    /// The name of a licence or of an exception.
+    /// Reads the name of a licence or of an exception.
     fn name(&mut self) -> Result<String> {
-        let word = self.0.next().context("a licence is missing at the end")?;
-        ensure!(!["AND", "OR", "WITH", "(", ")"].contains(&word), "a licence is missing before {word}");
+        let word = self.0.next().context("expected a licence at the end")?;
+        ensure!(!["AND", "OR", "WITH", "(", ")"].contains(&word), "expected a licence before {word}");
         Ok(word.to_owned())
     }
 
-    /// Whether the next word is `word`, which is then read.
-    fn takes(&mut self, word: &str) -> bool {
+    /// Reads the next word if it is `word`, and returns true if it was.
+    fn accept(&mut self, word: &str) -> bool {
         self.0.next_if(|next| *next == word).is_some()
     }
 }
@@ -173,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_package_without_licence_is_named() {
-        assert_eq!(fault("thing 1.0.0", "").unwrap(), "thing 1.0.0: states no licence expression");
+        assert_eq!(fault("thing 1.0.0", "").unwrap(), "thing 1.0.0: has no licence expression");
         assert_eq!(fault("thing 1.0.0", "MPL-2.0").unwrap(), "thing 1.0.0: MPL-2.0");
         assert_eq!(fault("thing 1.0.0", "MIT"), None);
     }

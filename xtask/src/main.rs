@@ -1,8 +1,8 @@
 //! The project's chores, as `cargo xtask …`.
 //!
-//! `test` is the whole of what the project asks of a change, the same on a laptop and in continuous integration; it
-//! does its own set-up. The other chores are its stages that deserve a name, and the benchmarks.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "chores speak to whoever runs them")]
+//! `test` runs every check that a change must pass, both locally and in continuous integration, and installs the
+//! required tools. The other chores are the benchmarks, and single stages that are often run alone.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod bench;
 mod command;
@@ -18,21 +18,21 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-/// The project's chores.
+/// Run a chore of the project.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Chore {
-    /// Install what the tests need, then run every stage; the first failure stops it.
+    /// Install missing tools, then run all checks and tests; stop at the first failure.
     Test(test::Options),
     /// Measure the filters against memory and against other crates.
     Bench(bench::Options),
-    /// Run servers under faults, a year in an hour, and compare them with a plain model.
+    /// Run servers under a year of faults in an hour, and compare them with a plain model.
     Endurance(endurance::Options),
-    /// Check that crates depend only on those the architecture puts beneath them.
+    /// Check that crates depend only on lower layers.
     Layers,
-    /// Check that every dependency may be used under a permissive licence.
+    /// Check that all dependencies have permissive licences.
     Licences,
-    /// Build the fuzz targets and run them.
+    /// Build and run the fuzz targets.
     Fuzz(fuzz::Options),
 }
 
@@ -57,7 +57,7 @@ fn run(chore: Chore) -> Result<()> {
     }
 }
 
-/// Shows what failed and why. Never a backtrace of the chore itself, which would hide both.
+/// Prints an error with its causes, without a backtrace of the chore itself.
 fn report(error: &anyhow::Error) {
     eprintln!("\nerror: {error}");
     for cause in error.chain().skip(1) {

@@ -1,7 +1,7 @@
-//! What the stages need from the machine, and getting it.
+//! Set-up: the packages, tools and modules that the stages need, and their installation.
 //!
-//! [`PACKAGES`], [`TOOLS`] and [`MODULES`] say which stage needs what, and why. What is missing is installed when that can be done
-//! without asking anyone; otherwise the chore fails and says what to install. No stage is ever left out.
+//! [`PACKAGES`], [`TOOLS`] and [`MODULES`] list the needs of each stage with a reason. Missing items are installed if
+//! this requires no password or confirmation. Otherwise the chore fails and names them. No stage is skipped.
 
 use std::env;
 use std::path::Path;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::command;
 use crate::test::Stage;
 
-/// The Debian packages beyond a Rust toolchain and its linker. A stage that needs another program adds a row.
+/// Debian packages needed in addition to a Rust toolchain and its linker. If a stage needs another program, add a row.
 const PACKAGES: &[Package] = &[
     Package {
         name: "g++",
@@ -23,78 +23,83 @@ const PACKAGES: &[Package] = &[
         name: "razor",
         program: "razor-check",
         stage: Stage::Nextest,
-        reason: "our Razor signatures are compared with those of the original client, and it talks to our server",
+        reason: "the original client checks our Razor signatures and our server",
     },
     Package {
         name: "pyzor",
         program: "pyzor",
         stage: Stage::Nextest,
-        reason: "digests are compared with those of Pyzor's own client, and it talks to our server",
+        reason: "the original client checks our Pyzor digests and our server",
     },
     Package {
         name: "python3-pip",
         program: "pip3",
         stage: Stage::Nextest,
-        reason: "digests are compared with those of Pyzor 1.1, too, which Debian does not have",
+        reason: "installs Pyzor 1.1, which Debian lacks, to check our digests",
     },
-    Package { name: "rspamd", program: "rspamd", stage: Stage::Nextest, reason: "its fuzzy_check talks to our server" },
+    Package {
+        name: "rspamd",
+        program: "rspamd",
+        stage: Stage::Nextest,
+        reason: "its fuzzy_check module tests our server",
+    },
     Package {
         name: "nats-server",
         program: "nats-server",
         stage: Stage::Nextest,
-        reason: "servers exchange segments over real brokers, which are killed meanwhile",
+        reason: "servers exchange segments over real brokers",
     },
     Package {
         name: "iproute2",
         program: "ip",
         stage: Stage::Nextest,
-        reason: "the commands of the documents run on a network of their own",
+        reason: "the commands in the documents run in a separate network",
     },
     Package {
         name: "strace",
         program: "strace",
         stage: Stage::Nextest,
-        reason: "it shows that a check which a local replica answers asks nobody",
+        reason: "shows that a check answered by a local replica uses no network",
     },
     Package {
         name: "faketime",
         program: "faketime",
         stage: Stage::Nextest,
-        reason: "it sets the clock of a running server, and of no other program",
+        reason: "sets the clock of a single running server",
     },
     Package {
         name: "nginx-light",
         program: "nginx",
         stage: Stage::Nextest,
-        reason: "what comes through a proxy in its stock configuration must be a stranger's",
+        reason: "requests through a proxy with default configuration must count as foreign",
     },
     Package {
         name: "haproxy",
         program: "haproxy",
         stage: Stage::Nextest,
-        reason: "what comes through a proxy that adds nothing to a request must be a stranger's",
+        reason: "requests through a proxy without forwarding headers must count as foreign",
     },
     Package {
         name: "curl",
         program: "curl",
         stage: Stage::Nextest,
-        reason: "it asks by host name, over TLS and at a Unix socket, as operators do",
+        reason: "sends requests by host name, over TLS and to a Unix socket",
     },
     Package {
         name: "prometheus",
         program: "promtool",
         stage: Stage::Nextest,
-        reason: "promtool checks our metrics and alert rules",
+        reason: "checks our metrics and alert rules",
     },
     Package {
         name: "spamassassin",
         program: "spamassassin",
         stage: Stage::Nextest,
-        reason: "its Razor2 and Pyzor plugins talk to our server",
+        reason: "its Razor2 and Pyzor plugins test our server",
     },
 ];
 
-/// The extensions of cargo that stages call.
+/// Cargo subcommands that stages call.
 const TOOLS: &[Tool] = &[
     Tool { subcommand: "fmt", stage: Stage::Fmt, install: &["rustup", "component", "add", "rustfmt"] },
     Tool { subcommand: "clippy", stage: Stage::Clippy, install: &["rustup", "component", "add", "clippy"] },
@@ -102,16 +107,16 @@ const TOOLS: &[Tool] = &[
     Tool { subcommand: "nextest", stage: Stage::Nextest, install: &["cargo", "install", "--locked", "cargo-nextest"] },
 ];
 
-/// The Python modules that stages load, each from a folder of its own in the target directory.
+/// Python modules that stages load, each from its own folder in the target directory.
 const MODULES: &[Module] = &[Module { name: "pyzor", version: "1.1.2", stage: Stage::Nextest }];
 
-/// What apt-get and the scripts of packages are told: ask nothing, and start no daemon, whether by systemd or by init.
-const QUIETLY: &[&str] = &["env", "DEBIAN_FRONTEND=noninteractive", "SYSTEMD_OFFLINE=1", "RUNLEVEL=1", "apt-get"];
+/// The prefix of a non-interactive apt-get call that does not start daemons, neither with systemd nor with init.
+const APT_GET: &[&str] = &["env", "DEBIAN_FRONTEND=noninteractive", "SYSTEMD_OFFLINE=1", "RUNLEVEL=1", "apt-get"];
 
-/// Where Debian puts daemons: not always on the path of those who are not root.
+/// Folders in which Debian installs daemons. They are not always on the path of users other than root.
 const DAEMON_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// A Debian package, there if its program is.
+/// A Debian package. It counts as installed if its program is found.
 struct Package {
     name: &'static str,
     program: &'static str,
@@ -119,21 +124,21 @@ struct Package {
     reason: &'static str,
 }
 
-/// A subcommand of cargo, there if it can tell its version.
+/// A cargo subcommand. It counts as installed if it prints its version.
 struct Tool {
     subcommand: &'static str,
     stage: Stage,
     install: &'static [&'static str],
 }
 
-/// A version of a Python module, there if its folder is.
+/// A version of a Python module. It counts as installed if its folder exists.
 struct Module {
     name: &'static str,
     version: &'static str,
     stage: Stage,
 }
 
-/// Makes sure that everything `stages` need is there.
+/// Installs the missing dependencies of `stages`.
 pub(crate) fn provide(stages: &[Stage]) -> Result<()> {
     let missing = missing(PACKAGES, stages, is_on_path);
     if !missing.is_empty() {
@@ -142,25 +147,25 @@ pub(crate) fn provide(stages: &[Stage]) -> Result<()> {
     let needs_namespaces = stages.contains(&Stage::Nextest);
     ensure!(
         !needs_namespaces || has_namespaces(),
-        "the commands of the documents cannot be run: this system allows no new namespaces (unshare). Allow them with \
+        "the commands in the documents need namespaces, which this system forbids (unshare). Allow them with \
          `sysctl kernel.unprivileged_userns_clone=1` or, in a container, `--security-opt seccomp=unconfined`"
     );
     TOOLS.iter().filter(|tool| stages.contains(&tool.stage)).try_for_each(provide_tool)?;
     MODULES.iter().filter(|module| stages.contains(&module.stage)).try_for_each(provide_module)
 }
 
-/// Those of `packages` that one of `stages` needs and whose program is not there.
+/// Returns the packages that one of `stages` needs and that are not installed.
 fn missing<'a>(packages: &'a [Package], stages: &[Stage], is_there: impl Fn(&str) -> bool) -> Vec<&'a Package> {
     packages.iter().filter(|package| stages.contains(&package.stage) && !is_there(package.program)).collect()
 }
 
-/// Whether a program of that name can be started.
+/// Returns true if a program of this name is on the path.
 fn is_on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).chain(DAEMON_FOLDERS.iter().map(Into::into)).any(|folder| folder.join(program).is_file())
 }
 
-/// Whether programs may run on a machine of their own, as those in the documents do.
+/// Returns true if programs can run in separate namespaces, which the tests of the documents need.
 fn has_namespaces() -> bool {
     command::succeeds(&mut command::program(
         "unshare",
@@ -168,26 +173,26 @@ fn has_namespaces() -> bool {
     ))
 }
 
-/// Installs `missing` without asking, or fails naming all of them.
+/// Installs `missing` without interaction. If this is not possible, fails with the names of all missing packages.
 fn install_packages(missing: &[&Package]) -> Result<()> {
     let Some(privilege) = privilege() else { bail!(refusal(missing)) };
     println!("missing Debian packages:\n{}", reasons(missing));
     let install = install_words(missing);
     apt_get(privilege, &["update"]).and_then(|()| apt_get(privilege, &install)).with_context(|| refusal(missing))?;
     for package in missing {
-        ensure!(is_on_path(package.program), "{} is installed, but brought no {}", package.name, package.program);
+        ensure!(is_on_path(package.program), "{} is installed, but provides no {}", package.name, package.program);
     }
     Ok(())
 }
 
-/// Runs apt-get so that it never asks, and no daemon runs afterwards that did not before.
+/// Runs apt-get without interaction and without starting daemons.
 fn apt_get(privilege: &[&str], arguments: &[&str]) -> Result<()> {
-    let words = [privilege, QUIETLY, arguments].concat();
-    let (program, arguments) = words.split_first().expect("apt-get is among the words");
+    let words = [privilege, APT_GET, arguments].concat();
+    let (program, arguments) = words.split_first().expect("the words contain apt-get");
     command::run(&mut command::program(program, arguments))
 }
 
-/// What to put before a command that installs packages; nothing does if there is no way to.
+/// Returns the prefix of a command that installs packages, or `None` if packages cannot be installed.
 fn privilege() -> Option<&'static [&'static str]> {
     if !is_on_path("apt-get") {
         return None;
@@ -198,12 +203,12 @@ fn privilege() -> Option<&'static [&'static str]> {
     command::succeeds(&mut command::program("sudo", &["-n", "true"])).then_some(&["sudo", "-n"])
 }
 
-/// Whether we may do everything.
+/// Returns true if the user is root.
 fn is_root() -> bool {
     command::read(&mut command::program("id", &["-u"])).is_ok_and(|user| user.trim_ascii() == b"0")
 }
 
-/// Why the stages cannot run, and what to do about it.
+/// Describes missing packages that could not be installed, with the command to install them.
 fn refusal(missing: &[&Package]) -> String {
     format!(
         "Debian packages are missing and could not be installed from here:\n{}\ninstall them with: apt-get {}",
@@ -212,31 +217,31 @@ fn refusal(missing: &[&Package]) -> String {
     )
 }
 
-/// Each package on a line, with what it is for.
+/// Lists packages with their reasons, one line each.
 fn reasons(packages: &[&Package]) -> String {
     let line = |package: &&Package| format!("  {} (for stage {}: {})", package.name, package.stage, package.reason);
     packages.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// What to tell apt-get.
+/// Returns the arguments of apt-get.
 fn install_words(packages: &[&Package]) -> Vec<&'static str> {
     let options = ["install", "--yes", "--no-install-recommends"];
     options.into_iter().chain(packages.iter().map(|package| package.name)).collect()
 }
 
-/// Installs `tool` unless it is there.
+/// Installs `tool` if it is missing.
 fn provide_tool(tool: &Tool) -> Result<()> {
     if command::succeeds(&mut command::cargo(&[tool.subcommand, "--version"])) {
         return Ok(());
     }
     println!("cargo {} is missing (for stage {}); installing it", tool.subcommand, tool.stage);
-    let (program, arguments) = tool.install.split_first().expect("every tool says how to install it");
+    let (program, arguments) = tool.install.split_first().expect("every tool has an install command");
     command::run(&mut command::program(program, arguments)).with_context(|| {
         format!("stage {} needs cargo {}; install it with: {}", tool.stage, tool.subcommand, tool.install.join(" "))
     })
 }
 
-/// Installs `module` unless it is there. It goes to a folder that no Python looks into by itself.
+/// Installs `module`, if it is missing, into a folder outside Python's default search path.
 fn provide_module(module: &Module) -> Result<()> {
     let Module { name, version, stage } = module;
     let metadata = command::metadata(&["--no-deps"])?;
@@ -259,7 +264,7 @@ mod tests {
         Package { name: "nats-server", program: "nats-server", stage: Stage::Nextest, reason: "federation over NATS" };
     const COMPILER: Package = Package { name: "g++", program: "c++", stage: Stage::Fuzz, reason: "libFuzzer is C++" };
 
-    /// The names of what is missing on a machine without any of the programs.
+    /// Returns the packages to install on a machine that has none of the programs.
     fn missing_for(stages: &[Stage]) -> Vec<&'static str> {
         missing(&[DAEMON, COMPILER], stages, |_| false).iter().map(|package| package.name).collect()
     }

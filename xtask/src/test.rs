@@ -1,43 +1,54 @@
-//! `cargo xtask test`: set-up, then every stage in turn, cheap ones first.
+//! `cargo xtask test`: installs missing tools, then runs the stages in order, cheap ones first.
 
 use std::fmt;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use crate::command::{cargo, run as run_command};
+use crate::command::{cargo, incremental_cargo, run as run_command};
 use crate::{fuzz, layers, licences, packages};
 
-/// What `cargo xtask test` accepts.
+/// The stages of `--quick`.
+const QUICK: &[Stage] = &[Stage::Fmt, Stage::Clippy, Stage::Layers, Stage::Nextest];
+
+/// The test programs of `--quick`: unit tests, and the property tests of the crates that have a program for them.
+/// The other programs are not even built and linked, because the choice is between programs, not single tests.
+const QUICK_PROGRAMS: &[&str] = &["--lib", "--bins", "--test", "properties", "--test", "model"];
+
+/// The arguments of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Run this stage alone; may be given more than once.
+    /// Run only this stage; may be repeated.
     #[arg(long, value_name = "STAGE")]
     only: Vec<Stage>,
-    /// How long to fuzz, all targets together.
+    /// Run only format, layers, lints, unit tests and property tests; install nothing.
+    #[arg(long, conflicts_with = "only")]
+    quick: bool,
+    /// Fuzzing time, shared by all targets.
     #[arg(long, value_name = "SECONDS", default_value_t = fuzz::SECONDS)]
     fuzz_seconds: u64,
 }
 
-/// One thing that must hold. The order is the order of running.
+/// A check that must pass. Stages run in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Stage {
-    /// The code is formatted.
+    /// Check formatting.
     Fmt,
-    /// No lint complains.
+    /// Run clippy; warnings are errors.
     Clippy,
-    /// Crates depend only on those beneath them.
+    /// Check the layering of crates.
     Layers,
-    /// Every dependency is permissively licensed.
+    /// Check the licences of dependencies.
     Licences,
-    /// The tests pass.
+    /// Run the tests.
     Nextest,
-    /// The examples in the documentation pass.
+    /// Run the examples in doc comments.
     Doctest,
-    /// The documentation builds.
+    /// Build the documentation; warnings are errors.
     Doc,
-    /// The fuzz targets find nothing.
+    /// Run the fuzz targets.
     Fuzz,
 }
 
@@ -47,11 +58,13 @@ impl Stage {
         match self {
             Self::Fmt => fmt(),
             Self::Clippy => run_command(
-                cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--"]).args(["-D", "warnings"]),
+                options
+                    .cargo(&["clippy", "--workspace", "--all-targets", "--all-features"])
+                    .args(["--", "-D", "warnings"]),
             ),
             Self::Layers => layers::run(),
             Self::Licences => licences::run(),
-            Self::Nextest => run_command(&mut cargo(&["nextest", "run", "--workspace"])),
+            Self::Nextest => run_command(options.cargo(&["nextest", "run", "--workspace"]).args(options.programs())),
             Self::Doctest => run_command(&mut cargo(&["test", "--doc", "--workspace"])),
             Self::Doc => run_command(cargo(&["doc", "--no-deps", "--workspace"]).env("RUSTDOCFLAGS", "-D warnings")),
             Self::Fuzz => fuzz::run(&fuzz::Options::all(options.fuzz_seconds)),
@@ -59,17 +72,40 @@ impl Stage {
     }
 }
 
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.to_possible_value().expect("no stage is hidden").get_name())
+impl Options {
+    /// Returns the stages to run, in order.
+    fn stages(&self) -> Vec<Stage> {
+        let is_chosen = |stage: &Stage| match self.quick {
+            true => QUICK.contains(stage),
+            false => self.only.is_empty() || self.only.contains(stage),
+        };
+        Stage::value_variants().iter().copied().filter(is_chosen).collect()
+    }
+
+    /// Returns the arguments that choose test programs, or no arguments for all programs.
+    fn programs(&self) -> &'static [&'static str] {
+        if self.quick { QUICK_PROGRAMS } else { &[] }
+    }
+
+    /// Returns a cargo command, incremental for `--quick`.
+    fn cargo(&self, arguments: &[&str]) -> Command {
+        if self.quick { incremental_cargo(arguments) } else { cargo(arguments) }
     }
 }
 
-/// Sets up, then runs every stage that is asked for.
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.to_possible_value().expect("every stage has a name").get_name())
+    }
+}
+
+/// Installs missing tools, then runs the chosen stages.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let started = Instant::now();
-    let stages = chosen(&options.only);
-    timed("set-up", || packages::provide(&stages)).context("set-up failed; no stage was run")?;
+    let stages = options.stages();
+    if !options.quick {
+        timed("set-up", || packages::provide(&stages)).context("set-up failed; no stage was run")?;
+    }
     for stage in &stages {
         timed(&stage.to_string(), || stage.run(options))
             .with_context(|| format!("stage {stage} failed; to run it alone: cargo xtask test --only {stage}"))?;
@@ -78,12 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The stages in `only`, in their order; all of them if it names none.
-fn chosen(only: &[Stage]) -> Vec<Stage> {
-    Stage::value_variants().iter().copied().filter(|stage| only.is_empty() || only.contains(stage)).collect()
-}
-
-/// Runs `work` under a headline, and says how long it took.
+/// Runs `work` under a headline and prints its duration.
 fn timed(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     println!("\n=== {name}");
     let started = Instant::now();
@@ -92,17 +123,17 @@ fn timed(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     outcome
 }
 
-/// The time since `started`, for people.
+/// Formats the time since `started`.
 fn elapsed(started: Instant) -> String {
     format!("{:.1} s", started.elapsed().as_secs_f64())
 }
 
-/// `stages` for a sentence.
+/// Formats `stages` as a list.
 fn listed(stages: &[Stage]) -> String {
     stages.iter().map(Stage::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks the format of the workspace and of the fuzz targets, which are no part of it.
+/// Checks the format of the workspace and of the fuzz targets, which are not part of it.
 fn fmt() -> Result<()> {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     run_command(&mut cargo(&["fmt", "--manifest-path", fuzz::MANIFEST, "--check"]))
@@ -112,14 +143,23 @@ fn fmt() -> Result<()> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn all_stages_run_unless_some_are_chosen() {
-        assert_eq!(chosen(&[]), Stage::value_variants());
-        assert_eq!(chosen(&[Stage::Fuzz, Stage::Fmt]), [Stage::Fmt, Stage::Fuzz]);
+    fn stages(only: &[Stage], quick: bool) -> Vec<Stage> {
+        Options { only: only.to_vec(), quick, fuzz_seconds: 1 }.stages()
     }
 
     #[test]
-    fn a_failure_is_passed_on() {
+    fn all_stages_run_unless_some_are_chosen() {
+        assert_eq!(stages(&[], false), Stage::value_variants());
+        assert_eq!(stages(&[Stage::Fuzz, Stage::Fmt], false), [Stage::Fmt, Stage::Fuzz]);
+    }
+
+    #[test]
+    fn a_quick_run_has_no_stage_that_installs_or_fuzzes() {
+        assert_eq!(stages(&[], true), [Stage::Fmt, Stage::Clippy, Stage::Layers, Stage::Nextest]);
+    }
+
+    #[test]
+    fn a_failure_is_returned() {
         assert!(timed("broken", || anyhow::bail!("no")).is_err());
         assert!(timed("sound", || Ok(())).is_ok());
     }

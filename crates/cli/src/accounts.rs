@@ -11,21 +11,25 @@ use bruit_engine::time::Time;
 use serde_json::json;
 
 use crate::claim::CLAIM_TIMEOUT;
-use crate::date::moment;
-use crate::failure::Failure;
-use crate::quantity::counted;
 use crate::remote::Server;
-use crate::terminal::printable;
+use bruit_console::Failure;
+use bruit_console::date::moment;
+use bruit_console::failure::bad_input;
+use bruit_console::quantity::counted;
+use bruit_console::terminal::printable;
 
 const AFTER_HELP: &str = "\
-A secret is the first line of --secret-file, or of standard input if there is none. It is never an argument,
-as anybody on the machine can read those. For pyzor it is what 'pyzor genkey' prints behind the comma.
+The secret is the first line of --secret-file, or of standard input. It is never an argument, as every user of \
+the machine can see those. For pyzor it is the part after the comma in the output of 'pyzor genkey'.
 
-An account that is changed keeps the weight it has earned; sessions that were logged in with it end. One that is
-removed and added again starts from nothing. Accounts in the server's configuration are what the file says: after the
-next reload they are again. Key pairs of fuzzy are added and changed there only.
+A changed account keeps its weight; sessions logged in with it end. An account that is removed and added again \
+loses its weight. Accounts in the server's configuration return to their configured state at the next reload. \
+Fuzzy key pairs can be added and changed only in the configuration.
 
-Exit codes: 0 done, 1 there is no such account, 2 refused or failed.
+Exit codes:
+  0  done
+  1  no such account
+  2  error: refused or failed
 
 Examples:
   bruit accounts list
@@ -33,43 +37,50 @@ Examples:
   bruit accounts password razor ann@example.org < new.secret
   bruit accounts disable razor ann@example.org";
 
-/// The longest secret that is read: longer than any protocol takes.
+/// Maximum number of bytes read for a secret. Protocols allow only shorter secrets.
 const SECRET_BYTES_MAX: u64 = 4096;
 
-/// Most pages of accounts that are asked for: more than any server has.
+/// Maximum number of requested pages. No server has so many.
 const PAGES_MAX: usize = 256;
 
-/// HTTP's status for what there is not.
+/// HTTP status 404.
 const NOT_FOUND: u16 = 404;
 
-/// What `bruit accounts` is asked.
+/// Arguments of `bruit accounts`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Arguments {
+pub(crate) struct AccountsArgs {
     #[command(subcommand)]
     verb: Verb,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// List all accounts, with what their claims weigh
-    List(List),
+    /// List all accounts and the weight of their claims
+    #[command(after_help = "Example:\n  bruit accounts list --json")]
+    List(ListArgs),
     /// Show one account
-    Show(Show),
+    #[command(after_help = "Example:\n  bruit accounts show razor ann@example.org")]
+    Show(ShowArgs),
     /// Add an account
-    Add(Add),
-    /// Remove an account and all it has earned
-    Remove(One),
-    /// Accept an account's claims again
-    Enable(One),
-    /// Refuse an account's claims, and keep its name
-    Disable(One),
-    /// Change an account's secret
-    Password(Password),
+    #[command(after_help = "Example:\n  bruit accounts add razor ann@example.org --secret-file ann.secret")]
+    Add(AddArgs),
+    /// Remove an account and the trust it has earned
+    #[command(after_help = "Example:\n  bruit accounts remove razor ann@example.org")]
+    Remove(AccountArgs),
+    /// Accept claims from an account again
+    #[command(after_help = "Example:\n  bruit accounts enable razor ann@example.org")]
+    Enable(AccountArgs),
+    /// Reject claims from an account, but keep its name
+    #[command(after_help = "Example:\n  bruit accounts disable razor ann@example.org")]
+    Disable(AccountArgs),
+    /// Change the secret of an account
+    #[command(after_help = "Example:\n  bruit accounts password razor ann@example.org < new.secret")]
+    Password(PasswordArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct List {
+struct ListArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -78,22 +89,22 @@ struct List {
     server: Server,
 }
 
-/// An account by its name.
+/// Protocol and name that identify an account.
 #[derive(Debug, clap::Args)]
-struct Name {
+struct NameArgs {
     /// Protocol: razor, pyzor, dcc or fuzzy
     #[arg(value_name = "PROTOCOL", value_parser = ["razor", "pyzor", "dcc", "fuzzy"])]
     protocol: String,
 
-    /// Name of the account; for dcc the number of the client
+    /// Name of the account; for dcc, the client number
     #[arg(value_name = "NAME")]
     name: String,
 }
 
 #[derive(Debug, clap::Args)]
-struct Show {
+struct ShowArgs {
     #[command(flatten)]
-    name: Name,
+    name: NameArgs,
 
     /// Print one JSON object
     #[arg(long)]
@@ -104,20 +115,20 @@ struct Show {
 }
 
 #[derive(Debug, clap::Args)]
-struct One {
+struct AccountArgs {
     #[command(flatten)]
-    name: Name,
+    name: NameArgs,
 
     #[command(flatten)]
     server: Server,
 }
 
 #[derive(Debug, clap::Args)]
-struct Add {
+struct AddArgs {
     #[command(flatten)]
-    name: Name,
+    name: NameArgs,
 
-    /// Standing: own, trap, pinned or account
+    /// Standing of the account: own, trap, pinned or account
     #[arg(long, value_name = "STANDING", default_value = "account", value_parser = ["own", "trap", "pinned", "account"])]
     standing: String,
 
@@ -126,37 +137,37 @@ struct Add {
     group: Option<String>,
 
     #[command(flatten)]
-    secret: Secret,
+    secret: SecretArgs,
 
     #[command(flatten)]
     server: Server,
 }
 
 #[derive(Debug, clap::Args)]
-struct Password {
+struct PasswordArgs {
     #[command(flatten)]
-    name: Name,
+    name: NameArgs,
 
     #[command(flatten)]
-    secret: Secret,
+    secret: SecretArgs,
 
     #[command(flatten)]
     server: Server,
 }
 
 #[derive(Debug, clap::Args)]
-struct Secret {
+struct SecretArgs {
     /// File whose first line is the secret [default: standard input]
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 }
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &AccountsArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     match &arguments.verb {
         Verb::List(list) => print_all(list, &client(&list.server)?, output).map(|()| ExitCode::SUCCESS),
         Verb::Show(show) => print_one(show, &client(&show.server)?, output),
         Verb::Add(add) => {
-            let Name { protocol, name } = &add.name;
+            let NameArgs { protocol, name } = &add.name;
             let new = NewAccount {
                 protocol: protocol.clone(),
                 name: name.clone(),
@@ -180,18 +191,18 @@ fn client(server: &Server) -> Result<Client, Failure> {
     server.admin_client(CLAIM_TIMEOUT)
 }
 
-fn set_enabled(one: &One, enabled: bool, done: &str, output: &mut impl Write) -> Result<ExitCode, Failure> {
+fn set_enabled(one: &AccountArgs, enabled: bool, done: &str, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let patch = AccountPatch { enabled: Some(enabled), ..one.name.patch() };
     tell(client(&one.server)?.update_account(&patch), done, output)
 }
 
-/// Says what was done, or that there is no such account.
+/// Prints the result of a change, or a message that the account does not exist.
 fn tell(result: Result<Done, ClientError>, done: &str, output: &mut impl Write) -> Result<ExitCode, Failure> {
     if is_unknown(&result) {
         writeln!(output, "no such account")?;
         return Ok(ExitCode::FAILURE);
     }
-    result?;
+    result.map_err(bad_input)?;
     writeln!(output, "{done}")?;
     Ok(ExitCode::SUCCESS)
 }
@@ -200,18 +211,18 @@ fn is_unknown<T>(result: &Result<T, ClientError>) -> bool {
     matches!(result, Err(ClientError::Refused { problem, .. }) if problem.status == NOT_FOUND)
 }
 
-impl Name {
+impl NameArgs {
     fn named(&self) -> AccountName {
         AccountName { protocol: self.protocol.clone(), name: self.name.clone() }
     }
 
-    /// A change of this account that changes nothing yet.
+    /// Returns a patch for this account that changes nothing yet.
     fn patch(&self) -> AccountPatch {
         AccountPatch { protocol: self.protocol.clone(), name: self.name.clone(), ..AccountPatch::default() }
     }
 }
 
-impl Secret {
+impl SecretArgs {
     fn read(&self) -> Result<String, Failure> {
         let named = |error: io::Error, place: &Path| {
             Failure::BadInput(format!("failed to read the secret in {}: {error}", place.display()))
@@ -226,7 +237,7 @@ impl Secret {
     }
 }
 
-/// The secret in the first line of an input. Blanks may be part of it.
+/// Reads the secret from the first line of an input. Blanks are part of the secret.
 fn first_line(input: impl Read, place: &str) -> Result<String, Failure> {
     let mut text = String::new();
     let read = input.take(SECRET_BYTES_MAX).read_to_string(&mut text);
@@ -237,12 +248,12 @@ fn first_line(input: impl Read, place: &str) -> Result<String, Failure> {
     }
 }
 
-fn print_all(list: &List, client: &Client, output: &mut impl Write) -> Result<(), Failure> {
-    let mut page = client.accounts(0)?;
+fn print_all(list: &ListArgs, client: &Client, output: &mut impl Write) -> Result<(), Failure> {
+    let mut page = client.accounts(0).map_err(bad_input)?;
     let mut accounts = std::mem::take(&mut page.accounts);
     for _ in 1..PAGES_MAX {
         let Some(offset) = page.next_offset else { break };
-        page = client.accounts(offset)?;
+        page = client.accounts(offset).map_err(bad_input)?;
         accounts.append(&mut page.accounts);
     }
     let mut output = BufWriter::new(output);
@@ -280,13 +291,13 @@ fn print_table(accounts: &[AccountEntry], output: &mut impl Write) -> io::Result
     writeln!(output, "{}", counted(accounts.len() as u64, "account"))
 }
 
-fn print_one(show: &Show, client: &Client, output: &mut impl Write) -> Result<ExitCode, Failure> {
+fn print_one(show: &ShowArgs, client: &Client, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let found = client.account(&show.name.named());
     if is_unknown(&found) {
         writeln!(output, "no such account")?;
         return Ok(ExitCode::FAILURE);
     }
-    let account = found?;
+    let account = found.map_err(bad_input)?;
     if show.json {
         writeln!(output, "{:#}", json!(account))?;
     } else {
@@ -314,7 +325,8 @@ fn print_entry(account: &AccountEntry, output: &mut impl Write) -> io::Result<()
     lines.iter().try_for_each(|(what, value)| writeln!(output, "{what:14}{}", printable(value)))
 }
 
-/// The weight of an account that had a claim settled. What another weighs follows from its standing.
+/// Formats the weight of an account, or `-` if no claim of the account has been settled. The standing then decides
+/// the weight.
 fn shown_weight(account: &AccountEntry) -> String {
     account.trust.as_ref().map_or_else(|| "-".to_owned(), |trust| format!("{:.2}", trust.weight))
 }

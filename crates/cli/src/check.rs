@@ -1,8 +1,8 @@
-//! `bruit check`: is a message spam?
+//! `bruit check`: checks messages against a server.
 //!
-//! Signatures are computed here and a server is asked about them. It never holds up mail: a server that cannot be reached
-//! in time is told on standard error, and counts as one that knows nothing. With a local replica it is asked only about what
-//! the replica cannot rule out.
+//! Signatures are computed locally and sent to the server. A check never delays mail: if the server cannot be reached
+//! in time, the message counts as unknown and the error goes to standard error. With a local replica, the program
+//! queries the server only about signatures that the replica cannot rule out.
 
 mod header;
 mod local;
@@ -17,15 +17,17 @@ use bruit_client::{CheckOptions, Client, ClientError, Purpose, Schemes, Signer};
 use serde::Serialize;
 
 use self::local::{Local, Note};
-use crate::failure::Failure;
-use crate::quantity::{counted, parse_duration, parse_recipients};
-use crate::remote::{Messages, Place, Server, for_each_answer, json_line, words};
-use crate::terminal::{complain, printable};
+use crate::count::parse_recipients;
+use crate::remote::{Messages, Place, Server, for_each_answer, json_line, print_summary, words};
+use bruit_console::Failure;
+use bruit_console::failure::bad_input;
+use bruit_console::quantity::{counted, grouped, parse_duration};
+use bruit_console::terminal::{coloured_verdict, complain, printable};
 
-/// How long a check may take, unless told.
+/// Default time limit of a check.
 pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The exit codes: 0 to 2 as those of razor-check and pyzor.
+/// Exit codes; 0 to 2 match razor-check and pyzor.
 const SPAM: u8 = 0;
 const NOT_SPAM: u8 = 1;
 const ERROR: u8 = 2;
@@ -33,85 +35,91 @@ const BULK: u8 = 3;
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  0  spam; of several messages, at least one
-  1  not spam, or nothing is known; also if the server cannot be reached in time, is overloaded, or
-     answers nonsense (told on standard error), so that mail never waits
-  2  the server refuses, a file cannot be read, or an argument is wrong
-  3  bulk: not known as spam, and counted for as many recipients as --bulk-threshold or the server says; of several
-     messages, at least one, if none is spam and nothing went wrong
---on-error changes what a server that does not answer, or refuses, leads to.
+  0  spam (at least one message)
+  1  not spam or unknown; also if the server cannot be reached in time, is overloaded or sends a malformed \
+  response
+  2  error: the server refused, a file could not be read, or an argument is invalid
+  3  bulk: not known as spam, but sent to many recipients (at least one message, none of them spam, no error)
+A server that cannot be reached in time is reported on standard error and never delays mail. --on-error \
+changes the exit code for a server that does not answer or refuses. The bulk threshold is --bulk-threshold or \
+the server's.
 
-What leaves this machine: signatures, features of the text (from which the text cannot be read), the numbers of
-words, files and links, and the sender's address and the mailing list's name unless --no-sender is given. Default
-schemes: exact, attachment, pyzor, razor, dcc, bruit. Messages larger than 64 MiB are not read.
+Data sent to the server: signatures, features of the text (from which the text cannot be reconstructed), the \
+numbers of words, files and links, and, unless --no-sender is given, the sender's address and the mailing \
+list's name. Default schemes: exact, attachment, pyzor, razor, dcc, bruit. Messages larger than 64 MiB are \
+skipped.
 
-With --count, the server counts recipients of the message before it answers, if the caller may report to it; if not, it
-answers all the same, and standard error says why. Mail of whitelisted senders and lists is not counted, and never bulk.
+With --count, the server counts recipients of the message before it answers, if the caller is allowed to \
+report. If not, it answers anyway, and the reason goes to standard error. Mail from whitelisted senders and \
+lists is not counted and never bulk.
 
-With --local, a message none of whose signatures is in the replica is unknown, and nothing leaves this machine;
-only hits, and everything while the replica is old or cannot be used, go to the server. What a replica cannot
-tell: near replicas of known texts, whitelisted senders, and fewer than 16 recipients. See 'bruit replica'.
+With --local, a message without a hit in the replica is unknown and nothing is sent. Hits go to the server; so \
+does every message if the replica is stale or unusable. A replica does not contain near replicas of known \
+texts, whitelisted senders, or counts below 16 recipients. See 'bruit replica'.
 
-Anybody can write anybody's address in the field From. If senders are whitelisted, give the one that
-your mail system has verified with --sender.
+The From field can be forged. If you whitelist senders, use --sender to pass the one that your mail system has \
+verified.
 
 Examples:
-  bruit check message.eml                  one line: the verdict and why
+  bruit check message.eml                  print the verdict and the reason
   bruit check --json Maildir | jq -r 'select(.verdict == \"spam\") | .file'
-  bruit check < message && echo spam       as razor-check
+  bruit check < message && echo spam       use the exit code, as with razor-check
   bruit check --local /var/lib/bruit/replica message.eml
-  bruit check --count 5 --bulk-threshold 20 message.eml    count five recipients; 3 from 20 in all
+  bruit check --count 5 --bulk-threshold 20 message.eml    count 5 recipients; bulk from 20 in total
   :0 fw                                    procmail: mark every message, then sort by the mark
   | bruit check --header
   :0:
   * ^X-Bruit: spam
   junk";
 
-/// What `bruit check` is asked.
+/// Arguments of `bruit check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Arguments {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
     messages: Messages,
 
-    /// The sender to look up in the whitelist of senders, instead of the address in the field From
+    /// Sender to look up in the sender whitelist, instead of the address in the From field
     #[arg(long, value_name = "ADDRESS")]
     sender: Option<String>,
 
-    /// Send neither the sender's address nor the mailing list's name
+    /// Do not send the sender's address or the mailing list's name
     #[arg(long, conflicts_with = "sender")]
     no_sender: bool,
 
-    /// Number of recipients from which a message not known as spam or good is bulk, instead of the server's threshold
+    /// Minimum number of recipients that makes an otherwise unknown message bulk [default: the server's
+    /// threshold]
     #[arg(long, value_name = "N", value_parser = parse_recipients)]
     bulk_threshold: Option<u32>,
 
-    /// Count so many recipients of each message first
+    /// Count N recipients of each message before checking it
     #[arg(long, value_name = "N", value_parser = parse_recipients, conflicts_with = "local")]
     count: Option<u32>,
 
-    /// Name of this count of one message: if it is repeated under the same name within a day, it is not counted again
+    /// Name that identifies this count; a retry with the same name within a day is not counted again
     #[arg(long, value_name = "NAME", requires = "count")]
     idempotency_key: Option<String>,
 
-    /// Look into this replica first, which 'bruit replica' keeps current, and ask the server only about what may be known
+    /// Look messages up in this replica first, and ask the server only about hits (see 'bruit replica')
     #[arg(long, value_name = "FILE")]
     local: Option<PathBuf>,
 
-    /// Ask the server all the same if the replica's last news are older than this
+    /// Maximum age of the replica; if it is older, ask the server
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration, requires = "local")]
     stale_after: Duration,
 
-    /// Write the message on standard input back, with a field X-Bruit on top and without those it had; exit code 0, whatever
-    /// the verdict, unless the output fails
+    /// Copy the message from standard input to standard output, with an X-Bruit field added at the top
+    ///
+    /// Existing X-Bruit fields are removed. The exit code is 0 for every verdict, unless writing the output
+    /// fails.
     #[arg(long, conflicts_with_all = ["files", "json", "on_error"])]
     header: bool,
 
-    /// The exit code if the server does not answer or refuses, as 2 or 75
+    /// Exit code if the server does not answer or refuses, for example 2 or 75
     #[arg(long, value_name = "CODE")]
     on_error: Option<u8>,
 
-    /// Print one JSON object a line for each message
+    /// Print one JSON object per message, one per line
     #[arg(long)]
     json: bool,
 
@@ -119,35 +127,37 @@ pub(crate) struct Arguments {
     server: Server,
 }
 
-/// What was found out about one message.
-type Answer = Result<Told, ClientError>;
+/// Outcome of the check of one message.
+type Answer = Result<CheckAnswer, ClientError>;
 
-/// A verdict, and what a replica had to do with it.
+/// A verdict, with a note if a replica was consulted.
 #[derive(Debug, Serialize)]
-struct Told {
+struct CheckAnswer {
     #[serde(flatten)]
     checked: Checked,
     #[serde(skip_serializing_if = "Option::is_none")]
     replica: Option<Note>,
 }
 
-/// The fewest recipients that a replica hears of.
+/// Minimum recipient count of a signature in a replica.
 const REPLICA_RECIPIENTS_MIN: u32 = 16;
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
-    let question = Question::new(arguments);
+pub(crate) fn run(arguments: &CheckArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    let question = Checker::new(arguments);
     if arguments.header {
         return header::run(question, output).map(|()| ExitCode::SUCCESS);
     }
     let question = question?;
     let mut output = BufWriter::new(output);
     let (mut is_spam, mut is_bulk, mut error) = (false, false, None);
+    let mut tally = Tally::default();
     let ask = |message: &[u8]| question.ask(message);
     let was_all_read = for_each_answer(&arguments.messages.input, ask, |place, answer, bar| {
         let is = |verdict| answer.as_ref().is_ok_and(|told| told.checked.verdict == verdict);
         is_spam |= is(Verdict::Spam);
         is_bulk |= is(Verdict::Bulk);
-        if let Ok(Told { checked: Checked { count_reason: Some(reason), .. }, .. }) = &answer {
+        tally.add(&answer);
+        if let Ok(CheckAnswer { checked: Checked { count_reason: Some(reason), .. }, .. }) = &answer {
             bar.suspend(|| complain(&format!("{}not all recipients counted: {reason}", place.prefix())));
         }
         if let Err(cause) = &answer {
@@ -158,10 +168,13 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     });
     let was_all_read =
         match was_all_read.and_then(|was_all_read| output.flush().map(|()| was_all_read).map_err(Failure::from)) {
-            // That nobody reads the verdict does not change it: "0" would put good mail among the spam.
+            // A closed output does not change the verdict: exit code 0 would file good mail as spam.
             Err(Failure::ReaderLeft) => true,
             result => result?,
         };
+    if !arguments.json {
+        tally.print();
+    }
     let unread = (!was_all_read).then_some(ERROR);
     let code = match unread.or(error) {
         _ if is_spam => SPAM,
@@ -171,13 +184,39 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     Ok(ExitCode::from(code))
 }
 
-/// The exit code for a question without an answer.
+/// Numbers of messages by verdict, for the summary.
+#[derive(Default)]
+struct Tally {
+    messages: u64,
+    failed: u64,
+    spam: u64,
+    bulk: u64,
+}
+
+impl Tally {
+    fn add(&mut self, answer: &Answer) {
+        self.messages += 1;
+        match answer.as_ref().map(|answer| answer.checked.verdict) {
+            Ok(Verdict::Spam) => self.spam += 1,
+            Ok(Verdict::Bulk) => self.bulk += 1,
+            Ok(_) => {}
+            Err(_) => self.failed += 1,
+        }
+    }
+
+    fn print(&self) {
+        let Self { messages, failed, spam, bulk } = *self;
+        print_summary(&format!("{} spam, {} bulk of", grouped(spam), grouped(bulk)), messages, failed);
+    }
+}
+
+/// Returns the default exit code for a check that failed.
 const fn usual_code(error: &ClientError) -> u8 {
     if error.is_passing() { NOT_SPAM } else { ERROR }
 }
 
-/// What is asked, and whom.
-struct Question {
+/// The client, and the options that every check shares.
+struct Checker {
     client: Client,
     signer: Signer,
     sender: Option<String>,
@@ -185,22 +224,23 @@ struct Question {
     local: Option<Local>,
 }
 
-impl Question {
-    fn new(arguments: &Arguments) -> Result<Self, Failure> {
+impl Checker {
+    fn new(arguments: &CheckArgs) -> Result<Self, Failure> {
         let is_too_low = arguments.bulk_threshold.is_some_and(|threshold| threshold < REPLICA_RECIPIENTS_MIN);
         if arguments.local.is_some() && is_too_low {
-            let text =
-                format!("a replica knows of {REPLICA_RECIPIENTS_MIN} recipients or more: raise --bulk-threshold");
+            let text = format!(
+                "a replica contains only counts of {REPLICA_RECIPIENTS_MIN} or more recipients: raise --bulk-threshold"
+            );
             return Err(Failure::BadInput(text));
         }
         let mut client = arguments.server.client(CHECK_TIMEOUT)?;
         if let Some(name) = &arguments.idempotency_key {
             arguments.messages.input.ensure_one_message()?;
-            client = client.with_idempotency_key(name)?;
+            client = client.with_idempotency_key(name).map_err(bad_input)?;
         }
         let mut signer = Signer { names_sender: !arguments.no_sender, ..arguments.messages.signer(Purpose::Check) };
         if arguments.count.is_some() {
-            // What recipients are counted by, whatever else is asked about.
+            // Always compute DCC checksums, because the server counts recipients by them.
             signer.schemes = signer.schemes.and(Schemes::named("dcc").unwrap_or_default());
         }
         Ok(Self {
@@ -219,21 +259,21 @@ impl Question {
             Some(Note { asked_server: false, .. }) => local::unknown(&subject),
             _ => self.ask_server(subject)?,
         };
-        Ok(Told { checked, replica })
+        Ok(CheckAnswer { checked, replica })
     }
 
     fn ask_server(&self, subject: Subject) -> Result<Checked, ClientError> {
         let subject = Subject { sender: self.sender.clone().or(subject.sender), ..subject };
         let checked = self.client.check_with(&subject, self.options)?;
         Ok(match self.options.bulk_threshold {
-            // Servers that do not say which threshold they went by went by their own.
+            // Older servers ignore the requested threshold and do not return the one they applied.
             Some(threshold) if checked.bulk_threshold.is_none() => judge_again(checked, threshold),
             _ => checked,
         })
     }
 }
 
-/// The answer by another threshold than the server's.
+/// Returns the answer with another bulk threshold applied.
 fn judge_again(checked: Checked, threshold: u32) -> Checked {
     let (verdict, reason) = match (checked.verdict, checked.bulk_count >= threshold) {
         (Verdict::Unknown, true) => (Verdict::Bulk, "many_recipients"),
@@ -243,11 +283,11 @@ fn judge_again(checked: Checked, threshold: u32) -> Checked {
     Checked { verdict, reason: reason.to_owned(), ..checked }
 }
 
-fn print(arguments: &Arguments, place: &Place, answer: &Answer, output: &mut impl Write) -> Result<(), Failure> {
+fn print(arguments: &CheckArgs, place: &Place, answer: &Answer, output: &mut impl Write) -> Result<(), Failure> {
     if arguments.json {
         return Ok(writeln!(output, "{}", json_line(place, answer))?);
     }
-    if let Ok(Told { checked, replica }) = answer {
+    if let Ok(CheckAnswer { checked, replica }) = answer {
         let replica = replica.map_or_else(String::new, |note| format!(" ({note})"));
         let is_asked = arguments.count.is_some() || arguments.bulk_threshold.is_some();
         let total = || format!(", {}", counted(checked.bulk_count.into(), "recipient"));
@@ -257,11 +297,11 @@ fn print(arguments: &Arguments, place: &Place, answer: &Answer, output: &mut imp
     Ok(())
 }
 
-/// The verdict and why, for people.
+/// Formats the verdict and its reason as a line of text.
 pub(crate) fn line(checked: &Checked) -> String {
     let confidence = match checked.confidence {
         0 => String::new(),
         confidence => format!(", confidence {confidence}"),
     };
-    format!("{}{confidence}: {}", checked.verdict, printable(words(&checked.reason)))
+    format!("{}{confidence}: {}", coloured_verdict(checked.verdict.name()), printable(words(&checked.reason)))
 }

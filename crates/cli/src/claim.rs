@@ -1,4 +1,4 @@
-//! `bruit report` and `bruit revoke`: tells a server that messages are spam, or are not.
+//! `bruit report` and `bruit revoke`: claim that messages are spam, or that they are not.
 
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
@@ -7,41 +7,44 @@ use std::time::Duration;
 use bruit_client::http::Claimed;
 use bruit_client::{ClientError, Purpose};
 
-use crate::failure::Failure;
-use crate::quantity::counted;
-use crate::remote::{Messages, Place, Server, for_each_answer, json_line};
-use crate::terminal::{complain, printable};
+use crate::remote::{Messages, Place, Server, for_each_answer, json_line, print_summary};
+use bruit_console::Failure;
+use bruit_console::failure::bad_input;
+use bruit_console::quantity::counted;
+use bruit_console::terminal::{complain, printable};
 
-/// How long a claim may take, unless told: it is on disk when it is answered.
+/// Default time limit of a claim. It is longer than for a check, because the server answers once the claim is on disk.
 pub(crate) const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 if every claim was taken and is on the server's disk, 2 if one was refused or failed, or if a message
-has nothing that can be claimed, such as a bare \"see attachment\".
+Exit codes:
+  0  every claim was accepted and is on the server's disk
+  2  error: a claim was refused or failed, or a message has no content to claim, such as a bare \"see \
+  attachment\"
 
-What leaves this machine: signatures, features of the text (from which the text cannot be read), and the numbers
-of words, files and links. Default schemes: exact, attachment, pyzor, razor_e4, bruit. A report claims only the
-main content of the message: its own text, or its files if there is hardly any text. Logos, footers and quotations
-also occur in good mail and are not claimed. A revocation covers the whole message. With --scheme, exactly the named
-schemes are claimed. Messages larger than 64 MiB are not read.
+Data sent to the server: signatures, features of the text (from which the text cannot be reconstructed), and \
+the numbers of words, files and links. Default schemes: exact, attachment, pyzor, razor_e4, bruit. A report \
+claims only the main content of the message: its own text, or its files if there is hardly any text. Logos, \
+footers and quotations also occur in good mail and are not claimed. A revocation covers the whole message. \
+With --scheme, exactly these schemes are claimed. Messages larger than 64 MiB are skipped.
 
 Examples:
-  bruit report spam.eml              one message
-  bruit report Maildir/.Junk         all of a folder
-  bruit revoke < message             it was no spam";
+  bruit report spam.eml              report one message
+  bruit report Maildir/.Junk         report all messages in a folder
+  bruit revoke < message             revoke a report: the message is not spam";
 
-/// What `bruit report` and `bruit revoke` are asked.
+/// Arguments of `bruit report` and `bruit revoke`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Arguments {
+pub(crate) struct ClaimArgs {
     #[command(flatten)]
     messages: Messages,
 
-    /// Print one JSON object a line for each message
+    /// Print one JSON object per message, one per line
     #[arg(long)]
     json: bool,
 
-    /// Person on whose behalf the claim is made, for a token with reporters = true
+    /// Person who makes the claim; requires a token with reporters = true
     #[arg(long, value_name = "NAME")]
     reporter: Option<String>,
 
@@ -49,21 +52,21 @@ pub(crate) struct Arguments {
     server: Server,
 }
 
-/// What is claimed.
+/// Kind of claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// It is spam.
+    /// The message is spam.
     Report,
-    /// It is not.
+    /// The message is not spam.
     Revoke,
 }
 
 type Answer = Result<Claimed, ClientError>;
 
-pub(crate) fn run(arguments: &Arguments, claim: Claim, output: &mut impl Write) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &ClaimArgs, claim: Claim, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let mut client = arguments.server.client(CLAIM_TIMEOUT)?;
     if let Some(name) = &arguments.reporter {
-        client = client.with_reporter(name)?;
+        client = client.with_reporter(name).map_err(bad_input)?;
     }
     let signer = arguments.messages.signer(Purpose::Claim);
     let ask = |message: &[u8]| {
@@ -74,39 +77,50 @@ pub(crate) fn run(arguments: &Arguments, claim: Claim, output: &mut impl Write) 
         }
     };
     let mut output = BufWriter::new(output);
-    let mut is_done = true;
+    let (mut messages, mut failed) = (0, 0);
     let was_all_read = for_each_answer(&arguments.messages.input, ask, |place, answer, bar| {
+        messages += 1;
         if let Some(fault) = fault(&answer) {
-            is_done = false;
+            failed += 1;
             bar.suspend(|| complain(&format!("{}{fault}", place.prefix())));
         }
         print(arguments, place, claim, &answer, &mut output)
     })?;
     output.flush()?;
-    Ok(if is_done && was_all_read { ExitCode::SUCCESS } else { ExitCode::from(2) })
+    if !arguments.json {
+        print_summary(
+            match claim {
+                Claim::Report => "reported",
+                Claim::Revoke => "revoked",
+            },
+            messages - failed,
+            failed,
+        );
+    }
+    Ok(if failed == 0 && was_all_read { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-/// What went wrong, if anything did.
+/// Describes the error if the claim failed or had no effect.
 fn fault(answer: &Answer) -> Option<String> {
     match answer {
         Err(error) => Some(error.to_string()),
         Ok(claimed) if claimed.refused > 0 => {
-            let reason = claimed.reason.as_deref().unwrap_or("no reason is given");
+            let reason = claimed.reason.as_deref().unwrap_or("no reason given");
             Some(format!("{} refused: {reason}", counted(claimed.refused.into(), "signature")))
         }
         Ok(claimed) if claimed.accepted == 0 && claimed.ignored > 0 => {
-            Some("nothing was claimed: all of its signatures are whitelisted".to_owned())
+            Some("no claim was made: all of its signatures are whitelisted".to_owned())
         }
         Ok(claimed) if claimed.accepted == 0 => {
             let reason = claimed.reason.as_deref().unwrap_or("it has no signature");
-            Some(format!("nothing was claimed: {reason}"))
+            Some(format!("no claim was made: {reason}"))
         }
         Ok(_) => None,
     }
 }
 
 fn print(
-    arguments: &Arguments,
+    arguments: &ClaimArgs,
     place: &Place,
     claim: Claim,
     answer: &Answer,
@@ -121,7 +135,7 @@ fn print(
     Ok(())
 }
 
-/// What was taken, for people.
+/// Formats the answer as a line of text.
 fn line(claim: Claim, claimed: &Claimed) -> String {
     let (verb, effect) = match claim {
         Claim::Report => ("reported", format!("{} listed", claimed.listed)),
@@ -131,7 +145,7 @@ fn line(claim: Claim, claimed: &Claimed) -> String {
         0 => String::new(),
         ignored => format!(", {ignored} whitelisted"),
     };
-    // The claim stands, but something that belongs to it was not stored.
+    // The claim was accepted, but some related data was not stored.
     let note = claimed.reason.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
     format!("{verb}: {} accepted, {effect}{ignored}{note}", counted(claimed.accepted.into(), "signature"))
 }
@@ -149,7 +163,7 @@ mod tests {
         assert_eq!(fault(3, 1, 0), None);
         assert_eq!(fault(3, 0, 1).unwrap(), "1 signature refused: too many");
         assert!(fault(0, 2, 0).unwrap().ends_with("whitelisted"));
-        assert_eq!(fault(0, 0, 0).unwrap(), "nothing was claimed: too many");
+        assert_eq!(fault(0, 0, 0).unwrap(), "no claim was made: too many");
     }
 
     #[test]

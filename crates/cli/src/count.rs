@@ -1,4 +1,4 @@
-//! `bruit count`: tells a server how many recipients messages have.
+//! `bruit count`: counts the recipients of messages at a server.
 
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
@@ -7,32 +7,34 @@ use bruit_client::http::{Counted, Subject};
 use bruit_client::{ClientError, Purpose, Schemes, Signer};
 
 use crate::claim::CLAIM_TIMEOUT;
-use crate::failure::Failure;
-use crate::quantity::{counted, parse_recipients};
-use crate::remote::{Input, Place, Server, for_each_answer, json_line};
-use crate::terminal::{complain, printable};
+use crate::remote::{Input, Place, Server, for_each_answer, json_line, print_summary};
+use bruit_console::Failure;
+use bruit_console::failure::bad_input;
+use bruit_console::quantity::{counted, parse_count};
+use bruit_console::terminal::{complain, printable};
 
 const AFTER_HELP: &str = "\
-A message is counted by the checksums of its text that DCC clients send as well, so that it has one total, whichever
-way it is counted. The server counts only for those who may report to it. Mail of whitelisted senders and lists is not
+A message is counted by the text checksums that DCC clients also send, so all clients share one total. The \
+server counts only for callers that are allowed to report. Mail from whitelisted senders and lists is not \
 counted. To count a message and get the verdict, use 'bruit check --count N'.
 
-Exit codes: 0 if every message was counted, or is whitelisted, and that is on the server's disk; 2 if one was refused or
-failed.
+Exit codes:
+  0  every message was counted or is whitelisted, and the counts are on the server's disk
+  2  error: a message was refused or failed
 
-What leaves this machine: two checksums of the text, and the sender's address and the mailing list's name unless
---no-sender is given. Messages larger than 64 MiB are not read.
+Data sent to the server: two checksums of the text and, unless --no-sender is given, the sender's address and \
+the mailing list's name. Messages larger than 64 MiB are skipped.
 
 Examples:
-  bruit count message.eml                     one more recipient
-  bruit count --recipients 25 < message       25 more
-  bruit count --json Maildir/new              each message of a folder, one recipient each
-  bruit count --recipients 3 --idempotency-key 4Zk1x2 < message    not again if it is repeated";
+  bruit count message.eml                     count one recipient
+  bruit count --recipients 25 < message       count 25 recipients
+  bruit count --json Maildir/new              count one recipient of each message in a folder
+  bruit count --recipients 3 --idempotency-key 4Zk1x2 < message    count only once if repeated";
 
 /// Arguments of `bruit count`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Arguments {
+pub(crate) struct CountArgs {
     #[command(flatten)]
     input: Input,
 
@@ -40,19 +42,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_recipients)]
     recipients: u32,
 
-    /// Name of this count of one message: if it is repeated under the same name within a day, it is not counted again
+    /// Unique name of this count: repeating it within a day does not count the message again
     #[arg(long, value_name = "NAME")]
     idempotency_key: Option<String>,
 
-    /// Sender to look up in the whitelist of senders, instead of the address in the field From
+    /// Sender to look up in the sender whitelist, instead of the address in the From field
     #[arg(long, value_name = "ADDRESS")]
     sender: Option<String>,
 
-    /// Send neither the sender's address nor the mailing list's name
+    /// Do not send the sender's address or the mailing list's name
     #[arg(long, conflicts_with = "sender")]
     no_sender: bool,
 
-    /// Print one JSON object a line for each message
+    /// Print one JSON object per message, one per line
     #[arg(long)]
     json: bool,
 
@@ -62,11 +64,11 @@ pub(crate) struct Arguments {
 
 type Answer = Result<Counted, ClientError>;
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &CountArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let mut client = arguments.server.client(CLAIM_TIMEOUT)?;
     if let Some(name) = &arguments.idempotency_key {
         arguments.input.ensure_one_message()?;
-        client = client.with_idempotency_key(name)?;
+        client = client.with_idempotency_key(name).map_err(bad_input)?;
     }
     let signer = Signer {
         schemes: Schemes::named("dcc").unwrap_or_default(),
@@ -80,19 +82,23 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
         client.count(&Subject { sender, ..subject }, arguments.recipients)
     };
     let mut output = BufWriter::new(output);
-    let mut is_done = true;
+    let (mut messages, mut failed) = (0, 0);
     let was_all_read = for_each_answer(&arguments.input, ask, |place, answer, bar| {
+        messages += 1;
         if let Err(error) = &answer {
-            is_done = false;
+            failed += 1;
             bar.suspend(|| complain(&format!("{}{error}", place.prefix())));
         }
         print(arguments, place, &answer, &mut output)
     })?;
     output.flush()?;
-    Ok(if is_done && was_all_read { ExitCode::SUCCESS } else { ExitCode::from(2) })
+    if !arguments.json {
+        print_summary("counted", messages - failed, failed);
+    }
+    Ok(if failed == 0 && was_all_read { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-fn print(arguments: &Arguments, place: &Place, answer: &Answer, output: &mut impl Write) -> Result<(), Failure> {
+fn print(arguments: &CountArgs, place: &Place, answer: &Answer, output: &mut impl Write) -> Result<(), Failure> {
     if arguments.json {
         return Ok(writeln!(output, "{}", json_line(place, answer))?);
     }
@@ -110,6 +116,13 @@ fn line(answer: &Counted) -> String {
         Some(reason) => format!("counted {}, {total} in all; {reason}", answer.counted),
         None => format!("counted {}, {total} in all", answer.counted),
     }
+}
+
+/// Parses a number of recipients or a recipient threshold, between 1 and DCC's "many".
+pub(crate) fn parse_recipients(text: &str) -> Result<u32, String> {
+    let most = bruit_client::http::RECIPIENTS_MAX;
+    let number = u32::try_from(parse_count(text)?).ok().filter(|number| *number <= most);
+    number.ok_or_else(|| format!("it must be at most {most}"))
 }
 
 #[cfg(test)]

@@ -8,33 +8,36 @@ use bruit_client::{ClientError, Purpose, Signer};
 use bruit_engine::time::Time;
 
 use crate::check::CHECK_TIMEOUT;
-use crate::date::date;
-use crate::failure::Failure;
-use crate::quantity::{counted, grouped};
 use crate::remote::{Messages, Place, Server, for_each_answer, json_line, limit_words, words};
-use crate::terminal::{complain, printable};
+use bruit_console::Failure;
+use bruit_console::date::date;
+use bruit_console::quantity::{counted, grouped};
+use bruit_console::terminal::{coloured_verdict, complain, printable};
 
 const AFTER_HELP: &str = "\
-For who may administer the server, as it tells more than an answer. Exit codes: 0 answered, 2 refused or failed.
+Requires administrator access, as the output has more detail than an answer. Data sent to the server: the same \
+as for 'bruit check'. Generations are numbered by age; 0 is the current one.
 
-Generations are numbered by age: 0 is the current one. What leaves this machine is what 'bruit check' sends.
+Exit codes:
+  0  every message was explained
+  2  error: the server refused or failed, or a file could not be read
 
 Examples:
   bruit explain message.eml
   bruit explain --scheme pyzor --json < message | jq '.signatures[].evidence'";
 
-/// What `bruit explain` is asked.
+/// Arguments of `bruit explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Arguments {
+pub(crate) struct ExplainArgs {
     #[command(flatten)]
     messages: Messages,
 
-    /// Send no sender's address
+    /// Do not send the sender's address
     #[arg(long)]
     no_sender: bool,
 
-    /// Print one JSON object a line for each message
+    /// Print one JSON object per message, one per line
     #[arg(long)]
     json: bool,
 
@@ -44,7 +47,7 @@ pub(crate) struct Arguments {
 
 type Answer = Result<Explained, ClientError>;
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &ExplainArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let client = arguments.server.admin_client(CHECK_TIMEOUT)?;
     let signer = Signer { names_sender: !arguments.no_sender, ..arguments.messages.signer(Purpose::Check) };
     let ask = |message: &[u8]| -> Answer {
@@ -64,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     Ok(if is_answered && was_all_read { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-fn print(arguments: &Arguments, place: &Place, answer: &Answer, output: &mut impl Write) -> io::Result<()> {
+fn print(arguments: &ExplainArgs, place: &Place, answer: &Answer, output: &mut impl Write) -> io::Result<()> {
     if arguments.json {
         return writeln!(output, "{}", json_line(place, answer));
     }
@@ -128,7 +131,7 @@ fn print_signature(signature: &ExplainedSignature, output: &mut impl Write) -> i
 
 fn verdict(verdict: &str, confidence: u8, reason: &str) -> String {
     let confidence = if confidence == 0 { String::new() } else { format!(", confidence {confidence}") };
-    format!("{verdict}{confidence}: {}", printable(words(reason)))
+    format!("{}{confidence}: {}", coloured_verdict(verdict), printable(words(reason)))
 }
 
 fn generations(what: &str, ages: &[u32]) -> Option<String> {

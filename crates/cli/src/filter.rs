@@ -1,37 +1,38 @@
-//! `bruit filter`: filter files as a tool anyone can use.
+//! `bruit filter`: creates and uses filter files, without a server.
 //!
-//! Everything about bytes is in [`bruit_filters::file`] and [`bruit_filters::delta`]; here are names, lines of text and
-//! what happens to the files. No verb changes a file unless all went well.
+//! The file formats are in [`bruit_filters::file`] and [`bruit_filters::delta`]. This module handles
+//! arguments, output and file replacement. A command that fails leaves its files unchanged.
 
 mod ask;
-pub(crate) mod create;
+mod create;
 mod fill;
 mod info;
 mod join;
-pub(crate) mod keys;
 mod pair;
 mod remove;
-pub(crate) mod storage;
+mod storage;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use bruit_console::Failure;
 
 const AFTER_HELP: &str = "\
-A file made here holds the secret key under which its keys are hashed; a copy shares it.
-Whoever has the file can find keys that it takes for known: treat it as a secret.
-Deltas hold no key.
+A filter file contains the secret key that its keys are hashed with; copies share it. Anyone who has the file \
+can test which keys are in it, so keep it secret. Deltas contain no key.
 
-Keys are lines of bytes, without their line ending. Exit codes: 0 done, 1 nothing found
-(contains), 2 something is wrong, told in one line. Files are replaced in one step, when
-all is written: a run that is cut off leaves the old file, and perhaps a hidden .bruit-*
-file beside it that can be removed.
+Keys are lines of bytes, without the line ending. Files are replaced atomically: an interrupted command leaves \
+the old file, and possibly a hidden temporary file .bruit-* beside it that can be removed.
 
-A file of counts records whose counts it holds. Merging or applying the same counts
-again is refused. See docs/federation.md for two sites that exchange counts.
+A counting filter records the origins of its counts. Merging or applying the same counts twice is refused. See \
+docs/federation.md for two sites that exchange counts.
 
-Example:
+Exit codes:
+  0  done
+  1  nothing found (contains)
+  2  error
+
+Examples:
   bruit filter create known --signatures 400000 --false-positive-rate 0.001
   bruit filter add known keys.txt
   bruit filter contains known < suspects.txt
@@ -42,39 +43,49 @@ A spam filter with revocations:
   bruit filter add spam reported.txt && bruit filter revoke spam mistakes.txt
   bruit filter contains spam --pair < suspects.txt";
 
-/// What `bruit filter` is asked.
+/// Arguments of `bruit filter`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Arguments {
+pub(crate) struct FilterArgs {
     #[command(subcommand)]
     verb: Verb,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Make an empty filter, with a fresh random key
-    Create(create::Arguments),
+    /// Create an empty filter with a new random key
+    #[command(after_help = "Example:\n  bruit filter create known --signatures 400000")]
+    Create(create::FilterCreateArgs),
     /// Add keys, one per line
-    Add(fill::Arguments),
+    #[command(after_help = "Example:\n  bruit filter add known keys.txt")]
+    Add(fill::FilterFillArgs),
     /// Add keys to the revocation filter of a pair, FILE.revoked
-    Revoke(fill::Arguments),
-    /// Undo additions of keys: intuitive counts only
-    Remove(remove::Arguments),
-    /// Print the keys that the filter knows, like grep
-    Contains(ask::ContainsArguments),
+    #[command(after_help = "Example:\n  bruit filter revoke spam mistakes.txt")]
+    Revoke(fill::FilterFillArgs),
+    /// Remove keys from a filter with intuitive counts
+    #[command(after_help = "Example:\n  bruit filter remove counts keys.txt")]
+    Remove(remove::FilterRemoveArgs),
+    /// Print the keys that are in the filter, like grep
+    #[command(after_help = "Example:\n  bruit filter contains known < suspects.txt")]
+    Contains(ask::FilterContainsArgs),
     /// Print each key with its count
-    Count(ask::CountArguments),
-    /// Join filters that were made alike: union, or sum of counts
-    Merge(join::MergeArguments),
-    /// Write the difference between an earlier and a later state of a filter
-    Diff(join::DiffArguments),
-    /// Apply a difference to a filter, once
-    Apply(join::ApplyArguments),
-    /// Tell parameters, fill and estimates of a filter, or what a delta leads to
-    Info(info::Arguments),
+    #[command(after_help = "Example:\n  bruit filter count counts < keys.txt")]
+    Count(ask::FilterCountArgs),
+    /// Merge filters with the same parameters: union, or sum of counts
+    #[command(after_help = "Example:\n  bruit filter merge monday tuesday -o both")]
+    Merge(join::FilterMergeArgs),
+    /// Write the delta between an earlier and a later state of a filter
+    #[command(after_help = "Example:\n  bruit filter diff known newer -o changes")]
+    Diff(join::FilterDiffArgs),
+    /// Apply a delta to a filter
+    #[command(after_help = "Example:\n  bruit filter apply changes known")]
+    Apply(join::FilterApplyArgs),
+    /// Show parameters, fill and estimates of a filter, or the target of a delta
+    #[command(after_help = "Example:\n  bruit filter info known --json")]
+    Info(info::FilterInfoArgs),
 }
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &FilterArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let done = |()| ExitCode::SUCCESS;
     let outcome = match &arguments.verb {
         Verb::Create(arguments) => create::run(arguments, output).map(done),
@@ -89,6 +100,6 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
         Verb::Info(arguments) => info::run(arguments, output).map(done),
     };
     let flushed = output.flush().map_err(Failure::from);
-    // Code 1 means "nothing found" here, so whatever goes wrong is 2.
-    outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::with_code_2)
+    // Exit code 1 means "nothing found", so every error exits with 2.
+    outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::as_usage_error)
 }

@@ -1,4 +1,4 @@
-//! `bruit peers`: the state of a server's exchange with others.
+//! `bruit peers`: the state of a server's exchange with its peers.
 
 use std::io::{self, BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,15 +8,17 @@ use bruit_engine::time::Time;
 use serde_json::json;
 
 use crate::claim::CLAIM_TIMEOUT;
-use crate::date::moment;
-use crate::failure::Failure;
-use crate::quantity::{grouped, human_bytes};
 use crate::remote::Server;
-use crate::terminal::printable;
+use bruit_console::Failure;
+use bruit_console::date::moment;
+use bruit_console::failure::bad_input;
+use bruit_console::quantity::{grouped, human_bytes};
+use bruit_console::terminal::printable;
 
-/// The arguments of `bruit peers`.
+/// Arguments of `bruit peers`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+#[command(after_help = "Examples:\n  bruit peers\n  bruit peers --json | jq '.peers[].state'")]
+pub(crate) struct PeersArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -25,8 +27,8 @@ pub(crate) struct Arguments {
     server: Server,
 }
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
-    let peers = arguments.server.admin_client(CLAIM_TIMEOUT)?.peers()?;
+pub(crate) fn run(arguments: &PeersArgs, output: &mut impl Write) -> Result<(), Failure> {
+    let peers = arguments.server.admin_client(CLAIM_TIMEOUT)?.peers().map_err(bad_input)?;
     let mut output = BufWriter::new(output);
     if arguments.json {
         writeln!(output, "{:#}", json!(peers))?;
@@ -72,7 +74,7 @@ fn print_peer(peer: &PeerStatus, now: u64, output: &mut impl Write) -> io::Resul
     )
 }
 
-/// Prints the problems that an operator may have to look into.
+/// Prints the problems that may need the operator's attention.
 fn print_troubles(peer: &PeerStatus, output: &mut impl Write) -> io::Result<()> {
     let name = printable(&peer.name);
     for refused in &peer.refused {
@@ -90,7 +92,7 @@ fn print_troubles(peer: &PeerStatus, output: &mut impl Write) -> io::Result<()> 
 
 /// Describes a peer's problem in a sentence.
 fn trouble(peer: &PeerStatus) -> Option<String> {
-    let reason = peer.reason.as_deref().unwrap_or("the server does not say why");
+    let reason = peer.reason.as_deref().unwrap_or("no reason given");
     match &*peer.state {
         "behind" => Some(format!("behind by {} segments", grouped(peer.lag_segments))),
         "silent" => Some(format!("silent since {}: its heads no longer change", moment(Time(peer.since)))),
@@ -101,12 +103,12 @@ fn trouble(peer: &PeerStatus) -> Option<String> {
         }
         "refused" => Some(format!("refused: {reason}")),
         "unreachable" => Some(format!("unreachable since {}: {reason}", moment(Time(peer.since)))),
-        "not_asked" => Some("not asked: it has no url, and there is no broker".to_owned()),
+        "not_asked" => Some("not queried: no URL and no broker configured".to_owned()),
         _ => None,
     }
 }
 
-/// Formats a difference of clocks: `+3s`, `-40d`.
+/// Formats a clock difference: `+3s`, `-40d`.
 fn shown_skew(seconds: i64) -> String {
     let sign = if seconds < 0 { '-' } else { '+' };
     format!("{sign}{}", shown_span(seconds.unsigned_abs()))

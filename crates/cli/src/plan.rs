@@ -1,6 +1,6 @@
-//! `bruit plan`: from a number of signatures and a goal to the filters that meet it, side by side.
+//! `bruit plan`: calculates filters for a number of signatures and a goal, and compares them.
 //!
-//! All figures come from [`bruit_filters::sizing`]; this module asks and prints.
+//! All figures come from [`bruit_filters::sizing`].
 
 use std::io::Write;
 
@@ -10,39 +10,39 @@ use bruit_filters::sizing::{
 };
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
-use crate::quantity::{
+use bruit_console::Failure;
+use bruit_console::quantity::{
     grouped, human_bytes, parse_bytes, parse_count, parse_rate, parse_threshold, scientific, scientific_of_ln,
 };
 
 const SIGNATURES_DEFAULT: u64 = 10_000_000;
 const RATE_DEFAULT: f64 = 1e-3;
 
-const EXAMPLES: &str = "\
+const AFTER_HELP: &str = "\
 Examples:
   bruit plan                                                  ten million signatures at 1e-3
-  bruit plan --signatures 400_000 --false-positive-rate 1e-4  the least memory for a rate
-  bruit plan --signatures 10M --memory 64MiB                  the lowest rate for a budget
-  bruit plan --signatures 10M --threshold 20                  and how often counts of 20 are false
+  bruit plan --signatures 400_000 --false-positive-rate 1e-4  minimum memory for a rate
+  bruit plan --signatures 10M --memory 64MiB                  minimum rate for a budget
+  bruit plan --signatures 10M --threshold 20                  also the rate of false counts of 20
   bruit plan --table1                                         Table 1 of Yan and Cho (2006)";
 
-/// What `bruit plan` is asked.
+/// Arguments of `bruit plan`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Arguments {
-    /// How many signatures the filter will hold: 400000, 400_000, 4e5, 10M [default: 10M]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct PlanArgs {
+    /// Number of signatures in the filter: 400000, 400_000, 4e5, 10M [default: 10M]
     #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     signatures: Option<u64>,
 
-    /// Highest share of unknown signatures that may be taken for known, between 0 and 1 [default: 1e-3]
+    /// Maximum false-positive rate, between 0 and 1 [default: 1e-3]
     #[arg(long, value_name = "F", value_parser = parse_rate, allow_negative_numbers = true, conflicts_with = "memory")]
     false_positive_rate: Option<f64>,
 
-    /// Memory each filter may take instead: 64M and 64MiB are 2^26 bytes, 64MB is 64000000
+    /// Memory for each filter, instead of a rate: 64M and 64MiB are 2^26 bytes, 64MB is 64000000
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, allow_negative_numbers = true)]
     memory: Option<u64>,
 
-    /// Also tell how often the counting filters report a count of T or more by accident
+    /// Also print how often the counting filters report a false count of T or more
     #[arg(long, value_name = "T", value_parser = parse_threshold, allow_negative_numbers = true)]
     threshold: Option<u32>,
 
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &PlanArgs, output: &mut impl Write) -> Result<(), Failure> {
     match (arguments.table1, arguments.json) {
         (true, true) => writeln!(output, "{:#}", table_1_json())?,
         (true, false) => print_table_1(output)?,
@@ -68,29 +68,29 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), 
     Ok(())
 }
 
-/// Everything one run prints.
+/// The results of one run.
 struct Plan {
     signatures: u64,
     goal: Goal,
-    /// What was not asked for but taken as usual.
+    /// Options that were not given and have their default value.
     assumed: Vec<String>,
     membership: [MembershipPlan; 2],
     counting: [CountingPlan; 2],
-    /// The one-line counting filter at its usual size, where one that large can be.
+    /// The one-line counting filter at its default size, unless that exceeds its maximum.
     usual_counting: Option<CountingPlan>,
     bulk: Option<Bulk>,
 }
 
-/// Says which of the four filters cannot be had: the others might.
+/// Returns a function that adds the name of the layout to an error: other layouts may still be possible.
 fn for_layout(what: &str, layout: Layout) -> impl Fn(SizingError) -> String {
     let layout = if layout == Layout::OneLine { "one-line" } else { "classical" };
     move |error| format!("no plan for {what}, {layout} layout: {error}")
 }
 
-/// What is known about counts at a threshold.
+/// Error rates of counts at a threshold.
 struct Bulk {
     threshold: u32,
-    /// ln of equation (4) for the classical counting filter.
+    /// Natural logarithm of equation (4) for the classical counting filter.
     ln_equation_4: f64,
     one_line: f64,
     intuitive: f64,
@@ -98,7 +98,7 @@ struct Bulk {
 }
 
 impl Plan {
-    fn new(arguments: &Arguments) -> Result<Self, String> {
+    fn new(arguments: &PlanArgs) -> Result<Self, String> {
         let signatures = arguments.signatures.unwrap_or(SIGNATURES_DEFAULT);
         let goal = goal(arguments);
         let membership =
@@ -196,14 +196,14 @@ impl Plan {
     }
 }
 
-fn goal(arguments: &Arguments) -> Goal {
+fn goal(arguments: &PlanArgs) -> Goal {
     match arguments.memory {
         Some(bytes) => Goal::Memory(bytes),
         None => Goal::Rate(arguments.false_positive_rate.unwrap_or(RATE_DEFAULT)),
     }
 }
 
-fn assumptions(arguments: &Arguments) -> Vec<String> {
+fn assumptions(arguments: &PlanArgs) -> Vec<String> {
     let mut assumed = Vec::new();
     if arguments.signatures.is_none() {
         assumed.push(format!("--signatures {}", grouped(SIGNATURES_DEFAULT).replace(',', "_")));
@@ -214,7 +214,7 @@ fn assumptions(arguments: &Arguments) -> Vec<String> {
     assumed
 }
 
-/// One filter, whatever it is for.
+/// One filter of either kind.
 struct Column {
     cells: u64,
     cell_bits: u32,
@@ -229,7 +229,7 @@ struct Column {
 const COLUMNS: [(&str, &str); 4] =
     [("membership", "classical"), ("membership", "one-line"), ("counting", "classical"), ("counting", "one-line")];
 
-/// A label, and what stands beside it in each column.
+/// A label, and the function that formats the value of each column.
 type Row = (&'static str, fn(&Column) -> String);
 
 const ROWS: [Row; 8] = [
@@ -347,7 +347,7 @@ impl Bulk {
     }
 }
 
-/// JSON has no infinity; null says that the rate is 0.
+/// Returns `None`, shown as null in JSON, for an infinite logarithm, which means a rate of 0.
 fn finite(number: f64) -> Option<f64> {
     number.is_finite().then_some(number)
 }

@@ -1,6 +1,6 @@
-//! `bruit replica`: a copy of what a server and its peers have listed, kept current in one file.
+//! `bruit replica`: keeps a local copy of the listings of a server and its peers, in one file.
 //!
-//! It is fetched once, and then follows: every few seconds what is new. `bruit check --local` reads the file.
+//! The copy is fetched once and then updated every few seconds. `bruit check --local` reads the file.
 
 mod show;
 
@@ -19,69 +19,70 @@ use bruit_federation::transport::https::HttpsSource;
 use bruit_store::Founding;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::date::now;
-use crate::failure::Failure;
-use crate::progress::of_bytes;
-use crate::quantity::{counted, grouped, human_bytes, parse_count, parse_duration};
 use crate::remote::{find_own_token, read_token};
-use crate::terminal::complain;
+use bruit_console::Failure;
+use bruit_console::date::now;
+use bruit_console::progress::of_bytes;
+use bruit_console::quantity::{counted, grouped, human_bytes, parse_count, parse_duration};
+use bruit_console::terminal::complain;
 
 const AFTER_HELP: &str = "\
-A replica has the signatures that a server, its cluster and those it passes on have listed, or counted for 16
-recipients or more. It does not have near replicas of known texts, revocations and whitelists: a hit is asked about,
-a miss is not.
+A replica contains the signatures that the server, its cluster and its peers have listed, or counted for 16 or \
+more recipients. It does not contain near replicas of known texts, revocations and whitelists, so 'bruit \
+check' asks the server about hits.
 
-THE FILE HAS THE REALM'S SECRET KEY, and is made with permissions 0600: let those read it who run 'bruit check', and
-nobody else. To fetch the realm takes a token with `replica = true`, or, on the server's own machine, the right to read its admin.token.
+THE FILE CONTAINS THE REALM'S SECRET KEY and is created with permissions 0600. Allow only the users who run \
+'bruit check' to read it. Fetching the realm requires a token with `replica = true` or, on the server's \
+machine, permission to read its admin.token.
 
 Exit codes:
-  0  up to date (with --once), even if nothing was new; or stopped by a signal
-  2  error: the server could not be reached or refused, nothing that it offers was accepted, something that it
-     announced could not be fetched yet, or an argument is wrong
+  0  up to date (with --once), or stopped by a signal
+  2  error: the server could not be reached or refused, none of its data was accepted, some announced data \
+  could not be fetched yet, or an argument is invalid
 
 Examples:
-  bruit replica --from http://127.0.0.1:8625 --data /var/lib/bruit/replica
-  bruit replica --from https://bruit.example.org --token-file token --once
+  bruit replica --server http://127.0.0.1:8625 --data /var/lib/bruit/replica
+  bruit replica --server https://bruit.example.org --token-file token --once
   bruit replica --show
   bruit check --local /var/lib/bruit/replica message.eml";
 
-/// What `bruit replica` is asked.
+/// Arguments of `bruit replica`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Arguments {
-    /// The server to follow, or a static host of what it publishes
-    #[arg(long, value_name = "URL", required_unless_present = "show")]
+pub(crate) struct ReplicaArgs {
+    /// Server to follow, or static host that mirrors it
+    #[arg(long = "server", alias = "from", value_name = "URL", required_unless_present = "show")]
     from: Option<String>,
 
-    /// Take only what servers with these keys have signed, separated by commas, instead of all that is offered
+    /// Accept only data signed with these public keys, separated by commas [default: accept all]
     #[arg(long, value_name = "HEX", value_delimiter = ',')]
     key: Vec<PublicKey>,
 
-    /// A file whose first line is the token to show; else what is in BRUIT_TOKEN, if anything
+    /// File whose first line is the access token [default: $BRUIT_TOKEN, if set]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// The realm of a new replica, a copy of the server's realm.bruit, instead of asking the server for it
+    /// Realm of a new replica, a copy of the server's realm.bruit, instead of asking the server for it
     #[arg(long, value_name = "FILE")]
     realm: Option<PathBuf>,
 
-    /// The replica, which is made if it is not there
+    /// Replica file; created if missing
     #[arg(long, value_name = "FILE", env = "BRUIT_REPLICA", default_value = "/var/lib/bruit/replica")]
     data: PathBuf,
 
-    /// Listed signatures that a new replica is made for: 10M take 28 MB
+    /// Number of listed signatures that a new replica is sized for; 10M use 28 MB
     #[arg(long, value_name = "N", default_value = "10M", value_parser = parse_capacity)]
     capacity: u64,
 
-    /// Fetch what is new, and end
+    /// Fetch updates once, then exit
     #[arg(long)]
     once: bool,
 
-    /// Say what the replica holds, and how old that is; follow nobody
+    /// Show the contents and age of the replica, without fetching anything
     #[arg(long, conflicts_with_all = ["from", "key", "token_file", "realm", "once"])]
     show: bool,
 
-    /// With --show: from which age on 'bruit check' asks the server all the same
+    /// With --show: maximum age, beyond which 'bruit check' asks the server
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration, requires = "show")]
     stale_after: Duration,
 
@@ -96,18 +97,18 @@ fn parse_capacity(text: &str) -> Result<u64, String> {
     Some(parse_count(text)?).filter(is_one).ok_or_else(bounds)
 }
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &ReplicaArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     if arguments.show {
         return show::run(&arguments.data, arguments.stale_after, arguments.json, output);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("failed to start").map_err(Failure::Other)?.block_on(until_stopped(arguments, output))
+    runtime.context("failed to start the runtime").map_err(Failure::Other)?.block_on(until_stopped(arguments, output))
 }
 
-async fn until_stopped(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+async fn until_stopped(arguments: &ReplicaArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let watch = |kind| signal(kind).context("failed to watch for signals").map_err(Failure::Other);
     let (mut terminate, mut interrupt) = (watch(SignalKind::terminate())?, watch(SignalKind::interrupt())?);
-    // Writing is never waited for, so that nothing is left half written.
+    // Writes are not awaited, so a signal cannot interrupt one.
     tokio::select! {
         done = follow(arguments, output) => done,
         _ = terminate.recv() => Ok(ExitCode::SUCCESS),
@@ -115,14 +116,14 @@ async fn until_stopped(arguments: &Arguments, output: &mut impl Write) -> Result
     }
 }
 
-async fn follow(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+async fn follow(arguments: &ReplicaArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let source = source(arguments)?;
     let file = match ReplicaFile::open(&arguments.data) {
         Err(error) if error.is_missing() => create(arguments, &source).await?,
         opened => opened.map_err(failure)?,
     };
     let mut follower = Follower::new(source, file, arguments.key.clone());
-    let mut news = News::default();
+    let mut news = ProblemLog::default();
     match first_round(&mut follower).await {
         Ok(round) => {
             let status = follower.file().status();
@@ -148,23 +149,23 @@ async fn follow(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCo
     Err(failure(follower.follow(now, tell).await))
 }
 
-/// The problem of a round that the server answered: nothing was accepted, or not everything could be fetched.
-fn fault(arguments: &Arguments, round: &Round) -> Option<String> {
+/// Returns the problem of a round in which the server responded: nothing was accepted, or the data was incomplete.
+fn fault(arguments: &ReplicaArgs, round: &Round) -> Option<String> {
     let url = arguments.from.as_deref().unwrap_or_default();
-    let rejected = || round.rejected.first().map(|rejected| format!("something from {url} was refused: {rejected}"));
-    let incomplete = || format!("{url} announces segments that it does not have yet: try again");
+    let rejected = || round.rejected.first().map(|rejected| format!("rejected data from {url}: {rejected}"));
+    let incomplete = || format!("{url} announced segments that it cannot serve yet: try again");
     match round.nothing_taken() {
-        Some(reason) => Some(format!("nothing was taken from {url}: {reason}")),
+        Some(reason) => Some(format!("accepted nothing from {url}: {reason}")),
         None if !round.is_complete => Some(incomplete()),
         None => rejected().filter(|_| !arguments.once),
     }
 }
 
-/// The warning about a replica that takes too many unknown signatures for known ones.
+/// Returns a warning if the replica's false-hit rate is far above the planned one.
 fn overfull(path: &Path, status: &Status) -> Option<String> {
     status.is_overfull().then(|| {
         format!(
-            "warning: {} takes {:.0} % of unknown signatures for known ones (planned: {:.0} %); remove it, and make it again with a \
+            "warning: {} has false hits for {:.0} % of unknown signatures (planned: {:.0} %); delete it, and create it again with a \
              --capacity above {}",
             path.display(),
             100.0 * status.false_hit_rate,
@@ -174,7 +175,7 @@ fn overfull(path: &Path, status: &Status) -> Option<String> {
     })
 }
 
-fn source(arguments: &Arguments) -> Result<HttpsSource, Failure> {
+fn source(arguments: &ReplicaArgs) -> Result<HttpsSource, Failure> {
     let url = arguments.from.as_deref().unwrap_or_default();
     let source = HttpsSource::web(url).map_err(failure)?;
     let token = match &arguments.token_file {
@@ -187,9 +188,9 @@ fn source(arguments: &Arguments) -> Result<HttpsSource, Failure> {
     }
 }
 
-/// The source that is asked for the realm on the server's own machine. It shows the administrator's token, for this one request: later
-/// somebody else may listen there.
-fn one_time_source(arguments: &Arguments) -> Result<Option<HttpsSource>, Failure> {
+/// Returns the source for fetching the realm from a server on this machine. The source sends the administrator's token
+/// with this one request only, because another program may listen at the address later.
+fn one_time_source(arguments: &ReplicaArgs) -> Result<Option<HttpsSource>, Failure> {
     let url = arguments.from.as_deref().unwrap_or_default();
     let has_token =
         arguments.token_file.is_some() || std::env::var_os("BRUIT_TOKEN").is_some_and(|token| !token.is_empty());
@@ -198,14 +199,14 @@ fn one_time_source(arguments: &Arguments) -> Result<Option<HttpsSource>, Failure
     found.map(source).transpose()
 }
 
-async fn create(arguments: &Arguments, source: &HttpsSource) -> Result<ReplicaFile, Failure> {
+async fn create(arguments: &ReplicaArgs, source: &HttpsSource) -> Result<ReplicaFile, Failure> {
     let founding = match &arguments.realm {
         Some(file) => Founding::read_file(file)
             .map_err(|error| Failure::BadInput(format!("the realm in {} {error}", file.display())))?,
         None => {
             let refused = |error| {
                 Failure::BadInput(format!(
-                    "there is no realm for a new replica (a token with `replica = true` may have it, see --token-file): {}",
+                    "failed to fetch the realm for a new replica (requires a token with `replica = true`, see --token-file): {}",
                     chain(error)
                 ))
             };
@@ -232,9 +233,9 @@ async fn first_round(follower: &mut Follower<HttpsSource>) -> Result<Round, Foll
 }
 
 fn summary(path: &Path, status: &Status, round: &Round) -> String {
-    let age = status.age_seconds(now()).map_or_else(|| "never heard of".to_owned(), |age| format!("{age} s old"));
+    let age = status.age_seconds(now()).map_or_else(|| "never updated".to_owned(), |age| format!("{age} s old"));
     format!(
-        "{}: {} and {} sent to many, {}, {age}; entries taken now: {}",
+        "{}: {} and {} bulk signatures, {}, {age}; new entries: {}",
         path.display(),
         counted(status.listed, "listed signature"),
         grouped(status.bulk),
@@ -244,19 +245,19 @@ fn summary(path: &Path, status: &Status, round: &Round) -> String {
 }
 
 fn tell_rejected(round: &Round) {
-    round.rejected.iter().for_each(|rejected| complain(&format!("refused: {rejected}")));
+    round.rejected.iter().for_each(|rejected| complain(&format!("rejected: {rejected}")));
 }
 
-/// What was told last, so that nothing is told twice in a row.
+/// The last printed problem, used to suppress repetitions.
 #[derive(Default)]
-struct News(String);
+struct ProblemLog(String);
 
-impl News {
+impl ProblemLog {
     fn tell(&mut self, fault: Option<String>) {
         let line = fault.unwrap_or_default();
         let is_over = line.is_empty() && !self.0.is_empty();
         if line != self.0 {
-            complain(if is_over { "all is well again" } else { &line });
+            complain(if is_over { "recovered" } else { &line });
             self.0 = line;
         }
     }
@@ -266,7 +267,7 @@ fn failure(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
     Failure::BadInput(chain(error))
 }
 
-/// An error and what caused it, in one line.
+/// Formats an error and its causes as one line.
 fn chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
     format!("{:#}", anyhow::Error::new(error))
 }

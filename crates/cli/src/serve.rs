@@ -13,77 +13,85 @@ use bruit_store::ADMIN_TOKEN_FILE;
 use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;
 
-use crate::failure::Failure;
-use crate::progress;
+use bruit_console::Failure;
+use bruit_console::progress;
 
-/// The directory of a server that the system starts.
+/// Data directory of a server that runs as a system service.
 const SYSTEM_DIRECTORY: &str = "/var/lib/bruit";
 
+const AFTER_HELP: &str = "\
+Without a configuration, the server listens on loopback only, and everyone on the machine may check, report \
+and revoke as one of the site's own users. Administration requires the token in admin.token in the data \
+directory; bruit finds it by itself. bruit.toml in the repository lists every setting with its default.
+
+Signals: SIGTERM and SIGINT stop the server once all requests in progress are answered and on disk. SIGHUP \
+reloads the configuration, except data, realm, memory, durability, threads, listen, federation, nats and log.
+
+Examples:
+  bruit serve
+  bruit serve --config /etc/bruit.toml --check-config
+  bruit serve --data /var/lib/bruit --log debug";
+
+/// Arguments of `bruit serve`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Without a configuration the server listens on loopback only, and whoever can reach it there may \
-    check, report and revoke as one of the site's own users. To administer it takes the token in admin.token in the data directory, which \
-    bruit finds by itself. bruit.toml in the repository has every setting with its default.\n\n\
-    Signals: SIGTERM and SIGINT stop it when everything under way is answered and on disk; SIGHUP reads the configuration \
-    again (all but data, realm, memory, durability, threads, listen, federation, nats and log)."
-)]
-pub(crate) struct Arguments {
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ServeArgs {
     #[command(flatten)]
     place: DataDirectory,
 
-    /// Found the clearinghouse in the realm of this file, from `bruit keys realm`, instead of a new one
+    /// Found the clearinghouse in the realm of this file, written by 'bruit keys realm' [default: a new realm]
     ///
-    /// One that is there already has to be of that realm. Else `realm` in the configuration.
+    /// An existing clearinghouse must already belong to this realm. Overrides `realm` in the configuration.
     #[arg(long, value_name = "FILE")]
     realm: Option<PathBuf>,
 
-    /// Allow `memory` in the configuration to lower the memory budget, if everything fits
+    /// Allow `memory` in the configuration to reduce the memory budget, if all data fits
     #[arg(long)]
     shrink: bool,
 
-    /// Only say whether the configuration can be used
+    /// Check the configuration and exit
     #[arg(long)]
     check_config: bool,
 
-    /// Log level on standard error: error, warn, info, debug (one line per request), trace, or a filter such as bruit=debug
+    /// Log level: error, warn, info, debug (one line per request), trace, or a filter such as bruit=debug
     ///
-    /// Else `log.level` in the configuration, else info.
+    /// Overrides `log.level` in the configuration. The default is info. The log goes to standard error.
     #[arg(long, value_name = "LEVEL", env = "BRUIT_LOG")]
     log: Option<String>,
 
-    /// Format of the log
+    /// Log format
     ///
-    /// Else `log.format` in the configuration, else text.
+    /// Overrides `log.format` in the configuration. The default is text.
     #[arg(long, value_name = "FORMAT", env = "BRUIT_LOG_FORMAT")]
     log_format: Option<Format>,
 }
 
-/// The format of the log.
+/// Log format.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Format {
-    /// Lines for people
+    /// Plain text
     Text,
     /// One JSON object per line
     Json,
 }
 
-/// Where the clearinghouse is.
+/// Options that select the data directory.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DataDirectory {
-    /// The configuration, a TOML file
+    /// Configuration file (TOML)
     #[arg(long, value_name = "FILE", env = "BRUIT_CONFIG")]
     config: Option<PathBuf>,
 
-    /// The directory of the clearinghouse; the server makes it if it is not there
+    /// Data directory; created if missing
     ///
-    /// Else `data` in the configuration, else $STATE_DIRECTORY (systemd), else $XDG_DATA_HOME/bruit, else
-    /// ~/.local/share/bruit.
+    /// Overrides `data` in the configuration. The default is $STATE_DIRECTORY (set by systemd), else
+    /// $XDG_DATA_HOME/bruit, else ~/.local/share/bruit.
     #[arg(long, value_name = "DIR", env = "BRUIT_DATA")]
     data: Option<PathBuf>,
 }
 
 impl DataDirectory {
-    /// The directory that a server with the same arguments uses.
+    /// Returns the data directory of a server with the same options.
     pub(crate) fn find(&self) -> Result<PathBuf, Failure> {
         match &self.data {
             Some(directory) => Ok(directory.clone()),
@@ -95,18 +103,18 @@ impl DataDirectory {
         let given = self.data.clone().or_else(|| config.data.clone());
         given
             .or_else(|| usual_directories().next())
-            .ok_or_else(|| Failure::BadInput("there is no home directory: say --data DIR".into()))
+            .ok_or_else(|| Failure::BadInput("no home directory: use --data DIR".into()))
     }
 }
 
-/// The directories that a server uses if nothing is said, the first first.
+/// Returns the default data directories, the preferred one first.
 fn usual_directories() -> impl Iterator<Item = PathBuf> {
     [("STATE_DIRECTORY", ""), ("XDG_DATA_HOME", "bruit"), ("HOME", ".local/share/bruit")]
         .into_iter()
         .filter_map(|(name, below)| from_environment(name).map(|directory| directory.join(below)))
 }
 
-/// The directories in which a server on this machine may be, for whoever looks for its token.
+/// Returns the directories in which a server on this machine may keep its token.
 pub(crate) fn data_directories() -> Vec<PathBuf> {
     let of_config = || read(from_environment("BRUIT_CONFIG").as_deref()).ok()?.data;
     let named = from_environment("BRUIT_DATA").or_else(of_config);
@@ -117,20 +125,20 @@ fn from_environment(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-impl Arguments {
-    /// The configuration, with what the command line says instead.
+impl ServeArgs {
+    /// Reads the configuration and applies the command-line options.
     fn read(&self) -> Result<Config, Failure> {
         let config = read(self.place.config.as_deref())?;
         let realm = self.realm.clone().or_else(|| config.realm.clone());
         Ok(Config { realm, shrink: self.shrink, ..config })
     }
 
-    /// What the operator should know about the configuration.
+    /// Returns warnings about the configuration.
     fn warnings(&self, config: &Config) -> Vec<Warning> {
         config.warnings(&Facts::gather(self.place.config.as_deref()))
     }
 
-    /// The log as the command line, the environment or the configuration want it, in this order.
+    /// Returns the log settings: the command line overrides the environment, which overrides the configuration.
     fn log(&self, config: &Config) -> Result<Log, Failure> {
         let (setting, level) = match (&self.log, &config.log.level) {
             (Some(level), _) => ("--log", level.as_str()),
@@ -148,21 +156,22 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &ServeArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let config = arguments.read()?;
     let log = arguments.log(&config)?;
     if arguments.check_config {
         for warning in arguments.warnings(&config) {
             writeln!(io::stderr().lock(), "warning: {warning}")?;
         }
-        writeln!(output, "the configuration can be used")?;
+        writeln!(output, "the configuration is valid")?;
         return Ok(ExitCode::SUCCESS);
     }
     log.start();
     log_warnings(&arguments.warnings(&config));
     let directory = arguments.place.of(&config)?;
     let server = start(&config, &directory)?;
-    let mut signals = Signals::take(server.runtime()).context("failed to take signals").map_err(Failure::Other)?;
+    let mut signals =
+        Signals::take(server.runtime()).context("failed to install signal handlers").map_err(Failure::Other)?;
     announce(&server, output)?;
     notify(&[NotifyState::Ready]);
     let failure = loop {
@@ -184,7 +193,7 @@ fn read(file: Option<&Path>) -> Result<Config, Failure> {
     Config::read(file).map_err(|error| Failure::BadInput(format!("{:#}", named(error))))
 }
 
-/// What is logged, and how.
+/// Log filter and format.
 struct Log {
     filter: EnvFilter,
     format: LogFormat,
@@ -215,7 +224,7 @@ fn start(config: &Config, directory: &Path) -> Result<Server, Failure> {
     Ok(server)
 }
 
-/// Where it listens, and what to try. Whoever started us may not read it, which is no reason not to serve.
+/// Prints the addresses and example commands. If the output is closed, the server keeps running.
 fn announce(server: &Server, output: &mut impl Write) -> Result<(), Failure> {
     match write_announcement(server, output) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -239,25 +248,25 @@ fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()
     if let Some(http) = server.listening().iter().find(|listening| listening.protocol == "http") {
         let is_usual = http.address == SocketAddr::from(([127, 0, 0, 1], 8625));
         let option = if is_usual { String::new() } else { format!(" --server http://{}", http.address) };
-        writeln!(output, "\nTry, in another shell, with any mail in a file:")?;
+        writeln!(output, "\nTry in another shell, with a message in a file:")?;
         writeln!(output, "  bruit report{option} < mail")?;
         writeln!(output, "  bruit check{option} < mail     # exit code 0: spam")?;
         let token = server.directory().join(ADMIN_TOKEN_FILE);
         writeln!(output, "  bruit stats{option} --token-file {}", token.display())?;
-        writeln!(
-            output,
-            "docs/operators/ says how to point SpamAssassin, rspamd, Razor, Pyzor and DCC clients here.\n"
-        )?;
+        writeln!(output, "See docs/operators/ to connect SpamAssassin, rspamd, Razor, Pyzor and DCC clients.\n")?;
     }
     writeln!(output, "ready")?;
     output.flush()
 }
 
-fn reload(server: &Server, arguments: &Arguments) {
+fn reload(server: &Server, arguments: &ServeArgs) {
     notify(&[NotifyState::Reloading]);
-    // Whatever is wrong with the configuration: a token that was removed must not stay in force.
+    // Reload the token even if the configuration is invalid: a removed token must become invalid.
     if let Err(error) = server.reload_token() {
-        tracing::error!(error = &error as &dyn std::error::Error, "the administrator's token stays as it was");
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "failed to reload the administrator's token; keeping the old one"
+        );
     }
     let result = arguments
         .read()
@@ -265,8 +274,8 @@ fn reload(server: &Server, arguments: &Arguments) {
         .map_err(|failure| failure.line().unwrap_or_default())
         .and_then(|config| server.reload(&config).map_err(|error| format!("{:#}", anyhow::Error::new(error))));
     match result {
-        Ok(()) => tracing::info!("the configuration was read again"),
-        Err(error) => tracing::error!(error, "the configuration was read again and cannot be used: nothing changed"),
+        Ok(()) => tracing::info!("configuration reloaded"),
+        Err(error) => tracing::error!(error, "failed to reload the configuration; keeping the old one"),
     }
     notify(&[NotifyState::Ready]);
 }
@@ -274,13 +283,13 @@ fn reload(server: &Server, arguments: &Arguments) {
 fn stop(server: Server) -> Result<ExitCode, Failure> {
     let status = server.stop();
     if let Some(error) = status.poisoned {
-        return Err(Failure::Other(anyhow::anyhow!("the disk failed under the journal: {error}")));
+        return Err(Failure::Other(anyhow::anyhow!("failed to write the journal: {error}")));
     }
     tracing::info!(sequence = status.sequence, "stopped");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells systemd, if it started us.
+/// Notifies systemd, if it started the server.
 fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!(%error, "failed to notify the service manager");

@@ -1,6 +1,6 @@
-//! `bruit sign`: what every scheme makes of messages.
+//! `bruit sign`: prints the signatures of messages.
 //!
-//! All is computed by [`bruit_signatures`]; this module finds the messages ([`mailbox`]) and prints.
+//! [`bruit_signatures`] computes them. This module reads the messages ([`mailbox`]) and prints the signatures.
 
 mod explain;
 mod json;
@@ -15,57 +15,60 @@ use bruit_signatures::razor::Ep4;
 use bruit_signatures::{Context, Wanted, dcc, sign};
 use clap::ValueEnum;
 
-use crate::failure::Failure;
-use crate::mailbox::{self, Item, Message, StandardInput};
-use crate::terminal::complain;
+use bruit_console::Failure;
+use bruit_console::mailbox::{self, Item, Message, StandardInput};
+use bruit_console::terminal::complain;
 use explain::Explained;
 
 const AFTER_HELP: &str = "\
-A FILE is a message, an mbox, a Maildir or any other folder of files. Messages of more than
-64 MiB and files that cannot be read are told on standard error and left out; the exit code
-is then 2.
+A FILE is a message, an mbox, a Maildir or any other folder. Messages larger than 64 MiB and files that cannot \
+be read are reported on standard error and skipped.
+
+Exit codes:
+  0  done
+  2  error: an input could not be read, or an argument is invalid
 
 Examples:
-  bruit sign message.eml                       all signatures, a line each
-  bruit sign --scheme pyzor,razor < message    those that other programs compare
-  bruit sign --explain message.eml             and what of the message was used
+  bruit sign message.eml                       print all signatures, one per line
+  bruit sign --scheme pyzor,razor < message    print only these schemes
+  bruit sign --explain message.eml             also print the content that was used
   bruit sign --json Maildir mbox | jq -r '.signatures[] | select(.scheme == \"url\") | .link'
-                                               every link of two mailboxes";
+                                               print every link in two mailboxes";
 
-/// What `bruit sign` is asked.
+/// Arguments of `bruit sign`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Arguments {
-    /// Messages, mailboxes or folders of them; standard input if there are none, or for -
+pub(crate) struct SignArgs {
+    /// Messages, mboxes, Maildirs or folders, also compressed with gzip; standard input without FILE, or for -
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Compute only these, separated by commas
+    /// Schemes to compute, separated by commas
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_value = "all")]
     scheme: Vec<Choice>,
 
-    /// For razor: the seed and separator that a server announces
+    /// Seed and separator of razor_e4, as announced by a server
     #[arg(long, value_name = "SEED-BYTE", default_value_t)]
     ep4: Ep4,
 
-    /// For dcc: the address of the client that sent the message
+    /// For dcc: IP address of the client that sent the message
     #[arg(long, value_name = "IP")]
     client_ip: Option<IpAddr>,
 
-    /// For dcc: the sender that the envelope names
+    /// For dcc: envelope sender
     #[arg(long, value_name = "ADDRESS")]
     sender: Option<String>,
 
-    /// Also tell what of the message was used: parts, lines, words, hidden text
+    /// Also print the content that the schemes used: parts, lines, words, hidden text
     #[arg(long)]
     explain: bool,
 
-    /// Print one JSON object a line for each message
+    /// Print one JSON object per message, one per line
     #[arg(long)]
     json: bool,
 }
 
-/// Which schemes to compute.
+/// Scheme to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Choice {
     All,
@@ -78,7 +81,7 @@ enum Choice {
     Bruit,
 }
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &SignArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let wanted = wanted(&arguments.scheme);
     let sender = arguments.sender.as_deref().map(str::as_bytes);
     let envelope = dcc::Envelope { client: arguments.client_ip, sender };
@@ -98,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
 }
 
 fn print(
-    arguments: &Arguments,
+    arguments: &SignArgs,
     message: &Message<'_>,
     wanted: &Wanted,
     context: &Context<'_>,

@@ -1,4 +1,4 @@
-//! `bruit stats`: how a server is doing.
+//! `bruit stats`: shows the state of a server.
 
 use std::io::{self, BufWriter, Write};
 
@@ -7,15 +7,17 @@ use bruit_engine::time::Time;
 use serde_json::json;
 
 use crate::claim::CLAIM_TIMEOUT;
-use crate::date::moment;
-use crate::failure::Failure;
-use crate::quantity::{grouped, human_bytes, scientific};
 use crate::remote::Server;
-use crate::terminal::printable;
+use bruit_console::Failure;
+use bruit_console::date::moment;
+use bruit_console::failure::bad_input;
+use bruit_console::quantity::{grouped, human_bytes, scientific};
+use bruit_console::terminal::printable;
 
-/// What `bruit stats` is asked.
+/// Arguments of `bruit stats`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+#[command(after_help = "Examples:\n  bruit stats\n  bruit stats --json --server http://127.0.0.1:8625 | jq .health")]
+pub(crate) struct StatsArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -24,8 +26,8 @@ pub(crate) struct Arguments {
     server: Server,
 }
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
-    let stats = arguments.server.admin_client(CLAIM_TIMEOUT)?.stats()?;
+pub(crate) fn run(arguments: &StatsArgs, output: &mut impl Write) -> Result<(), Failure> {
+    let stats = arguments.server.admin_client(CLAIM_TIMEOUT)?.stats().map_err(bad_input)?;
     let mut output = BufWriter::new(output);
     if arguments.json {
         writeln!(output, "{:#}", json!(stats))?;
@@ -89,7 +91,7 @@ fn print_rings(rings: &[Ring], output: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The policy in force, by the keys of `[trust]`.
+/// Prints the current policy with the keys of `[trust]`.
 fn print_policy(stats: &Stats, output: &mut impl Write) -> io::Result<()> {
     writeln!(output, "\n{:24}  {:>14}", "trust", "in force")?;
     stats.trust.fields().iter().try_for_each(|(key, value)| writeln!(output, "{key:24}  {value:>14}"))
@@ -129,7 +131,7 @@ fn print_store(store: &Store, recovery: &Recovery, output: &mut impl Write) -> i
     Ok(())
 }
 
-/// `3 d 04:05:06`.
+/// Formats a duration: `3 d 04:05:06`.
 fn shown_time(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);

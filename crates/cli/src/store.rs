@@ -1,6 +1,6 @@
-//! `bruit store`: the directory of a clearinghouse, looked at and mended.
+//! `bruit store`: verifies, inspects and repairs a data directory.
 //!
-//! Everything about bytes is in [`bruit_store`]; here are words, numbers and exit codes.
+//! The formats are in [`bruit_store`]. This module handles arguments, output and exit codes.
 
 mod accept_clock;
 mod clearinghouse;
@@ -11,52 +11,58 @@ mod survey;
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use bruit_console::Failure;
 
 const AFTER_HELP: &str = "\
-verify, inspect and resize --dry-run change nothing and take no lock: a server may run
-meanwhile. repair, resize and accept-clock refuse while one does; accept-clock --server asks
-it instead, and a server does what resize does when it starts with another memory in its
-configuration.
+verify, inspect and resize --dry-run change nothing and take no lock, so they work while a server is running. \
+repair, resize and accept-clock refuse to run then; accept-clock --server asks the server instead. A server \
+also resizes when it starts with another memory budget in its configuration.
 
-A copy of the directory, made by any means while the server runs, is a backup, provided
-that the copy takes less time than two snapshots; verify tells whether it is whole.
+A copy of the directory made while the server runs is a backup, provided that copying takes less time than two \
+snapshots; check the copy with verify.
 
-realm.bruit holds the secret key of the realm; without it journal and snapshots are of no
-use. No verb prints the key.
+realm.bruit contains the secret key of the realm; without it the journal and snapshots are useless. No command \
+prints the key.
 
-Exit codes: 0 done, 1 verify found something wrong, 2 it could not be done, told in one line;
-inspect then still tells what is in the files.
+Exit codes:
+  0  done
+  1  damaged (verify)
+  2  error; inspect still shows the contents of the files
 
-Example:
+Examples:
   bruit store verify /var/lib/bruit
   bruit store repair /var/lib/bruit --cut-after 123456
   bruit store accept-clock --server http://127.0.0.1:8625
   bruit store resize /var/lib/bruit --memory 1GiB --dry-run";
 
-/// What `bruit store` is asked.
+/// Arguments of `bruit store`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Arguments {
+pub(crate) struct StoreArgs {
     #[command(subcommand)]
     verb: Verb,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Check every checksum, that every event can be read, and that none is missing
-    Verify(survey::Arguments),
-    /// Tell what is in the directory: files, events, and what the clearinghouse knows
-    Inspect(survey::Arguments),
-    /// Cut the journal behind a damaged place, keeping what is cut in files beside
-    Repair(repair::Arguments),
+    /// Verify all checksums, and that every event is present and readable
+    #[command(after_help = "Example:\n  bruit store verify /var/lib/bruit")]
+    Verify(survey::StoreSurveyArgs),
+    /// Show the files, events and contents of a data directory
+    #[command(after_help = "Example:\n  bruit store inspect /var/lib/bruit")]
+    Inspect(survey::StoreSurveyArgs),
+    /// Cut the journal at a damaged place, and keep the removed data in files
+    #[command(after_help = "Example:\n  bruit store repair /var/lib/bruit --cut-after 123456")]
+    Repair(repair::StoreRepairArgs),
     /// Accept the system clock after a jump, for a directory or a running server
-    AcceptClock(accept_clock::Arguments),
-    /// Change the memory budget of a clearinghouse, or show what that would change
-    Resize(resize::Arguments),
+    #[command(after_help = "Example:\n  bruit store accept-clock --server http://127.0.0.1:8625")]
+    AcceptClock(accept_clock::StoreAcceptClockArgs),
+    /// Change the memory budget, or show the effect of a change
+    #[command(after_help = "Example:\n  bruit store resize /var/lib/bruit --memory 1GiB --dry-run")]
+    Resize(resize::StoreResizeArgs),
 }
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &StoreArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let outcome = match &arguments.verb {
         Verb::Verify(arguments) => survey::verify(arguments, output),
         Verb::Inspect(arguments) => survey::inspect(arguments, output).map(|()| ExitCode::SUCCESS),
@@ -68,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     outcome.and_then(|code| flushed.map(|()| code)).map_err(never_one)
 }
 
-/// Code 1 is taken: a full disk under our output must not look like a fault in the store.
+/// Replaces exit code 1, which is reserved for a damaged store. Other errors, such as a full disk, must not use it.
 fn never_one(failure: Failure) -> Failure {
     match failure {
         Failure::Other(error) => Failure::BadInput(format!("{error:#}")),
@@ -76,7 +82,7 @@ fn never_one(failure: Failure) -> Failure {
     }
 }
 
-/// One line of an error and its causes; code 1 means "something is wrong with the store", so this is 2.
+/// Formats an error and its causes as one line, with exit code 2: code 1 means a damaged store.
 fn refused(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
     Failure::BadInput(format!("{:#}", anyhow::Error::new(error)))
 }

@@ -1,4 +1,4 @@
-//! `bruit whitelist`: senders and signatures that a server never calls spam.
+//! `bruit whitelist`: manages senders and signatures that are never spam.
 
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
@@ -8,20 +8,24 @@ use bruit_client::http::{NamedSignature, WhitelistEntry};
 use serde_json::json;
 
 use crate::claim::CLAIM_TIMEOUT;
-use crate::failure::Failure;
-use crate::quantity::grouped;
 use crate::remote::Server;
-use crate::terminal::printable;
+use bruit_console::Failure;
+use bruit_console::failure::bad_input;
+use bruit_console::quantity::grouped;
+use bruit_console::terminal::printable;
 
 const AFTER_HELP: &str = "\
-A sender is an address (alice@example.org), a domain (example.org) or everything below one (.example.org).
-A mailing list is the identifier in its field List-Id (announce.example.org) or everything below a domain
-(.example.org). Mail of a listed sender is never spam; that of a listed mailing list is never bulk, and not counted.
-Anybody can write anybody's address: checks should name senders that your mail system has verified.
-Signatures are spelt as 'bruit sign' prints them; the server keeps keyed hashes of them only and cannot list
-them.
+A sender is an address (alice@example.org), a domain (example.org) or all domains below one (.example.org). A \
+mailing list is the identifier in its List-Id field (announce.example.org) or all lists below a domain \
+(.example.org). Mail from a whitelisted sender is never spam; mail from a whitelisted mailing list is never \
+bulk and not counted. Addresses can be forged, so checks should name senders that your mail system has \
+verified. Write signatures as 'bruit sign' prints them. The server stores only keyed hashes of signatures and \
+cannot list them.
 
-Exit codes: 0 done, 1 what is to be removed is not on the list, 2 refused or failed.
+Exit codes:
+  0  done
+  1  the entry to remove is not on the whitelist
+  2  error: refused or failed
 
 Examples:
   bruit whitelist add --sender newsletter@example.org
@@ -29,30 +33,33 @@ Examples:
   bruit whitelist remove --scheme pyzor --value da39a3ee5e6b4b0d3255bfef95601890afd80709
   bruit whitelist list";
 
-/// Most pages of senders that are asked for: more than any server has.
+/// Maximum number of requested pages. No server has so many.
 const PAGES_MAX: usize = 256;
 
-/// What `bruit whitelist` is asked.
+/// Arguments of `bruit whitelist`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Arguments {
+pub(crate) struct WhitelistArgs {
     #[command(subcommand)]
     verb: Verb,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Put a sender, a mailing list or a signature on the list
-    Add(Change),
-    /// Take one off the list
-    Remove(Change),
-    /// The senders on the list, and how many signatures are
-    List(List),
+    /// Add a sender, a mailing list or a signature
+    #[command(after_help = "Example:\n  bruit whitelist add --sender newsletter@example.org")]
+    Add(ChangeArgs),
+    /// Remove a sender, a mailing list or a signature
+    #[command(after_help = "Example:\n  bruit whitelist remove --list announce.example.org")]
+    Remove(ChangeArgs),
+    /// List the whitelisted senders and the number of signatures
+    #[command(after_help = "Example:\n  bruit whitelist list")]
+    List(ListArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct Change {
-    /// An address, a domain, or everything below a domain
+struct ChangeArgs {
+    /// Sender: an address, a domain, or all domains below one
     #[arg(
         long,
         value_name = "PATTERN",
@@ -61,15 +68,15 @@ struct Change {
     )]
     sender: Option<String>,
 
-    /// A mailing list, or everything below a domain
+    /// Mailing list, by its List-Id, or all lists below a domain
     #[arg(long, value_name = "ID", conflicts_with = "scheme")]
     list: Option<String>,
 
-    /// The scheme of a signature
+    /// Scheme of the signature
     #[arg(long, value_name = "NAME", requires = "value")]
     scheme: Option<String>,
 
-    /// The signature
+    /// Signature, as printed by 'bruit sign'
     #[arg(long, value_name = "SIGNATURE", requires = "scheme")]
     value: Option<String>,
 
@@ -78,7 +85,7 @@ struct Change {
 }
 
 #[derive(Debug, clap::Args)]
-struct List {
+struct ListArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -87,16 +94,20 @@ struct List {
     server: Server,
 }
 
-pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &WhitelistArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     match &arguments.verb {
         Verb::Add(change) => {
-            change.server.admin_client(CLAIM_TIMEOUT)?.add_to_whitelist(&change.entry()?)?;
+            change.server.admin_client(CLAIM_TIMEOUT)?.add_to_whitelist(&change.entry()?).map_err(bad_input)?;
             writeln!(output, "whitelisted")?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Remove(change) => {
-            let done = change.server.admin_client(CLAIM_TIMEOUT)?.remove_from_whitelist(&change.entry()?)?;
-            writeln!(output, "{}", if done.changed { "taken off the whitelist" } else { "it was not whitelisted" })?;
+            let done = change
+                .server
+                .admin_client(CLAIM_TIMEOUT)?
+                .remove_from_whitelist(&change.entry()?)
+                .map_err(bad_input)?;
+            writeln!(output, "{}", if done.changed { "removed from the whitelist" } else { "not whitelisted" })?;
             Ok(if done.changed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Verb::List(list) => {
@@ -106,8 +117,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<Exit
     }
 }
 
-impl Change {
-    /// What is to be changed. A signature is looked at here, where its spelling was typed.
+impl ChangeArgs {
+    /// Returns the entry to change. Signatures are validated here, before anything is sent.
     fn entry(&self) -> Result<WhitelistEntry, Failure> {
         if let Some(sender) = &self.sender {
             return Ok(WhitelistEntry::Sender(sender.clone()));
@@ -122,12 +133,12 @@ impl Change {
     }
 }
 
-fn print(list: &List, client: &Client, output: &mut impl Write) -> Result<(), Failure> {
-    let mut page = client.whitelist(0)?;
+fn print(list: &ListArgs, client: &Client, output: &mut impl Write) -> Result<(), Failure> {
+    let mut page = client.whitelist(0).map_err(bad_input)?;
     let mut senders = std::mem::take(&mut page.senders);
     for _ in 1..PAGES_MAX {
         let Some(offset) = page.next_offset else { break };
-        page = client.whitelist(offset)?;
+        page = client.whitelist(offset).map_err(bad_input)?;
         senders.append(&mut page.senders);
     }
     let signature_count = page.signature_count;

@@ -1,4 +1,4 @@
-//! Who may do what, with real proxies, another user of the machine, names, TLS and a Unix socket.
+//! Access rights, with real proxies, another user of the machine, host names, TLS and a Unix socket.
 
 mod common;
 
@@ -14,28 +14,28 @@ use common::{Folder, Server, administer, program, run, testdata};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// The user whom nothing belongs to.
+/// The user ID of `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// The longest wait for an expected event.
+/// Maximum wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Every path that is for administrators.
+/// All paths that require administrator access.
 const ADMINISTRATIVE: [&str; 7] =
     ["/v1/federation/realm", "/v1/stats", "/v1/peers", "/v1/accounts", "/v1/whitelist", "/metrics", "/v1/clock/accept"];
 
-/// A process that goes when this goes.
+/// A process that is terminated on drop.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // `timeout` passes it on to the program.
+        // `timeout` forwards the signal to the program.
         let _ = kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM);
         let _ = self.0.wait();
     }
 }
 
-/// The status that `curl` gets, and the body.
+/// Returns the status and body of a `curl` request.
 fn curl(arguments: &[&str]) -> (u16, String) {
     let mut command = program("curl", "curl");
     command.args(["-s", "-m", "20", "-w", "\n%{http_code}"]).args(arguments);
@@ -45,7 +45,7 @@ fn curl(arguments: &[&str]) -> (u16, String) {
     (status.parse().unwrap_or_else(|_| panic!("{arguments:?}: {output:?}")), body.to_owned())
 }
 
-/// Asks for an administrative path, with more arguments for `curl`.
+/// Requests an administrative path, with more arguments for `curl`, and returns the status.
 fn ask(base: &str, path: &str, more: &[&str]) -> u16 {
     let url = format!("{base}{path}");
     let method = if path == "/v1/clock/accept" { "POST" } else { "GET" };
@@ -148,7 +148,7 @@ fn another_user_of_the_machine_administers_nothing() {
     );
 }
 
-/// Whoever listens at the port of a server that is down must not be sent its token.
+/// A process listening at the port of a stopped server must not receive its token.
 #[test]
 fn the_token_is_not_shown_to_another_user_who_took_the_port() {
     let folder = Folder::new();
@@ -201,7 +201,7 @@ fn at_the_unix_socket_the_kernel_says_who_asks() {
     assert_eq!(as_user(NOBODY, &["http://localhost/v1/stats"]), 403);
     assert!(server.said().contains("user 65534 of this machine"), "{}", server.said());
     assert_eq!(as_user(0, &["http://localhost/v1/stats"]), 200);
-    // A proxy before the socket must not lend its rights to whoever is behind it.
+    // A proxy in front of the socket must not pass its rights on to its clients.
     for marked in [&["--http1.0"][..], &["-H", "X-Forwarded-For: 192.0.2.1"], &["-H", "Via: 1.1 proxy"]] {
         assert_eq!(as_user(0, &[marked, &["http://localhost/v1/stats"]].concat()), 403, "{marked:?}");
         assert_eq!(as_user(0, &[marked, &report].concat()), 403, "{marked:?}");
@@ -263,18 +263,18 @@ fn http_over_tls_takes_a_new_certificate_at_sighup() {
         thread::sleep(Duration::from_millis(50));
     }
     assert!(!is_trusted("first.pem"));
-    // A certificate that cannot be used changes nothing.
+    // An invalid certificate changes nothing.
     folder.write("cert.pem", "nothing");
     server.signal(Signal::SIGHUP);
     let deadline = Instant::now() + PATIENCE;
-    while !server.said().contains("holds no certificate") {
+    while !server.said().contains("contains no PEM certificate") {
         assert!(Instant::now() < deadline, "{}", server.said());
         thread::sleep(Duration::from_millis(50));
     }
     assert!(is_trusted("second.pem"));
 }
 
-/// A copy of the program that every user of the machine may run.
+/// Creates a copy of the program that every user of the machine may run.
 fn public_copy() -> (Folder, PathBuf) {
     let folder = Folder::new();
     fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o755)).unwrap();
@@ -284,7 +284,7 @@ fn public_copy() -> (Folder, PathBuf) {
     (folder, copy)
 }
 
-/// A user to run something as, which only root can.
+/// Returns the user to run a process as. Panics unless the test runs as root.
 fn as_root(user: u32) -> u32 {
     assert!(nix::unistd::geteuid().is_root(), "this test starts programs as another user: run it as root");
     user

@@ -1,4 +1,4 @@
-//! Limits of the books as clients and operators see them: a script that reports in a loop is told to try later, in each protocol,
+//! Effects of the books' limits on clients and operators: a script that reports in a loop is refused in every protocol,
 //! and health shows it.
 
 mod common;
@@ -11,10 +11,10 @@ use bruit_client::{Client, ClientError};
 use common::wire::Datagrams;
 use common::{FakeClock, Folder, Server};
 
-/// The longest wait for an expected state.
+/// Maximum wait for an expected state.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Consecutive signatures from `first`, as many as one request may have.
+/// Returns consecutive signatures starting at `first`, as many as fit into one request.
 fn subject(first: u64) -> Subject {
     let signature =
         |number: u64| NamedSignature { scheme: "pyzor".to_owned(), value: format!("{number:040x}"), piece: None };
@@ -27,7 +27,7 @@ fn a_looping_reporter_is_told_to_come_back_and_health_says_why() {
     let server = Server::start(&folder, "");
     let client = Client::new(&server.url(), Some(&server.token()), SOON).unwrap();
     let mut accepted = 0;
-    // The site's daily share is a fifth of a generation: some 18,700 with 16 MiB.
+    // The site's daily share is a fifth of a generation, or some 18,700 signatures with 16 MiB.
     let refusal = (0..200).find_map(|round| match client.report(&subject(1 + round * SIGNATURES_MAX as u64)) {
         Ok(claimed) => {
             accepted += claimed.accepted;
@@ -49,7 +49,8 @@ fn a_looping_reporter_is_told_to_come_back_and_health_says_why() {
     assert!(server.said().contains("reports_refused"), "{}", server.said());
 }
 
-/// A looping script against a server with default memory. Run it by name, optimised; `docs/reliability.md` has its figures.
+/// A looping script against a server with the default memory. Run it by name, in an optimised build;
+/// `docs/reliability.md` has its figures.
 #[test]
 #[ignore = "takes minutes and an optimised build"]
 #[allow(clippy::print_stdout, reason = "its figures are wanted")]
@@ -83,7 +84,7 @@ fn forty_million_claims_at_a_default_server() {
     }
 }
 
-/// Sends this many signatures in full requests, ignoring refusals, and returns how many were accepted.
+/// Sends this many signatures in full requests, ignores refusals, and returns the number of accepted signatures.
 fn send(signatures: u64, claim: impl Fn(u64) -> Result<Claimed, ClientError>) -> u64 {
     let accepted = |first| match claim(first) {
         Ok(claimed) => u64::from(claimed.accepted),
@@ -93,7 +94,7 @@ fn send(signatures: u64, claim: impl Fn(u64) -> Result<Claimed, ClientError>) ->
     (0..signatures).step_by(SIGNATURES_MAX).map(accepted).sum()
 }
 
-/// The number of signatures among these that are called spam.
+/// Returns the number of these signatures that are spam.
 fn known(client: &Client, first: u64, signatures: u64) -> u64 {
     let spam = |at| {
         let checked = client.check(&subject(first + at)).unwrap();

@@ -1,4 +1,4 @@
-//! Wrong clocks: nothing is lost, and the server reports the problem until the clock is right or confirmed.
+//! Wrong clocks: no data is lost, and the server reports the problem until the clock is right or confirmed.
 
 mod common;
 
@@ -52,7 +52,7 @@ impl Site {
         self.ask("check", message, 1);
     }
 
-    /// The text of the condition `clock_jump`, if there is one.
+    /// Returns the text of the condition `clock_jump`, if it is active.
     fn warning(&self) -> Option<String> {
         let stats = serde_json::from_str::<Value>(&administer(&self.server, &["stats", "--json"])).unwrap();
         let conditions = stats["health"].as_array().unwrap();
@@ -177,7 +177,7 @@ fn nothing_is_founded_while_the_clock_says_1970() {
     assert!(!folder.path("data").join("realm.bruit").exists());
 }
 
-/// A directory that an earlier version founded while the clock said 1970.
+/// Creates a directory like one of an earlier version, created while the system clock was at 1970.
 fn found_in_1970(directory: &Path) {
     let found = || Founding::new([7; 16], 16 << 20, Policy::default(), Time(1_000)).unwrap();
     let store = Clearinghouse::open_or_found(directory, &Options::default(), found, &mut |_| {}).unwrap();

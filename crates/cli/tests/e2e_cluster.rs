@@ -1,4 +1,5 @@
-//! The example of a cluster does what its page says: one script starts it, nodes share, and another script ends it.
+//! The cluster example works as its page describes: one script starts it, the nodes exchange data, and another script
+//! stops it.
 
 mod common;
 
@@ -13,7 +14,7 @@ use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(50);
-/// How many ports the script takes, one after the other.
+/// Number of consecutive ports that the script uses.
 const PORTS: u16 = 30;
 
 #[test]
@@ -26,7 +27,7 @@ fn one_script_starts_three_nodes_that_share_and_another_ends_them() {
         cluster
             .until(&format!("node {node} knows it"), || cluster.run(node, "check", message).status.code() == Some(0));
     }
-    // A broker that is killed is not missed.
+    // The cluster works without a killed broker.
     let pid = std::fs::read_to_string(cluster.directory().join("broker-2.pid")).unwrap();
     assert!(Command::new("kill").args(["-9", pid.trim()]).status().unwrap().success());
     let other = testdata("razor/html.eml");
@@ -40,7 +41,7 @@ fn one_script_starts_three_nodes_that_share_and_another_ends_them() {
     assert!(std::fs::read_dir(cluster.directory()).unwrap().all(|file| !is_pid(&file.unwrap().path())));
 }
 
-/// Five checks count five recipients each, two of them by `curl`; no DCC client has a part in it.
+/// Five checks count five recipients each. Two of the checks use `curl`; none uses a DCC client.
 #[test]
 fn a_message_to_25_recipients_is_bulk_at_20_and_not_at_26_on_every_node() {
     let cluster = Cluster::start();
@@ -66,7 +67,7 @@ fn is_pid(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension == "pid")
 }
 
-/// What `start.sh` started; it goes when this goes.
+/// A cluster started by `start.sh`; stopped on drop.
 struct Cluster {
     folder: Folder,
     port: u16,
@@ -101,14 +102,14 @@ impl Cluster {
         bruit(&[verb, "--server", &self.url(node), message])
     }
 
-    /// The exit code and the answer of `bruit check`.
+    /// Returns the exit code and answer of `bruit check`.
     fn check(&self, node: u16, options: &[&str], message: &str) -> (Option<i32>, Value) {
         let url = self.url(node);
         let output = bruit(&[&["check", "--json", "--server", &url], options, &[message]].concat());
         (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default())
     }
 
-    /// The answer to a message that `curl` sends.
+    /// Sends a message with `curl` and returns the answer.
     fn curl(&self, node: u16, path: &str, message: &str) -> Value {
         let mut command = Command::new("curl");
         command.args(["--silent", "--header", "Content-Type: message/rfc822", "--data-binary"]);
@@ -125,7 +126,7 @@ impl Cluster {
         }
     }
 
-    /// All logs.
+    /// Returns all logs.
     fn said(&self) -> String {
         let files = std::fs::read_dir(self.directory()).into_iter().flatten().map(|file| file.unwrap().path());
         let logs = files.filter(|file| file.extension().is_some_and(|extension| extension == "log"));
@@ -140,7 +141,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The first of [`PORTS`] that nobody listens at.
+/// Returns the first of [`PORTS`] consecutive free ports.
 fn free_ports() -> u16 {
     let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     let first = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();

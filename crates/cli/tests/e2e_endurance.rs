@@ -1,5 +1,6 @@
-//! A short run of `cargo xtask endurance`: each network passes through more than nine generations of both books, with a kill, a
-//! clock weeks ahead, a looping reporter and a node that is away for two generations. The full run injects every fault.
+//! A short run of `cargo xtask endurance`. Each network passes through more than nine generations of both books, with a
+//! kill, a clock weeks ahead, a looping reporter, and a node that is away for two generations. The full run injects
+//! every fault.
 
 #![expect(clippy::print_stdout, reason = "which fault came when is shown if a test fails")]
 
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use bruit_endurance::{Network, Options, run};
 
-/// Seconds of an epoch of each book: ten generations end in less than a minute.
+/// Length of an epoch of each book in seconds. Ten generations end in less than a minute.
 const EPOCH: u64 = 5;
 
 fn endure(network: Network) {

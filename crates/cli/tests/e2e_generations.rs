@@ -1,4 +1,5 @@
-//! Three nodes over a broker in a realm with generations of a few seconds: exchange continues, and `bruit peers` is right.
+//! Three nodes over a broker, in a realm with generations of a few seconds: the exchange continues, and `bruit peers`
+//! is right.
 
 #[path = "../../federation/tests/brokers/mod.rs"]
 mod brokers;
@@ -18,16 +19,16 @@ use brokers::Brokers;
 use common::{Folder, Server, administer, printed};
 
 const NODES: usize = 3;
-/// Seconds of an epoch, of both books.
+/// Length of an epoch of both books, in seconds.
 const EPOCH: u64 = 3;
-/// More generations than are live at a time.
+/// Number of generations in the test. It exceeds the number of live generations.
 const GENERATIONS: u64 = 10;
-/// The number of past generations whose reports are surely still counted.
+/// Number of past generations whose reports are certainly still counted.
 const SURELY_LIVE: u64 = 4;
 const MEMORY_BYTES: u64 = 8 << 20;
-/// The longest wait for an expected event.
+/// Maximum wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The time within which a report reaches all nodes, long before its generation is over.
+/// Time within which a report must reach all nodes. It is much shorter than a generation lives.
 const SOON: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -44,7 +45,7 @@ fn exchange_over_a_broker_outlives_generations_and_peers_are_told_right() {
         wait_for_next_epoch();
     }
 
-    // Away for two generations: it fetches what it missed and continues.
+    // A node that was away for two generations fetches the missing segments and continues.
     let mut away = nodes.pop().unwrap();
     away.kill();
     for _ in 0..2 {
@@ -57,7 +58,7 @@ fn exchange_over_a_broker_outlives_generations_and_peers_are_told_right() {
     assert_everywhere(&nodes, &told);
     assert_up_to_date(&nodes);
 
-    // Gone for good: the broker still has its heads, but they no longer change.
+    // The broker still has the heads of a node that is gone for good, but the heads no longer change.
     nodes.pop().unwrap().kill();
     let is_silent = |peer: &PeerStatus| peer.name == "node-2" && peer.state == "silent" && peer.silent_seconds >= 7;
     until("the node that is gone is silent", PATIENCE, &nodes, || {
@@ -72,7 +73,7 @@ fn exchange_over_a_broker_outlives_generations_and_peers_are_told_right() {
     });
 }
 
-/// Three servers of one realm with short epochs that know each other's keys.
+/// Starts three servers of one realm with short epochs. Each has the others' keys.
 fn start_nodes(folders: &[Folder], brokers: &Brokers) -> Vec<Server> {
     let founding = Founding::new([7; 16], MEMORY_BYTES, Policy::default(), now()).unwrap();
     let realm = Realm::new(founding.realm.key().clone(), EPOCH, EPOCH, founding.realm.sizes()).unwrap();
@@ -108,7 +109,7 @@ fn client(node: &Server) -> Client {
     Client::new(&node.url(), None, PATIENCE).unwrap()
 }
 
-/// Reports a different signature to each node; `told` collects the epochs and signatures.
+/// Reports a different signature to each node, and adds the epochs and signatures to `told`.
 fn report_to_all(nodes: &[Server], told: &mut Vec<(u64, u64)>) {
     for node in nodes {
         let (epoch, number) = (now().epoch(EPOCH), told.len() as u64);
@@ -128,7 +129,7 @@ fn subject(numbers: &[u64]) -> Subject {
     Subject { signatures: numbers.iter().map(signature).collect(), ..Subject::default() }
 }
 
-/// Checks that every node counts every surely live report once.
+/// Asserts that every node counts every report of the last [`SURELY_LIVE`] generations once.
 fn assert_everywhere(nodes: &[Server], told: &[(u64, u64)]) {
     until("every report is on every node", SOON, nodes, || {
         let oldest = now().epoch(EPOCH) - SURELY_LIVE;
@@ -140,7 +141,7 @@ fn assert_everywhere(nodes: &[Server], told: &[(u64, u64)]) {
     });
 }
 
-/// Checks that every node is up to date with every other, and that their clocks agree: they are the same clock.
+/// Asserts that every node is up to date with every other, and that their clocks agree: all use the same clock.
 fn assert_up_to_date(nodes: &[Server]) {
     let is_right = |peer: &PeerStatus| {
         peer.state == "up_to_date"
@@ -151,7 +152,7 @@ fn assert_up_to_date(nodes: &[Server]) {
     until("all are up to date", SOON, nodes, || nodes.iter().all(|node| peers(node).iter().all(is_right)));
 }
 
-/// The output of `bruit peers --json`.
+/// Returns the output of `bruit peers --json`.
 fn peers(node: &Server) -> Vec<PeerStatus> {
     let text = administer(node, &["peers", "--json"]);
     serde_json::from_str::<Peers>(&text).unwrap().peers

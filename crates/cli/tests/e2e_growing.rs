@@ -1,4 +1,4 @@
-//! `memory` in the configuration takes effect at the next start, and everything is still known.
+//! A change of `memory` in the configuration takes effect at the next start, without a loss of data.
 
 mod common;
 
@@ -43,7 +43,7 @@ fn a_larger_memory_takes_effect_at_the_next_start_and_all_is_found() {
     let folder = Folder::new();
     let mut server = Server::start(&folder, "");
     assert!(server.terminate().success());
-    // The smallest memory; the directory of the helper's configuration is not used.
+    // Start anew with the smallest memory.
     fs::remove_dir_all(folder.path("data")).unwrap();
     set_memory(&folder, "16MiB", "8MiB");
     let mut server = server.restart();
@@ -58,7 +58,7 @@ fn a_larger_memory_takes_effect_at_the_next_start_and_all_is_found() {
     let mut server = server.restart();
     assert!(server.said().contains("memory budget changed from=8388608 to=268435456"), "{}", server.said());
     check_all(&server);
-    // Killed, not stopped: the growth is in the journal only.
+    // Kill the server instead of stopping it, so that the growth is only in the journal.
     server.kill();
     assert_eq!(budget(&folder), 256 << 20);
     let mut server = server.restart();
@@ -74,7 +74,7 @@ fn a_larger_memory_takes_effect_at_the_next_start_and_all_is_found() {
         assert!(!output.status.success(), "{said}");
         assert!(said.contains("67108864") && said.contains("268435456"), "both figures: {said}");
     }
-    // Without `memory` in the configuration it keeps its budget.
+    // Without `memory` in the configuration, the server keeps its budget.
     let text = fs::read_to_string(folder.path("bruit.toml")).unwrap();
     folder.write("bruit.toml", text.replace("memory = \"64MiB\"\n", ""));
     let server = server.restart();
@@ -107,7 +107,7 @@ fn a_server_that_joins_a_realm_has_its_own_memory() {
     drop(server);
 }
 
-/// Names the realm in the configuration instead of on the command line, which a restart does not repeat.
+/// Sets the realm in the configuration. A restart would not repeat a command-line option.
 fn folder_realm(folder: &Folder, text: &str, realm: &std::path::Path) {
     folder.write("bruit.toml", format!("realm = {realm:?}\n{text}"));
 }

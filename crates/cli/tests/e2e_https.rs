@@ -1,5 +1,5 @@
-//! Three nodes that ask each other over HTTPS. Whichever is killed meanwhile, every report that was acknowledged is counted exactly
-//! once, by all.
+//! Three nodes exchange data over HTTPS. Although nodes are killed meanwhile, every acknowledged report is counted
+//! exactly once on every node.
 
 mod agreement;
 mod common;
@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener};
 use agreement::{NODES, endure, found, kill};
 use common::{Folder, Server};
 
-/// Which node is killed, one after the other.
+/// Nodes to kill, in this order.
 const BLOWS: [usize; 5] = [0, 1, 2, 0, 1];
 
 #[test]
@@ -24,7 +24,7 @@ fn every_acknowledged_report_is_counted_once_whichever_node_is_killed() {
     });
 }
 
-/// Three servers of one realm that know each other's keys and addresses.
+/// Starts three servers of one realm. Each has the others' keys and addresses.
 fn start_nodes(folders: &[Folder]) -> Vec<Server> {
     let keys = found(folders);
     let addresses: Vec<SocketAddr> = free_addresses();
@@ -41,7 +41,8 @@ fn start_nodes(folders: &[Folder]) -> Vec<Server> {
     folders.iter().enumerate().map(|(index, folder)| Server::start(folder, &more(index))).collect()
 }
 
-/// Addresses that nobody has at the moment: nodes must know each other's before they start, and keep them when they are killed.
+/// Returns free addresses. Nodes must have each other's addresses before they start, and keep their own after a
+/// restart.
 fn free_addresses() -> Vec<SocketAddr> {
     let listeners: Vec<_> = (0..NODES).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     listeners.iter().map(|listener| listener.local_addr().unwrap()).collect()

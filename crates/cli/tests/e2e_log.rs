@@ -1,4 +1,4 @@
-//! The log of a real server: requests at debug, JSON, the audit trail, and links that fail and come back.
+//! The log of a real server: requests at debug, JSON, the audit trail, and links that fail and recover.
 
 #[allow(dead_code, reason = "the nodes are not put under load here")]
 mod agreement;
@@ -14,7 +14,7 @@ use common::wire::{self, Datagrams};
 use common::{Folder, Server, refused};
 use serde_json::Value;
 
-/// What is not in the log by then never will be.
+/// Maximum wait for a log line.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const DIGEST: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -38,12 +38,12 @@ fn debug_has_a_line_for_a_check_over_every_protocol_and_info_has_none() {
         ];
         until_line(&folder, &words);
     }
-    // Who, and why refused.
+    // The line names the user and the reason for the refusal.
     let request = format!("Op: check\nOp-Digest: {DIGEST}\nThread: 2000\nPV: 2.1\nUser: mallory\nTime: 1\nSig: 00\n\n");
     send(server.address("pyzor"), request.as_bytes());
     until_line(&folder, &["account=\"mallory\"", "answered=\"unverified\"", "reason=\"unknown account"]);
     send(server.address("dcc"), b"rubbish");
-    until_line(&folder, &["protocol=\"dcc\"", "answered=\"malformed\"", "reason=\"not a request of this protocol\""]);
+    until_line(&folder, &["protocol=\"dcc\"", "answered=\"malformed\"", "reason=\"malformed request\""]);
     let log = log(&folder);
     assert!(!log.contains(DIGEST) && !log.contains(E8), "no whole signatures: {log}");
     assert!(!log.contains("bruit::request: signature"), "these are for trace: {log}");
@@ -145,20 +145,20 @@ fn a_link_that_fails_is_named_once_with_the_reason_and_so_is_its_return() {
     };
     fs::remove_file(folders[0].path("server.log")).unwrap();
     let _here = Server::start(&folders[0], &peer("berta", &keys[1], &format!("url = \"https://{address}\"\n")));
-    let fails = ["WARN", "the link fails", "peer=\"berta\"", "reason="];
+    let fails = ["WARN", "link failed; retrying", "peer=\"berta\"", "reason="];
     let line = until_line(&folders[0], &fails);
     assert!(line.contains("refused"), "the reason is that nobody listens there: {line}");
-    // Long enough for several tries.
+    // Sleep long enough for several attempts.
     thread::sleep(Duration::from_secs(3));
     assert_eq!(lines_with(&log(&folders[0]), &fails).len(), 1, "{}", log(&folders[0]));
     let more = format!("[federation]\nlisten = \"{address}\"\n{}", peer("anna", &keys[0], ""));
     let _there = Server::start(&folders[1], &more);
-    let line = until_line(&folders[0], &["INFO", "the link works again", "peer=\"berta\"", "seconds="]);
+    let line = until_line(&folders[0], &["INFO", "link recovered", "peer=\"berta\"", "seconds="]);
     let seconds: u64 = line.rsplit("seconds=").next().unwrap().split_whitespace().next().unwrap().parse().unwrap();
     assert!((3..600).contains(&seconds), "{line}");
 }
 
-/// A check of something unknown over each protocol.
+/// Checks an unknown message over each protocol.
 fn check_everywhere(server: &Server) {
     assert_eq!(Datagrams::to(server.address("pyzor")).pyzor("check", DIGEST).0, 200);
     assert!(!Datagrams::to(server.address("dcc")).dcc_is_many([7; 16]));
@@ -167,13 +167,13 @@ fn check_everywhere(server: &Server) {
     assert_eq!(wire::http_check(server.address("http"), DIGEST), "unknown");
 }
 
-/// Sends a datagram to which no answer matters.
+/// Sends a datagram without waiting for an answer.
 fn send(server: SocketAddr, datagram: &[u8]) {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.send_to(datagram, server).unwrap();
 }
 
-/// The status of an HTTP request.
+/// Returns the status of an HTTP request.
 fn ask(server: SocketAddr, request: &str, fields: &str, body: &str) -> u16 {
     let mut stream = TcpStream::connect(server).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -200,7 +200,7 @@ fn lines_with<'l>(log: &'l str, words: &[impl AsRef<str>]) -> Vec<&'l str> {
     log.lines().filter(|line| words.iter().all(|word| line.contains(word.as_ref()))).collect()
 }
 
-/// Waits for a line with all these words: lines are written after the answers.
+/// Waits for a line with all these words. The wait is needed because lines are written after the answers.
 #[track_caller]
 fn until_line(folder: &Folder, words: &[impl AsRef<str>]) -> String {
     let deadline = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! Metrics of a real server, and the alert rules on them, as Prometheus' own `promtool` sees them.
+//! Metrics of a real server and the alert rules based on them, checked with Prometheus' own `promtool`.
 
 mod common;
 
@@ -14,7 +14,7 @@ use common::{Folder, Server, program, run};
 /// The Debian package that has promtool.
 const PACKAGE: &str = "prometheus";
 
-/// Metrics that a server has only after something went wrong, or once a peer was heard.
+/// Metrics that exist only after an error, or after a peer has connected.
 const RARE: [&str; 4] = [
     "bruit_refused_events_total",
     "bruit_peer_refused_segments_total",
@@ -22,7 +22,7 @@ const RARE: [&str; 4] = [
     "bruit_peer_agreed_timestamp_seconds",
 ];
 
-/// A peer that nobody can reach, so that there are metrics of one.
+/// An unreachable peer, so that the peer metrics exist.
 const PEER: &str = "[[peers]]\nname = \"anna\"\nurl = \"https://127.0.0.1:1\"\nrelation = \"cluster\"\n\
     key = \"d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a\"\n";
 
@@ -31,7 +31,7 @@ fn promtool_accepts_the_metrics_of_a_server_in_use() {
     let folder = Folder::new();
     let mut server = Server::start(&folder, PEER);
     use_every_protocol(&server);
-    // Closing takes a snapshot, so that it has an age.
+    // Stopping writes a snapshot, whose age is then known.
     server.terminate();
     let server = server.restart();
     use_every_protocol(&server);
@@ -58,9 +58,9 @@ fn every_request_is_counted_and_timed_once() {
     for _ in 0..3 {
         use_every_protocol(&server);
     }
-    // A check and a report each, three times; over HTTP and Razor a check. A client that is impatient sends more.
+    // Three checks and three reports per protocol; over HTTP and Razor, only three checks. Clients may repeat requests.
     for (protocol, least) in [("pyzor", 6), ("dcc", 6), ("fuzzy", 6), ("razor", 3), ("http", 3)] {
-        // Some are counted just after they were answered.
+        // Some requests are counted just after they have been answered.
         let is_so = || {
             let metrics = wire::metrics(&server);
             let name = format!("bruit_request_duration_seconds_count{{protocol=\"{protocol}\"}}");
@@ -101,7 +101,7 @@ fn every_alert_says_what_to_do_and_is_tested() {
     }
 }
 
-/// A check and a report over each protocol that has both; a check over HTTP and Razor.
+/// Sends a check and a report over each protocol that has both, and a check over HTTP and Razor.
 fn use_every_protocol(server: &Server) {
     let mut pyzor = Datagrams::to(server.address("pyzor"));
     let digest = "0123456789abcdef0123456789abcdef01234567";
@@ -117,26 +117,26 @@ fn use_every_protocol(server: &Server) {
     wire::http_check(server.address("http"), digest);
 }
 
-/// The metrics, once there are some of the peer: the server looks every second.
+/// Returns the metrics once they include the peer. The server polls its peers every second.
 fn wait_for_peer(server: &Server) -> String {
     let heard = || Some(wire::metrics(server)).filter(|text| text.contains("bruit_peer_up{peer=\"anna\"}"));
     let metrics = (0..100).find_map(|_| heard().or_else(pause));
     metrics.unwrap_or_else(|| panic!("no metrics of the peer: {}", server.said()))
 }
 
-/// All requests of a protocol, whatever became of them.
+/// Returns the number of requests of a protocol, with any outcome.
 fn requests_of(metrics: &str, protocol: &str) -> u64 {
     let name = format!("bruit_requests_total{{protocol=\"{protocol}\",");
     metrics.lines().filter(|line| line.starts_with(&name)).map(|line| last_word(line) as u64).sum()
 }
 
-/// A moment in which nothing is found.
+/// Sleeps briefly and returns `None`.
 fn pause<T>() -> Option<T> {
     thread::sleep(Duration::from_millis(100));
     None
 }
 
-/// The value of a metric without labels.
+/// Returns the value of a metric without labels.
 #[track_caller]
 fn value(metrics: &str, name: &str) -> f64 {
     let line = metrics.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
@@ -147,7 +147,7 @@ fn last_word(line: &str) -> f64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// Asserts that rules and pages for operators name no metric that there is not.
+/// Asserts that alert rules and operator pages name only existing metrics.
 fn assert_documents_name_what_is_there(metrics: &str) {
     let pages = fs::read_dir(repository("docs/operators")).unwrap().map(|page| page.unwrap().path());
     let mut named = BTreeSet::new();
@@ -161,7 +161,7 @@ fn assert_documents_name_what_is_there(metrics: &str) {
     }
 }
 
-/// Words that begin with `bruit_` and are no crate.
+/// Returns the words that begin with `bruit_` and are not crates.
 fn metric_names(text: &str) -> BTreeSet<String> {
     let is_part = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
     let words = text.split(|letter| !is_part(letter)).filter(|word| word.starts_with("bruit_"));

@@ -1,4 +1,5 @@
-//! Three nodes over three brokers. Whatever is killed meanwhile, every report that was acknowledged is counted exactly once, by all.
+//! Three nodes over three brokers. Although nodes and brokers are killed meanwhile, every acknowledged report is
+//! counted once on every node.
 
 mod agreement;
 #[path = "../../federation/tests/brokers/mod.rs"]
@@ -9,7 +10,8 @@ use agreement::{Load, NODES, endure, found, kill};
 use brokers::Brokers;
 use common::{Folder, Server};
 
-/// What happens while reports come in. All brokers away at once comes last but one: nodes take reports all the same.
+/// Faults to inject while reports arrive. The last but one stops all brokers at once, and nodes must still accept
+/// reports.
 const BLOWS: [Blow; 7] =
     [Blow::Node(0), Blow::Broker(0), Blow::Node(1), Blow::Broker(1), Blow::Node(2), Blow::AllBrokers, Blow::Node(0)];
 
@@ -33,7 +35,7 @@ fn every_acknowledged_report_is_counted_once_whatever_is_killed() {
     });
 }
 
-/// Three servers of one realm that know each other's keys.
+/// Starts three servers of one realm. Each has the others' keys.
 fn start_nodes(folders: &[Folder], brokers: &Brokers) -> Vec<Server> {
     let keys = found(folders);
     let broker = format!("[nats]\nurl = {:?}\nreplicas = 3\nmax_bytes = \"64MiB\"\n", brokers.urls());
@@ -47,7 +49,7 @@ fn start_nodes(folders: &[Folder], brokers: &Brokers) -> Vec<Server> {
     folders.iter().enumerate().map(|(index, folder)| Server::start(folder, &more(index))).collect()
 }
 
-/// Kills, and starts again when others have gone on without.
+/// Kills a broker or node, and restarts it after the others have continued without it.
 fn strike(blow: Blow, brokers: &mut Brokers, nodes: &mut Vec<Server>, load: &Load) {
     match blow {
         Blow::Node(index) => kill(nodes, index, load),

@@ -1,4 +1,5 @@
-//! A server's view of others, judged by the heads they sign. The test plays the other nodes itself, with clocks of its choice.
+//! A server's view of other nodes, derived from the heads they sign. The test simulates the other nodes, with clocks of
+//! its choice.
 
 #[path = "../../federation/tests/brokers/mod.rs"]
 mod brokers;
@@ -25,7 +26,7 @@ use common::{Folder, Server, administer};
 
 const DAY: i64 = 86_400;
 const NAMES: [&str; 3] = ["anna", "berta", "carla"];
-/// The longest wait for an expected event.
+/// Maximum wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
@@ -37,7 +38,7 @@ fn a_wrong_clock_is_named_and_segments_that_are_not_live_here_are_missed_all_the
     let realm = Founding::read_file(&folder.path("data/realm.bruit")).unwrap().realm;
     let actors = Actors::new(&brokers, &realm);
 
-    // One clock is wrong: it is named, the others are up to date.
+    // One clock is wrong: the output names it, and the other nodes are up to date.
     let skews = [0, 0, 40 * DAY];
     actors.until(&server, skews, &[], "carla's clock is named", || {
         let [anna, berta, carla] = states(&server);
@@ -52,13 +53,13 @@ fn a_wrong_clock_is_named_and_segments_that_are_not_live_here_are_missed_all_the
     let table = administer(&server, &["peers"]);
     assert!(table.contains("clock differs") && table.contains("carla: its clock is"), "{table}");
 
-    // Most others agree with each other and not with us.
+    // Most other clocks agree with each other, but not with ours.
     actors.until(&server, [50 * DAY, 50 * DAY, 0], &[], "our own clock is named", || {
         let named = conditions(&server, "peer_clock");
         subjects(&named) == [""] && named[0].text.contains("our own clock is probably wrong")
     });
 
-    // Segments of a generation that has not begun here, and of one that has; both are missing here.
+    // The nodes announce segments of a generation that has not begun here, and of one that has. Both are missing here.
     let current = now().epoch(realm.spam_epoch_seconds());
     let missing = [(Book::Listed, current, 5), (Book::Listed, current + 3, 7)];
     actors.until(&server, [60 * DAY, 60 * DAY, 0], &missing, "carla is behind", || {
@@ -67,7 +68,7 @@ fn a_wrong_clock_is_named_and_segments_that_are_not_live_here_are_missed_all_the
     });
 }
 
-/// Nodes played by the test.
+/// Nodes simulated by the test.
 struct Actors {
     runtime: Runtime,
     broker: NatsBroker,
@@ -92,8 +93,8 @@ impl Actors {
         Self { runtime, broker, realm: id }
     }
 
-    /// Makes all nodes sign heads every half second, with clocks that differ from ours by `skews`, until `is_so`. The last node
-    /// has `chains`.
+    /// Makes all nodes sign heads every half second, until `is_so`. `skews` are the differences of their clocks from
+    /// ours. The last node has `chains`.
     fn until(
         &self,
         server: &Server,
@@ -120,7 +121,7 @@ impl Actors {
     }
 
     fn heads(&self, number: u8, skew: i64, chains: &[(Book, u64, u64)]) -> Vec<u8> {
-        // A clock that is set back needs a new incarnation here, because heads with an earlier time count as old.
+        // After its clock is set back, a node needs a new incarnation, because heads with an earlier time count as old.
         let origin = Origin { key: public(number), incarnation: 1_000 - (skew / DAY).unsigned_abs() };
         let chain = |&(book, generation, sequence): &(Book, u64, u64)| {
             let frontier = Frontier { sequence, hash: [7; 32], offset: 200 * sequence, entries: sequence, digest: 5 };

@@ -1,4 +1,4 @@
-//! The unmodified Pyzor clients (Debian's, Pyzor 1.1, SpamAssassin's in Perl) against a running clearinghouse.
+//! Unmodified Pyzor clients (Debian's, Pyzor 1.1, SpamAssassin's in Perl) against a running clearinghouse.
 
 mod common;
 
@@ -11,7 +11,8 @@ use common::{Folder, PyzorHome, Server, bank, program, run, testdata};
 const KEY: &str = "0123456789abcdef0123456789abcdef01234567";
 const ACCOUNT: &str =
     "[[accounts]]\nprotocol = \"pyzor\"\nname = \"alice\"\nkey = \"0123456789abcdef0123456789abcdef01234567\"\n";
-/// Asks and reports with the client that SpamAssassin has in Perl: the digest is the last argument, the address before it.
+/// Runs checks and reports with SpamAssassin's Perl client. The last argument is the digest, and the argument before it
+/// the address.
 const PERL: &str = r#"
 use Mail::SpamAssassin::Pyzor::Client;
 my ($host, $port, $digest) = @ARGV;
@@ -47,7 +48,7 @@ fn a_report_is_found_until_it_is_whitelisted() {
     home.check(&spam, false);
 }
 
-/// A phish with the bank's logo and legal footer is reported: the bank's own mail, with the same logo and footer, is not spam.
+/// After a report of a phish with the bank's logo and footer, the bank's own mail with both is still not spam.
 #[test]
 fn the_bank_whose_logo_was_copied_is_no_spam() {
     let folder = Folder::new();

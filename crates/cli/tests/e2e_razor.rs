@@ -1,4 +1,4 @@
-//! The unmodified Razor client of Debian against a running clearinghouse.
+//! Debian's unmodified Razor client against a running clearinghouse.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::fs;
 
 use common::{Folder, RazorHome, Server, bank, testdata};
 
-/// More signatures than the server takes at once (razor.md calls it bql), so the client has to split them.
+/// A number of signatures above the server's limit per request (bql in razor.md), so that the client must split them.
 const BATCH: usize = 60;
 
 /// The e8 signature of a link in `text.eml`.
@@ -46,7 +46,7 @@ fn a_message_of_many_parts_is_found() {
     }
 }
 
-/// A phish with the bank's logo and legal footer is reported: the bank's own mail, with the same logo and footer, is not spam.
+/// After a report of a phish with the bank's logo and footer, the bank's own mail with both is still not spam.
 #[test]
 fn the_bank_whose_logo_was_copied_is_no_spam() {
     let folder = Folder::new();
@@ -57,13 +57,14 @@ fn the_bank_whose_logo_was_copied_is_no_spam() {
     home.report(&phish);
     home.check(&phish, true);
     home.check(&genuine, false);
-    // A second report announces the main text as known, and brings all parts again.
+    // In a second report, the client announces the main text, which is listed, and sends all parts again.
     home.report(&phish);
     home.check(&genuine, false);
     home.check(&phish, true);
 }
 
-/// The server has only heard of a message's e4 signature; those of its links it has computed from the body.
+/// The client reported only the e4 signature of the message. The server computes the signatures of its links from the
+/// body.
 #[test]
 fn another_message_with_a_reported_link_is_found() {
     let folder = Folder::new();
@@ -71,7 +72,7 @@ fn another_message_with_a_reported_link_is_found() {
     let home = RazorHome::new(&server);
     home.register();
     home.report(&message("text.eml"));
-    // Another text of the same length, which is in the signature, too.
+    // The other text has the same length, because the signature includes the length.
     let other = String::from_utf8(message("text.eml")).unwrap();
     let other = other.replace("tomorrow", "thursday").replace("Payment", "Plastic").replace("twenty", "eighty");
     home.check(other.as_bytes(), true);
@@ -86,14 +87,14 @@ fn many_signatures_are_asked_about_in_batches() {
     home.report(&message("text.eml"));
     let mut signatures: Vec<String> = (0..BATCH).map(|index| format!("A1X{index:03}hQilUA")).collect();
     signatures[BATCH - 2] = LINK.to_owned();
-    // The client numbers what it was asked, with a minus before what is not spam.
+    // The client numbers its results and puts a minus before messages that are not spam.
     let expected: Vec<String> =
         (1..=BATCH).map(|number| format!("{}{number}", if number == BATCH - 1 { "" } else { "-" })).collect();
     let answer = home.run("razor-check", &["-S", &signatures.join(","), "-e", "8", "-n"], b"", 0);
     assert_eq!(answer.text.lines().collect::<Vec<_>>(), expected, "{}", home.log());
 }
 
-/// Someone who says a wrong password may ask, but not report.
+/// A user with a wrong password may check, but not report.
 #[test]
 fn a_wrong_password_is_refused() {
     let folder = Folder::new();

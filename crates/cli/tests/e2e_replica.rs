@@ -1,4 +1,4 @@
-//! A server, a replica of what it listed, and checks that ask it only if they must.
+//! A server, a replica of its listings, and checks that query the server only if necessary.
 
 mod common;
 
@@ -16,11 +16,11 @@ use bruit_store::{FOUNDING_FILE, Founding};
 use common::{Answer, Folder, Server, program, run, testdata};
 use serde_json::Value;
 
-/// A message that is reported, and one that is not. They have nothing in common.
+/// A reported message, and one that is not reported. They have nothing in common.
 const SPAM: &str = "razor/text.eml";
 const OTHER: &str = "razor/base64.eml";
 
-/// Tries before news of a report must have come: the server seals what it accepted within a second or so.
+/// Maximum number of updates until a report must have arrived. The server seals accepted reports within about a second.
 const TRIES: u32 = 200;
 
 fn message(name: &str) -> Vec<u8> {
@@ -35,15 +35,15 @@ fn report(server: &Server, name: &str) {
     bruit(&["report", "--server", &server.url()], &message(name)).expect(0, server);
 }
 
-/// Brings the replica up to date, once.
+/// Updates the replica once.
 fn follow(server: &Server, replica: &str) -> Answer {
     let arguments = ["replica", "--from", &server.url(), "--data", replica, "--capacity", "100k", "--once"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
-    // On the server's own machine the realm is had by who can read the administrator's token.
+    // On the server's own machine, anyone who can read the administrator's token can fetch the realm.
     run(command.args(arguments).env_remove("BRUIT_TOKEN").env("BRUIT_DATA", server.data()), b"").expect(0, server)
 }
 
-/// Follows until the replica lists more than it did.
+/// Updates the replica until it lists more signatures.
 fn follow_until_more(server: &Server, replica: &str) {
     let listed = |shown: &Value| shown["listed"].as_u64().unwrap();
     let before = if Path::new(replica).exists() { listed(&show(replica)) } else { 0 };
@@ -60,7 +60,7 @@ fn show(replica: &str) -> Value {
     serde_json::from_str(&shown.text).unwrap()
 }
 
-/// Checks a message with a replica under strace: the answer, and the system calls that have to do with the network.
+/// Checks a message with a replica under strace, and returns the answer and the network system calls.
 fn check(server: &Server, replica: &str, name: &str, more: &[&str]) -> (Answer, Vec<String>) {
     let trace = format!("{replica}.trace");
     let mut command = program("strace", "strace");
@@ -155,8 +155,7 @@ fn a_replica_that_takes_nothing_fails_and_one_that_is_up_to_date_does_not() {
     let mut wrong_key = vec!["replica", "--from", &url, "--data", &other, "--once", "--key", key.trim()];
     wrong_key.extend(["--token-file", &token]);
     let refused = bruit(&wrong_key, b"").expect(2, &server);
-    let expected =
-        format!("nothing was taken from {url}: none of the 1 servers that publish there has one of the given keys");
+    let expected = format!("accepted nothing from {url}: none of the 1 offered servers has a key given with --key");
     assert!(refused.complaints.contains(&expected), "{refused:?}");
     let nobody = bruit(&["replica", "--from", "http://127.0.0.1:1", "--data", &replica, "--once"], b"");
     nobody.expect(2, &server);
@@ -177,7 +176,7 @@ fn an_overfull_replica_is_warned_of() {
     file.commit().unwrap();
     drop(file);
 
-    let warning = "% of unknown signatures for known ones (planned: 1 %)";
+    let warning = "% of unknown signatures (planned: 1 %)";
     let shown = bruit(&["replica", "--show", "--data", replica, "--json"], b"").expect(0, &server);
     assert!(shown.complaints.contains(warning), "{shown:?}");
     let told = told(&shown);
@@ -188,7 +187,7 @@ fn an_overfull_replica_is_warned_of() {
     assert!(followed.complaints.contains(warning), "{followed:?}");
 }
 
-/// A segment of a made-up server, with far more signatures than a small replica has room for.
+/// Returns a segment of a fictitious server, with far more signatures than fit into a small replica.
 fn far_too_many(generation: u64) -> Received {
     let key = FingerprintKey::narrow([7; 16]);
     let mut highs: Vec<u64> = (0..4_800_u32).map(|number| key.fingerprint(&number.to_le_bytes()).high()).collect();
@@ -207,7 +206,7 @@ fn a_missing_replica_is_told_of_and_costs_no_answer() {
     report(&server, SPAM);
     let (answer, _) = check(&server, folder.path("none").to_str().unwrap(), SPAM, &[]);
     let answer = answer.expect(0, &server);
-    assert!(answer.complaints.contains("the server is asked instead"), "{answer:?}");
+    assert!(answer.complaints.contains("querying the server instead"), "{answer:?}");
     let refused = bruit(&["check", "--local", "none", "--bulk-threshold", "15"], b"").expect(2, &server);
     assert!(refused.complaints.contains("--bulk-threshold"), "{refused:?}");
 }

@@ -1,4 +1,4 @@
-//! What was reported is known after the server was stopped, and after it was killed.
+//! Reports survive a stop and a kill of the server.
 
 mod common;
 
@@ -8,12 +8,12 @@ use std::process::Command;
 use common::wire::Datagrams;
 use common::{Folder, PyzorHome, RazorHome, Server, run, testdata};
 
-/// A message for every protocol that takes whole ones; none is a near replica of another.
+/// One message for each protocol that accepts whole messages. The messages are not near replicas of each other.
 struct Reported {
     razor: &'static str,
     pyzor: &'static str,
     http: &'static str,
-    /// For those that take sums and digests only.
+    /// The byte that fills the checksums and digests for all other protocols.
     byte: u8,
 }
 
@@ -44,7 +44,7 @@ fn reports_by_every_protocol_outlive_sigterm_and_sigkill() {
 }
 
 impl Reported {
-    /// Reports everything, each by its protocol, and each until it is acknowledged.
+    /// Reports everything over all protocols, and waits for each acknowledgement.
     fn report(&self, server: &Server) {
         let razor = RazorHome::new(server);
         razor.register();
@@ -55,7 +55,7 @@ impl Reported {
         Datagrams::to(server.address("fuzzy")).fuzzy_add([self.byte; 64]);
     }
 
-    /// Asserts that all of it is known, or that nothing is.
+    /// Asserts that all reports are known, or that none of them is.
     fn check(&self, server: &Server, is_known: bool) {
         RazorHome::new(server).check(&read(self.razor), is_known);
         PyzorHome::new(server).check(&read(self.pyzor), is_known);
@@ -70,7 +70,7 @@ fn read(name: &str) -> Vec<u8> {
     fs::read(testdata(name)).unwrap()
 }
 
-/// Has `bruit report` or `bruit check` tell `server` of a message.
+/// Runs `bruit report` or `bruit check` with a message.
 fn bruit_http(verb: &str, server: &Server, message: &str, code: i32) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
     run(command.args([verb, "--server", &server.url()]), &read(message)).expect(code, server);

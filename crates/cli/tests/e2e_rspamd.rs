@@ -1,6 +1,6 @@
-//! The unmodified rspamd of Debian, its scanner and controller, with a running clearinghouse as fuzzy storage.
+//! Debian's unmodified rspamd, its scanner and controller, with a running clearinghouse as fuzzy storage.
 //!
-//! One test, as rspamd takes seconds to start: it is told as a story.
+//! There is only one test, because rspamd needs seconds to start.
 
 mod common;
 
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use common::{Answer, Folder, Server, program, run, testdata};
 
-/// Longer than rspamd takes to start on a busy machine.
+/// Maximum time for rspamd to start, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often we look whether it has.
+/// Interval at which the start of rspamd is polled.
 const GLANCE: Duration = Duration::from_millis(20);
 
 #[test]
@@ -56,7 +56,7 @@ fn rspamd_learns_scans_and_forgets() {
     );
 }
 
-/// A running rspamd that has no rule but those of fuzzy_check, and talks to `server` alone.
+/// A running rspamd that has only the rules of fuzzy_check and connects only to `server`.
 struct Rspamd<'a> {
     process: Child,
     folder: Folder,
@@ -67,7 +67,7 @@ impl<'a> Rspamd<'a> {
     fn start(server: &'a Server) -> Self {
         let folder = Folder::new();
         folder.write("rspamd.conf", configuration(&folder, server));
-        // The list of all top-level domains takes most of its start, and no rule here cares for them.
+        // Replace the list of all top-level domains: it causes most of the start time, and no rule here uses it.
         folder.write("tlds", "com\norg\n");
         let mut command = program("rspamd", "rspamd");
         command.args(["-f", "-i", "-c"]).arg(folder.path("rspamd.conf"));
@@ -80,7 +80,7 @@ impl<'a> Rspamd<'a> {
         rspamd
     }
 
-    /// Waits until both workers can be asked.
+    /// Waits until both workers answer.
     fn wait(&self) {
         let deadline = Instant::now() + PATIENCE;
         for socket in ["controller.sock", "normal.sock"] {
@@ -91,7 +91,7 @@ impl<'a> Rspamd<'a> {
         }
     }
 
-    /// The symbols that a scan of `message` gives, in order.
+    /// Scans `message` and returns the symbols, sorted.
     #[track_caller]
     fn scan(&self, message: &str) -> Vec<String> {
         let text = self.rspamc("normal.sock", &[], message).expect(0, self.server).text;
@@ -102,7 +102,7 @@ impl<'a> Rspamd<'a> {
         symbols
     }
 
-    /// Has the controller tell the storage of `message`.
+    /// Makes the controller report `message` to the storage.
     #[track_caller]
     fn learn(&self, verb: &str, flag: &str, message: &str) {
         let text = self.control(&["-f", flag, "-w", "10", verb], message).text;
@@ -125,14 +125,15 @@ impl<'a> Rspamd<'a> {
 
 impl Drop for Rspamd<'_> {
     fn drop(&mut self) {
-        // SIGTERM, so that it ends its workers, too.
+        // Send SIGTERM, so that rspamd ends its workers, too.
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.process.id()).unwrap());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let _ = self.process.wait();
     }
 }
 
-/// Two rules, one in plain text and one encrypted. Their keys differ, so that they do not share digests.
+/// Returns a configuration with two rules, one unencrypted and one encrypted. Their keys differ, so that they do not
+/// share digests.
 fn configuration(folder: &Folder, server: &Server) -> String {
     let path = |name: &str| -> PathBuf { folder.path(name) };
     let (address, key) = (server.address("fuzzy"), server.fuzzy_key());

@@ -1,4 +1,4 @@
-//! What `bruit serve` prints at its start can be done.
+//! The commands that `bruit serve` suggests at its start work.
 
 mod common;
 
@@ -11,7 +11,7 @@ use bruit_engine::trust::Policy;
 use bruit_store::{Clearinghouse, FOUNDING_FILE, Founding, Options};
 use common::{Answer, Folder, Server, bruit, json, printed, program, run, testdata};
 
-/// The commands that the server suggests, with the program that was built in place of the installed one.
+/// Returns the commands that the server suggests, changed to run the built program instead of an installed one.
 fn suggestions(server: &Server) -> Vec<String> {
     let is_command = |line: &&str| line.starts_with("bruit ") && (line.contains('<') || line.contains("--token-file"));
     let commands = server.greeting.lines().map(str::trim).filter(is_command);
@@ -31,7 +31,7 @@ fn the_commands_it_suggests_work() {
     }
 }
 
-/// Inspect once called the keys and the logs of every server "not ours".
+/// Regression test: `inspect` reported the keys and the logs of every server as "not ours".
 #[test]
 fn inspect_knows_every_file_that_a_server_keeps() {
     let folder = Folder::new();
@@ -51,7 +51,7 @@ fn inspect_knows_every_file_that_a_server_keeps() {
     assert_eq!(told["others"], serde_json::json!(["notes.txt"]));
 }
 
-/// Runs `bruit` with an address space of this many bytes.
+/// Runs `bruit` with its address space limited to this many bytes.
 fn limited(bytes: u64, arguments: &[&str]) -> Answer {
     let script = format!("ulimit -v {} && exec \"$0\" \"$@\"", bytes / 1024);
     let mut command = program("sh", "dash");
@@ -73,7 +73,7 @@ fn a_budget_larger_than_the_memory_is_refused_in_one_line_and_nothing_is_founded
     assert!(!data.join(FOUNDING_FILE).exists(), "a smaller budget can be chosen");
 }
 
-/// The change of the budget was journalled first, and the store could never be opened again.
+/// Regression test: the change of the budget was journaled first, and the store could never be opened again.
 #[test]
 fn a_budget_that_grows_beyond_the_memory_is_refused_and_the_store_stays_as_it_was() {
     let folder = Folder::new();
@@ -97,7 +97,7 @@ fn a_store_that_the_memory_has_no_room_for_is_refused_with_and_without_its_snaps
     let found = || Founding::new([7; 16], BUDGET, Policy::default(), Time(1_728_432_000)).unwrap();
     let store = Clearinghouse::open_or_found(&data, &Options::default(), found, &mut |_| {}).unwrap();
     let _ = store.close();
-    // Too little for the empty books, then too little for a second set while the snapshot is read.
+    // The first limit is too low for the empty books, the second for another set of books while the snapshot is read.
     for bytes in [BUDGET / 2, BUDGET * 3 / 2] {
         let answer = limited(bytes, &["store", "inspect", data.to_str().unwrap()]);
         assert_eq!((answer.code, answer.complaints.lines().count()), (Some(2), 1), "{answer:?}");
@@ -118,7 +118,7 @@ fn dangerous_settings_are_named_before_and_at_the_start() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
     let output = bruit(&["serve", "--check-config", "--config", file.to_str().unwrap()]);
     let warnings = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && output.stdout == b"the configuration can be used\n", "{warnings}");
+    assert!(output.status.success() && output.stdout == b"the configuration is valid\n", "{warnings}");
     let lines: Vec<&str> = warnings.lines().collect();
     assert!(lines[0].starts_with("warning: own_networks: 0.0.0.0/0 "), "{warnings}");
     assert!(lines[1].starts_with("warning: configuration file: the file has mode 0666"), "{warnings}");

@@ -1,4 +1,5 @@
-//! A server that cannot write its folder of logs for others: it starts, accepts reports, shows the problem, and recovers.
+//! A server that cannot write its folder of logs for other servers: it starts, accepts reports, shows the problem, and
+//! recovers.
 
 mod common;
 
@@ -13,11 +14,11 @@ use bruit_client::http::{Condition, NamedSignature, Subject};
 
 use common::{Folder, Server};
 
-/// The longest wait for an expected event.
+/// Maximum wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// A node that is known but away: everything it lacks must be queued for it.
+/// A configured peer that is away. All segments must be queued for it.
 const PEER: &str = "[[peers]]\nname = \"away\"\nkey = \"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c\"\n\
                     relation = \"cluster\"\n";
 
@@ -30,7 +31,7 @@ fn alone_it_starts_without_its_shelf_and_keeps_nothing_that_nobody_reads() {
     assert_eq!(waiting_bytes(&server), 0, "{}", server.said());
     assert!(!folder.path("data/shelf").is_dir());
 
-    // Once the folder can be written, replicas get all later reports.
+    // Once the folder can be written, replicas receive all later reports.
     fs::remove_file(folder.path("data/shelf")).unwrap();
     until(&server, "it recovers", || condition(&server, "shelf_fails").is_none());
     report(&server, 100);
@@ -66,14 +67,14 @@ fn with_peers_it_starts_without_its_shelf_and_keeps_everything_for_them() {
     report(&server, 1);
     let waiting = waiting_bytes(&server);
     assert!(waiting > 0);
-    // Longer than a server without peers waits before it drops the queue.
+    // Sleep longer than a server without peers waits before it drops the queue.
     thread::sleep(Duration::from_secs(11));
     assert_eq!(waiting_bytes(&server), waiting);
     fs::remove_file(folder.path("data/shelf")).unwrap();
     until(&server, "it is written", || waiting_bytes(&server) == 0 && condition(&server, "shelf_fails").is_none());
 }
 
-/// Everything for the peers waited for a log that was gone, until reports were refused.
+/// Regression test: all segments for peers waited for a deleted log, until reports were refused.
 #[test]
 fn with_peers_a_shelf_that_was_deleted_begins_a_new_incarnation() {
     let folder = Folder::new();
@@ -85,7 +86,7 @@ fn with_peers_a_shelf_that_was_deleted_begins_a_new_incarnation() {
     let server = server.restart();
     report(&server, 2);
     until(&server, "it is written again", || waiting_bytes(&server) == 0);
-    assert!(server.said().contains("a new incarnation begins"), "{}", server.said());
+    assert!(server.said().contains("starting a new incarnation"), "{}", server.said());
     assert!(condition(&server, "exports_wait").is_none() && condition(&server, "shelf_fails").is_none());
 }
 
@@ -125,7 +126,7 @@ fn condition(server: &Server, state: &str) -> Option<Condition> {
     client(server).stats().unwrap().health.into_iter().find(|condition| condition.state == state)
 }
 
-/// The bytes queued for others, from the metrics.
+/// Returns the number of bytes queued for other servers, from the metrics.
 fn waiting_bytes(server: &Server) -> u64 {
     let address = server.address("http");
     let mut stream = TcpStream::connect(address).unwrap();

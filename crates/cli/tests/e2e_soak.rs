@@ -1,4 +1,4 @@
-//! Half a minute of rubbish on every port while others ask: they are answered, and the server does not grow.
+//! Half a minute of malformed traffic on every port: other clients are still answered, and memory does not grow.
 
 mod common;
 
@@ -15,27 +15,27 @@ use rand::rngs::ChaCha8Rng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use socket2::{Domain, Socket, Type};
 
-/// How long the rubbish goes on.
+/// Duration of the malformed traffic.
 const DURATION: Duration = Duration::from_secs(30);
-/// After this everything that the server keeps for good has been touched; from here on its memory is watched.
+/// Time after which the server has allocated everything that it keeps. After that, the test monitors the memory.
 const WARM_UP: Duration = Duration::from_secs(5);
-/// What it may grow by afterwards.
+/// Maximum growth of memory after the warm-up.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
-/// All that is random comes from this.
+/// Seed of all random choices.
 const SEED: u64 = 6;
-/// No datagram is longer than UDP can carry.
+/// Maximum length of a UDP datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_507;
-/// The most that is said on a connection.
+/// Maximum number of bytes sent on a connection.
 const SPEECH_BYTES_MAX: usize = 200_000;
-/// Connections that the server allows, and those that strangers try to hold at each of two ports, which is more than it
-/// allows them. Old ones make room for new ones.
+/// Limit on connections. At each of two ports, strangers try to hold [`IDLE_CONNECTIONS`], together more than the
+/// limit, so that new connections displace old ones.
 const LIMITS: &str = "[limits]\nconnections = 200\n";
 const IDLE_CONNECTIONS: usize = 150;
-/// How long a stranger waits to be let in.
+/// Maximum time to wait for a connection.
 const KNOCK: Duration = Duration::from_millis(200);
-/// Datagrams in a row before the others get a turn.
+/// Number of datagrams sent before a pause.
 const BURST: usize = 64;
-/// How long a flood pauses after each burst, which leaves a core to the rest.
+/// Pause after each burst, which leaves a core to the other threads.
 const PAUSE: Duration = Duration::from_millis(5);
 
 #[test]
@@ -67,7 +67,7 @@ fn rubbish_neither_stops_the_answers_nor_grows_the_server() {
     });
 }
 
-/// Asserts that the server has met what it should withstand: otherwise the test would pass on a quiet day.
+/// Asserts that the server received the malformed traffic; the test would be meaningless otherwise.
 #[track_caller]
 fn assert_rubbish_was_heard(server: &Server) {
     for protocol in ["dcc", "pyzor", "fuzzy"] {
@@ -80,7 +80,7 @@ fn assert_rubbish_was_heard(server: &Server) {
     }
 }
 
-/// Ends the rubbish, also when an assertion fails.
+/// Ends the malformed traffic on drop, even if an assertion fails.
 struct EndsOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndsOnDrop<'_> {
@@ -89,7 +89,7 @@ impl Drop for EndsOnDrop<'_> {
     }
 }
 
-/// What was reported before the rubbish began.
+/// Reports made before the malformed traffic starts.
 struct Known {
     digest: String,
     sum: [u8; 16],
@@ -107,8 +107,8 @@ impl Known {
     }
 }
 
-/// Something that begins like a request: rubbish made of it gets further than random bytes do. It is about nothing that is
-/// known, as some of it is a revocation by one of the site's own users.
+/// Returns the beginning of a request: malformed data derived from it is parsed further than random bytes. The request
+/// does not concern any reported message, because it may become a revocation by one of the site's own users.
 fn request(protocol: &str) -> Vec<u8> {
     match protocol {
         "pyzor" => {
@@ -120,7 +120,7 @@ fn request(protocol: &str) -> Vec<u8> {
     }
 }
 
-/// Asks every protocol about what is known and what is not, over and over; how often.
+/// Checks known and unknown messages over every protocol in a loop, and returns the number of rounds.
 #[track_caller]
 fn ask_until(server: &Server, known: &Known, end: Instant) -> u64 {
     let mut pyzor = Datagrams::to(server.address("pyzor"));
@@ -142,26 +142,26 @@ fn ask_until(server: &Server, known: &Known, end: Instant) -> u64 {
     rounds
 }
 
-/// An address of loopback that is not the site's own: each of many networks has a few.
+/// Returns a random loopback address outside the site's own networks.
 fn stranger(random: &mut ChaCha8Rng) -> IpAddr {
     Ipv4Addr::new(127, random.random_range(1..=200), random.random(), 1).into()
 }
 
-/// Sends datagrams of every length, random or nearly right, from strangers and from the site's own address.
+/// Sends datagrams of all lengths, random or almost valid, from strangers and from the site's own address.
 fn flood(server: SocketAddr, template: &[u8], seed: u64, is_over: &AtomicBool) {
     let random = &mut ChaCha8Rng::seed_from_u64(seed);
     while !is_over.load(Ordering::Relaxed) {
         let from = if random.random_ratio(1, 8) { Ipv4Addr::LOCALHOST.into() } else { stranger(random) };
         let socket = UdpSocket::bind((from, 0)).unwrap();
         for _ in 0..BURST {
-            // A full buffer, or a port that answers with ICMP, is the server's good right.
+            // Ignore errors: a buffer may be full, or a port may answer with ICMP.
             let _ = socket.send_to(&rubbish(template, random), server);
         }
         thread::sleep(PAUSE);
     }
 }
 
-/// Random bytes, or `template` cut, stretched, or with some bytes changed.
+/// Returns random bytes, or `template` truncated, extended, or with some bytes changed.
 fn rubbish(template: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
     let mut bytes = template.to_vec();
     match random.random_range(0..16) {
@@ -174,14 +174,14 @@ fn rubbish(template: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
     bytes
 }
 
-/// Up to `max` random bytes.
+/// Returns up to `max` random bytes.
 fn noise(max: usize, random: &mut ChaCha8Rng) -> Vec<u8> {
     let mut bytes = vec![0; random.random_range(0..=max)];
     random.fill_bytes(&mut bytes);
     bytes
 }
 
-/// `bytes` with a few of them drawn anew.
+/// Replaces a few of `bytes` with random bytes.
 fn changed(mut bytes: Vec<u8>, random: &mut ChaCha8Rng) -> Vec<u8> {
     for _ in 0..random.random_range(1..8) {
         let index = random.random_range(0..bytes.len());
@@ -190,15 +190,15 @@ fn changed(mut bytes: Vec<u8>, random: &mut ChaCha8Rng) -> Vec<u8> {
     bytes
 }
 
-/// Connects, says something foolish, and leaves: at once, or after an answer.
+/// Connects, sends malformed data, and disconnects, either at once or after an answer.
 fn rubbish_by_connection(server: SocketAddr, seed: u64, is_over: &AtomicBool) {
     let random = &mut ChaCha8Rng::seed_from_u64(seed);
     while !is_over.load(Ordering::Relaxed) {
-        // Strangers would find no room.
+        // Connect as an own user, because connections from strangers would be refused.
         if let Ok(mut stream) = connect_from(Ipv4Addr::LOCALHOST.into(), server) {
             stream.set_read_timeout(Some(PAUSE)).unwrap();
             stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
-            // The server may close before it has heard all.
+            // The server may close before it has received everything.
             let _ = stream.write_all(&speech(random));
             let _ = stream.read(&mut [0; 512]);
         }
@@ -206,7 +206,7 @@ fn rubbish_by_connection(server: SocketAddr, seed: u64, is_over: &AtomicBool) {
     }
 }
 
-/// A connection from an address of our choice.
+/// Connects from a given address.
 fn connect_from(from: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM, None)?;
     socket.bind(&SocketAddr::new(from, 0).into())?;
@@ -214,7 +214,7 @@ fn connect_from(from: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// Something to say on a stream: random bytes, lines without end, bodies that never come, batches of nothing.
+/// Returns malformed data for a stream: random bytes, endless lines, missing bodies, or empty batches.
 fn speech(random: &mut ChaCha8Rng) -> Vec<u8> {
     match random.random_range(0..7) {
         0 => noise(SPEECH_BYTES_MAX, random),
@@ -227,7 +227,7 @@ fn speech(random: &mut ChaCha8Rng) -> Vec<u8> {
     }
 }
 
-/// Holds connections that say nothing, or one byte now and then, and replaces the oldest.
+/// Holds connections that are silent or send a byte now and then, and replaces the oldest.
 fn hold_connections(server: SocketAddr, seed: u64, is_over: &AtomicBool) {
     let random = &mut ChaCha8Rng::seed_from_u64(seed);
     let mut held = VecDeque::new();
@@ -241,7 +241,7 @@ fn hold_connections(server: SocketAddr, seed: u64, is_over: &AtomicBool) {
     }
 }
 
-/// Says one byte more, if it can be said at once; the server may have closed.
+/// Sends one more byte if that does not block. Ignores errors, because the server may have closed the connection.
 fn trickle(stream: &mut TcpStream) {
     stream.set_nonblocking(true).unwrap();
     let _ = stream.write(b"a");

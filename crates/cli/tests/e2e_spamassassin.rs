@@ -1,4 +1,4 @@
-//! The unmodified SpamAssassin of Debian with its Razor2 and Pyzor plugins, stock rules and stock thresholds.
+//! Debian's unmodified SpamAssassin with its Razor2 and Pyzor plugins, stock rules and stock thresholds.
 
 mod common;
 
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use common::{Answer, Folder, PyzorHome, RazorHome, Server, bank, program, run, testdata};
 
-/// Where Debian has the rules, and what loads the plugins.
+/// Directory of Debian's rules. [`SITE`] contains the file that loads the plugins.
 const RULES: &str = "/usr/share/spamassassin";
 const SITE: &str = "/etc/spamassassin";
-/// What both plugins find, if they do.
+/// Rules of both plugins.
 const RULE_NAMES: [&str; 3] = ["PYZOR_CHECK", "RAZOR2_CF_RANGE_51_100", "RAZOR2_CHECK"];
 
 #[test]
@@ -25,11 +25,11 @@ fn what_spamassassin_reports_it_scores_until_it_revokes() {
     assert_eq!(site.hits(&spam), RULE_NAMES);
     assert_eq!(site.hits(&other), [""; 0]);
     site.run(&["-k"], &spam).expect(0, &server);
-    // The plugin for Pyzor has no way to revoke.
+    // The Pyzor plugin cannot revoke.
     assert_eq!(site.hits(&spam), ["PYZOR_CHECK"]);
 }
 
-/// A phish with the bank's logo and legal footer is reported: the bank's own mail, with the same logo and footer, hits no rule.
+/// After a report of a phish with the bank's logo and footer, the bank's own mail with both still hits no rule.
 #[test]
 fn the_bank_whose_logo_was_copied_hits_no_rule() {
     let folder = Folder::new();
@@ -42,7 +42,8 @@ fn the_bank_whose_logo_was_copied_hits_no_rule() {
     assert_eq!(site.hits(&genuine), [""; 0]);
 }
 
-/// Without a process of Python for every message; SpamAssassin's manual says that this excludes forking.
+/// The plugin in Perl does not start a Python process for every message. SpamAssassin's manual says that it cannot
+/// be combined with forking.
 #[test]
 fn the_plugin_in_perl_scores_a_report() {
     let folder = Folder::new();
@@ -60,7 +61,7 @@ fn message(name: &str) -> Vec<u8> {
     fs::read(testdata(name)).unwrap()
 }
 
-/// A site's configuration that lets SpamAssassin talk to our server and to nobody else.
+/// A configuration in which SpamAssassin uses only our server.
 struct Site<'a> {
     folder: Folder,
     razor: RazorHome<'a>,
@@ -69,7 +70,8 @@ struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// `pyzor` gives the lines about the Pyzor plugin, from the home of SpamAssassin and that of Pyzor.
+    /// Creates a site. `pyzor_lines` returns the configuration of the Pyzor plugin, given the home directories of
+    /// SpamAssassin and Pyzor.
     fn new(server: &'a Server, pyzor_lines: impl Fn(&Path, &Path) -> String) -> Self {
         let site = Self { folder: Folder::new(), razor: RazorHome::new(server), pyzor: PyzorHome::new(server), server };
         for entry in fs::read_dir(SITE).expect("spamassassin is missing: apt-get install spamassassin") {
@@ -83,7 +85,7 @@ impl<'a> Site<'a> {
         site
     }
 
-    /// Takes over a list of plugins, but for the one that mails reports to a public service.
+    /// Copies a list of plugins, except the one that mails reports to a public service.
     fn load_plugins_of(&self, file: &Path) {
         let is_list = file.extension().is_some_and(|extension| extension == "pre");
         if is_list && !file.ends_with("sa-compile.pre") {
@@ -93,7 +95,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// The rules of both plugins that hit `message`.
+    /// Returns the rules of both plugins that hit `message`.
     #[track_caller]
     fn hits(&self, message: &[u8]) -> Vec<&'static str> {
         let text = self.run(&[], message).expect(0, self.server).text;
@@ -113,7 +115,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Those of [`RULE_NAMES`] in a field that says which rules hit, folded as it may be.
+/// Returns the names in [`RULE_NAMES`] that a header field lists as hits. The field may be folded.
 fn rules(status: &str) -> Vec<&'static str> {
     let (field, _) = status.split_once("autolearn").unwrap_or_else(|| panic!("{status}"));
     let hits: String = field.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! `bruit filter` as people and programs run it.
+//! Tests of `bruit filter`.
 
 mod common;
 
@@ -8,21 +8,22 @@ use std::io::{BufWriter, Write as _};
 use common::{Folder, peak_memory_bytes};
 use serde_json::Value;
 
-/// What a verb may take beyond the filter itself.
+/// Maximum memory that a verb may use in addition to the filter.
 const EXTRA_BYTES: u64 = 64 << 20;
 
 fn lines(names: std::ops::Range<u32>) -> Vec<u8> {
     names.flat_map(|name| format!("signature {name}\n").into_bytes()).collect()
 }
 
-/// Writes a file of keys bit by bit: what this process holds would count as memory of the programs it starts.
+/// Writes a file of keys in pieces, because the memory of this process would count for the programs that it starts.
 fn write_lines(folder: &Folder, name: &str, names: std::ops::Range<u32>) {
     let mut file = BufWriter::new(File::create(folder.path(name)).unwrap());
     names.for_each(|name| writeln!(file, "signature {name}").unwrap());
     file.flush().unwrap();
 }
 
-/// A folder with a filter `a` for 1000 keys that holds 100, a like one `b` that holds another 100, and their delta `d`.
+/// Creates a folder with two filters for 1000 keys and the same parameters: `a` contains 100 keys, `b` another 100. `d`
+/// is their delta.
 fn small() -> Folder {
     let folder = Folder::new();
     folder.run("create a --signatures 1000");
@@ -129,7 +130,7 @@ fn counts_are_counted_and_added_up() {
         assert_eq!(folder.printed("count sum", b"once\ntwice\nnew\n"), b"2\tonce\n2\ttwice\n1\tnew\n");
         assert_eq!(folder.printed("contains sum", b"twice\nnever\n"), b"twice\n");
         let line = folder.refused("merge a b a -o sum", b"");
-        assert!(line.starts_with("bruit: a: already merged: the counts of origin "), "{line}");
+        assert!(line.starts_with("bruit: a: already merged: the filter includes origin "), "{line}");
         folder.copy("a", "later");
         folder.printed("add later", b"new\n");
         folder.run("diff a later -o d");
@@ -159,7 +160,7 @@ fn heavy_counts_survive_files_merges_and_deltas() {
 #[test]
 fn create_replaces_a_file_only_if_told() {
     let folder = small();
-    assert_eq!(folder.refused("create a --signatures 5", b""), "bruit: a: it exists already; --force replaces it\n");
+    assert_eq!(folder.refused("create a --signatures 5", b""), "bruit: a: file exists; use --force to replace it\n");
     let before = folder.read("a");
     folder.run("create a --signatures 1000 --force");
     assert!(folder.read("a") != before);
@@ -172,7 +173,7 @@ fn every_filter_gets_a_key_of_its_own() {
     folder.run("create a --signatures 1000");
     folder.run("create b --signatures 1000");
     let line = folder.refused("merge a b -o c", b"");
-    assert!(line.starts_with("bruit: b: unlike filters: the key id is "), "{line}");
+    assert!(line.starts_with("bruit: b: filter parameters differ: the key id is "), "{line}");
     assert_eq!(folder.names(), ["a", "b"]);
 }
 
@@ -183,12 +184,15 @@ fn unlike_filters_are_refused_with_the_difference() {
     folder.run("create counts --signatures 1000 --counts");
     for verb in ["merge a large -o c", "diff a large -o c"] {
         let line = folder.refused(verb, b"");
-        assert!(line.starts_with("bruit: large: unlike filters: the number of cells m is "), "{line}");
+        assert!(line.starts_with("bruit: large: filter parameters differ: the number of cells m is "), "{line}");
     }
     let line = folder.refused("merge a counts -o c", b"");
-    assert_eq!(line, "bruit: counts: unlike filters: the kind is one-line membership here and one-line counts there\n");
+    assert_eq!(
+        line,
+        "bruit: counts: filter parameters differ: the kind is one-line counts, expected one-line membership\n"
+    );
     let line = folder.refused("count a", b"x\n");
-    assert_eq!(line, "bruit: a: it holds no counts; try contains, or create one with --counts\n");
+    assert_eq!(line, "bruit: a: contains no counts; use contains, or create a filter with --counts\n");
 }
 
 #[test]
@@ -204,13 +208,13 @@ fn foreign_cut_and_damaged_files_are_told_apart() {
     for (bytes, what) in [
         (b"Dear Sir,\n".to_vec(), "not a filter file"),
         (vec![], "not a filter file"),
-        (sound[..sound.len() - 1].to_vec(), "truncated: it ends too early"),
-        (sound[..40].to_vec(), "truncated: it ends too early"),
-        ([&sound[..], b"x"].concat(), "bytes follow its end"),
+        (sound[..sound.len() - 1].to_vec(), "truncated: unexpected end of input"),
+        (sound[..40].to_vec(), "truncated: unexpected end of input"),
+        ([&sound[..], b"x"].concat(), "unexpected bytes after the end"),
         (damaged, "damaged: the checksum of the array does not match"),
         (header, "damaged: the checksum of the header does not match"),
-        (later, "format version 9 is not supported, only up to 2"),
-        (folder.read("d"), "a delta, not a filter file"),
+        (later, "unsupported format version 9 (latest supported: 2)"),
+        (folder.read("d"), "expected a filter file, found a delta"),
     ] {
         folder.write("bad", bytes);
         for verb in ["add bad", "contains bad", "merge bad a -o c", "merge a bad -o c", "merge a bad -o a"] {
@@ -225,8 +229,8 @@ fn foreign_cut_and_damaged_files_are_told_apart() {
     damaged[100] ^= 1;
     for (bytes, what) in [
         (damaged, "damaged: the checksum of the changes does not match"),
-        (delta[..97].to_vec(), "truncated: it ends too early"),
-        (sound[..sound.len() - 1].to_vec(), "truncated: it ends too early"),
+        (delta[..97].to_vec(), "truncated: unexpected end of input"),
+        (sound[..sound.len() - 1].to_vec(), "truncated: unexpected end of input"),
     ] {
         folder.write("bad", bytes);
         assert_eq!(folder.refused("info bad", b""), format!("bruit: bad: {what}\n"));
@@ -245,17 +249,17 @@ fn foreign_cut_and_damaged_files_are_told_apart() {
 fn a_delta_is_refused_by_every_other_base() {
     let folder = small();
     assert!(
-        folder.refused("apply d b", b"").starts_with("bruit: d: the delta starts from another state of this filter")
+        folder.refused("apply d b", b"").starts_with("bruit: d: the delta was made from another state of this filter")
     );
     folder.run("create other --signatures 1000");
-    assert!(folder.refused("apply d other", b"").starts_with("bruit: d: unlike filters: the key id is "));
+    assert!(folder.refused("apply d other", b"").starts_with("bruit: d: filter parameters differ: the key id is "));
     let mut damaged = folder.read("d");
     damaged[100] ^= 1;
     folder.write("bad", damaged);
     folder.refused("apply bad a", b"");
     folder.write("bad", &folder.read("d")[..folder.read("d").len() - 1]);
-    assert_eq!(folder.refused("apply bad a", b""), "bruit: bad: truncated: it ends too early\n");
-    assert_eq!(folder.refused("apply a b", b""), "bruit: a: a filter file, not a delta\n");
+    assert_eq!(folder.refused("apply bad a", b""), "bruit: bad: truncated: unexpected end of input\n");
+    assert_eq!(folder.refused("apply a b", b""), "bruit: a: expected a delta, found a filter file\n");
 }
 
 #[test]
@@ -283,7 +287,7 @@ fn info_tells_parameters_and_estimates_and_never_the_key() {
 fn a_size_that_cannot_be_had_is_refused() {
     let folder = Folder::new();
     let line = folder.refused("create a --signatures 1000000 --memory 900TiB", b"");
-    assert!(line.starts_with("bruit: a: there is no memory for a filter of 900"), "{line}");
+    assert!(line.starts_with("bruit: a: not enough memory for a filter of 900"), "{line}");
     assert!(folder.names().is_empty());
 }
 
@@ -310,10 +314,10 @@ fn nothing_is_replaced_but_by_what_it_was() {
     let folder = small();
     folder.write("letter", "Dear Sir,\n");
     for (verb, what) in [
-        ("diff a b -o a", "a: it exists and is not a delta; choose another name for the delta"),
-        ("diff a b -o letter", "letter: it exists and is not a delta; choose another name for the delta"),
-        ("merge a b -o letter", "letter: it exists and is not a filter file; choose another name for the filter"),
-        ("apply d a -o d", "d: it exists and is not a filter file; choose another name for the filter"),
+        ("diff a b -o a", "a: file exists and is not a delta; choose another name for the delta"),
+        ("diff a b -o letter", "letter: file exists and is not a delta; choose another name for the delta"),
+        ("merge a b -o letter", "letter: file exists and is not a filter file; choose another name for the filter"),
+        ("apply d a -o d", "d: file exists and is not a filter file; choose another name for the filter"),
     ] {
         assert_eq!(folder.refused(verb, b""), format!("bruit: {what}\n"));
     }
@@ -336,7 +340,7 @@ fn pipes_and_links_that_lead_nowhere_are_refused() {
         assert_eq!(refused(verb), "bruit: pipe: not a regular file\n", "{verb}");
     }
     for verb in ["diff a b -o link", "create link --signatures 10"] {
-        assert!(refused(verb).starts_with("bruit: link: a link that leads nowhere"), "{verb}");
+        assert!(refused(verb).starts_with("bruit: link: broken link"), "{verb}");
     }
 }
 
@@ -359,7 +363,7 @@ fn adds_at_the_same_time_all_count() {
 fn standard_input_is_read_once() {
     let folder = small();
     let line = folder.refused("add a - -", b"x\n");
-    assert_eq!(line, "bruit: standard input can be read once only: - is given twice\n");
+    assert_eq!(line, "bruit: standard input can be read only once, but - is given twice\n");
 }
 
 #[test]
@@ -407,7 +411,7 @@ fn the_papers_filters_are_made_with_any_width_and_both_extensions() {
     folder.run("create production --signatures 500 --counting refined --layout one-line");
     assert_eq!(info("production")["filter"]["kind"], "one-line counts");
     for (options, what) in [
-        ("--cell-bits 6", "bruit: --cell-bits needs --counts or --counting: only counts have cells\n"),
+        ("--cell-bits 6", "bruit: --cell-bits requires --counts or --counting\n"),
         ("--counting intuitive --layout one-line", "bruit: one-line counts are refined, "),
         ("--counts --cell-bits 6 --layout one-line", "bruit: one-line counts are refined, "),
         ("--counts --cell-bits 17", "bruit: invalid value '17' for '--cell-bits <BITS>'"),
@@ -471,11 +475,11 @@ fn a_pair_finds_what_is_in_the_first_and_not_in_the_second() {
     folder.run("create alone --signatures 1000");
     for verb in ["revoke alone", "contains alone --pair"] {
         let line = folder.refused(verb, b"x\n");
-        assert_eq!(line, "bruit: alone: it has no revocation filter alone.revoked; create both with --pair\n");
+        assert_eq!(line, "bruit: alone: no revocation filter alone.revoked; create both with --pair\n");
     }
     folder.copy("spam.revoked", "alone.revoked");
     let line = folder.refused("contains alone --pair", b"x\n");
-    assert_eq!(line, "bruit: alone.revoked: it has another key than alone\n");
+    assert_eq!(line, "bruit: alone.revoked: its key differs from that of alone\n");
 }
 
 #[test]
@@ -487,12 +491,15 @@ fn merged_counts_are_neither_added_to_nor_compared() {
     folder.run("merge a b -o all");
     for verb in ["add all", "diff a all -o d", "diff all a -o d"] {
         let line = folder.refused(verb, b"x\n");
-        assert!(line.contains("it holds the merged counts of several sites"), "{line}");
+        assert!(line.contains("the filter is merged from several sites"), "{line}");
     }
     folder.copy("a", "before");
     folder.printed("add a", b"y\n");
     let line = folder.refused("diff a before -o d", b"");
-    assert_eq!(line, "bruit: before: the base has revision 2 and the target revision 1: the older file comes first\n");
+    assert_eq!(
+        line,
+        "bruit: before: the base (revision 2) is later than the target (revision 1); name the older file first\n"
+    );
     folder.run("diff before a -o d");
     let line = folder.refused("apply d b", b"");
     assert!(line.contains("is the own filter of origin"), "{line}");
@@ -500,8 +507,5 @@ fn merged_counts_are_neither_added_to_nor_compared() {
     assert_eq!((&info["delta"]["base_revision"], &info["delta"]["target_revision"]), (&1.into(), &2.into()));
     folder.printed("remove a", b"x\n");
     let line = folder.refused("diff before a -o d", b"");
-    assert_eq!(
-        line,
-        "bruit: a: keys were removed since the base, and a difference can only add; send the whole filter\n"
-    );
+    assert_eq!(line, "bruit: a: keys were removed since the base, but a delta can only add; send the whole filter\n");
 }

@@ -1,4 +1,4 @@
-//! Two sites that exchange counts by files, as §4 of the paper describes: whole filters once, then differences.
+//! Two sites exchange counts as files, as §4 of the paper describes: whole filters first, then deltas.
 
 mod common;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 const ROUNDS: u32 = 10;
 
-/// A site: a directory with its own filter, the state it sent last, and the merged filter.
+/// A site: a directory with its own filter, the last state that it sent, and the merged filter.
 struct Site {
     name: &'static str,
     folder: Folder,
@@ -23,7 +23,7 @@ impl Site {
         self.folder.printed("add own", keys.join("\n").as_bytes());
     }
 
-    /// Makes the difference since the last one, and applies it to the merged filter here.
+    /// Creates the delta since the last one, and applies it to the local merged filter.
     fn make_delta(&self, round: u32) -> String {
         let name = format!("{}-{round}.delta", self.name);
         self.folder.run(&format!("diff sent own -o {name}"));
@@ -40,7 +40,7 @@ impl Site {
         serde_json::from_slice(&self.folder.run(&format!("info {name} --json"))).unwrap()
     }
 
-    /// The cells of a filter, without header, key and history.
+    /// Returns the cells of a filter, without header, key and history.
     fn cells(&self, name: &str) -> Vec<u8> {
         let length = self.info(name)["array_bytes"].as_u64().unwrap() as usize;
         let bytes = self.folder.read(name);
@@ -48,12 +48,12 @@ impl Site {
     }
 }
 
-/// What a site counts in a round: some keys often, most once.
+/// Returns the keys that a site counts in a round. Some occur often, most only once.
 fn reports(site: u32, round: u32) -> Vec<String> {
     (0..60).map(|i| format!("message {}", (i * i * 7 + round * 13 + site * 5) % (40 + 10 * site))).collect()
 }
 
-/// Two sites that have exchanged whole filters, and what each counts from here on.
+/// Creates two sites that have exchanged whole filters and are ready to count.
 fn sites(counting: &str) -> [Site; 2] {
     let [a, b] = ["a", "b"].map(|name| Site { name, folder: Folder::new() });
     a.folder
@@ -70,7 +70,8 @@ fn sites(counting: &str) -> [Site; 2] {
     [a, b]
 }
 
-/// Ten rounds of reports; every delta goes to the other site. One comes twice, one is lost and sent again.
+/// Runs ten rounds of reports in which every delta goes to the other site. One delta arrives twice, another is lost and
+/// sent again.
 fn exchange([a, b]: &[Site; 2]) {
     let mut lost = None;
     for round in 1..=ROUNDS {
@@ -101,7 +102,7 @@ fn exchange([a, b]: &[Site; 2]) {
     }
 }
 
-/// All reports of both sites.
+/// Returns all reports of both sites.
 fn all_reports() -> Vec<String> {
     (0..=ROUNDS).flat_map(|round| [reports(0, round), reports(1, round)].concat()).collect()
 }
@@ -142,7 +143,7 @@ fn two_sites_with_refined_counts_bound_all_reports() {
     }
 }
 
-/// The shell block of a page that has `command` in it.
+/// Returns the shell block of a page that contains `command`.
 fn shell_block(page: &str, command: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     let text = fs::read_to_string(path).unwrap();
@@ -150,7 +151,7 @@ fn shell_block(page: &str, command: &str) -> String {
     blocks.find(|block| block.contains(command)).unwrap().to_owned()
 }
 
-/// Runs the block in `folder`, which has to succeed and complain of nothing, and returns what it printed.
+/// Runs the block in `folder`, asserts that it succeeds without error output, and returns its output.
 fn run_block(folder: &Folder, block: &str) -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_bruit")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());

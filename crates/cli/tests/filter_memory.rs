@@ -1,5 +1,5 @@
-//! The memory of `bruit filter` on a large filter. Alone in its file: what is measured is the peak of all programs that
-//! a test process ran.
+//! Memory of `bruit filter` with a large filter. The test has a file of its own, because the peak of all programs
+//! started by a test process is measured.
 
 mod common;
 

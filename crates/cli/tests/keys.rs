@@ -1,4 +1,4 @@
-//! Keys and realms as an operator handles them, with real servers.
+//! Tests of keys and realms with real servers.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn a_new_key_is_for_its_owner_alone_and_shows_the_same_public_half() {
     assert!(refused(&["keys", "new", text(&file)]).contains("a.key"), "nothing is overwritten");
     assert_eq!(printed(&["keys", "show", text(&file)]), public);
     folder.write("nonsense", "nonsense");
-    assert!(refused(&["keys", "show", text(&folder.path("nonsense"))]).contains("holds no secret key"));
+    assert!(refused(&["keys", "show", text(&folder.path("nonsense"))]).contains("does not contain a secret key"));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn another_server_is_founded_in_the_realm_of_a_running_one() {
     assert!(is_private(&asked) && is_private(&read));
     let token = first.path("data/admin.token");
     let again = ["keys", "realm", text(&asked), "--server", &server.url(), "--token-file", text(&token)];
-    assert!(refused(&again).contains("is there already"));
+    assert!(refused(&again).contains("already exists"));
 
     let mut other = Server::start_in_realm(&second, &asked);
     assert!(other.terminate().success());
@@ -143,7 +143,7 @@ fn a_directory_of_another_realm_is_refused() {
 fn what_has_no_realm_or_key_says_so() {
     let folder = Folder::new();
     let (empty, file) = (folder.path(""), folder.path("out"));
-    assert!(refused(&["keys", "realm", text(&file), "--data", text(&empty)]).contains("there is no clearinghouse"));
+    assert!(refused(&["keys", "realm", text(&file), "--data", text(&empty)]).contains("no clearinghouse"));
     assert!(refused(&["keys", "show", "--data", text(&empty)]).contains("node.key"));
     let nobody = refused(&["keys", "realm", text(&file), "--server", "http://127.0.0.1:1"]);
     assert!(nobody.contains("127.0.0.1:1") && !file.exists(), "{nobody}");

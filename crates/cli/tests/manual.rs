@@ -1,21 +1,79 @@
-//! Manual pages and completions, which packages install: there for every verb, and free of faults.
+//! Help texts, manual pages and completions exist for every verb and are correct.
 
 mod common;
 
 use std::process::Command;
 
-use common::{Folder, bruit, printed, program, run};
+use common::{Folder, bruit, printed, program, refused, run};
 
-/// The verbs that `bruit`, or one of its verbs, lists in its help.
+/// Headings of the groups of verbs in `bruit --help`.
+const GROUPS: [&str; 5] = ["Server:", "Mail:", "Administration:", "Filters:", "Shell:"];
+
+/// Returns the verbs that `bruit`, or one of its verbs, lists in its help.
 fn verbs(of: &[&str]) -> Vec<String> {
     let help = printed(&[of, &["--help"]].concat());
-    let Some((_, list)) = help.split_once("\nCommands:\n") else { return Vec::new() };
-    let list = list.split("\n\n").next().unwrap();
-    let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let lists = help.split("\n\n").filter_map(|section| section.trim_start().split_once('\n'));
+    let lists = lists.filter(|(heading, _)| *heading == "Commands:" || GROUPS.contains(heading));
+    let lines = lists.flat_map(|(_, list)| list.lines());
+    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     names.map(|line| line.split_whitespace().next().unwrap().to_owned()).filter(|name| name != "help").collect()
 }
 
-/// The names of all pages that there should be.
+/// Returns the arguments of all verbs and their subcommands.
+fn all_verbs() -> Vec<Vec<String>> {
+    let inner = |verb: &String| verbs(&[verb]).into_iter().map(|inner| vec![verb.clone(), inner]).collect::<Vec<_>>();
+    verbs(&[]).iter().flat_map(|verb| [vec![vec![verb.clone()]], inner(verb)].concat()).collect()
+}
+
+fn help_of(verb: &[String]) -> String {
+    printed(&verb.iter().map(String::as_str).chain(["--help"]).collect::<Vec<_>>())
+}
+
+#[test]
+fn the_help_lists_verbs_by_purpose_with_the_server_first() {
+    let help = printed(&["--help"]);
+    let positions = GROUPS.map(|group| help.find(group).unwrap_or_else(|| panic!("{group} {help}")));
+    assert!(positions.is_sorted(), "{help}");
+    assert_eq!(verbs(&[]).first().unwrap(), "serve");
+    assert!(verbs(&[]).len() >= 19 && !help.contains("Commands:"), "{help}");
+}
+
+#[test]
+fn the_help_of_every_verb_has_an_example() {
+    for verb in all_verbs() {
+        let help = help_of(&verb);
+        let command = format!("bruit {}", verb.join(" "));
+        let (_, examples) = help.split_once("\nExample").unwrap_or_else(|| panic!("{command}: {help}"));
+        assert!(examples.contains(&command), "{command}: {help}");
+    }
+}
+
+#[test]
+fn help_texts_are_wrapped_only_at_the_width_of_the_terminal() {
+    for verb in all_verbs() {
+        let help = help_of(&verb);
+        let lines: Vec<&str> = help.lines().collect();
+        for pair in lines.windows(2) {
+            let [line, next] = pair else { continue };
+            let is_prose = |line: &str| line.starts_with(|first: char| first.is_alphabetic()) && !line.ends_with(':');
+            let word = next.split(' ').next().unwrap_or_default();
+            let fits = line.chars().count() + 1 + word.chars().count() <= 100;
+            assert!(!(is_prose(line) && is_prose(next) && fits), "{verb:?} is wrapped by hand:\n{line}\n{next}");
+        }
+    }
+}
+
+#[test]
+fn a_mistyped_verb_or_option_is_answered_with_a_suggestion() {
+    for (arguments, suggestion) in [(&["chekc"][..], "'check'"), (&["stats", "--jsno"], "'--json'")] {
+        let output = bruit(arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
+        assert!(error.contains(suggestion), "{error}");
+    }
+}
+
+/// Returns the names of all expected pages.
 fn expected_pages() -> Vec<String> {
     let mut pages = vec!["bruit.1".to_owned()];
     for verb in verbs(&[]) {
@@ -39,7 +97,7 @@ fn manual_pages_show_what_the_help_says() {
     let folder = Folder::new();
     printed(&["man", folder.path("").to_str().unwrap()]);
     let page = String::from_utf8(folder.read("bruit-plan.1")).unwrap();
-    assert!(page.contains(".SH SYNOPSIS") && page.contains("How large a filter must be"), "{page}");
+    assert!(page.contains(".SH SYNOPSIS") && page.contains("Calculate the size of a filter"), "{page}");
 }
 
 #[test]
@@ -79,4 +137,13 @@ fn a_reader_that_leaves_is_no_fault() {
     let command = format!("{} completions bash | head -c 10", env!("CARGO_BIN_EXE_bruit"));
     let output = Command::new("bash").args(["-o", "pipefail", "-c", &command]).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn a_moved_verb_is_refused_with_the_name_of_its_program() {
+    for verb in ["attribute", "flows", "map", "match", "simulate", "trace"] {
+        let line = refused(&[verb, "--help"]);
+        assert_eq!(line, format!("bruit: '{verb}' has moved to another program: run `bruit-lab {verb}`\n"));
+    }
+    assert!(!refused(&["filter", "map"]).contains("moved"), "verbs of verbs did not move");
 }

@@ -1,4 +1,4 @@
-//! `bruit plan` as people and programs run it.
+//! Tests of `bruit plan`.
 
 mod common;
 

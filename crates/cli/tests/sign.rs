@@ -1,21 +1,21 @@
-//! `bruit sign` as people and programs run it.
+//! Tests of `bruit sign`.
 
 mod common;
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use common::{Folder, bruit, printed, refused};
+use common::{Folder, bruit, output_of, printed, refused};
 use serde_json::Value;
 
 const MESSAGE: &str = "From: a@example.org\nMessage-ID: <1@example.org>\n\nDear friend,\n\
     Genuine watches at wholesale prices, delivered within seven days.\n\
     See http://shop.example.com/watches?id=7 for the whole list.\n";
 
-/// The longest message that is read.
+/// Maximum length of a message.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 fn path(folder: &Folder, name: &str) -> String {
@@ -33,17 +33,10 @@ fn with(files: &[(&str, &str)]) -> Folder {
 
 /// Runs `bruit sign` with `input` as standard input.
 fn sign_input(arguments: &[&str], input: &[u8]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
-    command.arg("sign").args(arguments);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    std::thread::scope(|scope| {
-        scope.spawn(move || drop(stdin.write_all(input)));
-        child.wait_with_output().unwrap()
-    })
+    output_of(Command::new(env!("CARGO_BIN_EXE_bruit")).arg("sign").args(arguments), input)
 }
 
-/// The objects printed, one a line.
+/// Parses the printed objects, one per line.
 fn objects(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -73,7 +66,7 @@ fn standard_input_is_read_if_nothing_is_named() {
         let output = sign_input(arguments, MESSAGE.as_bytes());
         assert_eq!((output.status.code(), output.stdout), (Some(0), expected.clone()));
     }
-    assert!(refused(&["sign", "-", "-"]).contains("once only"));
+    assert!(refused(&["sign", "-", "-"]).contains("only once"));
 }
 
 #[test]
@@ -138,7 +131,7 @@ fn what_cannot_be_read_is_told_and_the_rest_signed() {
     assert_eq!(objects(std::str::from_utf8(&output.stdout).unwrap()).len(), 2);
     let complaints = String::from_utf8(output.stderr).unwrap();
     let lines: Vec<&str> = complaints.lines().collect();
-    assert_eq!(lines[0], format!("bruit: {second}: longer than 64 MiB, which is the most that is read"));
+    assert_eq!(lines[0], format!("bruit: {second}: the message is longer than 64 MiB"));
     assert!(lines[1].contains("none: No such file"), "{complaints}");
     assert_eq!(lines.len(), 2);
 }
@@ -158,7 +151,7 @@ fn a_folder_that_may_not_be_read_is_told() {
     let is_refused = fs::read_dir(&shut).is_err();
     let output = bruit(&["sign", "--json", "--scheme", "exact", &path(&folder, "in")]);
     fs::set_permissions(&shut, fs::Permissions::from_mode(0o755)).unwrap();
-    // Whoever runs this as root may read everything.
+    // Root may read every file.
     assert_eq!(output.status.code(), Some(if is_refused { 2 } else { 0 }));
     assert_eq!(output.stdout.split(|&byte| byte == b'\n').count(), if is_refused { 2 } else { 3 });
 }

@@ -1,4 +1,4 @@
-//! What `bruit sign` holds in memory. Alone in this file: programs that other tests run would count as well.
+//! Memory of `bruit sign`. The test has a file of its own, because programs started by other tests would count, too.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! `bruit store` on directories made by the library and damaged here.
+//! Tests of `bruit store`, on directories that the library creates and the tests damage.
 
 mod common;
 
@@ -18,7 +18,7 @@ use common::{Folder, bruit, json, printed, refused};
 const KEY: [u8; 16] = [0xAB; 16];
 const FOUNDED: Time = Time(1_728_432_000);
 
-/// A record of a tick: 40 bytes of its own, 4 of length, 13 of event.
+/// Length of the record of a tick: 40 bytes of header, 4 bytes of length, 13 bytes of event.
 const RECORD_BYTES: u64 = 57;
 
 fn founding() -> Founding {
@@ -26,8 +26,8 @@ fn founding() -> Founding {
 }
 
 fn open(directory: &Path) -> Clearinghouse {
-    let segment_bytes = 48 + 4 * RECORD_BYTES;
-    let options = Options { segment_bytes, snapshot_on_close: false, ..Options::default() };
+    let journal_file_bytes = 48 + 4 * RECORD_BYTES;
+    let options = Options { journal_file_bytes, snapshot_on_close: false, ..Options::default() };
     Clearinghouse::open_or_found(directory, &options, founding, &mut |_| {}).unwrap()
 }
 
@@ -35,7 +35,7 @@ fn tick(number: u64) -> Event {
     Event::Tick { now: Time(FOUNDED.0 + number), lines: TICK_LINES }
 }
 
-/// A folder with a clearinghouse of 20 events, a record each, four to a segment.
+/// Creates a folder with a clearinghouse of 20 events. Each event is a record, and each segment has four records.
 fn stored() -> (Folder, String) {
     let folder = Folder::new();
     let directory = folder.path("store");
@@ -51,7 +51,7 @@ fn segments(directory: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Changes a byte in the second record of a segment: where that begins.
+/// Changes a byte in the second record of a segment, and returns the offset of the record.
 fn damage(segment: &Path) -> u64 {
     let mut bytes = fs::read(segment).unwrap();
     bytes[48 + RECORD_BYTES as usize + 40] ^= 1;
@@ -103,7 +103,7 @@ fn inspect_tells_what_the_clearinghouse_was_founded_as_and_knows() {
     assert_eq!((&found["warnings"], &told["unrecovered"]), (&serde_json::json!([]), &serde_json::Value::Null));
 }
 
-/// Name, bytes and time of the last change of every file.
+/// Returns the name, content and modification time of every file.
 fn contents(directory: &str) -> Vec<(PathBuf, Vec<u8>, SystemTime)> {
     let mut paths: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -140,9 +140,9 @@ fn a_founding_that_is_damaged_missing_or_of_another_realm_is_a_fault() {
     let mut damaged = sound.clone();
     damaged[60] ^= 1;
     fs::write(&realm, damaged).unwrap();
-    assert!(verify().starts_with("realm.bruit is damaged: its checksum does not hold"));
+    assert!(verify().starts_with("realm.bruit is damaged: its checksum does not match"));
 
-    // What the files say is told all the same, and why it is not all.
+    // The contents of the files are printed anyway, together with the reason for the failed recovery.
     let found = bruit(&["store", "inspect", &directory]);
     assert_eq!(found.status.code(), Some(2));
     assert!(String::from_utf8(found.stdout).unwrap().contains("last event            20\n"));
@@ -157,7 +157,7 @@ fn a_founding_that_is_damaged_missing_or_of_another_realm_is_a_fault() {
     drop(Clearinghouse::open_or_found(&founded, &Options::default(), found, &mut |_| {}).unwrap());
     fs::copy(founded.join("realm.bruit"), &realm).unwrap();
     let told = verify();
-    assert!(told.starts_with("realm.bruit does not belong to the other files"), "{told}");
+    assert!(told.starts_with("realm.bruit belongs to another realm than all other files"), "{told}");
     assert!(!told.contains("move"), "{told}");
     fs::write(&realm, sound).unwrap();
     assert!(printed(&["store", "verify", &directory]).starts_with("sound: 20 events"));
@@ -165,7 +165,7 @@ fn a_founding_that_is_damaged_missing_or_of_another_realm_is_a_fault() {
 
 #[test]
 fn an_event_that_cannot_be_read_is_a_fault_though_its_checksum_holds() {
-    /// Tells a byte that is no event.
+    /// An observer that rejects every event.
     struct Nonsense;
     impl bruit_store::Machine for Nonsense {
         type Event = ();
@@ -248,7 +248,8 @@ fn damage_that_a_snapshot_holds_is_called_harmless_and_no_cut_is_advised() {
     let found = bruit(&["store", "verify", &directory]);
     let text = String::from_utf8(found.stdout).unwrap();
     assert_eq!(found.status.code(), Some(1), "{text}");
-    let advice = "harmless: snapshot-00000000000000000020.bruit holds it; the next snapshot removes it";
+    let advice =
+        "harmless: all its data is also in snapshot-00000000000000000020.bruit; the next snapshot deletes this file";
     assert!(text.contains(advice) && !text.contains("repair"), "{text}");
     let found = bruit(&["store", "verify", "--json", &directory]);
     let told: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
@@ -257,7 +258,7 @@ fn damage_that_a_snapshot_holds_is_called_harmless_and_no_cut_is_advised() {
     assert_eq!((&fault["harmless"], &fault["advice"]), (&true.into(), &advice.into()));
 
     let line = refused(&["store", "repair", &directory, "--cut-after", &offset]);
-    assert!(line.contains("opens with everything as it is, and without events 21 to 21"), "{line}");
+    assert!(line.contains("would lose events 21 to 21"), "{line}");
     let told = printed(&["store", "repair", &directory, "--cut-after", &offset, "--force"]);
     assert!(told.contains("lost: 1 events, 21 to 21\n"), "{told}");
 }
@@ -289,7 +290,7 @@ fn inspect_says_when_the_founding_is_missing() {
     assert!(told["unrecovered"].as_str().unwrap().starts_with("realm.bruit is missing"), "{told}");
 }
 
-/// Code 1 means that the store is not sound.
+/// Exit code 1 must not be used for this error: it means that the store is damaged.
 #[cfg(target_os = "linux")]
 #[test]
 fn output_that_cannot_be_written_is_no_fault_of_the_store() {
@@ -314,9 +315,9 @@ fn what_cannot_be_done_is_refused_in_one_line() {
     let absent = folder.path("absent").to_str().unwrap().to_owned();
     assert!(refused(&["store", "verify", &absent]).contains("failed to read"));
     let empty = folder.path("").to_str().unwrap().to_owned();
-    assert!(refused(&["store", "inspect", &empty]).contains("is not the directory of a store"));
-    assert!(refused(&["store", "repair", &empty, "--cut-after", "0"]).contains("is not the directory of a store"));
-    assert!(refused(&["store", "repair", &directory, "--cut-after", "0"]).contains("no segment is damaged"));
+    assert!(refused(&["store", "inspect", &empty]).contains("is not a data directory"));
+    assert!(refused(&["store", "repair", &empty, "--cut-after", "0"]).contains("is not a store directory"));
+    assert!(refused(&["store", "repair", &directory, "--cut-after", "0"]).contains("no journal file is damaged"));
     let name = "journal-00000000000000000005.bruit";
     let line = refused(&["store", "repair", &directory, "--cut-after", "100", "--segment", name]);
     assert!(line.contains("ends at byte 48"), "{line}");

@@ -1,4 +1,4 @@
-//! Questions to one server, over connections that are kept for the next question.
+//! An HTTP client for one server, with a connection pool.
 
 use std::error::Error as _;
 use std::io;
@@ -17,44 +17,44 @@ use ureq::{Agent, Body};
 
 use crate::error::ClientError;
 
-/// The longest answer that is read.
+/// Maximum length of a response body.
 pub const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
-/// How much of what a server says is shown.
+/// Maximum length of the text shown from an unexpected response.
 const SHOWN_CHARS_MAX: usize = 300;
 
-/// One server.
+/// A client for one server.
 ///
-/// Redirections are not followed and proxies not used: what leaves the machine goes to that server and nowhere else.
+/// It ignores redirects and proxies, so requests go only to that server.
 #[derive(Clone, Debug)]
 pub struct Client {
     agent: Agent,
-    /// Without a slash at its end.
+    /// The base URL, without a trailing slash.
     server: String,
-    /// The value of the field `Authorization`.
+    /// The value of the `Authorization` header.
     authorization: Option<String>,
-    /// On whose behalf claims are made.
+    /// The reporter on whose behalf claims are made.
     reporter: Option<HeaderValue>,
-    /// By which name a count is known if it is repeated.
+    /// The idempotency key for counts.
     idempotency_key: Option<HeaderValue>,
     timeout: Duration,
 }
 
-/// What a check does besides asking.
+/// Options of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// Recipients to count first.
+    /// Number of recipients to count before the check.
     pub recipients: Option<u32>,
-    /// Recipients from which the message is bulk, instead of the server's own threshold.
+    /// The minimum recipient count of a bulk message. Overrides the server's threshold.
     pub bulk_threshold: Option<u32>,
 }
 
 impl Client {
-    /// A client of the server at `url`, which shows `token` if there is one. Nothing takes longer than `timeout`, from the
-    /// look-up of the server's name to the last byte of its answer.
+    /// Creates a client for the server at `url`. Requests contain `token`, if there is one. `timeout` limits a whole
+    /// request, from the name lookup to the last byte of the response.
     ///
     /// # Errors
-    /// [`ClientError::Address`] and [`ClientError::Token`]. The server is not asked anything yet.
+    /// [`ClientError::Address`] and [`ClientError::Token`]. No connection is made yet.
     pub fn new(url: &str, token: Option<&str>, timeout: Duration) -> Result<Self, ClientError> {
         let server = url.trim_end_matches('/').to_owned();
         if !is_address(&server) {
@@ -81,10 +81,10 @@ impl Client {
         })
     }
 
-    /// The same client, which makes claims on behalf of a person.
+    /// Sets the reporter on whose behalf claims are made.
     ///
     /// # Errors
-    /// [`ClientError::Reporter`] if it is no name.
+    /// [`ClientError::Reporter`] if the name is invalid.
     pub fn with_reporter(self, name: &str) -> Result<Self, ClientError> {
         let name = name.trim();
         let is_name = (1..=REPORTER_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control);
@@ -92,10 +92,10 @@ impl Client {
         Ok(Self { reporter: Some(value), ..self })
     }
 
-    /// The same client, whose counts have a name: a server that knows it counts a repetition of the same request no more.
+    /// Sets the idempotency key for counts. A server does not count the same request again if it has seen the key.
     ///
     /// # Errors
-    /// [`ClientError::IdempotencyKey`] if it is no name.
+    /// [`ClientError::IdempotencyKey`] if the key is invalid.
     pub fn with_idempotency_key(self, name: &str) -> Result<Self, ClientError> {
         let is_name =
             (1..=IDEMPOTENCY_BYTES_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic());
@@ -103,24 +103,24 @@ impl Client {
         Ok(Self { idempotency_key: Some(value), ..self })
     }
 
-    /// The server's address.
+    /// Returns the server's base URL.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// What is thought of a message.
+    /// Checks a message.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no answer.
+    /// [`ClientError`] if there is no valid response.
     pub fn check(&self, subject: &Subject) -> Result<Checked, ClientError> {
         self.send(Method::POST, "/v1/check", subject)
     }
 
-    /// What is thought of a message, with the recipients and the threshold of `options`.
+    /// Checks a message with the recipients and the threshold of `options`.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no answer.
+    /// [`ClientError`] if there is no valid response.
     pub fn check_with(&self, subject: &Subject, options: CheckOptions) -> Result<Checked, ClientError> {
         let given = [("recipients", options.recipients), ("bulk_threshold", options.bulk_threshold)];
         let given = given.iter().filter_map(|(name, number)| number.map(|number| format!("{name}={number}")));
@@ -132,23 +132,23 @@ impl Client {
     /// Counts recipients of a message.
     ///
     /// # Errors
-    /// [`ClientError`] if they were not counted, or it is not known whether they were.
+    /// [`ClientError`] if the recipients were not counted, or if the result is unknown.
     pub fn count(&self, subject: &Subject, recipients: u32) -> Result<Counted, ClientError> {
         self.send(Method::POST, &format!("/v1/count?recipients={recipients}"), subject)
     }
 
-    /// Claims that a message is spam.
+    /// Reports a message as spam.
     ///
     /// # Errors
-    /// [`ClientError`] if the claim was not taken, or it is not known whether it was.
+    /// [`ClientError`] if the claim was not accepted, or if the result is unknown.
     pub fn report(&self, subject: &Subject) -> Result<Claimed, ClientError> {
         self.send(Method::POST, "/v1/report", subject)
     }
 
-    /// Claims that a message is not spam.
+    /// Revokes a message: claims that it is not spam.
     ///
     /// # Errors
-    /// [`ClientError`] if the claim was not taken, or it is not known whether it was.
+    /// [`ClientError`] if the claim was not accepted, or if the result is unknown.
     pub fn revoke(&self, subject: &Subject) -> Result<Claimed, ClientError> {
         self.send(Method::POST, "/v1/revoke", subject)
     }
@@ -156,31 +156,31 @@ impl Client {
     /// Teaches the server a good message.
     ///
     /// # Errors
-    /// [`ClientError`] if it was not learnt, or it is not known whether it was.
+    /// [`ClientError`] if the message was not learned, or if the result is unknown.
     pub fn learn(&self, subject: &Subject) -> Result<LearnAnswer, ClientError> {
         self.send(Method::POST, "/v1/learn", subject)
     }
 
-    /// Everything that is known of a message.
+    /// Explains the verdict on a message.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no answer.
+    /// [`ClientError`] if there is no valid response.
     pub fn explain(&self, subject: &Subject) -> Result<Explained, ClientError> {
         self.send(Method::POST, "/v1/explain", subject)
     }
 
-    /// How the server is doing.
+    /// Returns the server's statistics.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no answer.
+    /// [`ClientError`] if there is no valid response.
     pub fn stats(&self) -> Result<Stats, ClientError> {
         self.get("/v1/stats")
     }
 
-    /// What the server exchanges with which others.
+    /// Returns the server's peers and the state of each exchange.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no answer.
+    /// [`ClientError`] if there is no valid response.
     pub fn peers(&self) -> Result<Peers, ClientError> {
         self.get("/v1/peers")
     }
@@ -188,56 +188,56 @@ impl Client {
     /// Makes the server accept its system clock after a jump.
     ///
     /// # Errors
-    /// [`ClientError`] if it failed, or if it is unknown whether it did.
+    /// [`ClientError`] if the server did not accept its clock, or if the result is unknown.
     pub fn accept_clock(&self) -> Result<ClockAccepted, ClientError> {
         self.send(Method::POST, "/v1/clock/accept", &())
     }
 
-    /// The file of the server's realm, which has its secret key.
+    /// Downloads the server's realm file, which contains the realm's secret key.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no answer.
+    /// [`ClientError`] if there is no valid response.
     pub fn realm(&self) -> Result<Vec<u8>, ClientError> {
         let request = self.request(Method::GET, "/v1/federation/realm", ()).map_err(|cause| self.malformed(cause))?;
         self.body(self.agent.run(request))
     }
 
-    /// What is whitelisted, from the sender at `offset` on.
+    /// Returns a page of the whitelist, starting at the sender with index `offset`.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no answer.
+    /// [`ClientError`] if there is no valid response.
     pub fn whitelist(&self, offset: u64) -> Result<Whitelist, ClientError> {
         self.get(&format!("/v1/whitelist?offset={offset}"))
     }
 
-    /// Puts something on the whitelist.
+    /// Adds an entry to the whitelist.
     ///
     /// # Errors
-    /// [`ClientError`] if it failed, or if it is unknown whether it did.
+    /// [`ClientError`] if the change failed, or if the result is unknown.
     pub fn add_to_whitelist(&self, entry: &WhitelistEntry) -> Result<Done, ClientError> {
         self.send(Method::POST, "/v1/whitelist", entry)
     }
 
-    /// Takes something off the whitelist.
+    /// Removes an entry from the whitelist.
     ///
     /// # Errors
-    /// [`ClientError`] if it failed, or if it is unknown whether it did.
+    /// [`ClientError`] if the change failed, or if the result is unknown.
     pub fn remove_from_whitelist(&self, entry: &WhitelistEntry) -> Result<Done, ClientError> {
         self.send(Method::DELETE, "/v1/whitelist", entry)
     }
 
-    /// A page of the accounts, from the one at `offset` on.
+    /// Returns a page of the accounts, starting at the account with index `offset`.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no answer.
+    /// [`ClientError`] if there is no valid response.
     pub fn accounts(&self, offset: u64) -> Result<AccountPage, ClientError> {
         self.get(&format!("/v1/accounts?offset={offset}"))
     }
 
-    /// One account.
+    /// Returns one account.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no answer, or no such account.
+    /// [`ClientError`] if there is no valid response, or if the account does not exist.
     pub fn account(&self, named: &AccountName) -> Result<AccountEntry, ClientError> {
         let AccountName { protocol, name } = named;
         let path = format!("/v1/accounts?protocol={}&name={}", percent_encoded(protocol), percent_encoded(name));
@@ -248,7 +248,7 @@ impl Client {
     /// Registers an account.
     ///
     /// # Errors
-    /// [`ClientError`] if that was not done, or it is not known whether it was.
+    /// [`ClientError`] if the change failed, or if the result is unknown.
     pub fn add_account(&self, new: &NewAccount) -> Result<Done, ClientError> {
         self.send(Method::POST, "/v1/accounts", new)
     }
@@ -256,7 +256,7 @@ impl Client {
     /// Changes an account.
     ///
     /// # Errors
-    /// [`ClientError`] if that was not done, or it is not known whether it was.
+    /// [`ClientError`] if the change failed, or if the result is unknown.
     pub fn update_account(&self, patch: &AccountPatch) -> Result<Done, ClientError> {
         self.send(Method::PATCH, "/v1/accounts", patch)
     }
@@ -264,7 +264,7 @@ impl Client {
     /// Removes an account.
     ///
     /// # Errors
-    /// [`ClientError`] if that was not done, or it is not known whether it was.
+    /// [`ClientError`] if the change failed, or if the result is unknown.
     pub fn remove_account(&self, named: &AccountName) -> Result<Done, ClientError> {
         self.send(Method::DELETE, "/v1/accounts", named)
     }
@@ -304,7 +304,7 @@ impl Client {
 
     fn body(&self, answer: Result<Response<Body>, ureq::Error>) -> Result<Vec<u8>, ClientError> {
         let mut answer = answer.map_err(|error| self.failure(error))?;
-        // The limit is where reading on is an error, so the end has to come before it.
+        // ureq fails as soon as a read reaches the limit, so the limit is one byte more than the longest valid body.
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX + 1).read_to_vec();
         let body = body.map_err(|error| self.failure(error))?;
         if !answer.status().is_success() {
@@ -318,7 +318,7 @@ impl Client {
         match error {
             ureq::Error::Timeout(_) => ClientError::TimedOut { server, timeout: self.timeout },
             ureq::Error::Io(error) => self.io_failure(&error),
-            ureq::Error::HostNotFound => ClientError::Unreachable { server, cause: "there is no such host".into() },
+            ureq::Error::HostNotFound => ClientError::Unreachable { server, cause: "host not found".into() },
             ureq::Error::ConnectionFailed | ureq::Error::Tls(_) | ureq::Error::Rustls(_) => {
                 ClientError::Unreachable { server, cause: error.to_string() }
             }
@@ -326,7 +326,7 @@ impl Client {
         }
     }
 
-    /// A body that breaks off is told as an error of input, with the cause inside.
+    /// Converts an I/O error. ureq reports a truncated body as an I/O error that contains its own error.
     fn io_failure(&self, error: &io::Error) -> ClientError {
         let server = self.server.clone();
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
@@ -342,7 +342,7 @@ impl Client {
     }
 }
 
-/// Whether a text names a server, and nothing that a request could not be sent to.
+/// Returns true if `text` is a valid HTTP base URL.
 fn is_address(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else { return false };
     let is_known = matches!(uri.scheme_str(), Some("http" | "https"));
@@ -351,7 +351,7 @@ fn is_address(text: &str) -> bool {
     is_known && has_host && !has_name && uri.query().is_none() && !text.contains('#')
 }
 
-/// What a refusal says; one that is not of a clearinghouse, but of a proxy before it, has its status only.
+/// Reads the problem from a refusal. A refusal by a proxy in front of the server has only a status.
 fn problem(answer: &Response<Body>, body: &[u8]) -> Problem {
     let status = answer.status();
     let is_problem =
@@ -367,7 +367,7 @@ fn problem(answer: &Response<Body>, body: &[u8]) -> Problem {
     })
 }
 
-/// A text as part of a query.
+/// Percent-encodes a text for use in a query.
 fn percent_encoded(text: &str) -> String {
     let encoded = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
@@ -376,7 +376,7 @@ fn percent_encoded(text: &str) -> String {
     text.bytes().map(encoded).collect()
 }
 
-/// As much of a text as is shown.
+/// Truncates a text for display.
 fn shown(text: &str) -> String {
     text.chars().take(SHOWN_CHARS_MAX).collect()
 }

@@ -1,61 +1,62 @@
-//! What may go wrong between here and a server.
+//! Errors of the HTTP client.
 
 use std::time::Duration;
 
 use bruit_protocols::http::Problem;
 
-/// Why there is no answer.
+/// An error of a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// A text that is no address of a server.
-    #[error("{0:?} is not the address of a server: give one like http://127.0.0.1:8625")]
+    /// The text is not the URL of a server.
+    #[error("invalid server URL {0:?}: expected a URL such as http://127.0.0.1:8625")]
     Address(String),
-    /// A token that cannot stand in a header.
-    #[error("a token is made of printable ASCII characters without blanks")]
+    /// The token is not a valid header value.
+    #[error("invalid token: expected printable ASCII characters without blanks")]
     Token,
-    /// A name of a person that cannot stand in a header.
+    /// The reporter is not a valid header value.
     #[error("invalid reporter: expected 1 to 256 bytes without control characters")]
     Reporter,
-    /// A name of a count that cannot stand in a header.
+    /// The idempotency key is not a valid header value.
     #[error("invalid idempotency key: expected 1 to 128 printable ASCII characters without blanks")]
     IdempotencyKey,
-    /// Nobody answers there, or the connection broke.
+    /// The connection failed or was lost.
     #[error("{server} cannot be reached: {cause}")]
     Unreachable {
         /// The server.
         server: String,
-        /// What happened.
+        /// The cause.
         cause: String,
     },
-    /// The whole took longer than was allowed.
+    /// The request took longer than the timeout.
     #[error("{server} did not answer within {timeout:?}")]
     TimedOut {
         /// The server.
         server: String,
-        /// How long that was.
+        /// The timeout.
         timeout: Duration,
     },
-    /// The server, or one before it, will not.
+    /// The server, or a proxy in front of it, refused the request.
     #[error("{server} refused: {problem}")]
     Refused {
         /// The server.
         server: String,
-        /// What it says.
+        /// The reason.
         problem: Problem,
     },
-    /// What answers there is no clearinghouse, or a broken one.
-    #[error("{server} does not answer as a clearinghouse does: {cause}")]
+    /// The response is malformed, or does not come from a Bruit server.
+    #[error("{server} is not a Bruit server, or its response is malformed: {cause}")]
     Malformed {
         /// The server.
         server: String,
-        /// What was wrong.
+        /// The cause.
         cause: String,
     },
 }
 
 impl ClientError {
-    /// Whether it may pass: nobody answers, too late, or not as a clearinghouse does, or one that is overloaded or broken.
+    /// Returns true if a retry may succeed: the server was unreachable, slow, overloaded or broken, or another program
+    /// answered.
     #[must_use]
     pub const fn is_passing(&self) -> bool {
         match self {

@@ -1,8 +1,9 @@
-//! Talks to a clearinghouse over HTTP, without ever holding up mail for longer than it was told to.
+//! An HTTP client of the clearinghouse that delays mail no longer than its timeout.
 //!
-//! **What leaves the machine** is what a [`Signer`] makes of a message: signatures and the features of its text, from which
-//! the text cannot be read, and for checks and counts the sender's address and the mailing list's name, so that the whitelist
-//! of senders and lists can apply. No word of a message is sent, nor its recipients or any other field.
+//! **Data sent.** A request contains what a [`Signer`] computes from a message: signatures, and features of its text.
+//! The text cannot be reconstructed from the features. Checks and counts also contain the sender's address and the
+//! mailing list's name, for the whitelist of senders and lists. The text, the recipients and all other header fields
+//! stay on this machine.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -1,42 +1,42 @@
-//! What is sent of a message: which signatures, for which purpose.
+//! The choice of signatures to send for a message, by purpose.
 
 use bruit_protocols::http::Subject;
 use bruit_signatures::razor::Ep4;
 use bruit_signatures::{Context, Scheme, Wanted, mailing_list, sender, sign};
 
-/// Makes subjects of messages.
+/// Computes the subject of a request from a message.
 #[derive(Clone, Debug)]
 pub struct Signer {
-    /// What it is for.
+    /// The purpose of the request.
     pub purpose: Purpose,
-    /// What to compute.
+    /// The schemes to compute.
     pub schemes: Schemes,
-    /// The parameters of Razor's signatures that the server announces, if it announces others than usual.
+    /// The parameters of Razor's signatures, if the server announces parameters other than the default.
     pub ep4: Ep4,
-    /// Whether to send the address in the field `From`, and the mailing list in the field `List-Id`.
+    /// Whether to send the address in the `From` field and the mailing list in the `List-Id` field.
     pub names_sender: bool,
-    /// Whether to say what the message consists of, so that the server judges the message. Otherwise it is asked, or told,
-    /// about exactly these schemes.
+    /// Whether to send an outline of the message, so that the server judges the message as a whole. Without an outline,
+    /// the server judges exactly the signatures of these schemes.
     pub outlines: bool,
 }
 
-/// What a message is signed for.
+/// The purpose for which a message is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To ask: a check or an explanation.
+    /// A check or an explanation.
     Check,
-    /// To report or revoke.
+    /// A report or a revocation.
     Claim,
 }
 
-/// Schemes, and whether the features of near replicas are among them.
+/// A set of schemes, and whether it includes the features of near replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schemes {
     signatures: Vec<Scheme>,
     replicas: bool,
 }
 
-/// The names under which one or several schemes can be chosen.
+/// Names of schemes and of groups of schemes.
 const NAMES: &[(&str, &[Scheme])] = &[
     ("exact", &[Scheme::Exact]),
     ("attachment", &[Scheme::Attachment]),
@@ -50,10 +50,11 @@ const NAMES: &[(&str, &[Scheme])] = &[
 ];
 
 impl Purpose {
-    /// What is sent unless told otherwise.
+    /// Returns the schemes that are sent by default.
     ///
-    /// Innocent mail shares links and Razor's e8, which is a domain and a length: they are asked about, as somebody may know
-    /// better, but not claimed. Of the rest, the server chooses what makes the message what it is.
+    /// Claims omit links and Razor's e8 signatures, which consist of a domain and a length, because legitimate mail
+    /// shares them. Checks include them, because other reporters may have evidence about them. From the other
+    /// signatures of a claim, the server chooses those that identify the message.
     #[must_use]
     pub fn schemes(self) -> Schemes {
         let names: &[&str] = match self {
@@ -65,19 +66,19 @@ impl Purpose {
 }
 
 impl Schemes {
-    /// The names that [`named`](Self::named) knows.
+    /// Returns the names that [`named`](Self::named) accepts.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(name, _)| *name)
     }
 
-    /// The schemes of a name, such as `razor`.
+    /// Returns the schemes with a name such as `razor`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let (name, schemes) = NAMES.iter().find(|(known, _)| *known == name)?;
         Some(Self { signatures: schemes.to_vec(), replicas: *name == "bruit" })
     }
 
-    /// These and others.
+    /// Returns the union of two sets of schemes.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         self.signatures.extend(others.signatures);
@@ -101,7 +102,7 @@ impl Schemes {
 }
 
 impl Signer {
-    /// One that computes what is usual for a purpose. Only for a check it names the sender.
+    /// Creates a signer with the default schemes for a purpose. It includes the sender only in a check.
     #[must_use]
     pub fn new(purpose: Purpose) -> Self {
         Self {
@@ -113,11 +114,11 @@ impl Signer {
         }
     }
 
-    /// What is sent of a message.
+    /// Computes the subject of a message.
     #[must_use]
     pub fn subject(&self, message: &[u8]) -> Subject {
         let context = Context { ep4: self.ep4.clone(), ..Context::default() };
-        // Only a claim depends on what Razor's parts are.
+        // Only claims need the kinds of Razor's parts.
         let wanted = Wanted { razor_pieces: self.purpose == Purpose::Claim, ..self.schemes.wanted() };
         let mut signed = sign(message, &wanted, &context);
         signed.outline = signed.outline.filter(|_| self.outlines);

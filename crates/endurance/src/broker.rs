@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// The time after which a broker that is not ready counts as broken.
+/// Timeout until a broker must be ready.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running broker; dropping it ends the process.
@@ -36,7 +36,7 @@ impl Broker {
         self.address
     }
 
-    /// Kills it.
+    /// Kills the broker.
     pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
@@ -44,12 +44,12 @@ impl Broker {
         }
     }
 
-    /// Removes its data.
+    /// Removes the broker's data.
     pub(crate) fn lose_disk(&self) {
         let _ = fs::remove_dir_all(self.folder.join("store"));
     }
 
-    /// Starts it again, on the same port.
+    /// Starts the broker again, on the same port.
     pub(crate) fn launch(&mut self) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.folder.join("log"))?;
         let mut command = Command::new(daemon());
@@ -73,7 +73,7 @@ impl Drop for Broker {
     }
 }
 
-/// Debian installs daemons in a folder that is not in every user's PATH.
+/// Returns the path of `nats-server`. Debian installs daemons in a folder that is not in every user's PATH.
 fn daemon() -> PathBuf {
     let folders = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"];
     let found = folders.iter().map(|folder| Path::new(folder).join("nats-server")).find(|path| path.exists());

@@ -1,4 +1,4 @@
-//! Faults, and the health states in which each must show.
+//! Faults, and the health states that must show each of them.
 
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom as _;
@@ -16,19 +16,19 @@ pub(crate) enum Fault {
     Kill,
     /// SIGTERM, then an immediate restart.
     Restart,
-    /// The wall clock is a little off for a while, then right again.
+    /// The wall clock is slightly off for a while, then right again.
     SmallStep(i64),
     /// The wall clock is days off for a while, then right again.
     Clock(i64),
     /// The node is stopped for longer than two bulk generations.
     Away,
-    /// The node is stopped for longer than anything is kept.
+    /// The node is stopped for longer than any data is kept.
     LongAway,
-    /// A partition: no other node reaches it, and it reaches none.
+    /// A network partition isolates the node from all others.
     Partition,
-    /// Its disk is full.
+    /// The node's disk is full.
     DiskFull,
-    /// Its disk is lost, except its key.
+    /// The node's disk is lost, except its key.
     DiskLoss,
     /// The broker is killed and restarted.
     BrokerKill,
@@ -38,13 +38,13 @@ pub(crate) enum Fault {
     ReportLoop,
     /// A script revokes in a loop.
     RevokeLoop,
-    /// The node, and then the others, are restarted with twice the memory. A smaller node could not hold all that a larger one
-    /// lists in a loop.
+    /// The node, and then the others, are restarted with twice the memory. A smaller node could not hold all the
+    /// listings of a larger one.
     Grow,
 }
 
 impl Fault {
-    /// Its name in reports.
+    /// Returns the name of the fault in reports.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Kill => "SIGKILL and start",
@@ -65,7 +65,7 @@ impl Fault {
         }
     }
 
-    /// Health states; the node itself must show one of them.
+    /// Returns health states, at least one of which the faulty node itself must show.
     pub(crate) const fn own_states(self) -> &'static [&'static str] {
         match self {
             Self::Clock(_) => &["clock_jump"],
@@ -75,7 +75,7 @@ impl Fault {
         }
     }
 
-    /// Health states; the other nodes must show one of them.
+    /// Returns health states, at least one of which the other nodes must show.
     pub(crate) const fn others_states(self) -> &'static [&'static str] {
         match self {
             Self::Away | Self::LongAway | Self::Partition | Self::BrokerKill | Self::BrokerLoss => PEER_STATES,
@@ -87,7 +87,7 @@ impl Fault {
 /// The states of a node that receives nothing from another.
 const PEER_STATES: &[&str] = &["peer_unreachable", "peer_silent", "peer_behind"];
 
-/// Faults in random order; every kind comes once before any repeats.
+/// Faults in random order; every kind is drawn once before any is repeated.
 pub(crate) struct Deck {
     random: ChaCha8Rng,
     kinds: Vec<Fault>,
@@ -99,7 +99,7 @@ impl Deck {
         Self { random: ChaCha8Rng::seed_from_u64(options.seed), kinds: kinds(options), left: Vec::new() }
     }
 
-    /// The next fault and the node it hits.
+    /// Draws the next fault, and the node it hits.
     pub(crate) fn draw(&mut self, nodes: usize) -> (Fault, usize) {
         if self.left.is_empty() {
             self.left.clone_from(&self.kinds);
@@ -109,7 +109,7 @@ impl Deck {
         (fault, self.random.random_range(0..nodes))
     }
 
-    /// The number of kinds.
+    /// Returns the number of kinds of faults.
     pub(crate) const fn len(&self) -> usize {
         self.kinds.len()
     }

@@ -1,4 +1,4 @@
-//! One network of nodes from start to end: founding, traffic, faults one after the other, and a comparison after each.
+//! A run of one network from start to end: founding, traffic, one fault after another, and a comparison after each.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,26 +27,26 @@ use crate::proxy::Proxy;
 use crate::traffic::Traffic;
 use crate::{Network, Options};
 
-/// The time within which a fault must show in the table of health.
-const VISIBLE: Duration = Duration::from_secs(10);
-/// The time within which it must disappear from the table after its end.
-const GONE: Duration = Duration::from_secs(75);
-/// The time within which nodes must agree after the last fault.
-const AGREED: Duration = Duration::from_secs(25);
-/// Requests that a node acknowledged within this time before it lost its disk may be lost.
+/// Time within which a fault must appear in the health table.
+const SHOW_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time after the end of a fault within which it must disappear from the table.
+const CLEAR_TIMEOUT: Duration = Duration::from_secs(75);
+/// Time within which nodes must agree after the last fault.
+const AGREE_TIMEOUT: Duration = Duration::from_secs(25);
+/// Period before a disk loss in which acknowledged requests may be lost.
 const UNSENT_SECONDS: f64 = 6.0;
-/// The most requests of a looping script that is never refused.
+/// Maximum number of requests of a looping script if none is refused.
 const LOOP_REQUESTS_MAX: u32 = 4_000;
-/// The largest memory that nodes grow to.
+/// Maximum memory that nodes grow to.
 const MEMORY_MIB_MAX: u64 = 16;
-const GLANCE: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The kind of network.
     pub network: &'static str,
-    /// Its duration.
+    /// Duration of the run.
     pub seconds: u64,
     /// The seed of traffic and faults.
     pub seed: u64,
@@ -62,9 +62,10 @@ pub struct Report {
     pub comparisons: u64,
     /// Answers that were compared.
     pub compared: u64,
-    /// The most listings that a comparison found taken for revoked, an error of the filters.
+    /// Maximum number of listings that one comparison found as revoked, which is an error of the filters.
     pub filter_errors: u64,
-    /// Faults by name: their number, and the longest time in seconds until one showed and until one was gone.
+    /// For each fault by name: how often it was injected, and the maximum time in seconds until it appeared and until
+    /// it disappeared.
     pub faults: BTreeMap<&'static str, (u64, f64, f64)>,
 }
 
@@ -88,7 +89,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let traffic = Traffic::new(fleet.nodes.len());
     let started = Instant::now();
     let mut report = Report { network: options.network.name(), seed: options.seed, ..Report::default() };
-    // The traffic threads share the nodes; the fleet keeps using the same ones.
+    // Take the nodes out of the fleet, because the traffic threads borrow them while the fleet is changed.
     let nodes = std::mem::take(&mut fleet.nodes);
     let result = thread::scope(|scope| {
         for (index, node) in nodes.iter().enumerate() {
@@ -158,7 +159,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Injects a fault, waits until it shows, ends it, and waits until it no longer shows.
+    /// Injects a fault, waits until it appears, ends it, and waits until it disappears.
     fn inject(
         &mut self,
         fault: Fault,
@@ -261,7 +262,7 @@ impl<'a> Fleet<'a> {
         thread::sleep(Duration::from_secs(2));
         if shows(node, &["clock_jump"])? {
             node.accept_clock()?;
-            wait(VISIBLE, || Ok(!shows(node, &["clock_jump", "catching_up"])?))
+            wait(SHOW_TIMEOUT, || Ok(!shows(node, &["clock_jump", "catching_up"])?))
                 .context("an accepted clock is still doubted")?;
         }
         traffic.is_quiet[index].store(false, Ordering::Relaxed);
@@ -270,14 +271,14 @@ impl<'a> Fleet<'a> {
 
     fn wait_until_visible(&self, fault: Fault, index: usize, nodes: &[Node]) -> Result<()> {
         if !fault.own_states().is_empty() {
-            wait(VISIBLE, || shows(&nodes[index], fault.own_states()))
+            wait(SHOW_TIMEOUT, || shows(&nodes[index], fault.own_states()))
                 .with_context(|| format!("node {index} does not show any of {:?}", fault.own_states()))?;
         }
         if fault.others_states().is_empty() {
             return Ok(());
         }
         for (other, node) in nodes.iter().enumerate().filter(|(other, _)| *other != index) {
-            wait(VISIBLE, || shows(node, fault.others_states()))
+            wait(SHOW_TIMEOUT, || shows(node, fault.others_states()))
                 .with_context(|| format!("node {other} does not show any of {:?}", fault.others_states()))?;
         }
         Ok(())
@@ -285,7 +286,7 @@ impl<'a> Fleet<'a> {
 
     fn wait_until_gone(&self, fault: Fault, nodes: &[Node]) -> Result<()> {
         let states: Vec<&str> = [fault.own_states(), fault.others_states()].concat();
-        let patience = GONE + Duration::from_secs(self.options.spam_epoch);
+        let patience = CLEAR_TIMEOUT + Duration::from_secs(self.options.spam_epoch);
         for (index, node) in nodes.iter().enumerate() {
             let mut last = Vec::new();
             let gone = wait(patience, || {
@@ -307,7 +308,7 @@ impl<'a> Fleet<'a> {
                 bail!("node {index} has ended");
             }
         }
-        let deadline = Instant::now() + AGREED;
+        let deadline = Instant::now() + AGREE_TIMEOUT;
         loop {
             traffic.model().forget(now(), self.options.spam_epoch, self.options.bulk_epoch);
             let findings = self.compare(nodes, traffic)?;
@@ -327,7 +328,7 @@ impl<'a> Fleet<'a> {
                     report.filter_errors = report.filter_errors.max(findings.missed.len() as u64);
                     return Ok(());
                 }
-                _ => thread::sleep(GLANCE),
+                _ => thread::sleep(POLL_INTERVAL),
             }
         }
     }
@@ -353,7 +354,7 @@ fn shows(node: &Node, states: &[&str]) -> Result<bool> {
     Ok(node.health()?.iter().any(|row| states.contains(&row.state.as_str())))
 }
 
-/// Waits until a condition holds. A check that fails is repeated.
+/// Waits until a condition holds, and retries checks that fail.
 fn wait(patience: Duration, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + patience;
     loop {
@@ -361,12 +362,12 @@ fn wait(patience: Duration, mut is_so: impl FnMut() -> Result<bool>) -> Result<(
             Ok(true) => return Ok(()),
             Ok(false) if Instant::now() > deadline => bail!("not within {patience:?}"),
             Err(error) if Instant::now() > deadline => return Err(error),
-            Ok(false) | Err(_) => thread::sleep(GLANCE),
+            Ok(false) | Err(_) => thread::sleep(POLL_INTERVAL),
         }
     }
 }
 
-/// A realm with epochs of seconds.
+/// Returns a realm with epochs of seconds.
 fn founding(options: &Options) -> Result<Founding> {
     let budget_bytes = 8 << 20;
     let sizes = Plan::for_budget(budget_bytes)?.sizes;
@@ -426,7 +427,7 @@ fn wiring(network: Network, keys: &[String], broker: Option<&Broker>) -> Result<
     Ok((configs, wires))
 }
 
-/// Gives a node its own disk, small enough to fill.
+/// Mounts a small disk for a node.
 fn mount(data: &Path) -> Result<()> {
     let status = Command::new("mount").args(["-t", "tmpfs", "-o", "size=768m", "tmpfs"]).arg(data).status()?;
     if status.success() { Ok(()) } else { bail!("failed to mount a tmpfs at {}: this needs root", data.display()) }

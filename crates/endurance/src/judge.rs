@@ -1,37 +1,37 @@
-//! Compares every node with the model.
+//! Comparison of every node with the model.
 
 use anyhow::Result;
 
 use crate::Options;
 use crate::model::{Expected, Model, now};
-use crate::node::{Found, Node};
+use crate::node::{CheckResult, Node};
 use crate::traffic::MESSAGES;
 
 /// The number of signatures in one request.
-const TOGETHER: usize = 256;
+const SIGNATURES_PER_REQUEST: usize = 256;
 
 /// The findings of a comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// The number of compared answers.
     pub(crate) compared: u64,
-    /// Violations that may still resolve: something has not reached all nodes yet.
+    /// Violations that may still resolve: claims have not reached all nodes yet.
     pub(crate) late: Vec<String>,
-    /// Listings taken for revoked: errors of a filter, allowed up to a limit.
+    /// Listings found as revoked: errors of a filter, allowed up to a limit.
     pub(crate) missed: Vec<String>,
     /// Violations that can never resolve: something was counted twice.
     pub(crate) wrong: Vec<String>,
 }
 
 impl Findings {
-    /// The number of listings that may be taken for revoked: ten times the planned rate of one in 10,000, which no book may
-    /// exceed.
+    /// Returns the allowed number of listings found as revoked: ten times the planned rate of one in 10,000, which no
+    /// book may exceed.
     pub(crate) const fn missed_max(&self) -> usize {
         self.compared as usize / 1_000 + 2
     }
 }
 
-/// Asks every node about everything the model knows.
+/// Queries every node about all requests in the model.
 pub(crate) fn compare(nodes: &[Node], model: &Model, options: &Options) -> Result<Findings> {
     let mut findings = Findings::default();
     for (index, node) in nodes.iter().enumerate() {
@@ -42,7 +42,7 @@ pub(crate) fn compare(nodes: &[Node], model: &Model, options: &Options) -> Resul
 }
 
 fn compare_listings(index: usize, node: &Node, model: &Model, epoch: u64, findings: &mut Findings) -> Result<()> {
-    for some in model.listings.chunks(TOGETHER) {
+    for some in model.listings.chunks(SIGNATURES_PER_REQUEST) {
         let numbers: Vec<u64> = some.iter().map(|listing| listing.number).collect();
         let before = now();
         let found = node.check(&numbers)?;
@@ -51,8 +51,10 @@ fn compare_listings(index: usize, node: &Node, model: &Model, epoch: u64, findin
             let text = || format!("node {index} calls {listing:?} {found:?}, {age:.1} s after it");
             findings.compared += 1;
             match (listing.expected(index, before, epoch), found) {
-                (Expected::Present, Found::Revoked) => findings.missed.push(text()),
-                (Expected::Present, Found::Unknown) | (Expected::Absent, Found::Listed) => findings.late.push(text()),
+                (Expected::Present, CheckResult::Revoked) => findings.missed.push(text()),
+                (Expected::Present, CheckResult::Unknown) | (Expected::Absent, CheckResult::Listed) => {
+                    findings.late.push(text())
+                }
                 _ => {}
             }
         }

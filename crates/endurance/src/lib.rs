@@ -1,5 +1,5 @@
-//! A year in an hour: real `bruit serve` processes in a realm with epochs of a few seconds, traffic, faults, and a plain model of
-//! everything that was acknowledged.
+//! A year in an hour: real `bruit serve` processes in a realm with epochs of a few seconds, traffic, faults, and a
+//! plain model of everything that was acknowledged.
 //!
 //! ```text
 //!   traffic ──► nodes (bruit serve) ◄── faults: kills, clocks, full disks, partitions, floods, lost disks, growth
@@ -8,13 +8,13 @@
 //!    model ──► judge: nothing acknowledged lost, nothing counted twice, no listing early or late; every fault visible
 //! ```
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `node`, `broker`, `proxy` | the processes, and the wires between them that can be cut |
-//! | `traffic`, `model` | the clients, and the answers that follow from what was acknowledged |
-//! | `faults` | the faults, and the health states in which each must show |
-//! | `judge` | compares nodes with the model |
-//! | `fleet` | one network of nodes from start to end |
+//! | `node`, `broker`, `proxy` | the processes, and the connections between them, which can be cut |
+//! | `traffic`, `model` | the clients, and the expected answers |
+//! | `faults` | the faults, and the health states that must show each |
+//! | `judge` | comparison of nodes with the model |
+//! | `fleet` | a run of one network from start to end |
 
 mod broker;
 mod faults;
@@ -32,7 +32,7 @@ use anyhow::Result;
 
 pub use fleet::{Report, run};
 
-/// The way in which nodes exchange claims.
+/// The kind of network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// One server, without peers.
@@ -44,7 +44,7 @@ pub enum Network {
 }
 
 impl Network {
-    /// Its name in reports.
+    /// Returns the name of the network in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Network {
         }
     }
 
-    /// The number of servers.
+    /// Returns the number of servers.
     #[must_use]
     pub const fn nodes(self) -> usize {
         match self {
@@ -73,20 +73,20 @@ pub struct Options {
     pub network: Network,
     /// The duration of the run.
     pub duration: Duration,
-    /// Seconds of an epoch of the spam book.
+    /// Length of a spam epoch in seconds.
     pub spam_epoch: u64,
-    /// Seconds of an epoch of the bulk book.
+    /// Length of a bulk epoch in seconds.
     pub bulk_epoch: u64,
     /// The seed of traffic and faults.
     pub seed: u64,
-    /// True to inject every kind of fault; otherwise only kills, a clock and a node that is away.
+    /// Whether to inject every kind of fault; otherwise only kills, a wrong clock and a stopped node.
     pub all_faults: bool,
 }
 
-/// The library that fakes the wall clock of a process, if it is installed.
+/// Returns the path of the library that fakes the wall clock of a process.
 ///
 /// # Errors
-/// If it is not.
+/// If the library is not installed.
 pub fn faketime() -> Result<PathBuf> {
     let folders = ["/usr/lib/x86_64-linux-gnu/faketime", "/usr/lib/aarch64-linux-gnu/faketime", "/usr/lib/faketime"];
     let found =

@@ -16,7 +16,7 @@ struct Arguments {
     bruit: PathBuf,
     /// Kind of network
     #[arg(long)]
-    network: Linked,
+    network: NetworkArgument,
     /// Duration of the run
     #[arg(long, value_name = "MINUTES", default_value_t = 60)]
     minutes: u64,
@@ -35,7 +35,7 @@ struct Arguments {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Linked {
+enum NetworkArgument {
     Alone,
     Https,
     Nats,
@@ -47,9 +47,9 @@ fn main() -> Result<()> {
     let options = Options {
         bruit: arguments.bruit,
         network: match arguments.network {
-            Linked::Alone => Network::Alone,
-            Linked::Https => Network::Https,
-            Linked::Nats => Network::Nats,
+            NetworkArgument::Alone => Network::Alone,
+            NetworkArgument::Https => Network::Https,
+            NetworkArgument::Nats => Network::Nats,
         },
         duration: Duration::from_secs(60 * arguments.minutes),
         spam_epoch: arguments.spam_epoch,
@@ -89,7 +89,7 @@ fn json(report: &Report) -> serde_json::Value {
     })
 }
 
-/// The report as docs/reliability.md has it.
+/// Formats the report as in docs/reliability.md.
 fn table(report: &Report) -> String {
     let mut text = format!(
         "network {}, seed {}: {} s, {} bulk and {} spam generations ended; {} requests acknowledged, {} refused; \

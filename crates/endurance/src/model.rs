@@ -1,33 +1,33 @@
-//! The answers that must follow from the acknowledged requests: plain lists, no filters.
+//! The answers expected after the acknowledged requests, from plain lists without filters.
 //!
-//! A report belongs to the epoch of its node's clock at the moment it was accepted, which lies between sending and
-//! acknowledgement, within [`SLACK`]. It is found for at least six epochs and at most seven. Requests with an unknown result only
-//! raise the upper bound of counts.
+//! A report belongs to the epoch of its node's clock at the moment of acceptance. That moment lies between sending and
+//! acknowledgement, within [`SLACK`]. The report is found for at least six epochs and at most seven. Requests with an
+//! unknown result only raise the upper bound of counts.
 
 use std::time::Duration;
 
-/// The number of epochs after its own in which a signature is still found.
+/// Number of epochs after its own epoch in which a signature is still found.
 const WINDOW_EPOCHS: u64 = 6;
 
-/// The tolerance for a node's clock and for the start of an epoch, in seconds.
+/// Tolerance for a node's clock and for the start of an epoch, in seconds.
 pub(crate) const SLACK: f64 = 4.0;
 
-/// The time within which a claim must reach the other nodes, in seconds.
+/// Time within which a claim must reach the other nodes, in seconds.
 pub(crate) const SPREAD: f64 = 6.0;
 
 /// The requests sent to the nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub(crate) listings: Vec<Listing>,
-    pub(crate) counts: Vec<Counted>,
+    pub(crate) counts: Vec<CountedMessage>,
 }
 
-/// A report of a signature that was never reported before.
+/// A report of a new signature.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listing {
     pub(crate) number: u64,
     pub(crate) node: usize,
-    /// The times when it was sent and answered, in seconds since 1970.
+    /// The times when the report was sent and answered, in seconds since 1970.
     pub(crate) sent: f64,
     pub(crate) answered: f64,
     pub(crate) is_sure: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Listing {
 
 /// Recipients of a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountedMessage {
     pub(crate) number: u64,
     pub(crate) node: usize,
     pub(crate) sent: f64,
@@ -54,13 +54,13 @@ pub(crate) enum Expected {
     Either,
 }
 
-/// The first and the last epoch that a request may belong to.
+/// Returns the first and the last epoch that a request may belong to.
 fn epochs(sent: f64, answered: f64, seconds: u64) -> (u64, u64) {
     let epoch = |time: f64| (time / seconds as f64) as u64;
     (epoch(sent - SLACK), epoch(answered + SLACK))
 }
 
-/// The expected answer about a signature of these epochs at `now`.
+/// Returns the expected answer about a signature of these epochs at `now`.
 fn expected((first, last): (u64, u64), now: f64, seconds: u64) -> Expected {
     let epoch = |time: f64| (time / seconds as f64) as u64;
     if epoch(now + SLACK) <= first + WINDOW_EPOCHS {
@@ -73,7 +73,7 @@ fn expected((first, last): (u64, u64), now: f64, seconds: u64) -> Expected {
 }
 
 impl Listing {
-    /// The expected answer of a node about the signature at `now`.
+    /// Returns a node's expected answer about the signature at `now`.
     pub(crate) fn expected(&self, node: usize, now: f64, epoch_seconds: u64) -> Expected {
         let found = expected(epochs(self.sent, self.answered, epoch_seconds), now, epoch_seconds);
         let is_fresh = self.answered.max(self.revoked.unwrap_or(0.0)) + SPREAD > now;
@@ -87,7 +87,7 @@ impl Listing {
 }
 
 impl Model {
-    /// The smallest and the largest count of recipients that a node may answer at `now`.
+    /// Returns the minimum and maximum count of recipients that a node may report at `now`.
     pub(crate) fn bounds(&self, node: usize, number: u64, now: f64, epoch_seconds: u64) -> (u32, u32) {
         let of_message = self.counts.iter().filter(|counted| counted.number == number);
         of_message.fold((0, 0), |(least, most), counted| {
@@ -113,7 +113,7 @@ impl Model {
         recent.for_each(|counted| counted.is_sure = false);
     }
 
-    /// Forgets what expired long ago.
+    /// Forgets requests that expired long ago.
     pub(crate) fn forget(&mut self, now: f64, spam_epoch: u64, bulk_epoch: u64) {
         let keep = |answered: f64, seconds: u64| answered + (12 * seconds) as f64 + 2.0 * SLACK > now;
         self.listings.retain(|listing| keep(listing.answered, spam_epoch));
@@ -121,7 +121,7 @@ impl Model {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(crate) fn now() -> f64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64()
 }
@@ -151,9 +151,11 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_bounded_by_what_was_and_may_have_been_taken() {
-        let counted = Counted { number: 3, node: 0, sent: 1_010.0, answered: 1_010.0, targets: 2, is_sure: true };
-        let counts = vec![counted, Counted { is_sure: false, ..counted }, Counted { number: 4, ..counted }];
+    fn counts_are_bounded_by_certain_and_possible_requests() {
+        let counted =
+            CountedMessage { number: 3, node: 0, sent: 1_010.0, answered: 1_010.0, targets: 2, is_sure: true };
+        let counts =
+            vec![counted, CountedMessage { is_sure: false, ..counted }, CountedMessage { number: 4, ..counted }];
         let mut model = Model { counts, ..Model::default() };
         assert_eq!((model.bounds(0, 3, 1_020.0, 20), model.bounds(1, 3, 1_012.0, 20)), ((2, 4), (0, 4)));
         model.doubt(0, 1_000.0);

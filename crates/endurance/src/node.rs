@@ -18,11 +18,11 @@ use bruit_client::{Client, ClientError};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// The time after which a server that has not printed `ready`, or has not exited, counts as broken.
+/// Timeout until a server must print `ready`, or exit.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The timeout of a request; a node that was killed does not answer at all.
+/// Timeout of a request, for killed nodes, which do not answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The timeout of a DCC request.
+/// Timeout of a DCC request.
 const DATAGRAM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A server, running or not.
@@ -30,7 +30,7 @@ pub(crate) struct Node {
     pub(crate) folder: PathBuf,
     bruit: PathBuf,
     faketime: PathBuf,
-    /// Its configuration, except its memory.
+    /// The configuration of the server, except its memory.
     config: String,
     memory_mib: Mutex<u64>,
     process: Mutex<Option<Child>>,
@@ -42,27 +42,27 @@ pub(crate) struct Node {
 /// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It was acknowledged.
+    /// The request was acknowledged.
     Acknowledged,
-    /// It was refused; nothing changed.
+    /// The request was refused; nothing changed.
     Refused,
-    /// It is unknown whether it was accepted.
+    /// It is unknown whether the request was accepted.
     Unknown,
 }
 
 /// The answer to a check of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// It is spam.
+pub(crate) enum CheckResult {
+    /// The signature is spam.
     Listed,
-    /// It was revoked, or a filter says so.
+    /// The signature was revoked, or is a false positive of the revocation filter.
     Revoked,
-    /// Nobody reported it.
+    /// The signature was never reported.
     Unknown,
 }
 
 impl Node {
-    /// Creates a node that is not running yet. `config` holds its additional sections.
+    /// Creates a node that is not running yet. `config` contains additional sections of its configuration.
     pub(crate) fn new(folder: PathBuf, bruit: PathBuf, config: &str) -> Result<Self> {
         fs::create_dir_all(&folder)?;
         fs::write(folder.join("clock"), "+0\n")?;
@@ -88,12 +88,12 @@ impl Node {
         })
     }
 
-    /// Its data directory.
+    /// Returns the data directory of the server.
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    /// Starts it, and waits until it is ready.
+    /// Starts the server, and waits until it is ready.
     pub(crate) fn start(&self, realm: &Path) -> Result<()> {
         let memory = *self.memory_mib.lock().expect("nobody panics with it");
         let config = self.folder.join("bruit.toml");
@@ -109,7 +109,7 @@ impl Node {
         if is_ready { Ok(()) } else { bail!("{} did not start: {}", self.folder.display(), self.log_tail()) }
     }
 
-    /// Kills it.
+    /// Kills the server.
     pub(crate) fn kill(&self) {
         if let Some(mut process) = self.process.lock().expect("nobody panics with it").take() {
             let _ = process.kill();
@@ -117,7 +117,7 @@ impl Node {
         }
     }
 
-    /// Asks it to stop, and waits until it has stopped.
+    /// Asks the server to stop, and waits until it has stopped.
     pub(crate) fn stop(&self) -> Result<()> {
         let Some(mut process) = self.process.lock().expect("nobody panics with it").take() else { return Ok(()) };
         kill(Pid::from_raw(i32::try_from(process.id())?), Signal::SIGTERM)?;
@@ -131,31 +131,31 @@ impl Node {
         Ok(())
     }
 
-    /// Returns true if its process is running.
+    /// Returns true if the server's process is running.
     pub(crate) fn is_running(&self) -> bool {
         let mut process = self.process.lock().expect("nobody panics with it");
         process.as_mut().is_some_and(|process| process.try_wait().is_ok_and(|ended| ended.is_none()))
     }
 
-    /// Sets its wall clock off by this many seconds.
+    /// Sets the server's wall clock off by this many seconds.
     pub(crate) fn set_clock(&self, seconds: i64) -> Result<()> {
-        // Renaming it keeps the process from reading a partial file.
+        // Renaming the file keeps the process from reading a partial file.
         let file = self.folder.join("clock.new");
         fs::write(&file, format!("{seconds:+}\n"))?;
         Ok(fs::rename(file, self.folder.join("clock"))?)
     }
 
-    /// Sets its memory from the next start on.
+    /// Returns the memory budget that the next start of the server uses.
     pub(crate) fn memory_mib(&self) -> u64 {
         *self.memory_mib.lock().expect("nobody panics with it")
     }
 
-    /// Doubles its memory from the next start on.
+    /// Doubles the memory budget that the next start of the server uses.
     pub(crate) fn double_memory(&self) {
         *self.memory_mib.lock().expect("nobody panics with it") *= 2;
     }
 
-    /// Removes its data, except its key.
+    /// Removes the server's data, except its key.
     pub(crate) fn lose_disk(&self) -> Result<()> {
         // The folder itself may be a mount point.
         for entry in fs::read_dir(self.data())? {
@@ -173,7 +173,7 @@ impl Node {
         Client::new(&format!("http://{}", self.http), None, TIMEOUT).expect("an address is a URL")
     }
 
-    /// A client with the administrator's token.
+    /// Returns a client with the administrator's token.
     fn admin(&self) -> Result<Client> {
         let token = fs::read_to_string(self.data().join("admin.token"))?;
         Ok(Client::new(&format!("http://{}", self.http), Some(token.trim()), TIMEOUT)?)
@@ -194,23 +194,23 @@ impl Node {
         answer(self.client().revoke(&subject(numbers)).map(|claimed| claimed.refused))
     }
 
-    /// Checks signatures; true for each that is spam.
-    pub(crate) fn check(&self, numbers: &[u64]) -> Result<Vec<Found>> {
+    /// Checks signatures.
+    pub(crate) fn check(&self, numbers: &[u64]) -> Result<Vec<CheckResult>> {
         let checked = self.client().check(&subject(numbers))?;
         let found = |signature: &CheckedSignature| match (signature.verdict, &*signature.reason) {
-            (Verdict::Spam, _) => Found::Listed,
-            (_, "revoked") => Found::Revoked,
-            _ => Found::Unknown,
+            (Verdict::Spam, _) => CheckResult::Listed,
+            (_, "revoked") => CheckResult::Revoked,
+            _ => CheckResult::Unknown,
         };
         Ok(checked.signatures.iter().map(found).collect())
     }
 
-    /// Its health conditions.
+    /// Returns the health conditions of the server.
     pub(crate) fn health(&self) -> Result<Vec<Condition>> {
         Ok(self.admin()?.stats()?.health)
     }
 
-    /// Confirms its clock, as an operator does.
+    /// Confirms the server's clock, as an operator does.
     pub(crate) fn accept_clock(&self) -> Result<()> {
         let program = Command::new(&self.bruit)
             .args(["store", "accept-clock", "--server", &format!("http://{}", self.http)])
@@ -229,13 +229,13 @@ impl Node {
         }
     }
 
-    /// The recipients of a message, over DCC. Retries a few times, because datagrams may be lost.
+    /// Returns the recipients of a message, over DCC. Retries a few times, because datagrams may be lost.
     pub(crate) fn total(&self, number: u64) -> Result<u32> {
         let found = (0..3).find_map(|_| self.dcc(3, 0, number));
         found.map(|[current, _]| current).with_context(|| format!("{} does not answer", self.folder.display()))
     }
 
-    /// The totals after and before a DCC request; none if no answer arrives.
+    /// Returns the totals after and before a DCC request; `None` if no answer arrives.
     fn dcc(&self, operation: u8, targets: u32, number: u64) -> Option<[u32; 2]> {
         let socket = UdpSocket::bind("127.0.0.1:0").ok()?;
         socket.connect(self.dcc).ok()?;
@@ -257,7 +257,7 @@ impl Node {
         Some([total(24)?, total(28)?])
     }
 
-    /// The end of its log, for error messages.
+    /// Returns the end of the server's log, for error messages.
     pub(crate) fn log_tail(&self) -> String {
         let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -276,12 +276,12 @@ fn answer(refused: Result<u32, ClientError>) -> Answer {
         Ok(0) => Answer::Acknowledged,
         Ok(_) => Answer::Refused,
         Err(ClientError::Refused { problem, .. }) if is_refusal(&problem) => Answer::Refused,
-        // A failed server may still hold it.
+        // A server that failed may have stored the request.
         Err(_) => Answer::Unknown,
     }
 }
 
-/// Returns true if the server refused and did not fail: a full book is 503, like a failure, but says what is full.
+/// Returns true if the server refused rather than failed: a full book is also status 503, but names what is full.
 fn is_refusal(problem: &Problem) -> bool {
     problem.status < 500 || problem.detail.contains("there is no room")
 }
@@ -295,7 +295,7 @@ fn subject(numbers: &[u64]) -> Subject {
     Subject { signatures: numbers.iter().map(signature).collect(), ..Subject::default() }
 }
 
-/// Reads its output up to `ready`, and keeps reading so that the server never blocks on a full pipe.
+/// Reads a server's output up to `ready`, and keeps reading so that the server never blocks on a full pipe.
 fn wait_for_ready(process: &mut Child) -> bool {
     let Some(output) = process.stdout.take() else { return false };
     let (sender, receiver) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! A TCP forwarder between two processes: a wire that can be cut.
+//! A TCP forwarder between two processes that can be cut.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The interval at which a forwarder checks whether its wire was cut.
-const GLANCE: Duration = Duration::from_millis(200);
+/// Interval at which a forwarder checks whether it was cut.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A wire; it lives until the program ends.
+/// A forwarder; it runs until the program ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Proxy {
     address: SocketAddr,
@@ -18,7 +18,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Forwards connections on a free port to `target`.
+    /// Starts to forward connections from a free local port to `target`.
     pub(crate) fn start(target: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let proxy = Self { address: listener.local_addr()?, is_cut: Arc::default() };
@@ -36,18 +36,18 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// The address to connect to.
+    /// Returns the address to connect to.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Cuts the wire, including open connections, or restores it.
+    /// Cuts the connection, including open streams, or restores it.
     pub(crate) fn cut(&self, is_cut: bool) {
         self.is_cut.store(is_cut, Ordering::Relaxed);
     }
 }
 
-/// Copies both ways until one side ends or the wire is cut.
+/// Copies in both directions until one side ends or the forwarder is cut.
 fn forward(near: &TcpStream, far: &TcpStream, is_cut: &Arc<AtomicBool>) {
     for (from, to) in [(near, far), (far, near)] {
         if let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) {
@@ -59,7 +59,7 @@ fn forward(near: &TcpStream, far: &TcpStream, is_cut: &Arc<AtomicBool>) {
 
 fn copy(mut from: TcpStream, mut to: TcpStream, is_cut: &AtomicBool) {
     let mut buffer = vec![0; 64 << 10];
-    let _ = from.set_read_timeout(Some(GLANCE));
+    let _ = from.set_read_timeout(Some(POLL_INTERVAL));
     while !is_cut.load(Ordering::Relaxed) {
         match from.read(&mut buffer) {
             Ok(0) => break,

@@ -1,4 +1,5 @@
-//! Clients that send reports, revocations and counts to every node at a steady pace, and record each answer in the model.
+//! Clients that send reports, revocations and counts to every node at a steady pace. They record each answer in the
+//! model.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
@@ -8,17 +9,17 @@ use std::time::Duration;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::model::{Counted, Listing, Model, now};
+use crate::model::{CountedMessage, Listing, Model, now};
 use crate::node::{Answer, Node};
 
-/// The interval between two requests to one node.
-const PACE: Duration = Duration::from_millis(25);
-/// Messages whose recipients are counted again and again.
+/// Interval between two requests to one node.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(25);
+/// Number of messages whose recipients are counted repeatedly.
 pub(crate) const MESSAGES: u64 = 24;
-/// The first signature of floods, apart from all others.
+/// First signature number of floods. All other signatures have lower numbers.
 const FLOOD_FROM: u64 = 1 << 40;
-/// The number of signatures in a request of a flood.
-const FLOOD_TOGETHER: u64 = 256;
+/// Number of signatures in a request of a flood.
+const SIGNATURES_PER_FLOOD_REQUEST: u64 = 256;
 
 /// Clients of all nodes.
 pub(crate) struct Traffic {
@@ -48,7 +49,7 @@ impl Traffic {
         }
     }
 
-    /// The requests so far.
+    /// Returns the model of the requests so far.
     pub(crate) fn model(&self) -> MutexGuard<'_, Model> {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,7 +66,7 @@ impl Traffic {
                     _ => self.count(index, node, random.random_range(0..MESSAGES), random.random_range(1..4)),
                 }
             }
-            thread::sleep(PACE);
+            thread::sleep(REQUEST_INTERVAL);
         }
     }
 
@@ -105,7 +106,7 @@ impl Traffic {
         let listing = model.listings.iter_mut().find(|listing| listing.number == number);
         match (listing, answer) {
             (Some(listing), Answer::Acknowledged) => listing.revoked = Some(sent),
-            // From now on either answer is right.
+            // From now on both answers are acceptable.
             (Some(listing), Answer::Unknown) => listing.is_sure = false,
             _ => {}
         }
@@ -117,7 +118,7 @@ impl Traffic {
         self.tally(answer);
         if answer != Answer::Refused {
             let is_sure = answer == Answer::Acknowledged;
-            let counted = Counted { number, node: index, sent, answered: now(), targets, is_sure };
+            let counted = CountedMessage { number, node: index, sent, answered: now(), targets, is_sure };
             self.model().counts.push(counted);
         }
     }
@@ -125,8 +126,8 @@ impl Traffic {
     /// A looping script: reports new signatures until some are refused or the run ends.
     pub(crate) fn flood(&self, node: &Node, revoke: bool, requests_max: u32) -> bool {
         for _ in 0..requests_max {
-            let first = self.flooded.fetch_add(FLOOD_TOGETHER, Ordering::Relaxed);
-            let numbers: Vec<u64> = (first..first + FLOOD_TOGETHER).collect();
+            let first = self.flooded.fetch_add(SIGNATURES_PER_FLOOD_REQUEST, Ordering::Relaxed);
+            let numbers: Vec<u64> = (first..first + SIGNATURES_PER_FLOOD_REQUEST).collect();
             let answer = if revoke { node.revoke_all(&numbers) } else { node.report(&numbers) };
             if answer == Answer::Refused || self.is_over.load(Ordering::Relaxed) {
                 return true;

@@ -1,14 +1,15 @@
-//! How often the bulk book calls a message bulk that is not: f_dcc of Yan and Cho, on real mail.
+//! Measures on real mail how often the bulk book reports a message as bulk that is not: f_dcc of Yan and Cho.
 //!
 //! ```sh
 //! cargo run --release -p bruit-engine --example bulk_on_mail -- FOLDER...
 //! ```
 //!
-//! Reads every message below the folders, one a file; a folder with `ham` in its name has good mail, any other spam. Each
-//! message is signed as a DCC client would (body and Fuz1) and gets a number of recipients at one site, see [`Recipients`].
-//! Other messages with the same mix of recipients fill the book to a given number of signatures over seven days, delivery
-//! by delivery in random order, through [`Engine::apply`]. Then every signature of the real mail below the threshold is
-//! looked up, and as many strangers. The same arguments print the same table.
+//! Reads every message below the folders, one per file; a folder with `ham` in its name contains good mail, any other
+//! folder contains spam. Each message is signed as a DCC client would (body and Fuz1) and is given a number of
+//! recipients at one site, see [`Recipients`]. Other messages with the same distribution of recipients fill the book to
+//! a given number of signatures over seven days, delivery by delivery in random order, through [`Engine::apply`]. Then
+//! every signature of the real mail below the threshold is looked up, and many signatures that were never counted. The
+//! same arguments print the same table.
 
 #![expect(clippy::print_stdout, reason = "it prints a table")]
 
@@ -33,13 +34,13 @@ use rand::{RngExt as _, SeedableRng as _};
 
 const SEED: u64 = 2006;
 const THRESHOLD: u32 = 20;
-/// Strangers for each of the real signatures: they are cheap, and rare events need many.
+/// Number of signatures looked up that were never counted. Lookups are cheap, and rare events need many.
 const STRANGERS: u64 = 2_000_000;
-/// Deliveries of a message that are counted one by one; what is beyond comes in one report.
+/// Number of deliveries of a message counted one by one; the others are counted by one report.
 const SINGLE_DELIVERIES: u32 = 30;
-/// The most recipients of a message at one site.
+/// Maximum number of recipients of a message at one site.
 const RECIPIENTS_MAX: f64 = 100_000.0;
-/// Cells of a line in one generation, and cells of a key: `bruit_filters::ring::CountsRing`.
+/// Cells per line in one generation, and cells per key: `bruit_filters::ring::CountsRing`.
 const LINE_CELLS: u64 = 16;
 const KEY_CELLS: u32 = 4;
 /// The start of an epoch of both books.
@@ -65,12 +66,12 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// How many recipients of one site a message has.
+/// The number of recipients that a message has at one site.
 #[derive(Clone, Copy)]
 enum Recipients {
-    /// A message between people: those that its fields To and Cc name.
+    /// A message between people: the recipients named in its fields To and Cc.
     Named(u32),
-    /// A list, or spam: at least n with probability 1/n.
+    /// A message to a list, or spam: at least n recipients with probability 1/n.
     Many,
 }
 
@@ -137,7 +138,7 @@ fn mail(path: &Path, bytes: &[u8], wanted: &Wanted) -> Mail {
     Mail { recipients, fingerprints }
 }
 
-/// The fields of the header, unfolded and in lower case.
+/// Returns the fields of the header, unfolded and in lower case.
 fn header(bytes: &[u8]) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
     for line in String::from_utf8_lossy(bytes).lines().take_while(|line| !line.trim_end().is_empty()) {
@@ -157,14 +158,14 @@ struct Run<'m> {
     mail: &'m [Mail],
     engine: Engine,
     random: ChaCha8Rng,
-    /// The recipients of the real signatures.
+    /// Recipients of the real signatures.
     truth: HashMap<Fingerprint, u32>,
     next_other: u64,
     insertions: u64,
     bulk_signatures: u64,
-    /// The recipients of other signatures below the threshold.
+    /// Recipients of other signatures below the threshold.
     others: Vec<(Fingerprint, u32)>,
-    /// Deliveries that were not counted, or not beyond fifteen, because there was no room.
+    /// Number of deliveries not counted, or not beyond fifteen, because the book was full.
     refused: u64,
 }
 
@@ -193,7 +194,7 @@ impl<'m> Run<'m> {
         run
     }
 
-    /// Counts the deliveries of a day: its seventh of the real mail, and others up to its seventh of the signatures.
+    /// Counts the deliveries of a day: a seventh of the real mail, and others up to a seventh of the signatures.
     fn count_day(&mut self, day: u64) {
         let now = Time(START.0 + day * Time::DAY);
         while !matches!(
@@ -219,7 +220,7 @@ impl<'m> Run<'m> {
     }
 
     fn deliver(&mut self, now: Time, today: HashMap<Fingerprint, u32>) {
-        // A hash map has no order of its own, and the table shall be the same each time.
+        // Sorted, because the order of a hash map differs from run to run and the table must not.
         let mut today: Vec<_> = today.into_iter().collect();
         today.sort_unstable_by_key(|(fingerprint, _)| fingerprint.high());
         self.insertions += today.iter().map(|&(_, count)| u64::from(count)).sum::<u64>();
@@ -282,7 +283,7 @@ impl<'m> Run<'m> {
     }
 }
 
-/// The signature of a message that is none of the real mail.
+/// Returns the signature of a message that is not part of the real mail.
 fn other(number: u64) -> Fingerprint {
     key().fingerprint(&number.to_le_bytes())
 }

@@ -1,8 +1,9 @@
-//! One number, the memory, becomes the sizes of everything.
+//! Sizes of all structures for a memory budget.
 //!
-//! [`SHARES`] says which part of the budget each structure gets; the sizing functions of `bruit-filters` say how many
-//! signatures that holds at the error rates below. Nothing is allocated beyond that, whatever the traffic: structures that
-//! are full refuse, forget their oldest, or (filters) err more often, and [`crate::Engine::status`] warns before.
+//! [`SHARES`] divides the budget between the structures. The sizing functions of `bruit-filters` compute how many
+//! signatures each holds at the error rates below. Memory use does not grow with traffic: a full structure refuses new
+//! entries, evicts its oldest, or (a filter) has a higher error rate. [`crate::Engine::status`] warns before that
+//! happens.
 
 use bruit_filters::sizing::{counts_ring_rate, ring_rate, staged_ring_rate};
 
@@ -11,60 +12,61 @@ use crate::generations::LIVE_GENERATIONS;
 use crate::realm::{BookSizes, RING_LINES_MAX};
 use crate::whitelist::SIGNATURES_MAX;
 
-/// The memory of a clearinghouse by default.
+/// Default memory of a clearinghouse.
 pub const BUDGET_DEFAULT: u64 = 256 << 20;
-/// The least memory that makes sense: a test server, or a small site.
+/// Minimum memory, for a test server or a small site.
 pub const BUDGET_MIN: u64 = 8 << 20;
-/// The most: of a larger one, ticks could not clear a generation within its day.
+/// Maximum memory: with more, ticks could not clear a generation within its day.
 pub const BUDGET_MAX: u64 = 32 << 30;
 
-/// The share of checks of signatures nobody reported that may call them spam, over the whole window.
+/// Maximum share of checks of unreported signatures that may return spam, over the whole window.
 pub const SPAM_RATE: f64 = 1e-6;
-/// The share of listed signatures that may be taken for revoked: each is one spam missed.
+/// Maximum share of listed signatures that may be mistaken for revoked ones; each such mistake misses spam.
 pub const REVOKED_RATE: f64 = 1e-4;
-/// The share of signatures that may have a wrong count over the window. What is wrong is too high, mostly by one.
+/// Maximum share of signatures with a wrong count over the window. Wrong counts are too high, mostly by one.
 pub const COUNT_RATE: f64 = 0.2;
-/// The same for counts of claims beyond the first.
+/// Maximum share of signatures with a wrong count of claims. Such a count excludes the claim that listed the signature.
 pub const CLAIM_COUNT_RATE: f64 = 0.2;
 
-/// The largest error rate of a book, as a multiple of the planned one. Between the two, only anchors and peers may add
-/// signatures; at the largest, nothing new is accepted until the next generation begins. It is well below ten because a segment
-/// of another server is accepted as a whole.
+/// Maximum error rate of a book, as a multiple of the planned one. Between the two, only anchors and peers may add
+/// signatures; at the maximum, no new signature is accepted until the next generation begins. The factor is well below
+/// ten because a segment of another server is accepted as a whole.
 pub const STRETCH: f64 = 5.0;
-/// The same for counts: the share of signatures with a wrong count at which no new signature is counted.
+/// Maximum error rate of counts: the share of signatures with a wrong count at which no new signature is counted.
 pub const COUNT_RATE_MAX: f64 = 0.5;
 
-/// Generations that a check sees.
+/// Number of generations that a check considers.
 const LIVE: u32 = LIVE_GENERATIONS as u32;
 
-/// The most memory that an account takes on average: its name and its place in a tree.
+/// Upper bound on the average memory of an account: its name and its place in a tree.
 const ACCOUNT_BYTES: u64 = 320;
 
-/// The most memory that a whitelisted signature takes, in a hash table that has just doubled.
+/// Maximum memory for a whitelisted signature, in a hash table that has just doubled.
 const WHITELISTED_BYTES: u64 = 75;
 
-/// A line of a ring.
+/// Length of a line of a ring in bytes.
 const LINE_BYTES: u64 = 64;
 
-/// Parts in a thousand of the budget. What they sum to is spent; the rest is for what is in flight: requests, batches, the
-/// buffers and undo log of a running snapshot.
+/// Shares of the budget in per mille. The rest of the budget is for data in flight: requests, batches, and the buffers
+/// and undo log of a running snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Listed signatures: at 256 MiB and [`SPAM_RATE`], 10,000,000 of them.
+    /// Listed signatures: 10,000,000 at 256 MiB and [`SPAM_RATE`].
     pub spam: u64,
     /// Revoked signatures: about one for every ten listed.
     pub revoked: u64,
     /// Counts of claims beyond the one that lists: at 256 MiB and [`CLAIM_COUNT_RATE`], of 4,000,000 signatures.
     pub claims: u64,
-    /// Counts of recipients: at 256 MiB and [`COUNT_RATE`], 20,000,000 of them.
+    /// Counts of claims, except the one that lists a signature: 4,000,000 signatures at 256 MiB and
+    /// [`CLAIM_COUNT_RATE`].
     pub bulk: u64,
-    /// The nursery and the reporters.
+    /// Counts of recipients: 20,000,000 signatures at 256 MiB and [`COUNT_RATE`].
     pub trust: u64,
     /// Texts, for near replicas.
     pub replicas: u64,
-    /// What good mail says.
+    /// Features of good mail.
     pub good: u64,
-    /// rspamd's texts with shingles.
+    /// Texts with rspamd's shingles.
     pub shingles: u64,
     /// Accounts and whitelists.
     pub lists: u64,
@@ -83,30 +85,30 @@ pub const SHARES: Shares = Shares {
     lists: 20,
 };
 
-/// A budget that cannot be planned for.
+/// Error for a budget outside the allowed range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a memory budget of {bytes} bytes is outside {BUDGET_MIN} to {BUDGET_MAX}")]
+#[error("memory budget out of range: {bytes} bytes, allowed are {BUDGET_MIN} to {BUDGET_MAX}")]
 pub struct BudgetOutOfRange {
-    /// What was asked for.
+    /// Requested budget in bytes.
     pub bytes: u64,
 }
 
-/// What a budget buys.
+/// The division of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The budget.
+    /// Whole budget in bytes.
     pub bytes: u64,
-    /// The sizes of the books.
+    /// Sizes of the books.
     pub sizes: BookSizes,
-    /// The memory of nursery and reporters.
+    /// Memory of nursery and reporters.
     pub trust_bytes: u64,
-    /// The memory of texts.
+    /// Memory of texts.
     pub replica_bytes: u64,
-    /// The memory of what good mail says.
+    /// Memory of the features of good mail.
     pub good_bytes: u64,
-    /// The memory of texts with shingles.
+    /// Memory of texts with shingles.
     pub shingle_bytes: u64,
-    /// The memory of accounts and whitelists.
+    /// Memory of accounts and whitelists.
     pub list_bytes: u64,
 }
 
@@ -114,14 +116,14 @@ impl Plan {
     /// Divides a budget.
     ///
     /// # Errors
-    /// [`BudgetOutOfRange`] if it is too small or too large.
+    /// [`BudgetOutOfRange`] if the budget is too small or too large.
     pub fn for_budget(bytes: u64) -> Result<Self, BudgetOutOfRange> {
         if !(BUDGET_MIN..=BUDGET_MAX).contains(&bytes) {
             return Err(BudgetOutOfRange { bytes });
         }
         let share = |per_mille: u64| bytes / 1000 * per_mille;
         let lines = |bytes: u64| (bytes / LINE_BYTES).clamp(1, RING_LINES_MAX);
-        // Spilled counts take a tenth of what the lines do.
+        // Spilled counts need a tenth of the memory of the lines.
         let count_lines = |per_mille| lines(share(per_mille) / 11 * 10);
         Ok(Self {
             bytes,
@@ -139,11 +141,11 @@ impl Plan {
         })
     }
 
-    /// The plan that follows this one when the budget changes. Each ring gets the largest whole multiple of its lines that fits
-    /// the budget, because only whole copies of lines leave all answers unchanged. No ring becomes smaller.
+    /// Returns the plan after a change of the budget. Each ring gets the largest whole multiple of its lines that fits
+    /// the budget, because only whole copies of lines leave all lookups unchanged. No ring shrinks.
     ///
     /// # Errors
-    /// [`BudgetOutOfRange`] if there is no plan for the budget.
+    /// [`BudgetOutOfRange`] if the budget is too small or too large.
     pub fn resized(&self, bytes: u64) -> Result<Self, BudgetOutOfRange> {
         let planned = Self::for_budget(bytes)?;
         let grown = |now: u64, planned: u64| now * multiple(now, planned);
@@ -159,18 +161,18 @@ impl Plan {
 }
 
 impl Plan {
-    /// The number of signatures that can be whitelisted, in a quarter of the memory of lists.
+    /// Returns the number of signatures that can be whitelisted, in a quarter of the memory of lists.
     pub(crate) fn whitelist_capacity(&self) -> u64 {
         (self.list_bytes / 4 / WHITELISTED_BYTES).min(SIGNATURES_MAX as u64)
     }
 
-    /// The largest number of accounts, in half of the memory of lists.
+    /// Returns the maximum number of accounts, in half of the memory of lists.
     pub(crate) fn account_capacity(&self) -> u64 {
         (self.list_bytes / 2 / ACCOUNT_BYTES).min(ACCOUNTS_MAX as u64)
     }
 }
 
-/// The whole factor by which something of size `now` can grow if there is room for `planned`; at least 1.
+/// Returns the whole factor by which a structure of size `now` can grow without exceeding `planned`; at least 1.
 pub(crate) const fn multiple(now: u64, planned: u64) -> u64 {
     if now == 0 || planned < now { 1 } else { planned / now }
 }
@@ -181,7 +183,7 @@ pub(crate) fn part(whole: u64, lines: u64, planned: u64) -> u64 {
     u64::try_from(part).unwrap_or(whole)
 }
 
-/// How many signatures the books hold in a generation before they err more often than they should.
+/// The number of signatures that the books hold in a generation at the planned error rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacities {
     /// Listed signatures.
@@ -195,7 +197,7 @@ pub struct Capacities {
 }
 
 impl Capacities {
-    /// What books of these sizes hold in one generation.
+    /// Returns the capacities of books of these sizes in one generation.
     #[must_use]
     pub fn per_generation(sizes: &BookSizes) -> Self {
         Self {
@@ -206,8 +208,8 @@ impl Capacities {
         }
     }
 
-    /// The most that books of these sizes may hold in one generation: the point where they err [`STRETCH`] times as often as
-    /// planned, or where every other count is wrong.
+    /// Returns the maximum numbers of signatures in one generation: those at which the error rate is [`STRETCH`] times
+    /// the planned one, or every other count is wrong.
     #[must_use]
     pub fn limits(sizes: &BookSizes) -> Self {
         Self {
@@ -218,7 +220,7 @@ impl Capacities {
         }
     }
 
-    /// What they hold over the window.
+    /// Returns the capacities over the window.
     #[must_use]
     pub fn per_window(sizes: &BookSizes) -> Self {
         let Self { spam, revoked, claims, bulk } = Self::per_generation(sizes);
@@ -227,7 +229,7 @@ impl Capacities {
     }
 }
 
-/// The largest number for which `fits` holds, given that it holds for none larger once it fails; at most 2^40.
+/// Returns the largest number, at most 2^40, for which `fits` holds. `fits` must hold for all smaller numbers too.
 fn most(fits: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0_u64, 1 << 40);
     while low < high {
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_book_stops_between_its_plan_and_ten_times_its_plan() {
+    fn limits_lie_between_the_planned_and_ten_times_the_planned_error_rate() {
         for bytes in [BUDGET_MIN, BUDGET_DEFAULT] {
             let sizes = Plan::for_budget(bytes).unwrap().sizes;
             let (planned, most) = (Capacities::per_generation(&sizes), Capacities::limits(&sizes));
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_leave_room_for_what_is_in_flight() {
+    fn shares_leave_room_for_requests_in_flight() {
         let Shares { spam, revoked, claims, bulk, trust, replicas, good, shingles, lists } = SHARES;
         let sum = spam + revoked + claims + bulk + trust + replicas + good + shingles + lists;
         assert!((900..=960).contains(&sum), "{sum}");

@@ -1,63 +1,63 @@
-//! Little-endian numbers in bytes: what every encoding of the engine is made of.
+//! Little-endian numbers, the building blocks of all encodings of the engine.
 //!
-//! Writers append to a `Vec<u8>`; a [`Reader`] takes from a slice and never reads beyond it, whatever the bytes say.
+//! Writers append to a `Vec<u8>`. A [`Reader`] reads from a slice and never beyond its end.
 
 use bruit_filters::Fingerprint;
 
-/// Bytes that do not say what they should.
+/// Error for bytes that cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// The bytes end too early.
-    #[error("the bytes end within {what}")]
+    /// The input ends too early.
+    #[error("the input ends within {what}")]
     Truncated {
-        /// What was being read.
+        /// Field that was being read.
         what: &'static str,
     },
-    /// A number that is not allowed there.
-    #[error("{what} has the impossible value {value}")]
+    /// A number is out of its range.
+    #[error("{what}: invalid value {value}")]
     OutOfRange {
-        /// What was being read.
+        /// Field that was being read.
         what: &'static str,
-        /// What it said.
+        /// Value that was read.
         value: u64,
     },
-    /// Something follows where nothing should.
-    #[error("{bytes} bytes follow the end")]
+    /// Bytes follow the expected end.
+    #[error("{bytes} unexpected bytes after the end")]
     Trailing {
-        /// How many.
+        /// Number of extra bytes.
         bytes: usize,
     },
 }
 
-/// Takes numbers from the front of a slice.
+/// Reads numbers from the front of a slice.
 #[derive(Clone, Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Reads from the start of `bytes`.
+    /// Creates a reader at the start of `bytes`.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     #[must_use]
     pub const fn left(&self) -> usize {
         self.0.len()
     }
 
-    /// The next `length` bytes.
+    /// Reads the next `length` bytes.
     ///
     /// # Errors
-    /// [`Malformed::Truncated`] if there are fewer, as in all of the following.
+    /// [`Malformed::Truncated`] if fewer bytes are left.
     pub fn bytes(&mut self, length: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed::Truncated { what })?;
         self.0 = rest;
         Ok(taken)
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     ///
     /// # Errors
     /// See [`bytes`](Self::bytes).
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
-    /// One byte.
+    /// Reads one byte.
     ///
     /// # Errors
     /// See [`bytes`](Self::bytes).
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         self.array(what).map(u8::from_le_bytes)
     }
 
-    /// Two bytes.
+    /// Reads two bytes.
     ///
     /// # Errors
     /// See [`bytes`](Self::bytes).
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
         self.array(what).map(u16::from_le_bytes)
     }
 
-    /// Four bytes.
+    /// Reads four bytes.
     ///
     /// # Errors
     /// See [`bytes`](Self::bytes).
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         self.array(what).map(u32::from_le_bytes)
     }
 
-    /// Eight bytes.
+    /// Reads eight bytes.
     ///
     /// # Errors
     /// See [`bytes`](Self::bytes).
@@ -99,10 +99,12 @@ impl<'a> Reader<'a> {
         self.array(what).map(u64::from_le_bytes)
     }
 
-    /// A number of things to follow, of at least `bytes_each` bytes each: never more than there can be.
+    /// Reads a count of items of at least `bytes_each` bytes each, and checks that the rest of the input can contain
+    /// them.
     ///
     /// # Errors
-    /// [`Malformed::OutOfRange`] if there are more than `most`, [`Malformed::Truncated`] if they do not fit what is left.
+    /// [`Malformed::OutOfRange`] if there are more than `most`, [`Malformed::Truncated`] if the rest of the input is
+    /// too short.
     pub fn count(&mut self, most: usize, bytes_each: usize, what: &'static str) -> Result<usize, Malformed> {
         let value = u64::from(self.u32(what)?);
         let count = usize::try_from(value).ok().filter(|&count| count <= most);
@@ -113,7 +115,7 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    /// A fingerprint: its leading 64 bits, then the others.
+    /// Reads a fingerprint: its leading 64 bits, then the others.
     ///
     /// # Errors
     /// See [`bytes`](Self::bytes).
@@ -121,7 +123,7 @@ impl<'a> Reader<'a> {
         Ok(Fingerprint::new(self.u64(what)?, self.u64(what)?))
     }
 
-    /// Whether all bytes have been read.
+    /// Checks that all bytes have been read.
     ///
     /// # Errors
     /// [`Malformed::Trailing`] if not.
@@ -130,16 +132,16 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends a fingerprint as [`Reader::fingerprint`] reads it.
+/// Appends a fingerprint in the form that [`Reader::fingerprint`] reads.
 pub fn put_fingerprint(out: &mut Vec<u8>, fingerprint: Fingerprint) {
     out.extend(fingerprint.high().to_le_bytes());
     out.extend(fingerprint.low().to_le_bytes());
 }
 
-/// Appends a number of things to follow as [`Reader::count`] reads it.
+/// Appends a number of items in the form that [`Reader::count`] reads.
 ///
 /// # Panics
-/// If it does not fit 32 bits, which no bound of the engine comes near.
+/// If the count does not fit in 32 bits; all bounds of the engine are far below that.
 pub fn put_count(out: &mut Vec<u8>, count: usize) {
     out.extend(u32::try_from(count).expect("counts are bounded").to_le_bytes());
 }
@@ -149,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_is_read() {
+    fn written_values_are_read_back() {
         let mut bytes = vec![7];
         put_count(&mut bytes, 2);
         put_fingerprint(&mut bytes, Fingerprint::new(1 << 63, 5));
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_more_than_there_can_be_is_refused_before_anything_is_allocated() {
+    fn impossible_counts_are_refused_before_allocation() {
         let bytes = [9, 0, 0, 0, 1, 2, 3];
         assert_eq!(Reader::new(&bytes).count(8, 0, "n"), Err(Malformed::OutOfRange { what: "n", value: 9 }));
         assert_eq!(Reader::new(&bytes).count(9, 1, "n"), Err(Malformed::Truncated { what: "n" }));

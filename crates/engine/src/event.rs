@@ -1,9 +1,9 @@
-//! What happens to a clearinghouse, and how it is written down.
+//! Events, and their encoding for the journal.
 //!
-//! Everything that changes the state is an [`Event`]: applying the same events in the same order gives the same bytes of
-//! state, so a journal of them is all that has to be kept. Checks change nothing and are no events.
+//! Every change of the state is an [`Event`]. The same events in the same order produce the same bytes of state, so a
+//! journal of events is all that has to be stored. Checks change nothing and are not events.
 //!
-//! `docs/design/events.md` has the bytes.
+//! `docs/design/events.md` specifies the encoding.
 
 use bruit_filters::Fingerprint;
 
@@ -21,165 +21,166 @@ use crate::time::Time;
 use crate::trust::{Claim, Policy, Reporter, Standing, read_standing};
 use crate::whitelist::WhitelistChange;
 
-/// Most signatures in one event. A message has a few; a client that batches sends several events.
+/// Maximum number of signatures in one event. A message has only a few; a client that batches sends several events.
 pub const FINGERPRINTS_MAX: usize = 64;
 
-/// Something that changes what the clearinghouse knows.
+/// A change of the state of the clearinghouse.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
-    /// Time passes: generations begin and end, reports are settled. A server sends one every second.
+    /// Advances the time: generations begin and end, and claims are settled. A server applies one tick every second.
     Tick {
-        /// What time it is.
+        /// Current time.
         now: Time,
-        /// How many lines of each ring may be cleared now: [`TICK_LINES`](crate::TICK_LINES), more when behind.
+        /// Maximum number of lines to clear in each ring: [`TICK_LINES`](crate::TICK_LINES), or more when behind.
         lines: u32,
     },
-    /// A claim that signatures are spam, or are not.
+    /// A report or revocation of signatures.
     Claim {
-        /// Who, and when.
+        /// Reporter and time.
         by: By,
-        /// Which of the two.
+        /// Report or revocation.
         claim: Claim,
-        /// The kind under which it is counted, below [`FLAGS`].
+        /// Flag under which the claim is counted, below [`FLAGS`].
         flag: u8,
-        /// The signatures, at most [`FINGERPRINTS_MAX`].
+        /// Signatures, at most [`FINGERPRINTS_MAX`].
         fingerprints: Vec<Fingerprint>,
     },
-    /// A message that was seen, with its number of recipients.
+    /// A message with its number of recipients.
     Bulk {
-        /// Who, and when.
+        /// Reporter and time.
         by: By,
-        /// How many recipients; [`MANY`](crate::bulk::MANY) is the most.
+        /// Number of recipients, at most [`MANY`](crate::bulk::MANY).
         targets: u32,
-        /// The signatures, at most [`FINGERPRINTS_MAX`].
+        /// Signatures, at most [`FINGERPRINTS_MAX`].
         fingerprints: Vec<Fingerprint>,
     },
     /// The text of a reported message, for finding its near replicas.
     Text {
-        /// Who, and when.
+        /// Reporter and time.
         by: By,
-        /// What the text is called in the books: what the claim was about.
+        /// Fingerprint of the text in the books, to which the claim applies.
         fingerprint: Fingerprint,
-        /// What to find it by.
+        /// Features used to find near replicas.
         text: Text,
     },
-    /// Features of a good message: what several of them say does not count.
+    /// Features of a good message. Features shared by several good messages no longer count.
     Good {
-        /// Who, and when.
+        /// Reporter and time.
         by: By,
-        /// At most [`GOOD_FEATURES`].
+        /// Features, at most [`GOOD_FEATURES`].
         features: Vec<u64>,
     },
-    /// Features that do not count from now on: those of a revoked message, or what unreported mail has had for days.
+    /// Features that no longer count: those of a revoked message, or features seen in unreported mail on several days.
     GoodFeatures {
-        /// Who, and when.
+        /// Reporter and time.
         by: By,
-        /// At most [`GOOD_FEATURES`].
+        /// Features, at most [`GOOD_FEATURES`].
         features: Vec<u64>,
     },
-    /// A text by rspamd's digest and shingles: what a claim about the digest's fingerprint was made of.
+    /// A text, identified by rspamd's digest and shingles. The claim itself applies to the fingerprint of the digest.
     Shingles {
-        /// Who, and when.
+        /// Reporter and time.
         by: By,
-        /// What happens to it.
+        /// Change of the text.
         change: TextChange,
-        /// The digest.
+        /// Digest of the text.
         digest: Box<Digest>,
-        /// The shingles; texts of few words have none.
+        /// Shingles of the text; texts of few words have none.
         shingles: Option<Box<[u64; SHINGLES]>>,
     },
-    /// A change of the accounts.
+    /// A change of an account.
     Account {
-        /// The time.
+        /// Time of the change.
         now: Time,
-        /// What.
+        /// Change to apply.
         change: AccountChange,
     },
     /// A change of the whitelists.
     Whitelist {
-        /// The time.
+        /// Time of the change.
         now: Time,
-        /// What.
+        /// Change to apply.
         change: WhitelistChange,
     },
-    /// From now on claims are weighed otherwise.
+    /// A new policy for weighing claims.
     Policy {
-        /// The time.
+        /// Time of the change.
         now: Time,
-        /// How.
+        /// New policy.
         policy: Box<Policy>,
     },
-    /// A change of which servers are heard.
+    /// A change of the servers that take part in the exchange.
     Origin {
-        /// The time.
+        /// Time of the change.
         now: Time,
-        /// What.
+        /// Change to apply.
         change: OriginChange,
     },
-    /// What waited to be told is in a segment on disk.
+    /// Pending entries have been written to a segment on disk.
     Sealed {
-        /// The time.
+        /// Time of the event.
         now: Time,
-        /// The chain, of our own.
+        /// Chain of the segment, one of our own.
         chain: Chain,
-        /// The segment's number in it.
+        /// Sequence number of the segment in its chain.
         sequence: u64,
-        /// How many of the entries that waited.
+        /// Number of pending entries in the segment.
         taken: u32,
-        /// The bytes of the signed segment.
+        /// Length of the signed segment in bytes.
         bytes: u32,
-        /// Its hash.
+        /// Hash of the segment.
         hash: Hash,
     },
-    /// A segment of another server, whose signature was verified.
+    /// A segment of another server, with a verified signature.
     Received {
-        /// The time.
+        /// Time of the event.
         now: Time,
-        /// The segment.
+        /// Received segment.
         segment: Box<Received>,
     },
-    /// A chain was found to differ from what its origin has: it will be taken again from the start.
+    /// A chain differs from that of its origin and will be fetched again from the start.
     Repair {
-        /// The time.
+        /// Time of the event.
         now: Time,
-        /// Which.
+        /// Chain to fetch again.
         chain: Chain,
     },
-    /// Changes the memory budget; books and tables are carried over into the new room.
+    /// A change of the memory budget. Books and tables keep their contents.
     Resize {
-        /// The time.
+        /// Time of the change.
         now: Time,
-        /// The budget, from [`BUDGET_MIN`] to [`BUDGET_MAX`].
+        /// New budget in bytes, from [`BUDGET_MIN`] to [`BUDGET_MAX`].
         budget_bytes: u64,
     },
 }
 
-/// What happens to a text with shingles.
+/// A change of a text with shingles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextChange {
-    /// Its weight on a list grows.
+    /// Adds weight to the text on a list.
     Write {
-        /// The list, any byte: rspamd's flag.
+        /// List, any byte: rspamd's flag.
         flag: u8,
-        /// By how much.
+        /// Weight to add.
         weight: i32,
     },
-    /// It is forgotten.
+    /// Deletes the text.
     Delete,
 }
 
-/// Who makes a claim, and when.
+/// The reporter and time of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct By {
-    /// When the server accepted it.
+    /// Time at which the server accepted the claim.
     pub now: Time,
-    /// Who.
+    /// Reporter who made the claim.
     pub reporter: Reporter,
 }
 
 impl Event {
-    /// Whether [`decode`](Self::decode) would read it back. Others must not be written down, nor applied.
+    /// Returns true if [`decode`](Self::decode) accepts the encoded event. Other events must not be journalled or
+    /// applied.
     #[must_use]
     pub fn is_within_bounds(&self) -> bool {
         match self {
@@ -197,12 +198,12 @@ impl Event {
         }
     }
 
-    /// Whether other servers may have to be told of it.
-    pub(crate) const fn is_told(&self) -> bool {
+    /// Returns true if applying the event may add entries for export to other servers.
+    pub(crate) const fn may_export(&self) -> bool {
         self.is_text() || matches!(self, Self::Claim { .. } | Self::Bulk { .. } | Self::Received { .. })
     }
 
-    /// Whether nodes are told of it as it is, among the texts.
+    /// Returns true if the event itself is exported to other nodes, in the book of texts.
     pub(crate) const fn is_text(&self) -> bool {
         matches!(
             self,
@@ -214,7 +215,7 @@ impl Event {
         )
     }
 
-    /// When it happened.
+    /// Returns the time of the event.
     #[must_use]
     pub const fn time(&self) -> Time {
         match self {
@@ -236,7 +237,7 @@ impl Event {
         }
     }
 
-    /// Appends the event's bytes.
+    /// Appends the encoded event.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Tick { now, lines } => {
@@ -328,7 +329,7 @@ impl Event {
         }
     }
 
-    /// Reads the bytes of one event.
+    /// Decodes one event.
     ///
     /// # Errors
     /// [`Malformed`] for anything that [`encode`](Self::encode) does not write.
@@ -355,7 +356,7 @@ impl Event {
             },
             4 => Self::Text {
                 by: By::decode(reader)?,
-                fingerprint: reader.fingerprint("the name of a text")?,
+                fingerprint: reader.fingerprint("the fingerprint of a text")?,
                 text: Text::decode(reader)?,
             },
             5 => Self::Good { by: By::decode(reader)?, features: read_features(reader)? },
@@ -373,8 +374,8 @@ impl Event {
                 now: Time(reader.u64("a time")?),
                 chain: read_chain(reader)?,
                 sequence: reader.u64("a sequence")?,
-                taken: reader.u32("a number of entries")?,
-                bytes: reader.u32("the bytes of a segment")?,
+                taken: reader.u32("the number of pending entries")?,
+                bytes: reader.u32("the length of a segment")?,
                 hash: reader.array("the hash of a segment")?,
             },
             12 => Self::Received { now: Time(reader.u64("a time")?), segment: Box::new(Received::decode(reader)?) },
@@ -403,7 +404,8 @@ impl By {
 }
 
 impl OriginChange {
-    /// A peer or node can be heard as an anchor or as one that earns trust, and not as one of our own users.
+    /// Returns true if the standing is allowed: another server is an anchor or earns trust, but is never one of our own
+    /// users.
     const fn is_within_bounds(&self) -> bool {
         match self {
             Self::Join { terms, .. } => matches!(terms.standing, Standing::Pinned | Standing::Account),
@@ -431,20 +433,25 @@ impl OriginChange {
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        match reader.u8("the change of a server")? {
+        match reader.u8("the kind of server change")? {
             0 => {
-                let cluster = reader.u8("whether all is told")?;
+                let cluster = reader.u8("the cluster flag of a server")?;
                 let cluster = match cluster {
                     0 => false,
                     1 => true,
-                    value => return Err(Malformed::OutOfRange { what: "whether all is told", value: value.into() }),
+                    value => {
+                        return Err(Malformed::OutOfRange {
+                            what: "the cluster flag of a server",
+                            value: value.into(),
+                        });
+                    }
                 };
                 Ok(Self::Begin { origin: read_origin(reader)?, cluster })
             }
             1 => Ok(Self::Join { key: reader.array("a key")?, terms: read_terms(reader)? }),
             2 => Ok(Self::Leave { key: reader.array("a key")? }),
             3 => Ok(Self::End),
-            value => Err(Malformed::OutOfRange { what: "the change of a server", value: value.into() }),
+            value => Err(Malformed::OutOfRange { what: "the kind of server change", value: value.into() }),
         }
     }
 }
@@ -465,7 +472,7 @@ impl Received {
         let chain = read_chain(reader)?;
         let sequence = reader.u64("a sequence")?;
         let (previous, hash) = (reader.array("the hash of a segment")?, reader.array("the hash of a segment")?);
-        let bytes = reader.u32("the bytes of a segment")?;
+        let bytes = reader.u32("the length of a segment")?;
         let number = reader.u8("an encoding")?;
         let encoding = Encoding::from_number(number)
             .ok_or_else(|| Malformed::OutOfRange { what: "an encoding", value: number.into() })?;
@@ -486,12 +493,12 @@ impl TextChange {
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (change, flag) = (reader.u8("the change of a text")?, reader.u8("a flag")?);
+        let (change, flag) = (reader.u8("the kind of text change")?, reader.u8("a flag")?);
         let weight = i32::from_le_bytes(reader.array("a weight")?);
         match (change, flag, weight) {
             (0, flag, weight) => Ok(Self::Write { flag, weight }),
             (1, 0, 0) => Ok(Self::Delete),
-            _ => Err(Malformed::OutOfRange { what: "the change of a text", value: change.into() }),
+            _ => Err(Malformed::OutOfRange { what: "the kind of text change", value: change.into() }),
         }
     }
 }

@@ -1,42 +1,42 @@
-//! How the rings of a book age: together, one generation at a time, a few lines at a time.
+//! Ageing of the rings of a book: together, one generation at a time, a few lines at a time.
 //!
-//! Of a ring's eight lanes seven are live. The eighth, which the next epoch will take over, leaves all answers when the
-//! epoch before it begins, and has that whole epoch to be cleared in. So a signature is found for six epochs at least,
-//! and no longer than seven; no step takes long, and none is left to the moment an epoch ends.
+//! A ring has eight lanes, and seven are live. The eighth is reserved for the next epoch: lookups ignore it as soon as
+//! the current epoch begins, and it is cleared during that epoch. So a signature is found for at least six and at most
+//! seven epochs, no step takes long, and no clearing is left for the moment an epoch ends.
 
 use bruit_filters::ring::{CountsRing, MembershipRing, NotLive, StagedRing};
 
-/// Generations that a check sees.
+/// Number of generations that a check considers.
 pub const LIVE_GENERATIONS: u64 = 7;
 
-/// Epochs for which a signature is found at least.
+/// Minimum number of epochs for which a signature is found.
 pub const WINDOW_EPOCHS: u64 = LIVE_GENERATIONS - 1;
 
-/// A ring that ages, and can say how full it is.
+/// A ring that ages and reports its fill level.
 pub(crate) trait Ring {
-    /// The current epoch.
+    /// Returns the current epoch.
     fn epoch(&self) -> u64;
-    /// Begins the next epoch.
+    /// Starts the next epoch.
     fn advance(&mut self);
-    /// Begins a later epoch; the ring must be clear.
+    /// Starts a later epoch; the ring must be clear.
     fn begin_epoch(&mut self, epoch: u64);
-    /// Clears the oldest generation in at most `lines` more lines; returns whether it is clear in all.
+    /// Clears at most `lines` more lines of the oldest generation. Returns true if all its lines are clear.
     fn expire(&mut self, lines: usize) -> bool;
     /// Returns true if all generations are empty.
     fn is_clear(&self) -> bool;
-    /// The estimated number of keys in the generation of a live epoch, from its fill.
+    /// Returns the number of keys in the generation of a live epoch, estimated from its fill level.
     fn load(&self, epoch: u64) -> u64;
-    /// The number of them that are copies, made when the ring grew.
+    /// Returns the number of keys in the generation that are copies, made when the ring grew.
     fn copied(&self, epoch: u64) -> u64;
-    /// About how many keys the generation of a live epoch holds.
+    /// Returns the estimated number of keys in the generation of a live epoch, without copies.
     fn keys(&self, epoch: u64) -> u64 {
         self.load(epoch).saturating_sub(self.copied(epoch))
     }
-    /// How many counts past fifteen the current generation holds, and how many it has room for, if it counts.
+    /// Returns the number of counts past fifteen in the current generation, and the maximum, if the ring counts.
     fn records(&self) -> Option<(usize, usize)>;
-    /// The error to expect over the window.
+    /// Returns the expected error rate over the window.
     fn error_rate(&self) -> f64;
-    /// Its memory.
+    /// Returns the memory of the ring in bytes.
     fn bytes(&self) -> u64;
 }
 
@@ -92,33 +92,33 @@ rings! {
     CountsRing: |ring: &Self, epoch| Self::keys(ring, epoch).unwrap_or(0), |ring: &Self| ring.records(ring.epoch()).ok();
 }
 
-/// Rounds an estimate of keys; 0 for a generation that is not live.
+/// Rounds an estimated number of keys; 0 for a generation that is not live.
 fn rounded(keys: Result<f64, NotLive>) -> u64 {
     keys.unwrap_or(0.0).round() as u64
 }
 
-/// What one step came to.
+/// The result of one ageing step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turned {
+pub(crate) struct TurnResult {
     /// Whether a new generation began.
     pub(crate) advanced: bool,
-    /// Whether the wanted epoch is reached.
+    /// Whether the target epoch is reached.
     pub(crate) arrived: bool,
 }
 
-/// A generation that ended: no answer depends on it any more.
+/// A generation that ended and no longer affects any lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// The name of its ring, as in [`crate::RingStatus`].
+pub struct EndedGeneration {
+    /// Name of its ring, as in [`crate::RingStatus`].
     pub ring: &'static str,
-    /// Its epoch.
+    /// Epoch of the generation.
     pub epoch: u64,
-    /// The estimated number of signatures that it held.
+    /// Estimated number of signatures in it.
     pub signatures: u64,
 }
 
-impl Ended {
-    /// The generation of a ring that the next epoch will end, unless it is empty.
+impl EndedGeneration {
+    /// Returns the generation of a ring that the next epoch will end, or `None` if it is empty.
     pub(crate) fn next(name: &'static str, ring: &dyn Ring) -> Option<Self> {
         let epoch = (ring.epoch() + 1).checked_sub(LIVE_GENERATIONS)?;
         let signatures = ring.keys(epoch);
@@ -126,9 +126,10 @@ impl Ended {
     }
 }
 
-/// Moves rings of equal epochs at most one epoch towards `epoch`, once the next lane of all is clear. Clears at most `lines`
-/// lines of each. Empty rings jump to `epoch` at once, because a clock that was wrong by decades is thousands of epochs off.
-pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> Turned {
+/// Advances rings of equal epochs by at most one epoch towards `epoch`, once the next lane of each is clear. Clears at
+/// most `lines` lines of each. Empty rings jump to `epoch` at once, because a clock that was wrong by decades is
+/// thousands of epochs off.
+pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> TurnResult {
     let clear = rings.iter_mut().map(|ring| ring.expire(lines)).filter(|is_clear| *is_clear).count();
     let is_behind = rings.iter().any(|ring| ring.epoch() < epoch);
     let advanced = is_behind && clear == rings.len();
@@ -137,10 +138,10 @@ pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> Tur
         rings.iter_mut().for_each(|ring| if is_clear { ring.begin_epoch(epoch) } else { ring.advance() });
         retire_oldest(rings);
     }
-    Turned { advanced, arrived: rings.iter().all(|ring| ring.epoch() >= epoch) }
+    TurnResult { advanced, arrived: rings.iter().all(|ring| ring.epoch() >= epoch) }
 }
 
-/// Takes the oldest generation out of all answers, also in rings that were just made.
+/// Excludes the oldest generation from all lookups, also in rings that were just created.
 pub(crate) fn retire_oldest(rings: &mut [&mut dyn Ring]) {
     rings.iter_mut().for_each(|ring| {
         ring.expire(1);
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_of_unlike_sizes_turn_together() {
+    fn rings_of_different_sizes_turn_together() {
         let mut small = MembershipRing::new(10, 64, KeyId(1), 0);
         let mut large = CountsRing::new(1000, KeyId(1), 0);
         large.insert(&FingerprintKey::new([1; 16]).fingerprint(b"spam"));
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn epochs_after_the_last_key_is_gone_cost_nothing() {
+    fn empty_rings_jump_to_the_current_epoch() {
         let key = FingerprintKey::new([1; 16]).fingerprint(b"spam");
         let (mut small, mut large) = (MembershipRing::new(10, 64, KeyId(1), 5), CountsRing::new(1000, KeyId(1), 5));
         retire_oldest(&mut [&mut small, &mut large]);

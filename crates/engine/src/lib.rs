@@ -1,22 +1,23 @@
-//! What a clearinghouse knows and decides.
+//! The state and decisions of a clearinghouse.
 //!
-//! A state machine without sockets, clock or randomness of its own: time and events come in, answers come out. The same
-//! events give the same bytes of state.
+//! A state machine without sockets, clock or randomness of its own: time and events are inputs, answers are outputs.
+//! The same events produce the same bytes of state.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`Engine`], [`event`], [`verdict`] | the state machine; what happens to it; what it answers |
-//! | [`realm`], [`budget`] | what servers must have in common; what a memory budget buys |
-//! | [`spam`], [`bulk`], [`generations`] | the two books, and how they age |
-//! | [`trust`] | whose claims to believe, and what they do to the books |
-//! | [`quota`] | how much one group may fill |
-//! | [`accounts`], [`passwords`] | who may claim, and how a claim proves who makes it |
-//! | [`signature`], [`whitelist`] | signatures as fingerprints, and those that never count |
-//! | [`exchange`] | what servers tell each other, exactly once |
-//! | [`replicas`] | which reports a message is a near replica of |
-//! | [`seen`] | what unreported mail has in common, day after day |
-//! | [`shingles`] | texts known by rspamd's digests and shingles |
-//! | [`codec`], [`time`] | numbers in bytes, and time as an argument |
+//! | [`Engine`], [`event`], [`verdict`] | the state machine, its inputs, and its answers |
+//! | [`realm`], [`budget`] | parameters shared by servers; sizes for a memory budget |
+//! | [`spam`], [`bulk`], [`generations`] | the two books, and their ageing |
+//! | [`trust`] | weights of reporters, and the effect of claims on the books |
+//! | [`quota`] | daily limits of a group |
+//! | [`accounts`], [`passwords`] | accounts and the authentication of claims; weak passwords |
+//! | [`signature`], [`whitelist`] | fingerprints of signatures; signatures that never count |
+//! | [`message`] | the verdict on a message, and the events of a claim about it |
+//! | [`exchange`] | exchange of segments between servers |
+//! | [`replicas`] | reported texts and their near replicas |
+//! | [`seen`] | features that recur in unreported mail |
+//! | [`shingles`] | texts identified by rspamd's digests and shingles |
+//! | [`codec`], [`time`] | encoding of numbers; time as an argument |
 
 pub mod accounts;
 pub mod budget;
@@ -38,12 +39,13 @@ pub mod signature;
 pub mod spam;
 pub mod time;
 pub mod trust;
+pub mod units;
 pub mod verdict;
 pub mod whitelist;
 
 pub use engine::{
     BEHIND_LINES, CheckScratch, CountedClaims, CountedRecipients, Engine, ExchangeRefusal, Explanation, FoundText,
-    NEARLY_FULL, Outcome, Refusal, Resized, ResizedStructure, RestoreError, RingStatus, SETTLED_PER_TICK, Status,
+    NEARLY_FULL, Outcome, Refusal, ResizePreview, RestoreError, RingStatus, SETTLED_PER_TICK, Status, StructurePreview,
     TICK_LINES, TableStatus,
 };
 pub use memory::NotEnoughMemory;

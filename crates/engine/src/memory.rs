@@ -1,4 +1,4 @@
-//! Allocates the memory of a clearinghouse when it is created: either all of it, or an error names what could not be allocated.
+//! Allocation of all memory of a clearinghouse at its creation. If an allocation fails, the error names the structure.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,19 +6,19 @@ use std::fmt;
 use bruit_filters::OutOfMemory;
 use hashbrown::HashTable;
 
-/// The error when the memory of a budget cannot be allocated.
+/// Error for a memory budget that cannot be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not enough memory: {} for the {what} of a {} budget could not be allocated", Bytes(*bytes), Bytes(*budget_bytes))]
 pub struct NotEnoughMemory {
-    /// Its purpose.
+    /// Structure that needed the memory.
     pub what: &'static str,
-    /// The bytes that could not be allocated.
+    /// Number of bytes that could not be allocated.
     pub bytes: u64,
-    /// The whole budget.
+    /// Whole budget in bytes.
     pub budget_bytes: u64,
 }
 
-/// Formats a number of bytes for people.
+/// Formats a number of bytes with a unit.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {
@@ -34,28 +34,28 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// An empty vector with room for `capacity` values.
+/// Returns an empty vector with space for `capacity` values.
 pub(crate) fn vector<T>(capacity: usize) -> Result<Vec<T>, OutOfMemory> {
     let mut vector = Vec::new();
     vector.try_reserve_exact(capacity).map_err(|_| out_of_memory::<T>(capacity))?;
     Ok(vector)
 }
 
-/// An empty queue with room for `capacity` values.
+/// Returns an empty queue with space for `capacity` values.
 pub(crate) fn queue<T>(capacity: usize) -> Result<VecDeque<T>, OutOfMemory> {
     let mut queue = VecDeque::new();
     queue.try_reserve_exact(capacity).map_err(|_| out_of_memory::<T>(capacity))?;
     Ok(queue)
 }
 
-/// An empty table with room for `capacity` values.
+/// Returns an empty table with space for `capacity` values.
 pub(crate) fn table<T>(capacity: usize) -> Result<HashTable<T>, OutOfMemory> {
     let mut table = HashTable::new();
     table.try_reserve(capacity, |_| 0).map_err(|_| out_of_memory::<T>(capacity))?;
     Ok(table)
 }
 
-/// The error when room for `capacity` values cannot be allocated.
+/// Returns the error for a failed allocation of `capacity` values.
 pub(crate) const fn out_of_memory<T>(capacity: usize) -> OutOfMemory {
     OutOfMemory { bytes: (capacity as u64).saturating_mul(size_of::<T>() as u64) }
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_error_says_how_much_for_what() {
+    fn the_error_names_size_structure_and_budget() {
         let error = NotEnoughMemory { what: "spam book", bytes: 15_139_995_000, budget_bytes: 32 << 30 };
         let text = "not enough memory: 14.1 GiB for the spam book of a 32 GiB budget could not be allocated";
         assert_eq!(error.to_string(), text);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_is_is_an_error() {
+    fn allocations_that_are_too_large_fail() {
         let capacity = 1 << 57;
         let expected = OutOfMemory { bytes: 1 << 60 };
         assert_eq!(vector::<u64>(capacity).unwrap_err(), expected);

@@ -1,15 +1,16 @@
-//! Passwords that anybody would guess are refused, by a filter that is part of the program.
+//! Refusal of weak passwords, by a filter built into the program.
 //!
-//! Spafford's Opus ("Preventing weak password choices", 1991) keeps the dictionary of guessable passwords as a Bloom filter
-//! and asks it whenever somebody chooses one. It takes 43 kB here and holds no word that could be read. When it errs, a
-//! good password is refused, and its owner chooses another: no harm done.
+//! Spafford's Opus ("Preventing weak password choices", 1991) stores the dictionary of guessable passwords in a Bloom
+//! filter and checks every new password against it. This filter is 43 kB long, and no word can be read from it. A false
+//! positive refuses a good password, and its owner chooses another.
 //!
-//! People add a digit or a capital letter to a common word, and who guesses does so too. So two questions are asked: for
-//! the password in lower case, and for what is left of that without digits and punctuation at its end, at most
-//! [`ENDING_BYTES_MAX`]. The filter errs on either once in 2,000 times.
+//! People append digits to a common word or capitalise it, and attackers know that. So two forms are looked up: the
+//! password in lower case, and the same without trailing digits and punctuation (at most [`ENDING_BYTES_MAX`] bytes).
+//! The false-positive rate of each lookup is 1 in 2,000.
 //!
-//! An operator's own words, such as the names of the site or passwords that leaked there, make a [`WordList`]: the same filter and the
-//! same questions, and one more for the password as it was typed. It holds no word that could be read either.
+//! An operator can add a [`WordList`] of other words, such as names used at the site or passwords that leaked from it.
+//! It uses the same kind of filter and the same lookups, and one more for the password as entered. Its words cannot be
+//! read from it either.
 //!
 //! ```
 //! use bruit_engine::passwords::{WeakPassword, judge};
@@ -25,77 +26,77 @@ use bruit_filters::file::StoredFilter;
 use bruit_filters::sizing::{Goal, Layout, MembershipPlan};
 use bruit_filters::{FingerprintKey, file};
 
-/// The shortest password, in bytes (NIST SP 800-63B asks for eight characters).
+/// Minimum password length in bytes (NIST SP 800-63B requires eight characters).
 pub const PASSWORD_BYTES_MIN: usize = 8;
 
-/// The longest ending that is taken for an addition to a word. A million numbers of six digits, after each of 20,000 words,
-/// are tried in seconds by whoever has the verifier.
+/// Maximum length of an ending that is removed. An attacker with the verifier can try a million six-digit numbers after
+/// each of 20,000 words in seconds.
 pub const ENDING_BYTES_MAX: usize = 6;
 
-/// A password that is good is refused once in this many times.
+/// Good passwords are refused with a probability of one in this number.
 pub const ERRS_ONCE_IN: u32 = 1_000;
 
-/// How often a word list of the operator's errs on one question; there are up to three of a password.
+/// False-positive rate of one lookup in an operator's word list. A password needs up to three lookups.
 pub const WORD_LIST_RATE: f64 = 4.5e-4;
 
-/// The filter file; `data/README.md` tells where its words are from.
+/// The filter file. `data/README.md` lists the sources of its words.
 const FILE: &[u8] = include_bytes!("../data/common-passwords.filter");
 
 static COMMON: LazyLock<Common> = LazyLock::new(|| Common::read(FILE));
 
-/// Why a password is refused, in words for whoever chose it.
+/// Reason for refusing a password, worded for the person who chose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeakPassword {
-    /// Shorter than [`PASSWORD_BYTES_MIN`].
+    /// The password is shorter than [`PASSWORD_BYTES_MIN`].
     #[error("the password is too short: choose one of at least {PASSWORD_BYTES_MIN} characters")]
     TooShort,
-    /// On the list, or taken for a word of it.
+    /// The password is on the built-in list, or a false positive.
     #[error(
-        "the password is on a list of common passwords, or looks like one of them to a filter that errs once in \
-         {ERRS_ONCE_IN} times: choose another"
+        "the password is on a list of common passwords, or is one of 1 in {ERRS_ONCE_IN} good passwords \
+         refused by mistake: choose another"
     )]
     Common,
-    /// On a list of the operator's, or taken for a word of it.
+    /// The password is on the operator's list, or a false positive.
     #[error(
-        "the password is on a list of this site, or looks like one of it to a filter that is rarely wrong: choose another"
+        "the password is on a list of this site, or is one of a few good passwords refused by mistake: choose another"
     )]
     Listed,
 }
 
-/// Words that nobody may have as a password, of which only a filter is kept.
+/// A list of forbidden passwords, stored as a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WordList {
     key: FingerprintKey,
     filter: StoredFilter,
 }
 
-/// Why there is no word list.
+/// Error for a filter file that cannot be used as a word list.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WordListError {
-    /// The file is damaged, or something else.
+    /// The file cannot be decoded.
     #[error(transparent)]
     File(#[from] file::FileError),
-    /// Filters can be asked only under their key.
-    #[error("the filter file has no key, so nothing can be looked up in it")]
+    /// The file has no key, which lookups need.
+    #[error("the filter file has no key, which lookups need")]
     NoKey,
 }
 
 impl WordList {
-    /// The list of `words`, of which case does not matter, under a key of random bytes.
+    /// Creates a list of `words`, ignoring case, under a key of random bytes.
     #[must_use]
     pub fn of<'w>(words: impl Iterator<Item = &'w [u8]> + Clone, key: [u8; 16]) -> Self {
         let key = FingerprintKey::new(key);
         let count = words.clone().count().max(1) as u64;
         let plan = MembershipPlan::new(Layout::OneLine, count, Goal::Rate(WORD_LIST_RATE))
-            .expect("there is a filter for as many words as fit into memory");
+            .expect("a filter exists for any number of words that fit in memory");
         let mut filter = OneLineFilter::from_plan(&plan, key.id());
         words.for_each(|word| filter.insert(&key.fingerprint(&word.to_ascii_lowercase())));
         Self { key, filter: StoredFilter::OneLineMembership(filter) }
     }
 
-    /// The list in a filter file of at most `limit` bytes, as `bruit filter` makes them of words.
+    /// Reads a filter file of at most `limit` bytes, as created from words by `bruit filter`.
     ///
     /// # Errors
     /// [`WordListError`].
@@ -104,7 +105,7 @@ impl WordList {
         Ok(Self { key: stored.key.ok_or(WordListError::NoKey)?, filter: stored.filter })
     }
 
-    /// Whether a password may be chosen: it is not on the list, neither as it is nor in lower case, nor without an ending.
+    /// Checks that a password is not on the list: as entered, in lower case, and in lower case without an ending.
     ///
     /// # Errors
     /// [`WeakPassword::Listed`].
@@ -117,10 +118,10 @@ impl WordList {
     }
 }
 
-/// Whether a password may be chosen.
+/// Checks that a password is acceptable.
 ///
 /// # Errors
-/// [`WeakPassword`] says why not.
+/// The reason as a [`WeakPassword`].
 pub fn judge(password: &[u8]) -> Result<(), WeakPassword> {
     if password.len() < PASSWORD_BYTES_MIN {
         return Err(WeakPassword::TooShort);
@@ -131,7 +132,7 @@ pub fn judge(password: &[u8]) -> Result<(), WeakPassword> {
     Ok(())
 }
 
-/// The list, as far as it can be asked.
+/// The built-in list.
 struct Common {
     key: FingerprintKey,
     filter: OneLineFilter,
@@ -140,9 +141,9 @@ struct Common {
 impl Common {
     fn read(mut bytes: &[u8]) -> Self {
         let limit = bytes.len() as u64;
-        let file = file::decode(&mut bytes, limit).expect("the file is part of the program, and a test reads it");
-        let key = file.key.expect("the file holds its key");
-        Self { key, filter: OneLineFilter::try_from(file.filter).expect("the file holds a one-line filter") }
+        let file = file::decode(&mut bytes, limit).expect("the built-in file is tested");
+        let key = file.key.expect("the built-in file holds its key");
+        Self { key, filter: OneLineFilter::try_from(file.filter).expect("the built-in file holds a one-line filter") }
     }
 
     fn knows(&self, lower_case: &[u8]) -> bool {
@@ -151,7 +152,8 @@ impl Common {
     }
 }
 
-/// A password without what was added to a word; the whole if it ends in more than that, or is nothing else.
+/// Removes trailing digits and punctuation from a password. Returns the password unchanged if the ending is too long or
+/// is the whole password.
 fn without_ending(password: &[u8]) -> &[u8] {
     let is_added = |byte: &u8| byte.is_ascii_digit() || byte.is_ascii_punctuation();
     let ending = password.iter().rev().take_while(|byte| is_added(byte)).count();
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ending_has_a_longest_length() {
+    fn the_length_of_an_ending_is_bounded() {
         assert_eq!(without_ending(b"dragon123456"), b"dragon");
         assert_eq!(without_ending(b"dragon1234567"), b"dragon1234567");
         assert_eq!(without_ending(b"12345"), b"12345");
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn good_passwords_are_taken() {
+    fn good_passwords_are_accepted() {
         for password in
             ["tin whistle 7", "correct horse battery staple", "dragon lemon 2024!", "xK4#vv9Qz-", "größeres Glück"]
         {
@@ -194,18 +196,18 @@ mod tests {
     }
 
     #[test]
-    fn short_passwords_are_refused_whatever_they_are() {
+    fn short_passwords_are_refused() {
         assert_eq!(judge(b"xK4#vv9"), Err(WeakPassword::TooShort));
         assert_eq!(judge(b"xK4#vv9Q"), Ok(()));
         assert_eq!(judge(b""), Err(WeakPassword::TooShort));
     }
 
     #[test]
-    fn the_user_is_told_what_a_refusal_means() {
+    fn the_error_for_common_passwords_mentions_false_positives() {
         assert_eq!(
             WeakPassword::Common.to_string(),
-            "the password is on a list of common passwords, or looks like one of them to a filter that errs once in 1000 \
-             times: choose another"
+            "the password is on a list of common passwords, or is one of 1 in 1000 good passwords refused by mistake: \
+             choose another"
         );
     }
 
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_file_is_a_list_of_the_words_it_was_made_of() {
+    fn a_filter_file_can_be_used_as_a_word_list() {
         let key = FingerprintKey::new([3; 16]);
         let mut filter = OneLineFilter::new(4, 8, 48, key.id());
         filter.insert(&key.fingerprint(b"Hufnagel"));
@@ -236,7 +238,7 @@ mod tests {
         let bytes = encode(Some(key.clone()));
         let list = WordList::from_filter_file(&bytes, bytes.len() as u64).unwrap();
         assert_eq!(list.judge(b"Hufnagel"), Err(WeakPassword::Listed));
-        assert_eq!(list.judge(b"hufnagel"), Ok(()), "it was put in as it is");
+        assert_eq!(list.judge(b"hufnagel"), Ok(()), "it was inserted without changing case");
         let bytes = encode(None);
         assert!(matches!(WordList::from_filter_file(&bytes, 1 << 20), Err(WordListError::NoKey)));
         assert!(matches!(WordList::from_filter_file(b"words", 1 << 20), Err(WordListError::File(_))));
@@ -244,13 +246,13 @@ mod tests {
 
     #[test]
     #[expect(clippy::print_stdout, reason = "docs/survey/opus.md has the figures")]
-    fn a_word_list_refuses_good_passwords_as_rarely_as_told() {
+    fn the_false_positive_rate_of_a_word_list_is_as_documented() {
         let words: Vec<_> = (0..20_000u32).map(|number| format!("word{number:x}x")).collect();
         let list = WordList::of(words.iter().map(String::as_bytes), [5; 16]);
         assert!(words.iter().all(|word| list.judge(word.as_bytes()).is_err()), "no false negatives");
         let passwords = 100_000;
         let mut state = 6;
-        // Mixed case and two digits at the end: three questions each.
+        // Mixed case and two digits at the end: three lookups each.
         let refused =
             (0..passwords).filter(|_| list.judge(format!("K{:016x}q77", next(&mut state)).as_bytes()).is_err());
         let (refused, expected) = (refused.count() as f64, 3.0 * WORD_LIST_RATE * f64::from(passwords));
@@ -258,7 +260,7 @@ mod tests {
         assert!((refused - expected).abs() < 4.0 * expected.sqrt(), "{refused} of {expected}");
     }
 
-    /// The next of a fixed sequence of numbers (Steele, Lea and Flood's SplitMix64).
+    /// Returns the next number of a fixed sequence (Steele, Lea and Flood's SplitMix64).
     fn next(state: &mut u64) -> u64 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -266,7 +268,7 @@ mod tests {
         mixed ^ mixed >> 31
     }
 
-    /// Random passwords of 12 printable characters, of which the last is of `last`.
+    /// Returns the share of refused passwords among random ones of 12 printable characters, the last from `last`.
     fn refused_share(passwords: u32, last: std::ops::RangeInclusive<u8>) -> f64 {
         let mut state = 5;
         let mut draw = |from: u8, to: u8| from + (next(&mut state) % u64::from(to - from + 1)) as u8;
@@ -281,10 +283,10 @@ mod tests {
 
     #[test]
     #[expect(clippy::print_stdout, reason = "docs/survey/opus.md has the figures")]
-    fn good_passwords_are_refused_as_rarely_as_told() {
+    fn the_false_positive_rate_of_common_passwords_is_as_documented() {
         let (key, one) = (&COMMON.key, COMMON.filter.estimated_false_positive_rate());
         assert_eq!(key.id(), COMMON.filter.key_id());
-        // One question for passwords that end in a letter, two for the others; 200,000 give about 100 and 200 refusals.
+        // One lookup for passwords that end in a letter, two for the others: about 100 and 200 refusals of 200,000.
         for (last, questions) in [(b'a'..=b'z', 1.0), (b'0'..=b'9', 2.0)] {
             let (measured, predicted) = (refused_share(200_000, last), questions * one);
             println!("{questions} questions: {:.0} of 200000 refused, {:.0} computed", measured * 2e5, predicted * 2e5);

@@ -1,21 +1,22 @@
-//! How much of a book one group may fill in a day.
+//! Daily limits on the number of signatures that one group may add to a book.
 //!
-//! A ring has room for so many signatures a generation; whoever could insert without end would saturate it, and then
-//! everything would read as reported. So each independence group has a daily share. Days are counted from 1970, in
-//! the server's clock; what is used is forgotten when the day ends.
+//! Each generation of a ring has a limited capacity. A reporter without a limit could saturate it, and then every
+//! signature would look reported. So each independence group has a daily share. Days are counted from 1970 by the
+//! server's clock, and usage is reset when a day ends.
 
 use std::collections::BTreeMap;
 
 use crate::codec::{Malformed, Reader, put_count};
 use crate::time::Time;
 
-/// Groups whose use is counted apart. Those beyond share what one group may use: a flood of new groups gains nothing.
+/// Maximum number of groups whose usage is counted separately. All further groups share one quota, so a flood of new
+/// groups gains nothing.
 pub const GROUPS_MAX: usize = 4_096;
 
-/// The group that stands for all beyond [`GROUPS_MAX`].
+/// The group that stands for all groups beyond [`GROUPS_MAX`].
 const OTHERS: u64 = u64::MAX;
 
-/// What every group has inserted today.
+/// The usage of every group today.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Quotas {
     day: u64,
@@ -23,13 +24,13 @@ pub(crate) struct Quotas {
 }
 
 impl Quotas {
-    /// Whether a group may insert `amount` more, of `limit` a day.
+    /// Returns true if a group may insert `amount` more signatures within `limit` a day.
     pub(crate) fn admits(&self, now: Time, group: u64, amount: u32, limit: u32) -> bool {
         let used = if now.day() <= self.day { self.used_by(self.counted_as(group)) } else { 0 };
         used.saturating_add(amount) <= limit
     }
 
-    /// Counts what a group inserted.
+    /// Records an insertion by a group.
     pub(crate) fn use_up(&mut self, now: Time, group: u64, amount: u32) {
         if now.day() > self.day {
             *self = Self { day: now.day(), used: BTreeMap::new() };
@@ -58,7 +59,7 @@ impl Quotas {
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let day = reader.u64("the day of quotas")?;
         let count = reader.count(GROUPS_MAX + 1, 12, "the number of groups")?;
-        let mut read = || Ok((reader.u64("a group")?, reader.u32("what a group used")?));
+        let mut read = || Ok((reader.u64("a group")?, reader.u32("the usage of a group")?));
         Ok(Self { day, used: (0..count).map(|_| read()).collect::<Result<_, _>>()? })
     }
 }
@@ -71,25 +72,28 @@ mod tests {
     const TOMORROW: Time = Time(NOON.0 + Time::DAY);
 
     #[test]
-    fn a_group_has_its_share_every_day_and_no_more() {
+    fn a_group_has_one_share_per_day() {
         let mut quotas = Quotas::default();
         assert!(quotas.admits(NOON, 1, 10, 10) && !quotas.admits(NOON, 1, 11, 10));
         quotas.use_up(NOON, 1, 10);
         assert!(!quotas.admits(NOON, 1, 1, 10));
-        assert!(quotas.admits(NOON, 2, 10, 10), "another group's share is its own");
+        assert!(quotas.admits(NOON, 2, 10, 10), "another group has its own share");
         assert!(quotas.admits(TOMORROW, 1, 10, 10));
         quotas.use_up(TOMORROW, 2, 1);
         quotas.use_up(NOON, 2, 4);
-        assert!(!quotas.admits(TOMORROW, 2, 6, 10) && !quotas.admits(NOON, 2, 6, 10), "a clock set back begins no day");
+        assert!(
+            !quotas.admits(TOMORROW, 2, 6, 10) && !quotas.admits(NOON, 2, 6, 10),
+            "setting the clock back does not start a new day"
+        );
     }
 
     #[test]
-    fn groups_without_end_share_one_quota() {
+    fn groups_beyond_the_maximum_share_one_quota() {
         let mut quotas = Quotas::default();
         (0..2 * GROUPS_MAX as u64).for_each(|group| quotas.use_up(NOON, group, 1));
         assert_eq!(quotas.used.len(), GROUPS_MAX + 1);
         assert!(!quotas.admits(NOON, 1 << 40, 1, GROUPS_MAX as u32));
-        assert!(quotas.admits(NOON, 5, 1, 2), "those known before keep their own");
+        assert!(quotas.admits(NOON, 5, 1, 2), "known groups keep their own quota");
         let mut bytes = Vec::new();
         quotas.encode(&mut bytes);
         assert_eq!(Quotas::decode(&mut Reader::new(&bytes)), Ok(quotas));

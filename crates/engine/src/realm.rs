@@ -1,33 +1,36 @@
-//! The realm: what servers must have in common for their books to merge.
+//! The realm: the parameters that servers must share for their books to merge.
 //!
-//! The paper's servers need "the same parameters and hash functions". Here that is a type, made once when a clearinghouse
-//! is founded, kept beside its data, and named in every file and segment by its [`RealmId`]. Unlike realms refuse to mix.
+//! The paper's servers need "the same parameters and hash functions". Here these are a type. A realm is created when a
+//! clearinghouse is founded, stored next to its data, and identified in every file and segment by its [`RealmId`].
+//! Different realms refuse to merge.
 //!
-//! What has to agree are key and epochs: servers exchange fingerprints, and each files them in books as large as its own memory
-//! allows. The sizes that a realm was founded with remain in its bytes as a part of its name.
+//! The key and the epochs must be equal; the sizes of the books may differ. Servers exchange fingerprints, and each
+//! stores them in books that fit its own memory. The sizes chosen when a realm was founded remain part of its encoding
+//! and its id.
 
 use bruit_filters::FingerprintKey;
 
 use crate::codec::{Malformed, Reader};
 use crate::time::Time;
 
-/// What [`Realm::encode`] begins with.
+/// Magic at the start of an encoded realm.
 const MAGIC: [u8; 8] = *b"BRUITRLM";
-/// The version of the encoding, and of what the books mean by their sizes: that of realms with a wide key.
+/// Version of the encoding for realms with a wide key.
 const VERSION_WIDE: u16 = 1;
-/// The same bytes, with a narrow key.
+/// Version of the same encoding for realms with a narrow key.
 const VERSION_NARROW: u16 = 2;
 
-/// The shortest epoch. Epochs of seconds are for tests, in which a generation has to end soon: the books are cleared as often as
-/// epochs begin, and only rings of some MiB are clear in time. A realm in production has epochs of hours at least.
+/// Minimum length of an epoch. Epochs of seconds are for tests, in which a generation has to end soon: the books are
+/// cleared once per epoch, and only rings of a few MiB are cleared that fast. A realm in production has epochs of hours
+/// or more.
 pub const EPOCH_SECONDS_MIN: u64 = 1;
-/// The longest epoch.
+/// Maximum length of an epoch.
 pub const EPOCH_SECONDS_MAX: u64 = 366 * Time::DAY;
 
-/// Most lines of a ring, 64 GiB.
+/// Maximum number of lines in a ring, 64 GiB.
 pub const RING_LINES_MAX: u64 = 1 << 30;
 
-/// The sizes of the books.
+/// The sizes of the books, in lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BookSizes {
     /// Lines of each of the two stages of the ring of listed signatures.
@@ -40,7 +43,7 @@ pub struct BookSizes {
     pub bulk_lines: u64,
 }
 
-/// What servers that merge their books have in common.
+/// The parameters shared by servers that merge their books.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Realm {
     key: FingerprintKey,
@@ -49,7 +52,7 @@ pub struct Realm {
     sizes: BookSizes,
 }
 
-/// The public name of a realm. It says nothing about its key.
+/// The public id of a realm. It reveals nothing about the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RealmId(pub [u8; 16]);
 
@@ -59,15 +62,15 @@ impl std::fmt::Display for RealmId {
     }
 }
 
-/// Two realms that differ, and in what.
+/// Error for two realms that differ.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the realms differ in {what}: {ours} here, {theirs} there")]
-pub struct UnlikeRealms {
-    /// The first difference.
+#[error("the realms differ in {what}: expected {ours}, found {theirs}")]
+pub struct RealmMismatch {
+    /// First difference.
     pub what: &'static str,
-    /// What it is here.
+    /// Value in this realm.
     pub ours: String,
-    /// What it is there.
+    /// Value in the other realm.
     pub theirs: String,
 }
 
@@ -81,13 +84,13 @@ impl BookSizes {
             && self.bulk_lines <= most.bulk_lines
     }
 
-    /// The lines of each book, in the order of the encoding.
+    /// Returns the lines of each book, in the order of the encoding.
     #[must_use]
     pub const fn lines(&self) -> [u64; 4] {
         [self.spam_lines, self.revoked_lines, self.claim_lines, self.bulk_lines]
     }
 
-    /// Builds the sizes from the result of [`lines`](Self::lines).
+    /// Creates the sizes from the result of [`lines`](Self::lines).
     #[must_use]
     pub const fn from_lines([spam_lines, revoked_lines, claim_lines, bulk_lines]: [u64; 4]) -> Self {
         Self { spam_lines, revoked_lines, claim_lines, bulk_lines }
@@ -95,13 +98,13 @@ impl BookSizes {
 }
 
 impl Realm {
-    /// The epochs of the spam book by default: a window of 30 to 35 days.
+    /// Default epoch of the spam book, for a window of 30 to 35 days.
     pub const SPAM_EPOCH_SECONDS: u64 = 5 * Time::DAY;
-    /// The epochs of the bulk book by default: a window of six to seven days.
+    /// Default epoch of the bulk book, for a window of six to seven days.
     pub const BULK_EPOCH_SECONDS: u64 = Time::DAY;
 
-    /// A realm; the caller draws the key at random. New ones have a narrow key: books of a wide one cannot be exchanged in
-    /// 8 bytes a signature.
+    /// Creates a realm. The caller must generate the key at random. New realms have a narrow key: fingerprints under a
+    /// wide key cannot be exchanged in 8 bytes.
     ///
     /// # Errors
     /// [`Malformed::OutOfRange`] for epochs or sizes beyond the bounds of this module.
@@ -125,35 +128,35 @@ impl Realm {
         Ok(realm)
     }
 
-    /// The key under which signatures are fingerprinted.
+    /// Returns the key under which signatures are fingerprinted.
     #[must_use]
     pub const fn key(&self) -> &FingerprintKey {
         &self.key
     }
 
-    /// Seconds of an epoch of the spam book.
+    /// Returns the length of an epoch of the spam book in seconds.
     #[must_use]
     pub const fn spam_epoch_seconds(&self) -> u64 {
         self.spam_epoch_seconds
     }
 
-    /// Seconds of an epoch of the bulk book.
+    /// Returns the length of an epoch of the bulk book in seconds.
     #[must_use]
     pub const fn bulk_epoch_seconds(&self) -> u64 {
         self.bulk_epoch_seconds
     }
 
-    /// The sizes of the books when the realm was founded. They are part of its name. A server's own sizes follow from its memory
-    /// budget and may differ ([`Plan::sizes`](crate::budget::Plan::sizes)).
+    /// Returns the sizes of the books when the realm was founded, which are part of its id. A server's own sizes follow
+    /// from its memory budget and may differ ([`Plan::sizes`](crate::budget::Plan::sizes)).
     #[must_use]
     pub const fn sizes(&self) -> BookSizes {
         self.sizes
     }
 
-    /// The realm's name: equal for equal realms, and of no use for finding the key.
+    /// Returns the realm's id. It is equal for equal realms and reveals nothing about the key.
     #[must_use]
     pub fn id(&self) -> RealmId {
-        // 128 bits of the hash under a narrow key too, for a name has room for them.
+        // An id has 128 bits, even if the realm has a narrow key.
         let name = FingerprintKey::new(*self.key.as_bytes()).fingerprint(&self.shared_bytes());
         let mut id = [0; 16];
         id[..8].copy_from_slice(&name.high().to_le_bytes());
@@ -161,12 +164,12 @@ impl Realm {
         RealmId(id)
     }
 
-    /// Whether another realm is this one.
+    /// Checks that another realm equals this one.
     ///
     /// # Errors
-    /// [`UnlikeRealms`] names the first difference.
-    pub fn ensure_same(&self, other: &Self) -> Result<(), UnlikeRealms> {
-        let differ = |what, ours: String, theirs: String| Err(UnlikeRealms { what, ours, theirs });
+    /// [`RealmMismatch`] names the first difference.
+    pub fn ensure_same(&self, other: &Self) -> Result<(), RealmMismatch> {
+        let differ = |what, ours: String, theirs: String| Err(RealmMismatch { what, ours, theirs });
         if self.key != other.key {
             return differ("their keys", self.key.id().to_string(), other.key.id().to_string());
         }
@@ -184,10 +187,10 @@ impl Realm {
         out.extend(self.key.as_bytes());
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     ///
     /// # Errors
-    /// [`Malformed`] for anything else, also for a version of the future.
+    /// [`Malformed`] for anything else, including later versions.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let magic = u64::from_le_bytes(reader.array("the magic of a realm")?);
         if magic != u64::from_le_bytes(MAGIC) {
@@ -209,7 +212,7 @@ impl Realm {
         Self::new(key_of(reader.array("the key of a realm")?), spam, bulk, sizes)
     }
 
-    /// All but the key, in bytes.
+    /// Returns the encoding without the key.
     fn shared_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         let version = if self.key.is_narrow() { VERSION_NARROW } else { VERSION_WIDE };
@@ -246,7 +249,7 @@ mod tests {
         Realm::new(FingerprintKey::new([key; 16]), spam_epoch, Realm::BULK_EPOCH_SECONDS, sizes).unwrap()
     }
 
-    /// A realm under the wide and under the narrow key of these bytes.
+    /// Returns realms with the wide and the narrow key of these bytes.
     fn widths(key: u8) -> [Realm; 2] {
         let keys = [FingerprintKey::new([key; 16]), FingerprintKey::narrow([key; 16])];
         keys.map(|key| Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, SIZES).unwrap())
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_realm_is_read_as_written_and_nothing_else_is() {
+    fn a_realm_round_trips_and_no_prefix_decodes() {
         let read = |bytes: &[u8]| Realm::decode(&mut Reader::new(bytes));
         for realm in widths(1) {
             let bytes = encoded(&realm);
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_tells_the_width_of_the_key_and_nothing_else_differs() {
+    fn the_version_encodes_the_width_of_the_key() {
         let [wide, narrow] = widths(1);
         let [mut wide_bytes, narrow_bytes] = [encoded(&wide), encoded(&narrow)];
         assert_eq!((wide_bytes[8], narrow_bytes[8]), (1, 2));
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_realm_has_128_bits_under_either_key() {
+    fn the_id_of_a_realm_has_128_bits_under_either_key() {
         for realm in widths(1) {
             let [high, low] = [0, 8].map(|at| u64::from_le_bytes(*realm.id().0[at..].first_chunk().unwrap()));
             assert_ne!(Fingerprint::narrow(high).low(), low);
@@ -293,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn unlike_realms_differ_in_name_and_say_in_what() {
+    fn different_realms_have_different_ids_and_name_the_difference() {
         let ours = realm(1, Realm::SPAM_EPOCH_SECONDS, SIZES);
         assert_eq!(ours.ensure_same(&ours.clone()), Ok(()));
         let larger = BookSizes { bulk_lines: 201, ..SIZES };

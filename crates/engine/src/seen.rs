@@ -1,12 +1,11 @@
 //! Features that unreported mail has in common on several days.
 //!
-//! A spam campaign ends, or is reported, within days. The template of a newsletter or shop, or a disclaimer, recurs for
-//! months. So a feature that was seen on several different days, in mail that nobody reported, is considered good.
+//! A spam campaign ends or is reported within days. The template of a newsletter or shop, or a disclaimer, recurs for
+//! months. So a feature that was seen on several different days in unreported mail is considered good.
 //!
-//! [`RecentFeatures`] keeps one filter for each of the last eight days, in a fixed [`SEEN_BYTES`] bytes. It holds
-//! bits from which no text can be read. It is not part of the state of an [`Engine`](crate::Engine): the features
-//! that it finds must be submitted as an [`Event::GoodFeatures`](crate::event::Event::GoodFeatures), and it may be
-//! lost at any time.
+//! [`RecentFeatures`] keeps one filter for each of the last eight days, in a fixed [`SEEN_BYTES`] bytes. No text can be
+//! read from its bits. It is not part of the state of an [`Engine`](crate::Engine): the features that it finds must be
+//! submitted as an [`Event::GoodFeatures`](crate::event::Event::GoodFeatures), and it may be lost at any time.
 
 use std::ops::RangeInclusive;
 
@@ -20,8 +19,8 @@ use crate::time::Time;
 /// Memory of a [`RecentFeatures`], in bytes.
 pub const SEEN_BYTES: u64 = 8 << 20;
 
-/// Maximum number of different features noted on one day; later ones are not noted that day. At this fill, one feature
-/// in some thousands wrongly appears to have been seen on a given other day.
+/// Maximum number of different features noted on one day; later ones are not noted that day. At this fill level, about
+/// one feature in several thousand wrongly appears to have been seen on a given other day.
 pub const SEEN_FEATURES_PER_DAY: u64 = 400_000;
 
 /// Allowed values for the number of different days on which a feature must be seen.
@@ -53,8 +52,8 @@ impl RecentFeatures {
         Ok(Self { key, ring, noted: 0 })
     }
 
-    /// Notes a message, and returns those of its features that were seen on at least `days` different days, including
-    /// today. Of a long message, it notes as many features as are learnt from a good one.
+    /// Notes a message and returns those of its features that were seen on at least `days` different days, including
+    /// today. For a long message, only as many features are noted as are learnt from a good one.
     ///
     /// If `now` is before the latest day, as after a clock was set back, the message counts for the latest day.
     pub fn note(&mut self, features: &Features, days: u32, now: Time) -> Vec<u64> {
@@ -75,13 +74,13 @@ impl RecentFeatures {
         features.into_iter().zip(&found).filter(|(_, found)| is_common(found)).map(|(feature, _)| feature).collect()
     }
 
-    /// Whether no more new features are noted today.
+    /// Returns true if no more new features are noted today.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.noted >= SEEN_FEATURES_PER_DAY
     }
 
-    /// Memory in use, in bytes.
+    /// Returns the memory in use, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.ring.bytes()
@@ -124,7 +123,7 @@ mod tests {
         Features { pairs: (start..start + count).collect(), ..Features::default() }
     }
 
-    /// A newsletter: a template of 50 features, and 50 of the issue.
+    /// Returns the features of a newsletter: a template of 50, and 50 of this issue.
     fn issue(number: u64) -> Features {
         Features { pairs: (0..50).chain(1_000 * number..1_000 * number + 50).collect(), ..Features::default() }
     }
@@ -135,18 +134,18 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_on_several_days_is_common_and_what_comes_often_on_one_is_not() {
+    fn features_are_common_after_several_days_not_after_many_messages() {
         let mut seen = seen();
         for number in 1..1_000 {
-            assert_eq!(seen.note(&issue(number), 3, on(TODAY)), [], "one day");
+            assert_eq!(seen.note(&issue(number), 3, on(TODAY)), [], "seen on one day");
         }
-        assert_eq!(seen.note(&issue(1_001), 3, on(TODAY + 1)), [], "two days");
+        assert_eq!(seen.note(&issue(1_001), 3, on(TODAY + 1)), [], "seen on two days");
         assert_eq!(sorted(seen.note(&issue(1_002), 3, on(TODAY + 2))), (0..50).collect::<Vec<_>>());
-        assert_eq!(seen.note(&issue(1_003), 4, on(TODAY + 2)), [], "four days are wanted");
+        assert_eq!(seen.note(&issue(1_003), 4, on(TODAY + 2)), [], "four days are required");
     }
 
     #[test]
-    fn days_need_not_follow_each_other_and_are_forgotten_after_a_week() {
+    fn days_need_not_be_consecutive_and_expire_after_a_week() {
         let mut seen = seen();
         seen.note(&issue(1), 2, on(TODAY));
         assert_eq!(seen.note(&issue(2), 2, on(TODAY + 7)).len(), 50);
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_year_of_days_takes_no_more_memory_and_finds_the_same() {
+    fn a_year_of_days_uses_no_more_memory() {
         let mut seen = seen();
         assert_eq!(seen.bytes(), SEEN_BYTES);
         for day in 0..365 {
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_set_back_a_day_makes_no_day_more() {
+    fn setting_the_clock_back_a_day_adds_no_day() {
         let mut seen = seen();
         seen.note(&issue(1), 2, on(TODAY));
         assert_eq!(seen.note(&issue(2), 2, on(TODAY - 1)), []);
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_a_year_forgets_and_goes_on() {
+    fn a_jump_of_a_year_clears_all_days() {
         let mut seen = seen();
         seen.note(&issue(1), 2, on(TODAY));
         seen.note(&issue(2), 2, on(TODAY + 1));
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_fills_a_day_and_makes_nothing_common() {
+    fn a_flood_fills_a_day_but_makes_no_feature_common() {
         let mut seen = seen();
         seen.note(&issue(1), 2, on(TODAY));
         let mut start = 1 << 30;
@@ -196,7 +195,7 @@ mod tests {
             start += 512;
         }
         let wrong: usize = (0..400).map(|at| seen.note(&message((2 << 30) + at * 512, 512), 2, on(TODAY)).len()).sum();
-        assert_eq!(wrong, 0, "what comes later on a full day is not noted");
+        assert_eq!(wrong, 0, "features are not noted on a full day");
         assert_eq!(seen.note(&issue(2), 2, on(TODAY + 1)).len(), 50, "the next day has room again");
         let wrong: usize =
             (0..400).map(|at| seen.note(&message((3 << 30) + at * 512, 512), 2, on(TODAY + 1)).len()).sum();
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_is_noted_as_far_as_it_would_be_learnt() {
+    fn a_long_message_is_noted_up_to_the_number_of_learnt_features() {
         let mut seen = seen();
         seen.note(&message(0, 20_000), 2, on(TODAY));
         let (fingerprints, features): (Vec<_>, Vec<u64>) = select_good(&KEY, &message(0, 20_000)).into_iter().unzip();
@@ -216,10 +215,10 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_checked_again_and_again_makes_nothing_common() {
+    fn repeated_checks_of_one_message_make_no_feature_common() {
         let mut seen = seen();
         for day in 0..30 {
-            assert_eq!(seen.note(&issue(1), 2, on(TODAY + day)), [], "a folder that is checked every night, day {day}");
+            assert_eq!(seen.note(&issue(1), 2, on(TODAY + day)), [], "the same message checked again on day {day}");
         }
     }
 }

@@ -1,19 +1,20 @@
-//! Texts known by their shingles: the index behind rspamd's fuzzy storage.
+//! Texts identified by shingles: the index behind rspamd's fuzzy storage.
 //!
-//! A client describes a text by a digest and, if it is long enough, 32 shingles, of which two similar texts share many. A
-//! check finds the record with its digest, or else the one that more than half of its shingles name
-//! ([`AGREEMENT_MIN`]). Neither digests nor shingles are kept: a record has 64 bits of its digest's fingerprint and a number,
-//! and an [`OwnerTableWithoutParts`] has 30 bits for each shingle.
+//! A client describes a text by a digest and, if it is long enough, 32 shingles. Similar texts share many of them. A
+//! check returns the record with the same digest, or else the one that owns more than half of the shingles
+//! ([`AGREEMENT_MIN`]). Neither digests nor shingles are stored: a record has 64 bits of its digest's fingerprint and a
+//! number, and an [`OwnerTableWithoutParts`] has 30 bits for each shingle.
 //!
-//! 64 bits suffice for a digest: among a million records, one check in 2^44 finds a wrong one, and nobody without the realm's key
-//! can look for it.
+//! 64 bits are sufficient for a digest: among a million records, one check in 2^44 finds a wrong one, and nobody
+//! without the realm's key can search for a collision.
 //!
-//! Numbers are handed out in order, so age is a matter of numbers. [`Shingles::advance`] forgets all of an old epoch by moving
-//! one mark, and each write cleans up a few of them. A record that is written again in a later epoch gets a new number, so
-//! what is still reported does not age. When there is no more room, the oldest numbers go.
+//! Record numbers are assigned in ascending order, so they also give the age. [`Shingles::advance`] expires an old
+//! epoch by moving one boundary, and each write removes a few expired records. A record that is written again in a
+//! later epoch gets a new number, so texts that are still reported do not age. When the index is full, the oldest
+//! records are evicted.
 //!
-//! A shingle belongs to the newest [`OWNERS_PER_FEATURE_MAX`] texts that have it, as rspamd gives it to the very newest: those
-//! of ordinary words are shared by most texts, and it must not be the new ones that cannot be found.
+//! A shingle belongs to the newest [`OWNERS_PER_FEATURE_MAX`] texts that have it; in rspamd it belongs to the newest
+//! one only. Most texts share the shingles of common words, and the newest texts must remain findable.
 //!
 //! ```
 //! use bruit_engine::shingles::Shingles;
@@ -45,69 +46,69 @@ use bruit_filters::{Fingerprint, FingerprintKey, OutOfMemory};
 
 use crate::budget::{multiple, part};
 use crate::codec::{Malformed, Reader, put_count};
-use crate::engine::resize::{ResizedStructure, preview_lines};
+use crate::engine::resize::{StructurePreview, preview_lines};
 use crate::signature::{RSPAMD_DIGEST_BYTES, fingerprint_of_digest, fingerprint_of_short};
 use crate::time::Time;
 
-pub use records::Record;
 use records::Records;
+pub use records::ShingleRecord;
 
-/// The shingles of a text.
+/// Number of shingles of a text.
 pub const SHINGLES: usize = 32;
 
-/// How many of them have to name a record: more than half, as in rspamd.
+/// Minimum number of shingles that must belong to a record: more than half, as in rspamd.
 pub const AGREEMENT_MIN: u8 = SHINGLES as u8 / 2 + 1;
 
-/// Most shingles stored for a record: those of two rules that compute them in different ways, which write one digest each.
-/// The table is made for one; if all texts came with two, the oldest would lose theirs.
+/// Maximum number of shingles stored for a record. Two rspamd rules may write the same digest with different shingles.
+/// The table is sized for one set of shingles per text; if all texts had two sets, the oldest texts would lose theirs.
 const STORED_MAX: usize = 2 * SHINGLES;
 
-/// An index has room for at least this many records, so that the votes which chance casts spread over many.
+/// Minimum number of records in an index, so that votes cast by chance are spread over many records.
 pub const RECORDS_MIN: u64 = 1_024;
 
-/// Most records: as many as there are numbers for.
+/// Maximum number of records, limited by the record numbers.
 pub const RECORDS_MAX: u64 = OWNERS_WITHOUT_PARTS_LIVE_MAX - 1;
 
-/// The longest window, in epochs.
+/// Maximum length of the window, in epochs.
 pub const WINDOW_MAX: u64 = 64;
 
-/// What a record takes at most, with its slots and its place in a hash table that has just doubled.
+/// Maximum memory for a record, including its slots and its place in a hash table that has just doubled.
 const BYTES_PER_RECORD: u64 = 170;
 
-/// Expired records that a write cleans up at least: more than one, so that cleaning catches up.
+/// Number of expired records that each write removes. More than one, so that removal catches up.
 const CLEANED_PER_WRITE: usize = 4;
 
-/// A digest as it is on the wire.
+/// A digest as sent by clients.
 pub type Digest = [u8; RSPAMD_DIGEST_BYTES];
 
-/// Records of texts, to be found by digest or shingles.
+/// Records of texts, found by digest or shingles.
 #[derive(Clone, Debug)]
 pub struct Shingles {
     key: FingerprintKey,
     table: OwnerTableWithoutParts,
     records: Records,
-    /// Most numbers in use.
+    /// Maximum number of record numbers in use.
     records_max: usize,
-    /// How many epochs a record is kept, the one it was written in included.
+    /// Number of epochs for which a record is kept, including the one in which it was written.
     window: u64,
-    /// The epochs within the window and the number each began with; the last is the current one.
+    /// Epochs within the window and the first record number of each; the last one is current.
     epochs: VecDeque<(u64, u64)>,
-    /// The memory of a write.
+    /// Scratch memory for writes.
     votes: Votes,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Match {
-    /// The record.
-    pub record: Record,
-    /// How many of the shingles name it; all, if the digest does.
+pub struct ShingleMatch {
+    /// Matching record.
+    pub record: ShingleRecord,
+    /// Number of shingles that belong to the record, or all of them if the digest matches.
     pub agreed: u8,
 }
 
 impl Shingles {
-    /// An index for `records` records ([`RECORDS_MIN`] to [`RECORDS_MAX`]), each kept for `window` epochs (1 to [`WINDOW_MAX`])
-    /// from the one it was last written in. `epoch` is the current one.
+    /// Creates an index for `records` records ([`RECORDS_MIN`] to [`RECORDS_MAX`]), each kept for `window` epochs (1 to
+    /// [`WINDOW_MAX`]) from the one in which it was last written. `epoch` is the current one.
     ///
     /// # Panics
     /// If the memory cannot be allocated.
@@ -136,7 +137,7 @@ impl Shingles {
         })
     }
 
-    /// An index in at most `bytes` bytes.
+    /// Creates an index of at most `bytes` bytes.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -144,7 +145,7 @@ impl Shingles {
         Self::try_new(key, records_within(bytes), window, epoch)
     }
 
-    /// Grows the index by the largest whole factor of its table that fits this many bytes; nothing is lost.
+    /// Grows the table by the largest whole factor that fits this many bytes. All records are kept.
     pub(crate) fn resize(&mut self, bytes: u64) {
         let planned = records_max(records_within(bytes));
         self.table.grow(multiple(self.table.bytes(), table_bytes(planned)) as usize);
@@ -152,28 +153,28 @@ impl Shingles {
         self.records.make_room_for(self.records_max);
     }
 
-    /// The changes that [`resize`](Self::resize) would make.
-    pub(crate) fn preview_resize(&self, bytes: u64) -> ResizedStructure {
+    /// Returns the changes that [`resize`](Self::resize) would make.
+    pub(crate) fn preview_resize(&self, bytes: u64) -> StructurePreview {
         let planned = records_max(records_within(bytes));
         let (now, most) = (self.table.bytes(), table_bytes(planned));
         let then = part(planned as u64, now * multiple(now, most), most);
         preview_lines("texts with shingles", "texts", now, most, (self.capacity(), then))
     }
 
-    /// Returns true if everything would fit into this many bytes.
+    /// Returns true if all records fit in this many bytes.
     pub(crate) fn fits(&self, bytes: u64) -> bool {
         let planned = records_max(records_within(bytes));
         self.table.bytes() <= table_bytes(planned)
             && self.slots_in_records() + 2 <= records_in(planned, &self.table) as u64
     }
 
-    /// The number of texts there is room for.
+    /// Returns the maximum number of texts.
     #[must_use]
     pub const fn capacity(&self) -> u64 {
         self.records_max as u64
     }
 
-    /// Begins an epoch: what was last written before the window is forgotten, at once. An epoch that is over does not return.
+    /// Starts an epoch and expires all records last written before the window. An epoch never decreases.
     pub fn advance(&mut self, epoch: u64) {
         if epoch <= self.epoch() {
             return;
@@ -187,9 +188,9 @@ impl Shingles {
         self.table.expire_before(Owner::from_number(first));
     }
 
-    /// Adds `weight` to the record of a text, and gives what it is then. A text that was on another list moves to this one
-    /// with this weight only, for the weights of two lists do not add up. One that is written in a later epoch without its
-    /// shingles is found by its digest only from then on.
+    /// Adds `weight` to the record of a text and returns the new record. A text on another list moves to this one with
+    /// this weight only, because the weights of two lists do not add up. A text that is written in a later epoch
+    /// without its shingles is then found only by its digest.
     pub fn write(
         &mut self,
         digest: &Digest,
@@ -197,10 +198,10 @@ impl Shingles {
         flag: u8,
         weight: i32,
         now: Time,
-    ) -> Record {
+    ) -> ShingleRecord {
         let digest = self.digest(digest);
         let features = shingles.map(|shingles| self.features(shingles));
-        let mut record = Record::new(digest, flag, weight, hour(now));
+        let mut record = ShingleRecord::new(digest, flag, weight, hour(now));
         let before = self.records.find(digest);
         if let Some(known) = before.and_then(|number| self.live(number)) {
             record.first_hour = known.first_hour;
@@ -215,7 +216,7 @@ impl Shingles {
         self.records.get(number).copied().unwrap_or(record)
     }
 
-    /// Forgets a text; says whether it was known. Give its shingles to free their room at once.
+    /// Deletes a text and returns true if it was known. Passing its shingles frees their slots at once.
     pub fn delete(&mut self, digest: &Digest, shingles: Option<&[u64; SHINGLES]>) -> bool {
         let Some(number) = self.records.find(self.digest(digest)) else { return false };
         let was_known = self.live(number).is_some();
@@ -226,66 +227,72 @@ impl Shingles {
         was_known
     }
 
-    /// Whether there is a record with this digest.
+    /// Returns true if there is a record with this digest.
     #[must_use]
     pub fn knows(&self, digest: &Digest) -> bool {
         self.records.find(self.digest(digest)).and_then(|number| self.live(number)).is_some()
     }
 
-    /// The record with this digest, or else the one that most shingles name, if those are more than half; the newest of
-    /// several.
-    pub fn check(&self, digest: &Digest, shingles: Option<&[u64; SHINGLES]>, votes: &mut Votes) -> Option<Match> {
+    /// Returns the record with this digest. If there is none, returns the record that owns the most shingles, provided
+    /// that it owns more than half. Among equal records, the newest is returned.
+    pub fn check(
+        &self,
+        digest: &Digest,
+        shingles: Option<&[u64; SHINGLES]>,
+        votes: &mut Votes,
+    ) -> Option<ShingleMatch> {
         let exact = self.records.find(self.digest(digest)).and_then(|number| self.live(number));
         if let Some(&record) = exact {
-            return Some(Match { record, agreed: SHINGLES as u8 });
+            return Some(ShingleMatch { record, agreed: SHINGLES as u8 });
         }
         let fingerprints = self.features(shingles?).map(|feature| feature.fingerprint);
         self.table.votes(&fingerprints, votes);
         let named = votes.iter().filter_map(|(owner, by_part)| {
             let agreed = by_part.iter().sum::<u32>().min(SHINGLES as u32) as u8;
             let record = *self.live(owner.number()).filter(|_| agreed >= AGREEMENT_MIN)?;
-            Some(Match { record, agreed })
+            Some(ShingleMatch { record, agreed })
         });
-        // Votes come oldest first, and of equals this is the last.
+        // Votes are sorted from the oldest record; `max_by_key` returns the last of equal ones.
         named.max_by_key(|found| found.agreed)
     }
 
-    /// The current epoch.
+    /// Returns the current epoch.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epochs.back().map_or(0, |&(epoch, _)| epoch)
     }
 
-    /// How many texts are known, with those that have expired but were not cleaned up yet.
+    /// Returns the number of known texts, including expired ones not yet removed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.records.live()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no texts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The memory of slots, records and index. It does not grow.
+    /// Returns the memory of slots, records and index. It does not grow.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.table.bytes() + self.records.bytes()
     }
 
-    /// The same, to change: a snapshot of it is written while it changes.
+    /// Returns the table for writing a snapshot of it.
     pub(crate) const fn table_mut(&mut self) -> &mut OwnerTableWithoutParts {
         &mut self.table
     }
 
-    /// The shingles, for writing them beside the records.
+    /// Returns the table of shingles, which is encoded separately from the records.
     #[must_use]
     pub const fn table(&self) -> &OwnerTableWithoutParts {
         &self.table
     }
 
-    /// Appends the records by number, and the epochs: all but the [`table`](Self::table). Equal histories give equal bytes.
+    /// Appends the records by number, and the epochs: everything except the [`table`](Self::table). Equal histories
+    /// have equal encodings.
     pub fn encode_records(&self, out: &mut Vec<u8>) {
         put_count(out, self.epochs.len());
         for (epoch, first) in &self.epochs {
@@ -295,11 +302,11 @@ impl Shingles {
         self.records.encode(out);
     }
 
-    /// Reads what [`encode_records`](Self::encode_records) wrote, for an index made with the same numbers, and the table that it
-    /// had then. That table may be smaller than a new index has it.
+    /// Decodes the output of [`encode_records`](Self::encode_records), for an index created with the same parameters
+    /// and its table at that time. The table may be smaller than that of a new index.
     ///
     /// # Errors
-    /// [`Malformed`] if the bytes are not those of such an index, or not of this table.
+    /// [`Malformed`] if the bytes are not a valid encoding or do not match the table.
     pub fn decode_records(
         key: FingerprintKey,
         records: u64,
@@ -310,7 +317,7 @@ impl Shingles {
         let (records_max, window) = (records_in(records_max(records), &table), window.clamp(1, WINDOW_MAX));
         let epochs = decode_epochs(reader, window, &table)?;
         let records = Records::decode(reader, records_max)?;
-        // The next number may be one later than the newest record's, as some are left out.
+        // The next number may be one above the end of the records, because some numbers are skipped.
         let live = table.live();
         let is_of_table = records.front() <= live.start.number()
             && records.end() <= live.end.number()
@@ -321,12 +328,12 @@ impl Shingles {
         Ok(Self { key, table, records, records_max, window, epochs, votes: Votes::new() })
     }
 
-    /// Puts a record where its number is of the current epoch, and gives that number.
-    fn place(&mut self, before: Option<u64>, record: Record, features: Option<&[Feature; SHINGLES]>) -> u64 {
+    /// Stores a record under a number of the current epoch and returns the number.
+    fn place(&mut self, before: Option<u64>, record: ShingleRecord, features: Option<&[Feature; SHINGLES]>) -> u64 {
         let begun = self.epochs.back().map_or(0, |&(_, first)| first);
         if let Some(number) = before {
             if let Some(known) = self.records.get_mut(number).filter(|_| number >= begun) {
-                *known = Record { stored: known.stored, ..record };
+                *known = ShingleRecord { stored: known.stored, ..record };
                 return number;
             }
             if let Some(features) = features {
@@ -340,34 +347,35 @@ impl Shingles {
         owner.number()
     }
 
-    /// Stores those shingles of a record that are not there yet: first all that have room, then those that have to be taken
-    /// from others.
+    /// Stores the missing shingles of a record: first those with free slots, then those that have to be taken from
+    /// other records.
     fn store(&mut self, number: u64, features: &[Feature; SHINGLES]) {
         if self.extend(number, features) == 0 {
             return;
         }
         for feature in features {
             if self.room(number) > 0 {
-                self.make_way(&feature.fingerprint, Owner::from_number(number));
+                self.free_owner(&feature.fingerprint, Owner::from_number(number));
                 self.extend(number, std::slice::from_ref(feature));
             }
         }
     }
 
-    /// Stores shingles as far as the record has room, and gives how many have too many owners.
+    /// Stores shingles until the record is full. Returns the number of shingles that have too many owners.
     fn extend(&mut self, number: u64, features: &[Feature]) -> usize {
         let added = self.table.extend(Owner::from_number(number), features, self.room(number));
         self.count_stored(number, |before| before + added.stored_total());
         added.refused
     }
 
-    /// How many more shingles a record may have.
+    /// Returns the number of shingles that can still be stored for a record.
     fn room(&self, number: u64) -> usize {
         self.records.get(number).map_or(0, |record| STORED_MAX.saturating_sub(record.stored.into()))
     }
 
-    /// Takes a shingle from the oldest of its owners, if it has as many as it can have and `owner` is none of them.
-    fn make_way(&mut self, shingle: &Fingerprint, owner: Owner) {
+    /// Removes a shingle from the oldest of its owners, if it has the maximum number of owners and `owner` is not one
+    /// of them.
+    fn free_owner(&mut self, shingle: &Fingerprint, owner: Owner) {
         if self.table.owners_of(shingle) < OWNERS_PER_FEATURE_MAX {
             return;
         }
@@ -383,7 +391,7 @@ impl Shingles {
         }
     }
 
-    /// Takes the shingles of a record that is about to go out of the table.
+    /// Removes the shingles of a record that is about to be replaced.
     fn erase(&mut self, number: u64, features: &[Feature; SHINGLES]) {
         let fingerprints = features.map(|feature| feature.fingerprint);
         self.table.remove(&fingerprints, Owner::from_number(number));
@@ -395,7 +403,7 @@ impl Shingles {
         }
     }
 
-    /// Cleans up, and lets the oldest go until one more record fits.
+    /// Removes expired records, then evicts the oldest ones until one more fits.
     fn make_room(&mut self) {
         let oldest = self.table.live().start.number();
         for _ in 0..CLEANED_PER_WRITE {
@@ -404,28 +412,28 @@ impl Shingles {
             }
             self.records.pop_front();
         }
-        // A number that is left out may need a place too.
+        // A skipped number may need an empty record too.
         while self.records.len() > 0 && self.slots_in_records() + 2 > self.records_max as u64 {
             self.records.pop_front();
         }
         self.table.expire_before(Owner::from_number(self.records.front()));
     }
 
-    /// The room that all records take in the table, in records. A record that was there when the table grew takes more by the
-    /// growth factor.
+    /// Returns the table space used by all records, in units of one record. A record from before the table grew uses
+    /// more, by the growth factor.
     fn slots_in_records(&self) -> u64 {
         let [front, end] = [self.records.front(), self.records.end()].map(Owner::from_number);
         self.table.copies_of_all(front..end)
     }
 
-    /// What the text of a record is called in the books.
+    /// Returns the fingerprint of a record's text in the books.
     #[must_use]
-    pub fn fingerprint_of(&self, record: &Record) -> Fingerprint {
+    pub fn fingerprint_of(&self, record: &ShingleRecord) -> Fingerprint {
         fingerprint_of_short(&self.key, record.digest)
     }
 
-    /// The record of a number, if it stands for a text and has not expired.
-    fn live(&self, number: u64) -> Option<&Record> {
+    /// Returns the record with this number, if it is in use and has not expired.
+    fn live(&self, number: u64) -> Option<&ShingleRecord> {
         self.records.get(number).filter(|_| number >= self.table.live().start.number())
     }
 
@@ -433,7 +441,7 @@ impl Shingles {
         fingerprint_of_digest(&self.key, digest).high()
     }
 
-    /// The shingles with their places, for a shingle only agrees with one of the same place.
+    /// Returns the shingles combined with their positions: a shingle matches only at the same position.
     fn features(&self, shingles: &[u64; SHINGLES]) -> [Feature; SHINGLES] {
         std::array::from_fn(|at| {
             let mut bytes = [at as u8; 9];
@@ -444,7 +452,7 @@ impl Shingles {
 }
 
 impl PartialEq for Shingles {
-    /// Whether they know the same and will go on alike.
+    /// Returns true if both hold the same state and will behave the same.
     fn eq(&self, other: &Self) -> bool {
         let records = |shingles: &Self| {
             let mut bytes = Vec::new();
@@ -457,7 +465,7 @@ impl PartialEq for Shingles {
 
 impl Eq for Shingles {}
 
-/// How many records fit.
+/// Returns the number of records that fit in this many bytes.
 pub(crate) const fn records_within(bytes: u64) -> u64 {
     bytes / BYTES_PER_RECORD
 }
@@ -466,12 +474,12 @@ fn records_max(records: u64) -> usize {
     usize::try_from(records.clamp(RECORDS_MIN, RECORDS_MAX)).unwrap_or(usize::MAX)
 }
 
-/// The bytes of a table for this many records.
+/// Returns the size of a table for this many records.
 fn table_bytes(records: usize) -> u64 {
-    owner_table_bytes(records as u64, SHINGLES as u64, OWNER_LOAD).expect("a table takes less than a PiB")
+    owner_table_bytes(records as u64, SHINGLES as u64, OWNER_LOAD).expect("the table is smaller than a PiB")
 }
 
-/// The number of records that fit into a table, in proportion to the one for `planned`.
+/// Returns the number of records that fit in a table, in proportion to the one for `planned`.
 fn records_in(planned: usize, table: &OwnerTableWithoutParts) -> usize {
     let records = part(planned as u64, table.bytes(), table_bytes(planned));
     usize::try_from(records).unwrap_or(usize::MAX)
@@ -496,7 +504,7 @@ fn decode_epochs(
     if epochs.is_empty() { Err(Malformed::OutOfRange { what, value: 0 }) } else { Ok(epochs) }
 }
 
-/// Hours since the start of 1970; these last for half a million years.
+/// Returns the hours since the start of 1970, which fit in 32 bits for half a million years.
 fn hour(now: Time) -> u32 {
     u32::try_from(now.epoch(Time::HOUR)).unwrap_or(u32::MAX)
 }

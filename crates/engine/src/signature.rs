@@ -1,34 +1,34 @@
-//! Fingerprints of signatures: what the engine knows them by.
+//! Fingerprints: the engine identifies signatures by them.
 //!
-//! A fingerprint is of the scheme's number, in two bytes, and the signature's own, so that equal bytes of two schemes have
-//! nothing in common. Nothing is allocated.
+//! A fingerprint covers the scheme's number, in two bytes, and the bytes of the signature, so that equal bytes of two
+//! schemes have different fingerprints. No memory is allocated.
 
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::{Scheme, Signature};
 
-/// The bytes of a digest of rspamd's fuzzy storage, twice as many as a signature may have.
+/// Length of a digest of rspamd's fuzzy storage, twice the maximum length of a signature.
 pub const RSPAMD_DIGEST_BYTES: usize = 64;
 
-/// What stands for the scheme of an rspamd digest, which is computed by clients only. Schemes have numbers below 256.
+/// Scheme number for rspamd digests, which only clients compute. Schemes have numbers below 256.
 const RSPAMD_NUMBER: u16 = 256;
 
-/// The same of a DCC checksum of the kind Fuz2, which takes dictionaries that only DCC's own clients may use.
+/// Scheme number for DCC checksums of the kind Fuz2, which depend on dictionaries that only DCC's own clients may use.
 const FUZ2_NUMBER: u16 = 257;
 
-/// Number in place of a scheme's, for a file claimed as carried beside a text; see [`crate::message`].
+/// Scheme number for a file that accompanies a claimed text; see [`crate::message`].
 const CARRIED_NUMBER: u16 = 258;
 
-/// Number in place of a scheme's, for all files of a message together.
+/// Scheme number for all files of a message together.
 const FILES_NUMBER: u16 = 259;
 
-/// The fingerprint of a file that is claimed beside a text. It differs from that of the file itself, so that such claims
-/// never decide.
+/// Returns the fingerprint for a claim about a file that accompanies a text. It differs from the file's own
+/// fingerprint, so that such claims never decide a verdict.
 #[must_use]
 pub fn fingerprint_of_carried(key: &FingerprintKey, file: &Signature) -> Fingerprint {
     fingerprint(key, CARRIED_NUMBER, file.bytes())
 }
 
-/// The fingerprint of several files together, in any order; one that occurs twice counts once.
+/// Returns the fingerprint of several files together, in any order. Duplicates count once.
 #[must_use]
 pub fn fingerprint_of_files<'s>(key: &FingerprintKey, files: impl Iterator<Item = &'s Signature>) -> Fingerprint {
     let mut files: Vec<u64> = files.map(|file| fingerprint_of(key, file).high()).collect();
@@ -38,33 +38,33 @@ pub fn fingerprint_of_files<'s>(key: &FingerprintKey, files: impl Iterator<Item 
     fingerprint(key, FILES_NUMBER, &sum.to_le_bytes())
 }
 
-/// The fingerprint of a signature.
+/// Returns the fingerprint of a signature.
 #[must_use]
 pub fn fingerprint_of(key: &FingerprintKey, signature: &Signature) -> Fingerprint {
     fingerprint(key, number(signature.scheme()), signature.bytes())
 }
 
-/// The fingerprint of the signature that has these bytes, as a protocol's request brings them; none if there are more than
-/// [`Signature::BYTES_MAX`].
+/// Returns the fingerprint of a signature given by its bytes, as in a protocol's request, or `None` if there are more
+/// than [`Signature::BYTES_MAX`].
 #[must_use]
 pub fn fingerprint_of_bytes(key: &FingerprintKey, scheme: Scheme, bytes: &[u8]) -> Option<Fingerprint> {
     (bytes.len() <= Signature::BYTES_MAX).then(|| fingerprint(key, number(scheme), bytes))
 }
 
-/// The fingerprint of a DCC checksum of the kind Fuz2.
+/// Returns the fingerprint of a DCC checksum of the kind Fuz2.
 #[must_use]
 pub fn fingerprint_of_fuz2(key: &FingerprintKey, sum: &[u8; 16]) -> Fingerprint {
     fingerprint(key, FUZ2_NUMBER, sum)
 }
 
-/// The fingerprint of a digest of rspamd's fuzzy storage. Its trailing half follows from the leading one, which is all that
-/// a record of [`crate::shingles`] keeps.
+/// Returns the fingerprint of a digest of rspamd's fuzzy storage. The trailing half is derived from the leading half,
+/// the only part that a record of [`crate::shingles`] stores.
 #[must_use]
 pub fn fingerprint_of_digest(key: &FingerprintKey, digest: &[u8; RSPAMD_DIGEST_BYTES]) -> Fingerprint {
     fingerprint_of_short(key, fingerprint(key, RSPAMD_NUMBER, digest).high())
 }
 
-/// The fingerprint of a digest whose fingerprint has this leading half.
+/// Returns the fingerprint of a digest from its leading half.
 #[must_use]
 pub fn fingerprint_of_short(key: &FingerprintKey, high: u64) -> Fingerprint {
     if key.is_narrow() {
@@ -73,7 +73,8 @@ pub fn fingerprint_of_short(key: &FingerprintKey, high: u64) -> Fingerprint {
     Fingerprint::new(high, key.fingerprint(&high.to_le_bytes()).low())
 }
 
-/// What stands for a scheme. Clients of both releases of Pyzor send digests without saying which they are of.
+/// Returns the number of a scheme. Both releases of Pyzor share one, because their clients do not indicate which
+/// release computed a digest.
 const fn number(scheme: Scheme) -> u16 {
     match scheme {
         Scheme::Pyzor11 => Scheme::Pyzor as u16,
@@ -81,7 +82,7 @@ const fn number(scheme: Scheme) -> u16 {
     }
 }
 
-/// The fingerprint of a number and at most [`RSPAMD_DIGEST_BYTES`] bytes.
+/// Returns the fingerprint of a number and at most [`RSPAMD_DIGEST_BYTES`] bytes.
 fn fingerprint(key: &FingerprintKey, number: u16, bytes: &[u8]) -> Fingerprint {
     let mut whole = [0; 2 + RSPAMD_DIGEST_BYTES];
     let length = 2 + bytes.len();
@@ -99,7 +100,7 @@ mod tests {
     const KEY: FingerprintKey = FingerprintKey::new([7; 16]);
 
     #[test]
-    fn a_fingerprint_is_of_number_and_bytes() {
+    fn a_fingerprint_covers_number_and_bytes() {
         let wanted = Wanted { pyzor: true, ..Wanted::NONE };
         let signed = sign(b"\nA message of a few words.\n", &wanted, &Context::default());
         let signature = &signed.signatures[0];
@@ -107,18 +108,22 @@ mod tests {
         assert_eq!(fingerprint_of(&KEY, signature), expected);
         assert_eq!(fingerprint_of_bytes(&KEY, Scheme::Pyzor, signature.bytes()), Some(expected));
         assert_ne!(fingerprint_of_bytes(&KEY, Scheme::RazorE4, signature.bytes()), Some(expected));
-        assert_eq!(fingerprint_of_bytes(&KEY, Scheme::Pyzor11, signature.bytes()), Some(expected), "of either release");
+        assert_eq!(
+            fingerprint_of_bytes(&KEY, Scheme::Pyzor11, signature.bytes()),
+            Some(expected),
+            "the same for either release"
+        );
     }
 
     #[test]
-    fn bytes_end_where_signatures_do() {
+    fn more_bytes_than_a_signature_has_are_refused() {
         let bytes = [1; Signature::BYTES_MAX + 1];
         assert!(fingerprint_of_bytes(&KEY, Scheme::Exact, &bytes[1..]).is_some());
         assert_eq!(fingerprint_of_bytes(&KEY, Scheme::Exact, &bytes), None);
     }
 
     #[test]
-    fn files_are_known_alone_beside_a_text_and_together() {
+    fn fingerprints_of_a_file_alone_carried_and_together_differ() {
         let file = |byte: u8| {
             let message = ["Content-Type: application/pdf\n\n", &char::from(byte + b'a').to_string()].concat();
             let wanted = Wanted { attachment: true, ..Wanted::NONE };
@@ -132,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn fuz2_has_a_number_of_its_own() {
+    fn fuz2_has_its_own_scheme_number() {
         let sum = [9; 16];
         assert_eq!(fingerprint_of_fuz2(&KEY, &sum), KEY.fingerprint(&[&[1, 1][..], &sum].concat()));
         assert_ne!(Some(fingerprint_of_fuz2(&KEY, &sum)), fingerprint_of_bytes(&KEY, Scheme::DccFuz1, &sum));
     }
 
     #[test]
-    fn a_digest_has_a_number_of_its_own() {
+    fn digests_have_their_own_scheme_number() {
         let digest = [9; RSPAMD_DIGEST_BYTES];
         let narrow = FingerprintKey::narrow([7; 16]);
         for key in [&KEY, &narrow] {
@@ -147,6 +152,10 @@ mod tests {
             assert_eq!(fingerprint.high(), key.fingerprint(&[&[0, 1][..], &digest].concat()).high());
             assert_eq!(fingerprint, fingerprint_of_short(key, fingerprint.high()));
         }
-        assert_eq!(fingerprint_of_short(&narrow, 5), Fingerprint::narrow(5), "as every fingerprint under a narrow key");
+        assert_eq!(
+            fingerprint_of_short(&narrow, 5),
+            Fingerprint::narrow(5),
+            "like every fingerprint under a narrow key"
+        );
     }
 }

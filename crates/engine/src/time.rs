@@ -1,52 +1,52 @@
-//! Time comes in as an argument: the engine has no clock.
+//! Time as an argument: the engine has no clock.
 
 use std::fmt;
 
-/// Days from 1 March of the year 0 to the start of 1970. A year that begins in March has its leap day last.
+/// Days from 1 March of the year 0 to the start of 1970. In a year that begins in March the leap day is the last day.
 const DAYS_BEFORE_1970: u64 = 719_468;
 const DAYS_IN_400_YEARS: u64 = 146_097;
 
-/// Seconds since the start of 1970, as the server's clock says.
+/// Seconds since the start of 1970, by the server's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
 impl Time {
-    /// Seconds in a minute, an hour and a day.
+    /// Seconds in a minute.
     pub const MINUTE: u64 = 60;
-    /// See [`MINUTE`](Self::MINUTE).
+    /// Seconds in an hour.
     pub const HOUR: u64 = 60 * Self::MINUTE;
-    /// See [`MINUTE`](Self::MINUTE).
+    /// Seconds in a day.
     pub const DAY: u64 = 24 * Self::HOUR;
 
-    /// The end of the year 9999. No clock is later, and arithmetic with such times does not overflow.
+    /// The end of the year 9999. No valid time is later, so arithmetic with times does not overflow.
     pub const MAX: Self = Self(253_402_300_799);
 
-    /// How many seconds have passed since `earlier`; none if it lies ahead, as clocks may be set back.
+    /// Returns the seconds since `earlier`, or 0 if that is later, as after a clock was set back.
     #[must_use]
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The number of the epoch of `seconds` seconds that this time lies in, the same on all servers.
+    /// Returns the number of the epoch of `seconds` seconds that this time is in, the same on all servers.
     #[must_use]
     pub const fn epoch(self, seconds: u64) -> u64 {
         self.0 / seconds
     }
 
-    /// The number of the day.
+    /// Returns the number of the day.
     #[must_use]
     pub const fn day(self) -> u64 {
         self.epoch(Self::DAY)
     }
 
-    /// Its day in UTC: `2024-10-09`. The algorithm is Howard Hinnant's "days to civil".
+    /// Returns the date in UTC: `2024-10-09`. The algorithm is Howard Hinnant's "days to civil".
     #[must_use]
     pub fn date(self) -> String {
         let days = self.day() + DAYS_BEFORE_1970;
         let (era, day) = (days / DAYS_IN_400_YEARS, days % DAYS_IN_400_YEARS);
         let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
         let day = day - (365 * year + year / 4 - year / 100);
-        // Counted from March, as are the lengths of the months: 31, 30, 31, 30, 31 and again.
+        // Counted from March, so that the lengths of the months repeat: 31, 30, 31, 30, 31.
         let month = (5 * day + 2) / 153;
         let day = day - (153 * month + 2) / 5 + 1;
         let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };

@@ -1,67 +1,67 @@
-//! What a check is answered: a verdict, with its reason.
+//! The answer to a check: a verdict with its reason.
 
 use bruit_filters::ring::Generations;
 
 use crate::spam::ClaimCounts;
 
-/// What is thought of a signature.
+/// The kind of a verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Nothing that decides.
+    /// There is no decisive evidence.
     #[default]
     Unknown,
-    /// It is spam.
+    /// The signature is spam.
     Spam,
-    /// Many have received it.
+    /// The message has many recipients.
     Bulk,
-    /// It was called spam wrongly, or must never be.
+    /// The signature was reported wrongly or is whitelisted.
     Ham,
 }
 
-/// Why.
+/// The reason for a verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// Nobody whose word counts has said anything, as far as is remembered.
+    /// No reporter with weight has made a claim that is still stored.
     #[default]
     NotReported,
-    /// Reported, but not by enough to say so aloud: a score, never a reason to reject.
+    /// Reported, but without sufficient evidence: this raises a score, but is never a reason to reject.
     Suspected,
     /// The site's own users reported it.
     OwnReports,
-    /// Independent reporters agree, one of whom the operator trusts.
+    /// Independent reporters agree, at least one of them trusted by the operator.
     Evidence,
-    /// It was listed before the time that is remembered in detail.
+    /// Listed, but the detailed evidence is no longer stored.
     Listed,
-    /// It was listed, and then revoked.
+    /// Listed, and then revoked.
     Revoked,
-    /// The operator says so, or every empty message has this signature.
+    /// Whitelisted by the operator, or the signature of every empty message.
     Whitelisted,
-    /// At least as many recipients as the threshold.
+    /// The recipients have reached the threshold.
     ManyRecipients,
 }
 
 /// The answer to a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// What is thought of it.
+    /// Kind of the verdict.
     pub kind: Kind,
-    /// Why.
+    /// Reason for the kind.
     pub reason: Reason,
-    /// How sure that it is spam, 0 to 100.
+    /// Confidence that it is spam, 0 to 100.
     pub confidence: u8,
-    /// Independent people, groups of them or servers who reported it, as far as is remembered.
+    /// Number of independent people, groups or servers whose reports are stored.
     pub voices: u32,
-    /// Claims that were counted, by reporters whose word has weight.
+    /// Claims counted, by reporters with weight.
     pub counts: ClaimCounts,
-    /// The recipients over the window, if the question was about the bulk book.
+    /// Number of recipients over the window, if the bulk book was checked.
     pub bulk_count: u32,
-    /// The generations of the spam book in which it was listed.
+    /// Generations of the spam book in which the signature was listed.
     pub generations: Generations,
 }
 
-/// The confidence of a signature that is listed by evidence long forgotten: that of the least evidence that lists.
+/// Confidence for a listed signature without stored evidence: that of the least evidence sufficient for listing.
 pub const CONFIDENCE_LISTED: u8 = 88;
-/// The confidence of what this many own users reported: 80, 90, 95, and so on. One of them may be mistaken.
+/// Returns the confidence for reports by this many own users: 80, 90, 95, and so on. A single user may be mistaken.
 #[must_use]
 pub const fn confidence_of_own(reports: u32) -> u8 {
     100 - (40_u8 >> if reports > 5 { 5 } else { reports })

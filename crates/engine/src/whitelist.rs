@@ -1,24 +1,24 @@
-//! What is never held against a message: signatures that do not count, and senders beyond suspicion.
+//! Whitelists: signatures that never count, and trusted senders.
 //!
-//! Signatures are known by their fingerprints under the realm's key, and one probe of a table answers for all of them: those
-//! of nothing, which the program knows ([`Why::Empty`]), and those that were listed by the operator or through a protocol.
-//! Only the latter are part of the state that is stored. [`Senders`] are patterns of addresses and domains.
+//! Signatures are stored as fingerprints under the realm's key. One probe of a table finds both the signatures of empty
+//! content, which are built in ([`WhitelistReason::Empty`]), and those listed by the operator or through a protocol.
+//! Only the latter are part of the stored state. [`Senders`] are patterns of addresses and domains.
 //!
 //! ```
 //! use bruit_engine::signature::fingerprint_of_bytes;
-//! use bruit_engine::whitelist::{By, Whitelist, Why};
+//! use bruit_engine::whitelist::{ListAuthor, Whitelist, WhitelistReason};
 //! use bruit_filters::FingerprintKey;
 //! use bruit_signatures::{Scheme, pyzor};
 //!
 //! let key = FingerprintKey::new([7; 16]);
 //! let mut whitelist = Whitelist::new(&key);
 //! let of = |bytes: &[u8]| fingerprint_of_bytes(&key, Scheme::Pyzor, bytes).expect("20 bytes");
-//! assert_eq!(whitelist.contains(&of(&pyzor::Digest::EMPTY.0)), Some(Why::Empty));
+//! assert_eq!(whitelist.contains(&of(&pyzor::Digest::EMPTY.0)), Some(WhitelistReason::Empty));
 //!
 //! let newsletter = of(&[9; 20]);
-//! whitelist.add(newsletter, By::Operator)?;
-//! assert_eq!(whitelist.contains(&newsletter), Some(Why::Listed(By::Operator)));
-//! # Ok::<(), bruit_engine::whitelist::Full>(())
+//! whitelist.add(newsletter, ListAuthor::Operator)?;
+//! assert_eq!(whitelist.contains(&newsletter), Some(WhitelistReason::Listed(ListAuthor::Operator)));
+//! # Ok::<(), bruit_engine::whitelist::ListFull>(())
 //! ```
 
 mod change;
@@ -27,128 +27,135 @@ mod senders;
 
 use bruit_filters::{Fingerprint, FingerprintKey};
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry as Place;
+use hashbrown::hash_table::Entry as TableEntry;
 
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 
 pub use change::WhitelistChange;
 pub use senders::{SENDER_BYTES_MAX, SENDERS_MAX, SenderError, Senders};
 
-/// Most listed signatures: a hash table of 2^20 places takes up to 917,504 before it doubles. They take 26 MB, or twice
-/// that after many were taken off.
+/// Maximum number of listed signatures: a hash table of 2^20 places holds up to 917,504 before it doubles. They need 26
+/// MB, or twice that after many removals.
 pub const SIGNATURES_MAX: usize = 900_000;
 
-/// The bytes of an encoded signature.
+/// Length of an encoded signature.
 const ENCODED_BYTES: usize = 16 + 1;
 
-/// Listed signatures and senders.
+/// Whitelisted signatures and senders.
 #[derive(Clone, Debug)]
 pub struct Whitelist {
-    /// Placed by bits of the fingerprint, which nobody without the realm's key can choose.
-    signatures: HashTable<Entry>,
-    /// How many of them are those of nothing.
+    /// Hashed by bits of the fingerprint, which only the holder of the realm's key could choose.
+    signatures: HashTable<SignatureEntry>,
+    /// Number of entries in `signatures` that are for empty content.
     empty: usize,
-    /// Senders beyond suspicion.
+    /// Whitelisted senders and mailing lists.
     pub senders: Senders,
 }
 
-/// Why a signature does not count.
+/// The reason why a signature is whitelisted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
-    /// It is the signature of nothing.
+pub enum WhitelistReason {
+    /// The signature is that of empty content.
     Empty,
-    /// Somebody listed it.
-    Listed(By),
+    /// The operator or a client listed the signature.
+    Listed(ListAuthor),
 }
 
-/// Who listed a signature. Numbers are for files, and never change.
+/// The author of a whitelist entry. The numbers appear in files and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum By {
+pub enum ListAuthor {
     /// The operator.
     Operator = 1,
-    /// A client that may, through its protocol.
+    /// An authorised client, through its protocol.
     Protocol = 2,
 }
 
-/// As many signatures are listed as there can be.
+/// Error for a full list of signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{SIGNATURES_MAX} signatures are listed already: take some off the list")]
-pub struct Full;
+#[error("the maximum of {SIGNATURES_MAX} whitelisted signatures is reached: remove some")]
+pub struct ListFull;
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct SignatureEntry {
     fingerprint: Fingerprint,
-    why: Why,
+    why: WhitelistReason,
 }
 
 impl Whitelist {
-    /// A whitelist of what is known to be empty, and nothing else.
+    /// Creates a whitelist of the signatures of empty content only.
     #[must_use]
     pub fn new(key: &FingerprintKey) -> Self {
         let mut signatures = HashTable::new();
         for fingerprint in empty::fingerprints(key) {
-            signatures.insert_unique(place_of(&fingerprint), Entry { fingerprint, why: Why::Empty }, Entry::place);
+            signatures.insert_unique(
+                place_of(&fingerprint),
+                SignatureEntry { fingerprint, why: WhitelistReason::Empty },
+                SignatureEntry::place,
+            );
         }
         Self { empty: signatures.len(), signatures, senders: Senders::default() }
     }
 
-    /// Why a signature does not count; none if it does.
+    /// Returns the reason why a signature is whitelisted, or `None` if it is not.
     #[inline]
     #[must_use]
-    pub fn contains(&self, fingerprint: &Fingerprint) -> Option<Why> {
+    pub fn contains(&self, fingerprint: &Fingerprint) -> Option<WhitelistReason> {
         self.signatures.find(place_of(fingerprint), |entry| entry.fingerprint == *fingerprint).map(|entry| entry.why)
     }
 
-    /// Lists a signature; says whether that is new. What the operator lists stays the operator's, whoever lists it again.
+    /// Lists a signature and returns true if it is new. An entry of the operator remains the operator's if a client
+    /// lists it again.
     ///
     /// # Errors
-    /// [`Full`]; nothing has changed then.
-    pub fn add(&mut self, fingerprint: Fingerprint, by: By) -> Result<bool, Full> {
+    /// [`ListFull`]; the list is unchanged then.
+    pub fn add(&mut self, fingerprint: Fingerprint, by: ListAuthor) -> Result<bool, ListFull> {
         let is_full = self.len() >= SIGNATURES_MAX;
-        let is_same = |entry: &Entry| entry.fingerprint == fingerprint;
-        match self.signatures.entry(place_of(&fingerprint), is_same, Entry::place) {
-            Place::Occupied(mut known) => {
+        let is_same = |entry: &SignatureEntry| entry.fingerprint == fingerprint;
+        match self.signatures.entry(place_of(&fingerprint), is_same, SignatureEntry::place) {
+            TableEntry::Occupied(mut known) => {
                 let why = known.get().why;
-                known.get_mut().why = why.min(Why::Listed(by));
+                known.get_mut().why = why.min(WhitelistReason::Listed(by));
                 Ok(false)
             }
-            Place::Vacant(_) if is_full => Err(Full),
-            Place::Vacant(free) => {
-                free.insert(Entry { fingerprint, why: Why::Listed(by) });
+            TableEntry::Vacant(_) if is_full => Err(ListFull),
+            TableEntry::Vacant(free) => {
+                free.insert(SignatureEntry { fingerprint, why: WhitelistReason::Listed(by) });
                 Ok(true)
             }
         }
     }
 
-    /// Takes a signature off the list; says whether it was on it. Those of nothing stay.
+    /// Removes a signature and returns true if it was listed. Signatures of empty content are never removed.
     pub fn remove(&mut self, fingerprint: &Fingerprint) -> bool {
-        let is_listed = |entry: &Entry| entry.fingerprint == *fingerprint && entry.why != Why::Empty;
+        let is_listed =
+            |entry: &SignatureEntry| entry.fingerprint == *fingerprint && entry.why != WhitelistReason::Empty;
         self.signatures.find_entry(place_of(fingerprint), is_listed).is_ok_and(|entry| {
             entry.remove();
             true
         })
     }
 
-    /// How many signatures are listed, without those of nothing.
+    /// Returns the number of listed signatures, without those of empty content.
     #[must_use]
     pub fn len(&self) -> usize {
         self.signatures.len() - self.empty
     }
 
-    /// Whether none is.
+    /// Returns true if no signature is listed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The memory of signatures and senders.
+    /// Returns the memory of signatures and senders.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.signatures.allocation_size() as u64 + self.senders.bytes()
     }
 
-    /// Appends what was listed, both sorted: equal lists give equal bytes, whatever their past.
+    /// Appends the listed signatures and senders, both sorted. Equal lists have equal encodings, whatever their
+    /// history.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_count(out, self.len());
         for (fingerprint, by) in self.listed() {
@@ -158,20 +165,23 @@ impl Whitelist {
         self.senders.encode(out);
     }
 
-    /// Reads what [`encode`](Self::encode) wrote, in the same realm.
+    /// Decodes the output of [`encode`](Self::encode) in the same realm.
     ///
     /// # Errors
-    /// [`Malformed`] if it did not.
+    /// [`Malformed`] if the bytes are not a valid whitelist.
     pub fn decode(key: &FingerprintKey, reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let mut whitelist = Self::new(key);
         let count = reader.count(SIGNATURES_MAX, ENCODED_BYTES, "the number of whitelisted signatures")?;
         let mut before = None;
         for at in 0..count {
             let fingerprint = reader.fingerprint("a whitelisted signature")?;
-            let by = By::from_number(reader.u8("who whitelisted a signature")?)?;
-            // In another order, or known already, it was not written by us.
+            let by = ListAuthor::from_number(reader.u8("the author of a whitelist entry")?)?;
+            // `encode` writes neither unsorted nor duplicate signatures.
             if before >= Some(fingerprint) || whitelist.add(fingerprint, by) != Ok(true) {
-                return Err(Malformed::OutOfRange { what: "the place of a whitelisted signature", value: at as u64 });
+                return Err(Malformed::OutOfRange {
+                    what: "the position of a whitelisted signature",
+                    value: at as u64,
+                });
             }
             before = Some(fingerprint);
         }
@@ -179,11 +189,11 @@ impl Whitelist {
         Ok(whitelist)
     }
 
-    /// What was listed, sorted by fingerprint.
-    fn listed(&self) -> Vec<(Fingerprint, By)> {
+    /// Returns the listed signatures, sorted by fingerprint.
+    fn listed(&self) -> Vec<(Fingerprint, ListAuthor)> {
         let listed = self.signatures.iter().filter_map(|entry| match entry.why {
-            Why::Listed(by) => Some((entry.fingerprint, by)),
-            Why::Empty => None,
+            WhitelistReason::Listed(by) => Some((entry.fingerprint, by)),
+            WhitelistReason::Empty => None,
         });
         let mut listed: Vec<_> = listed.collect();
         listed.sort_unstable();
@@ -192,7 +202,7 @@ impl Whitelist {
 }
 
 impl PartialEq for Whitelist {
-    /// Whether the same is listed, wherever it lies.
+    /// Compares the lists, regardless of the layout in memory.
     fn eq(&self, other: &Self) -> bool {
         self.listed() == other.listed() && self.senders == other.senders
     }
@@ -200,23 +210,23 @@ impl PartialEq for Whitelist {
 
 impl Eq for Whitelist {}
 
-impl Entry {
+impl SignatureEntry {
     fn place(&self) -> u64 {
         place_of(&self.fingerprint)
     }
 }
 
-impl By {
+impl ListAuthor {
     pub(super) fn from_number(number: u8) -> Result<Self, Malformed> {
         match number {
             1 => Ok(Self::Operator),
             2 => Ok(Self::Protocol),
-            _ => Err(Malformed::OutOfRange { what: "who whitelisted a signature", value: number.into() }),
+            _ => Err(Malformed::OutOfRange { what: "the author of a whitelist entry", value: number.into() }),
         }
     }
 }
 
-/// The bits that place a fingerprint in the table: it is a hash already.
+/// Returns the hash of a fingerprint for the table: its bits are a hash already.
 const fn place_of(fingerprint: &Fingerprint) -> u64 {
     fingerprint.high()
 }
@@ -247,23 +257,23 @@ mod tests {
     }
 
     #[test]
-    fn signatures_of_nothing_never_count_and_cannot_be_taken_off() {
+    fn signatures_of_empty_content_never_count_and_cannot_be_removed() {
         let mut whitelist = Whitelist::new(&KEY);
         for scheme in [Scheme::Pyzor, Scheme::Pyzor11, Scheme::RazorE4] {
             let nothing = fingerprint_of_bytes(&KEY, scheme, &pyzor::Digest::EMPTY.0).unwrap();
-            assert_eq!(whitelist.add(nothing, By::Operator), Ok(false));
+            assert_eq!(whitelist.add(nothing, ListAuthor::Operator), Ok(false));
             assert!(!whitelist.remove(&nothing));
-            assert_eq!(whitelist.contains(&nothing), Some(Why::Empty));
+            assert_eq!(whitelist.contains(&nothing), Some(WhitelistReason::Empty));
         }
         assert!(whitelist.is_empty() && whitelist == Whitelist::new(&KEY));
     }
 
     #[test]
-    fn what_is_listed_is_found_until_it_is_taken_off() {
+    fn listed_signatures_are_found_until_they_are_removed() {
         let mut whitelist = Whitelist::new(&KEY);
         assert_eq!(whitelist.contains(&fingerprint(1)), None);
-        assert_eq!(whitelist.add(fingerprint(1), By::Protocol), Ok(true));
-        assert_eq!(whitelist.contains(&fingerprint(1)), Some(Why::Listed(By::Protocol)));
+        assert_eq!(whitelist.add(fingerprint(1), ListAuthor::Protocol), Ok(true));
+        assert_eq!(whitelist.contains(&fingerprint(1)), Some(WhitelistReason::Listed(ListAuthor::Protocol)));
         assert_eq!(whitelist.contains(&fingerprint(2)), None);
         assert!(whitelist.remove(&fingerprint(1)) && !whitelist.remove(&fingerprint(1)));
         assert_eq!(whitelist.contains(&fingerprint(1)), None);
@@ -271,19 +281,19 @@ mod tests {
 
     #[test]
     fn the_operators_entries_stay_the_operators() {
-        for order in [[By::Operator, By::Protocol], [By::Protocol, By::Operator]] {
+        for order in [[ListAuthor::Operator, ListAuthor::Protocol], [ListAuthor::Protocol, ListAuthor::Operator]] {
             let mut whitelist = Whitelist::new(&KEY);
             assert_eq!(order.map(|by| whitelist.add(fingerprint(1), by)), [Ok(true), Ok(false)]);
-            assert_eq!(whitelist.contains(&fingerprint(1)), Some(Why::Listed(By::Operator)));
+            assert_eq!(whitelist.contains(&fingerprint(1)), Some(WhitelistReason::Listed(ListAuthor::Operator)));
         }
     }
 
     #[test]
-    fn equal_lists_have_equal_bytes_whatever_their_past() {
+    fn equal_lists_have_equal_bytes() {
         let mut one = Whitelist::new(&KEY);
         let mut other = Whitelist::new(&KEY);
-        (0..1000).for_each(|at| assert_eq!(one.add(fingerprint(at), By::Operator), Ok(true)));
-        (0..2000).rev().for_each(|at| assert_eq!(other.add(fingerprint(at), By::Operator), Ok(true)));
+        (0..1000).for_each(|at| assert_eq!(one.add(fingerprint(at), ListAuthor::Operator), Ok(true)));
+        (0..2000).rev().for_each(|at| assert_eq!(other.add(fingerprint(at), ListAuthor::Operator), Ok(true)));
         (1000..2000).for_each(|at| assert!(other.remove(&fingerprint(at))));
         for pattern in [&b"b.example"[..], b"a.example"] {
             one.senders.add(pattern).unwrap();
@@ -296,9 +306,9 @@ mod tests {
     }
 
     #[test]
-    fn damaged_bytes_are_refused_or_mean_something_else() {
+    fn damaged_bytes_are_refused_or_decode_to_another_value() {
         let mut whitelist = Whitelist::new(&KEY);
-        (0..3).for_each(|at| assert_eq!(whitelist.add(fingerprint(at), By::Protocol), Ok(true)));
+        (0..3).for_each(|at| assert_eq!(whitelist.add(fingerprint(at), ListAuthor::Protocol), Ok(true)));
         whitelist.senders.add(b"alice@a.example").unwrap();
         whitelist.senders.add(b".b.example").unwrap();
         let bytes = encoded(&whitelist);
@@ -315,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn signatures_of_nothing_are_not_stored() {
+    fn signatures_of_empty_content_are_not_stored() {
         let nothing = fingerprint_of_bytes(&KEY, Scheme::Pyzor, &pyzor::Digest::EMPTY.0).unwrap();
         let mut bytes = Vec::new();
         put_count(&mut bytes, 1);
         put_fingerprint(&mut bytes, nothing);
-        bytes.push(By::Operator as u8);
+        bytes.push(ListAuthor::Operator as u8);
         put_count(&mut bytes, 0);
-        let refused = Malformed::OutOfRange { what: "the place of a whitelisted signature", value: 0 };
+        let refused = Malformed::OutOfRange { what: "the position of a whitelisted signature", value: 0 };
         assert_eq!(decoded(&bytes), Err(refused));
     }
 
@@ -330,10 +340,10 @@ mod tests {
     fn the_list_ends_at_its_bound() {
         let mut whitelist = Whitelist::new(&KEY);
         for at in 0..SIGNATURES_MAX as u32 {
-            whitelist.add(fingerprint(at), By::Operator).unwrap();
+            whitelist.add(fingerprint(at), ListAuthor::Operator).unwrap();
         }
-        assert_eq!(whitelist.add(fingerprint(u32::MAX), By::Operator), Err(Full));
-        assert_eq!(whitelist.add(fingerprint(7), By::Operator), Ok(false));
+        assert_eq!(whitelist.add(fingerprint(u32::MAX), ListAuthor::Operator), Err(ListFull));
+        assert_eq!(whitelist.add(fingerprint(7), ListAuthor::Operator), Ok(false));
         assert!(whitelist.bytes() < 27 << 20, "{}", whitelist.bytes());
         let mut one_more = encoded(&whitelist);
         one_more[..4].copy_from_slice(&(SIGNATURES_MAX as u32 + 1).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Accounts over time: who they are, and which of them give way when the table is full.
+//! Accounts over time: reporter ids, and eviction when the table is full.
 
 mod common;
 
@@ -51,7 +51,7 @@ fn reporter_id(engine: &Engine, name: &[u8]) -> u64 {
     engine.accounts().get(Protocol::Razor, name).expect("an account").reporter_id(name, &KEY)
 }
 
-/// Has an account report signatures that traps report after it, and lets them be settled.
+/// Makes an account report signatures that traps report after it, and settles these claims.
 fn confirm(engine: &mut Engine, name: &[u8], signatures: std::ops::Range<u32>) {
     let now = engine.now();
     let account =
@@ -65,7 +65,7 @@ fn confirm(engine: &mut Engine, name: &[u8], signatures: std::ops::Range<u32>) {
     tick(engine, Time(now.0 + 2 * Time::DAY));
 }
 
-/// An engine whose accounts that registered themselves are as many as there can be, one a second.
+/// Returns an engine with the maximum number of self-registered accounts, created one per second.
 fn full() -> Engine {
     let mut engine = engine();
     for number in 0..engine.self_registered_limit() {
@@ -75,7 +75,7 @@ fn full() -> Engine {
 }
 
 #[test]
-fn who_registers_a_removed_name_inherits_no_weight() {
+fn a_reused_name_inherits_no_weight() {
     let mut engine = engine();
     engine.apply(&register(START, b"alice"));
     confirm(&mut engine, b"alice", 0..5);
@@ -103,13 +103,13 @@ fn an_update_keeps_the_account_and_its_weight() {
     assert_eq!((account.created, account.reporter_id(b"alice", &KEY)), (START, id));
     assert_eq!((account.standing, account.group, account.enabled), (Standing::Pinned, 6, false));
     assert_eq!(account.credential, credential(b"brass whistle 8"));
-    assert_eq!(account.registration, Registration::Operator, "the operator answers for it now");
+    assert_eq!(account.registration, Registration::Operator, "the operator vouches for it now");
     let unknown = update(now, b"bob", AccountUpdate::default());
     assert_eq!(engine.admit(&unknown), Err(Refusal::Account(ChangeError::Unknown)));
 }
 
 #[test]
-fn accounts_of_before_keep_the_reporter_id_they_had() {
+fn legacy_accounts_keep_their_reporter_id() {
     let mut engine = engine();
     engine.apply(&register_as(Registration::Legacy, START, b"alice"));
     let before = reporter_id(&engine, b"alice");
@@ -120,7 +120,7 @@ fn accounts_of_before_keep_the_reporter_id_they_had() {
 }
 
 #[test]
-fn a_full_table_lets_the_oldest_go_that_registered_itself() {
+fn a_full_table_evicts_the_oldest_self_registered_account() {
     let mut engine = full();
     let limit = engine.self_registered_limit();
     for new in [limit, limit + 1] {
@@ -133,12 +133,12 @@ fn a_full_table_lets_the_oldest_go_that_registered_itself() {
     let next = register(at(limit + 2), b"next");
     for engine in [&mut engine, &mut copy] {
         assert_eq!(engine.apply(&next), Outcome::Done);
-        assert!(!has(engine, &name(2)), "the same goes after a restart");
+        assert!(!has(engine, &name(2)), "the same account is evicted after a restart");
     }
 }
 
 #[test]
-fn accounts_that_someone_vouched_for_do_not_give_way() {
+fn accounts_that_are_vouched_for_are_not_evicted() {
     let mut engine = full();
     let limit = engine.self_registered_limit();
     confirm(&mut engine, &name(0), 0..1);
@@ -150,7 +150,7 @@ fn accounts_that_someone_vouched_for_do_not_give_way() {
 }
 
 #[test]
-fn an_echo_saves_no_account() {
+fn echoes_do_not_prevent_eviction() {
     let mut engine = full();
     let now = engine.now();
     let listed = || vec![fingerprint(7)];
@@ -165,7 +165,7 @@ fn an_echo_saves_no_account() {
 }
 
 #[test]
-fn what_the_operator_makes_has_a_quarter_of_the_table_and_never_gives_way() {
+fn a_quarter_of_the_table_is_reserved_for_accounts_of_the_operator() {
     let mut engine = full();
     let (limit, capacity) = (engine.self_registered_limit(), engine.account_capacity());
     for number in limit..capacity {
@@ -173,7 +173,7 @@ fn what_the_operator_makes_has_a_quarter_of_the_table_and_never_gives_way() {
         assert_eq!(engine.apply(&event), Outcome::Done);
     }
     assert!((0..capacity).all(|number| has(&engine, &name(number))));
-    // From here on those that registered themselves go, one for each, until none is left.
+    // From now on, each new account evicts a self-registered one, until none is left.
     for number in capacity..capacity + limit {
         let event = register_as(Registration::Operator, at(number), &name(number));
         assert_eq!(engine.apply(&event), Outcome::Done);
@@ -188,7 +188,7 @@ fn what_the_operator_makes_has_a_quarter_of_the_table_and_never_gives_way() {
 }
 
 #[test]
-fn a_registration_that_cannot_be_pushes_nobody_out() {
+fn a_refused_registration_evicts_no_account() {
     let mut engine = full();
     let before = engine.accounts().clone();
     let taken = register(at(1 << 20), &name(5));

@@ -1,4 +1,4 @@
-//! How long things are known: six epochs at least, seven at most.
+//! Lifetime of reports, counts and texts: at least six epochs, at most seven.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn claim(now: Time, claim: Claim) -> Event {
     Event::Claim { by: by(now, Standing::Own, 1), claim, flag: 0, fingerprints: vec![fingerprint(SPAM)] }
 }
 
-/// A report at any time of an epoch is found until six epochs later, and gone seven epochs later.
+/// A report made at any time of an epoch is found until six epochs later, and is gone seven epochs later.
 #[test]
 fn a_report_is_found_until_its_window_ends_and_no_epoch_longer() {
     for into_epoch in [0, 1, SPAM_EPOCH / 2, SPAM_EPOCH - 1] {
@@ -42,16 +42,16 @@ fn a_report_is_found_until_its_window_ends_and_no_epoch_longer() {
         report(&mut engine, reported);
         for epochs in 0..=6 {
             tick(&mut engine, Time(reported.0 + epochs * SPAM_EPOCH));
-            assert!(is_spam(&engine), "reported {into_epoch} s into the epoch, asked {epochs} epochs later");
+            assert!(is_spam(&engine), "reported {into_epoch} s into the epoch, checked {epochs} epochs later");
         }
         tick(&mut engine, Time(reported.0 + 7 * SPAM_EPOCH));
         assert!(!is_spam(&engine), "reported {into_epoch} s into the epoch");
-        assert_eq!(engine.explain(&fingerprint(SPAM)).claims, [], "its counts are gone with it");
+        assert_eq!(engine.explain(&fingerprint(SPAM)).claims, [], "its counts have expired too");
     }
 }
 
 #[test]
-fn recipients_are_counted_for_their_window_and_many_with_them() {
+fn recipients_and_many_expire_with_their_window() {
     let mut engine = engine();
     let (few, many) = (fingerprint(1), fingerprint(2));
     for (fingerprint, targets) in [(few, 3), (many, MANY)] {
@@ -61,12 +61,12 @@ fn recipients_are_counted_for_their_window_and_many_with_them() {
         tick(&mut engine, after(days * BULK_EPOCH));
         let event = Event::Bulk { by: by(engine.now(), Standing::Own, 1), targets: 1, fingerprints: vec![many] };
         let Outcome::Counted { totals, .. } = engine.apply(&event) else { panic!("it is counted") };
-        assert_eq!((totals[0].previous, totals[0].current), (MANY, MANY), "many absorbs, {days} days later");
+        assert_eq!((totals[0].previous, totals[0].current), (MANY, MANY), "\"many\" is absorbing, {days} days later");
         assert_eq!(engine.bulk().total(&few), 3);
     }
     tick(&mut engine, after(7 * BULK_EPOCH));
     assert_eq!(engine.bulk().total(&few), 0);
-    assert_eq!(engine.bulk().total(&many), 6, "what was counted beside many is there when that has gone");
+    assert_eq!(engine.bulk().total(&many), 6, "counts below \"many\" remain after it has expired");
 }
 
 #[test]
@@ -92,9 +92,10 @@ fn texts_and_shingles_age_like_the_spam_book() {
     }
 }
 
-/// What good mail says is forgotten within seven epochs: a word of last month's newsletters may be this month's spam.
+/// Features of good mail are forgotten within seven epochs: a word of last month's newsletters may be this month's
+/// spam.
 #[test]
-fn what_good_mail_says_is_forgotten() {
+fn features_of_good_mail_expire() {
     let mut engine = engine();
     let features = |extra: u64| Features { pairs: (1..100).chain([extra]).collect(), ..Features::default() };
     for extra in [1000, 2000] {
@@ -104,15 +105,15 @@ fn what_good_mail_says_is_forgotten() {
     let counts = |engine: &Engine| !engine.replicas().text(&Features { links: vec![], ..features(3) }).is_empty();
     for epochs in 0..=14 {
         tick(&mut engine, after(epochs * SPAM_EPOCH));
-        assert!(epochs > 7 || !counts(&engine), "good for as long as any text is kept");
+        assert!(epochs > 7 || !counts(&engine), "features stay good while any text is kept");
     }
     assert!(counts(&engine));
 }
 
-/// A server catches up in bounded steps, however long it was off, and reports its arrival only then. Decades, as after a founding
-/// while the clock said 1970, take no longer than one window.
+/// A server catches up in bounded steps after any downtime, and reports its arrival only then. Decades, as after a
+/// founding with a clock at 1970, take no longer than one window.
 #[test]
-fn a_clearinghouse_that_slept_for_decades_catches_up() {
+fn a_clearinghouse_stopped_for_decades_catches_up() {
     let ticks_to = |now: Time| {
         let mut engine = engine();
         report(&mut engine, START);
@@ -130,7 +131,7 @@ fn a_clearinghouse_that_slept_for_decades_catches_up() {
     assert!(window > 10 && decades <= window + 2, "{decades} ticks instead of {window}");
 }
 
-/// What is claimed before the books have caught up would be filed under an old generation and forgotten with it.
+/// A claim accepted before the books have caught up would go into an old generation and expire with it.
 #[test]
 fn claims_wait_until_the_books_have_caught_up() {
     let mut engine = engine();
@@ -162,7 +163,7 @@ fn a_time_past_the_year_9999_is_refused() {
 }
 
 #[test]
-fn every_generation_that_ends_is_named_with_what_it_held() {
+fn ended_generations_are_reported_with_their_size() {
     let mut engine = engine();
     report(&mut engine, START);
     let names: Vec<_> = engine.status().rings.iter().map(|ring| ring.name).collect();
@@ -192,13 +193,13 @@ fn a_tick_is_needed_only_when_it_would_change_something() {
     let next_epoch = (START.epoch(BULK_EPOCH) + 1) * BULK_EPOCH;
     assert!(!engine.needs_tick(Time(next_epoch - 1)) && engine.needs_tick(Time(next_epoch)));
     engine.apply(&Event::Tick { now: after(1), lines: TICK_LINES });
-    assert_eq!(snapshot(&mut engine), before, "what is not needed changes nothing");
+    assert_eq!(snapshot(&mut engine), before, "an unneeded tick changes nothing");
     report(&mut engine, after(1));
     assert!(engine.needs_tick(after(2 * Time::DAY + 1)), "the claim has to be settled");
 }
 
 #[test]
-fn what_anchors_still_report_does_not_age() {
+fn listings_that_anchors_still_report_do_not_age() {
     let mut engine = engine();
     report(&mut engine, START);
     for epochs in 1..=20 {
@@ -209,14 +210,14 @@ fn what_anchors_still_report_does_not_age() {
         }
         assert!(is_spam(&engine), "{epochs} epochs after the first report");
     }
-    assert_eq!(engine.check(&fingerprint(SPAM), 0).counts.reports, 2, "those of epochs 15 and 20");
+    assert_eq!(engine.check(&fingerprint(SPAM), 0).counts.report_count, 2, "those of epochs 15 and 20");
     tick(&mut engine, after(27 * SPAM_EPOCH));
     assert!(!is_spam(&engine));
 }
 
-/// Called good before anyone listed it, and still so when the nursery has forgotten who said so.
+/// A signature called good before it was ever listed stays good after the nursery has removed that claim.
 #[test]
-fn an_own_revocation_of_what_nobody_listed_is_kept() {
+fn an_own_revocation_before_any_listing_is_kept() {
     let mut engine = engine();
     engine.apply(&claim(START, Claim::Revoke));
     let now = after(4 * SPAM_EPOCH);
@@ -230,18 +231,18 @@ fn an_own_revocation_of_what_nobody_listed_is_kept() {
 }
 
 #[test]
-fn a_clock_set_back_changes_nothing() {
+fn setting_the_clock_back_changes_nothing() {
     let mut engine = engine();
     tick(&mut engine, after(3 * SPAM_EPOCH));
     report(&mut engine, START);
     tick(&mut engine, START);
     assert_eq!(engine.now(), after(3 * SPAM_EPOCH));
     tick(&mut engine, after(9 * SPAM_EPOCH));
-    assert!(is_spam(&engine), "a report of a late clock counts as of now");
+    assert!(is_spam(&engine), "a report with an earlier time counts as of now");
 }
 
 #[test]
-fn a_revocation_holds_at_once_and_outlives_what_it_revokes() {
+fn a_revocation_holds_at_once_and_outlives_the_listing() {
     for revoked_after in [0, 2, 6] {
         let mut engine = engine();
         report(&mut engine, START);
@@ -251,14 +252,14 @@ fn a_revocation_holds_at_once_and_outlives_what_it_revokes() {
         assert!(matches!(outcome, Outcome::Claimed { revoked: 1, .. }), "{outcome:?}");
         for epochs in revoked_after..20 {
             tick(&mut engine, after(epochs * SPAM_EPOCH));
-            assert!(!is_spam(&engine), "revoked after {revoked_after} epochs, asked after {epochs}");
+            assert!(!is_spam(&engine), "revoked after {revoked_after} epochs, checked after {epochs}");
         }
     }
 }
 
-/// One own report lists, one own revocation revokes, and then it takes two to list again.
+/// One own report lists, one own revocation revokes, and then two own reports are needed to list again.
 #[test]
-fn listing_again_what_was_revoked_takes_more_than_revoking_it_did() {
+fn listing_a_revoked_signature_again_needs_two_own_reports() {
     let mut engine = engine();
     report(&mut engine, START);
     engine.apply(&claim(START, Claim::Revoke));
@@ -279,7 +280,7 @@ fn listing_again_what_was_revoked_takes_more_than_revoking_it_did() {
 }
 
 #[test]
-fn what_was_listed_again_can_be_revoked_again() {
+fn a_relisted_signature_can_be_revoked_again() {
     let mut engine = engine();
     report(&mut engine, START);
     engine.apply(&claim(START, Claim::Revoke));
@@ -294,7 +295,7 @@ fn what_was_listed_again_can_be_revoked_again() {
     assert!(!is_spam(&engine), "and in the next");
 }
 
-/// A revocation that trusted reporters still argue with does not lapse, so that its end is no way around it.
+/// A revocation that trusted reporters still dispute does not lapse, so waiting for its end does not help.
 #[test]
 fn a_contested_revocation_does_not_lapse() {
     let mut engine = engine();
@@ -306,6 +307,6 @@ fn a_contested_revocation_does_not_lapse() {
         let now = after(epochs * SPAM_EPOCH);
         tick(&mut engine, now);
         engine.apply(&claim(now, Claim::Report));
-        assert!(!is_spam(&engine), "reported by one again, {epochs} epochs later");
+        assert!(!is_spam(&engine), "reported again by one user, {epochs} epochs later");
     }
 }

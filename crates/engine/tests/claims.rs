@@ -1,19 +1,20 @@
-//! Who is heard, what is counted, and what is told about it.
+//! Acceptance of claims, counts, and the resulting verdicts.
 
 mod common;
 
 use bruit_engine::bulk::{BulkTotals, MANY};
 use bruit_engine::event::{Event, TextChange};
+use bruit_engine::message::{MessageContext, claim_events, judge};
 use bruit_engine::signature::fingerprint_of_bytes;
 use bruit_engine::spam::ClaimCounts;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Level, Policy, Standing};
 use bruit_engine::verdict::{Kind, Reason, Verdict, confidence_of_own};
-use bruit_engine::whitelist::{By as ListedBy, WhitelistChange, Why};
+use bruit_engine::whitelist::{ListAuthor, WhitelistChange, WhitelistReason};
 use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
 use bruit_filters::Fingerprint;
 use bruit_signatures::bruit::Features;
-use bruit_signatures::{Scheme, pyzor};
+use bruit_signatures::{Scheme, Wanted, pyzor, sign};
 
 use common::{KEY, START, by, engine, fingerprint, plan, realm};
 
@@ -31,7 +32,7 @@ fn an_own_report_lists_and_is_counted() {
     let verdict = engine.check(&spam, 0);
     assert_eq!((verdict.kind, verdict.reason), (Kind::Spam, Reason::OwnReports));
     assert!(verdict.confidence >= confidence_of_own(1));
-    assert_eq!(verdict.counts, ClaimCounts { reports: 3, revocations: 0 });
+    assert_eq!(verdict.counts, ClaimCounts { report_count: 3, revoke_count: 0 });
     assert_eq!(verdict.generations.newest(), Some(0));
     assert_eq!(engine.check(&fingerprint(2), 0), Verdict::default());
 }
@@ -46,9 +47,9 @@ fn sites_with_many_users_can_ask_for_several_reports() {
     }
 }
 
-/// A policy is part of the state: it changes by an event, and what is remembered stays.
+/// A policy is part of the state: it is changed by an event, and stored claims are kept.
 #[test]
-fn a_policy_changes_by_an_event() {
+fn a_policy_is_changed_by_an_event() {
     let (mut engine, spam) = (engine(), fingerprint(1));
     claim(&mut engine, Standing::Account, 9, Claim::Report, &[spam]);
     let policy = Box::new(Policy { own_reports_needed: 2, ..Policy::default() });
@@ -61,13 +62,13 @@ fn a_policy_changes_by_an_event() {
 }
 
 #[test]
-fn strangers_may_ask_but_neither_list_nor_count_nor_teach() {
+fn strangers_may_check_but_not_list_count_or_teach() {
     let (mut engine, spam) = (engine(), fingerprint(1));
     for id in 0..500 {
         claim(&mut engine, Standing::Stranger, id, Claim::Report, &[spam]);
     }
     let verdict = engine.check(&spam, 0);
-    assert_eq!((verdict.kind, verdict.counts.reports), (Kind::Unknown, 0));
+    assert_eq!((verdict.kind, verdict.counts.report_count), (Kind::Unknown, 0));
     let stranger = by(START, Standing::Stranger, 1);
     let refused = Outcome::Refused(Refusal::Stranger);
     assert_eq!(engine.apply(&Event::Bulk { by: stranger, targets: 5, fingerprints: vec![spam] }), refused);
@@ -101,7 +102,7 @@ fn whitelisted_signatures_are_never_counted() {
     let (good, spam) = (fingerprint(1), fingerprint(2));
     claim(&mut engine, Standing::Own, 1, Claim::Report, &[good]);
     assert_eq!(engine.check(&good, 0).kind, Kind::Spam);
-    let list = WhitelistChange::List(good, ListedBy::Operator);
+    let list = WhitelistChange::List(good, ListAuthor::Operator);
     assert_eq!(engine.apply(&Event::Whitelist { now: START, change: list }), Outcome::Done);
     let outcome = claim(&mut engine, Standing::Own, 1, Claim::Report, &[empty, good, spam]);
     assert_eq!(outcome, Outcome::Claimed { listed: 1, revoked: 0, ignored: 2, refused: 0, reason: None });
@@ -114,7 +115,7 @@ fn whitelisted_signatures_are_never_counted() {
     let event = Event::Bulk { by: by(START, Standing::Own, 1), targets: 9, fingerprints: vec![empty, spam] };
     let totals = [BulkTotals::default(), BulkTotals { previous: 0, current: 9 }];
     assert_eq!(engine.apply(&event), Outcome::Counted { totals: totals.to_vec(), refused: 0, reason: None });
-    assert_eq!(engine.explain(&good).whitelisted, Some(Why::Listed(ListedBy::Operator)));
+    assert_eq!(engine.explain(&good).whitelisted, Some(WhitelistReason::Listed(ListAuthor::Operator)));
     let unlist = Event::Whitelist { now: START, change: WhitelistChange::Unlist(good) };
     assert_eq!(engine.apply(&unlist), Outcome::Done);
     assert_eq!(engine.apply(&unlist), Outcome::Refused(Refusal::NotListed));
@@ -130,7 +131,7 @@ fn many_recipients_make_a_message_bulk() {
     assert_eq!((verdict.kind, verdict.bulk_count), (Kind::Unknown, 20));
 }
 
-/// Counts past fifteen need records, of which there are few: accounts that fill them would make all such counts too high.
+/// Counts past fifteen need records, which are few: accounts that used them up would make all such counts too high.
 #[test]
 fn accounts_are_believed_few_recipients_at_a_time() {
     let mut engine = engine();
@@ -148,7 +149,7 @@ fn accounts_are_believed_few_recipients_at_a_time() {
     assert_eq!(count(by(weighty.now, Standing::Own, 1), 3, MANY), MANY);
 }
 
-/// Counting for a whole site, one group uses up its share of a day and leaves the others theirs.
+/// A group that counts for a whole site uses up its own share of a day and leaves other groups theirs.
 #[test]
 fn no_group_fills_the_bulk_book_alone() {
     let mut engine = engine();
@@ -167,7 +168,7 @@ fn no_group_fills_the_bulk_book_alone() {
         })
         .sum();
     assert_eq!(counted, capacity / 50, "of {capacity}");
-    assert!(matches!(count(&mut engine, 1, 0), Outcome::Counted { refused: 0, .. }), "what is known takes no room");
+    assert!(matches!(count(&mut engine, 1, 0), Outcome::Counted { refused: 0, .. }), "known signatures use no room");
     assert!(matches!(count(&mut engine, 2, 0), Outcome::Counted { .. }));
     common::tick(&mut engine, Time(START.0 + Time::DAY));
     assert!(matches!(count(&mut engine, 1, 0), Outcome::Counted { .. }));
@@ -186,20 +187,20 @@ fn claims_are_counted_by_flag_and_explained_by_generation() {
     (0..3).for_each(|_| drop(engine.apply(&flagged(1, START))));
     common::tick(&mut engine, later);
     (0..2).for_each(|_| drop(engine.apply(&flagged(11, later))));
-    assert_eq!(engine.check(&spam, 1).counts.reports, 3);
-    assert_eq!(engine.check(&spam, 11).counts.reports, 2);
-    assert_eq!(engine.check(&spam, 5).counts.reports, 0);
+    assert_eq!(engine.check(&spam, 1).counts.report_count, 3);
+    assert_eq!(engine.check(&spam, 11).counts.report_count, 2);
+    assert_eq!(engine.check(&spam, 5).counts.report_count, 0);
     let explained = engine.explain(&spam);
     let counted = |flag| {
         let claims = explained.claims.iter().filter(move |claims| claims.flag == flag);
-        claims.map(|claims| (claims.since, claims.counts.reports)).collect::<Vec<_>>()
+        claims.map(|claims| (claims.since, claims.counts.report_count)).collect::<Vec<_>>()
     };
     assert_eq!((counted(1), counted(11)), (vec![(START, 3)], vec![(later, 2)]));
     assert_eq!(explained.seen, Some((START, later)));
 }
 
 #[test]
-fn nothing_is_explained_with_a_date_before_the_founding() {
+fn explanations_have_no_date_before_the_founding() {
     let founded = Time(START.0 + 4 * Time::DAY + 60);
     let mut engine = Engine::new(realm(), plan(), Policy::default(), founded);
     let (spam, own) = (fingerprint(1), by(founded, Standing::Own, 1));
@@ -208,13 +209,13 @@ fn nothing_is_explained_with_a_date_before_the_founding() {
     let assert_dates = |engine: &Engine, first: Time| {
         let explained = engine.explain(&spam);
         assert_eq!((explained.claims[0].since, explained.recipients[0].since), (first, first));
-        assert_eq!(explained.seen.unwrap().0, founded, "by the nursery");
+        assert_eq!(explained.seen.unwrap().0, founded, "the nursery has the exact time");
     };
     assert_dates(&engine, founded);
 
     let restored = common::restore(&common::snapshot(&mut engine)).with_founded(founded);
     assert_dates(&restored, founded);
-    // Later generations show their own start.
+    // Later generations report their own start.
     let later = Time(START.0 + 2 * common::SPAM_EPOCH);
     common::tick(&mut engine, later);
     engine.apply(&Event::Claim {
@@ -238,14 +239,54 @@ fn a_near_replica_is_judged_by_the_report_it_resembles() {
     engine.apply(&Event::Text { by: by(START, Standing::Own, 1), fingerprint: name, text });
     assert_eq!(engine.check_text(&message(10), &mut scratch).verdict.kind, Kind::Spam);
     let found = engine.find_text(&message(10), &mut scratch).map(|found| found.fingerprint);
-    assert_eq!(found, Some(name), "a second report is about the first");
+    assert_eq!(found, Some(name), "a second report applies to the first text");
     assert_eq!(engine.check_text(&message(5000), &mut scratch).verdict, Verdict::default());
     claim(&mut engine, Standing::Own, 2, Claim::Revoke, &[name]);
     assert_eq!(engine.check_text(&message(10), &mut scratch).verdict.kind, Kind::Ham);
 }
 
+/// A campaign changes with time: its third text is close to the second one, but no longer to the first.
 #[test]
-fn what_two_good_messages_say_does_not_make_a_match() {
+fn copies_of_a_reported_text_are_found_although_it_was_close_to_another() {
+    let syllables: Vec<String> =
+        "bdfgkmnprs".chars().flat_map(|first| "aeou".chars().map(move |second| format!("{first}{second}"))).collect();
+    let word = |at: usize| format!("{}{}ta ", syllables[at / syllables.len()], syllables[at % syllables.len()]);
+    // With a footer whose features a check counts and a report does not store.
+    let message = |start: usize| {
+        let text: String = (start..start + 100).map(word).collect();
+        let footer =
+            "To unsubscribe from these advertisements click the following address or write to our office address";
+        sign(format!("Subject: x\n\n{text}\n\n{footer}\n").as_bytes(), &Wanted::ALL, &Default::default())
+    };
+    let claim = |engine: &mut Engine, start: usize, claim: Claim, reporter: u64| {
+        let events = claim_events(engine, &message(start), claim, by(START, Standing::Own, reporter));
+        let outcomes: Vec<Outcome> = events.iter().map(|event| engine.apply(event)).collect();
+        assert!(outcomes.iter().all(|outcome| !matches!(outcome, Outcome::Refused(_))), "{outcomes:?}");
+    };
+    let is_spam = |engine: &Engine, start: usize| {
+        let signed = message(start);
+        let context = MessageContext { outline: signed.outline, bulk_threshold: 10, ..MessageContext::default() };
+        judge(&engine.check_message(&signed, &mut CheckScratch::default()), &context).kind == Kind::Spam
+    };
+    let mut engine = engine();
+    claim(&mut engine, 0, Claim::Report, 1);
+    assert_eq!([20, 40].map(|start| is_spam(&engine, start)), [true, false]);
+    claim(&mut engine, 20, Claim::Report, 2);
+    assert_eq!([0, 20, 40].map(|start| is_spam(&engine, start)), [true; 3]);
+    let texts = engine.replicas().fill().0;
+    claim(&mut engine, 20, Claim::Report, 3);
+    assert_eq!(engine.replicas().fill().0, texts, "the same text is kept once");
+    let find = |start: usize| engine.find_text(&message(start).features.unwrap(), &mut CheckScratch::default());
+    assert_eq!(find(0).map(|found| found.fingerprint), find(20).map(|found| found.fingerprint));
+    assert!(find(0).is_some_and(|found| found.is_same) && find(20).is_some_and(|found| !found.is_same));
+    let first = find(0).unwrap().fingerprint;
+    claim(&mut engine, 20, Claim::Revoke, 4);
+    assert!(!is_spam(&engine, 20));
+    assert_eq!(engine.check(&first, 0).kind, Kind::Spam, "a revocation of the second text leaves the first one listed");
+}
+
+#[test]
+fn features_of_two_good_messages_do_not_match() {
     let mut engine = engine();
     let message = |extra: u64| Features { pairs: (0..100).chain([extra]).collect(), ..Features::default() };
     let text = engine.replicas().text(&message(500));
@@ -259,8 +300,8 @@ fn what_two_good_messages_say_does_not_make_a_match() {
     assert_eq!(engine.find_text(&message(500), &mut CheckScratch::default()), None);
 }
 
-/// Trust earned is no licence to change what others' claims mean: an account whose word weighs cannot put good mail under
-/// the name of listed spam, nor call spam good.
+/// Earned trust does not permit changes to the meaning of other reporters' claims: an account with weight can neither
+/// store good mail under the fingerprint of listed spam nor declare spam good.
 #[test]
 fn accounts_cannot_change_what_a_name_stands_for() {
     let mut engine = engine();
@@ -278,7 +319,7 @@ fn accounts_cannot_change_what_a_name_stands_for() {
     assert_eq!(engine.apply(&Event::Good { by: account, features: vec![1, 2] }), not_own);
     let text = engine.replicas().text(&newsletter);
     let peer = by(account.now, Standing::Pinned, 5);
-    assert_eq!(engine.apply(&Event::Text { by: peer, fingerprint: spam, text }), not_own, "nor can a peer");
+    assert_eq!(engine.apply(&Event::Text { by: peer, fingerprint: spam, text }), not_own, "peers cannot either");
 
     let write = |by, first: u64| Event::Shingles {
         by,
@@ -292,7 +333,7 @@ fn accounts_cannot_change_what_a_name_stands_for() {
     assert_eq!(engine.check_shingles(&[8; 64], Some(&shingles), &mut scratch), None);
 }
 
-/// An account that was right about twenty signatures.
+/// Returns an account that was right about twenty signatures.
 fn weighty_account(engine: &mut Engine) -> bruit_engine::event::By {
     for at in 500..520 {
         claim(engine, Standing::Account, 9, Claim::Report, &[fingerprint(at)]);
@@ -302,7 +343,7 @@ fn weighty_account(engine: &mut Engine) -> bruit_engine::event::By {
     by(engine.now(), Standing::Account, 9)
 }
 
-/// One group's texts do not push out those of all others within a day.
+/// The texts of one group do not evict all others within a day.
 #[test]
 fn no_group_fills_the_index_of_texts_alone() {
     let mut engine = engine();

@@ -1,4 +1,4 @@
-//! Events in bytes, and what they may not do.
+//! Encoding of events, and their bounds.
 
 mod common;
 
@@ -10,7 +10,7 @@ use bruit_engine::spam::{FLAGS, REINSTATED_MAX};
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Policy, Standing};
 use bruit_engine::verdict::Kind;
-use bruit_engine::whitelist::{By as ListedBy, WhitelistChange};
+use bruit_engine::whitelist::{ListAuthor, WhitelistChange};
 use bruit_engine::{CheckScratch, Engine, Outcome, Refusal, SETTLED_PER_TICK};
 use bruit_signatures::bruit::Features;
 
@@ -41,7 +41,7 @@ fn account(name: &[u8]) -> Event {
     Event::Account { now: START, change }
 }
 
-/// One of each kind, at their bounds.
+/// Returns events of each kind, at their bounds.
 fn events() -> Vec<Event> {
     let own = by(START, Standing::Own, 1);
     let features = Features { pairs: (0..500).collect(), whole: Some(3), ..Features::default() };
@@ -61,7 +61,7 @@ fn events() -> Vec<Event> {
         Event::Shingles { by: own, change: TextChange::Delete, digest: Box::new([8; 64]), shingles: None },
         account(b"alice"),
         Event::Account { now: START, change: AccountChange::Remove(Protocol::Razor, b"alice".as_slice().into()) },
-        Event::Whitelist { now: START, change: WhitelistChange::List(fingerprint(3), ListedBy::Operator) },
+        Event::Whitelist { now: START, change: WhitelistChange::List(fingerprint(3), ListAuthor::Operator) },
         Event::Whitelist { now: START, change: WhitelistChange::AddSender(b"example.org".as_slice().into()) },
         Event::Policy { now: START, policy: Box::new(Policy { own_reports_needed: 2, ..Policy::default() }) },
         Event::Resize { now: START, budget_bytes: 1 << 30 },
@@ -75,7 +75,7 @@ fn encoded(event: &Event) -> Vec<u8> {
 }
 
 #[test]
-fn every_event_is_read_as_written_and_nothing_shorter_or_longer_is() {
+fn every_event_round_trips_and_no_prefix_or_extension_decodes() {
     for event in events() {
         let mut bytes = encoded(&event);
         assert_eq!(Event::decode(&bytes).as_ref(), Ok(&event));
@@ -87,7 +87,7 @@ fn every_event_is_read_as_written_and_nothing_shorter_or_longer_is() {
 }
 
 #[test]
-fn events_beyond_the_bounds_are_not_read() {
+fn events_out_of_bounds_are_refused() {
     let long: Box<[u8]> = [b'a'; 700].into();
     let nonsense = Box::new(Policy { block_score: f64::NAN, ..Policy::default() });
     let events = [
@@ -112,22 +112,22 @@ fn events_beyond_the_bounds_are_not_read() {
     }
 }
 
-/// Whatever is admitted can be read back from a journal.
+/// Every admitted event can be decoded from the journal.
 #[test]
-fn what_is_within_bounds_is_read_back() {
+fn events_within_bounds_can_be_decoded() {
     for event in events() {
         assert!(event.is_within_bounds() && Event::decode(&encoded(&event)).is_ok(), "{event:?}");
     }
 }
 
-/// No event is larger than what the journal takes.
+/// No event exceeds the maximum size of a journal entry.
 #[test]
 fn events_fit_a_journal() {
     assert!(events().iter().all(|event| encoded(event).len() < 8 << 10));
 }
 
 #[test]
-fn accounts_and_whitelists_end_where_their_memory_does() {
+fn accounts_and_whitelists_are_bounded_by_their_memory() {
     let mut engine = engine();
     let capacity = |engine: &Engine, name: &str| {
         engine.status().tables.iter().find(|table| table.name == name).map_or(0, |table| table.capacity)
@@ -138,7 +138,7 @@ fn accounts_and_whitelists_end_where_their_memory_does() {
     }
     assert_eq!(engine.apply(&account(b"alice")), Outcome::Refused(Refusal::AccountsFull));
     let list = |at: u64| {
-        let change = WhitelistChange::List(fingerprint(at as u32), ListedBy::Operator);
+        let change = WhitelistChange::List(fingerprint(at as u32), ListAuthor::Operator);
         Event::Whitelist { now: START, change }
     };
     let signatures = capacity(&engine, "whitelisted signatures");
@@ -154,7 +154,7 @@ fn accounts_and_whitelists_end_where_their_memory_does() {
     assert!(bytes <= engine.plan().list_bytes, "{bytes} of {}", engine.plan().list_bytes);
 }
 
-/// Anybody may try to register: what cannot be done is refused before it is written down.
+/// Anyone may try to register, so impossible changes are refused before they are journalled.
 #[test]
 fn changes_that_cannot_be_made_are_not_admitted() {
     let mut engine = engine();
@@ -168,7 +168,7 @@ fn changes_that_cannot_be_made_are_not_admitted() {
     assert_eq!(engine.admit(&unlist), Err(Refusal::NotListed));
 }
 
-/// Lists a signature, revokes it and lists it again; whether it is spam then.
+/// Lists a signature, revokes it and lists it again. Returns true if it is spam then.
 fn reinstate(engine: &mut Engine, signature: u32) -> bool {
     let claims = [(1, Claim::Report), (2, Claim::Revoke), (3, Claim::Report), (4, Claim::Report)];
     for (id, claim) in claims {
@@ -178,20 +178,20 @@ fn reinstate(engine: &mut Engine, signature: u32) -> bool {
     engine.check(&fingerprint(signature), 0).kind == Kind::Spam
 }
 
-/// Own users may change their minds about so many signatures in a generation; more stay revoked until the next.
+/// Own users can reinstate a bounded number of signatures in a generation; others stay revoked until the next.
 #[test]
 fn reinstated_signatures_have_a_bound() {
     let mut engine = engine();
     let most = REINSTATED_MAX as u32;
     let mut reinstate_on_its_day = |at: u32| {
-        // The daily share of revocations is smaller than that.
+        // The daily share of revocations is smaller than that bound.
         tick(&mut engine, Time(START.0 + u64::from(at / 900) * Time::DAY));
         reinstate(&mut engine, at)
     };
     assert_eq!((0..most + 10).filter(|&at| reinstate_on_its_day(at)).count(), REINSTATED_MAX);
     tick(&mut engine, Time(START.0 + common::SPAM_EPOCH));
     assert_eq!(engine.check(&fingerprint(0), 0).kind, Kind::Spam);
-    assert!(reinstate(&mut engine, most + 20), "a new generation, new room");
+    assert!(reinstate(&mut engine, most + 20), "a new generation has room again");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn only_own_users_delete_texts() {
     assert!(!known(&engine));
 }
 
-/// Time passes by ticks alone, and with it claims are settled: who was right gains weight.
+/// Time advances by ticks alone, and they settle claims: a reporter who was right gains weight.
 #[test]
 fn ticks_settle_claims() {
     let mut engine = engine();
@@ -237,9 +237,9 @@ fn ticks_settle_claims() {
     assert!(weight(&engine) > 0.5, "{}", weight(&engine));
 }
 
-/// A tick takes bounded time, however many claims are due: the next one goes on.
+/// A tick settles a bounded number of claims; the next one continues.
 #[test]
-fn a_tick_settles_so_many_claims_and_no_more() {
+fn a_tick_settles_a_bounded_number_of_claims() {
     let mut engine = engine();
     let signatures = SETTLED_PER_TICK as u32 + 50;
     for at in 0..signatures {

@@ -1,4 +1,4 @@
-//! What servers tell each other: taken once, in whatever order chains arrive, and counted as its origin's.
+//! Exchange between servers: segments are applied once, in any order of chains, and counted as their origin's.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn change(engine: &mut Engine, change: OriginChange) {
     assert_eq!(outcome, Outcome::Done);
 }
 
-/// Servers that all hear each other on these terms.
+/// Creates servers that are all members of each other on these terms.
 fn servers(count: u8, terms: Terms) -> Vec<Engine> {
     let mut engines: Vec<_> = (0..count).map(|_| engine()).collect();
     for (number, engine) in engines.iter_mut().enumerate() {
@@ -40,7 +40,7 @@ fn servers(count: u8, terms: Terms) -> Vec<Engine> {
     engines
 }
 
-/// Seals all that waits, as segments that were verified. Their hashes are made up of where they are.
+/// Seals all pending entries and returns them as verified segments. Their hashes are derived from their position.
 fn seal(engine: &mut Engine) -> Vec<Received> {
     let origin = engine.exchange().own().unwrap();
     let mut segments = Vec::new();
@@ -76,9 +76,9 @@ fn refused(refusal: ExchangeRefusal) -> Outcome {
     Outcome::Refused(Refusal::Exchange(refusal))
 }
 
-/// Brings all that waits at each to all others.
+/// Transfers all pending entries of each server to all others.
 fn exchange(engines: &mut [Engine]) {
-    // What one concludes from another's claims has to be told again.
+    // Conclusions from another server's claims have to be exported in turn.
     for _ in 0..3 {
         for from in 0..engines.len() {
             let segments = seal(&mut engines[from]);
@@ -105,27 +105,30 @@ fn count(engine: &mut Engine, targets: u32, fingerprints: Vec<Fingerprint>) {
 }
 
 #[test]
-fn nodes_of_a_cluster_add_up_what_each_of_them_accepted() {
+fn nodes_of_a_cluster_add_their_counts() {
     let mut nodes = servers(3, CLUSTER);
     let spam = fingerprint(1);
     for (number, node) in nodes.iter_mut().enumerate() {
-        // The same message at each of them, as it happens.
+        // Each node receives the same message, as is common.
         claim(node, Claim::Report, Standing::Own, number as u64, vec![spam]);
         count(node, 10, vec![fingerprint(2), fingerprint(2)]);
     }
     exchange(&mut nodes);
     for node in &nodes {
         let verdict = node.check(&spam, 0);
-        assert_eq!((verdict.kind, verdict.counts.reports), (Kind::Spam, 3));
+        assert_eq!((verdict.kind, verdict.counts.report_count), (Kind::Spam, 3));
         assert_eq!(node.bulk().total(&fingerprint(2)), 60);
         assert_eq!(node.exchange().pending_bytes(), 0);
+    }
+    for (chain, frontier) in nodes[0].exchange().chains() {
+        assert!(nodes[1..].iter().all(|node| node.exchange().frontier(&chain) == frontier), "{chain:?}");
     }
     let sets: Vec<_> = nodes.iter().map(|node| node.spam().listed().clone()).collect();
     assert!(sets.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
 #[test]
-fn a_revocation_at_one_node_holds_at_all_whatever_arrives_later() {
+fn a_revocation_at_one_node_holds_at_all_nodes() {
     let mut nodes = servers(2, CLUSTER);
     let mail = fingerprint(1);
     claim(&mut nodes[0], Claim::Report, Standing::Own, 1, vec![mail]);
@@ -141,7 +144,7 @@ fn a_revocation_at_one_node_holds_at_all_whatever_arrives_later() {
 }
 
 #[test]
-fn what_is_good_at_one_node_is_good_at_all_and_peers_do_not_hear_of_it() {
+fn good_features_are_exported_to_nodes_but_not_to_peers() {
     let good = |node: &Engine| {
         let mut features = vec![1, 2, 3];
         node.replicas().retain_unlearnt(&mut features);
@@ -156,10 +159,10 @@ fn what_is_good_at_one_node_is_good_at_all_and_peers_do_not_hear_of_it() {
     }
 }
 
-/// A node that was away received votes of earlier generations late, and used to list their signatures anew: listings outlived
-/// their window, and signatures revoked meanwhile came back.
+/// A node that was offline received votes of earlier generations late, and used to list their signatures anew: listings
+/// outlived their window, and signatures revoked meanwhile came back.
 #[test]
-fn votes_that_are_heard_late_neither_renew_a_listing_nor_undo_a_revocation() {
+fn late_votes_neither_renew_a_listing_nor_undo_a_revocation() {
     let mut nodes = servers(2, CLUSTER);
     let (spam, mail) = (fingerprint(1), fingerprint(2));
     claim(&mut nodes[0], Claim::Report, Standing::Own, 1, vec![spam, mail]);
@@ -169,7 +172,7 @@ fn votes_that_are_heard_late_neither_renew_a_listing_nor_undo_a_revocation() {
     claim(&mut nodes[0], Claim::Revoke, Standing::Own, 1, vec![mail]);
     segments.extend(seal(&mut nodes[0]));
     nodes.iter_mut().for_each(|node| tick(node, Time(next.0 + SPAM_EPOCH)));
-    // The newest first, sets before votes.
+    // Newest first, sets before votes.
     segments.sort_by_key(|segment| (segment.chain.book == Book::Votes, std::cmp::Reverse(segment.chain.generation)));
     for segment in &segments {
         assert!(matches!(receive(&mut nodes[1], segment), Outcome::Taken { .. }));
@@ -177,11 +180,11 @@ fn votes_that_are_heard_late_neither_renew_a_listing_nor_undo_a_revocation() {
     assert_eq!(nodes[1].check(&mail, 0).kind, Kind::Ham);
     let listed = nodes[1].check(&spam, 0);
     assert_eq!((listed.kind, listed.generations.newest()), (Kind::Spam, Some(2)));
-    assert_eq!(nodes[1].exchange().pending_bytes(), 0, "nothing is told as its own");
+    assert_eq!(nodes[1].exchange().pending_bytes(), 0, "votes of others are not exported");
 }
 
 #[test]
-fn a_segment_is_taken_once_and_only_after_the_one_before() {
+fn a_segment_is_applied_once_and_only_after_its_predecessor() {
     let mut nodes = servers(2, CLUSTER);
     let mut segments = Vec::new();
     for number in 0..3 {
@@ -204,7 +207,7 @@ fn a_segment_is_taken_once_and_only_after_the_one_before() {
 }
 
 #[test]
-fn strangers_and_what_a_peer_has_no_say_in_are_refused() {
+fn unknown_servers_and_books_not_shared_with_peers_are_refused() {
     let mut servers = servers(2, PEER);
     let segment = |book, origin, generation| Received {
         chain: Chain { origin, book, generation },
@@ -244,12 +247,12 @@ fn a_peer_alone_lists_nothing_and_its_recipients_are_capped() {
 }
 
 #[test]
-fn a_lost_memory_goes_on_as_another_life_and_nothing_is_counted_twice() {
+fn after_a_lost_disk_a_new_incarnation_counts_nothing_twice() {
     let mut nodes = servers(2, CLUSTER);
     count(&mut nodes[0], 7, vec![fingerprint(1)]);
     exchange(&mut nodes);
     let kept = seal_again(&nodes[0]);
-    // The first node's disk is lost: it begins anew, and hears from the other what it said itself.
+    // The first node loses its disk: it starts anew and receives its own earlier segments from the other node.
     let mut again = engine();
     let life = Origin { incarnation: 2, ..origin(0) };
     change(&mut again, OriginChange::Begin { origin: life, cluster: true });
@@ -264,7 +267,7 @@ fn a_lost_memory_goes_on_as_another_life_and_nothing_is_counted_twice() {
 }
 
 #[test]
-fn an_old_copy_of_the_disk_learns_from_others_what_it_said_and_counts_it_once() {
+fn an_old_copy_of_the_disk_fetches_its_own_segments_and_counts_them_once() {
     let mut nodes = servers(2, CLUSTER);
     count(&mut nodes[0], 7, vec![fingerprint(1)]);
     let copy = snapshot(&mut nodes[0]);
@@ -272,7 +275,8 @@ fn an_old_copy_of_the_disk_learns_from_others_what_it_said_and_counts_it_once() 
     for segment in &said {
         receive(&mut nodes[1], segment);
     }
-    // The copy has the seven as something that waits: they are told again by others, and what came after is told as another.
+    // In the copy the seven recipients are still pending: they come back in segments from others, and later entries are
+    // exported by the new incarnation.
     nodes[0] = restore(&copy);
     let waiting = nodes[0].exchange().pending_bytes();
     assert!(waiting > 0);
@@ -281,12 +285,13 @@ fn an_old_copy_of_the_disk_learns_from_others_what_it_said_and_counts_it_once() 
         assert!(matches!(receive(&mut nodes[0], segment), Outcome::Taken { .. }));
     }
     exchange(&mut nodes);
-    // What waited when the copy was made is told twice: it cannot be known whether it was told before.
+    // Entries that were pending when the copy was made are exported twice: the server cannot know whether they were
+    // exported before.
     assert!(nodes.iter().all(|node| node.bulk().total(&fingerprint(1)) == 14));
     assert_eq!(nodes[0].exchange().pending_bytes(), 0);
 }
 
-/// The segments of the recipients that [`count`] made, as a relay has them.
+/// Returns the segments of the recipients counted by [`count`], as a relay would serve them.
 fn seal_again(engine: &Engine) -> Vec<Received> {
     let (chain, frontier) = engine.exchange().chains().find(|(chain, _)| chain.book == Book::Recipients).unwrap();
     let mut payload = fingerprint(1).high().to_le_bytes().to_vec();
@@ -305,7 +310,7 @@ fn seal_again(engine: &Engine) -> Vec<Received> {
 }
 
 #[test]
-fn a_repaired_chain_is_taken_again_and_counts_once() {
+fn a_repaired_chain_is_applied_again_and_counted_once() {
     let mut nodes = servers(2, CLUSTER);
     count(&mut nodes[0], 40, vec![fingerprint(1)]);
     let segments = seal(&mut nodes[0]);
@@ -319,7 +324,7 @@ fn a_repaired_chain_is_taken_again_and_counts_once() {
 }
 
 #[test]
-fn what_others_said_survives_a_snapshot_and_ends_with_its_generations() {
+fn segments_of_others_survive_a_snapshot_and_expire() {
     let mut nodes = servers(3, CLUSTER);
     for (number, node) in nodes.iter_mut().enumerate() {
         claim(node, Claim::Report, Standing::Own, number as u64, (0..40).map(fingerprint).collect());
@@ -343,7 +348,7 @@ fn what_others_said_survives_a_snapshot_and_ends_with_its_generations() {
 }
 
 #[test]
-fn rings_that_come_while_a_snapshot_is_written_are_not_in_it() {
+fn rings_added_during_a_snapshot_are_not_part_of_it() {
     let mut nodes = servers(2, CLUSTER);
     count(&mut nodes[1], 20, vec![fingerprint(5)]);
     let segments = seal(&mut nodes[1]);
@@ -359,7 +364,7 @@ fn rings_that_come_while_a_snapshot_is_written_are_not_in_it() {
 }
 
 #[test]
-fn events_wait_for_no_one_when_nothing_is_told_and_are_refused_when_nothing_is_written_down() {
+fn events_are_refused_only_while_pending_entries_exceed_their_bound() {
     let mut alone = engine();
     let mut node = servers(1, CLUSTER).remove(0);
     let mut refusals = [0, 0];
@@ -380,7 +385,7 @@ fn events_wait_for_no_one_when_nothing_is_told_and_are_refused_when_nothing_is_w
 }
 
 #[test]
-fn a_server_that_tells_nobody_anything_keeps_nothing_and_begins_again_as_another() {
+fn ending_the_exchange_drops_pending_entries_and_the_incarnation() {
     let mut engine = servers(1, CLUSTER).remove(0);
     let report = |engine: &mut Engine, number| {
         let event = Event::Claim {
@@ -402,7 +407,11 @@ fn a_server_that_tells_nobody_anything_keeps_nothing_and_begins_again_as_another
     assert_eq!(engine.apply(&end), Outcome::Done);
     report(&mut engine, 3);
     assert_eq!((engine.exchange().own(), engine.exchange().pending_bytes()), (None, 0));
-    assert_eq!(engine.apply(&end), Outcome::Refused(ExchangeRefusal::NotBegun.into()), "there is nothing to end");
+    assert_eq!(
+        engine.apply(&end),
+        Outcome::Refused(ExchangeRefusal::NotBegun.into()),
+        "the exchange has ended already"
+    );
     let bytes = snapshot(&mut engine);
     assert_eq!(snapshot(&mut restore(&bytes)), bytes);
 
@@ -421,5 +430,5 @@ fn a_server_that_tells_nobody_anything_keeps_nothing_and_begins_again_as_another
     }
     change(&mut engine, OriginChange::End);
     let outcome = engine.apply(&Event::Origin { now: engine.now(), change: again(5) });
-    assert_eq!(outcome, Outcome::Refused(ExchangeRefusal::NoRoom.into()), "lives are bounded");
+    assert_eq!(outcome, Outcome::Refused(ExchangeRefusal::NoRoom.into()), "incarnations are bounded");
 }

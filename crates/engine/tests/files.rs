@@ -1,5 +1,5 @@
-//! Files as evidence: the payload decides, a file beside a text raises suspicion, and a file of good mail
-//! never decides.
+//! Files as evidence: the payload decides, a file next to a text raises suspicion, and a file of good mail never
+//! decides.
 
 mod common;
 
@@ -18,7 +18,7 @@ const LETTER: &str = "The garden committee meets on Thursday in the village hall
 const PITCH: &str = "Earn thousands every week from your kitchen table with a secret method that bankers never wanted ordinary \
     families to discover, and begin today without paying a single cent before midnight.";
 
-/// A message of a text and PDF files, each with other bytes.
+/// Returns a message with a text and PDF files, each with different content.
 fn message(text: &str, files: &[u8]) -> Signed {
     let file = |&byte: &u8| {
         let content = format!("%PDF-1.4 {}", char::from(byte).to_string().repeat(500));
@@ -58,7 +58,7 @@ const SUSPECTED: (Kind, MessageReason) = (Kind::Unknown, MessageReason::Suspecte
 const UNKNOWN: (Kind, MessageReason) = (Kind::Unknown, MessageReason::NotReported);
 
 #[test]
-fn a_message_of_one_file_is_known_by_it() {
+fn a_message_with_one_file_is_identified_by_it() {
     let mut engine = engine();
     report(&mut engine, &message("see attached", b"x"));
     assert_eq!(kind(&engine, &message("your invoice", b"x")).0, Kind::Spam);
@@ -67,7 +67,7 @@ fn a_message_of_one_file_is_known_by_it() {
 }
 
 #[test]
-fn a_message_of_several_files_is_known_by_all_of_them_together() {
+fn a_message_with_several_files_is_identified_by_all_of_them_together() {
     let mut engine = engine();
     report(&mut engine, &message("see attached", b"xt"));
     assert_eq!(kind(&engine, &message("your invoice", b"tx")).0, Kind::Spam);
@@ -76,13 +76,13 @@ fn a_message_of_several_files_is_known_by_all_of_them_together() {
 }
 
 #[test]
-fn a_file_beside_other_words_each_time_is_suspected() {
+fn a_file_beside_changing_texts_is_suspected() {
     let mut engine = engine();
     report(&mut engine, &message(PITCH, b"x"));
     let verdict = judged(&engine, &message(LETTER, b"x"));
     assert_eq!((verdict.kind, verdict.reason), SUSPECTED);
     assert!((1..=60).contains(&verdict.confidence), "{}", verdict.confidence);
-    assert_eq!(kind(&engine, &message("see attached", b"x")), SUSPECTED, "never spam by it");
+    assert_eq!(kind(&engine, &message("see attached", b"x")), SUSPECTED, "the file alone never makes it spam");
     claim(&mut engine, &message(LETTER, b"x"), Claim::Revoke, 1);
     assert_eq!(kind(&engine, &message("see attached", b"x")).0, Kind::Ham);
 }
@@ -94,7 +94,7 @@ fn a_file_beside_a_link_is_not_the_payload() {
     report(&mut engine, &message(phish, b"t"));
     assert_eq!(kind(&engine, &message("our terms", b"t")), SUSPECTED, "the bank whose terms were copied");
     let found = kind(&engine, &message(phish, b"y"));
-    assert_eq!(found.0, Kind::Spam, "with another file");
+    assert_eq!(found.0, Kind::Spam, "the same link with another file");
 }
 
 #[test]
@@ -112,9 +112,9 @@ fn a_file_of_good_mail_is_not_claimed_and_decides_nothing() {
     report(&mut engine, &message("your invoice", b"t"));
     assert_eq!(kind(&engine, &message("our terms", b"t")).0, Kind::Spam);
     learn(&mut engine, &message(LETTER, b"t"));
-    assert_eq!(kind(&engine, &message("our terms", b"t")), SUSPECTED, "learnt after the report");
+    assert_eq!(kind(&engine, &message("our terms", b"t")), SUSPECTED, "the file was learnt after the report");
     let claimed = claim_events(&engine, &message("your invoice", b"t"), Claim::Report, by(START, Standing::Own, 2));
-    assert_eq!(claimed, [], "and before the next");
+    assert_eq!(claimed, [], "the file was learnt before the next report");
 }
 
 #[test]
@@ -137,13 +137,13 @@ fn a_forward_of_a_file_is_suspected_and_teaches_nothing() {
 }
 
 #[test]
-fn a_revocation_lasts_as_long_as_the_listing_it_is_about() {
+fn a_revocation_lasts_as_long_as_the_listing() {
     let mut engine = engine();
     let issue = |own: &str| signed(&format!("\n{LETTER} {own}\n"));
     let (first, second) =
         (issue("Tea is served at four by the scouts."), issue("Cake follows at five from the bakers."));
     report(&mut engine, &first);
-    assert_eq!(kind(&engine, &second).0, Kind::Spam, "a twin");
+    assert_eq!(kind(&engine, &second).0, Kind::Spam, "a message from the same template");
     claim(&mut engine, &second, Claim::Revoke, 2);
     let third = issue("Songs end the day at six in the barn.");
     for epoch in 0..8 {
@@ -152,12 +152,13 @@ fn a_revocation_lasts_as_long_as_the_listing_it_is_about() {
     }
 }
 
-/// Reporters are forgotten after some days, and the reports that were counted do not say how many people made them.
+/// Reporters are removed after some days, and the counted reports do not show how many people made them.
 #[test]
 fn one_person_never_counts_as_several() {
     let mut engine = engine();
     let spam = signed(&format!("\n{LETTER} {PITCH}\n"));
-    // Much of the text is known from good mail, so one person's reports list it exactly, and two list its near replicas.
+    // Much of the text is known from good mail: reports by one person list it exactly, reports by two list its near
+    // replicas.
     claim(&mut engine, &signed(&format!("\n{LETTER}\n")), Claim::Revoke, 9);
     let replica = signed(&format!("\n{LETTER} Hurry, {PITCH}\n"));
     for _ in 0..3 {
@@ -184,7 +185,7 @@ fn files_of_good_mail_decide_nothing_together_either() {
     let mut engine = engine();
     report(&mut engine, &message("see attached", b"st"));
     learn(&mut engine, &message(LETTER, b"s"));
-    assert_eq!(kind(&engine, &message("see attached", b"st")).0, Kind::Spam, "one of them is still the spam's own");
+    assert_eq!(kind(&engine, &message("see attached", b"st")).0, Kind::Spam, "one of the files is only in spam");
     learn(&mut engine, &message(LETTER, b"t"));
     assert_eq!(kind(&engine, &message("see attached", b"st")), SUSPECTED);
 }
@@ -199,7 +200,7 @@ fn a_long_good_message_teaches_its_file_too() {
 }
 
 #[test]
-fn a_link_in_the_greeting_is_a_link() {
+fn a_link_in_the_greeting_counts() {
     let mut engine = engine();
     let page = "Content-Type: text/html\n\n<p>Dear customer <a href='http://evil.example/login'>unlock account</a></p>";
     let file = format!("Content-Type: application/pdf\n\n%PDF-1.4 {}", "t".repeat(500));

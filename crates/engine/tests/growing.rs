@@ -12,13 +12,13 @@ use bruit_engine::shingles::SHINGLES;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Policy, Standing};
 use bruit_engine::verdict::Kind;
-use bruit_engine::whitelist::{By as ListedBy, WhitelistChange};
+use bruit_engine::whitelist::{ListAuthor, WhitelistChange};
 use bruit_engine::{CheckScratch, Engine, Outcome, Refusal, Status};
 use bruit_signatures::bruit::Features;
 
 use common::{BULK_EPOCH, KEY, SPAM_EPOCH, START, by, fingerprint, snapshot, tick};
 
-/// Signatures that were reported, and as many others that were not.
+/// Number of reported signatures; as many others were not reported.
 const SIGNATURES: u32 = 6_000;
 const TEXTS: u32 = 60;
 
@@ -50,7 +50,7 @@ fn digest(text: u32) -> [u8; 64] {
     [text as u8; 64]
 }
 
-/// Everything that one server exports to another: all segments in its queue.
+/// Returns all pending entries of a server as segments.
 fn segments(engine: &mut Engine) -> Vec<Received> {
     let origin = engine.exchange().own().unwrap();
     let mut segments = Vec::new();
@@ -68,7 +68,7 @@ fn segments(engine: &mut Engine) -> Vec<Received> {
     segments
 }
 
-/// Another server that counted some of the same signatures.
+/// Returns the segments of another server that counted some of the same signatures.
 fn other(number: u8, cluster: bool) -> Vec<Received> {
     let mut engine = empty(BUDGET_MIN);
     let begin = OriginChange::Begin { origin: origin(number), cluster };
@@ -101,7 +101,7 @@ fn account_and_lists() -> Vec<Event> {
             registration: Registration::Operator,
         };
         events.push(Event::Account { now: START, change });
-        let change = WhitelistChange::List(fingerprint(500_000 + number), ListedBy::Operator);
+        let change = WhitelistChange::List(fingerprint(500_000 + number), ListAuthor::Operator);
         events.push(Event::Whitelist { now: START, change });
     }
     let change = WhitelistChange::AddSender(b"@example.org".as_slice().into());
@@ -118,7 +118,7 @@ fn claims(now: Time, first: u32) -> Vec<Event> {
         claim(Standing::Own, 1, Claim::Report, 0, fingerprints(0, 50)),
         claim(Standing::Own, 2, Claim::Report, 3, fingerprints(0, 20)),
         claim(Standing::Own, 3, Claim::Revoke, 0, fingerprints(30, 40)),
-        // Unsettled, from reporters without a record.
+        // Unsettled claims of reporters without a record.
         claim(Standing::Account, 5, Claim::Report, 0, fingerprints(60, 64)),
         bulk(1, fingerprints(0, 30)),
         bulk(14, fingerprints(10, 20)),
@@ -132,7 +132,7 @@ fn claims(now: Time, first: u32) -> Vec<Event> {
 }
 
 fn texts(engine: &Engine, now: Time, text: u32) -> Vec<Event> {
-    // Nobody contradicts this reporter, who therefore keeps their weight.
+    // No anchor contradicts this reporter, who therefore keeps its weight.
     let own = by(now, Standing::Own, 21);
     let shingles = Some(Box::new(shingles(text)));
     let write = TextChange::Write { flag: 2, weight: 3 };
@@ -143,7 +143,7 @@ fn texts(engine: &Engine, now: Time, text: u32) -> Vec<Event> {
     ]
 }
 
-/// An engine that knows something of every kind, in several generations, and the events that taught it.
+/// Returns an engine with contents of every kind, in several generations, and the events that created them.
 fn filled(budget: u64) -> (Engine, Vec<Event>) {
     let mut engine = empty(budget);
     let mut events = Vec::new();
@@ -167,14 +167,14 @@ fn filled(budget: u64) -> (Engine, Vec<Event>) {
         let now = engine.now();
         claims(now, round * 100).into_iter().for_each(|event| feed(&mut engine, event));
         texts(&engine, now, round % TEXTS).into_iter().for_each(|event| feed(&mut engine, event));
-        // Does not always clear everything, so that growth also meets half-cleared generations.
+        // Not always enough to clear everything, so that growth also meets half-cleared generations.
         let lines = 8_000 * (budget / BUDGET_MIN) as u32;
         feed(&mut engine, Event::Tick { now: Time(now.0 + 3 * Time::HOUR), lines });
     }
     (engine, events)
 }
 
-/// The answers to every possible question.
+/// Returns the answers to every possible query.
 fn knowledge(engine: &Engine) -> Vec<String> {
     let mut told = Vec::new();
     for signature in 0..2 * SIGNATURES {
@@ -191,7 +191,7 @@ fn knowledge(engine: &Engine) -> Vec<String> {
         let by_shingles = engine.check_shingles(&digest(200), Some(&similar), &mut scratch);
         let by_digest = engine.check_shingles(&digest(text), None, &mut scratch);
         told.push(format!("text {text}: {found:?} {by_shingles:?} {by_digest:?}"));
-        // Good mail leaves no text behind.
+        // Good mail leaves no features in the text.
         told.push(format!("good {text}: {:?}", engine.replicas().text(&features(10_000 + text))));
     }
     for number in 0..50 {
@@ -205,15 +205,15 @@ fn knowledge(engine: &Engine) -> Vec<String> {
     told
 }
 
-/// The signatures of every generation as shown to operators: estimates, except the counts.
+/// Compares the sizes of all generations as shown to operators: estimates, except for counts.
 fn assert_same_generations(engine: &Engine, before: &Status) {
     for (ring, before) in engine.status().rings.iter().zip(&before.rings) {
         for (&(epoch, signatures), &(epoch_before, expected)) in ring.generations.iter().zip(&before.generations) {
             assert_eq!(epoch, epoch_before);
-            assert!(signatures.abs_diff(expected) <= 32, "{}: {signatures} where {expected} were", ring.name);
+            assert!(signatures.abs_diff(expected) <= 32, "{}: {signatures} instead of {expected}", ring.name);
         }
         let (rate, expected) = (ring.error_rate, before.error_rate);
-        assert!((rate - expected).abs() <= expected * 1e-6, "{}: {rate:e} where {expected:e} was", ring.name);
+        assert!((rate - expected).abs() <= expected * 1e-6, "{}: {rate:e} instead of {expected:e}", ring.name);
     }
 }
 
@@ -234,7 +234,7 @@ fn assert_same(found: &[String], expected: &[String]) {
 }
 
 #[test]
-fn all_that_was_known_is_known_after_growing_and_no_count_changes() {
+fn growing_loses_nothing_and_changes_no_count() {
     let (mut engine, events) = filled(BUDGET_MIN);
     let before = knowledge(&engine);
     assert!(before.iter().any(|told| told.contains("reinstated: true")), "something is reinstated");
@@ -251,14 +251,14 @@ fn all_that_was_known_is_known_after_growing_and_no_count_changes() {
         let mut again = restored(&bytes, BUDGET_MIN);
         assert_same(&knowledge(&again), &before);
         assert_eq!((*again.plan(), again.realm().id()), (plan, engine.realm().id()));
-        assert!(snapshot(&mut again) == bytes, "restored, and written again");
+        assert!(snapshot(&mut again) == bytes, "after restoring and writing it again");
         let status = engine.status();
-        // The counts of other servers are added.
+        // The counts of other servers are not part of the budget.
         let bytes = status.bytes - status.tables[0].bytes;
         assert!(bytes <= budget && bytes > budget / 10 * 7, "{bytes} of {budget}");
         assert_eq!(status.rings[0].capacity, Capacities::per_generation(&plan.sizes).spam);
     }
-    // The same from an old snapshot, and from the beginning.
+    // The result is the same from an old snapshot and from a replay of all events.
     let grown = snapshot(&mut engine);
     let mut from_snapshot = restored(&old, BUDGET_MIN);
     let mut from_events = empty(BUDGET_MIN);
@@ -271,7 +271,7 @@ fn all_that_was_known_is_known_after_growing_and_no_count_changes() {
 }
 
 #[test]
-fn a_grown_clearinghouse_goes_on_and_forgets_in_time() {
+fn a_grown_clearinghouse_continues_and_expires_on_time() {
     let (mut grown, _) = filled(BUDGET_MIN);
     let (mut same, _) = filled(BUDGET_MIN);
     resize(&mut grown, 32 << 20);
@@ -305,7 +305,7 @@ fn a_grown_clearinghouse_goes_on_and_forgets_in_time() {
 }
 
 #[test]
-fn what_has_no_room_for_twice_its_lines_stays_and_the_rest_grows() {
+fn structures_without_room_for_twice_their_lines_keep_their_size() {
     let (mut engine, _) = filled(BUDGET_MIN);
     let before = knowledge(&engine);
     let preview = engine.preview_resize(15 << 20).unwrap();
@@ -320,14 +320,14 @@ fn what_has_no_room_for_twice_its_lines_stays_and_the_rest_grows() {
     }
     let bytes = snapshot(&mut engine);
     assert!(snapshot(&mut restored(&bytes, BUDGET_MIN)) == bytes);
-    // Only exact tables grew, so it can shrink again.
+    // Only exact tables grew, so the budget can shrink again.
     assert_eq!(resize(&mut engine, BUDGET_MIN), Outcome::Done);
     assert_same(&knowledge(&engine), &before);
     assert_eq!(*engine.plan(), Plan::for_budget(BUDGET_MIN).unwrap());
 }
 
 #[test]
-fn the_preview_tells_what_growing_does() {
+fn the_preview_matches_the_growth() {
     let (mut engine, _) = filled(BUDGET_MIN);
     let preview = engine.preview_resize(64 << 20).unwrap();
     assert_eq!(resize(&mut engine, 64 << 20), Outcome::Done);
@@ -335,7 +335,7 @@ fn the_preview_tells_what_growing_does() {
     for (then, now) in preview.structures.iter().zip(&after.structures) {
         assert_eq!((then.name, then.capacity.1), (now.name, now.capacity.0));
         assert_eq!(then.lines.map(|lines| lines.1), now.lines.map(|lines| lines.0), "{}", then.name);
-        // Records of counts get a little more room than whole copies need.
+        // Records of counts get slightly more memory than whole copies need.
         assert!(now.bytes.0.abs_diff(then.bytes.1) * 100 <= now.bytes.0, "{then:?} {now:?}");
         // Tables of texts are rounded down to whole pairs of lines, and may miss a multiple by one.
         assert!(then.factor().is_none_or(|factor| matches!(factor, 7 | 8)), "{then:?}");
@@ -364,7 +364,7 @@ fn nothing_grows_while_a_snapshot_is_written() {
     assert_eq!(resize(&mut engine, 32 << 20), Outcome::Done);
 }
 
-/// Two servers of one realm, one with four times the memory of the other, exchange everything they know.
+/// Two servers of one realm, one with four times the memory of the other, exchange all their entries.
 #[test]
 fn servers_of_one_realm_may_have_different_memory() {
     let mut large = empty(BUDGET_MIN);

@@ -1,4 +1,4 @@
-//! Measures the time and memory that growing takes, for docs/operators/sizing.md.
+//! Measures the time and memory needed for growing, for docs/operators/sizing.md.
 //!
 //! `cargo test --release -p bruit-engine --test growing_large -- --ignored --nocapture`
 
@@ -20,7 +20,7 @@ use common::{BULK_EPOCH, KEY, SPAM_EPOCH, START, by, fingerprint};
 
 const SIGNATURES: u32 = 3_000_000;
 
-/// A line of `/proc/self/status`, in MiB.
+/// Returns a line of `/proc/self/status`, in MiB.
 fn mebibytes(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -36,7 +36,7 @@ fn growing_from_256_mib_to_1_gib_with_millions_of_signatures() {
     let mut listed = Vec::new();
     for first in (0..SIGNATURES).step_by(60) {
         let fingerprints: Vec<_> = (first..first + 60).map(fingerprint).collect();
-        // One group each, so that no quota refuses them.
+        // One group each, so that no quota applies.
         let own = by(START, Standing::Own, 1 + u64::from(first));
         engine.apply(&Event::Claim { by: own, claim: Claim::Report, flag: 0, fingerprints: fingerprints.clone() });
         let targets = if first.is_multiple_of(6_000) { 1_000 } else { 1 };

@@ -1,4 +1,4 @@
-//! What own users call good does not count any more, wherever spam copies it.
+//! Features of messages that own users call good no longer count, also in spam that copies them.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn claim(engine: &mut Engine, text: &str, claim: Claim, by: By) -> Vec<Outcome> 
     events.iter().map(|event| engine.apply(event)).collect()
 }
 
-/// Whether the text of a message is found among those reported.
+/// Returns true if the text of a message resembles a reported one.
 fn is_found(engine: &Engine, text: &str) -> bool {
     let features = signed(text).features.unwrap();
     let evidence = engine.check_text(&features, &mut CheckScratch::default());
@@ -46,20 +46,20 @@ fn is_lesson(event: &Event) -> bool {
 }
 
 #[test]
-fn what_a_revoked_message_says_no_longer_matches_the_spam_that_copied_it() {
+fn a_revoked_message_no_longer_matches_the_spam_that_copied_it() {
     let mut engine = engine();
     let spam = format!("{PHISH} {TEMPLATE}");
     claim(&mut engine, &spam, Claim::Report, own());
     assert!(is_found(&engine, &spam) && is_found(&engine, PHISH) && is_found(&engine, TEMPLATE));
     claim(&mut engine, TEMPLATE, Claim::Revoke, own());
-    assert!(!is_found(&engine, TEMPLATE), "the innocent mail");
-    assert!(is_found(&engine, &spam) && is_found(&engine, PHISH), "what the spam says itself");
+    assert!(!is_found(&engine, TEMPLATE), "the good mail");
+    assert!(is_found(&engine, &spam) && is_found(&engine, PHISH), "the spam's own text");
     let engine = restore(&snapshot(&mut engine));
     assert!(!is_found(&engine, TEMPLATE) && is_found(&engine, PHISH), "after a restart");
 }
 
 #[test]
-fn spam_that_copies_a_revoked_message_is_known_by_its_own_words() {
+fn spam_that_copies_a_revoked_message_is_found_by_its_own_text() {
     let mut engine = engine();
     claim(&mut engine, TEMPLATE, Claim::Revoke, own());
     claim(&mut engine, &format!("{PHISH} {TEMPLATE}"), Claim::Report, own());
@@ -81,12 +81,12 @@ fn only_own_users_teach_and_nothing_is_taught_twice() {
     assert_eq!(lessons(&engine, Claim::Report, Standing::Own), 0);
     assert_eq!(lessons(&engine, Claim::Revoke, Standing::Own), 1);
     claim(&mut engine, TEMPLATE, Claim::Revoke, own());
-    assert_eq!(lessons(&engine, Claim::Revoke, Standing::Own), 0, "all of it is known");
+    assert_eq!(lessons(&engine, Claim::Revoke, Standing::Own), 0, "all features are known");
     tick(&mut engine, Time(START.0 + 7 * SPAM_EPOCH));
     assert_eq!(lessons(&engine, Claim::Revoke, Standing::Own), 1, "the next generation learns it again");
 }
 
-/// Teaches good mail until no more can be learnt, and returns how much that was.
+/// Teaches good mail until the generation is full, and returns its capacity.
 fn fill_good(engine: &mut Engine) -> u64 {
     let (_, capacity) = engine.replicas().good_fill();
     for message in 0..capacity {
@@ -103,7 +103,7 @@ fn kind(engine: &Engine, text: &str) -> Kind {
     judge(&engine.check_message(&signed, &mut CheckScratch::default()), &context).kind
 }
 
-/// "In the revocation filter" means not spam for exactly that message, whatever resembles it.
+/// "In the revocation filter" means not spam for exactly that message, even if reported messages resemble it.
 #[test]
 fn a_revoked_message_stays_good_when_its_near_replicas_are_reported() {
     let replica = TEMPLATE.replace("quarter", "month").replace("weekdays", "Saturdays");
@@ -141,7 +141,7 @@ fn a_revocation_stands_when_no_more_can_be_learnt() {
 }
 
 #[test]
-fn a_long_message_teaches_as_much_as_an_event_holds() {
+fn a_long_message_teaches_as_many_features_as_fit_in_an_event() {
     let engine = engine();
     let features = Features { pairs: (0..5_000).collect(), ..Features::default() };
     let events = claim_events(&engine, &Signed { features: Some(features), ..signed("") }, Claim::Revoke, own());

@@ -1,6 +1,7 @@
-//! A clearinghouse filled to its capacity stays within its budget, errs no more than planned, and warned before.
+//! A clearinghouse filled to its capacity stays within its memory budget and its planned error rates, and warns in
+//! time.
 //!
-//! The default budget is filled by `cargo xtask bench --only engine`; here it is a small one.
+//! The default budget is filled by `cargo xtask bench --only engine`; this test uses a small one.
 
 mod common;
 
@@ -59,7 +60,7 @@ fn fill(engine: &mut Engine, capacities: &Capacities) {
 
 fn fill_texts(engine: &mut Engine) {
     for at in 0..20_000 {
-        // Several groups, as each may fill half of an index in a day.
+        // Several groups, because each may fill half of an index in a day.
         let own = by(engine.now(), Standing::Own, at % 8);
         let features = Features { pairs: (at * 100..at * 100 + 60).collect(), ..Features::default() };
         let text = engine.replicas().text(&features);
@@ -74,15 +75,15 @@ fn fill_texts(engine: &mut Engine) {
     }
 }
 
-/// Peak memory of this process in bytes; every test has one of its own.
+/// Returns the peak memory of this process in bytes; every test runs in its own process.
 fn peak() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("the peak is there");
+    let status = fs::read_to_string("/proc/self/status").expect("/proc is available");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("the peak is listed");
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number") * 1024
 }
 
 #[test]
-fn a_full_clearinghouse_keeps_to_its_budget_and_to_its_errors() {
+fn a_full_clearinghouse_stays_within_its_budget_and_error_rates() {
     let plan = Plan::for_budget(BUDGET).unwrap();
     let realm = Realm::new(KEY, SPAM_EPOCH, BULK_EPOCH, plan.sizes).unwrap();
     let capacities = Capacities::per_generation(&plan.sizes);
@@ -102,7 +103,7 @@ fn a_full_clearinghouse_keeps_to_its_budget_and_to_its_errors() {
     let mut verdicts = vec![Verdict::default(); absent.len()];
     engine.check_batch(&absent, 0, &mut verdicts, &mut CheckScratch::default());
     let false_positives = verdicts.iter().filter(|verdict| verdict.kind == Kind::Spam).count();
-    // Two are expected at one in a million; ten or more would happen once in 20,000 times.
+    // Two are expected at a rate of one in a million; ten or more would happen once in 20,000 runs.
     assert!(false_positives < 10, "{false_positives} of {}", absent.len());
 
     let day = LIVE_GENERATIONS * SPAM_EPOCH / Time::DAY - 1;

@@ -1,4 +1,4 @@
-//! Random events against an exact model: nothing claimed is lost, nothing counted is too low, and the same events give the
+//! Random events compared with an exact model: no claim is lost, no count is too low, and the same events produce the
 //! same bytes.
 
 mod common;
@@ -24,14 +24,15 @@ const EVENTS: usize = 4_000;
 /// Exact counts by epoch.
 type ByEpoch = HashMap<u64, u64>;
 
-/// What the engine should know, without bounds or errors.
+/// The expected contents of the engine, without bounds or errors.
 #[derive(Default)]
 struct Model {
-    /// The last thing that happened to a signature in the spam book, and until which epoch it is found if it was listed.
+    /// Epoch until which a listed signature is found; removed when it is revoked.
     listed_until: HashMap<u32, u64>,
     claims: HashMap<(u32, u8, Claim), ByEpoch>,
     recipients: HashMap<u32, ByEpoch>,
-    /// Listings that stand for a report of flag 0 although there was none: made by another flag's, or by a new generation.
+    /// Listings that count as a report of flag 0 although there was none: made by a report of another flag, or by a new
+    /// generation.
     listings: HashMap<u32, ByEpoch>,
 }
 
@@ -103,7 +104,7 @@ impl Run {
             *self.model.claims.entry((signature, flag, claim)).or_default().entry(epoch).or_default() += 1;
         }
         let epoch = self.spam_epoch();
-        // What an anchor still reports does not age.
+        // A listing that an anchor still reports does not age.
         let is_renewed = was_spam && claim == Claim::Report && by.reporter.standing.is_anchor();
         if let Some(until) = self.model.listed_until.get_mut(&signature).filter(|_| is_renewed) {
             *until = (*until).max(epoch + LIVE_GENERATIONS);
@@ -111,7 +112,7 @@ impl Run {
         if (listed == 1 || is_renewed && !entry.listed.contains(0)) && flag != 0 {
             self.model.listings.entry(signature).or_default().insert(epoch, 1);
         }
-        // Reinstated, it is listed in the generation after this one.
+        // A reinstated signature is listed in the generation after this one.
         let is_reinstated = entry.revoked.contains(0);
         if listed == 1 && is_reinstated {
             self.model.listings.entry(signature).or_default().insert(epoch + 1, 1);
@@ -127,14 +128,14 @@ impl Run {
         if by.reporter.standing == Standing::Own && claim == Claim::Report && !was_spam && !was_revoked {
             let own_revoke_stands =
                 self.engine.explain(&fingerprint(signature)).assessment.unwrap().evidence.own_revokes > 0;
-            assert!(is_spam || own_revoke_stands, "an own report lists at once: {outcome:?}");
+            assert!(is_spam || own_revoke_stands, "an own report must list at once: {outcome:?}");
         }
     }
 
     fn count(&mut self) {
         let reporter = Reporter { id: 1, standing: Standing::Own, group: 1 };
         let by = By { now: self.now, reporter };
-        // Few signatures have most of the recipients.
+        // A few signatures have most of the recipients.
         let most = self.random.random_range(1..SIGNATURES);
         let signature = SIGNATURES + self.random.random_range(0..most);
         let targets = match self.random.random_range(0..50) {
@@ -165,7 +166,7 @@ impl Run {
         }
     }
 
-    /// Compares everything; returns how many counts were too high, and of how many.
+    /// Compares all verdicts and counts. Returns the number of counts that were too high, and of all counts.
     fn compare(&self) -> (usize, usize) {
         let (mut wrong, mut all) = (0, 0);
         for signature in 0..SIGNATURES {
@@ -196,7 +197,7 @@ impl Run {
 
     fn counts(&self, flag: u8, fingerprint: &Fingerprint) -> [(Claim, u64); 2] {
         let counts = self.engine.spam().counts(flag, fingerprint);
-        [(Claim::Report, u64::from(counts.reports)), (Claim::Revoke, u64::from(counts.revocations))]
+        [(Claim::Report, u64::from(counts.report_count)), (Claim::Revoke, u64::from(counts.revoke_count))]
     }
 }
 
@@ -212,7 +213,7 @@ fn nothing_is_lost_and_counts_are_never_too_low() {
             all += compared.1;
         }
     }
-    // Rings of this size err in one count of ten thousand.
+    // Rings of this size have one wrong count in ten thousand.
     assert!(wrong * 1000 < all, "{wrong} of {all} counts too high");
 }
 
@@ -224,13 +225,13 @@ fn the_same_events_give_the_same_bytes() {
     for event in &run.events {
         let mut bytes = Vec::new();
         event.encode(&mut bytes);
-        again.apply(&Event::decode(&bytes).expect("what was encoded"));
+        again.apply(&Event::decode(&bytes).expect("an encoded event"));
     }
     assert_eq!(common::snapshot(&mut run.engine), common::snapshot(&mut again));
 }
 
 #[test]
-fn a_restored_clearinghouse_goes_on_as_the_first_would_have() {
+fn a_restored_clearinghouse_behaves_like_the_original() {
     let mut run = Run::new(7);
     (0..EVENTS / 2).for_each(|_| run.step());
     let bytes = common::snapshot(&mut run.engine);

@@ -1,4 +1,4 @@
-//! Limits of the books: reporters are charged for what takes room and nothing else, and no source can overfill a book.
+//! Limits of the books: reporters are charged only for entries that use capacity, and no source can overfill a book.
 
 #![expect(clippy::print_stdout, reason = "the tests that are run by name print what docs/reliability.md has")]
 
@@ -16,7 +16,7 @@ use bruit_filters::Fingerprint;
 
 use common::{KEY, START, by, tick};
 
-/// An engine with the smallest memory and the usual epochs.
+/// Creates an engine with the minimum memory and default epochs.
 fn engine() -> Engine {
     let plan = Plan::for_budget(8 << 20).unwrap();
     let realm = bruit_engine::realm::Realm::new(KEY, 5 * Time::DAY, Time::DAY, plan.sizes).unwrap();
@@ -43,7 +43,7 @@ fn count(engine: &mut Engine, by: By, targets: u32, fingerprints: Vec<Fingerprin
     }
 }
 
-/// Claims `count` signatures from `first` on; returns how many were accepted, and the reason for the last refusal.
+/// Claims `count` signatures starting at `first`. Returns the number accepted, and the reason for the last refusal.
 fn claim_many(engine: &mut Engine, by: By, claim: Claim, first: u64, count: u64) -> (u64, Option<Refusal>) {
     let (mut accepted, mut reason) = (0, None);
     for start in (first..first + count).step_by(FINGERPRINTS_MAX) {
@@ -61,10 +61,10 @@ fn claim_many(engine: &mut Engine, by: By, claim: Claim, first: u64, count: u64)
     (accepted, reason)
 }
 
-/// The daily share used to charge every report, so counting stopped: 40,000 reports of one message gave a count of 16,187, and
-/// later messages a count of 0.
+/// The daily share used to charge every report, so counting stopped: 40,000 reports of one message gave a count of
+/// 16,187, and later messages a count of 0.
 #[test]
-fn counting_has_no_ceiling_but_the_room_there_is() {
+fn counting_is_limited_only_by_room() {
     let (mut engine, own) = (engine(), by(START, Standing::Own, 1));
     let message: Vec<_> = (0..3).map(key).collect();
     let mut totals = Vec::new();
@@ -82,7 +82,7 @@ fn counting_has_no_ceiling_but_the_room_there_is() {
     assert_eq!(totals, [30]);
 }
 
-/// When a generation is full, new signatures are refused with a reason; known ones are still counted.
+/// A full generation refuses new signatures with a reason and still counts known ones.
 #[test]
 fn a_full_bulk_book_refuses_new_signatures_and_counts_the_known_ones() {
     let (mut engine, own) = (engine(), by(START, Standing::Own, 1));
@@ -107,7 +107,7 @@ fn a_full_bulk_book_refuses_new_signatures_and_counts_the_known_ones() {
 
 /// Once all records were used, every count past fifteen used to rise to the highest count without a record.
 #[test]
-fn counts_past_fifteen_stop_there_when_no_record_is_left_and_raise_no_others() {
+fn counts_stop_at_fifteen_when_no_record_is_left() {
     let (mut engine, own) = (engine(), by(START, Standing::Own, 1));
     let (_, records) = ring(&engine, "counts of recipients").records.unwrap();
     let counted = |engine: &mut Engine, at, targets| count(engine, own, targets, vec![key(at)]);
@@ -124,14 +124,14 @@ fn counts_past_fifteen_stop_there_when_no_record_is_left_and_raise_no_others() {
 
 /// 22 million own listings, from a looping script, used to make 95 % of all mail look like spam.
 #[test]
-fn own_listings_cannot_overfill_the_book_and_go_on_the_next_day() {
+fn own_listings_cannot_overfill_the_book() {
     let mut engine = engine();
     let before = 1_000;
     claim_many(&mut engine, by(START, Standing::Own, 1), Claim::Report, 0, before);
     let flood = 10 * capacities(&engine).spam;
     let (accepted, reason) = claim_many(&mut engine, by(START, Standing::Own, 2), Claim::Report, 1 << 30, flood);
     let day = capacities(&engine).spam / 5;
-    assert_eq!(accepted, day - before, "own users of all networks share one day's pace");
+    assert_eq!(accepted, day - before, "own users of all networks share one daily limit");
     assert!(
         matches!(reason, Some(Refusal::DailyShare { book: Book::Listed, again }) if again.0 == START.0 + Time::DAY)
     );
@@ -149,7 +149,7 @@ fn own_listings_cannot_overfill_the_book_and_go_on_the_next_day() {
 
 /// 2.9 million own revocations used to hide 89 % of the listings.
 #[test]
-fn own_revocations_cannot_hide_what_is_listed() {
+fn own_revocations_cannot_hide_listings() {
     let mut engine = engine();
     let listed = 5_000;
     let own = by(START, Standing::Own, 1);
@@ -180,14 +180,14 @@ fn a_book_stops_before_its_error_is_ten_times_the_planned_one() {
     }
     let ring = ring(&engine, "listed signatures");
     assert!(ring.is_full() && ring.error_rate < 10.0 * SPAM_RATE, "{ring:?}");
-    // Beyond the planned capacity there is room for anchors only.
+    // Beyond the planned capacity only anchors may add signatures.
     let account = by(engine.now(), Standing::Account, 7);
     let claimed = claim_many(&mut engine, account, Claim::Report, 1 << 50, 1);
-    assert_eq!((claimed, engine.check(&key(1 << 50), 0).kind), ((1, None), Kind::Unknown), "heard, and not listed");
+    assert_eq!((claimed, engine.check(&key(1 << 50), 0).kind), ((1, None), Kind::Unknown), "accepted, but not listed");
 }
 
-/// The load in `docs/operators/sizing.md`: 10 million DCC requests a day with three sums each, all of them new, for a week. It
-/// takes some 2.5 GiB and a minute or two: run it by name when the shares of the budget change.
+/// The load described in `docs/operators/sizing.md`: 10 million DCC requests a day for a week, each with three new
+/// checksums. Needs about 2.5 GiB and a few minutes. Run it by name when the shares of the budget change.
 #[test]
 #[ignore = "takes 2.5 GiB and minutes"]
 fn ten_million_requests_a_day_fit_the_budget_of_the_sizing_page() {
@@ -214,7 +214,7 @@ fn ten_million_requests_a_day_fit_the_budget_of_the_sizing_page() {
 /// 30 million own listings and 10 million own revocations at the default budget.
 #[test]
 #[ignore = "takes a minute"]
-fn a_default_server_outlives_forty_million_claims_of_a_looping_script() {
+fn a_default_server_survives_forty_million_claims_of_a_looping_script() {
     let plan = Plan::for_budget(bruit_engine::budget::BUDGET_DEFAULT).unwrap();
     let realm = bruit_engine::realm::Realm::new(KEY, 5 * Time::DAY, Time::DAY, plan.sizes).unwrap();
     let mut engine = Engine::new(realm, plan, Policy::default(), START);

@@ -1,4 +1,4 @@
-//! The state in bytes: as it was when the snapshot began, whatever happens meanwhile; and nothing else is taken for it.
+//! Snapshots: the state at their start, regardless of later events; and refusal of any other bytes.
 
 mod common;
 
@@ -11,7 +11,7 @@ use bruit_signatures::bruit::Features;
 
 use common::{SPAM_EPOCH, START, by, engine, fingerprint, realm, restore, snapshot, tick};
 
-/// A few of every kind of event.
+/// Applies a few events of every kind.
 fn feed(engine: &mut Engine, round: u32) {
     let own = by(engine.now(), Standing::Own, 1 + u64::from(round % 5));
     let at = round * 10;
@@ -40,7 +40,7 @@ fn feed(engine: &mut Engine, round: u32) {
 }
 
 #[test]
-fn a_snapshot_is_of_its_beginning_whatever_happens_meanwhile() {
+fn a_snapshot_has_the_state_at_its_start() {
     let mut engine = engine();
     (0..100).for_each(|round| feed(&mut engine, round));
     let at_beginning = snapshot(&mut engine);
@@ -51,13 +51,13 @@ fn a_snapshot_is_of_its_beginning_whatever_happens_meanwhile() {
         feed(&mut engine, round);
         round += 1;
     }
-    assert!(round > 300, "there was a meanwhile");
+    assert!(round > 300, "events were applied during the snapshot");
     assert!(bytes == at_beginning);
     let after = snapshot(&mut engine);
     assert!(snapshot(&mut restore(&after)) == after);
 }
 
-/// Three turns of good mail, and of everything else, while a snapshot is written.
+/// Good mail turns three times while a snapshot is written, and the other structures more often.
 #[test]
 fn generations_may_turn_while_a_snapshot_is_written() {
     let mut engine = engine();
@@ -82,7 +82,7 @@ fn a_snapshot_of_another_realm_or_version_or_with_impossible_sizes_is_refused() 
     let plan = *engine.plan();
     let smaller = Plan { bytes: BUDGET_MIN, ..plan };
     let restored = |bytes: &[u8], plan| Engine::restore(realm(), plan, &mut &*bytes).map(drop);
-    assert!(restored(&bytes, smaller).is_ok(), "it says its budget itself");
+    assert!(restored(&bytes, smaller).is_ok(), "the snapshot contains its budget");
     let mut of_version_2 = bytes.clone();
     of_version_2[8] = 2;
     assert!(matches!(restored(&of_version_2, smaller), Err(RestoreError::OtherBudget { .. })));
@@ -93,7 +93,7 @@ fn a_snapshot_of_another_realm_or_version_or_with_impossible_sizes_is_refused() 
     };
     assert!(matches!(with(0, 1), Err(RestoreError::NotASnapshot)));
     assert!(matches!(with(8, 2), Err(RestoreError::UnknownVersion { found: 7 })));
-    // More lines than the budget has room for, and a budget out of range.
+    // More lines than fit in the budget, and a budget out of range.
     for (at, byte) in [(52, 0xff), (65, 0xff), (33, 0xff)] {
         assert!(matches!(with(at, byte), Err(RestoreError::Sizes { .. })), "{at}");
     }
@@ -103,9 +103,9 @@ fn a_snapshot_of_another_realm_or_version_or_with_impossible_sizes_is_refused() 
     assert!(matches!(with(10, 1), Err(RestoreError::OtherRealm)));
 }
 
-/// What a checksum would have caught must not bring the program down either.
+/// Damage that a checksum would detect must not crash the program either.
 #[test]
-fn damaged_bytes_never_panic_or_run_away() {
+fn damaged_bytes_never_panic() {
     let mut engine = engine();
     (0..20).for_each(|round| feed(&mut engine, round));
     let bytes = snapshot(&mut engine);
@@ -114,7 +114,7 @@ fn damaged_bytes_never_panic_or_run_away() {
     for at in (0..small).step_by(409) {
         let mut damaged = bytes[..small].to_vec();
         damaged[at] = damaged[at].wrapping_add(1 + (at % 255) as u8);
-        // Cut behind the small state: what is read of it is what matters here.
+        // Cut after the small state, because this test is about its decoder.
         assert!(Engine::restore(realm(), plan, &mut &damaged[..]).is_err());
         assert!(Engine::restore(realm(), plan, &mut &bytes[..at]).is_err());
     }

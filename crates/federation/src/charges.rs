@@ -1,35 +1,36 @@
-//! What refused segments cost those who sent them: bytes by server and hour, and longer and longer waits by chain.
+//! Limits on servers that send invalid segments: refused bytes by server and hour, and growing pauses by chain.
 //!
-//! Pure: time comes in. A server that signs rubbish is asked for the same chain less and less often, and for nothing at all once it
-//! has sent [`REFUSED_BYTES_MAX`] in an hour. Other servers, and its other chains, are asked as before.
+//! Pure: time is an argument. If a server signs invalid segments, that chain is requested less and less often. Once the
+//! server has sent [`REFUSED_BYTES_MAX`] within an hour, nothing at all is requested from it. Requests to other
+//! servers, and for other chains of the same server, are not affected by a pause.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bruit_engine::exchange::Chain;
 
-/// Bytes of one server that may be refused in an hour before it is not asked any more.
+/// Number of refused bytes of one server within an hour above which nothing is requested from it.
 pub const REFUSED_BYTES_MAX: u64 = 64 << 20;
 
-/// How long these count.
+/// Period for which refused bytes count.
 pub const WINDOW: Duration = Duration::from_secs(3_600);
 
-/// How long a chain is left alone after the first refusal. Every further one doubles it.
+/// Pause of a chain after the first refusal. Every further refusal doubles it.
 pub const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// And at most.
+/// Maximum pause of a chain.
 pub const PAUSE_MAX: Duration = Duration::from_secs(600);
 
-/// Most chains whose refusals are remembered. Of more than that, those are forgotten whose pauses end first.
+/// Maximum number of chains with pauses. Beyond this number, the pauses that end first are forgotten.
 const CHAINS_MAX: usize = 1_024;
 
-/// What was refused, of whom.
+/// Refused bytes by server, and pauses by chain.
 #[derive(Clone, Debug, Default)]
 pub struct Charges {
     servers: BTreeMap<[u8; 32], Account>,
     chains: BTreeMap<Chain, Pause>,
 }
 
-/// What one server has sent in vain.
+/// The refused bytes of one server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     bytes: u64,
@@ -37,7 +38,7 @@ struct Account {
     window_began: Duration,
 }
 
-/// When a chain may be asked for again.
+/// The pause of a chain.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     length: Duration,
@@ -45,7 +46,7 @@ struct Pause {
 }
 
 impl Charges {
-    /// Charges refused bytes of a chain to its origin. How long the chain is left alone now.
+    /// Charges refused bytes of a chain to its origin. Returns the pause of the chain.
     pub fn charge(&mut self, chain: &Chain, bytes: u64, now: Duration) -> Duration {
         let account = self.servers.entry(chain.origin.key).or_default();
         if now.saturating_sub(account.window_began) >= WINDOW {
@@ -59,12 +60,12 @@ impl Charges {
         length
     }
 
-    /// Forgets the refusals of a chain of which something was taken.
+    /// Ends the pauses of a chain after a segment of it was accepted.
     pub fn forgive(&mut self, chain: &Chain) {
         self.chains.remove(chain);
     }
 
-    /// Whether a chain may be asked for.
+    /// Returns true if a chain may be requested.
     #[must_use]
     pub fn may_ask(&self, chain: &Chain, now: Duration) -> bool {
         let is_spent = |account: &Account| {
@@ -74,13 +75,13 @@ impl Charges {
         !is_pausing && !self.servers.get(&chain.origin.key).is_some_and(is_spent)
     }
 
-    /// How long it is until the next chain may be asked for again; none if all may be.
+    /// Returns the time until the next pause ends; `None` if there is no pause.
     #[must_use]
     pub fn shortest_pause(&self, now: Duration) -> Option<Duration> {
         self.chains.values().filter_map(|pause| pause.end.checked_sub(now)).filter(|left| !left.is_zero()).min()
     }
 
-    /// Bytes of a server that were refused so far.
+    /// Returns the number of refused bytes of a server since the start.
     #[must_use]
     pub fn refused_bytes(&self, key: &[u8; 32]) -> u64 {
         self.servers.get(key).map_or(0, |account| account.bytes)
@@ -105,7 +106,7 @@ mod tests {
         Chain { origin: Origin { key: [server; 32], incarnation: 1 }, book: Book::Listed, generation }
     }
 
-    /// Asks whenever it may for so long, and is refused. How often.
+    /// Requests a chain whenever allowed for this long; every answer is refused. Returns the number of requests.
     fn refused_within(charges: &mut Charges, seconds: u64, bytes: u64) -> usize {
         let asked = |second: &u64| {
             let now = Duration::from_secs(*second);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_less_than_the_most_is_not_too_much() {
+    fn one_byte_below_the_limit_is_allowed() {
         let mut charges = Charges::default();
         charges.charge(&chain(1, 1), REFUSED_BYTES_MAX - 1, Duration::ZERO);
         assert!(charges.may_ask(&chain(1, 2), Duration::ZERO));
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_chains_are_remembered() {
+    fn the_number_of_pauses_is_bounded() {
         let mut charges = Charges::default();
         for generation in 0..=CHAINS_MAX as u64 {
             charges.charge(&chain(1, generation), 1, Duration::from_millis(generation));

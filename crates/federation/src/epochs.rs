@@ -1,11 +1,11 @@
-//! The lengths of a realm's epochs, which decide when a generation is over.
+//! The epoch lengths of a realm, which decide when a generation is over.
 
 use bruit_engine::exchange::Book;
 use bruit_engine::generations::LIVE_GENERATIONS;
 use bruit_engine::realm::Realm;
 use bruit_engine::time::Time;
 
-/// The lengths of a realm's epochs.
+/// The epoch lengths of a realm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epochs {
     spam_seconds: u64,
@@ -13,20 +13,20 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// The epochs of a realm.
+    /// Returns the epoch lengths of a realm.
     #[must_use]
     pub const fn of(realm: &Realm) -> Self {
         Self { spam_seconds: realm.spam_epoch_seconds(), bulk_seconds: realm.bulk_epoch_seconds() }
     }
 
-    /// Epochs of these lengths, for the spam book and the bulk book. An epoch lasts at least one second.
+    /// Creates epoch lengths for the spam book and the bulk book. An epoch lasts at least one second.
     #[must_use]
     pub const fn new(spam_seconds: u64, bulk_seconds: u64) -> Self {
         assert!(spam_seconds > 0 && bulk_seconds > 0, "an epoch has a length");
         Self { spam_seconds, bulk_seconds }
     }
 
-    /// The shorter of the two lengths.
+    /// Returns the shorter of the two lengths.
     #[must_use]
     pub const fn shortest_seconds(&self) -> u64 {
         if self.spam_seconds < self.bulk_seconds { self.spam_seconds } else { self.bulk_seconds }

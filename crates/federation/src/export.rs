@@ -1,8 +1,9 @@
-//! What this server tells others: the next segment of a chain of its own.
+//! Export: the next segment of this server's own chains.
 //!
-//! Pure: the engine's state comes in, signed bytes go out. The order in which these become true elsewhere is the caller's: a
-//! segment is in the chain's log on disk before its [`Event::Sealed`] is submitted, and heads that name it are shown to nobody
-//! before that event is on disk. So a crash leaves a log that is too long, which is cut, and never one that others know better.
+//! Pure: it turns the engine's state into signed bytes. The caller is responsible for the order of writes: a segment is
+//! in the chain's log on disk before its [`Event::Sealed`] is submitted, and heads that name it are not published
+//! before that event is on disk. So a crash can only leave a log that is too long, which is truncated, and never a log
+//! that is shorter than peers know.
 
 use bruit_engine::event::Event;
 use bruit_engine::exchange::{Book, Chain, Exchange};
@@ -12,20 +13,20 @@ use bruit_engine::time::Time;
 use crate::keys::NodeKey;
 use crate::segment::{Segment, hash};
 
-/// A segment to append to a log, and what to tell the engine when that is done.
+/// A segment to append to a log, and the event to submit afterwards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Export {
-    /// The chain it is the next of.
+    /// Chain of the segment.
     pub chain: Chain,
-    /// Where in the chain's log it begins.
+    /// Offset of the segment in the chain's log.
     pub offset: u64,
     /// The signed segment.
     pub bytes: Vec<u8>,
-    /// What to submit when the bytes are on disk.
+    /// The event to submit when the bytes are on disk.
     pub sealed: Event,
 }
 
-/// The next segment of a book and generation, if anything waits there and this server has begun to tell others.
+/// Returns the next segment of a book and generation, if entries are queued there and this server exports.
 #[must_use]
 pub fn next_segment(
     exchange: &Exchange,

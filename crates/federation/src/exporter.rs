@@ -1,7 +1,8 @@
-//! From what waits in the engine to segments that others may read.
+//! The exporter: seals the engine's queued entries into segments and makes them readable for peers.
 //!
-//! The order is what makes it exact: a segment is in its log on disk, then the journal says that it is sealed, then others may
-//! read it. A crash in between leaves a log that is too long, and the next segment is written over its end.
+//! The order of writes makes it exact. First the segment is written to its log and synced, then the journal records
+//! that it is sealed, and only then may peers read it. A crash in between leaves a log that is too long, and the next
+//! segment overwrites its end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,57 +17,57 @@ use crate::export::{Export, next_segment};
 use crate::library::{HEARTBEAT, Library};
 use crate::shelf::ShelfError;
 
-/// A chain that is busy gets a segment every so often; what is quiet is told at once.
-const BUSY: Duration = Duration::from_secs(1);
+/// Minimum interval between two segments of a chain. The first entries after a longer pause are sealed at once.
+const SEAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The same for revocations: whoever waits for good mail should not wait long.
-const BUSY_REVOKED: Duration = Duration::from_millis(100);
+/// Minimum interval between two segments of revocations, which release good mail.
+const SEAL_INTERVAL_REVOKED: Duration = Duration::from_millis(100);
 
-/// So much waiting is sealed at once, whenever the last segment was.
-const FULL_BYTES: usize = 256 << 10;
+/// Number of queued bytes that are sealed at once, regardless of the interval.
+const SEAL_BYTES: usize = 256 << 10;
 
-/// So much is held back at most while no other node was heard. A server that runs on an old copy of its disk learns from them that
-/// it is one; what it had sealed before would be a history written twice.
+/// Number of queued bytes that are held back while no other node has been reached. A server running on an old copy of
+/// its disk learns this from the other nodes. Anything that it sealed before would fork its history.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
-/// And for so long: the last node of a cluster must not keep silent for ever.
+/// Maximum time for which entries are held back: the last remaining node of a cluster must still export.
 const HELD_MAX: Duration = Duration::from_secs(300);
 
-/// Between two looks for logs that are over.
-const TIDY: Duration = Duration::from_secs(600);
+/// Interval between two searches for expired logs.
+const TIDY_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Why nothing was told.
+/// The reason why exporting failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// The shelf does not take it.
+    /// The shelf could not store a segment.
     #[error(transparent)]
     Shelf(#[from] ShelfError),
-    /// The journal does not.
-    #[error("failed to note what was sealed")]
+    /// The journal could not store an event.
+    #[error("failed to record the sealed segment")]
     Submit(#[from] SubmitError),
-    /// The engine does not.
-    #[error("what was sealed is refused: {0}")]
+    /// The engine refused an event.
+    #[error("the engine refused the sealed segment: {0}")]
     Refused(Refusal),
-    /// What the disk says to tidying.
-    #[error("failed to remove logs that are over")]
+    /// Expired logs could not be removed.
+    #[error("failed to remove expired logs")]
     Tidy(#[source] std::io::Error),
 }
 
-/// What the exporter remembers from one step to the next; all of it can be lost.
+/// The exporter's state between two steps; all of it can be lost.
 #[derive(Debug, Default)]
 pub struct Exporter {
     sealed: BTreeMap<(Book, u64), Duration>,
-    /// The journal's sequence when something was sealed that nobody may read yet.
+    /// The journal's sequence at the last sealed segment that is not yet readable.
     unreleased: Option<u64>,
     released: Option<Duration>,
     tidied: Option<Duration>,
 }
 
-/// Makes sure that this server has begun to tell others, as the owner of the library's key; with `cluster`, all it accepts.
+/// Starts exporting under the library's key, unless already started. With `cluster`, all accepted entries are exported.
 ///
 /// # Errors
-/// [`ExportError`] if it cannot.
+/// [`ExportError`] if exporting cannot start.
 pub fn begin(store: &Clearinghouse, library: &Library, cluster: bool, now: Time) -> Result<Origin, ExportError> {
     let key = *library.key().public().as_bytes();
     let (own, was_cluster) = store.check(|engine| (engine.exchange().own(), engine.exchange().is_cluster()));
@@ -97,11 +98,11 @@ pub fn end(store: &Clearinghouse, now: Time) -> Result<(), ExportError> {
     all_done(&store.submit(vec![Event::Origin { now, change: OriginChange::End }])?)
 }
 
-/// Goes on as another incarnation: others know more of what we said than we do.
+/// Starts a new incarnation, because peers hold segments of the present one that this server has lost.
 ///
 /// # Errors
-/// [`ExportError`] if it cannot, as while a snapshot is written.
-pub fn begin_again(store: &Clearinghouse, now: Time) -> Result<Origin, ExportError> {
+/// [`ExportError`] if it cannot start, for example while a snapshot is being written.
+pub fn begin_incarnation(store: &Clearinghouse, now: Time) -> Result<Origin, ExportError> {
     let (own, cluster) = store.check(|engine| (engine.exchange().own(), engine.exchange().is_cluster()));
     let Some(own) = own else { return Err(ExportError::Refused(Refusal::ExportsWait)) };
     let incarnation = now.0.max(own.incarnation + 1);
@@ -115,7 +116,7 @@ fn begin_as(store: &Clearinghouse, origin: Origin, cluster: bool, now: Time) -> 
 }
 
 impl ExportError {
-    /// Returns true if the log of our own incarnation is gone from the folder, or part of it.
+    /// Returns true if the log of our own incarnation, or part of it, is missing from the folder.
     #[must_use]
     pub const fn is_lost_log(&self) -> bool {
         matches!(self, Self::Shelf(ShelfError::Gap { .. }))
@@ -123,17 +124,18 @@ impl ExportError {
 
     /// Returns true if the folder of logs is the cause.
     #[must_use]
-    pub const fn is_of_shelf(&self) -> bool {
+    pub const fn is_shelf_error(&self) -> bool {
         matches!(self, Self::Shelf(_) | Self::Tidy(_))
     }
 }
 
 impl Exporter {
-    /// Seals what is due, releases it, and tidies up now and then. `uptime` is a clock that never jumps. With `hold`, what waits is not
-    /// sealed for a while, unless it becomes much. Whether anything was sealed.
+    /// Seals the entries that are due, makes them readable, and removes expired logs from time to time. `uptime` is a
+    /// monotonic clock. With `hold`, entries are held back for a while, up to a limit. Returns true if anything was
+    /// sealed.
     ///
     /// # Errors
-    /// [`ExportError`]; what waits still waits.
+    /// [`ExportError`]; the entries stay queued.
     pub fn step(
         &mut self,
         store: &Clearinghouse,
@@ -147,13 +149,13 @@ impl Exporter {
         let exports = if held { Vec::new() } else { self.due(store, library, now, uptime) };
         let is_sealed = !exports.is_empty();
         self.seal(store, library, exports, uptime)?;
-        // An old copy of the disk must not speak over what others know of it.
+        // A server on an old copy of its disk must not contradict segments that peers already have.
         if !held {
             self.release(store, library, now, uptime);
         }
-        if self.tidied.is_none_or(|tidied| uptime.saturating_sub(tidied) >= TIDY) {
+        if self.tidied.is_none_or(|tidied| uptime.saturating_sub(tidied) >= TIDY_INTERVAL) {
             self.tidied = Some(uptime);
-            self.sealed.retain(|_, sealed| uptime.saturating_sub(*sealed) < TIDY);
+            self.sealed.retain(|_, sealed| uptime.saturating_sub(*sealed) < TIDY_INTERVAL);
             let chains: std::collections::BTreeSet<_> =
                 store.check(|engine| engine.exchange().chains().map(|(chain, _)| chain).collect());
             library.tidy(|chain| chains.contains(chain)).map_err(ExportError::Tidy)?;
@@ -161,7 +163,8 @@ impl Exporter {
         Ok(is_sealed)
     }
 
-    /// Lets others read what was sealed, once the journal is on disk as far: with relaxed durability that takes a while.
+    /// Makes sealed segments readable once the journal is on disk up to them; under relaxed durability this takes a
+    /// while.
     fn release(&mut self, store: &Clearinghouse, library: &Library, now: Time, uptime: Duration) {
         let is_silent = self.released.is_none_or(|released| uptime.saturating_sub(released) >= HEARTBEAT);
         let is_durable = self.unreleased.is_none_or(|sequence| store.status().durable >= sequence);
@@ -174,14 +177,14 @@ impl Exporter {
     fn due(&self, store: &Clearinghouse, library: &Library, now: Time, uptime: Duration) -> Vec<Export> {
         store.check(|engine| {
             let exchange = engine.exchange();
-            let is_full = exchange.pending_bytes() >= FULL_BYTES;
+            let is_full = exchange.pending_bytes() >= SEAL_BYTES;
             let due = exchange.pending().filter(|&chain| is_full || self.is_due(chain, uptime));
             due.filter_map(|chain| next_segment(exchange, chain, library.realm(), library.key(), now)).collect()
         })
     }
 
     fn is_due(&self, chain: (Book, u64), uptime: Duration) -> bool {
-        let busy = if chain.0 == Book::Revoked { BUSY_REVOKED } else { BUSY };
+        let busy = if chain.0 == Book::Revoked { SEAL_INTERVAL_REVOKED } else { SEAL_INTERVAL };
         self.sealed.get(&chain).is_none_or(|sealed| uptime.saturating_sub(*sealed) >= busy)
     }
 
@@ -207,7 +210,7 @@ impl Exporter {
     }
 }
 
-/// Not under the engine's lock: whoever holds the library's may be waiting for that.
+/// Does not hold the engine's lock: a thread with the library's lock may be waiting for it.
 fn release(store: &Clearinghouse, library: &Library, now: Time) {
     let told = store.check(|engine| {
         let own = engine.exchange().own()?;

@@ -1,10 +1,10 @@
-//! Heads: what an origin says it has, signed, so that others know what they miss.
+//! Heads: a signed list of an origin's chains and their ends, so that peers can see which segments they lack.
 //!
-//! For each chain of one incarnation of a server its frontier there, at a time. Heads are small and replace each other; several
-//! of them one after the other, as their origins wrote them, are what a server offers. Nothing but the bytes that
-//! [`Heads::sign`] writes decodes.
+//! Heads contain the frontiers of all chains of one incarnation of a server at one moment. They are small, and newer
+//! heads replace older ones. A server offers a sequence of heads, as their origins wrote them. Only the bytes that
+//! [`Heads::sign`] writes can be decoded.
 //!
-//! `docs/design/segments.md` has the bytes.
+//! `docs/design/segments.md` specifies the byte layout.
 
 use bruit_engine::codec::{Malformed, Reader};
 use bruit_engine::exchange::{Book, Chain, Frontier, NO_HASH, Origin};
@@ -17,45 +17,45 @@ use crate::rejected::Rejected;
 use crate::segment::{ensure, read_book, read_magic, read_origin, read_version};
 use crate::signed::{Domain, is_sealed, seal};
 
-/// What heads begin with.
+/// The magic bytes of heads.
 pub const HEADS_MAGIC: [u8; 8] = *b"\x89bruitH\n";
 
-/// The version of the bytes.
+/// The format version.
 pub const HEADS_VERSION: u16 = 1;
 
-/// The most generations of a book that are told of: as many as a ring has.
+/// Maximum number of generations of a book in heads, the number of generations in a ring.
 pub const GENERATIONS_MAX: usize = 8;
 
-/// The most chains in heads.
+/// Maximum number of chains in heads.
 pub const HEADS_MAX: usize = Book::ALL.len() * GENERATIONS_MAX;
 
-/// The bytes with the length, in whatever version.
+/// Number of bytes up to and including the length, in every version.
 const FRONT_BYTES: usize = 12;
 
-/// The bytes before the chains.
+/// Number of bytes before the chains.
 const HEADER_BYTES: usize = FRONT_BYTES + 64;
 
-/// The bytes of a chain.
+/// Number of bytes of a chain.
 const HEAD_BYTES: usize = 73;
 
-/// The most bytes of heads.
+/// Maximum number of bytes of heads.
 pub const HEADS_BYTES_MAX: usize = HEADER_BYTES + HEADS_MAX * HEAD_BYTES + SIGNATURE_BYTES;
 
-/// What stands before the bytes when they are signed.
+/// Prefix of the signed bytes.
 const DOMAIN: Domain = Domain(b"bruit heads\n");
 
-/// How far one chain goes.
+/// The end of one chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The book.
+    /// Book of the chain.
     pub book: Book,
-    /// The epoch of its generation.
+    /// Epoch of the chain's generation.
     pub generation: u64,
-    /// Where it ends. There is a first segment at least.
+    /// The end of the chain, which has at least one segment.
     pub frontier: Frontier,
 }
 
-/// What an origin has.
+/// The chains of an origin and their ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heads {
     realm: RealmId,
@@ -64,7 +64,7 @@ pub struct Heads {
     heads: Vec<Head>,
 }
 
-/// Heads that were read, by whomever they were written.
+/// Decoded heads whose signature has not been verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnverifiedHeads<'a> {
     heads: Heads,
@@ -72,8 +72,8 @@ pub struct UnverifiedHeads<'a> {
 }
 
 impl Heads {
-    /// What an origin has at `time`, of the latest [`GENERATIONS_MAX`] generations of each book. Chains of others and empty ones
-    /// are left out.
+    /// Creates heads of an origin at `time` with the latest [`GENERATIONS_MAX`] generations of each book. Omits empty
+    /// chains and those of other origins.
     #[must_use]
     pub fn new(
         realm: RealmId,
@@ -92,46 +92,47 @@ impl Heads {
         Self { realm, origin, time, heads: latest }
     }
 
-    /// The realm.
+    /// Returns the realm.
     #[must_use]
     pub const fn realm(&self) -> RealmId {
         self.realm
     }
 
-    /// Whose they are.
+    /// Returns the origin.
     #[must_use]
     pub const fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// When they were written, by its clock.
+    /// Returns the time of writing, by the origin's clock.
     #[must_use]
     pub const fn time(&self) -> Time {
         self.time
     }
 
-    /// How far its chains go, sorted by book and generation.
+    /// Returns the chains and their ends, sorted by book and generation.
     pub fn chains(&self) -> impl Iterator<Item = (Chain, Frontier)> + '_ {
         let chain = |head: &Head| Chain { origin: self.origin, book: head.book, generation: head.generation };
         self.heads.iter().map(move |head| (chain(head), head.frontier))
     }
 
-    /// How far one of its chains goes.
+    /// Returns the end of one of the chains.
     #[must_use]
     pub fn frontier(&self, chain: &Chain) -> Frontier {
         self.chains().find(|(own, _)| own == chain).map(|(_, frontier)| frontier).unwrap_or_default()
     }
 
-    /// Returns true if these heads should be kept instead of `older` ones of the same origin: they are later and lack nothing.
-    /// Heads that lack segments come from a server that lost some; it finds out when it receives the older heads.
+    /// Returns true if these heads should be kept instead of `older` ones of the same origin: they are later and lack
+    /// nothing. Heads that lack segments come from a server that lost some; it finds out when it receives the older
+    /// heads.
     ///
-    /// A chain may be missing if its generation is over at the time in these heads: the origin dropped it by the same clock,
-    /// right or wrong. No other clock matters, so all servers decide alike, and an origin that lies about its time harms only
-    /// itself.
+    /// A chain may be missing if its generation is over at the time in these heads: the origin dropped it by the same
+    /// clock, right or wrong. No other clock matters, so all servers decide alike, and an origin that lies about its
+    /// time harms only itself.
     ///
-    /// Later means a later time, or the same time and more segments. If an origin's clock was set back, its new heads have an
-    /// earlier time; they count as later if they have segments that the older ones lack. Old heads cannot pass for such new ones:
-    /// any segment that only they have belongs to a generation that is over.
+    /// Later means a later time, or the same time and more segments. If an origin's clock was set back, its new heads
+    /// have an earlier time; they count as later if they have segments that the older ones lack. Old heads cannot be
+    /// mistaken for such new ones: any segment that only they have belongs to a generation that is over.
     #[must_use]
     pub fn replaces(&self, older: &Self, epochs: &Epochs) -> bool {
         let is_over = |chain: &Chain, time| epochs.is_over(chain.book, chain.generation, time);
@@ -146,7 +147,7 @@ impl Heads {
         is_later && older.chains().all(is_kept)
     }
 
-    /// The bytes of the heads, signed. `key` must be that of the origin: nobody takes others.
+    /// Encodes and signs the heads. `key` must be the origin's key: peers refuse any other signature.
     #[must_use]
     pub fn sign(&self, key: &NodeKey) -> Vec<u8> {
         let length = HEADER_BYTES + self.heads.len() * HEAD_BYTES + SIGNATURE_BYTES;
@@ -162,8 +163,8 @@ impl Heads {
         seal(DOMAIN, out, key)
     }
 
-    /// Reads an offer: heads one after the other. Those that cannot be read, as by a version of the future, do not hide the
-    /// others; only behind bytes that are no heads at all nothing is read.
+    /// Decodes an offer, a sequence of heads. Heads that cannot be decoded, such as those of a later version, do not
+    /// affect the others; decoding stops only at bytes that are not heads at all.
     #[must_use]
     pub fn read_all(mut offer: &[u8]) -> Vec<Result<UnverifiedHeads<'_>, Rejected>> {
         let mut all = Vec::new();
@@ -184,7 +185,7 @@ impl Heads {
 }
 
 impl<'a> UnverifiedHeads<'a> {
-    /// Reads heads; `bytes` are of one origin and no more.
+    /// Decodes the heads of one origin; `bytes` must contain nothing else.
     ///
     /// # Errors
     /// [`Rejected::Malformed`] or [`Rejected::Version`].
@@ -196,28 +197,28 @@ impl<'a> UnverifiedHeads<'a> {
         Ok(Self { heads, bytes })
     }
 
-    /// Whose they say they are.
+    /// Returns the claimed origin.
     #[must_use]
     pub const fn origin(&self) -> Origin {
         self.heads.origin
     }
 
-    /// What they say, whoever says it.
+    /// Returns the unverified contents.
     #[must_use]
     pub const fn unverified(&self) -> &Heads {
         &self.heads
     }
 
-    /// The signed bytes.
+    /// Returns the signed bytes.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Believes the heads, if they are of `realm` and the owner of `key`, their origin, signed them.
+    /// Verifies that the heads are of `realm` and signed by their origin, the owner of `key`.
     ///
     /// # Errors
-    /// [`Rejected::ForeignRealm`], [`Rejected::UnknownOrigin`] if the key is of another, or [`Rejected::Forged`].
+    /// [`Rejected::ForeignRealm`], [`Rejected::UnknownOrigin`] if the key is not the origin's, or [`Rejected::Forged`].
     pub fn verify(self, realm: RealmId, key: &PublicKey) -> Result<Heads, Rejected> {
         if self.heads.realm != realm {
             return Err(Rejected::ForeignRealm(self.heads.realm));
@@ -253,7 +254,7 @@ impl Head {
     }
 }
 
-/// Takes the first heads off an offer: their bytes, and those behind.
+/// Splits the first heads off an offer. Returns their bytes and the rest.
 fn split(offer: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let mut reader = Reader::new(offer);
     read_magic(&mut reader, HEADS_MAGIC)?;
@@ -278,7 +279,7 @@ fn read_heads(reader: &mut Reader<'_>) -> Result<Heads, Rejected> {
     Ok(Heads { realm, origin, time, heads })
 }
 
-/// How many chains there are in heads of `length` bytes.
+/// Returns the number of chains in heads of `length` bytes.
 fn count_of(length: usize) -> Option<usize> {
     let chains = length.checked_sub(HEADER_BYTES + SIGNATURE_BYTES)?;
     (chains.is_multiple_of(HEAD_BYTES) && chains / HEAD_BYTES <= HEADS_MAX).then_some(chains / HEAD_BYTES)
@@ -317,7 +318,7 @@ mod tests {
         heads(TIME, [head(Book::Votes, 9, 2), head(Book::Listed, 9, 3), head(Book::Listed, 8, 40)])
     }
 
-    /// As many as there can be.
+    /// Returns heads with the maximum number of chains.
     fn full() -> Heads {
         heads(TIME, Book::ALL.into_iter().flat_map(|book| (0..20).map(move |generation| head(book, generation, 1))))
     }
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_that_forgot_something_do_not_replace_those_that_know_it() {
+    fn heads_that_lack_segments_do_not_replace_complete_ones() {
         let (before, after) = (some(), Time(TIME.0 + 1));
         let grown = heads(after, some().chains().chain([head(Book::Texts, 9, 1)]));
         assert!(grown.replaces(&before, &EPOCHS) && !before.replaces(&grown, &EPOCHS));

@@ -1,8 +1,8 @@
-//! What to ask other servers for, and what to believe of their answers.
+//! The segments to request from other servers, and the checks of the answers.
 //!
-//! Pure: heads, logs and frontiers come in, wishes and events go out. Nothing here must be right for counts to be exact, as the
-//! engine takes nothing but the next segment of a chain; it saves asking in vain, and gives every refusal its reason before the
-//! costly part, the signature, is looked at.
+//! Pure: heads, logs and frontiers come in, requests and events go out. Exact counts do not depend on this module,
+//! because the engine accepts only the next segment of a chain. It avoids useless requests, and makes the cheap checks
+//! before the expensive one, that of the signature.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,17 +15,18 @@ use bruit_engine::realm::RealmId;
 use crate::heads::{Heads, UnverifiedHeads};
 use crate::keys::PublicKey;
 use crate::rejected::Rejected;
-use crate::segment::{Unverified, split};
+use crate::segment::{UnverifiedSegment, split};
 
-/// What a receiver has taken so far.
+/// The frontiers of a receiver.
 pub trait Frontiers {
-    /// Who it is itself, if it tells others anything.
+    /// Returns the receiver's own origin, if it exports.
     fn own(&self) -> Option<Origin>;
 
-    /// How far it has taken a chain.
+    /// Returns the receiver's frontier of a chain.
     fn frontier(&self, chain: &Chain) -> Frontier;
 
-    /// Whether it takes anything of a generation now: it has begun here, and has not expired.
+    /// Returns true if the receiver accepts segments of a generation now: the generation has begun on the receiver and
+    /// has not expired.
     fn is_live(&self, book: Book, generation: u64) -> bool;
 }
 
@@ -43,21 +44,22 @@ impl Frontiers for Engine {
     }
 }
 
-/// Servers that are heard, and what they are to this one.
+/// The known servers, and their relations to this one.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     servers: BTreeMap<[u8; 32], (PublicKey, Relation)>,
 }
 
 impl Known {
-    /// These servers. One's own key belongs among them, as a node of the cluster: others have what we said before we lost it.
+    /// Creates the set of known servers. It should include our own key, as a node of the cluster: peers may hold
+    /// segments that this server has lost.
     #[must_use]
     pub fn new(servers: impl IntoIterator<Item = (PublicKey, Relation)>) -> Self {
         let servers = servers.into_iter().map(|(key, relation)| (*key.as_bytes(), (key, relation)));
         Self { servers: servers.collect() }
     }
 
-    /// The key of an origin that is heard.
+    /// Returns the key of a known origin.
     ///
     /// # Errors
     /// [`Rejected::UnknownOrigin`].
@@ -65,10 +67,10 @@ impl Known {
         self.servers.get(&origin.key).map(|(key, _)| key).ok_or(Rejected::UnknownOrigin)
     }
 
-    /// The key of a chain's origin, if it may tell us of the chain.
+    /// Returns the key of a chain's origin, if it may send us that chain.
     ///
     /// # Errors
-    /// [`Rejected::UnknownOrigin`], or [`Rejected::NotShared`] for what only nodes of the cluster may send.
+    /// [`Rejected::UnknownOrigin`], or [`Rejected::NotShared`] for books that only nodes of the cluster may send.
     pub fn key_for(&self, chain: &Chain) -> Result<&PublicKey, Rejected> {
         match self.servers.get(&chain.origin.key) {
             None => Err(Rejected::UnknownOrigin),
@@ -78,28 +80,28 @@ impl Known {
     }
 }
 
-/// A part of a chain that is missing here.
+/// A missing part of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
     /// The chain.
     pub chain: Chain,
-    /// How far it was taken: the log is asked for from its offset on.
+    /// Present frontier; the log is requested starting at its offset.
     pub from: Frontier,
-    /// How far its origin says it goes.
+    /// The end of the chain according to its origin.
     pub to: Frontier,
 }
 
-/// How a chain here differs from what its origin has. The remedy is to take it again from the start.
+/// A difference between our copy of a chain and its origin's. The chain must be fetched again from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drift {
-    /// The last segment is another: the origin wrote its history twice.
+    /// The last segments differ: the origin forked its history.
     Forked,
-    /// The segments are the same, what was taken from them is not.
+    /// The segments are the same, but the entries applied from them are not.
     Unlike,
 }
 
-/// The heads in an offer that can be believed, with their bytes, and why others cannot. Heads of servers that are not heard are
-/// passed over: whoever offers them may have more friends than we have.
+/// Returns the verified heads in an offer, with their bytes, and the reasons why others were refused. Skips heads of
+/// unknown servers: the offering server may have peers that we do not have.
 #[must_use]
 pub fn offered<'a>(offer: &'a [u8], realm: RealmId, known: &Known) -> (Vec<(Heads, &'a [u8])>, Vec<Rejected>) {
     let (mut believed, mut rejected) = (Vec::new(), Vec::new());
@@ -118,17 +120,17 @@ fn believe<'a>(heads: UnverifiedHeads<'a>, realm: RealmId, known: &Known) -> Res
     Ok((heads.verify(realm, key)?, bytes))
 }
 
-/// The segments that others have and we lack. The newest generations come first, and in each of them revocations, then listings,
-/// then the rest. Claims and texts come last, the oldest first, because a later one may take an earlier one back. Our own chains
-/// are not included: see [`forgot`].
+/// Returns the segments that others have and we lack. The newest generations come first. Within a generation,
+/// revocations come before listings, and listings before the rest. Claims and texts come last, the oldest first,
+/// because a later one may take an earlier one back. Our own chains are not included: see [`has_lost_segments`].
 #[must_use]
 pub fn wanted(heads: &[Heads], frontiers: &impl Frontiers, known: &Known) -> Vec<Want> {
     let mut wants: Vec<Want> = heads.iter().flat_map(|heads| missing(heads, frontiers, known)).collect();
     let newest = |book| wants.iter().filter(|want| want.chain.book == book).map(|want| want.chain.generation).max();
     let newest: BTreeMap<Book, u64> = Book::ALL.into_iter().filter_map(|book| Some((book, newest(book)?))).collect();
-    // Epochs of unlike books have unlike lengths: what can be compared is how many later ones there are.
+    // Epochs of different books differ in length, so ages are compared as numbers of later generations.
     let age = |chain: &Chain| newest.get(&chain.book).map_or(0, |newest| newest - chain.generation);
-    // Of two heads of the same chain the longer one says what there is.
+    // If two heads name the same chain, the longer end counts.
     let turn = |chain: &Chain| match chain.book {
         Book::Votes | Book::Texts => (true, u64::MAX - age(chain)),
         Book::Listed | Book::Revoked | Book::Bulk | Book::Recipients => (false, age(chain)),
@@ -151,7 +153,7 @@ fn missing(heads: &Heads, frontiers: &impl Frontiers, known: &Known) -> Vec<Want
     heads.chains().map(want).filter(is_missing).collect()
 }
 
-/// Whose turn it is within a generation.
+/// Returns the priority of a book within a generation.
 const fn rank(book: Book) -> u8 {
     match book {
         Book::Revoked => 0,
@@ -160,11 +162,11 @@ const fn rank(book: Book) -> u8 {
     }
 }
 
-/// Takes a fetched log apart: the segments that can be believed and follow each other, and why it ended, if not where a
-/// segment was cut off.
+/// Splits a fetched log into valid consecutive segments. Returns them, and the reason why the log ended, unless it
+/// ended within a segment.
 ///
-/// What goes beyond the heads is left for later: should its origin be lost, nobody else would learn that there is more. So heads
-/// must be on disk before what they tell of is taken.
+/// Segments that the heads do not name yet are left for later: if their origin were lost, no other server would learn
+/// of them. So heads must be on disk before the segments that they name are accepted.
 #[must_use]
 pub fn accept(log: &[u8], want: &Want, realm: RealmId, known: &Known) -> (Vec<Received>, Option<Rejected>) {
     let (mut received, mut rest) = (Vec::new(), log);
@@ -187,8 +189,9 @@ pub fn accept(log: &[u8], want: &Want, realm: RealmId, known: &Known) -> (Vec<Re
     (received, None)
 }
 
-/// The next segment of a log, if a whole one is left. Signatures come late, as they take much time, and entries last: whatever is
-/// wrong with them is their origin's doing. Nothing that the engine could not read becomes an event.
+/// Returns the next complete segment of a log. The signature is checked late, because that is slow, and the entries
+/// last: any fault in them is then certainly their origin's. Entries that the engine cannot decode never become an
+/// event.
 fn next<'a>(
     log: &'a [u8],
     chain: &Chain,
@@ -198,7 +201,7 @@ fn next<'a>(
     known: &Known,
 ) -> Result<Option<(Received, &'a [u8])>, Rejected> {
     let Some((first, rest)) = split(log)? else { return Ok(None) };
-    let unverified = Unverified::decode(first)?;
+    let unverified = UnverifiedSegment::decode(first)?;
     let segment = unverified.segment();
     if segment.chain != *chain {
         return Err(Rejected::WrongChain);
@@ -210,7 +213,7 @@ fn next<'a>(
         return Err(Rejected::NotNext);
     }
     let verified = unverified.verify(realm, known.key_for(chain)?)?;
-    // Only the origin itself can fork its chain, so that is not said of what it may not have signed.
+    // Only the origin itself can fork its chain, so the signature must be verified before this is reported.
     if segment.previous != *hash {
         return Err(Rejected::Forked);
     }
@@ -218,7 +221,8 @@ fn next<'a>(
     Ok(Some((verified.received(), rest)))
 }
 
-/// Whether a chain that was taken to `frontier` differs from what its origin says of it. Heads of another moment say nothing.
+/// Compares a chain applied up to `frontier` with its origin's head. Returns `None` if they have different numbers of
+/// segments, because nothing can be concluded then.
 #[must_use]
 pub fn drift(head: &Frontier, frontier: &Frontier) -> Option<Drift> {
     if head.sequence != frontier.sequence || head == frontier {
@@ -227,7 +231,7 @@ pub fn drift(head: &Frontier, frontier: &Frontier) -> Option<Drift> {
     Some(if head.hash == frontier.hash { Drift::Unlike } else { Drift::Forked })
 }
 
-/// All chains that differ from what their origins say, and are not our own.
+/// Returns all chains, except our own, that differ from their origins' heads.
 #[must_use]
 pub fn drifts(heads: &Heads, frontiers: &impl Frontiers) -> Vec<(Chain, Drift)> {
     if frontiers.own() == Some(heads.origin()) {
@@ -237,10 +241,10 @@ pub fn drifts(heads: &Heads, frontiers: &impl Frontiers) -> Vec<(Chain, Drift)> 
     live.filter_map(|(chain, head)| Some((chain, drift(&head, &frontiers.frontier(&chain))?))).collect()
 }
 
-/// Whether heads that we signed ourselves say more than we remember: the disk was lost, or is an old copy. Then we go on as
-/// another incarnation, or others would take for said what we never said.
+/// Returns true if heads signed by ourselves name segments that we do not have: the disk was lost, or is an old copy.
+/// Then a new incarnation must start, or our new segments would conflict with those that peers have.
 #[must_use]
-pub fn forgot(heads: &Heads, frontiers: &impl Frontiers) -> bool {
+pub fn has_lost_segments(heads: &Heads, frontiers: &impl Frontiers) -> bool {
     let is_ahead = |(chain, head): (Chain, Frontier)| {
         let ours = frontiers.frontier(&chain);
         let is_live = frontiers.is_live(chain.book, chain.generation);
@@ -263,14 +267,14 @@ mod tests {
     const TIME: Time = Time(1_700_000_000);
     const LIVE: u64 = 10;
 
-    /// What was taken, with generations from [`LIVE`] on.
+    /// A receiver's frontiers, with generations starting at [`LIVE`].
     #[derive(Default)]
-    struct Taken {
+    struct Receiver {
         own: Option<Origin>,
         chains: BTreeMap<Chain, Frontier>,
     }
 
-    impl Frontiers for Taken {
+    impl Frontiers for Receiver {
         fn own(&self) -> Option<Origin> {
             self.own
         }
@@ -309,7 +313,7 @@ mod tests {
         Heads::new(REALM, origin(number), TIME, chains)
     }
 
-    /// The first segments of a chain.
+    /// Returns the first segments of a chain.
     fn log(chain: Chain, count: u64) -> Vec<Vec<u8>> {
         let mut previous = NO_HASH;
         let segment = |sequence| {
@@ -325,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_cannot_be_read_or_are_not_as_many_as_said_are_rejected_with_all_behind_them() {
+    fn invalid_entries_or_a_wrong_number_are_rejected_with_all_later_segments() {
         let (chain, known) = (chain(1, Book::Listed, LIVE), known(&[(1, Relation::Peer)]));
         let good = log(chain, 1).concat();
         let mut sorted = Vec::new();
@@ -362,7 +366,7 @@ mod tests {
         let books = [Book::Listed, Book::Revoked, Book::Votes].into_iter();
         let chains: Vec<_> = books.flat_map(|book| [(book, 11, 1), (book, 12, 1)]).collect();
         let theirs = heads(2, &[(Book::Recipients, 70, 1), (Book::Bulk, 70, 1)]);
-        let wants = wanted(&[heads(1, &chains), theirs], &Taken::default(), &known);
+        let wants = wanted(&[heads(1, &chains), theirs], &Receiver::default(), &known);
         let order: Vec<_> = wants.iter().map(|want| (want.chain.book, want.chain.generation)).collect();
         let sets = [(Book::Revoked, 12), (Book::Listed, 12), (Book::Bulk, 70), (Book::Revoked, 11), (Book::Listed, 11)];
         assert_eq!(order, [&sets[..], &[(Book::Votes, 11), (Book::Votes, 12)]].concat());
@@ -372,21 +376,21 @@ mod tests {
     fn only_what_is_missing_live_and_known_is_wanted() {
         let known = known(&[(1, Relation::Cluster)]);
         let listed = chain(1, Book::Listed, LIVE);
-        let taken = |to| Taken { own: None, chains: [(listed, at(to))].into() };
+        let taken = |to| Receiver { own: None, chains: [(listed, at(to))].into() };
         let offer = [heads(1, &[(Book::Listed, LIVE, 5)])];
         assert_eq!(wanted(&offer, &taken(3), &known), [Want { chain: listed, from: at(3), to: at(5) }]);
         assert!(wanted(&offer, &taken(5), &known).is_empty());
         assert!(wanted(&offer, &taken(6), &known).is_empty());
         assert!(wanted(&[heads(1, &[(Book::Listed, LIVE - 1, 5)])], &taken(3), &known).is_empty());
         assert!(wanted(&[heads(2, &[(Book::Listed, LIVE, 5)])], &taken(3), &known).is_empty());
-        let ourselves = Taken { own: Some(origin(1)), ..Taken::default() };
+        let ourselves = Receiver { own: Some(origin(1)), ..Receiver::default() };
         assert!(wanted(&offer, &ourselves, &known).is_empty());
     }
 
     #[test]
     fn of_two_heads_of_a_chain_the_longer_counts() {
         let offers = [heads(1, &[(Book::Listed, LIVE, 5)]), heads(1, &[(Book::Listed, LIVE, 7)])];
-        let wants = wanted(&offers, &Taken::default(), &known(&[(1, Relation::Cluster)]));
+        let wants = wanted(&offers, &Receiver::default(), &known(&[(1, Relation::Cluster)]));
         assert_eq!(wants.iter().map(|want| want.to.sequence).collect::<Vec<_>>(), [7]);
     }
 
@@ -409,7 +413,7 @@ mod tests {
         assert!(received.iter().map(|segment| segment.sequence).eq(1..=3));
         let told = Want { to: at(2), ..from_the_start(chain) };
         let (received, rejected) = accept(&whole, &told, REALM, &known);
-        assert_eq!((received.len(), rejected), (2, None), "no more than heads tell of");
+        assert_eq!((received.len(), rejected), (2, None), "no more than the heads name");
     }
 
     #[test]
@@ -432,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_signed_or_asks_for_is_refused_with_its_reason() {
+    fn foreign_segments_are_refused_with_the_reason() {
         let listed = chain(1, Book::Listed, LIVE);
         let judge = |log: &[u8], chain, realm, servers: &[(u8, Relation)]| {
             let (received, rejected) = accept(log, &from_the_start(chain), realm, &known(servers));
@@ -451,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_is_believed_but_for_what_is_forged_and_strangers_are_passed_over() {
+    fn forged_heads_are_refused_and_unknown_servers_skipped() {
         let known = known(&[(1, Relation::Cluster), (2, Relation::Peer)]);
         let (ours, theirs) = (heads(1, &[(Book::Listed, LIVE, 5)]), heads(2, &[]));
         let good = ours.sign(&key(1));
@@ -462,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_is_an_equal_number_of_segments_and_anything_else_unlike() {
+    fn drift_needs_an_equal_number_of_segments() {
         let unlike = Frontier { digest: 6, ..at(5) };
         let forked = Frontier { hash: [99; 32], ..at(5) };
         assert_eq!(drift(&at(5), &at(5)), None);
@@ -470,20 +474,20 @@ mod tests {
         assert_eq!(drift(&unlike, &at(5)), Some(Drift::Unlike));
         assert_eq!(drift(&forked, &at(5)), Some(Drift::Forked));
         let listed = chain(1, Book::Listed, LIVE);
-        let taken = Taken { own: None, chains: [(listed, unlike)].into() };
+        let taken = Receiver { own: None, chains: [(listed, unlike)].into() };
         assert_eq!(drifts(&heads(1, &[(Book::Listed, LIVE, 5)]), &taken), [(listed, Drift::Unlike)]);
     }
 
     #[test]
-    fn a_server_that_forgot_what_it_said_learns_so_from_its_own_heads() {
+    fn a_server_learns_of_lost_segments_from_its_own_heads() {
         let listed = chain(1, Book::Listed, LIVE);
-        let remembers = |frontier| Taken { own: Some(origin(1)), chains: [(listed, frontier)].into() };
+        let remembers = |frontier| Receiver { own: Some(origin(1)), chains: [(listed, frontier)].into() };
         let said = heads(1, &[(Book::Listed, LIVE, 5)]);
-        assert!(!forgot(&said, &remembers(at(5))) && !forgot(&said, &remembers(at(6))));
-        assert!(forgot(&said, &remembers(at(4))));
-        assert!(forgot(&said, &remembers(Frontier { hash: [99; 32], ..at(5) })), "it went on otherwise");
-        assert!(!forgot(&said, &Taken::default()), "another server's heads");
-        assert!(!forgot(&heads(1, &[(Book::Listed, LIVE - 1, 5)]), &remembers(at(5))), "expired meanwhile");
+        assert!(!has_lost_segments(&said, &remembers(at(5))) && !has_lost_segments(&said, &remembers(at(6))));
+        assert!(has_lost_segments(&said, &remembers(at(4))));
+        assert!(has_lost_segments(&said, &remembers(Frontier { hash: [99; 32], ..at(5) })), "its history was forked");
+        assert!(!has_lost_segments(&said, &Receiver::default()), "another server's heads");
+        assert!(!has_lost_segments(&heads(1, &[(Book::Listed, LIVE - 1, 5)]), &remembers(at(5))), "it has expired");
         assert!(drifts(&said, &remembers(Frontier { hash: [99; 32], ..at(5) })).is_empty());
     }
 }

@@ -1,7 +1,7 @@
-//! Who a server is to others: an Ed25519 key pair, made once.
+//! The identity of a server: an Ed25519 key pair, generated once.
 //!
-//! A [`NodeKey`] signs what the server says, a [`PublicKey`] is its name in the configuration of others. Nothing here draws
-//! randomness; [`mod@file`] is where a key is kept.
+//! A [`NodeKey`] signs this server's segments and heads; a [`PublicKey`] identifies a server in the configuration of
+//! its peers. Nothing here generates randomness; [`mod@file`] stores keys.
 
 pub mod file;
 
@@ -11,61 +11,63 @@ use std::str::FromStr;
 use bruit_signatures::hex;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 
-/// The bytes of a key, public or secret.
+/// Length of a public or secret key in bytes.
 pub const KEY_BYTES: usize = 32;
 
-/// The bytes of a signature.
+/// Length of a signature in bytes.
 pub const SIGNATURE_BYTES: usize = 64;
 
-/// What a server signs with. Never shown: `Debug` writes the public half.
+/// A server's secret key. `Debug` prints only the public key.
 #[derive(Clone)]
 pub struct NodeKey(SigningKey);
 
-/// By which others know a server, and what they verify with.
+/// A server's public key. Peers use it to identify the server and to verify its signatures.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PublicKey(VerifyingKey);
 
-/// Why something is no public key.
+/// The reason why a public key is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublicKeyError {
-    /// Too few or too many characters.
-    #[error("a public key is 64 hexadecimal digits, as `bruit keys show` prints it; this has {characters} characters")]
+    /// The text has the wrong number of characters.
+    #[error(
+        "invalid public key: expected 64 hex digits, as `bruit keys show` prints them; found {characters} characters"
+    )]
     Length {
-        /// How many there are.
+        /// The number of characters.
         characters: usize,
     },
-    /// Another character.
-    #[error("a public key is 64 hexadecimal digits; {character:?} is none")]
+    /// The text has a character that is not a hexadecimal digit.
+    #[error("invalid public key: expected 64 hex digits; found {character:?}")]
     Digit {
-        /// Which.
+        /// The character.
         character: char,
     },
-    /// No key has these bytes, or one that proves nothing.
-    #[error("these digits are no public key: one of them was mistyped, or it is a secret key")]
+    /// The bytes are not a public key, or they are one of the few keys whose signatures prove nothing.
+    #[error("invalid public key: a digit was mistyped, or it is a secret key")]
     NoKey,
 }
 
 impl NodeKey {
-    /// A key made of bytes that the caller drew at random.
+    /// Creates a key from bytes that the caller generated at random.
     #[must_use]
     pub fn generate(random: [u8; KEY_BYTES]) -> Self {
         Self(SigningKey::from_bytes(&random))
     }
 
-    /// The secret bytes that it was made of.
+    /// Returns the secret bytes from which the key was created.
     #[must_use]
     pub fn seed(&self) -> &[u8; KEY_BYTES] {
         self.0.as_bytes()
     }
 
-    /// What others verify with.
+    /// Returns the public key.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())
     }
 
-    /// Signs bytes; the same bytes give the same signature.
+    /// Signs bytes. Signing is deterministic.
     #[must_use]
     pub fn sign(&self, bytes: &[u8]) -> [u8; SIGNATURE_BYTES] {
         self.0.sign(bytes).to_bytes()
@@ -79,23 +81,23 @@ impl fmt::Debug for NodeKey {
 }
 
 impl PublicKey {
-    /// The key with these bytes.
+    /// Creates a key from its bytes.
     ///
     /// # Errors
-    /// [`PublicKeyError::NoKey`] if there is none, or one of the few under which signatures prove nothing.
+    /// [`PublicKeyError::NoKey`] if they are not a key, or are one of the few keys whose signatures prove nothing.
     pub fn from_bytes(bytes: &[u8; KEY_BYTES]) -> Result<Self, PublicKeyError> {
         let key = VerifyingKey::from_bytes(bytes).map_err(|_| PublicKeyError::NoKey)?;
         if key.is_weak() { Err(PublicKeyError::NoKey) } else { Ok(Self(key)) }
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the key.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; KEY_BYTES] {
         self.0.as_bytes()
     }
 
-    /// Whether the owner of this key signed these bytes. Strict: of every signature there is one form only, so that what was
-    /// signed has one hash.
+    /// Returns true if the owner of this key signed these bytes. Verification is strict: each signature has only one
+    /// valid encoding, so that a signed segment has only one hash.
     #[must_use]
     pub fn verify(&self, bytes: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool {
         self.0.verify_strict(bytes, &Signature::from_bytes(signature)).is_ok()
@@ -164,14 +166,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_public_key_says_why() {
+    fn an_invalid_public_key_is_refused_with_the_reason() {
         let read = |text: &str| text.parse::<PublicKey>().unwrap_err();
         assert_eq!(read(""), PublicKeyError::Length { characters: 0 });
         assert_eq!(read(&"a".repeat(63)), PublicKeyError::Length { characters: 63 });
         assert_eq!(read(&"a".repeat(65)), PublicKeyError::Length { characters: 65 });
         assert_eq!(read(&"g".repeat(64)), PublicKeyError::Digit { character: 'g' });
         assert_eq!(read(&"é".repeat(32)), PublicKeyError::Digit { character: 'é' });
-        // The neutral element, under which one signature holds for everything; and a number that is on no curve.
+        // The neutral element, for which one signature is valid for every message; and a number that is not on the
+        // curve.
         assert_eq!(read(&format!("01{}", "0".repeat(62))), PublicKeyError::NoKey);
         assert_eq!(read(&format!("02{}", "0".repeat(62))), PublicKeyError::NoKey);
     }

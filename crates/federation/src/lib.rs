@@ -1,18 +1,18 @@
-//! Servers that share what they learned, exactly once.
+//! Exchange of segments between servers, so that each learned fact is applied exactly once on every server.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`keys`] | who a server is to others |
-//! | [`segment`], [`heads`] | what servers say, signed, byte for byte |
-//! | [`export`], [`exporter`] | what this server tells others: the bytes, and the order of writes that makes it exact |
-//! | [`publisher`] | bringing it to where others look for it |
-//! | [`judge`], [`rejected`] | what to ask for, what to believe of the answers, and why not |
-//! | [`link`], `outage` | asking a source again and again, and taking what is missing; the log of its failures |
-//! | [`peer`], [`epochs`] | the state of another server, judged by its heads and their time |
-//! | [`replica`] | a mail site's own copy of what servers listed, in one small file |
-//! | [`shelf`], [`library`], [`stock`] | logs on disk, what of them others may read, and how listeners ask for it |
-//! | `simulation` | a network drawn from a seed, with the feature of that name |
-//! | [`transport`] | where segments come from and go to, whatever carries them |
+//! | [`keys`] | the identity of a server |
+//! | [`segment`], [`heads`] | the signed formats of exchange, byte for byte |
+//! | [`export`], [`exporter`] | this server's own segments: the bytes, and the order of writes that makes them exact |
+//! | [`publisher`] | publishing own segments to a sink, such as a broker |
+//! | [`judge`], [`rejected`] | the segments to request, the checks of the answers, the reasons for refusals |
+//! | [`link`], `outage` | polling a source and applying missing segments; logging its failures |
+//! | [`peer`], [`epochs`] | the state of another server, derived from its heads and their time |
+//! | [`replica`] | a mail site's local copy of listed signatures, in one small file |
+//! | [`shelf`], [`library`], [`stock`] | logs on disk; their readable parts; how the listeners access them |
+//! | `simulation` | a simulated network with a seed, behind the feature of that name |
+//! | [`transport`] | sources and sinks of segments over different transports |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 

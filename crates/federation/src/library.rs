@@ -1,8 +1,8 @@
-//! What this server has for others: its shelf of logs, the heads that say what is on it, and how far each log may be read.
+//! The library: a shelf of logs, the heads that describe them, and the readable part of each log.
 //!
-//! Heads of this server are signed anew whenever something was sealed, and every [`HEARTBEAT`] so that others can tell silence
-//! from absence. Twice: all books for nodes of the cluster, and public books for everyone else. Heads of other servers are
-//! passed on as they were signed.
+//! This server signs new heads whenever a segment was sealed, and every [`HEARTBEAT`], so that peers can distinguish an
+//! idle server from a dead one. It signs two versions: all books for nodes of the cluster, and public books for
+//! everyone else. Heads of other servers are forwarded unchanged.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,14 +23,14 @@ use crate::shelf::{Shelf, ShelfError};
 use crate::stock::{Reader, Stock};
 use crate::transport::Offer;
 
-/// The interval at which heads are signed when nothing changes. Others must notice silence within 10 s, which leaves room for
-/// three.
+/// Interval at which heads are signed when nothing changes. Peers must notice silence within 10 s, which allows for
+/// three heartbeats.
 pub const HEARTBEAT: Duration = Duration::from_millis(2_500);
 
-/// The bytes of an offer's name.
+/// Length of an offer's tag in bytes.
 const TAG_BYTES: usize = 16;
 
-/// What this server has for others.
+/// The logs and heads that this server offers to others.
 #[derive(Debug)]
 pub struct Library {
     shelf: Shelf,
@@ -41,25 +41,25 @@ pub struct Library {
     changed: watch::Sender<u64>,
 }
 
-/// Under which heads are kept: whose they are, and whether of public books only.
+/// The key of stored heads: their origin, and whether they contain public books only.
 type Place = (Origin, bool);
 
 /// Heads, and the bytes that their origin signed.
-type Signed = (Heads, Vec<u8>);
+type SignedHeads = (Heads, Vec<u8>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Signed heads, and whether they are of public books only.
-    heads: BTreeMap<Place, Signed>,
-    /// How far each log may be read.
+    /// Signed heads by origin and version.
+    heads: BTreeMap<Place, SignedHeads>,
+    /// The readable length of each log.
     ends: BTreeMap<Chain, u64>,
 }
 
 impl Library {
-    /// The library on a shelf. What is on it is offered as far as `engine` knows of it.
+    /// Opens the library on a shelf. Each log is offered up to the point to which `engine` has applied it.
     ///
     /// # Errors
-    /// The error of the disk.
+    /// Any I/O error.
     pub fn open(shelf: Shelf, key: NodeKey, engine: &Engine) -> io::Result<Self> {
         let mut ends = BTreeMap::new();
         for (chain, frontier) in engine.exchange().chains() {
@@ -71,8 +71,8 @@ impl Library {
         Ok(Self { shelf, realm, epochs, key, state, changed: watch::Sender::new(0) })
     }
 
-    /// The library on a shelf that cannot be read or written now. It offers nothing until the shelf works; the logs stay as they
-    /// are.
+    /// Creates a library on a shelf that cannot be read or written at the moment. It offers nothing until the shelf
+    /// works; the logs are not changed.
     #[must_use]
     pub fn closed(shelf: Shelf, key: NodeKey, engine: &Engine) -> Self {
         let (realm, epochs) = (engine.realm().id(), Epochs::of(engine.realm()));
@@ -82,30 +82,30 @@ impl Library {
     /// Checks that the shelf can be written.
     ///
     /// # Errors
-    /// The error of the disk.
+    /// Any I/O error.
     pub fn check_shelf(&self) -> io::Result<()> {
         self.shelf.check()
     }
 
-    /// The key that signs.
+    /// Returns the signing key.
     #[must_use]
     pub const fn key(&self) -> &NodeKey {
         &self.key
     }
 
-    /// The realm.
+    /// Returns the realm.
     #[must_use]
     pub const fn realm(&self) -> RealmId {
         self.realm
     }
 
-    /// The lengths of its realm's epochs.
+    /// Returns the epoch lengths of its realm.
     #[must_use]
     pub const fn epochs(&self) -> Epochs {
         self.epochs
     }
 
-    /// Puts a segment of our own on the shelf, synced, which nobody may read before [`release`](Self::release).
+    /// Writes a segment of our own to the shelf and syncs it. It is not readable before [`release`](Self::release).
     ///
     /// # Errors
     /// [`ShelfError`].
@@ -113,7 +113,7 @@ impl Library {
         self.shelf.put(chain, offset, segment, true)
     }
 
-    /// Lets others read what is sealed of our own chains, and says so in new heads.
+    /// Makes sealed segments of our own chains readable, and signs new heads.
     pub fn release(&self, own: Origin, chains: &[(Chain, Frontier)], now: Time) {
         let mut state = self.lock();
         for (chain, frontier) in chains {
@@ -129,7 +129,7 @@ impl Library {
         self.tell();
     }
 
-    /// Keeps heads of another server, to pass them on, if they are later than those that are kept.
+    /// Stores heads of another server for forwarding, if they are later than the stored ones.
     pub fn keep(&self, heads: &Heads, bytes: &[u8]) {
         let place = place_of(heads);
         let mut state = self.lock();
@@ -137,24 +137,24 @@ impl Library {
         if kept.is_some_and(|kept| heads == kept || !heads.replaces(kept, &self.epochs)) {
             return;
         }
-        // Heads are on disk before any segment that they name is accepted: if their origin loses its disk, others learn from us
-        // how far it got. A heartbeat names nothing new and needs no write.
+        // Heads are on disk before any segment that they name is accepted: if their origin loses its disk, others can
+        // still learn of these segments from us. A heartbeat names no new segments and needs no write.
         let names_the_same = kept.is_some_and(|kept| heads.chains().eq(kept.chains()));
         if !names_the_same && let Err(error) = self.shelf.put_heads(&heads.origin(), place.1, bytes) {
-            tracing::warn!(%error, "failed to keep the heads of another server");
+            tracing::warn!(%error, "failed to store the heads of another server");
         }
         state.heads.insert(place, (heads.clone(), bytes.to_vec()));
         drop(state);
         self.tell();
     }
 
-    /// Keeps a segment of another server, to pass it on. One whose log here does not end where it begins is not passed on: a crash
-    /// lost the part between.
+    /// Stores a segment of another server for forwarding. If our log does not end where the segment begins, because a
+    /// crash lost the part in between, the segment is not forwarded.
     ///
     /// # Errors
-    /// [`ShelfError`]; others still have it.
+    /// [`ShelfError`]; other servers still have the segment.
     pub fn keep_segment(&self, chain: &Chain, offset: u64, segment: &[u8]) -> Result<(), ShelfError> {
-        // Under the lock: two sources may bring the same segment.
+        // Under the lock: two sources may deliver the same segment.
         let mut state = self.lock();
         let end = state.ends.entry(*chain).or_default();
         if *end != offset {
@@ -165,20 +165,20 @@ impl Library {
         Ok(())
     }
 
-    /// Forgets how much of a chain is there: it is taken again from the start.
+    /// Discards the log of a chain, which is fetched again from the start.
     ///
     /// # Errors
-    /// The error of the disk.
+    /// Any I/O error.
     pub fn forget(&self, chain: &Chain) -> io::Result<()> {
         let mut state = self.lock();
         state.ends.remove(chain);
         self.shelf.remove(chain)
     }
 
-    /// Removes what is of generations that are over, or of servers that are no longer heard.
+    /// Removes logs of expired generations and of servers that are no longer known. Returns their number.
     ///
     /// # Errors
-    /// The error of the disk.
+    /// Any I/O error.
     pub fn tidy(&self, engine_keeps: impl Fn(&Chain) -> bool) -> io::Result<usize> {
         let mut state = self.lock();
         state.ends.retain(|chain, _| engine_keeps(chain));
@@ -193,13 +193,13 @@ impl Library {
         self.shelf.tidy(engine_keeps)
     }
 
-    /// How far a log may be read.
+    /// Returns the readable length of a log.
     #[must_use]
     pub fn end(&self, chain: &Chain) -> u64 {
         self.lock().ends.get(chain).copied().unwrap_or(0)
     }
 
-    /// Our own chains, and how far they may be read.
+    /// Returns our own chains and their readable lengths.
     #[must_use]
     pub fn own_chains(&self) -> Vec<(Chain, u64)> {
         let own = *self.key.public().as_bytes();
@@ -211,7 +211,7 @@ impl Library {
             .collect()
     }
 
-    /// The latest heads of our own that a reader may have, if there are any.
+    /// Returns our latest heads for a reader, if there are any.
     #[must_use]
     pub fn own_heads(&self, reader: Reader) -> Option<Vec<u8>> {
         let own = *self.key.public().as_bytes();
@@ -228,7 +228,7 @@ impl Library {
         self.changed.send_modify(|version| *version += 1);
     }
 
-    /// Nothing here panics half-way, so a poisoned state is a good one.
+    /// Locks the state. A poisoned lock is ignored, because no code here panics between related changes.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -257,20 +257,20 @@ impl Stock for Library {
     }
 }
 
-/// Heads that were kept, if their origin signed them.
-fn believed(bytes: Vec<u8>, realm: RealmId) -> Option<(Place, Signed)> {
+/// Decodes stored heads, if their signature is valid.
+fn believed(bytes: Vec<u8>, realm: RealmId) -> Option<(Place, SignedHeads)> {
     let read = UnverifiedHeads::decode(&bytes).ok()?;
     let key = PublicKey::from_bytes(&read.origin().key).ok()?;
     let heads = read.verify(realm, &key).ok()?;
     Some((place_of(&heads), (heads, bytes)))
 }
 
-/// Under which name heads are kept: whose they are, and whether of public books only.
+/// Returns the key under which heads are stored.
 fn place_of(heads: &Heads) -> Place {
     (heads.origin(), heads.chains().all(|(chain, _)| chain.book.is_public()))
 }
 
-/// Whether a server's segments are passed on: those of nodes, and our own.
+/// Returns true if a server's segments are forwarded: those of nodes, and our own.
 #[must_use]
 pub fn is_passed_on(engine: &Engine, origin: &Origin) -> bool {
     engine.exchange().relation(origin) == Some(Relation::Cluster)

@@ -1,6 +1,7 @@
-//! A link to a source: asks what there is, takes what is missing, and keeps a record of how that goes.
+//! A link to a source: polls its offer, applies missing segments, and records its own condition.
 //!
-//! Nothing that goes wrong here can count twice or lose anything: the engine takes the next segment of a chain or nothing.
+//! No failure in this module can count anything twice or lose anything: the engine accepts only the next segment of a
+//! chain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,9 +15,9 @@ use bruit_store::{Clearinghouse, SubmitError};
 use tokio::sync::oneshot;
 
 use crate::charges::Charges;
-use crate::exporter::begin_again;
+use crate::exporter::begin_incarnation;
 use crate::heads::Heads;
-use crate::judge::{Drift, Known, Want, accept, drifts, forgot, offered, wanted};
+use crate::judge::{Drift, Known, Want, accept, drifts, has_lost_segments, offered, wanted};
 use crate::library::{Library, is_passed_on};
 use crate::outage::Outage;
 use crate::peer::{Evidence, PeerState, Sighting, Trouble, clock_bound, lag};
@@ -24,59 +25,59 @@ use crate::rejected::Rejected;
 use crate::transport::paths::digits;
 use crate::transport::{Offer, Source, TransportError};
 
-/// How long a source is asked to wait for news.
+/// Maximum time that a source may wait for news before it answers.
 pub const WAIT: Duration = Duration::from_secs(30);
 
-/// Between two tries of a source that gives nothing, at first and at most.
+/// Minimum and maximum delay before a failing source is tried again.
 const RETRY_MIN: Duration = Duration::from_millis(250);
 /// See [`RETRY_MIN`].
 const RETRY_MAX: Duration = Duration::from_secs(15);
 
-/// Before something is asked for again that could not be taken yet.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Delay before a segment that could not be applied yet is requested again.
+const LATER_DELAY: Duration = Duration::from_secs(1);
 
-/// Segments that are submitted together: they take less than half of the queue.
+/// Number of segments submitted together: less than half of the store's queue.
 const SUBMITTED_TOGETHER: usize = 64;
 
-/// A chain is repaired this often at most: a server that cannot agree with itself shall not keep us busy.
+/// Minimum interval between two repairs of a chain, so that an inconsistent server cannot keep us busy.
 const REPAIR_SECONDS: u64 = 600;
 
-/// What a link works for.
+/// The server that a link works for.
 pub trait Site: Send + Sync + 'static {
-    /// The clearinghouse.
+    /// Returns the clearinghouse.
     fn store(&self) -> &Clearinghouse;
-    /// What it has for others.
+    /// Returns the library.
     fn library(&self) -> &Library;
-    /// Who is heard.
+    /// Returns the known servers.
     fn known(&self) -> Arc<Known>;
-    /// What time it is.
+    /// Returns the present time.
     fn now(&self) -> Time;
 }
 
-/// How a link is doing.
+/// The condition of a link.
 #[derive(Clone, Debug, Default)]
 pub struct LinkStatus {
-    /// Whether the last try went well.
+    /// Whether the last attempt succeeded.
     pub is_up: bool,
-    /// When the source last gave an answer.
+    /// Time of the source's last answer.
     pub heard: Option<Time>,
-    /// Bytes of segments that were fetched.
+    /// Number of segment bytes fetched.
     pub bytes_in: u64,
-    /// Segments that were taken.
+    /// Number of segments applied.
     pub segments: u64,
-    /// The last time when all chains of a server agreed with its heads, by its key.
+    /// The last time when all chains of a server matched its heads, by its key.
     pub agreed: BTreeMap<[u8; 32], Time>,
-    /// Chains that differed and were taken again.
+    /// Number of chains that differed and were fetched again.
     pub repairs: u64,
-    /// What was not taken, by the short names of the reasons.
+    /// Number of refusals, by the short names of the reasons.
     pub rejected: BTreeMap<&'static str, u64>,
-    /// Why the last try failed, if so.
+    /// The reason why the last attempt failed, if it did.
     pub trouble: Option<Trouble>,
     /// The reason why segments of a server were refused in the last round, by its key.
     pub refusals: BTreeMap<[u8; 32], String>,
 }
 
-/// A link and its record.
+/// A link and its status.
 #[derive(Debug)]
 pub struct Link {
     name: String,
@@ -84,72 +85,73 @@ pub struct Link {
     started: Instant,
     status: Mutex<LinkStatus>,
     repaired: Mutex<BTreeMap<Chain, Time>>,
-    offered: Mutex<Offered>,
+    offered: Mutex<LatestOffer>,
     charges: Mutex<Charges>,
 }
 
 /// The latest offer of the source.
 #[derive(Debug, Default)]
-struct Offered {
+struct LatestOffer {
     /// The latest heads of each origin.
     heads: BTreeMap<Origin, Heads>,
-    /// Their first sightings.
+    /// The first sighting of the latest heads of each origin.
     sightings: BTreeMap<Origin, Sighting>,
-    /// The time of the source's last answer, or none while it is being asked. No news can arrive while segments are fetched.
+    /// Time of the source's last answer; `None` while a request is running. No news can arrive while segments are
+    /// fetched.
     answered: Option<Duration>,
 }
 
 /// One of the servers whose segments a link fetches.
 #[derive(Clone, Debug)]
 pub struct PeerView {
-    /// Its state.
+    /// State of the server.
     pub state: PeerState,
-    /// Segments that it has and we lack.
+    /// Number of segments that the server has and we lack.
     pub lag_segments: u64,
-    /// The seconds by which its clock is ahead of ours, if known.
+    /// Seconds by which the server's clock is ahead of ours, if known.
     pub skew_seconds: Option<i64>,
-    /// The time since its heads last changed.
+    /// Time since the server's heads last changed.
     pub silence: Duration,
 }
 
-/// Why a try failed.
+/// The reason why an attempt failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// The source gives nothing.
+    /// The source could not be read.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// What was taken could not be kept.
-    #[error("failed to keep what was received")]
+    /// The segments could not be stored.
+    #[error("failed to store the received segments")]
     Submit(#[from] SubmitError),
-    /// What was received is not believed.
-    #[error("a segment is not taken: {0}")]
+    /// The received data is invalid.
+    #[error("a segment was refused: {0}")]
     Rejected(Rejected),
-    /// What was received is not what an honest server sends.
-    #[error("a segment is not taken: {reason}; the chain is asked for again in {} s", .pause.as_secs())]
+    /// The received data cannot come from an honest server.
+    #[error("a segment was refused: {reason}; the chain is requested again in {} s", .pause.as_secs())]
     Charged {
-        /// Why.
+        /// The reason.
         reason: Rejected,
-        /// When it is asked for again.
+        /// Time until the data is requested again.
         pause: Duration,
     },
-    /// The engine does not take it.
-    #[error("a segment is not taken: {0}")]
+    /// The engine refused the segments.
+    #[error("a segment was refused: {0}")]
     Refused(Refusal),
 }
 
-/// What a try came to.
+/// The result of a round.
 enum Round {
-    /// All there is was taken.
+    /// The whole offer was applied.
     Complete,
-    /// Some of it cannot be taken yet.
+    /// Part of the offer cannot be applied yet.
     Later,
-    /// Some of it is refused, and will be for a while.
+    /// Part of the offer was refused, and will be refused for a while.
     Refused,
 }
 
 impl Round {
-    /// The same, but not complete.
+    /// Downgrades `Complete` to `Later`.
     const fn or_later(self) -> Self {
         match self {
             Self::Complete | Self::Later => Self::Later,
@@ -159,12 +161,12 @@ impl Round {
 }
 
 impl Link {
-    /// A link to a server or broker that the log calls `name`.
+    /// Creates a link to a server or broker called `name` in the log.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let name = name.into();
         Self {
-            outage: Outage::new("the link", name.as_str()),
+            outage: Outage::new("link", name.as_str()),
             name,
             started: Instant::now(),
             status: Mutex::default(),
@@ -174,13 +176,13 @@ impl Link {
         }
     }
 
-    /// How it is doing.
+    /// Returns the condition of the link.
     #[must_use]
     pub fn status(&self) -> LinkStatus {
         self.lock().clone()
     }
 
-    /// The state of the server with this key, according to the source's offer.
+    /// Returns the state of the server with this key, according to the source's offer.
     #[must_use]
     pub fn view<T: Site>(&self, key: &[u8; 32], site: &T) -> PeerView {
         let (uptime, now, epochs) = (self.started.elapsed(), site.now(), site.library().epochs());
@@ -198,13 +200,13 @@ impl Link {
         PeerView { state: evidence.state(), lag_segments, skew_seconds, silence: evidence.silence() }
     }
 
-    /// Bytes of a server's segments that were refused.
+    /// Returns the number of refused bytes of a server.
     #[must_use]
     pub fn refused_bytes(&self, key: &[u8; 32]) -> u64 {
         self.charges().refused_bytes(key)
     }
 
-    /// Follows a source for ever: ends when the future is dropped.
+    /// Follows a source until the future is dropped.
     pub async fn follow<S: Source, T: Site>(&self, source: &S, site: &T) {
         let (mut seen, mut wait, mut retry) = (Vec::new(), Duration::ZERO, RETRY_MIN);
         loop {
@@ -213,7 +215,7 @@ impl Link {
                 Ok(Round::Later) => {
                     (wait, retry) = (Duration::ZERO, RETRY_MIN);
                     seen.clear();
-                    tokio::time::sleep(AGAIN).await;
+                    tokio::time::sleep(LATER_DELAY).await;
                 }
                 Ok(Round::Refused) => {
                     wait = Duration::ZERO;
@@ -232,13 +234,13 @@ impl Link {
         }
     }
 
-    /// How long to wait for news: not longer than until a chain may be asked for again that was refused.
+    /// Returns how long to wait for news: at most until the pause of a refused chain ends.
     fn wait(&self) -> Duration {
         let pause = self.charges().shortest_pause(self.started.elapsed());
-        pause.map_or(WAIT, |pause| pause.clamp(AGAIN, WAIT))
+        pause.map_or(WAIT, |pause| pause.clamp(LATER_DELAY, WAIT))
     }
 
-    /// Asks once what there is, and takes it.
+    /// Requests the offer once, and applies it.
     async fn round<S: Source, T: Site>(
         &self,
         source: &S,
@@ -253,8 +255,8 @@ impl Link {
         self.keep_heads(site, &heads);
         let heads: Vec<Heads> = heads.into_iter().map(|(heads, _)| heads).collect();
         self.offered().note(latest(&heads), site.now(), self.started.elapsed());
-        if site.store().check(|engine| heads.iter().any(|heads| forgot(heads, engine))) {
-            begin_new_life(site).await;
+        if site.store().check(|engine| heads.iter().any(|heads| has_lost_segments(heads, engine))) {
+            start_incarnation(site).await;
         }
         let drifted = self.repair(site, &heads).await?;
         let round = self.take_all(source, site, &heads, &known).await?;
@@ -264,7 +266,7 @@ impl Link {
         Ok(if is_early { round.or_later() } else { round })
     }
 
-    /// Asks the source for its offer. News can arrive only while this call runs.
+    /// Requests the source's offer. News can arrive only during this call.
     async fn ask<S: Source>(&self, source: &S, seen: &[u8], wait: Duration) -> Result<Offer, TransportError> {
         self.offered().answered = None;
         let offer = source.offer(seen, wait).await;
@@ -272,7 +274,7 @@ impl Link {
         offer
     }
 
-    /// Notes a successful round: the servers whose chains all agree now, and the reason if nothing on offer can be believed.
+    /// Notes a successful round: the servers whose chains all match now, and the reason if nothing on offer is valid.
     fn note_round<T: Site>(&self, site: &T, drifted: &BTreeSet<[u8; 32]>, rejected: Option<&Rejected>) {
         let keys: BTreeSet<[u8; 32]> = self.offered().heads.keys().map(|origin| origin.key).collect();
         let agreeing = keys.difference(drifted).filter_map(|key| {
@@ -280,7 +282,7 @@ impl Link {
             (view.lag_segments == 0).then(|| (*key, Time(site.now().0.saturating_sub(view.silence.as_secs()))))
         });
         let agreeing: Vec<([u8; 32], Time)> = agreeing.collect();
-        // Something arrived, even if it is not believed; why not has a line of its own.
+        // The source answered, even if the answer is invalid; that is logged separately.
         self.outage.recover();
         let mut status = self.lock();
         status.is_up = true;
@@ -289,7 +291,7 @@ impl Link {
         status.agreed.extend(agreeing);
     }
 
-    /// Heads of nodes are passed on.
+    /// Stores heads of nodes for forwarding.
     fn keep_heads<T: Site>(&self, site: &T, heads: &[(Heads, &[u8])]) {
         for (heads, bytes) in heads {
             let is_kept = site.store().check(|engine| {
@@ -301,7 +303,7 @@ impl Link {
         }
     }
 
-    /// Fetches again the chains that differ from their origins' heads, and returns the keys of these origins.
+    /// Fetches the chains that differ from their origins' heads again, and returns the keys of these origins.
     async fn repair<T: Site>(&self, site: &T, heads: &[Heads]) -> Result<BTreeSet<[u8; 32]>, LinkError> {
         let drifted: Vec<(Chain, Drift)> =
             site.store().check(|engine| heads.iter().flat_map(|heads| drifts(heads, engine)).collect());
@@ -311,7 +313,7 @@ impl Link {
         Ok(drifted.iter().map(|(chain, _)| chain.origin.key).collect())
     }
 
-    /// Takes a chain again, unless that was done lately.
+    /// Fetches a chain again, unless that was done recently.
     async fn repair_one<T: Site>(&self, site: &T, chain: &Chain, drift: Drift) -> Result<(), LinkError> {
         if !self.may_repair(chain, site.now()) {
             return Ok(());
@@ -320,11 +322,11 @@ impl Link {
             book = chain.book.name(),
             generation = chain.generation,
             ?drift,
-            "a chain differs from its origin's: it is taken again"
+            "chain differs from its origin; fetching it again"
         );
         submit(site, vec![Event::Repair { now: site.now(), chain: *chain }]).await?;
         if let Err(error) = site.library().forget(chain) {
-            tracing::warn!(%error, "failed to remove the log of a chain that is taken again");
+            tracing::warn!(%error, "failed to remove the log of a chain to fetch again");
         }
         self.lock().repairs += 1;
         Ok(())
@@ -353,20 +355,20 @@ impl Link {
             let key = want.chain.origin.key;
             if !self.charges().may_ask(&want.chain, self.started.elapsed()) {
                 let reason = self.lock().refusals.get(&key).cloned();
-                let unsaid = || "its segments were refused lately".to_owned();
+                let unsaid = || "its segments were refused recently".to_owned();
                 refusals.entry(key).or_insert_with(|| reason.unwrap_or_else(unsaid));
                 continue;
             }
             match self.take(source, site, want, known).await {
                 Ok(Round::Complete) => {}
                 Ok(Round::Later | Round::Refused) => round = round.or_later(),
-                // One chain that goes wrong does not keep the others from coming: who offers it may not have it yet.
+                // A failing chain does not stop the others: the source may not have it yet.
                 Err(LinkError::Transport(TransportError::Missing)) => round = round.or_later(),
-                // The generation begins or ends a moment earlier or later here than there.
+                // The generation begins or ends slightly earlier or later on this server than on its origin.
                 Err(LinkError::Refused(Refusal::Exchange(
                     ExchangeRefusal::NotYet | ExchangeRefusal::NotNext | ExchangeRefusal::Expired,
                 ))) => round = round.or_later(),
-                // It is asked for again when its pause is over; the others need not wait for that.
+                // The chain is requested again after its pause; the other chains do not wait for that.
                 Err(error @ LinkError::Charged { .. }) => {
                     refusals.insert(key, describe(&error));
                 }
@@ -385,12 +387,12 @@ impl Link {
         let mut status = self.lock();
         for (key, reason) in refusals.iter().filter(|(key, reason)| status.refusals.get(*key) != Some(*reason)) {
             let (peer, origin) = (self.name.as_str(), digits(key));
-            tracing::warn!(peer, origin, reason, "segments of another server are not taken");
+            tracing::warn!(peer, origin, reason, "segments refused");
         }
         status.refusals = refusals;
     }
 
-    /// Takes one chain as far as it goes.
+    /// Fetches and applies one chain to its end.
     async fn take<S: Source, T: Site>(
         &self,
         source: &S,
@@ -442,7 +444,7 @@ impl Link {
                 let Some((bytes, behind)) = rest.split_at_checked(length) else { return Ok(()) };
                 self.note_taken(outcome, bytes.len())?;
                 if is_passed_on && let Err(error) = site.library().keep_segment(&want.chain, offset, bytes) {
-                    tracing::warn!(%error, "a segment will not be passed on");
+                    tracing::warn!(%error, "segment will not be forwarded");
                 }
                 offset += length as u64;
                 rest = behind;
@@ -458,7 +460,7 @@ impl Link {
                 status.bytes_in += bytes as u64;
                 Ok(())
             }
-            // Another link was faster.
+            // Another link has already applied the segment.
             Outcome::Refused(Refusal::Exchange(ExchangeRefusal::AlreadyTaken)) => Ok(()),
             Outcome::Refused(refusal) => {
                 *status.rejected.entry(refusal_name(refusal)).or_default() += 1;
@@ -480,7 +482,7 @@ impl Link {
         status.trouble = Some(trouble);
     }
 
-    /// Charges a refused log to its origin, if it is to blame.
+    /// Charges a refused log to its origin, if the origin is to blame.
     fn charge(&self, chain: &Chain, bytes: usize, rejected: Rejected) -> LinkError {
         if !rejected.is_charged() {
             return LinkError::Rejected(rejected);
@@ -497,17 +499,17 @@ impl Link {
         *self.lock().rejected.entry(reason).or_default() += 1;
     }
 
-    fn offered(&self) -> MutexGuard<'_, Offered> {
+    fn offered(&self) -> MutexGuard<'_, LatestOffer> {
         self.offered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing here panics half-way, so a poisoned status is a good one.
+    /// Locks the status. A poisoned lock is ignored, because no code here panics between related changes.
     fn lock(&self) -> MutexGuard<'_, LinkStatus> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Offered {
+impl LatestOffer {
     /// Records the heads of a new offer.
     fn note(&mut self, heads: BTreeMap<Origin, Heads>, now: Time, uptime: Duration) {
         let sighting = |(origin, heads): (&Origin, &Heads)| {
@@ -517,7 +519,7 @@ impl Offered {
         self.heads = heads;
     }
 
-    /// A server's heads, the sighting of the latest, and the latest time at which news could have arrived.
+    /// Returns a server's heads, the sighting of the latest, and the latest time at which news could have arrived.
     fn of(&self, key: &[u8; 32], uptime: Duration) -> (Vec<Heads>, Option<Sighting>, Duration) {
         let heads = self.heads.values().filter(|heads| heads.origin().key == *key).cloned().collect();
         let sightings = self.sightings.iter().filter(|(origin, _)| origin.key == *key).map(|(_, sighting)| *sighting);
@@ -525,7 +527,8 @@ impl Offered {
     }
 }
 
-/// Returns true if heads have segments of the next generation, which begins soon here if both clocks are right.
+/// Returns true if heads have segments of the next generation, which will soon begin on this server if both clocks are
+/// right.
 fn is_early(heads: &Heads, engine: &Engine) -> bool {
     heads.chains().any(|(chain, _)| {
         !engine.is_live(chain.book, chain.generation)
@@ -534,14 +537,13 @@ fn is_early(heads: &Heads, engine: &Engine) -> bool {
     })
 }
 
-/// Goes on as another incarnation; if that cannot be now, the next round tries again.
-async fn begin_new_life<T: Site>(site: &T) {
-    match begin_again(site.store(), site.now()) {
-        Ok(origin) => tracing::warn!(
-            incarnation = origin.incarnation,
-            "others know more of what this server said than it does itself: it goes on as another incarnation"
-        ),
-        Err(error) => tracing::warn!(%error, "failed to go on as another incarnation"),
+/// Starts a new incarnation. If that fails, the next round tries again.
+async fn start_incarnation<T: Site>(site: &T) {
+    match begin_incarnation(site.store(), site.now()) {
+        Ok(origin) => {
+            tracing::warn!(incarnation = origin.incarnation, "peers hold segments we lost; starting a new incarnation")
+        }
+        Err(error) => tracing::warn!(%error, "failed to start a new incarnation"),
     }
 }
 
@@ -551,7 +553,7 @@ async fn submit<T: Site>(site: &T, events: Vec<Event>) -> Result<Vec<Outcome>, L
     Ok(receiver.await.unwrap_or(Err(SubmitError::Closed))?)
 }
 
-/// The latest heads of each origin; among equally late ones, those with the most chains.
+/// Returns the latest heads of each origin; among equally late ones, those with the most chains.
 fn latest(heads: &[Heads]) -> BTreeMap<Origin, Heads> {
     let mut latest: BTreeMap<Origin, Heads> = BTreeMap::new();
     for heads in heads {
@@ -563,7 +565,7 @@ fn latest(heads: &[Heads]) -> BTreeMap<Origin, Heads> {
     latest
 }
 
-/// An error with its causes, in one line.
+/// Formats an error with its causes on one line.
 pub(crate) fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -577,7 +579,7 @@ pub(crate) fn describe(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What the engine's refusals are called in counters.
+/// Returns the name of a refusal in counters.
 const fn refusal_name(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::Exchange(ExchangeRefusal::AlreadyTaken) => "already_taken",

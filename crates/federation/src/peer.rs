@@ -1,7 +1,7 @@
-//! The state of another server, judged by the heads that it signs.
+//! The state of another server, derived from the heads that it signs.
 //!
-//! Pure: it turns what a link observed into a state. Heads are signed anew every [`HEARTBEAT`], so a server whose heads no longer
-//! change is silent, over any transport. The time in newly signed heads shows the server's clock.
+//! Pure: it turns a link's observations into a state. Heads are signed anew every [`HEARTBEAT`], so a server whose
+//! heads no longer change is silent, over any transport. The time in newly signed heads shows the server's clock.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,48 +14,48 @@ use crate::heads::Heads;
 use crate::judge::{Frontiers, Known};
 use crate::library::HEARTBEAT;
 
-/// The time after which a server whose heads do not change is silent.
+/// Time after which a server whose heads do not change is silent.
 pub const SILENT_AFTER: Duration = HEARTBEAT.saturating_mul(3);
 
-/// The least difference at which clocks count as different. With epochs of days it is a twentieth of the shortest epoch.
+/// Minimum difference at which clocks count as different. With epochs of days it is a twentieth of the shortest epoch.
 const CLOCK_SECONDS: u64 = 60;
 
-/// The longest delay of heads in transit. A smaller difference of clocks cannot be told from such a delay.
+/// Maximum delay of heads in transit. A smaller difference of clocks cannot be distinguished from such a delay.
 const DELAY_SECONDS: u64 = 5;
 
 /// The state of another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerState {
-    /// Everything it has is here.
+    /// We have all segments of the server.
     UpToDate,
-    /// It has segments that are not here.
+    /// The server has segments that we lack.
     Behind {
         /// The number of missing segments.
         segments: u64,
     },
-    /// Its heads have not changed for several heartbeats.
+    /// The server's heads have not changed for several heartbeats.
     Silent {
         /// The time of the last change, by our clock.
         since: Time,
     },
-    /// Its clock and ours differ too much for generations to begin and end together.
+    /// The server's clock and ours differ too much for generations to begin and end together.
     ClockDiffers {
-        /// The seconds by which its clock is ahead of ours; negative if it is behind.
+        /// Seconds by which the server's clock is ahead of ours; negative if it is behind.
         seconds: i64,
     },
-    /// It refuses us, or we refuse what it sends.
+    /// The server refuses us, or we refuse its data.
     Refused {
         /// The reason.
         reason: String,
     },
-    /// It, or the broker in between, cannot be reached.
+    /// The server, or the broker in between, cannot be reached.
     Unreachable {
         /// The reason.
         reason: String,
     },
-    /// Its first heads have not arrived yet.
+    /// The server's first heads have not arrived yet.
     Waiting,
-    /// Nothing is fetched from it: it has no address, and there is no broker.
+    /// Nothing is fetched from the server: it has no address, and there is no broker.
     NotAsked,
 }
 
@@ -64,7 +64,7 @@ impl PeerState {
     pub const NAMES: [&str; 8] =
         ["up_to_date", "behind", "silent", "clock_differs", "refused", "unreachable", "waiting", "not_asked"];
 
-    /// Its name in answers, metrics and logs.
+    /// Returns the name of the state in replies, metrics and logs.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl PeerState {
         }
     }
 
-    /// The reason, for states that have one.
+    /// Returns the reason, for states that have one.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -109,25 +109,26 @@ impl fmt::Display for PeerState {
 pub enum Trouble {
     /// The source cannot be reached.
     Unreachable(String),
-    /// The source refuses us, or we refuse what it offers.
+    /// The source refuses us, or we refuse its offer.
     Refused(String),
 }
 
-/// The first sighting of an origin's latest heads, and what it says about the origin's clock.
+/// The first sighting of an origin's latest heads, and what it shows about the origin's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
     /// The time in the heads.
     pub time: Time,
-    /// The time of the first sighting, by a clock that never jumps.
+    /// The time of the first sighting, by a monotonic clock.
     pub seen: Duration,
     /// The seconds by which the origin's clock is ahead of ours, if known.
     pub skew: Option<i64>,
 }
 
 impl Sighting {
-    /// Records heads with this `time`; `before` is the previous sighting. `now` is our clock, and `uptime` one that never jumps.
+    /// Records heads with this `time`; `before` is the previous sighting. `now` is our clock, and `uptime` a monotonic
+    /// one.
     ///
-    /// Heads may have waited for us at a broker or on another server. They say something about the clock only if they cannot be
+    /// Heads may have been stored at a broker or on another server. They show the origin's clock only if they cannot be
     /// old: they followed others within [`SILENT_AFTER`], or their time is in the future.
     #[must_use]
     pub fn next(before: Option<Self>, time: Time, now: Time, uptime: Duration) -> Self {
@@ -139,37 +140,37 @@ impl Sighting {
         Self { time, seen: uptime, skew: (is_new || skew > 0).then_some(skew) }
     }
 
-    /// The time that the origin's clock shows now.
+    /// Returns the time that the origin's clock shows now.
     fn present(&self, uptime: Duration) -> Time {
         Time(self.time.0.saturating_add(uptime.saturating_sub(self.seen).as_secs()))
     }
 }
 
-/// The facts that a link knows about a server.
+/// The facts about a server that a link has observed.
 #[derive(Clone, Debug)]
 pub struct Evidence {
     /// A problem with the link, or with segments of this server.
     pub trouble: Option<Trouble>,
-    /// The sighting of its latest heads.
+    /// The sighting of the server's latest heads.
     pub sighting: Option<Sighting>,
-    /// The latest time at which news could have arrived, by the clock that never jumps and started with the link.
+    /// The latest time at which news could have arrived, by a monotonic clock that started with the link.
     pub listened: Duration,
-    /// Segments that it has and we lack.
+    /// Number of segments that the server has and we lack.
     pub lag_segments: u64,
-    /// The time here.
+    /// Present time on this server.
     pub now: Time,
     /// The largest difference of clocks that is tolerated, in seconds.
     pub clock_bound: u64,
 }
 
 impl Evidence {
-    /// The time without news, by the clock that never jumps.
+    /// Returns the time without news, by the monotonic clock.
     #[must_use]
     pub fn silence(&self) -> Duration {
         self.listened.saturating_sub(self.sighting.map_or(Duration::ZERO, |sighting| sighting.seen))
     }
 
-    /// The resulting state. The first problem hides those that may follow from it.
+    /// Returns the resulting state. The first problem hides those that may follow from it.
     #[must_use]
     pub fn state(&self) -> PeerState {
         match &self.trouble {
@@ -189,7 +190,7 @@ impl Evidence {
         }
     }
 
-    /// The time of the last news, by our clock. Heads that waited for us are as old as their own time says.
+    /// Returns the time of the last news, by our clock. For heads that were stored on the way, this is their own time.
     fn last_news(&self) -> Time {
         let seen = Time(self.now.0.saturating_sub(self.silence().as_secs()));
         match self.sighting {
@@ -199,16 +200,17 @@ impl Evidence {
     }
 }
 
-/// The difference beyond which clocks count as different: a minute, or a twentieth of the shortest epoch if that is more, but at
-/// most half of that epoch. It is never less than the time that heads may take to arrive.
+/// Returns the difference beyond which clocks count as different: a minute, or a twentieth of the shortest epoch if
+/// that is more, but at most half of that epoch. It is never less than the time that heads may take to arrive.
 #[must_use]
 pub fn clock_bound(epochs: &Epochs) -> u64 {
     let shortest = epochs.shortest_seconds();
     CLOCK_SECONDS.max(shortest / 20).min(shortest / 2).max(DELAY_SECONDS)
 }
 
-/// The number of segments that are missing here, according to a server's heads of all its incarnations. It includes generations
-/// that are not live here. Generations that are over by both the server's clock and ours do not count.
+/// Returns the number of segments that we lack, according to another server's heads of all its incarnations.
+/// Generations that are not live on this server are included. Generations that are over by both servers' clocks are
+/// not.
 pub(crate) fn lag(
     heads: &[Heads],
     frontiers: &impl Frontiers,
@@ -226,7 +228,7 @@ pub(crate) fn lag(
     heads.iter().flat_map(|heads| heads.chains().filter(is_missed).map(missing)).sum()
 }
 
-/// `left` minus `right`, in seconds.
+/// Returns `left` minus `right`, in seconds.
 fn difference(left: Time, right: Time) -> i64 {
     let seconds = left.0.abs_diff(right.0).min(i64::MAX as u64) as i64;
     if left >= right { seconds } else { -seconds }
@@ -243,7 +245,7 @@ mod tests {
         Duration::from_secs(count)
     }
 
-    /// A server whose heads arrived in time, with a clock `skew` seconds ahead, `age` seconds ago.
+    /// Returns a server whose heads arrived in time, with a clock `skew` seconds ahead, `age` seconds ago.
     fn heard(skew: i64, age: u64) -> Evidence {
         let uptime = seconds(500);
         let time = |now: Time| Time(now.0.saturating_add_signed(skew));
@@ -266,7 +268,7 @@ mod tests {
         assert_eq!(silent.state(), PeerState::Silent { since: NOW });
         let sighting = silent.sighting.unwrap();
         let again = Sighting::next(Some(sighting), sighting.time, silent.now, silent.listened);
-        assert_eq!(again, sighting, "the same heads again are no news");
+        assert_eq!(again, sighting, "repeated heads are not news");
     }
 
     #[test]
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_that_waited_for_us_say_nothing_of_the_clock_and_are_as_old_as_they_say() {
+    fn stored_heads_do_not_show_the_clock_and_have_their_own_age() {
         let stored = Sighting::next(None, Time(NOW.0 - 7_200), NOW, Duration::ZERO);
         assert_eq!(stored.skew, None);
         let evidence = |sighting, listened| Evidence { sighting: Some(sighting), listened, ..heard(0, 0) };
@@ -289,11 +291,11 @@ mod tests {
         let fresh = Sighting::next(Some(back), Time(NOW.0 - 3_590), Time(NOW.0 + 10), LATER + HEARTBEAT);
         assert_eq!(fresh.skew, Some(-3_600));
         let future = Sighting::next(None, Time(NOW.0 + 99), NOW, Duration::ZERO);
-        assert_eq!(future.skew, Some(99), "no delay explains heads of the future");
+        assert_eq!(future.skew, Some(99), "a delay cannot explain heads from the future");
     }
 
     #[test]
-    fn a_server_that_never_said_anything_is_waited_for_and_then_silent() {
+    fn a_server_without_heads_is_waited_for_and_then_silent() {
         let never = |listened| Evidence { sighting: None, listened, ..heard(0, 0) };
         assert_eq!(never(seconds(7)).state(), PeerState::Waiting);
         assert_eq!(never(seconds(8)).state(), PeerState::Silent { since: Time(NOW.0 - 8) });
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_may_differ_by_what_does_not_matter_to_the_epochs() {
+    fn clocks_may_differ_by_a_small_part_of_an_epoch() {
         let bound = |seconds| clock_bound(&Epochs::new(86_400 * 5, seconds));
         assert_eq!([86_400, 3_600, 100, 4].map(bound), [4_320, 180, 50, 5]);
     }

@@ -1,7 +1,7 @@
-//! From the library to a sink: what others may read is brought to where they look for it.
+//! The publisher: copies the readable part of the library to a sink.
 //!
-//! The log is the truth. After every failure, and at the start, the sink is asked how far it has each chain, and what it lacks
-//! is published again.
+//! The log is authoritative. At the start and after every failure, the publisher queries the sink for the end of each
+//! chain, and publishes the rest again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::segment::split;
 use crate::stock::{Reader, Stock};
 use crate::transport::{ARCHIVED_BYTES_MAX, FETCH_BYTES_MAX, Sink, TransportError};
 
-/// Between two tries of a sink that takes nothing, at first and at most.
+/// Minimum and maximum delay before a failing sink is tried again.
 const RETRY_MIN: Duration = Duration::from_millis(250);
 /// See [`RETRY_MIN`].
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
-/// Publishes for ever what `reader` may have of our own: ends when the future is dropped. The log calls the sink `name`.
+/// Publishes our own chains that `reader` may read, until the future is dropped. The sink is called `name` in the log.
 pub async fn publish<S: Sink>(sink: &S, library: &Library, reader: Reader, name: &str) {
     let outage = Outage::new("publishing", name);
     let mut changes = library.changes();
@@ -32,7 +32,7 @@ pub async fn publish<S: Sink>(sink: &S, library: &Library, reader: Reader, name:
                 outage.recover();
                 archive_all(sink, library, reader, &mut archived).await;
                 retry = RETRY_MIN;
-                // Nobody tells of changes any more: the library is gone.
+                // The library is gone, so no more changes are reported.
                 if changes.changed().await.is_err() {
                     return;
                 }
@@ -53,7 +53,7 @@ async fn publish_all<S: Sink>(
     reader: Reader,
     published: &mut BTreeMap<Chain, u64>,
 ) -> Result<(), TransportError> {
-    // Before the logs, so that heads never promise more than was published.
+    // Take the heads before the logs, so that they never name more than is published.
     let heads = library.own_heads(reader);
     let chains = library.own_chains();
     let before = published.len();
@@ -76,7 +76,8 @@ async fn publish_all<S: Sink>(
     }
 }
 
-/// Archives the chains of generations that are over, once each. What fails is tried again after the next start: servers have it.
+/// Archives the chains of expired generations, once each. Failures are retried after the next start; until then, the
+/// servers still have the logs.
 async fn archive_all<S: Sink>(sink: &S, library: &Library, reader: Reader, archived: &mut BTreeSet<Chain>) {
     let chains = library.own_chains();
     archived.retain(|chain| chains.iter().any(|(own, _)| own == chain));
@@ -89,12 +90,12 @@ async fn archive_all<S: Sink>(sink: &S, library: &Library, reader: Reader, archi
         }
         let Ok(Some(log)) = library.log(chain, 0, ARCHIVED_BYTES_MAX) else { continue };
         if let Err(error) = sink.archive(chain, &log).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "failed to archive a generation that is over");
+            tracing::warn!(error = &error as &dyn std::error::Error, "failed to archive an expired generation");
         }
     }
 }
 
-/// Publishes a chain from `at` to `end`; how far that went.
+/// Publishes a chain from `at` to `end`. Returns the end of the published part.
 async fn publish_chain<S: Sink>(
     sink: &S,
     library: &Library,

@@ -1,49 +1,49 @@
-//! Why something that another server sent is not taken.
+//! The reasons why segments or heads of another server are refused.
 //!
-//! Every reason has a short name that never changes, for counters and logs. Nothing that is rejected has changed anything.
+//! Every reason has a short name that never changes, for counters and logs. A refusal changes nothing.
 
 use bruit_engine::codec::Malformed;
 use bruit_engine::realm::RealmId;
 use bruit_engine::{ExchangeRefusal, Refusal};
 
-/// Why a segment or heads are not taken.
+/// The reason why a segment or heads are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejected {
-    /// The bytes say nothing.
+    /// The bytes cannot be decoded.
     #[error("it is malformed: {0}")]
     Malformed(#[from] Malformed),
-    /// A version that this program does not read.
-    #[error("it has version {0}, which this program does not read: update it")]
+    /// The version is unknown to this program.
+    #[error("it has version {0}, which this program cannot read; update the program")]
     Version(u16),
-    /// It is of other servers, which do not share our key and sizes.
-    #[error("it is of realm {0}, which is not ours")]
+    /// The data belongs to another realm, with another key or other sizes.
+    #[error("it belongs to realm {0}, which is not ours")]
     ForeignRealm(RealmId),
-    /// Nobody said that this server is to be heard.
-    #[error("its origin is no server that is known here")]
+    /// The origin is not configured as a peer or node.
+    #[error("its origin is not a known server")]
     UnknownOrigin,
-    /// A book that its origin may not send us.
-    #[error("its origin is a peer, and peers share conclusions only")]
+    /// The origin may not send us this book.
+    #[error("its origin is a peer, and peers may send only public books")]
     NotShared,
-    /// Its origin did not sign it.
-    #[error("its signature does not hold")]
+    /// The signature is not the origin's.
+    #[error("its signature is invalid")]
     Forged,
-    /// Its entries are not what its origin may write, or not as many as it says.
+    /// The entries are invalid, or their number is wrong.
     #[error("its entries are malformed: {0}")]
     Payload(Malformed),
-    /// It is of another chain than the one that was asked for.
-    #[error("it is of another chain than the one that was asked for")]
+    /// The segment does not belong to the requested chain.
+    #[error("it does not belong to the requested chain")]
     WrongChain,
-    /// It was taken before.
-    #[error("it was taken before")]
+    /// The segment has already been applied.
+    #[error("it was already applied")]
     AlreadyTaken,
-    /// Some before it are missing.
+    /// Earlier segments of the chain are missing.
     #[error("segments before it are missing")]
     NotNext,
-    /// It follows another segment than the one that was taken: its origin wrote its history twice.
-    #[error("it follows another segment than the one that was taken")]
+    /// Its predecessor is not the segment applied here: its origin forked its history.
+    #[error("its origin forked its history: the previous segment differs from the one applied here")]
     Forked,
-    /// The engine does not take it, for a reason that no bytes show.
+    /// The engine refuses the segment, for a reason that the bytes do not show.
     #[error(transparent)]
     Refused(Refusal),
 }
@@ -61,7 +61,7 @@ impl From<Refusal> for Rejected {
 }
 
 impl Rejected {
-    /// Whether only a server that lies, or is broken, sends such a thing: it is asked again later and later.
+    /// Returns true if only a lying or broken server sends such data, which is then requested at growing intervals.
     #[must_use]
     pub const fn is_charged(&self) -> bool {
         match self {
@@ -71,7 +71,7 @@ impl Rejected {
             | Self::Forged
             | Self::Payload(_)
             | Self::WrongChain => true,
-            // A segment that another link was faster with, a chain that is being taken again, a setting of ours.
+            // Another link was faster, a chain is being fetched again, or our own settings are the reason.
             Self::UnknownOrigin
             | Self::NotShared
             | Self::AlreadyTaken
@@ -81,7 +81,7 @@ impl Rejected {
         }
     }
 
-    /// What it is called in counters.
+    /// Returns the name of the reason in counters.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

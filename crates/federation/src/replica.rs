@@ -1,23 +1,23 @@
-//! A local replica: a mail site's own copy of what servers listed, in one small file, so that most checks need no network.
+//! A local replica: a mail site's copy of listed signatures, in one small file, so that most checks need no network.
 //!
-//! This is the idea of Summary Cache, applied to mail. Most messages are unknown to everyone. A replica answers those by
-//! itself, and a server is asked only about what the replica has seen, or seems to have: one in a hundred signatures is a false
-//! hit when the replica is as full as it was made for.
+//! It applies the idea of Summary Cache to mail. Most messages are unknown to all servers. A replica answers checks of
+//! unknown messages itself, and a server is queried only about signatures found in the replica. One in a hundred
+//! unknown signatures is a false hit when the replica is filled to its capacity.
 //!
-//! It promises that whatever was taken is found until its generation ends, whenever the machine stops: what is written over was
-//! there before, bits are only ever set, and how far chains were taken is written after what was taken. It refuses to know what
-//! was revoked, how often anything was reported, and near replicas of texts: those are a server's to tell.
+//! Guarantee: an applied entry is found until its generation ends, even after a crash at any moment. Writes only ever
+//! set bits, and the frontiers of chains are written after the entries. The replica does not contain revocations,
+//! report counts or near replicas of texts: only a server knows these.
 //!
-//! Whoever follows believes every origin that its server offers, unless told which: a hit is confirmed by the server, and a
-//! missing entry is a spam that is not recognised, so there is little to win by lying. Segments must be signed by their origins
-//! all the same.
+//! A follower accepts every origin in its server's offer, unless origins are configured: the server confirms each hit,
+//! and a missing entry only means that some spam is not recognised, so lying gains little. Segments must still be
+//! signed by their origins.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | `format` | the bytes of the file; `docs/design/replica-file.md` |
-//! | `reader` | two lines of 64 bytes per signature and ring, and nothing loaded |
+//! | `reader` | lookups: two lines of 64 bytes per signature and ring, without loading the file |
 //! | `writer` | the rings in memory, and the order of writes |
-//! | `follower` | asking a source again and again |
+//! | `follower` | polling a source |
 
 mod follower;
 mod format;
@@ -37,78 +37,78 @@ pub use format::CHAINS_MAX;
 pub use reader::{LookUp, Replica};
 pub use writer::ReplicaFile;
 
-/// The fewest signatures that a replica is made for.
+/// Minimum capacity of a replica in signatures.
 pub const CAPACITY_MIN: u64 = 1_000;
 
-/// The most: about three gigabytes.
+/// Maximum capacity in signatures: about three gigabytes.
 pub const CAPACITY_MAX: u64 = 1_000_000_000;
 
-/// The share of false hits of each ring, if it is as full as it was made for.
+/// False positive rate of each ring when filled to capacity.
 pub const FALSE_HIT_RATE: f64 = 0.01;
 
-/// The share of false hits above which a replica is overfull: ten times the planned one.
+/// False positive rate above which a replica is overfull: ten times the planned one.
 pub const OVERFULL_RATE: f64 = 10.0 * FALSE_HIT_RATE;
 
-/// Listed signatures for each that reached many recipients: the latter are fewer, and are kept for a fifth of the time.
+/// Ratio of listed signatures to bulk signatures: the latter are fewer, and are kept for a fifth of the time.
 const LISTED_PER_BULK: u64 = 4;
 
-/// Generations over which the capacity is spread.
+/// Number of generations that share the capacity.
 const LIVE_GENERATIONS: u64 = 7;
 
 /// The books that a replica follows, in the order of its rings.
 const BOOKS: [Book; 2] = [Book::Listed, Book::Bulk];
 
-/// Why there is no replica, or it cannot go on.
+/// The reason why a replica cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplicaError {
-    /// The disk says no.
+    /// An I/O operation failed.
     #[error("failed to {action} the replica {}", .path.display())]
     Io {
-        /// What was tried.
+        /// The operation, such as "read".
         action: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It is something else.
+    /// The file is not a replica.
     #[error("{} is not a replica", .path.display())]
     Magic {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// It is of another program.
-    #[error("the replica {} has version {version}, which this program does not read", .path.display())]
+    /// The file was written by another version of the program.
+    #[error("the replica {} has version {version}, which this program cannot read", .path.display())]
     Version {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Its version.
+        /// Version of the file.
         version: u32,
     },
-    /// It cannot be believed.
-    #[error("the replica {} is damaged in {what}: remove it, and it is fetched again", .path.display())]
+    /// The file is damaged.
+    #[error("the replica {} is damaged in {what}; remove it to have it fetched again", .path.display())]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where.
+        /// The damaged part.
         what: &'static str,
     },
-    /// Somebody else follows.
-    #[error("another program keeps the replica {} current", .path.display())]
+    /// Another process is updating the file.
+    #[error("another process is updating the replica {}", .path.display())]
     Busy {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// Too small or too large.
-    #[error("a replica is made for {CAPACITY_MIN} to {CAPACITY_MAX} signatures, not for {0}")]
+    /// The capacity is out of range.
+    #[error("invalid capacity {0}: expected {CAPACITY_MIN} to {CAPACITY_MAX} signatures")]
     Capacity(u64),
-    /// A realm from before servers exchanged anything.
-    #[error("the server's realm is of an old version, which cannot be exchanged")]
+    /// The realm was founded before servers could exchange segments.
+    #[error("the server's realm has an old format version without support for exchange")]
     OldRealm,
-    /// More chains than there is room for.
-    #[error("there are more than {CHAINS_MAX} chains: name the servers to believe")]
+    /// There are more chains than fit into the file.
+    #[error("the offer has more than {CHAINS_MAX} chains; name the servers to trust")]
     TooManyChains,
 }
 
@@ -118,47 +118,47 @@ impl ReplicaError {
         move |source| Self::Io { action, path, source }
     }
 
-    /// Whether the file is not there, so that it may be made.
+    /// Returns true if the file does not exist, so that it may be created.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// What a replica holds, and how old that is.
+/// The contents and age of a replica.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
     /// The realm, with its secret key.
     pub realm: Realm,
-    /// For how many signatures it was made.
+    /// Capacity in signatures.
     pub capacity: u64,
-    /// About how many distinct signatures are listed in it.
+    /// Estimated number of distinct listed signatures.
     pub listed: u64,
-    /// About how many distinct signatures in it reached many recipients.
+    /// Estimated number of distinct bulk signatures.
     pub bulk: u64,
-    /// The share of unknown signatures that it takes for known ones, by how full it is.
+    /// Present false positive rate, computed from the fill.
     pub false_hit_rate: f64,
-    /// When the servers it followed last said what they have, if ever.
+    /// Time of the latest heads from the followed servers, if there were any.
     pub heard: Option<Time>,
-    /// The bytes of the file.
+    /// The length of the file.
     pub bytes: u64,
 }
 
 impl Status {
-    /// True if it takes far more unknown signatures for known ones than planned, so that most checks ask the server.
+    /// Returns true if far more unknown signatures are false hits than planned, so that most checks query the server.
     #[must_use]
     pub fn is_overfull(&self) -> bool {
         self.false_hit_rate > OVERFULL_RATE
     }
 
-    /// How many seconds ago servers last said what they have; none if they never did.
+    /// Returns the age of the latest heads in seconds; `None` if there were none.
     #[must_use]
     pub fn age_seconds(&self, now: Time) -> Option<u64> {
         self.heard.map(|heard| now.since(heard))
     }
 }
 
-/// The lines of the two rings of a replica for so many listed signatures.
+/// Returns the number of lines of the two rings of a replica with this capacity.
 fn lines_for(capacity: u64) -> Result<[usize; 2], ReplicaError> {
     if !(CAPACITY_MIN..=CAPACITY_MAX).contains(&capacity) {
         return Err(ReplicaError::Capacity(capacity));

@@ -1,10 +1,10 @@
-//! Segments: what one server says to others, signed, in bytes that are the same wherever they are kept.
+//! Segments: the signed units of exchange between servers, with the same bytes wherever they are stored.
 //!
-//! A log is the segments of a chain one after the other; [`split`] takes them apart. What was decoded is [`Unverified`] until
-//! the signature of a known server was checked; only [`Verified`] becomes an event. Nothing but the bytes that
-//! [`Segment::sign`] writes decodes.
+//! A log is a sequence of segments of one chain; [`split`] separates them. A decoded segment is an
+//! [`UnverifiedSegment`] until the signature of a known server is checked; only a [`VerifiedSegment`] becomes an event.
+//! Only the bytes that [`Segment::sign`] writes can be decoded.
 //!
-//! `docs/design/segments.md` has the bytes.
+//! `docs/design/segments.md` specifies the byte layout.
 
 use bruit_engine::codec::{Malformed, Reader, put_count};
 use bruit_engine::exchange::{
@@ -17,64 +17,64 @@ use crate::keys::{NodeKey, PublicKey, SIGNATURE_BYTES};
 use crate::rejected::Rejected;
 use crate::signed::{Domain, is_sealed, seal};
 
-/// What a segment begins with.
+/// The magic bytes of a segment.
 pub const SEGMENT_MAGIC: [u8; 8] = *b"\x89bruitX\n";
 
-/// The version of the bytes.
+/// The format version.
 pub const SEGMENT_VERSION: u16 = 1;
 
-/// The bytes before the payload.
+/// Number of bytes before the payload.
 pub const SEGMENT_HEADER_BYTES: usize = 124;
 
-/// The most bytes of a segment.
+/// Maximum number of bytes of a segment.
 pub const SEGMENT_BYTES_MAX: usize = SEGMENT_HEADER_BYTES + PAYLOAD_BYTES_MAX + SIGNATURE_BYTES;
 
-/// What stands before the bytes when they are signed.
+/// Prefix of the signed bytes.
 const DOMAIN: Domain = Domain(b"bruit segment\n");
 
 /// A segment without its signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// The realm that its signatures are fingerprinted in.
+    /// Realm whose key was used to compute the fingerprints.
     pub realm: RealmId,
-    /// The chain it is of.
+    /// Chain of the segment.
     pub chain: Chain,
-    /// Its number in the chain, from 1.
+    /// Number of the segment in its chain, starting with 1.
     pub sequence: u64,
-    /// The hash of the one before, [`NO_HASH`] for the first.
+    /// Hash of the preceding segment; [`NO_HASH`] for the first.
     pub previous: Hash,
-    /// How the payload is written.
+    /// The encoding of the payload.
     pub encoding: Encoding,
-    /// How many entries there are, as its origin counts them.
+    /// The number of entries, as counted by the origin.
     pub entries: u32,
     /// The entries; at most [`PAYLOAD_BYTES_MAX`] bytes.
     pub payload: &'a [u8],
 }
 
-/// A segment that was read, by whomever it was written.
+/// A decoded segment whose signature has not been verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unverified<'a> {
+pub struct UnverifiedSegment<'a> {
     segment: Segment<'a>,
     bytes: &'a [u8],
 }
 
-/// A segment of our realm that its origin did sign.
+/// A segment of our realm with a valid signature of its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verified<'a> {
+pub struct VerifiedSegment<'a> {
     segment: Segment<'a>,
     bytes: &'a [u8],
 }
 
-/// The hash of a signed segment.
+/// Returns the hash of a signed segment.
 #[must_use]
 pub fn hash(signed: &[u8]) -> Hash {
     Sha256::digest(signed).into()
 }
 
-/// The bytes of the first segment of a log, and those behind it.
+/// The bytes of the first segment of a log, and the rest of the log.
 pub type FirstAndRest<'a> = (&'a [u8], &'a [u8]);
 
-/// Takes the first whole segment off a log. None if the log ends before the segment does.
+/// Splits the first complete segment off a log. Returns `None` if the log ends before the segment does.
 ///
 /// # Errors
 /// [`Rejected::Malformed`] or [`Rejected::Version`] if no segment begins there.
@@ -88,7 +88,7 @@ pub fn split(log: &[u8]) -> Result<Option<FirstAndRest<'_>>, Rejected> {
 }
 
 impl Segment<'_> {
-    /// The bytes of the segment, signed. `key` must be that of the chain's origin: nobody takes others.
+    /// Encodes and signs the segment. `key` must be the key of the chain's origin: peers refuse any other signature.
     #[must_use]
     pub fn sign(&self, key: &NodeKey) -> Vec<u8> {
         let mut out = Vec::with_capacity(SEGMENT_HEADER_BYTES + self.payload.len() + SIGNATURE_BYTES);
@@ -108,8 +108,8 @@ impl Segment<'_> {
     }
 }
 
-impl<'a> Unverified<'a> {
-    /// Reads a segment; `bytes` are one and no more.
+impl<'a> UnverifiedSegment<'a> {
+    /// Decodes a segment; `bytes` must contain nothing else.
     ///
     /// # Errors
     /// [`Rejected::Malformed`] or [`Rejected::Version`].
@@ -121,17 +121,17 @@ impl<'a> Unverified<'a> {
         Ok(Self { segment, bytes })
     }
 
-    /// What it says.
+    /// Returns the unverified contents.
     #[must_use]
     pub const fn segment(&self) -> &Segment<'a> {
         &self.segment
     }
 
-    /// Believes the segment, if it is of `realm` and the owner of `key`, its origin, signed it.
+    /// Verifies that the segment is of `realm` and signed by its origin, the owner of `key`.
     ///
     /// # Errors
-    /// [`Rejected::ForeignRealm`], [`Rejected::UnknownOrigin`] if the key is of another, or [`Rejected::Forged`].
-    pub fn verify(&self, realm: RealmId, key: &PublicKey) -> Result<Verified<'a>, Rejected> {
+    /// [`Rejected::ForeignRealm`], [`Rejected::UnknownOrigin`] if the key is not the origin's, or [`Rejected::Forged`].
+    pub fn verify(&self, realm: RealmId, key: &PublicKey) -> Result<VerifiedSegment<'a>, Rejected> {
         let Self { segment, bytes } = *self;
         if segment.realm != realm {
             return Err(Rejected::ForeignRealm(segment.realm));
@@ -139,21 +139,21 @@ impl<'a> Unverified<'a> {
         if segment.chain.origin.key != *key.as_bytes() {
             return Err(Rejected::UnknownOrigin);
         }
-        if is_sealed(DOMAIN, bytes, key) { Ok(Verified { segment, bytes }) } else { Err(Rejected::Forged) }
+        if is_sealed(DOMAIN, bytes, key) { Ok(VerifiedSegment { segment, bytes }) } else { Err(Rejected::Forged) }
     }
 }
 
-impl<'a> Verified<'a> {
-    /// What it says.
+impl<'a> VerifiedSegment<'a> {
+    /// Returns the verified contents.
     #[must_use]
     pub const fn segment(&self) -> &Segment<'a> {
         &self.segment
     }
 
-    /// Reads all entries, as the engine will when the segment is in the journal.
+    /// Decodes all entries, as the engine will do when the segment is in the journal.
     ///
     /// # Errors
-    /// [`Rejected::Payload`] if one of them cannot be read, or there are not as many as the segment says.
+    /// [`Rejected::Payload`] if an entry cannot be decoded, or the number of entries is wrong.
     pub fn check_entries(&self) -> Result<(), Rejected> {
         let Segment { chain, encoding, entries, payload, .. } = self.segment;
         let found = count_entries(chain.book, encoding, payload).map_err(Rejected::Payload)?;
@@ -163,7 +163,7 @@ impl<'a> Verified<'a> {
         Err(Rejected::Payload(Malformed::OutOfRange { what: "the number of entries", value: entries.into() }))
     }
 
-    /// What an engine takes.
+    /// Returns the form that an engine accepts.
     #[must_use]
     pub fn received(&self) -> Received {
         let Self { segment, bytes } = self;
@@ -198,7 +198,7 @@ fn read_segment<'a>(reader: &mut Reader<'a>) -> Result<Segment<'a>, Rejected> {
     Ok(Segment { realm, chain: Chain { origin, book, generation }, sequence, previous, encoding, entries, payload })
 }
 
-/// Reads a magic. Bytes that begin otherwise are malformed, however few they are.
+/// Reads magic bytes. Other bytes are malformed, however few there are.
 pub(crate) fn read_magic(reader: &mut Reader<'_>, magic: [u8; 8]) -> Result<(), Malformed> {
     let there = reader.clone().bytes(reader.left().min(magic.len()), "a magic")?;
     ensure("a magic", there.first().copied().unwrap_or(0).into(), magic.starts_with(there))?;
@@ -224,7 +224,7 @@ fn read_encoding(reader: &mut Reader<'_>) -> Result<Encoding, Malformed> {
     Encoding::from_number(number).ok_or_else(|| Malformed::OutOfRange { what: "an encoding", value: number.into() })
 }
 
-/// Refuses a `value` that is not right.
+/// Returns an error unless `is_right`.
 pub(crate) const fn ensure(what: &'static str, value: u64, is_right: bool) -> Result<(), Malformed> {
     if is_right { Ok(()) } else { Err(Malformed::OutOfRange { what, value }) }
 }
@@ -253,14 +253,14 @@ mod tests {
     }
 
     fn rejected(bytes: &[u8]) -> &'static str {
-        let verified = Unverified::decode(bytes).and_then(|read| read.verify(REALM, &key().public()));
+        let verified = UnverifiedSegment::decode(bytes).and_then(|read| read.verify(REALM, &key().public()));
         verified.expect_err("not to be believed").name()
     }
 
     #[test]
     fn a_segment_is_read_as_signed() {
         let signed = signed();
-        let read = Unverified::decode(&signed).unwrap().verify(REALM, &key().public()).unwrap();
+        let read = UnverifiedSegment::decode(&signed).unwrap().verify(REALM, &key().public()).unwrap();
         assert_eq!(read.segment(), &segment(b"payload"));
         let received = read.received();
         assert_eq!((received.sequence, received.previous, &received.payload[..]), (2, [9; 32], &b"payload"[..]));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_incomplete_in_a_log_and_malformed_alone() {
+    fn a_truncated_segment_is_incomplete_in_a_log_and_malformed_alone() {
         let signed = signed();
         for cut in 0..signed.len() {
             assert_eq!(rejected(&signed[..cut]), "malformed", "{cut}");
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!((magic, version, realm, last), ("malformed", "version", "foreign_realm", "forged"));
         let stranger = NodeKey::generate([2; 32]);
         assert_eq!(rejected(&segment(b"payload").sign(&stranger)), "forged");
-        let read = Unverified::decode(&signed()).unwrap().verify(REALM, &stranger.public()).map(|_| ());
+        let read = UnverifiedSegment::decode(&signed()).unwrap().verify(REALM, &stranger.public()).map(|_| ());
         assert_eq!(read, Err(Rejected::UnknownOrigin));
     }
 
@@ -319,16 +319,16 @@ mod tests {
         let payload = vec![7; PAYLOAD_BYTES_MAX + 1];
         let largest = segment(&payload[1..]).sign(&key());
         assert_eq!(largest.len(), SEGMENT_BYTES_MAX);
-        assert!(Unverified::decode(&largest).unwrap().verify(REALM, &key().public()).is_ok());
+        assert!(UnverifiedSegment::decode(&largest).unwrap().verify(REALM, &key().public()).is_ok());
         assert_eq!(rejected(&segment(&payload).sign(&key())), "malformed");
-        // Whatever a length says, nothing is waited for that could not be taken.
+        // A segment with an excessive length is refused at once; the reader does not wait for more bytes.
         let mut endless = signed();
         endless[LENGTH_AT..SEGMENT_HEADER_BYTES].fill(0xff);
         assert_eq!(split(&endless).unwrap_err().name(), "malformed");
     }
 
     #[test]
-    fn what_no_origin_writes_is_malformed() {
+    fn impossible_fields_are_malformed() {
         let usual = segment(b"payload");
         let odd = [
             Segment { sequence: 0, ..usual },
@@ -339,6 +339,6 @@ mod tests {
         ];
         odd.iter().for_each(|segment| assert_eq!(rejected(&segment.sign(&key())), "malformed", "{segment:?}"));
         let first = Segment { sequence: 1, previous: NO_HASH, ..usual }.sign(&key());
-        assert!(Unverified::decode(&first).is_ok());
+        assert!(UnverifiedSegment::decode(&first).is_ok());
     }
 }

@@ -1,8 +1,9 @@
-//! Logs on disk: every chain that this server has, its own and others', byte for byte as their origins wrote them.
+//! The shelf: logs on disk of every chain that this server stores, its own and others', byte for byte as their origins
+//! wrote them.
 //!
-//! A log is a file; its name is the chain. Own segments are written and synced here before the journal says that they are
-//! sealed, so a log may be longer than the chain's frontier after a crash, and never shorter. Others' segments are written
-//! without a sync: a log that lost its end is no longer passed on, and nothing else depends on it.
+//! A log is a file; its path names the chain. Own segments are written and synced before the journal records that they
+//! are sealed, so after a crash a log may be longer than the chain's frontier, and never shorter. Others' segments are
+//! written without a sync: a log that lost its end is no longer forwarded, and nothing else depends on it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -14,23 +15,23 @@ use bruit_engine::exchange::{Chain, Origin};
 use crate::heads::HEADS_BYTES_MAX;
 use crate::transport::paths;
 
-/// Modes of folders and files: the logs of a cluster have every claim in them.
+/// Permissions of folders and files: the logs of a cluster contain every claim.
 const FOLDER_MODE: u32 = 0o700;
 /// See [`FOLDER_MODE`].
 const FILE_MODE: u32 = 0o600;
 
-/// The names in the path of a log.
+/// Number of names in the path of a log.
 const PATH_PARTS: usize = 5;
 
 /// The folder of signed heads.
 const HEADS: &str = "heads";
-/// Heads that are being written.
+/// Name of heads that are being written.
 const UNFINISHED: &str = "unfinished";
-/// A file written to test whether the folder can be written.
+/// Name of a file written to test whether the folder is writable.
 const PROBE: &str = "probe";
-/// The size of that file: a page, because full file systems may still accept a few bytes.
+/// Size of the probe file: a page, because full file systems may still accept a few bytes.
 const PROBE_BYTES: usize = 4096;
-/// More files of heads than servers can have lives are not looked at.
+/// Maximum number of heads files to read: more than the number of incarnations of all servers.
 const HEADS_FILES_MAX: usize = 1_024;
 
 /// A directory of logs.
@@ -39,51 +40,51 @@ pub struct Shelf {
     directory: PathBuf,
 }
 
-/// Why a segment is not put on the shelf.
+/// The reason why a segment could not be written to the shelf.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShelfError {
-    /// The disk says no.
+    /// An I/O operation failed.
     #[error("failed to write the log {}", .path.display())]
     Io {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The log is shorter than where the segment begins.
-    #[error("the log {} ends at byte {length}, before byte {offset}", .path.display())]
+    /// The log ends before the segment's offset.
+    #[error("the log {} is {length} bytes long, but the next segment begins at byte {offset}: data is missing", .path.display())]
     Gap {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Its length.
+        /// Length of the log in bytes.
         length: u64,
-        /// Where the segment begins.
+        /// The offset of the segment.
         offset: u64,
     },
 }
 
 impl Shelf {
-    /// The shelf in a directory, which is made if it is not there.
+    /// Opens the shelf in a directory, which is created if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// An I/O error if it cannot be created.
     pub fn open(directory: &Path) -> io::Result<Self> {
         make_folder(directory)?;
         Ok(Self::at(directory))
     }
 
-    /// The shelf in a directory that may be missing; everything fails until it exists.
+    /// Returns the shelf in a directory that may be missing; all operations fail until it exists.
     #[must_use]
     pub fn at(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
 
-    /// Checks that the directory exists and can be written.
+    /// Checks that the directory exists and is writable.
     ///
     /// # Errors
-    /// The error of the disk.
+    /// Any I/O error.
     pub fn check(&self) -> io::Result<()> {
         make_folder(&self.directory)?;
         let probe = self.directory.join(PROBE);
@@ -92,10 +93,10 @@ impl Shelf {
         written.and(removed)
     }
 
-    /// Puts a segment at `offset` of its chain's log. What a crash left behind there is cut off before.
+    /// Writes a segment at `offset` of its chain's log. Truncates the log there first, in case a crash left more bytes.
     ///
     /// # Errors
-    /// [`ShelfError`]; the log is as it was, or longer than its chain.
+    /// [`ShelfError`]; the log is unchanged, or longer than its chain.
     pub fn put(&self, chain: &Chain, offset: u64, segment: &[u8], sync: bool) -> Result<(), ShelfError> {
         let path = self.directory.join(paths::log(chain));
         let failed = |source| ShelfError::Io { path: path.clone(), source };
@@ -111,10 +112,11 @@ impl Shelf {
         Ok(())
     }
 
-    /// The log of a chain from `offset` to at most `end`, at most `bytes_max` of it; none if there is none.
+    /// Reads the log of a chain from `offset` to at most `end`, and at most `bytes_max` bytes; returns `None` if there
+    /// is no log.
     ///
     /// # Errors
-    /// The error of the disk.
+    /// Any I/O error.
     pub fn read(&self, chain: &Chain, offset: u64, end: u64, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
         let mut file = match File::open(self.directory.join(paths::log(chain))) {
             Ok(file) => file,
@@ -131,25 +133,26 @@ impl Shelf {
         Ok(Some(bytes))
     }
 
-    /// Keeps signed heads of another server, in place of older ones.
+    /// Stores signed heads of another server, replacing older ones.
     ///
     /// # Errors
-    /// The error of the disk.
+    /// Any I/O error.
     pub fn put_heads(&self, origin: &Origin, is_public: bool, bytes: &[u8]) -> io::Result<()> {
         let folder = self.directory.join(HEADS);
         make_folder(&folder)?;
         let books = if is_public { "public" } else { "all" };
         let name = format!("{}-{books}", heads_name(origin));
         let unfinished = folder.join(UNFINISHED);
-        // Without a sync, as they change every second: a crash of the process loses nothing, one of the machine the last of them.
+        // Write without a sync, because heads change every second. Only a crash of the system can lose the last ones; a
+        // crash of the process cannot.
         write(&unfinished, bytes)?;
         fs::rename(unfinished, folder.join(name))
     }
 
-    /// All signed heads that are kept, and whatever else lies beside them and is no longer.
+    /// Returns all stored heads, and the contents of any other files in the folder.
     ///
     /// # Errors
-    /// The error of the disk.
+    /// Any I/O error.
     pub fn heads(&self) -> io::Result<Vec<Vec<u8>>> {
         let Ok(entries) = fs::read_dir(self.directory.join(HEADS)) else { return Ok(Vec::new()) };
         let mut all = Vec::new();
@@ -162,10 +165,10 @@ impl Shelf {
         Ok(all)
     }
 
-    /// Removes the heads of all origins but these.
+    /// Removes the heads of all origins except those to keep.
     ///
     /// # Errors
-    /// The error of the disk.
+    /// Any I/O error.
     pub fn tidy_heads(&self, keep: impl Fn(&Origin) -> bool) -> io::Result<()> {
         let Ok(entries) = fs::read_dir(self.directory.join(HEADS)) else { return Ok(()) };
         for entry in entries {
@@ -178,10 +181,10 @@ impl Shelf {
         Ok(())
     }
 
-    /// How long the log of a chain is.
+    /// Returns the length of a chain's log.
     ///
     /// # Errors
-    /// The error of the disk; a missing log is empty.
+    /// Any I/O error; a missing log is empty.
     pub fn length(&self, chain: &Chain) -> io::Result<u64> {
         match fs::metadata(self.directory.join(paths::log(chain))) {
             Ok(metadata) => Ok(metadata.len()),
@@ -190,10 +193,10 @@ impl Shelf {
         }
     }
 
-    /// Removes the log of a chain, if it is there.
+    /// Removes the log of a chain, if it exists.
     ///
     /// # Errors
-    /// The error of the disk.
+    /// Any I/O error.
     pub fn remove(&self, chain: &Chain) -> io::Result<()> {
         match fs::remove_file(self.directory.join(paths::log(chain))) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -201,11 +204,11 @@ impl Shelf {
         }
     }
 
-    /// Removes all logs that need not be kept, and the directories that this leaves empty. Files that are no logs stay. How many
-    /// logs there were.
+    /// Removes all logs except those to keep, and directories that become empty. Does not touch other files. Returns
+    /// the number of removed logs.
     ///
     /// # Errors
-    /// The error of the disk.
+    /// Any I/O error.
     pub fn tidy(&self, keep: impl Fn(&Chain) -> bool) -> io::Result<usize> {
         let mut removed = 0;
         for path in self.files()? {
@@ -214,7 +217,7 @@ impl Shelf {
                 let file = self.directory.join(&path);
                 fs::remove_file(&file)?;
                 removed += 1;
-                // The first that is not empty stays, and so do those above it.
+                // Stops at the first directory that is not empty.
                 let above = file.ancestors().skip(1).take_while(|path| *path != self.directory);
                 above.map(fs::remove_dir).take_while(Result::is_ok).for_each(drop);
             }
@@ -222,13 +225,13 @@ impl Shelf {
         Ok(removed)
     }
 
-    /// The paths of all files as deep as logs are.
+    /// Returns the paths of all files at the depth of logs.
     fn files(&self) -> io::Result<Vec<String>> {
         let mut paths = vec![String::new()];
         for _ in 0..PATH_PARTS {
             let mut deeper = Vec::new();
             for path in paths {
-                // A file that is none of ours, or gone meanwhile, has nothing below it.
+                // A file instead of a directory, or a directory removed meanwhile, contains no logs.
                 let Ok(entries) = fs::read_dir(self.directory.join(&path)) else { continue };
                 for entry in entries {
                     let Ok(name) = entry?.file_name().into_string() else { continue };
@@ -240,7 +243,7 @@ impl Shelf {
         Ok(paths)
     }
 
-    /// Makes sure that a new file is found again.
+    /// Syncs the directories above a new file, so that it survives a crash.
     fn sync_directories(&self, path: &Path) -> io::Result<()> {
         for above in path.ancestors().skip(1) {
             File::open(above)?.sync_all()?;
@@ -252,29 +255,29 @@ impl Shelf {
     }
 }
 
-/// What the heads of an origin are filed under.
+/// Returns the name of the file for an origin's heads.
 fn heads_name(origin: &Origin) -> String {
     format!("{}-{}", paths::digits(&origin.key), origin.incarnation)
 }
 
-/// Whose heads a file has.
+/// Returns the origin whose heads are in a file of this name.
 fn origin_of(name: &str) -> Option<Origin> {
     let mut parts = name.split('-');
     let key = paths::bytes(parts.next()?, 32)?.try_into().ok()?;
     Some(Origin { key, incarnation: parts.next()?.parse().ok()? })
 }
 
-/// Makes a folder and those above it that are missing, for the server alone.
+/// Creates a folder and its missing parents, for the server alone.
 fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)
 }
 
-/// Writes a whole file, for the server alone.
+/// Writes a complete file, for the server alone.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().create(true).truncate(true).write(true).mode(FILE_MODE).open(path)?.write_all(bytes)
 }
 
-/// Opens a log, or makes it.
+/// Opens a log, creating it if necessary. The bool is true if it is new.
 fn open_log(path: &Path) -> io::Result<(File, bool)> {
     let is_new = !path.exists();
     if let Some(directory) = path.parent().filter(|_| is_new) {
@@ -303,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_behind_is_cut_off_and_a_gap_is_none_of_ours() {
+    fn bytes_left_by_a_crash_are_cut_off_and_a_gap_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let shelf = Shelf::open(&directory.path().join("shelf")).unwrap();
         assert_eq!(shelf.read(&chain(1), 0, 100, 100).unwrap(), None);
@@ -354,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_that_are_over_go_with_their_directories_and_strangers_stay() {
+    fn expired_logs_are_removed_with_their_directories_and_other_files_stay() {
         let directory = tempfile::tempdir().unwrap();
         let shelf = Shelf::open(directory.path()).unwrap();
         for generation in 1..=3 {

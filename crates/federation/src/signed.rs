@@ -1,11 +1,11 @@
-//! Bytes with a signature behind them.
+//! Bytes followed by their signature.
 //!
-//! What is signed begins with a name of what it is, which is not sent: no bytes that were signed as one thing pass as
-//! another, whatever they look like.
+//! The signed data begins with a domain name that is not transmitted, so bytes signed as one kind of object cannot pass
+//! as another kind.
 
 use crate::keys::{NodeKey, PublicKey, SIGNATURE_BYTES};
 
-/// What was signed as what.
+/// The kind of object that is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Domain(pub(crate) &'static [u8]);
 
@@ -16,7 +16,7 @@ pub(crate) fn seal(domain: Domain, mut body: Vec<u8>, key: &NodeKey) -> Vec<u8> 
     body
 }
 
-/// Whether `bytes` end with the signature of those before it.
+/// Returns true if `bytes` end with a valid signature of the bytes before it.
 pub(crate) fn is_sealed(domain: Domain, bytes: &[u8], key: &PublicKey) -> bool {
     let Some((body, signature)) = bytes.split_last_chunk::<SIGNATURE_BYTES>() else { return false };
     key.verify(&[domain.0, body].concat(), signature)
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_signed_as_one_thing_does_not_pass_as_another() {
+    fn a_signature_is_valid_only_in_its_domain() {
         let key = NodeKey::generate([1; 32]);
         let sealed = seal(Domain(b"one\n"), b"body".to_vec(), &key);
         assert!(is_sealed(Domain(b"one\n"), &sealed, &key.public()));

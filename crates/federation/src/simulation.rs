@@ -1,16 +1,16 @@
-//! A network of servers that exists in memory only, drawn from one seed: what production code makes of loss, duplication,
-//! delay, partitions, crashes, lost disks and liars.
+//! A network of servers in memory, generated from one seed: it runs production code under loss, duplication, delay,
+//! partitions, crashes, lost disks and lying peers.
 //!
-//! [`run`] lets three to seven nodes of a cluster accept claims and recipients while all of that happens to them, then heals the
-//! network and compares: every count with the exact sum, every ring of every origin cell for cell, both sets, all frontiers.
-//! Engine, segments, heads, export and judge are those of the server; clock, disk and network are replaced.
+//! [`run`] lets three to seven nodes of a cluster accept claims and recipients under all of these faults, then heals
+//! the network and compares: every count with the exact sum, every ring of every origin cell by cell, both sets, all
+//! frontiers. Engine, segments, heads, export and judge are those of the server; clock, disk and network are replaced.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `server` | a server with a journal whose end can be lost |
-//! | `network` | what happens to servers and messages, by a virtual clock |
+//! | `server` | a server whose unsynced journal end can be lost |
+//! | `network` | faults and messages in virtual time |
 //! | `liar` | a peer that forges, replays and floods |
-//! | `truth` | what must hold in the end |
+//! | `truth` | the conditions at the end |
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a harness that panics has found something")]
 
 mod liar;
@@ -21,45 +21,45 @@ mod truth;
 use std::collections::BTreeMap;
 use std::panic;
 
-/// What happened in a run, to tell whether it was worth its time.
+/// Statistics of a run, to judge how much it tested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Nodes of the cluster.
+    /// Number of nodes of the cluster.
     pub nodes: u64,
-    /// Claims and reports of recipients that were acknowledged.
+    /// Number of acknowledged claims and reports of recipients.
     pub acknowledged: u64,
-    /// Segments that were taken, by all nodes together.
+    /// Number of segments applied, by all nodes together.
     pub taken: u64,
-    /// Messages that were lost or cut off by a partition.
+    /// Number of messages lost or stopped by a partition.
     pub lost: u64,
-    /// Messages that came twice.
+    /// Number of messages delivered twice.
     pub repeated: u64,
-    /// Crashes.
+    /// Number of crashes.
     pub crashes: u64,
-    /// Events that crashes took with them, as they were not on disk.
+    /// Number of events lost in crashes because they were not synced.
     pub forgotten: u64,
-    /// Disks that were lost.
+    /// Number of lost disks.
     pub disks_lost: u64,
-    /// Chains that were taken again from the start.
+    /// Number of chains fetched again from the start.
     pub repairs: u64,
-    /// What was rejected, by reason.
+    /// Number of refusals, by reason.
     pub rejected: BTreeMap<&'static str, u64>,
 }
 
-/// A run that ended otherwise than it must.
+/// A run that violated a condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("seed {seed}: {what}")]
 pub struct Failure {
-    /// The seed that shows it.
+    /// The seed that reproduces it.
     pub seed: u64,
-    /// What was found.
+    /// The violated condition.
     pub what: String,
 }
 
-/// Lets a network drawn from `seed` live, heal and be compared.
+/// Runs a network generated from `seed` under faults, heals it, and compares the servers.
 ///
 /// # Errors
-/// [`Failure`] says what is not as it must be.
+/// [`Failure`] with the violated condition.
 pub fn run(seed: u64) -> Result<Summary, Failure> {
     let run = panic::catch_unwind(|| {
         let mut network = network::Network::new(seed);
@@ -70,7 +70,7 @@ pub fn run(seed: u64) -> Result<Summary, Failure> {
 }
 
 impl Summary {
-    /// Adds what happened in another run.
+    /// Adds the statistics of another run.
     pub fn add(&mut self, other: &Self) {
         self.nodes += other.nodes;
         self.acknowledged += other.acknowledged;

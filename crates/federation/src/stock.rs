@@ -1,4 +1,4 @@
-//! What a server has for others, as its listeners ask for it: a shelf behind a counter.
+//! The interface through which listeners read the logs and heads that a server offers.
 
 use std::io;
 
@@ -7,40 +7,41 @@ use tokio::sync::watch;
 
 use crate::transport::Offer;
 
-/// Who asks, by what they may have.
+/// A kind of reader, which decides the books it may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reader {
-    /// A mail site that keeps a copy of the filters: public books.
+    /// A mail site with a local replica: public books.
     Replica,
     /// Another operator's server: public books.
     Peer,
-    /// A node of the same operator: everything.
+    /// A node of the same operator: all books.
     Cluster,
 }
 
 impl Reader {
-    /// All of them.
+    /// All kinds of readers.
     pub const ALL: [Self; 3] = [Self::Replica, Self::Peer, Self::Cluster];
 
-    /// Whether they may have this book.
+    /// Returns true if the reader may read this book.
     #[must_use]
     pub const fn may_have(self, book: Book) -> bool {
         matches!(self, Self::Cluster) || book.is_public()
     }
 }
 
-/// What a server has for others.
+/// The logs and heads that a server offers to others.
 pub trait Stock: Send + Sync + 'static {
-    /// The heads of every origin, restricted to what the reader may have.
+    /// Returns the heads of every origin, restricted to the books that the reader may read.
     fn offer(&self, reader: Reader) -> Offer;
 
-    /// The log of a chain from `offset` on, at most `bytes_max` bytes of it; none if there is no such chain.
+    /// Returns the log of a chain starting at `offset`, at most `bytes_max` bytes. Returns `None` if there is no such
+    /// chain.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Any I/O error.
     fn log(&self, chain: &Chain, offset: u64, bytes_max: usize) -> Result<Option<Vec<u8>>, io::Error>;
 
-    /// A number that grows whenever an offer changes.
+    /// Returns a counter that grows whenever an offer changes.
     fn changes(&self) -> watch::Receiver<u64>;
 }
 
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_operator_has_who_made_which_claim() {
+    fn only_nodes_of_the_same_operator_may_read_claims() {
         for book in Book::ALL {
             assert!(Reader::Cluster.may_have(book));
             let is_conclusion = matches!(book, Book::Listed | Book::Revoked | Book::Bulk);

@@ -1,7 +1,7 @@
-//! Where segments come from and go to, whatever carries them.
+//! The transports of segments: traits for sources and sinks, and their implementations.
 //!
-//! A transport is a courier: it may lose, repeat, delay or forge, and nothing wrong is counted. It knows bytes only: heads and
-//! segments are signed by their origins and judged by the receiver.
+//! A transport may lose, repeat, delay or forge data without corrupting any count. It handles only bytes: heads and
+//! segments are signed by their origins and checked by the receiver.
 
 pub mod files;
 pub mod https;
@@ -13,64 +13,65 @@ use std::time::Duration;
 
 use bruit_engine::exchange::Chain;
 
-/// The most bytes of all heads that one source offers together.
+/// Maximum number of bytes of all heads that one source offers.
 pub const OFFER_BYTES_MAX: usize = 1 << 20;
 
-/// The most bytes that one fetch returns.
+/// Maximum number of bytes that one fetch returns.
 pub const FETCH_BYTES_MAX: usize = 4 << 20;
 
-/// The longest log that is archived; longer ones are read from the servers that have them.
+/// Maximum length of an archived log; longer ones are read from servers.
 pub const ARCHIVED_BYTES_MAX: usize = 64 << 20;
 
-/// What a source has: the signed heads of every origin it can give segments of.
+/// A source's offer: the signed heads of every origin whose segments it can provide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// What this offer is called, to ask for a later one; at most 64 bytes.
+    /// Tag of this offer, at most 64 bytes. The request for a later offer contains it.
     pub tag: Vec<u8>,
-    /// Signed heads, one after the other, as their origins wrote them.
+    /// A sequence of signed heads, as their origins wrote them.
     pub heads: Vec<u8>,
 }
 
-/// Why a source gives nothing.
+/// The reason why a transport failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// The other side, or what is in between, cannot be reached or ended too early.
+    /// The other side or an intermediary cannot be reached, or the connection ended early.
     #[error("failed to reach the other server")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The other side is not who it should be.
-    #[error("the other server has another key than the one that is configured")]
+    /// The other side has a different key from the expected one.
+    #[error("the other server's key differs from the configured one")]
     WrongKey,
-    /// The other side refuses.
-    #[error("the other server refuses: {0}")]
+    /// The other side refused the request.
+    #[error("the other server refused: {0}")]
     Refused(String),
-    /// The other side does not have what was asked for.
-    #[error("the other server does not have it")]
+    /// The other side does not have the requested data.
+    #[error("the other server does not have the requested data")]
     Missing,
-    /// The answer is larger than it may be.
-    #[error("the answer is larger than {max} bytes")]
+    /// The response is too large.
+    #[error("the response exceeds {max} bytes")]
     TooLarge {
-        /// What it may be.
+        /// The maximum.
         max: usize,
     },
-    /// The answer is none.
-    #[error("the answer makes no sense: {0}")]
+    /// The response is malformed.
+    #[error("malformed response: {0}")]
     Malformed(String),
 }
 
-/// Where segments come from.
+/// A source of segments.
 pub trait Source: Send + Sync {
-    /// What there is. Waits up to `wait` for an offer other than the one called `seen`; the same again if none comes.
+    /// Returns the offer. Waits up to `wait` for an offer whose tag differs from `seen`; if none arrives, returns the
+    /// same offer again.
     fn offer(&self, seen: &[u8], wait: Duration) -> impl Future<Output = Result<Offer, TransportError>> + Send;
 
-    /// The log of a chain from `offset` on: at least one whole segment if there is any, and no more than [`FETCH_BYTES_MAX`]
-    /// bytes. The last segment may be cut off; the receiver asks again from where it begins.
+    /// Returns the log of a chain starting at `offset`: at least one complete segment if there is any, and at most
+    /// [`FETCH_BYTES_MAX`] bytes. The last segment may be cut off; the receiver requests it again from its beginning.
     fn fetch(&self, chain: &Chain, offset: u64) -> impl Future<Output = Result<Vec<u8>, TransportError>> + Send;
 }
 
-/// Where segments are published, for transports that bring them to others by themselves.
+/// A sink of segments, for transports that store and deliver them.
 pub trait Sink: Send + Sync {
-    /// Publishes a segment of `chain` that begins at `offset` of its log.
+    /// Publishes a segment at `offset` of the log of `chain`.
     fn publish(
         &self,
         chain: &Chain,
@@ -78,17 +79,18 @@ pub trait Sink: Send + Sync {
         segment: &[u8],
     ) -> impl Future<Output = Result<(), TransportError>> + Send;
 
-    /// How far the log of a chain was published. A sink that does not know says 0, and takes again what it has.
+    /// Returns the published length of a chain's log. A sink that cannot determine the length returns 0 and accepts
+    /// duplicates.
     fn published(&self, _chain: &Chain) -> impl Future<Output = Result<u64, TransportError>> + Send {
         async { Ok(0) }
     }
 
-    /// Forgets the logs of all chains but these, if it keeps them by itself.
+    /// Removes the logs of all chains except the given ones, if the sink stores logs without expiry.
     fn retain(&self, _chains: &[Chain]) -> impl Future<Output = Result<(), TransportError>> + Send {
         async { Ok(()) }
     }
 
-    /// Keeps the whole log of a chain whose generation is over, for those who begin from nothing, if the sink has a place for that.
+    /// Archives the complete log of a chain whose generation is over, for new servers, if the sink supports that.
     fn archive(&self, _chain: &Chain, _log: &[u8]) -> impl Future<Output = Result<(), TransportError>> + Send {
         async { Ok(()) }
     }

@@ -1,7 +1,7 @@
-//! What released versions signed is read for ever, and the same events give the same bytes.
+//! Data signed by released versions can still be read, and the same events give the same bytes.
 //!
-//! `testdata/formats/segments-v1` has a log of every book and the heads that tell of them. When a format changes, a new version
-//! gets a sample of its own and this one stays.
+//! `testdata/formats/segments-v1` contains a log of every book and the heads that name them. When a format changes, the
+//! new version gets its own sample and this one stays.
 
 mod common;
 
@@ -23,11 +23,11 @@ fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/segments-v1")
 }
 
-/// Claims, recipients and a whitelisted signature, in two segments where there are two.
+/// Returns claims, recipients and a whitelisted signature, in two batches so that some books get two segments.
 fn accepted() -> [Vec<Event>; 2] {
     let by = By { now: START, reporter: Reporter { id: 3, standing: Standing::Account, group: 3 } };
     let report = Event::Claim { by, claim: Claim::Report, flag: 2, fingerprints: (1..=9).map(fingerprint).collect() };
-    let whitelisted = WhitelistChange::List(fingerprint(99), whitelist::By::Operator);
+    let whitelisted = WhitelistChange::List(fingerprint(99), whitelist::ListAuthor::Operator);
     [
         vec![claim(Claim::Report, 1, 1), claim(Claim::Report, 1, 2), claim(Claim::Revoke, 2, 3), recipients(20, 4)],
         vec![
@@ -41,7 +41,7 @@ fn accepted() -> [Vec<Event>; 2] {
     ]
 }
 
-/// The files of the sample: logs by book, and heads.
+/// Returns the files of the sample: logs by book, and heads.
 fn files() -> BTreeMap<String, Vec<u8>> {
     let (mut engine, mut logs) = (node(0, 2), BTreeMap::new());
     for events in accepted() {
@@ -77,7 +77,7 @@ fn the_same_events_give_the_bytes_of_the_sample() {
 fn the_sample_of_version_1_tells_what_it_told() {
     let bytes = read("heads");
     let (believed, rejected) = offered(&bytes, realm(), &known(2));
-    let [(heads, _)] = &believed[..] else { panic!("heads of one origin, not {rejected:?}") };
+    let [(heads, _)] = &believed[..] else { panic!("expected heads of one origin, found {rejected:?}") };
     let mut engine = node(1, 2);
     for (chain, _) in heads.chains() {
         let log = read(&format!("{}.log", chain.book.name()));
@@ -92,6 +92,6 @@ fn knows_the_sample(engine: &Engine, heads: &Heads) {
     let kinds = [1, 2, 3, 5, 6].map(|signature| engine.check(&fingerprint(signature), 0).kind);
     assert_eq!(kinds, [Kind::Spam, Kind::Ham, Kind::Ham, Kind::Spam, Kind::Unknown]);
     assert_eq!([4, 5].map(|signature| engine.bulk().total(&fingerprint(signature))), [21, 300]);
-    assert_eq!(engine.spam().counts(0, &fingerprint(2)).revocations, 1);
+    assert_eq!(engine.spam().counts(0, &fingerprint(2)).revoke_count, 1);
     assert!(engine.whitelist().contains(&fingerprint(99)).is_some());
 }

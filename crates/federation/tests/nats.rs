@@ -1,4 +1,4 @@
-//! NATS JetStream as a courier, with real brokers: what it brings, what it loses, and what happens when it is away.
+//! NATS JetStream as a transport, with real brokers: delivery, losses, and outages.
 
 mod brokers;
 
@@ -21,16 +21,16 @@ use tokio::time::{Instant, sleep, timeout};
 use brokers::Brokers;
 
 const REALM: RealmId = RealmId([0x5a; 16]);
-/// Seconds of an epoch.
+/// Length of an epoch in seconds.
 const EPOCH: u64 = 4;
 const ANNA: Node = Node(0xa);
 const BERTA: Node = Node(0xb);
 const STRANGER: Node = Node(0xc);
-/// What does not happen within this never will.
+/// Timeout after which an expected event counts as missing.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What is said to happen at once.
+/// Timeout of operations that should complete at once.
 const AT_ONCE: Duration = Duration::from_secs(2);
-const GLANCE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[tokio::test]
 async fn every_chain_is_read_in_its_order_from_any_segment_on() {
@@ -49,7 +49,7 @@ async fn every_chain_is_read_in_its_order_from_any_segment_on() {
 }
 
 #[tokio::test]
-async fn heads_of_known_origins_of_the_realm_are_offered_and_wake_those_who_wait() {
+async fn heads_of_known_origins_are_offered_and_wake_waiters() {
     let brokers = Brokers::start(1);
     let (anna, berta) = (node(&brokers, ANNA).await, node(&brokers, BERTA).await);
     let (stranger, foreign) = (node(&brokers, STRANGER).await, foreign_node(&brokers, ANNA).await);
@@ -68,13 +68,13 @@ async fn heads_of_known_origins_of_the_realm_are_offered_and_wake_those_who_wait
 }
 
 #[tokio::test]
-async fn whoever_comes_later_finds_the_last_heads_of_each_incarnation() {
+async fn late_subscribers_find_the_last_heads_of_each_incarnation() {
     let brokers = Brokers::start(1);
     let anna = node(&brokers, ANNA).await;
     for heads in [ANNA.heads(1, 10), ANNA.heads(1, 11), ANNA.heads(2, 12), ANNA.heads(2, 13)] {
         anna.announce(&heads).await.unwrap();
     }
-    // A node without memory learns what it was, too.
+    // A node without any state also learns its own previous heads.
     for late in [BERTA, ANNA] {
         let late = node(&brokers, late).await;
         let both = [ANNA.heads(1, 11), ANNA.heads(2, 13)].concat();
@@ -111,12 +111,12 @@ async fn segments_of_another_realm_are_not_seen() {
 }
 
 #[tokio::test]
-async fn what_the_broker_lost_is_published_again_from_the_log() {
+async fn segments_lost_by_the_broker_are_published_again_from_the_log() {
     let brokers = Brokers::start(1);
     let (anna, berta) = (node(&brokers, ANNA).await, node(&brokers, BERTA).await);
     let log = Log::new(chain(ANNA, Book::Revoked, 9), 12);
     let half = log.offsets()[6];
-    // Others come before it in this stream, but not in the next one.
+    // In this stream, other messages precede the log; in the stream created after the deletion below, none do.
     Log::new(chain(ANNA, Book::Listed, 9), 3).publish(&anna, 0).await.unwrap();
     log.publish_range(&anna, 0, half).await.unwrap();
     assert_eq!(berta.fetch(&log.chain, 0).await.unwrap(), log.bytes()[..half as usize]);
@@ -126,14 +126,14 @@ async fn what_the_broker_lost_is_published_again_from_the_log() {
     assert_eq!(anna.published_up_to(&log.chain).await.unwrap(), None);
     log.publish(&anna, 0).await.unwrap();
     assert_eq!(anna.published_up_to(&log.chain).await.unwrap(), Some(log.bytes().len() as u64));
-    // Places of the stream that was do not mislead.
+    // Cached positions of the old stream do no harm.
     assert_eq!(berta.fetch(&log.chain, half).await.unwrap(), log.bytes()[half as usize..]);
 
-    // A tail that was lost.
+    // Now lose the tail.
     let stream = admin.get_stream(stream_name()).await.unwrap();
     let last = stream.get_last_raw_message_by_subject(&subject(&log.chain)).await.unwrap();
     stream.delete_message(last.sequence).await.unwrap();
-    // Some versions forget the messages before it, too, when asked for the last one.
+    // Some versions also remove the earlier messages when asked to delete the last one.
     let end = anna.published_up_to(&log.chain).await.unwrap().unwrap_or(0);
     assert!(end <= *log.offsets().last().unwrap());
     log.publish(&anna, end).await.unwrap();
@@ -141,12 +141,12 @@ async fn what_the_broker_lost_is_published_again_from_the_log() {
 }
 
 #[tokio::test]
-async fn segments_that_are_there_twice_are_read_once() {
+async fn duplicated_segments_are_read_once() {
     let brokers = Brokers::start(1);
     let (anna, berta) = (node(&brokers, ANNA).await, node(&brokers, BERTA).await);
     let log = Log::new(chain(ANNA, Book::Listed, 7), 8);
     log.publish(&anna, 0).await.unwrap();
-    // As after the broker's window for duplicates: the same again, without the name that it knows them by.
+    // Publish the same messages again without their ids, as after the broker's duplicate window.
     let admin = admin(&brokers).await;
     for (offset, segment) in log.offsets().into_iter().zip(&log.segments) {
         let mut headers = async_nats::HeaderMap::new();
@@ -160,7 +160,7 @@ async fn segments_that_are_there_twice_are_read_once() {
 }
 
 #[tokio::test]
-async fn nothing_is_read_from_messages_that_do_not_say_where_they_belong() {
+async fn messages_without_an_offset_are_ignored() {
     let brokers = Brokers::start(1);
     let (anna, berta) = (node(&brokers, ANNA).await, node(&brokers, BERTA).await);
     let log = Log::new(chain(ANNA, Book::Listed, 7), 4);
@@ -176,7 +176,7 @@ async fn nothing_is_read_from_messages_that_do_not_say_where_they_belong() {
 }
 
 #[tokio::test]
-async fn what_the_stream_does_not_have_is_asked_of_other_nodes() {
+async fn segments_missing_from_the_stream_are_requested_from_other_nodes() {
     let brokers = Brokers::start(1);
     let log = Log::new(chain(ANNA, Book::Texts, 9), 10);
     let anna = start(settings(&brokers.urls(), 1), REALM, ANNA, shelf(&log)).await;
@@ -187,7 +187,7 @@ async fn what_the_stream_does_not_have_is_asked_of_other_nodes() {
     let lost = stream.get_first_raw_message_by_subject(subject(&log.chain), 5).await.unwrap();
     stream.delete_message(lost.sequence).await.unwrap();
 
-    // Up to the gap from the stream, in the gap from the node that has it.
+    // Data before the gap comes from the stream, and data in the gap from the node that has it.
     let gap = log.offsets()[4];
     assert_eq!(berta.fetch(&log.chain, 0).await.unwrap(), log.bytes()[..gap as usize]);
     assert_eq!(berta.fetch(&log.chain, gap).await.unwrap(), log.bytes()[gap as usize..]);
@@ -197,7 +197,7 @@ async fn what_the_stream_does_not_have_is_asked_of_other_nodes() {
 }
 
 #[tokio::test]
-async fn answers_are_bounded_and_questions_that_make_no_sense_get_none() {
+async fn answers_are_bounded_and_malformed_questions_get_none() {
     let brokers = Brokers::start(1);
     let log = Log { chain: chain(ANNA, Book::Votes, 1), segments: vec![vec![7; ANSWER_BYTES_MAX + 1]] };
     let anna = start(settings(&brokers.urls(), 1), REALM, ANNA, shelf(&log)).await;
@@ -238,7 +238,7 @@ async fn many_small_segments_take_several_fetches() {
 }
 
 #[tokio::test]
-async fn without_a_broker_everything_fails_at_once_and_goes_on_when_it_is_back() {
+async fn without_a_broker_everything_fails_at_once_until_it_returns() {
     let mut brokers = Brokers::start(1);
     let (anna, berta) = (node(&brokers, ANNA).await, node(&brokers, BERTA).await);
     let log = Log::new(chain(ANNA, Book::Listed, 7), 10);
@@ -330,7 +330,7 @@ async fn a_node_at_a_leaf_shares_and_goes_on_when_the_link_is_back() {
     assert_eq!(anna.fetch(&near.chain, 0).await.unwrap(), near.bytes()[..half as usize]);
 
     hub.kill(0);
-    // The leaf is there, the stream is not.
+    // The leaf is reachable, the stream is not.
     let reading = timeout(PATIENCE, berta.fetch(&far.chain, 0)).await.unwrap();
     assert_unreachable(reading);
     hub.launch(0);
@@ -370,7 +370,7 @@ async fn a_node_publishes_under_its_own_key_only_where_the_broker_says_so() {
     assert_unreachable(nobody.published_up_to(&log.chain).await);
 }
 
-/// What docs/operators/cluster.md tells operators to write, for the two nodes of this test.
+/// The configuration from docs/operators/cluster.md, for the two nodes of this test.
 fn authorization() -> String {
     let page = include_str!("../../../docs/operators/cluster.md");
     let block = page.split("```").find(|block| block.starts_with("text\nauthorization {")).unwrap();
@@ -379,14 +379,14 @@ fn authorization() -> String {
     keys.replace("REALM", &hex(&REALM.0)).replace("PASSWORD-1", "secret").replace("PASSWORD-2", "secret")
 }
 
-/// A log as an origin has it.
+/// A log as its origin stores it.
 struct Log {
     chain: Chain,
     segments: Vec<Vec<u8>>,
 }
 
 impl Log {
-    /// A log of segments of all lengths, no two of them alike.
+    /// Creates a log of segments of many lengths, all different.
     fn new(chain: Chain, count: usize) -> Self {
         let segment = |number: usize| {
             let length = 10 + number * 37 % 2000;
@@ -399,7 +399,7 @@ impl Log {
         self.segments.concat()
     }
 
-    /// Where segments begin.
+    /// Returns the offsets of the segments.
     fn offsets(&self) -> Vec<u64> {
         let mut end = 0;
         let begin = |segment: &Vec<u8>| {
@@ -410,7 +410,7 @@ impl Log {
         self.segments.iter().map(begin).collect()
     }
 
-    /// Publishes everything from `from` on.
+    /// Publishes everything starting at `from`.
     async fn publish(&self, node: &NatsBroker, from: u64) -> Result<(), TransportError> {
         self.publish_range(node, from, u64::MAX).await
     }
@@ -425,17 +425,17 @@ impl Log {
     }
 }
 
-/// What an exporter does: it publishes from where the broker's knowledge ends, until everything is published.
+/// Publishes like an exporter: from the end known to the broker, until everything is published.
 async fn publish_from(node: &NatsBroker, log: &Log, from: u64, to: u64) {
     let attempt = async || {
         let end = node.published_up_to(&log.chain).await.ok()?.unwrap_or(0);
-        assert!(end <= from.max(to), "nobody else publishes");
+        assert!(end <= from.max(to), "no other node publishes");
         log.publish_range(node, end, to).await.ok()
     };
     until("everything is published", attempt).await;
 }
 
-/// What a receiver does: it goes on from what it has, whatever fails.
+/// Reads like a receiver: continues from the present end after any failure.
 async fn read_patiently(node: &NatsBroker, log: &Log) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() < log.bytes().len() {
@@ -445,7 +445,7 @@ async fn read_patiently(node: &NatsBroker, log: &Log) -> Vec<u8> {
     bytes
 }
 
-/// Everything of a chain that the stream has from `offset` on.
+/// Reads everything of a chain that the stream has, starting at `offset`.
 async fn read_all(node: &NatsBroker, chain: &Chain, offset: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while node.published_up_to(chain).await.unwrap() > Some(offset + bytes.len() as u64) {
@@ -454,7 +454,7 @@ async fn read_all(node: &NatsBroker, chain: &Chain, offset: u64) -> Vec<u8> {
     bytes
 }
 
-/// The server that leads the stream of segments.
+/// Returns the server that leads the stream of segments.
 async fn leader(brokers: &Brokers) -> usize {
     let admin = admin(brokers).await;
     let name = until("the stream has a leader", async || {
@@ -490,7 +490,7 @@ fn chain(node: Node, book: Book, generation: u64) -> Chain {
     Chain { origin: node.origin(1), book, generation }
 }
 
-/// A server, by the seed of its key.
+/// A server, identified by the seed of its key.
 #[derive(Clone, Copy)]
 struct Node(u8);
 
@@ -507,25 +507,25 @@ impl Node {
         Origin { key: self.public(), incarnation }
     }
 
-    /// What it says it has, which is nothing, at some time.
+    /// Returns heads without chains, signed at a time.
     fn heads(self, incarnation: u64, time: u64) -> Vec<u8> {
         Heads::new(REALM, self.origin(incarnation), Time(time), []).sign(&self.key())
     }
 }
 
-/// Heads that somebody else signed in Anna's name.
+/// Returns heads in Anna's name with another server's signature.
 fn forged() -> Vec<u8> {
     Heads::new(REALM, ANNA.origin(1), Time(30), []).sign(&STRANGER.key())
 }
 
-/// A node of another realm.
+/// Returns a node of another realm.
 async fn foreign_node(brokers: &Brokers, node: Node) -> NatsBroker {
     let node = start(settings(&brokers.urls(), 1), RealmId([0x5b; 16]), node, nothing()).await;
     connected(&node).await;
     node
 }
 
-/// A node of the realm that knows both keys, and is connected.
+/// Returns a connected node of the realm that knows both keys.
 async fn node(brokers: &Brokers, node: Node) -> NatsBroker {
     let node = start(settings(&brokers.urls(), 1), REALM, node, nothing()).await;
     connected(&node).await;
@@ -553,12 +553,12 @@ fn settings(urls: &[String], replicas: u8) -> NatsSettings {
     }
 }
 
-/// A node that has no logs.
+/// Returns a reader for a node without logs.
 fn nothing() -> ReadLog {
     Arc::new(|_, _, _| None)
 }
 
-/// A node that has one.
+/// Returns a reader for a node with one log.
 fn shelf(log: &Log) -> ReadLog {
     let (chain, bytes) = (log.chain, log.bytes());
     Arc::new(move |asked, offset, bytes_max| {
@@ -567,15 +567,15 @@ fn shelf(log: &Log) -> ReadLog {
     })
 }
 
-/// Tries again until `attempt` gives something.
+/// Retries until `attempt` returns a value.
 async fn until<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(value) = attempt().await {
             return value;
         }
-        assert!(Instant::now() < deadline, "it never happened that {what}");
-        sleep(GLANCE).await;
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
+        sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -1,6 +1,6 @@
-//! Servers that live through loss, partitions, crashes, lost disks and liars agree in the end, and count everything once.
+//! Servers under loss, partitions, crashes, lost disks and lying peers agree in the end, and count everything once.
 //!
-//! Fifty networks by default. `BRUIT_SEEDS=1000..1200` runs others, `BRUIT_SEEDS=77` one.
+//! Runs fifty networks by default. `BRUIT_SEEDS=1000..1200` runs others, `BRUIT_SEEDS=77` one.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use bruit_federation::simulation::{Summary, run};
 
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("BRUIT_SEEDS") else { return 0..50 };
-    let number = |text: &str| text.parse::<u64>().expect("BRUIT_SEEDS is a seed, or two with .. between them");
+    let number = |text: &str| text.parse::<u64>().expect("BRUIT_SEEDS must be a seed, or a range such as 1000..1200");
     match text.split_once("..") {
         Some((first, end)) => number(first)..number(end),
         None => number(&text)..number(&text) + 1,
@@ -29,7 +29,7 @@ fn healed_networks_agree_and_count_everything_once() {
     if seeds.end - seeds.start >= 50 {
         assert!(all.crashes > 0 && all.forgotten > 0 && all.disks_lost > 0 && all.repairs > 0, "{all:?}");
         for reason in ["already_taken", "not_next", "forged", "malformed", "wrong_chain", "foreign_realm"] {
-            assert!(all.rejected.contains_key(reason), "nothing was {reason}: {all:?}");
+            assert!(all.rejected.contains_key(reason), "no segment was {reason}: {all:?}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Laws of the exchange: segments in any order, any number of times, through any relays give the same books; a base and the
-//! segments after it are the whole; bytes that are no next segment change nothing.
+//! Laws of the exchange: segments in any order, any number of times, through any relays give the same books; a base and
+//! the later segments give the complete state; bytes that are not the next segment change nothing.
 
 mod common;
 
@@ -15,14 +15,14 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// Nodes that accept something, and the number of the one that hears them.
+/// Number of nodes that accept events; it is also the number of the node that receives their segments.
 const ORIGINS: u8 = 3;
 const RECEIVER: u8 = ORIGINS;
 const NODES: u8 = ORIGINS + 1;
 
 type Logs = BTreeMap<Chain, Vec<Vec<u8>>>;
 
-/// Who accepts what, and whether all is sealed after it.
+/// Generates events with their nodes, and whether the node seals after each.
 fn accepted() -> impl Strategy<Value = Vec<(u8, Event, bool)>> {
     let event = prop_oneof![
         (any::<bool>(), 0..4_u64, 0..20_u32).prop_map(|(is_report, user, signature)| {
@@ -33,7 +33,7 @@ fn accepted() -> impl Strategy<Value = Vec<(u8, Event, bool)>> {
     vec((0..ORIGINS, event, prop::bool::weighted(0.3)), 1..60)
 }
 
-/// The logs of nodes that accepted these events without hearing each other.
+/// Returns the logs of nodes that accepted these events without exchanging anything.
 fn logs(accepted: &[(u8, Event, bool)]) -> (Vec<Engine>, Logs) {
     let mut engines: Vec<_> = (0..ORIGINS).map(|number| node(number, NODES)).collect();
     let mut logs = Logs::new();
@@ -48,7 +48,7 @@ fn logs(accepted: &[(u8, Event, bool)]) -> (Vec<Engine>, Logs) {
     (engines, logs)
 }
 
-/// A node that hears logs chain by chain.
+/// Returns a node that received logs chain by chain.
 fn in_order(logs: &Logs) -> Engine {
     let mut engine = node(RECEIVER, NODES);
     for (chain, log) in logs {
@@ -80,7 +80,7 @@ proptest! {
         let mut engine = node(RECEIVER, NODES);
         let chains: Vec<_> = logs.iter().collect();
         for (which, at, count) in deliveries.iter().filter(|_| !chains.is_empty()) {
-            // Some of its segments, from anywhere: before the frontier, behind a gap, or the next ones.
+            // Some of its segments, from anywhere: before the frontier, after a gap, or the next ones.
             let (chain, log) = which.get(&chains);
             let first = at.index(log.len());
             give(&mut engine, **chain, &log[first..log.len().min(first + count)].concat(), &known(NODES));
@@ -92,9 +92,9 @@ proptest! {
         same_books(&engine, &expected);
         for (number, own) in (0..).zip(&origins) {
             let heard = engine.spam().claims_of(&origin(number));
-            prop_assert!(heard.is_none_or(|heard| heard == own.spam().claims()), "cell for cell");
+            prop_assert!(heard.is_none_or(|heard| heard == own.spam().claims()), "rings differ");
             let heard = engine.bulk().recipients_of(&origin(number));
-            prop_assert!(heard.is_none_or(|heard| heard == own.bulk().recipients()), "cell for cell");
+            prop_assert!(heard.is_none_or(|heard| heard == own.bulk().recipients()), "rings differ");
         }
     }
 
@@ -110,7 +110,7 @@ proptest! {
                 if rest.is_empty() {
                     break;
                 }
-                // A source gives a whole segment at least.
+                // A source returns at least one complete segment.
                 let first = bruit_federation::segment::split(rest).unwrap().unwrap().0.len();
                 let fetched = &rest[..rest.len().min(first.max(*cut))];
                 prop_assert_eq!(give(&mut engine, *chain, fetched, &known(NODES)), None);
@@ -134,7 +134,7 @@ proptest! {
         let (before, next) = (state(&mut engine), log.get(1));
         let mut refused = |bytes: &[u8]| {
             let reason = give(&mut engine, *chain, bytes, &known(NODES));
-            assert!(state(&mut engine) == before, "something changed, although it is {reason:?}");
+            assert!(state(&mut engine) == before, "a rejected log ({reason:?}) changed the state");
             reason
         };
         prop_assert_eq!(refused(&log[0]), Some("already_taken"));
@@ -161,7 +161,7 @@ proptest! {
 }
 
 proptest! {
-    // Few, as restoring computes what the books hold.
+    // Few cases, because restoring recomputes the contents of the books.
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -179,7 +179,7 @@ proptest! {
                 prop_assert_eq!(give(engine, *chain, &log[base(log)..].concat(), &known(NODES)), None);
             }
         }
-        prop_assert!(state(&mut restored) == state(&mut engine), "a snapshot is all that is needed");
+        prop_assert!(state(&mut restored) == state(&mut engine), "a snapshot holds the complete state");
         same_books(&restored, &in_order(&logs));
     }
 }

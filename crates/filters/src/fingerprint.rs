@@ -1,12 +1,12 @@
-//! Keyed fingerprints of two words: the one hash from which every position derives.
+//! Keyed fingerprints of two words. All positions in all filters derive from them.
 //!
-//! Whoever can predict positions can forge false positives, and the people who choose the keys of a spam database are
-//! spammers. So a key is hashed once, with SipHash-1-3-128 under a secret [`FingerprintKey`], and nothing is hashed
-//! again: filters, rings, maps and deltas take their bits from the [`Fingerprint`].
+//! An attacker who can predict positions can forge false positives, and spammers choose the keys of a spam database.
+//! So a key is hashed once, with SipHash-1-3-128 under a secret [`FingerprintKey`]. Filters, rings, maps and deltas
+//! take their bits from the resulting [`Fingerprint`] and do not hash again.
 //!
-//! A key is *wide* or *narrow*. Wide fingerprints are 128 bits of the hash. Of narrow ones the leading 64 are, and the
-//! others follow from those without a key, so that 8 bytes are all there is to send or keep of a fingerprint. What it costs
-//! is that of n keys two are the same with probability n² / 2^65: 2.7 · 10^-6 at ten million.
+//! A key is *wide* or *narrow*. A wide fingerprint is 128 bits of the hash. A narrow one keeps only the leading 64 bits
+//! and derives the rest from them without a key, so that 8 bytes are enough to send or store a fingerprint. The cost:
+//! two of n keys have the same fingerprint with probability n² / 2^65, which is 2.7 · 10^-6 at ten million.
 
 use std::fmt;
 
@@ -14,14 +14,16 @@ use siphasher::sip128::SipHasher13;
 
 use crate::hash::finalise;
 
-/// What [`FingerprintKey::id`] hashes; part of the file format, as key ids are stored.
+/// The input that [`FingerprintKey::id`] hashes. Part of the file format, because key ids are stored.
 const WIDE_KEY_ID_LABEL: &[u8] = b"bruit key id v1";
-/// The same for narrow keys: filters filled under the two widths of equal bytes have nothing in common.
+/// The label for narrow keys. It differs from the wide one: a wide and a narrow key of the same secret make
+/// incompatible filters.
 const NARROW_KEY_ID_LABEL: &[u8] = b"bruit narrow key id v1";
 
 /// The keyed hash of a key.
 ///
-/// `high` chooses where in a filter, `low` (or a mixture, see [`crate::hash`]) what there.
+/// `high` selects the line or slot in a filter; `low`, or a mixture of both words (see [`crate::hash`]), selects the
+/// bits within it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(C)]
 pub struct Fingerprint {
@@ -30,13 +32,13 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The fingerprint whose leading 64 bits are `high`.
+    /// Creates a fingerprint from its leading 64 bits, `high`, and its trailing 64 bits, `low`.
     #[must_use]
     pub const fn new(high: u64, low: u64) -> Self {
         Self { high, low }
     }
 
-    /// The fingerprint under a narrow key whose leading 64 bits are `high`: the whole from its half.
+    /// Reconstructs a fingerprint that was made under a narrow key from its leading 64 bits.
     ///
     /// ```
     /// use bruit_filters::{Fingerprint, FingerprintKey};
@@ -50,14 +52,14 @@ impl Fingerprint {
         Self { high, low: finalise(high) }
     }
 
-    /// The leading 64 bits.
+    /// Returns the leading 64 bits.
     #[inline]
     #[must_use]
     pub const fn high(self) -> u64 {
         self.high
     }
 
-    /// The trailing 64 bits.
+    /// Returns the trailing 64 bits.
     #[inline]
     #[must_use]
     pub const fn low(self) -> u64 {
@@ -65,7 +67,7 @@ impl Fingerprint {
     }
 }
 
-/// The secret under which keys are fingerprinted. Filters merge only if they were filled under the same one.
+/// The secret key that fingerprints are made with. Filters merge only if they were filled under the same one.
 ///
 /// ```
 /// use bruit_filters::FingerprintKey;
@@ -82,31 +84,35 @@ pub struct FingerprintKey {
 }
 
 impl FingerprintKey {
-    /// A wide key from 16 secret bytes; the caller brings the randomness.
+    /// A key that everyone knows. Anyone can compute items that collide under it, so use it only if no one gains from
+    /// false positives.
+    pub const PUBLIC: Self = Self::new(*b"bruit public key");
+
+    /// Creates a wide key from 16 secret random bytes, which the caller provides.
     #[must_use]
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self { bytes, is_narrow: false }
     }
 
-    /// A key from 16 secret bytes whose fingerprints are told by their leading 64 bits: see [`Fingerprint::narrow`].
+    /// Creates a narrow key from 16 secret random bytes: see [`Fingerprint::narrow`].
     #[must_use]
     pub const fn narrow(bytes: [u8; 16]) -> Self {
         Self { bytes, is_narrow: true }
     }
 
-    /// Whether its fingerprints are told by their leading 64 bits.
+    /// Returns true if fingerprints under this key are determined by their leading 64 bits.
     #[must_use]
     pub const fn is_narrow(&self) -> bool {
         self.is_narrow
     }
 
-    /// The secret itself, for storing it, with the width kept beside it.
+    /// Returns the secret, for storing it. Store [`is_narrow`](Self::is_narrow) with it.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.bytes
     }
 
-    /// The fingerprint of `bytes`.
+    /// Returns the fingerprint of `bytes`.
     #[inline]
     #[must_use]
     pub fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
@@ -114,7 +120,8 @@ impl FingerprintKey {
         if self.is_narrow { Fingerprint::narrow(hash.h1) } else { Fingerprint::new(hash.h1, hash.h2) }
     }
 
-    /// A public name for this key, from which the key cannot be computed. It differs between the widths.
+    /// Returns a public id of this key, which does not reveal it. Wide and narrow keys of the same secret have
+    /// different ids.
     #[must_use]
     pub fn id(&self) -> KeyId {
         let label = if self.is_narrow { NARROW_KEY_ID_LABEL } else { WIDE_KEY_ID_LABEL };
@@ -123,13 +130,13 @@ impl FingerprintKey {
 }
 
 impl fmt::Debug for FingerprintKey {
-    /// Names the key without showing it.
+    /// Writes the id of the key, not the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FingerprintKey(id {})", self.id())
     }
 }
 
-/// The public name of a [`FingerprintKey`].
+/// The public id of a [`FingerprintKey`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub u64);
 
@@ -145,7 +152,7 @@ mod tests {
 
     #[test]
     fn fingerprints_are_siphash_1_3_128() {
-        // Computed with another implementation, written from the definition.
+        // Computed with an independent implementation, written from the specification.
         let key = FingerprintKey::new(std::array::from_fn(|i| i as u8));
         let eight_bytes: [u8; 8] = std::array::from_fn(|i| i as u8);
         assert_eq!(key.fingerprint(&eight_bytes), Fingerprint::new(0xb4da_e3d5_e1fe_12aa, 0x99c7_f935_ab16_4f72));
@@ -162,13 +169,14 @@ mod tests {
             assert_eq!(fingerprint, Fingerprint::narrow(fingerprint.high()));
             assert_ne!(fingerprint.low(), wide.fingerprint(&bytes).low());
         }
-        // What is stored and sent depends on it: the first outputs of SplitMix64 are known answers of the finaliser.
+        // Stored and sent bytes depend on the finaliser of SplitMix64; the first outputs of SplitMix64 are its known
+        // answers.
         assert_eq!(Fingerprint::narrow(0x9e37_79b9_7f4a_7c15).low(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(Fingerprint::narrow(0x3c6e_f372_fe94_f82a).low(), 0x6e78_9e6a_a1b9_65f4);
     }
 
     #[test]
-    fn the_two_widths_of_equal_bytes_are_keys_of_unlike_names() {
+    fn wide_and_narrow_keys_of_equal_bytes_have_different_ids() {
         let (wide, narrow) = (FingerprintKey::new([3; 16]), FingerprintKey::narrow([3; 16]));
         assert!(!wide.is_narrow() && narrow.is_narrow());
         assert_ne!(wide, narrow);

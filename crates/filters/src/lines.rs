@@ -1,7 +1,7 @@
-//! The memory of a filter: an array of 64-byte lines, on huge pages where it is large enough to gain from them.
+//! The memory of a filter: an array of 64-byte lines, on huge pages if it is large enough to benefit from them.
 //!
-//! Lines are read as a slice. Whoever changes some has to name them first ([`Lines::changing`] and its like), so that a
-//! snapshot that is being written beside the changes can keep what they were: there is no other way to a mutable line.
+//! Lines are read as a slice. The only way to a mutable line is a method that names the lines that will change
+//! ([`Lines::changing`] and its variants), so that a running snapshot can save their old content first.
 
 use std::io::{self, Read};
 use std::ops::{Deref, Range};
@@ -12,28 +12,28 @@ use memmap2::MmapMut;
 use crate::undo::Undo;
 
 /// Words of 64 bits in a line.
-pub(crate) const LINE_WORDS: usize = 8;
+pub const LINE_WORDS: usize = 8;
 /// Bits in a line.
 pub(crate) const LINE_BITS: u64 = 512;
 /// Bytes in a line.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// Most lines of a filter whose keys each have one: kernels name a line by 32 bits.
+/// Maximum number of lines of a filter with one line per key: kernels index lines by 32 bits.
 pub(crate) const LINES_MAX: usize = u32::MAX as usize;
 
-/// Arrays from this size on get a mapping of their own, on huge pages: a random access then costs no TLB miss.
+/// Arrays of at least this size get their own mapping on huge pages, so that random accesses cause no TLB misses.
 const MAPPED_FROM_BYTES: usize = 4 << 20;
 
 /// One cache line, the unit that every operation of the production layouts touches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C, align(64))]
-pub(crate) struct Line(pub(crate) [u64; LINE_WORDS]);
+pub struct Line(pub [u64; LINE_WORDS]);
 
-/// The error when memory cannot be allocated.
+/// An allocation of memory failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{bytes} bytes of memory could not be allocated")]
+#[error("cannot allocate {bytes} bytes of memory")]
 pub struct OutOfMemory {
-    /// The requested bytes.
+    /// Bytes requested.
     pub bytes: u64,
 }
 
@@ -43,13 +43,13 @@ impl From<OutOfMemory> for io::Error {
     }
 }
 
-/// Lines read from an input at a time.
+/// Lines to read from an input at a time.
 const STEP_LINES: usize = 1024;
 
-/// A zeroed array of lines that keeps its size. Two are equal if their lines are; a snapshot stays with the original.
-pub(crate) struct Lines {
+/// A zeroed array of lines of fixed size. Equality compares only the lines; a clone does not copy a running snapshot.
+pub struct Lines {
     memory: Memory,
-    /// What the rest of a running snapshot needs of the lines changed since it began.
+    /// The undo log of a running snapshot.
     undo: Option<Box<Undo>>,
 }
 
@@ -59,16 +59,16 @@ enum Memory {
 }
 
 impl Lines {
-    /// `count` zeroed lines.
+    /// Creates an array of `count` zeroed lines.
     ///
     /// # Panics
-    /// If the memory cannot be allocated, as `Vec` does.
-    pub(crate) fn new(count: usize) -> Self {
+    /// If the memory cannot be allocated.
+    pub fn new(count: usize) -> Self {
         Self::try_new(count).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// `count` zeroed lines, if the memory can be allocated.
-    pub(crate) fn try_new(count: usize) -> Result<Self, OutOfMemory> {
+    /// Creates an array of `count` zeroed lines if the memory can be allocated.
+    pub fn try_new(count: usize) -> Result<Self, OutOfMemory> {
         let bytes = count.checked_mul(LINE_BYTES).expect("a filter fits the address space");
         let out_of_memory = OutOfMemory { bytes: bytes as u64 };
         if bytes < MAPPED_FROM_BYTES {
@@ -78,27 +78,27 @@ impl Lines {
             return Ok(Self { memory: Memory::Heap(lines), undo: None });
         }
         let map = MmapMut::map_anon(bytes).map_err(|_| out_of_memory)?;
-        // Advice only: without huge pages everything works, more slowly.
+        // Only a hint: without huge pages everything works, but more slowly.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         Ok(Self { memory: Memory::Mapped(map), undo: None })
     }
 
-    /// The lines needed to hold `bits`, zeroed.
-    pub(crate) fn for_bits(bits: u64) -> Self {
+    /// Creates zeroed lines that hold at least `bits` bits.
+    pub fn for_bits(bits: u64) -> Self {
         let count = usize::try_from(bits.div_ceil(LINE_BITS)).expect("a filter fits the address space");
         Self::new(count)
     }
 
-    /// An array `factor` times as long, in which each line is repeated `factor` times in a row. A key whose line scales with the
-    /// length of the array finds a copy of its former line.
+    /// Returns an array that repeats each line `factor` times in a row. If the line index of a key scales with the
+    /// length of the array, the key finds a copy of its former line.
     ///
     /// # Panics
     /// As [`new`](Self::new) does.
     pub(crate) fn repeated(&self, factor: usize) -> Self {
         let count = self.len().checked_mul(factor).expect("a filter fits the address space");
         let mut repeated = Self::new(count);
-        // New lines are empty already, and untouched memory costs nothing.
+        // The new lines are zeroed already, and pages never touched use no memory.
         for (copies, line) in repeated.all_mut().chunks_exact_mut(factor.max(1)).zip(self.iter()) {
             if *line != Line::default() {
                 copies.fill(*line);
@@ -107,17 +107,18 @@ impl Lines {
         repeated
     }
 
-    /// All words, in order.
-    pub(crate) fn words(&self) -> &[u64] {
+    /// Returns all words, in order.
+    pub fn words(&self) -> &[u64] {
         bytemuck::cast_slice(self)
     }
 
-    /// All words, in order, any of which may change, as in [`changing_all`](Self::changing_all).
-    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
+    /// Returns all words, in order. The caller may change any of them, as in [`changing_all`](Self::changing_all).
+    pub fn words_mut(&mut self) -> &mut [u64] {
         bytemuck::cast_slice_mut(self.changing_all())
     }
 
-    /// All lines, of which only the ones in `which` will change; it is not asked unless a snapshot runs.
+    /// Returns all lines. The caller may change only the lines that `which` lists; `which` is called only during a
+    /// snapshot.
     #[inline(always)]
     pub(crate) fn changing<I: IntoIterator<Item = usize>>(&mut self, which: impl FnOnce() -> I) -> &mut [Line] {
         if self.undo.is_some() {
@@ -126,35 +127,35 @@ impl Lines {
         self.all_mut()
     }
 
-    /// The line `index`, which will change.
+    /// Returns the line `index`, which the caller may change.
     #[inline(always)]
     pub(crate) fn changing_one(&mut self, index: usize) -> &mut Line {
         &mut self.changing(|| [index])[index]
     }
 
-    /// The lines of `range`, all of which may change.
+    /// Returns the lines of `range`, which the caller may change.
     pub(crate) fn changing_range(&mut self, range: Range<usize>) -> &mut [Line] {
         &mut self.changing(|| range.clone())[range]
     }
 
-    /// All lines, any of which may change. Beside a running snapshot that costs a copy of all it has left.
+    /// Returns all lines, which the caller may change. During a snapshot this copies all lines not yet written.
     pub(crate) fn changing_all(&mut self) -> &mut [Line] {
         self.changing_range(0..self.len())
     }
 
-    /// Starts a snapshot of the lines as they are now. One that was running is given up.
+    /// Starts a snapshot of the current lines. Cancels one that is running.
     pub(crate) fn begin_snapshot(&mut self) {
         self.undo = Some(Box::default());
     }
 
-    /// Gives up a running snapshot.
+    /// Cancels a running snapshot.
     pub(crate) fn cancel_snapshot(&mut self) {
         self.undo = None;
     }
 
-    /// Appends the next lines, at most `limit`, as they were when the snapshot began; returns how many that were. After
-    /// the last one the snapshot is over; if none runs, there are none.
-    pub(crate) fn continue_snapshot(&mut self, limit: usize, out: &mut Vec<u8>) -> usize {
+    /// Appends the next lines, at most `limit`, as they were when the snapshot began, and returns their number. The
+    /// snapshot ends after the last line. Returns 0 if no snapshot is running.
+    pub fn continue_snapshot(&mut self, limit: usize, out: &mut Vec<u8>) -> usize {
         let Some(mut undo) = self.undo.take() else { return 0 };
         let written = undo.append_next(self, limit, out);
         if undo.next() < self.len() {
@@ -163,17 +164,17 @@ impl Lines {
         written
     }
 
-    /// Whether a snapshot has lines left to write.
+    /// Returns true if a snapshot has lines left to write.
     pub(crate) const fn has_snapshot(&self) -> bool {
         self.undo.is_some()
     }
 
-    /// Lines that a running snapshot keeps beside the changed ones.
+    /// Returns the number of lines in the undo log of a running snapshot.
     pub(crate) fn logged(&self) -> usize {
         self.undo.as_ref().map_or(0, |undo| undo.logged())
     }
 
-    /// Fills all lines from an input as [`continue_snapshot`](Self::continue_snapshot) wrote them.
+    /// Reads all lines from an input that [`continue_snapshot`](Self::continue_snapshot) wrote.
     pub(crate) fn read(&mut self, input: &mut dyn Read) -> io::Result<()> {
         let mut bytes = Vec::new();
         for step in self.changing_all().chunks_mut(STEP_LINES) {
@@ -244,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_memory_than_there_is_is_an_error() {
+    fn failing_to_allocate_is_an_error() {
         let bytes = 1 << 60;
         assert_eq!(Lines::try_new(bytes / LINE_BYTES).unwrap_err(), OutOfMemory { bytes: bytes as u64 });
     }

@@ -1,21 +1,21 @@
-//! Why two filters cannot be joined.
+//! The error of merging two filters with different parameters.
 
 use std::fmt::Display;
 
-/// Two filters differ in a parameter that must be equal before they may merge: the first one found.
+/// Two filters cannot merge because a parameter differs. Describes the first difference found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unlike filters: {what} is {ours} here and {theirs} there")]
+#[error("filter parameters differ: {what} is {theirs}, expected {ours}")]
 pub struct Mismatch {
     /// The parameter.
     pub what: &'static str,
-    /// Its value in the filter that was to receive.
+    /// Its value in the filter to merge into.
     pub ours: String,
-    /// Its value in the filter that was to be joined in.
+    /// Its value in the filter to be merged.
     pub theirs: String,
 }
 
-/// Refuses if `ours` and `theirs` differ, naming `what`.
-pub(crate) fn ensure_equal<T: PartialEq + Display>(what: &'static str, ours: &T, theirs: &T) -> Result<(), Mismatch> {
+/// Returns an error with the name `what` if `ours` and `theirs` differ.
+pub fn ensure_equal<T: PartialEq + Display>(what: &'static str, ours: &T, theirs: &T) -> Result<(), Mismatch> {
     if ours == theirs {
         return Ok(());
     }

@@ -1,9 +1,11 @@
-//! Sets of narrow fingerprints in bytes: sorted, and the gaps between them Rice-coded.
+//! Encoding of sets of narrow fingerprints: sorted, with Rice-coded gaps.
 //!
-//! Promises one encoding for each set, so that equal sets have equal hashes and signatures; about as few bytes as a set of
-//! random numbers holds information, and never more than 66 bits a number and ten bytes; and that no input causes a panic or
-//! more memory than a few times its own length. Knows nothing of what the numbers are. `docs/design/filter-files.md` has the
-//! bytes.
+//! - Each set has exactly one encoding, so that equal sets have equal hashes and signatures.
+//! - The size is close to the information content of a set of random numbers, and never more than 66 bits per number
+//!   plus ten bytes.
+//! - No input causes a panic or an allocation of more than a few times its own length.
+//!
+//! The numbers may have any meaning. `docs/design/filter-files.md` specifies the bytes.
 //!
 //! ```
 //! use bruit_filters::sorted::{decode_sorted, encode_sorted};
@@ -12,7 +14,7 @@
 //! encode_sorted(&[3, 1 << 40, u64::MAX], &mut bytes);
 //! bytes.extend(b"more");
 //! assert_eq!(decode_sorted(&bytes, 3)?, (vec![3, 1 << 40, u64::MAX], &b"more"[..]));
-//! assert!(decode_sorted(&bytes, 2).is_err(), "more than were allowed");
+//! assert!(decode_sorted(&bytes, 2).is_err(), "three numbers, two allowed");
 //! # Ok::<(), bruit_filters::file::FileError>(())
 //! ```
 
@@ -20,21 +22,21 @@ use crate::delta::bits::{BitReader, BitWriter, Code};
 use crate::file::FileError;
 use crate::varint;
 
-/// Most numbers of a set, so that two bits of a gap at least are plain. A slice of more would not fit any memory.
+/// Maximum number of elements, so that at least two bits of a gap are plain. A longer slice does not fit any memory.
 const COUNT_MAX: u64 = (1 << 62) - 1;
 
-/// The bits of a gap that are written as they are, for `count` numbers; `count` is in 1..=[`COUNT_MAX`].
+/// Returns the number of low bits of a gap that are written as they are, for `count` numbers in 1..=[`COUNT_MAX`].
 ///
-/// How often 2^bits goes into a gap is written in unary: once to twice on average where the numbers spread over all 64 bits,
-/// and at most twice their count in all, however they are spread.
+/// The rest of the gap, divided by 2^bits, is written in unary: one to two bits on average if the numbers spread over
+/// all 64 bits, and at most twice `count` bits in total for any distribution.
 const fn plain_bits(count: u64) -> u32 {
     63 - count.ilog2()
 }
 
-/// Appends the numbers of `highs`, which ascend.
+/// Appends the encoding of `highs`, which must be in ascending order without duplicates.
 ///
 /// # Panics
-/// If they do not, or one is there twice.
+/// If they are not.
 pub fn encode_sorted(highs: &[u64], out: &mut Vec<u8>) {
     let count = highs.len() as u64;
     varint::put(count, out);
@@ -52,11 +54,11 @@ pub fn encode_sorted(highs: &[u64], out: &mut Vec<u8>) {
     out.extend(codes.finish());
 }
 
-/// Reads what [`encode_sorted`] wrote, at most `count_max` numbers; returns what follows as well.
+/// Decodes the output of [`encode_sorted`], at most `count_max` numbers. Also returns the bytes that follow.
 ///
 /// # Errors
-/// [`FileError::Truncated`] for what ends too early, [`FileError::InvalidField`] for what [`encode_sorted`] does not write
-/// and for more numbers than allowed.
+/// [`FileError::Truncated`] if the input ends too early; [`FileError::InvalidField`] if [`encode_sorted`] cannot have
+/// written the input or the input has more than `count_max` numbers.
 pub fn decode_sorted(mut bytes: &[u8], count_max: usize) -> Result<(Vec<u64>, &[u8]), FileError> {
     let count = varint::take(&mut bytes, "the number of fingerprints")?;
     if count > COUNT_MAX.min(count_max as u64) {
@@ -66,8 +68,8 @@ pub fn decode_sorted(mut bytes: &[u8], count_max: usize) -> Result<(Vec<u64>, &[
         return Ok((Vec::new(), bytes));
     }
     let plain_bits = plain_bits(count);
-    // Before anything is allocated: a number takes its plain bits and one more at least, and all of them two each beyond
-    // that at most.
+    // Checks the length before allocating memory: a number needs its plain bits and at least one more bit; all numbers
+    // together need at most two further bits per number.
     let [least, most] = [1, 3].map(|more| (u128::from(count) * u128::from(plain_bits + more)).div_ceil(8));
     if least > bytes.len() as u128 {
         return Err(FileError::Truncated);
@@ -105,14 +107,14 @@ mod tests {
         bytes
     }
 
-    /// Sets of numbers that are spread, close together, or both.
+    /// Sets of numbers that are spread out, close together, or both.
     fn sets() -> impl Strategy<Value = Vec<u64>> {
         let numbers = (any::<u64>(), 0..64u32, any::<bool>());
         btree_set(numbers.prop_map(|(n, shift, top)| if top { !(n >> shift) } else { n >> shift }), 0..300)
             .prop_map(|set| set.into_iter().collect())
     }
 
-    /// `count` fingerprints in order, the same in every run.
+    /// Returns `count` fingerprints in order, the same in every run.
     fn fingerprints(count: u64) -> Vec<u64> {
         let mut highs: Vec<u64> = (1..=count).map(|number| Fingerprint::narrow(number).low()).collect();
         highs.sort_unstable();
@@ -121,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_come_back_and_are_no_longer_than_promised(highs in sets()) {
+        fn sets_round_trip_within_the_documented_size(highs in sets()) {
             let bytes = encoded(&highs);
             prop_assert_eq!(decode_sorted(&bytes, highs.len()).unwrap(), (highs.clone(), &[][..]));
             let followed = [&bytes[..], &[7, 0]].concat();
@@ -162,20 +164,20 @@ mod tests {
         // One number: a zero or a one for its top bit, in unary, and 63 bits.
         assert_eq!(encoded(&[5]), [1, 0b1011, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(encoded(&[1 << 63]), [1, 0b10, 0, 0, 0, 0, 0, 0, 0, 0]);
-        // Three: gaps of 1, 2 and 0, each a one and 62 bits.
+        // Three numbers: gaps of 1, 2 and 0, each a one and 62 bits.
         let rest = [0b10, 0, 0, 0, 0, 0, 0, 0b0100_0000, 0, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(encoded(&[1, 4, 5]), [&[3, 0b11, 0, 0, 0, 0, 0, 0, 0b1000_0000][..], &rest].concat());
     }
 
     #[test]
-    fn the_ends_of_the_numbers_are_numbers() {
+    fn the_smallest_and_largest_numbers_round_trip() {
         for highs in [&[0][..], &[u64::MAX], &[0, u64::MAX], &[u64::MAX - 1, u64::MAX]] {
             assert_eq!(decode_sorted(&encoded(highs), 2).unwrap().0, highs);
         }
     }
 
     #[test]
-    fn what_leads_beyond_the_largest_number_is_refused() {
+    fn numbers_that_overflow_are_rejected() {
         let mut codes = BitWriter::default();
         [u64::MAX, 0].into_iter().for_each(|gap| codes.put_code(gap, Code::rice(plain_bits(2))));
         let bytes = [vec![2], codes.finish()].concat();
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_allowed_are_read_and_one_more_is_not() {
+    fn the_limit_on_numbers_is_enforced() {
         let bytes = encoded(&fingerprints(100));
         assert_eq!(decode_sorted(&bytes, 100).unwrap().0.len(), 100);
         let refused = decode_sorted(&bytes, 99).unwrap_err();
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the numbers of a set ascend")]
-    fn a_number_that_is_there_twice_is_no_set() {
+    fn duplicate_numbers_are_rejected() {
         encode_sorted(&[1, 1], &mut Vec::new());
     }
 

@@ -1,43 +1,45 @@
-//! The undo log of a running snapshot: what lines were when it began, for those that changed before their turn.
+//! The undo log of a running snapshot: the old content of lines that changed before they were written.
 //!
-//! A snapshot goes through the lines in order, a few at a time. A line that is about to change and is still ahead is put
-//! here first, once. So what is written is the state at the beginning whatever happens meanwhile, and memory is needed
-//! only for lines that changed and are not yet written: at most what is left, and less the faster one writes.
+//! A snapshot writes the lines in order, a few at a time. Before a line not yet written changes, its content is saved
+//! here, once. The snapshot therefore contains the state at its beginning. The log needs memory only for lines that
+//! have changed and are not yet written: never more than the unwritten rest of the snapshot, and less if the snapshot
+//! is written faster.
 //!
-//! A tree and not a hash map: it never stops to move all it holds, and gives memory back as the snapshot goes on.
+//! The log is a tree, not a hash map: it never rehashes everything at once, and frees memory as the snapshot proceeds.
 
 use std::collections::BTreeMap;
 
 use crate::lines::{LINE_BYTES, LINE_WORDS, Line};
 
-/// The log, and how far the snapshot is.
+/// The undo log and the position of the snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
-    /// The line to be written next.
+    /// The next line to write.
     next: usize,
-    /// Former contents, of lines from `next` on. As words: lines would be aligned, and take twice the memory.
+    /// Old content of changed lines, starting with line `next`. Stored as words, because aligned lines would need twice
+    /// the memory.
     old: BTreeMap<usize, [u64; LINE_WORDS]>,
 }
 
 impl Undo {
-    /// The line to be written next.
+    /// Returns the next line to write.
     pub(crate) const fn next(&self) -> usize {
         self.next
     }
 
-    /// How many lines are in the log.
+    /// Returns the number of lines in the log.
     pub(crate) fn logged(&self) -> usize {
         self.old.len()
     }
 
-    /// Keeps `line`, the one with this `index`, unless it has been written or kept before.
+    /// Saves `line` number `index` unless it is already written or saved.
     pub(crate) fn keep(&mut self, index: usize, line: &Line) {
         if index >= self.next {
             self.old.entry(index).or_insert(line.0);
         }
     }
 
-    /// Appends the next of `lines`, at most `limit`, as they were; returns how many that were.
+    /// Appends the old content of the next of `lines`, at most `limit`, and returns their number.
     pub(crate) fn append_next(&mut self, lines: &[Line], limit: usize, out: &mut Vec<u8>) -> usize {
         let start = self.next;
         self.next = start.saturating_add(limit).min(lines.len());

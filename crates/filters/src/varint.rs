@@ -1,10 +1,10 @@
-//! Numbers in as many bytes as they need: seven bits in each, lowest first; all but the last have the top bit set.
+//! Variable-length integers: seven bits per byte, least significant first. All bytes but the last have the top bit set.
 //!
-//! A number has one form: a last byte of zero, which would add nothing, is refused.
+//! Each number has one encoding: a redundant last byte of zero is rejected.
 
 use crate::file::FileError;
 
-/// Bytes of the largest number.
+/// Maximum length in bytes.
 pub(crate) const VARINT_BYTES_MAX: usize = 10;
 
 /// Appends `value`.
@@ -16,7 +16,7 @@ pub(crate) fn put(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Takes the number called `field` from the front of `bytes`.
+/// Reads the number called `field` from the front of `bytes`.
 pub(crate) fn take(bytes: &mut &[u8], field: &'static str) -> Result<u64, FileError> {
     let mut value = 0;
     for at in 0..VARINT_BYTES_MAX {
@@ -56,7 +56,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_come_back_and_what_is_cut_off_does_not(value: u64, shift in 0..64u32) {
+        fn numbers_round_trip_and_truncated_ones_fail(value: u64, shift in 0..64u32) {
             let value = value >> shift;
             let bytes = bytes_of(value);
             prop_assert_eq!(bytes.len(), (64 - value.leading_zeros()).div_ceil(7).max(1) as usize);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_has_one_form_and_64_bits() {
+    fn a_number_has_one_encoding_and_at_most_64_bits() {
         assert_eq!(bytes_of(u64::MAX).len(), VARINT_BYTES_MAX);
         assert_eq!(number(&[&bytes_of(u64::MAX)[..], &[7]].concat()).unwrap(), u64::MAX);
         let too_large = [&[0xff; 9][..], &[2]].concat();

@@ -1,4 +1,4 @@
-//! Filter files and deltas: what comes back, and what is refused.
+//! Filter files and deltas: round trips, and rejected input.
 
 use bruit_filters::bloom::{ClassicalFilter, MembershipFilter, OneLineFilter};
 use bruit_filters::counting::{CountingFilter, Extension, OneLineCounts};
@@ -9,7 +9,7 @@ use bruit_filters::{Fingerprint, FingerprintKey};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A limit that no filter of these tests meets.
+/// A limit larger than all filters of these tests.
 const LIMIT: u64 = 1 << 30;
 
 fn key() -> FingerprintKey {
@@ -39,7 +39,7 @@ fn shapes() -> Vec<StoredFilter> {
     ]
 }
 
-/// Inserts each fingerprint as often as its place among them says, at times very often.
+/// Inserts each fingerprint a number of times that depends on its index and is sometimes very large.
 fn insert(filter: &mut StoredFilter, fingerprints: &[Fingerprint]) {
     let times = |i: usize| if i.is_multiple_of(5) { 1 << (i % 31) } else { 1 };
     match filter {
@@ -73,7 +73,7 @@ fn decoded(bytes: &[u8]) -> Result<file::FilterFile, FileError> {
     file::decode(&mut &*bytes, LIMIT)
 }
 
-/// The delta between two files, which has to be that between the filters in memory.
+/// Returns the delta between two files, and asserts that it equals the delta between the filters in memory.
 fn delta_of(base: &StoredFilter, target: &StoredFilter) -> Vec<u8> {
     let mut between_files = Vec::new();
     delta::diff(&mut &*encoded(base), &mut &*encoded(target), &mut between_files).unwrap();
@@ -81,7 +81,7 @@ fn delta_of(base: &StoredFilter, target: &StoredFilter) -> Vec<u8> {
     between_files
 }
 
-/// Asserts that `delta` makes `target` of `base`, in memory and between files.
+/// Asserts that `delta` turns `base` into `target`, in memory and between files.
 fn assert_leads(base: &StoredFilter, target: &StoredFilter, delta: &[u8]) {
     let mut in_memory = base.clone();
     delta::apply(&mut in_memory, 0, delta).unwrap();
@@ -95,7 +95,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn what_was_encoded_is_decoded(names in vec(any::<u32>(), 0..300), generation: u64, with_key: bool) {
+    fn encoded_values_round_trip(names in vec(any::<u32>(), 0..300), generation: u64, with_key: bool) {
         for shape in shapes() {
             let filter = filled(&shape, names.clone());
             let label = Label { generation, key: with_key.then(key) };
@@ -113,7 +113,7 @@ proptest! {
     ) {
         for shape in shapes() {
             let base = filled(&shape, before.clone());
-            // Not only growth: any two states have a delta.
+            // Covers more than growth: any two states have a delta.
             let target = if is_growth { filled(&base, after.clone()) } else { filled(&shape, after.clone()) };
             assert_leads(&base, &target, &delta_of(&base, &target));
         }
@@ -126,7 +126,7 @@ proptest! {
         for shape in shapes() {
             let base = filled(&shape, before.clone());
             let target = filled(&base, after.clone());
-            // A list that misses one must not be believed.
+            // A list with one fingerprint missing must not be used.
             let listed = fingerprints(after.iter().copied().skip(usize::from(forgotten)));
             assert_leads(&base, &target, &delta::encode(&base, &target, 0, Some(&listed)).unwrap());
         }
@@ -155,7 +155,7 @@ fn merged_in_memory(mut ours: StoredFilter, theirs: &StoredFilter) -> StoredFilt
     ours
 }
 
-/// The shapes whose files are short enough to try every byte of.
+/// The shapes whose files are short enough to test every byte.
 fn small() -> impl Iterator<Item = StoredFilter> {
     shapes().into_iter().filter(|shape| shape.shape().file_bytes() < 2500).map(|shape| filled(&shape, 0..40))
 }
@@ -264,7 +264,7 @@ fn one_line_filters_of_too_many_lines_are_refused() {
 }
 
 #[test]
-fn what_no_reader_takes_is_not_written() {
+fn nothing_is_written_that_no_reader_accepts() {
     for (hashes, is_written) in [(64, true), (65, false)] {
         let filter = ClassicalFilter::new(FingerprintHash::new(1000, hashes, 40, key().id()));
         assert_eq!(file::encode(&filter, &Label::default(), &mut Vec::new()).is_ok(), is_written);
@@ -284,7 +284,7 @@ fn bits_beyond_the_last_cell_are_refused() {
 }
 
 #[test]
-fn a_delta_fits_its_base_only() {
+fn a_delta_applies_only_to_its_base() {
     for shape in shapes() {
         let (base, target) = (filled(&shape, 0..20), filled(&shape, 0..50));
         let delta = delta_of(&base, &target);
@@ -300,15 +300,15 @@ fn a_delta_fits_its_base_only() {
 }
 
 #[test]
-fn unlike_filters_have_no_delta_and_do_not_merge() {
+fn filters_with_different_parameters_have_no_delta_and_do_not_merge() {
     let like = OneLineFilter::new(10, 6, 40, key().id());
     let stored = |filter: &OneLineFilter| StoredFilter::OneLineMembership(filter.clone());
     let other_key = FingerprintKey::new([1; 16]).id();
     for (other, what) in [
-        (shapes().remove(1), "the kind is one-line membership here and classical membership there"),
-        (stored(&OneLineFilter::new(11, 6, 40, key().id())), "the number of cells m is 5120 here and 5632 there"),
-        (stored(&OneLineFilter::new(10, 7, 40, key().id())), "the number of hash functions k is 6 here and 7 there"),
-        (stored(&OneLineFilter::new(10, 6, 41, key().id())), "the number of fingerprint bits is 40 here and 41 there"),
+        (shapes().remove(1), "the kind is classical membership, expected one-line membership"),
+        (stored(&OneLineFilter::new(11, 6, 40, key().id())), "the number of cells m is 5632, expected 5120"),
+        (stored(&OneLineFilter::new(10, 7, 40, key().id())), "the number of hash functions k is 7, expected 6"),
+        (stored(&OneLineFilter::new(10, 6, 41, key().id())), "the number of fingerprint bits is 41, expected 40"),
         (stored(&OneLineFilter::new(10, 6, 40, other_key)), "the key id is"),
     ] {
         let refused = delta::encode(&stored(&like), &other, 0, None).unwrap_err();
@@ -348,7 +348,7 @@ fn the_key_is_in_no_delta_and_in_no_file_that_was_not_given_it() {
     assert!(!contains_key(&delta));
 }
 
-/// n0 = 10^6 keys in about 10 bits each: bytes of the delta over the entropy of the change.
+/// Bytes of the delta divided by the entropy of the change, for n0 = 10^6 keys with about 10 bits each.
 #[test]
 #[expect(clippy::print_stdout, reason = "the figures are worth seeing")]
 fn deltas_are_about_as_short_as_the_change() {
@@ -371,7 +371,7 @@ fn deltas_are_about_as_short_as_the_change() {
     }
 }
 
-/// zeros · H(flips / zeros).
+/// Returns zeros · H(flips / zeros).
 fn entropy_bits(base: &OneLineFilter, target: &OneLineFilter) -> f64 {
     let zeros = (base.bits() - base.ones()) as f64;
     let share = (target.ones() - base.ones()) as f64 / zeros;

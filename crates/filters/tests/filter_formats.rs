@@ -1,7 +1,7 @@
-//! Filter files and deltas of released versions are read for ever, and the same contents give the same bytes.
+//! Tests that filter files and deltas of released versions stay readable, and that equal contents have equal bytes.
 //!
-//! `testdata/formats/filter-v1` has a file of each kind and deltas without a history, `filter-v2` those with one. When the
-//! format changes, a new version gets samples of its own and these stay.
+//! `testdata/formats/filter-v1` contains a file of each kind and deltas without a history, `filter-v2` files and deltas
+//! with a history. When the format changes, add samples of the new version and keep these.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn key() -> FingerprintKey {
     FingerprintKey::new(std::array::from_fn(|i| i as u8))
 }
 
-/// Key i of a range comes i times.
+/// Returns fingerprints in which key i of a range occurs i times.
 fn fingerprints(names: std::ops::Range<u32>) -> Vec<Fingerprint> {
     let repeated = names.flat_map(|i| std::iter::repeat_n(i, i as usize));
     repeated.map(|i| key().fingerprint(format!("key {i}").as_bytes())).collect()
@@ -46,7 +46,7 @@ fn shapes() -> [(&'static str, StoredFilter); 4] {
     ]
 }
 
-/// A file of `filter` with some keys; its site's own if there is an origin.
+/// Returns a file of `filter` with some keys; a site's own filter if there is an origin.
 fn filled(filter: &StoredFilter, names: std::ops::Range<u32>, origin: Option<Origin>) -> FilterFile {
     let label = Label { generation: 3, key: Some(key()) };
     let mut file = FilterFile::new(filter.clone(), label, origin.map(History::new)).unwrap();

@@ -1,4 +1,5 @@
-//! Structures that grow: everything found before is still found, no count changes, and later steps work as before.
+//! Growth of filters and rings: every key found before growing is still found, no count changes, and later steps work
+//! as before.
 
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ fn keys(first: u64, count: u64) -> Vec<Fingerprint> {
     (first..first + count).map(|key| KEY.fingerprint(&key.to_le_bytes())).collect()
 }
 
-/// A structure after a round trip through a snapshot.
+/// Returns a structure after a round trip through a snapshot.
 fn restored<S: Snapshot>(structure: &mut S) -> S {
     let mut bytes = Vec::new();
     structure.begin_snapshot(&mut bytes);
@@ -26,7 +27,7 @@ fn restored<S: Snapshot>(structure: &mut S) -> S {
     restored
 }
 
-/// A step of a ring's life.
+/// An operation on a ring.
 #[derive(Clone, Debug)]
 enum Step {
     Insert { first: u64, count: u64, amount: u32 },
@@ -48,7 +49,7 @@ fn factors() -> impl Strategy<Value = usize> {
     prop::sample::select(vec![1, 2, 4, 5, 32])
 }
 
-/// A ring as the tests of growing use it.
+/// The methods of a ring that these tests use.
 trait Ages {
     fn take(&mut self, step: &Step, factor: usize);
     fn grow_by(&mut self, factor: usize);
@@ -80,7 +81,7 @@ ages! {
     };
 }
 
-/// Two rings after both lists of steps: one that grows between `before` and `after`, and one that does not.
+/// Returns two rings after both lists of steps: one that grew between `before` and `after`, and one that did not.
 fn lives<R: Ages + Clone>(ring: R, before: &[Step], after: &[Step], factor: usize) -> [R; 2] {
     let mut stays = ring;
     before.iter().for_each(|step| stays.take(step, 1));
@@ -98,7 +99,7 @@ proptest! {
     fn a_membership_ring_that_just_grew_answers_as_before(steps in steps(), factor in factors(), bits in 40..=64_u32) {
         let ring = MembershipRing::new(777, bits, KEY.id(), 12);
         let [stays, mut grows] = lives(ring, &steps, &[], factor);
-        // Absent keys too: even the false positives are the same.
+        // The keys include absent ones: even the false positives are the same.
         for key in keys(0, 6_000) {
             prop_assert_eq!(grows.check(&key), stays.check(&key));
         }
@@ -116,7 +117,7 @@ proptest! {
         prop_assert_eq!(grows.epoch(), stays.epoch());
         for key in keys(0, 3_200) {
             let (larger, smaller) = (grows.check(&key), stays.check(&key));
-            // More room gives fewer false positives; every real key of the smaller ring is found.
+            // A larger ring has fewer false positives, but finds every inserted key that the smaller ring finds.
             prop_assert_eq!(larger.and(smaller), larger);
         }
         let truth = generations(&before, &after);
@@ -143,7 +144,7 @@ proptest! {
 
     #[test]
     fn counts_that_grew_are_the_same_and_go_on(before in steps(), after in steps(), factor in factors()) {
-        // Enough lines that the room for records grows by the same factor.
+        // The ring has enough lines that its capacity for records grows by the same factor.
         let ring = CountsRing::new(1_280, KEY.id(), 12);
         let [stays, grows] = lives(ring.clone(), &before, &[], factor);
         for key in keys(0, 4_000) {
@@ -193,7 +194,7 @@ proptest! {
     }
 }
 
-/// The ages at which each key is in a generation that is not the oldest, after all steps.
+/// Returns the ages at which each key is in a generation that is not the oldest, after all steps.
 fn generations(before: &[Step], after: &[Step]) -> HashMap<Fingerprint, Vec<u32>> {
     let epochs = before.iter().chain(after).filter(|step| matches!(step, Step::Advance)).count();
     let (mut epoch, mut ages) = (0, HashMap::<_, Vec<u32>>::new());
@@ -211,7 +212,7 @@ fn generations(before: &[Step], after: &[Step]) -> HashMap<Fingerprint, Vec<u32>
     ages
 }
 
-/// The number of arrivals of each key in generations that are not the oldest, after all steps.
+/// Returns the number of insertions of each key into generations that are not the oldest, after all steps.
 fn counts(before: &[Step], after: &[Step]) -> HashMap<Fingerprint, u32> {
     let epochs = before.iter().chain(after).filter(|step| matches!(step, Step::Advance)).count();
     let (mut epoch, mut counts) = (0, HashMap::new());
@@ -228,7 +229,7 @@ fn counts(before: &[Step], after: &[Step]) -> HashMap<Fingerprint, u32> {
 }
 
 #[test]
-fn keys_are_told_without_their_copies_and_take_room_with_them() {
+fn copies_are_counted_separately_and_use_room() {
     let (mut set, mut counts) = (StagedRing::new(3_000, KEY.id(), 5), CountsRing::new(3_000, KEY.id(), 5));
     let insert = |set: &mut StagedRing, counts: &mut CountsRing, keys: &[Fingerprint]| {
         set.insert_batch(keys);
@@ -244,7 +245,7 @@ fn keys_are_told_without_their_copies_and_take_room_with_them() {
     near((counts.keys(5).unwrap() - counts.copied(5).unwrap()) as f64, 5_000.0);
     near(set.estimated_keys(5).unwrap(), 4.0 * full + 2_000.0);
     near(counts.keys(5).unwrap() as f64, (4 * counted + 2_000) as f64);
-    // A generation that began afterwards has no copies.
+    // A generation that began after the growth has no copies.
     set.advance();
     counts.advance();
     insert(&mut set, &mut counts, &keys(20_000, 500));
@@ -255,7 +256,7 @@ fn keys_are_told_without_their_copies_and_take_room_with_them() {
 }
 
 #[test]
-fn a_grown_ring_errs_as_often_as_is_told() {
+fn a_grown_ring_keeps_its_reported_rate() {
     let mut ring = MembershipRing::new(2_000, 64, KEY.id(), 0);
     ring.insert_batch(&keys(0, 5_000));
     ring.grow(4);
@@ -289,7 +290,7 @@ fn features(owner: u64) -> Vec<Feature> {
     all.map(|(at, fingerprint)| Feature { fingerprint, part: Part::of(at, 48) }).collect()
 }
 
-/// The votes of an owner's features for itself.
+/// Returns the votes of an owner's features for that owner.
 fn own_votes(table: &OwnerTable, owner: u64) -> u32 {
     let mut votes = Votes::new();
     table.votes(&keys(owner * 48, 48), &mut votes);
@@ -317,7 +318,8 @@ fn owners_keep_their_votes_through_growth_and_new_ones_find_room() {
         assert!((table.load() - load).abs() < 1e-9);
         assert_eq!(table.copies(Owner::from_number(290)), factor as u64);
         assert_eq!(table.copies_of_all(Owner::from_number(281)..Owner::from_number(301)), 10 * factor as u64 + 10);
-        // As many more as fit beside the copies, then many times that number as the old ones expire.
+        // First adds as many owners as fit in addition to the copies, then many times that number, while the old owners
+        // expire.
         let table_room = table.capacity() / 48 - 260 * factor as u64;
         for owner in 291..291 + table_room {
             table.add(&features(owner), 48);

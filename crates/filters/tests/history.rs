@@ -1,4 +1,4 @@
-//! The paper's exchange of counts (§4): whose counts a file holds, and differences that are applied once.
+//! The paper's exchange of counts (§4): the origins in a file, and deltas that are applied exactly once.
 
 use bruit_filters::counting::{CELL_BITS_MAX, CountingFilter, Extension, OneLineCounts};
 use bruit_filters::delta::{self, ApplyError, DiffError};
@@ -16,7 +16,7 @@ fn key() -> FingerprintKey {
     FingerprintKey::new([42; 16])
 }
 
-/// Keys by number, each as often as it is named.
+/// Returns a fingerprint for each name; a name may repeat.
 fn keys(names: impl IntoIterator<Item = u32>) -> Vec<Fingerprint> {
     names.into_iter().map(|name| key().fingerprint(&name.to_le_bytes())).collect()
 }
@@ -30,12 +30,12 @@ fn one_line() -> StoredFilter {
     StoredFilter::OneLineCounts(OneLineCounts::new(20, key().id()))
 }
 
-/// A site's own filter, empty.
+/// Returns a site's own filter, empty.
 fn own(filter: StoredFilter, origin: u64) -> FilterFile {
     FilterFile::new(filter, Label { generation: 0, key: Some(key()) }, Some(History::new(Origin(origin)))).unwrap()
 }
 
-/// The file after it was written and read.
+/// Returns the file after writing and reading it.
 fn again(file: &FilterFile) -> FilterFile {
     file::decode(&mut &*bytes_of(file), LIMIT).unwrap()
 }
@@ -46,7 +46,7 @@ fn bytes_of(file: &FilterFile) -> Vec<u8> {
     bytes
 }
 
-/// The file after the site counted `names`.
+/// Returns the file after the site counted `names`.
 fn added(file: &FilterFile, names: impl IntoIterator<Item = u32>) -> FilterFile {
     let mut file = file.clone();
     file.filter.insert_batch(&keys(names));
@@ -79,7 +79,7 @@ fn refusal(file: &FilterFile, delta: &[u8]) -> HistoryError {
     }
 }
 
-/// Two sites after the first round, the second with three more states of the first.
+/// Two sites after the first round of exchange, and three more states of the first site's filter at the second site.
 struct Exchange {
     states: Vec<FilterFile>,
     all: FilterFile,
@@ -241,7 +241,7 @@ fn the_same_counts_are_not_merged_twice() {
     }
 }
 
-/// A merged filter with so many origins.
+/// Returns a merged filter with `count` origins.
 fn with_origins(count: usize) -> Result<FilterFile, FileError> {
     let reached = |i: usize| Reached { origin: Origin(i as u64), revision: 1, checksum: 0 };
     let history = History::Merged((0..count).map(reached).collect());
@@ -297,7 +297,7 @@ fn a_file_has_the_length_that_its_header_says() {
 }
 
 #[test]
-fn membership_has_no_history() {
+fn membership_filters_have_no_history() {
     let filter = StoredFilter::ClassicalMembership(bruit_filters::bloom::ClassicalFilter::new(FingerprintHash::new(
         1000,
         4,

@@ -1,4 +1,4 @@
-//! The owner table against a plain multimap, at its capacity and beyond, and its false votes against the prediction.
+//! The owner table against a plain multimap, at its capacity and above, and its false votes against the prediction.
 
 #![expect(clippy::print_stdout, reason = "a test that fails should show the figures beside it")]
 
@@ -20,7 +20,7 @@ fn keys(start: u64, count: u64) -> Vec<Fingerprint> {
     (start..start + count).map(|i| key.fingerprint(&i.to_le_bytes())).collect()
 }
 
-/// Fingerprints as the features of one text, in their order.
+/// Returns fingerprints as the features of one text, in order.
 fn features(fingerprints: &[Fingerprint]) -> Vec<Feature> {
     let length = fingerprints.len();
     let placed = fingerprints.iter().enumerate();
@@ -34,7 +34,7 @@ fn votes_of(table: &OwnerTable, asked: &[Fingerprint]) -> Vec<(Owner, [u32; PART
     votes.iter().collect()
 }
 
-/// The votes that `owner` gets from `asked`.
+/// Returns the votes for `owner` by the features `asked`.
 fn votes_for(table: &OwnerTable, asked: &[Fingerprint], owner: Owner) -> [u32; PARTS] {
     let mut votes = Votes::new();
     table.votes(asked, &mut votes);
@@ -45,15 +45,16 @@ fn total(counts: [u32; PARTS]) -> usize {
     counts.iter().sum::<u32>() as usize
 }
 
-/// Whether `counts` are at least `least`, for every part.
+/// Returns true if `counts` are at least `least` for every part.
 fn cover(counts: [u32; PARTS], least: [u32; PARTS]) -> bool {
     counts.iter().zip(least).all(|(&count, least)| count >= least)
 }
 
-/// A feature's number in a pool, and where it came from.
+/// A feature's index in a pool, and its part of the text.
 type Placed = (usize, Part);
 
-/// What can happen to a table; features are named by their number in a pool, owners by how many came after them.
+/// An operation on a table. A feature is identified by its index in a pool, an owner by the number of owners added
+/// after it.
 #[derive(Clone, Debug)]
 enum Step {
     Add(Vec<Placed>, usize),
@@ -74,7 +75,7 @@ fn steps(pool: usize, count: usize) -> impl Strategy<Value = Vec<Step>> {
     vec(step, 0..count)
 }
 
-/// A multimap from features to owners that forgets nothing but what it is told to.
+/// A multimap from features to owners that removes entries only on request.
 #[derive(Default)]
 struct Model {
     owners: BTreeMap<Owner, BTreeMap<usize, Part>>,
@@ -122,7 +123,7 @@ impl Model {
     }
 }
 
-/// A table and the model of it.
+/// A table and its model.
 struct Both<'a> {
     pool: &'a [Fingerprint],
     table: OwnerTable,
@@ -142,7 +143,7 @@ impl Both<'_> {
         Owner::from_number(self.table.live().end.number().saturating_sub(age + 1))
     }
 
-    /// Does one step to both, and compares what they return.
+    /// Applies one step to both and compares the results.
     fn step(&mut self, step: &Step) {
         match step {
             Step::Add(placed, wanted) => {
@@ -176,7 +177,7 @@ proptest! {
 
     #[test]
     fn the_table_is_the_multimap_while_there_is_room(steps in steps(POOL, 60), asked in vec(0..POOL, 0..80)) {
-        // Larger than the cache that does without prefetching; no two features of the pool can be taken for each other.
+        // The table is larger than the cache, so that it prefetches. No two features of the pool can be confused.
         let pool = keys(0, POOL as u64);
         let table = OwnerTable::with_bytes(2 << 20);
         let mut both = Both { pool: &pool, table, model: Model::default() };
@@ -194,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn what_no_longer_votes_was_counted_as_lost(lines in 1..12usize, steps in vec((0..200u64, 0..60usize), 0..60)) {
+    fn missing_votes_equal_the_reported_evictions(lines in 1..12usize, steps in vec((0..200u64, 0..60usize), 0..60)) {
         let mut table = OwnerTable::with_bytes(lines * 64);
         let mut twin = table.clone();
         let bytes = table.bytes();
@@ -230,7 +231,7 @@ fn features_are_taken_in_order_and_common_ones_refused() {
     assert_eq!((added.stored, added.refused, added.evicted), ([9, 1, 0, 0], 1, 0));
     assert_eq!(votes_for(&table, &pool[..11], added.owner), [9, 1, 0, 0]);
     assert_eq!(votes_for(&table, &pool[11..], added.owner), [0; PARTS]);
-    // The place of an expired owner is free again.
+    // The slots of an expired owner are free again.
     table.expire_before(Owner::from_number(2));
     assert_eq!(table.add(&features(&pool[..1]), 1).stored_total(), 1);
 }
@@ -248,7 +249,7 @@ fn a_feature_given_twice_is_stored_once() {
     assert!(votes_of(&table, &pool).is_empty());
 }
 
-/// The second call stores nothing of the part that it loses slots of.
+/// The second call stores no features of the part whose slots it evicts.
 #[test]
 fn an_owner_that_pushes_out_what_it_stored_before_is_counted_right() {
     let mut table = OwnerTable::with_bytes(128);
@@ -271,18 +272,18 @@ fn the_smallest_table_takes_what_fits_and_never_fails() {
         let added = table.add(&features(&keys(0, 200)), 200);
         assert!((28..=34).contains(&added.stored_total()), "{added:?}");
         assert!(cover(votes_for(&table, &keys(0, 200), added.owner), added.stored));
-        // With two lines for all, features of equal check are one.
+        // With only two lines, features with equal checks are indistinguishable.
         assert!(table.add(&features(&keys(500, 20)), 20).stored_total() >= 18);
     }
 }
 
-/// Adds owners until `count` features are stored; returns what became of each.
+/// Adds owners until `count` features are stored and returns the results.
 fn fill(table: &mut OwnerTable, start: u64, count: u64) -> Vec<(Added, Vec<Fingerprint>)> {
     let owners = (0..count / FEATURES as u64).map(|i| keys(start + i * FEATURES as u64, FEATURES as u64));
     owners.map(|candidates| (table.add(&features(&candidates), FEATURES), candidates)).collect()
 }
 
-/// The share of what `owners` stored that still votes for them.
+/// Returns the fraction of the features stored by `owners` that still vote for them.
 fn kept(table: &OwnerTable, owners: &[(Added, Vec<Fingerprint>)]) -> f64 {
     let stored: u32 = owners.iter().flat_map(|(added, _)| added.stored).sum();
     let found = owners.iter().flat_map(|(added, all)| {
@@ -305,7 +306,7 @@ fn up_to_its_capacity_a_table_loses_nothing() {
     }
 }
 
-/// Reports keep their lowest fingerprints: half of each is then anything but random.
+/// Reports store their lowest fingerprints, so half of the stored bits are not random.
 #[test]
 fn the_lowest_fingerprints_spread_as_all_do() {
     let mut table = OwnerTable::with_capacity(30_000);
@@ -317,7 +318,7 @@ fn the_lowest_fingerprints_spread_as_all_do() {
         if owner % 2 == 0 {
             lowest.iter_mut().for_each(|key| *key = swapped(key));
         }
-        // In so small a table two features of an owner may be taken for one.
+        // In such a small table two features of an owner may be indistinguishable.
         assert!(table.add(&features(&lowest), FEATURES).stored_total() >= FEATURES - 2);
     }
     assert_eq!(table.evictions(), 0);
@@ -340,7 +341,7 @@ fn expired_owners_make_room_for_as_many_new_ones() {
 }
 
 #[test]
-fn beyond_its_capacity_a_table_keeps_the_newest() {
+fn a_table_above_its_capacity_keeps_the_newest() {
     let mut table = OwnerTable::with_capacity(100_000);
     let capacity = table.capacity();
     let owners = fill(&mut table, 0, 4 * capacity);
@@ -351,8 +352,8 @@ fn beyond_its_capacity_a_table_keeps_the_newest() {
     assert!(eighths[..16].iter().all(|&kept| kept < 0.2), "the oldest half of all");
 }
 
-/// The reason for the parts: a replica that lost words everywhere has votes in all four, a text that shares one half with
-/// the owner's has them in two.
+/// The purpose of parts: a replica with words missing everywhere has votes in all four parts, while a text that shares
+/// one half with the owner's text has votes in two.
 #[test]
 fn votes_tell_where_in_the_owners_text_they_lie() {
     let mut table = OwnerTable::with_capacity(100_000);
@@ -381,14 +382,15 @@ fn absent_features_cast_the_predicted_false_votes() {
         let off = (f64::from(found) - expected) / expected.sqrt();
         println!("load {load}: {found} votes, {expected:.0} expected, {off:.1} standard errors");
         assert!((f64::from(found) - expected).abs() <= 4.0 * expected.sqrt() + 0.01 * expected);
-        // Random owners: 50 false votes each on 20,000 owners, none of them preferred.
+        // Random owners: 50 false votes for each of 20,000 owners, evenly distributed.
         let most = votes.iter().map(|(_, counts)| counts.iter().sum()).max().unwrap_or(0u32);
         let mean = expected / 20_000.0;
         assert!(f64::from(most) < mean + 8.0 * mean.sqrt() + 8.0, "{most} votes for one owner, {mean} on average");
     }
 }
 
-/// rspamd's shingles: a million records, each found by more than half of its features and taken for no other.
+/// rspamd's shingles: a million records, each found by more than half of its features and never confused with another
+/// record.
 #[test]
 fn a_million_owners_of_32_features_are_found_in_a_table_without_parts() {
     const OWNERS: u64 = 1_000_000;

@@ -1,8 +1,8 @@
-//! Measured against predicted rates, for each layout at three sizes.
+//! Measured rates against predictions, for each layout at three sizes.
 //!
-//! Tolerance: 4 standard errors of the share of absent keys found, plus 1 % of the prediction. A small filter is one draw
-//! of a random fill and its rate scatters by itself, so small sizes are measured on many filters. Keys are fingerprints of
-//! consecutive numbers under a fixed key: the same in every run.
+//! Tolerance: 4 standard errors of the fraction of absent keys found, plus 1 % of the prediction. The rate of a small
+//! filter varies with its random fill, so small sizes are measured on many filters. Keys are fingerprints of
+//! consecutive numbers under a fixed key, the same in every run.
 
 #![expect(clippy::print_stdout, reason = "a test that fails should show the figures beside it")]
 
@@ -22,8 +22,8 @@ const ABSENT: u64 = 1_000_000;
 const STANDARD_ERRORS: f64 = 4.0;
 const SLACK: f64 = 0.01;
 
-/// The keys of both widths, by name: rings that take both words of a fingerprint must not notice that one follows from the
-/// other.
+/// Keys of both widths, by name. Rings use both words of a fingerprint; their rates must not change if one word is
+/// derived from the other.
 const WIDTHS: [(&str, FingerprintKey); 2] =
     [("wide", FingerprintKey::new([99; 16])), ("narrow", FingerprintKey::narrow([99; 16]))];
 
@@ -35,8 +35,8 @@ fn keys(start: u64, count: u64) -> Vec<Fingerprint> {
     keys_under(&WIDTHS[0].1, start, count)
 }
 
-/// Adds up what `hits` finds of absent keys, [`ABSENT`] in all, over as many filters as the size needs. It gets a number
-/// from which the keys of each filter start.
+/// Returns the total of `hits` over all [`ABSENT`] absent keys, measured on as many filters as the size requires. The
+/// first argument of `hits` is the number of the first key of each filter.
 fn absent_found(size: u64, hits: impl FnMut(u64, &[Fingerprint]) -> usize) -> usize {
     absent_found_under(&WIDTHS[0].1, size, hits)
 }
@@ -55,7 +55,7 @@ fn assert_rate(what: &str, hits: usize, predicted: f64) {
     assert!((measured - predicted).abs() <= allowed, "{what}: measured {measured:e}, predicted {predicted:e}");
 }
 
-/// Absent keys found in a filter of `size` keys, which must know its own state.
+/// Returns the number of absent keys found in a filter of `size` keys, and checks the filter's own estimates.
 fn fill_and_check<F>(mut filter: F, keys: &[Fingerprint], absent: &[Fingerprint]) -> usize
 where
     F: MembershipFilter<Key = Fingerprint>,
@@ -73,7 +73,8 @@ where
 
 #[test]
 fn classical_filters_keep_the_rate_of_equation_1() {
-    // A hundred keys: positions that depend on each other, as in plain double hashing, show in small arrays first.
+    // Includes a filter of a hundred keys: dependent positions, as in plain double hashing, have the largest effect in
+    // small arrays.
     for size in [100].into_iter().chain(SIZES) {
         for rate in [1e-2, 1e-3, 1e-4, 1e-5] {
             let plan = MembershipPlan::new(Layout::Classical, size, Goal::Rate(rate)).unwrap();
@@ -101,7 +102,7 @@ fn one_line_filters_keep_their_planned_rate() {
 }
 
 #[test]
-fn one_line_counts_say_seen_of_the_unseen_at_the_planned_rate() {
+fn one_line_counts_have_the_planned_false_positive_rate() {
     for size in SIZES {
         for keys_per_line in [8, 16] {
             let lines = size / keys_per_line;
@@ -180,7 +181,7 @@ fn rings_of_counts_read_above_0_for_the_unseen_at_the_planned_rate_under_either_
     }
 }
 
-/// Counts of present keys: wrong ones are fewer than the bound says, and as many under keys of both widths.
+/// The number of wrong counts of present keys is below the bound, and equal for keys of both widths.
 #[test]
 fn wrong_counts_of_a_ring_are_fewer_than_unseen_keys_that_read_above_0() {
     let size = 300_000;
@@ -193,7 +194,7 @@ fn wrong_counts_of_a_ring_are_fewer_than_unseen_keys_that_read_above_0() {
     assert!((wrong[0] - wrong[1]).abs() <= STANDARD_ERRORS * standard_error, "{wrong:?}");
 }
 
-/// How many of `keys` are counted wrong in one generation; the i-th arrives 1 to 8 times, the rounds one after the other.
+/// Returns the number of `keys` with a wrong count in one generation. Each key arrives 1 to 8 times, in rounds.
 fn wrong_counts(keys: &[Fingerprint], lines: u64) -> usize {
     let mut ring = CountsRing::new(lines as usize, KeyId(0), 0);
     (0..8)

@@ -1,4 +1,4 @@
-//! Sizing against printed tables, simulations and itself.
+//! Sizing functions against published tables, simulations and each other.
 
 use bruit_filters::sizing::{
     BYTES_MAX, CountingPlan, Counts, Goal, Layout, MembershipPlan, Order, SizingError, best_hashes, bulk_rate,
@@ -31,7 +31,7 @@ fn table_1_is_the_papers() {
     assert_eq!(printed, paper.map(|(m, k, compression, rate)| (m, k, compression, rate.to_owned())));
 }
 
-/// The slides' table of rates by m/n and k: each as printed, with the digits printed.
+/// The slides' table of rates by m/n and k, with the digits printed in the slides.
 const SLIDES: [(u64, f64, &[&str]); 7] = [
     (2, 1.39, &["0.393", "0.400"]),
     (3, 2.08, &["0.283", "0.237", "0.253"]),
@@ -62,7 +62,7 @@ fn both_forms_of_equation_1_agree_for_large_filters() {
             assert_close(classical_rate(keys, cells, hashes), exponential, 1e-5);
         }
     }
-    // In a filter of a few cells they differ, and the power form is the one that counts balls in bins.
+    // In a filter of a few cells the two forms differ, and the power form is exact for balls in bins.
     assert_eq!(classical_rate(1, 1, 1), 1.0);
     assert_close(classical_rate(1, 2, 1), 0.5, 1e-15);
 }
@@ -77,7 +77,7 @@ fn the_best_whole_k_is_next_to_the_optimal_one() {
 }
 
 #[test]
-fn rates_at_the_edges_are_yes_or_no() {
+fn rates_in_edge_cases_are_0_or_1() {
     let rates: [fn(u64, u64, u32) -> f64; 4] =
         [classical_rate, classical_rate_exponential, one_line_rate, intuitive_error];
     for rate in rates {
@@ -109,7 +109,7 @@ fn rates_at_the_edges_are_yes_or_no() {
 fn equation_3_is_a_distribution() {
     let total: f64 = (0..=400).map(|touched| ln_cell_probability(100, 50, 4, touched).exp()).sum();
     assert_close(total, 1.0, 1e-12);
-    // Two throws at four cells: 9/16, 6/16, 1/16.
+    // Two increments over four cells: 9/16, 6/16, 1/16.
     for (touched, expected) in [(0, 9.0), (1, 6.0), (2, 1.0)] {
         assert_close(ln_cell_probability(1, 4, 2, touched).exp(), expected / 16.0, 1e-14);
     }
@@ -125,22 +125,23 @@ fn equation_4_at_threshold_1_is_equation_1() {
 
 #[test]
 fn equation_4_keeps_its_tail_at_a_hundred_million_insertions() {
-    // Cells are Poisson(1/4) to eight digits, and the tail from 20 is its first terms.
+    // The counts of cells follow Poisson(1/4) to eight digits, and the first terms of the tail that begins at 20
+    // dominate it.
     let first_term: f64 = -0.25 + 20.0 * 0.25f64.ln() - (1..=20).map(|i| f64::from(i).ln()).sum::<f64>();
     let tail = first_term + (1.0f64 + 0.25 / 21.0 + 0.0625 / (21.0 * 22.0) + 0.015_625 / (21.0 * 22.0 * 23.0)).ln();
     let found = ln_bulk_rate(100_000_000, 1_600_000_000, 4, 20, None);
     assert_close(found, 4.0 * tail, 1e-8);
     assert!(bulk_rate(100_000_000, 1_600_000_000, 4, 20, None) > 1e-130);
-    // Too small for an f64, yet known.
+    // The rate is too small for an f64, but its logarithm is not.
     assert_eq!(bulk_rate(100_000_000, 1_600_000_000, 8, 60, None), 0.0);
     assert!(ln_bulk_rate(100_000_000, 1_600_000_000, 8, 60, None) < -1500.0);
-    // A count that may not exceed the threshold leaves the first term alone.
+    // If the maximum equals the threshold, only the first term remains.
     assert_close(ln_bulk_rate(100_000_000, 1_600_000_000, 4, 20, Some(20)), 4.0 * first_term, 1e-8);
-    // An overfull filter answers yes.
+    // In an overfull filter, every check finds its key.
     assert_close(bulk_rate(100_000_000, 1_000_000, 4, 20, None), 1.0, 1e-12);
 }
 
-/// Steele, Lea and Flood's generator: small, and good enough for positions.
+/// Steele, Lea and Flood's generator, which is good enough for positions.
 struct SplitMix(u64);
 
 impl SplitMix {
@@ -157,7 +158,7 @@ impl SplitMix {
     }
 }
 
-/// The share of `hits`, judged against `expected` in standard errors of the simulation.
+/// Asserts that the fraction of `hits` is within some standard errors of `expected`.
 fn assert_simulated(what: &str, hits: u64, trials: u64, expected: f64) {
     let (share, trials) = (hits as f64 / trials as f64, trials as f64);
     let standard_error = (expected * (1.0 - expected) / trials).sqrt();
@@ -171,14 +172,14 @@ fn one_line_rates_are_dearer_than_the_classical_formula_says() {
         let lines = 1_000_000;
         one_line_rate((512.0 * lines as f64 / bits_per_key) as u64, lines, hashes)
     };
-    // Inclusion and exclusion over both halves, with 40 digits, gives these sizes for 1 % and 0.1 %.
+    // Inclusion and exclusion over both halves, computed with 40 digits, gives these sizes for 1 % and 0.1 %.
     assert_close(rate(9.901, 6), 1e-2, 1e-3);
     assert_close(rate(15.541, 10), 1e-3, 1e-3);
     assert!(rate(15.4, 9) > 1.5 * classical_rate(1_000_000, 15_400_000, 9));
 }
 
-/// The rate of k distinct positions anywhere in a line of 512 bits, by inclusion and exclusion over the positions asked
-/// about: what a layout without halves would have.
+/// Returns the rate of k distinct positions anywhere in a line of 512 bits, by inclusion and exclusion over the checked
+/// positions: the rate of a layout without halves.
 fn anywhere_rate(bits_per_key: f64, hashes: u32) -> f64 {
     let load = 512.0 / bits_per_key;
     let (mut sum, mut choose) = (0.0, 1.0);
@@ -291,7 +292,7 @@ fn a_plan_for_the_memory_of_a_plan_is_that_plan() {
 
 #[test]
 fn one_line_plans_cost_a_few_per_cent_more_bits_than_classical_ones() {
-    // Bits per key over log2(1/f), where 1.443 is the classical filter's.
+    // Bits per key divided by log2(1/f), which is 1.443 for the classical filter.
     for (rate, ratio, hashes) in [(1e-2, 1.491, 6), (1e-3, 1.560, 10)] {
         let plan = MembershipPlan::new(Layout::OneLine, 10_000_000, Goal::Rate(rate)).unwrap();
         assert_eq!(plan.hashes, hashes);
@@ -309,7 +310,7 @@ fn the_usual_counting_plan_has_32_bits_per_key() {
 }
 
 #[test]
-fn questions_without_an_answer_say_why() {
+fn invalid_arguments_are_errors() {
     for layout in [Layout::Classical, Layout::OneLine] {
         for rate in [0.0, 1.0, 1.5, -0.1, f64::INFINITY] {
             let expected = Err(SizingError::RateOutOfRange { rate });
@@ -348,11 +349,12 @@ fn extreme_rates_and_budgets_still_get_plans() {
     }
 }
 
-/// Rounds behind each mean of the paper's tables.
+/// Number of rounds for each mean in the paper's tables.
 const ROUNDS: f64 = 1000.0;
 
-/// m, k, mean and standard deviation of the refined error in the paper's experiments with shuffled insertions, with
-/// the number of distinct keys that its figures imply and how often these were inserted.
+/// m, k, mean and standard deviation of the refined error in the paper's experiments with shuffled insertions. Each
+/// experiment also has the number of distinct keys, implied by the paper's figures, and the number of insertions per
+/// key.
 #[rustfmt::skip]
 fn shuffled_experiments() -> Vec<(u32, u64, Counts, Vec<[f64; 4]>)> {
     vec![
@@ -380,7 +382,7 @@ fn shuffled_experiments() -> Vec<(u32, u64, Counts, Vec<[f64; 4]>)> {
     ]
 }
 
-/// The same for experiments 1, 2 (equal counts) and 5 (uniform counts, in runs).
+/// The same data for experiments 1, 2 (equal counts) and 5 (uniform counts, in runs).
 #[rustfmt::skip]
 fn run_experiments() -> Vec<(u32, u64, Vec<[f64; 4]>)> {
     vec![
@@ -399,7 +401,7 @@ fn run_experiments() -> Vec<(u32, u64, Vec<[f64; 4]>)> {
     ]
 }
 
-/// The paper's mean lies in the band, give or take the sampling error of its 1,000 rounds.
+/// Asserts that the paper's mean lies in the band, within the sampling error of its 1,000 rounds.
 fn assert_in_band(experiment: u32, keys: u64, row: [f64; 4], order: Order) {
     let [cells, hashes, mean, deviation] = row;
     let estimate = refined_error(keys, cells as u64, hashes as u32, order);
@@ -443,12 +445,12 @@ fn refined_errors_between_the_ends_depend_on_the_stream_as_they_should() {
     let error = |order| refined_error(10_000, 80_000, 6, order).rate;
     let shuffled = |counts| error(Order::Shuffled(counts));
     let intuitive = intuitive_error(10_000, 80_000, 6);
-    // Once each: the order of equals is a run. Ever more often: nobody is late for long.
+    // With one insertion per key, every order is a run. With more, a key is late only for a short time.
     assert_close(shuffled(Counts::equal(1)), error(Order::Runs), 1e-9);
     assert!(shuffled(Counts::equal(5)) < shuffled(Counts::equal(20)) && shuffled(Counts::equal(100)) < intuitive);
-    // The more unequal, the smaller the weighted error.
+    // The more unequal the counts, the smaller the weighted error.
     assert!(shuffled(Counts::uniform(20)) < shuffled(Counts::poisson(10.0)));
-    // Outside what was checked only the bound is promised.
+    // Outside the checked range, only the bound holds.
     let unchecked = refined_error(10_000, 20_000, 3, Order::Shuffled(Counts::equal(20)));
     assert_eq!((unchecked.low, unchecked.high), (0.0, intuitive_error(10_000, 20_000, 3)));
 }

@@ -1,5 +1,5 @@
-//! What a snapshot must be, for every structure that has one: the state at its beginning, whatever happens meanwhile;
-//! restored to an equal structure that goes on alike; and nothing that damaged bytes could turn into a panic.
+//! Requirements for the snapshots of every structure. A snapshot contains the state at its beginning, whatever changes
+//! follow. The restored structure equals the original and behaves the same. Damaged bytes never cause a panic.
 
 use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::owners::{Feature, Owner, OwnerTable, Part, Votes};
@@ -9,18 +9,18 @@ use bruit_filters::{Fingerprint, FingerprintKey, KeyId};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// More than any structure here takes.
+/// A limit larger than all structures of these tests.
 const LIMIT_BYTES: u64 = 1 << 20;
 const KEY_ID: KeyId = KeyId(9);
 
-/// One change, given by a few numbers that every structure reads its own way.
+/// A change, described by a few numbers that every structure interprets in its own way.
 #[derive(Clone, Copy, Debug)]
 struct Change {
-    /// Which kind of change.
+    /// Kind of change.
     what: u8,
-    /// From which key on.
+    /// First key.
     start: u64,
-    /// How many keys, lines or arrivals.
+    /// Number of keys, lines or insertions.
     amount: usize,
 }
 
@@ -34,13 +34,13 @@ fn keys(start: u64, count: usize) -> Vec<Fingerprint> {
     (start..start + count as u64).map(|i| key.fingerprint(&i.to_le_bytes())).collect()
 }
 
-/// A structure with a snapshot, and every way to change it.
+/// A structure with a snapshot, and all ways to change it.
 trait Subject: Snapshot + Clone + PartialEq + std::fmt::Debug {
     fn empty() -> Self;
 
     fn change(&mut self, change: Change);
 
-    /// Reads what there is to read.
+    /// Calls all methods that only read.
     fn ask(&self);
 }
 
@@ -67,7 +67,7 @@ impl Subject for OneLineFilter {
     }
 }
 
-/// The changes of membership rings, which have the same methods.
+/// Changes a membership ring; both kinds have the same methods.
 macro_rules! change_ring {
     ($ring:expr, $change:expr) => {{
         let (ring, Change { what, start, amount }) = ($ring, $change);
@@ -125,12 +125,7 @@ impl Subject for CountsRing {
         match what % 16 {
             0 => self.advance(),
             1..=4 => _ = self.expire(amount / 8),
-            5 => {
-                let mut other = self.clone();
-                other.insert_batch(&keys(start, amount));
-                self.merge(&other).unwrap();
-            }
-            6..=8 => {
+            5..=8 => {
                 let epoch = self.epoch().saturating_sub(start % 9);
                 keys(start, amount).iter().for_each(|key| _ = self.insert_many_at(epoch, key, start as u32));
             }
@@ -146,7 +141,7 @@ impl Subject for CountsRing {
     }
 }
 
-/// The changes of owner tables, with parts or without.
+/// Changes an owner table, with or without parts.
 fn change_table<const BITS: u32>(table: &mut OwnerTable<BITS>, Change { what, start, amount }: Change) {
     let features = |start, amount| -> Vec<_> {
         let keys = keys(start, amount).into_iter().enumerate();
@@ -207,7 +202,8 @@ fn snapshot<S: Subject>(subject: &mut S) -> Vec<u8> {
     bytes
 }
 
-/// A snapshot written in steps of `step` lines between the changes of `meanwhile`.
+/// Asserts that a snapshot contains the state before the changes `meanwhile`, which occur between its steps of `step`
+/// lines.
 fn assert_snapshot_is_the_beginning<S: Subject>(before: &[Change], meanwhile: &[Change], step: usize) {
     let mut subject = filled::<S>(before);
     let beginning = subject.clone();
@@ -223,7 +219,8 @@ fn assert_snapshot_is_the_beginning<S: Subject>(before: &[Change], meanwhile: &[
     let mut restored = S::restore(&mut input, LIMIT_BYTES).unwrap();
     assert!(input.is_empty(), "all was read");
     assert_eq!(restored, beginning);
-    // It goes on as the original did, and that was not disturbed by being written.
+    // The restored structure behaves like the original afterwards, and writing the snapshot did not affect the
+    // original.
     meanwhile.iter().for_each(|&change| restored.change(change));
     assert_eq!(restored, subject);
     let undisturbed = meanwhile.iter().fold(beginning, |mut subject, &change| {
@@ -233,7 +230,7 @@ fn assert_snapshot_is_the_beginning<S: Subject>(before: &[Change], meanwhile: &[
     assert_eq!(subject, undisturbed);
 }
 
-/// No prefix restores, and what restores from damaged bytes can be worked with.
+/// Asserts that no prefix can be restored, and that a structure restored from damaged bytes is usable.
 fn assert_damage_is_harmless<S: Subject>(before: &[Change], damage: &[(usize, u8)], after: &[Change]) {
     let bytes = snapshot(&mut filled::<S>(before));
     for length in 0..bytes.len() {
@@ -241,7 +238,7 @@ fn assert_damage_is_harmless<S: Subject>(before: &[Change], damage: &[(usize, u8
         assert!(matches!(error, RestoreError::Truncated), "{length} bytes: {error:?}");
     }
     for &(at, byte) in damage {
-        // Half of it in the head, where it hurts most.
+        // Half of the damage is in the head, where it has the greatest effect.
         let at = if at % 2 == 0 { at % 200.min(bytes.len()) } else { at % bytes.len() };
         let mut bytes = bytes.clone();
         bytes[at] ^= byte;
@@ -284,7 +281,7 @@ proptest! {
     }
 }
 
-/// Bytes that two programs agree on: changing them needs a new version.
+/// The bytes are a format shared between programs: changing them requires a new version.
 fn assert_bytes<S: Subject>(head_bytes: usize, total_lines: usize) {
     let mut subject = filled::<S>(&[Change { what: 7, start: 1, amount: 50 }]);
     let bytes = snapshot(&mut subject);
@@ -317,18 +314,15 @@ fn huge_sizes_are_refused_before_anything_is_allocated() {
 }
 
 #[test]
-fn a_snapshot_of_something_else_is_refused_and_says_of_what() {
+fn a_snapshot_of_another_structure_is_rejected_by_name() {
     let ring = snapshot(&mut MembershipRing::empty());
     let refused = |bytes: &[u8]| StagedRing::restore(&mut &*bytes, LIMIT_BYTES).unwrap_err().to_string();
-    assert_eq!(refused(&ring), "the snapshot is of kind 2, not 3");
-    assert_eq!(
-        refused(&[b"brsnap\x03\x03", &ring[8..]].concat()),
-        "the snapshot has version 3, which this program does not know"
-    );
-    assert_eq!(refused(b"bruit filter"), "this is no snapshot of a filter");
+    assert_eq!(refused(&ring), "snapshot of kind 2, expected kind 3");
+    assert_eq!(refused(&[b"brsnap\x03\x03", &ring[8..]].concat()), "unsupported snapshot version 3");
+    assert_eq!(refused(b"bruit filter"), "not a snapshot of a filter");
     let parted = snapshot(&mut OwnerTable::<20>::empty());
     let error = OwnerTable::<22>::restore(&mut &parted[..], LIMIT_BYTES).unwrap_err().to_string();
-    assert_eq!(error, "the number of tag bits has the impossible value 20");
+    assert_eq!(error, "the number of tag bits has the invalid value 20");
 }
 
 #[test]

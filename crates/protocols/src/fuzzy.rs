@@ -1,7 +1,7 @@
-//! rspamd's fuzzy storage, as its `fuzzy_check` speaks it: packed binary over UDP, plain or encrypted.
+//! rspamd's fuzzy storage protocol, as spoken by its `fuzzy_check`: packed binary over UDP, plain or encrypted.
 //!
-//! A datagram holds one [`Command`], and is answered by one [`Reply`]. Nothing here is allocated, and nothing that was
-//! received can cause a panic: what does not follow the language is a [`DecodeError`], and goes unanswered.
+//! A datagram contains one [`Command`], and the answer is one [`Reply`]. This module does not allocate, and no input
+//! can make it panic: an invalid datagram is a [`DecodeError`] and gets no reply.
 //!
 //! ```text
 //! request  plain      command 76 | shingles 256, or none | extensions
@@ -10,12 +10,12 @@
 //!          encrypted  nonce 24 | MAC 16 | the above, encrypted
 //! ```
 //!
-//! All numbers are little-endian. rspamd 3.4 sends version 4, rspamd 4 sends 0x14 (4, and "I also read longer replies") or
-//! 5. All of them read the reply of 96 bytes, so the longer one of 144 is never sent: it would let strangers have twice
-//! what they sent returned to an address that they made up.
+//! All numbers are little-endian. rspamd 3.4 sends version 4. rspamd 4 sends 5, or 0x14, which means version 4 with
+//! support for longer replies. All of them accept the reply of 96 bytes. The longer reply of 144 bytes is never sent,
+//! because it would let attackers with a forged source address amplify their traffic twofold.
 //!
-//! The scheme of the encryption is neither NaCl's box nor RFC 8439: [`SharedKey`] says what it is. A request that was
-//! recorded can be sent again by anyone, so whoever applies commands should remember [`Command::duplicate_key`] for a while.
+//! The encryption scheme is neither NaCl's box nor RFC 8439; see [`SharedKey`]. Anyone can record and replay requests,
+//! so callers that apply commands should remember [`Command::duplicate_key`] for a while.
 
 mod command;
 mod extensions;
@@ -33,36 +33,36 @@ pub use sealed::{
 };
 pub use text::KeyTextError;
 
-/// The bytes of a digest.
+/// Size of a digest.
 pub const DIGEST_BYTES: usize = 64;
 
-/// The shingles of a text.
+/// Number of shingles of a text.
 pub const SHINGLES: usize = 32;
 
-/// The bytes of a command without shingles and extensions.
+/// Size of a command without shingles and extensions.
 pub const COMMAND_BYTES: usize = 76;
 
-/// The bytes of a command with shingles.
+/// Size of a command with shingles.
 pub const SHINGLED_BYTES: usize = COMMAND_BYTES + SHINGLES * 8;
 
-/// Longest datagram, as in rspamd.
+/// Maximum size of a datagram, as in rspamd.
 pub const DATAGRAM_BYTES_MAX: usize = 1_024;
 
-/// What a client shows as `FUZZY_BLOCKED`: it may not do that.
+/// The client lacks the right. Clients show this code as `FUZZY_BLOCKED`.
 pub const CODE_FORBIDDEN: i32 = 403;
 
-/// The request cannot be carried out now, but may succeed later.
+/// The request cannot be executed now, but may succeed later.
 pub const CODE_UNAVAILABLE: i32 = 503;
 
-/// The digest is one that cannot be written.
+/// The digest cannot be written.
 pub const CODE_SKIPPED: i32 = 401;
 
-/// The leading `N` bytes, and the rest.
+/// Splits off the leading `N` bytes.
 fn split<const N: usize>(bytes: &[u8]) -> Option<(&[u8; N], &[u8])> {
     bytes.split_first_chunk()
 }
 
-/// Writes bytes to the start of `out`, and gives what is behind them.
+/// Writes bytes to the start of `out` and returns the rest of `out`.
 fn put<'b, const N: usize>(out: &'b mut [u8], bytes: &[u8; N]) -> &'b mut [u8] {
     let Some((place, rest)) = out.split_first_chunk_mut() else { return &mut [] };
     *place = *bytes;

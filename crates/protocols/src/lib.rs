@@ -1,10 +1,9 @@
-//! The languages that mail programs speak to a clearinghouse: bytes to requests, replies to bytes.
+//! Wire protocols of mail clients: decodes requests and encodes replies.
 //!
-//! One module per language. None of them knows a socket, a clock, an account or what the clearinghouse holds: they say
-//! what was asked and write what is answered, within bounds. What does not follow a language is refused, as strictly as
-//! the real programs allow.
+//! Each protocol is a module. The modules use no sockets, no clock, no accounts and no stored data: they decode
+//! requests and encode replies, within fixed limits. Malformed input is refused as strictly as the real clients allow.
 //!
-//! | module | language |
+//! | module | protocol |
 //! |---|---|
 //! | [`pyzor`] | Pyzor, UDP: mail-like header lines |
 //! | [`dcc`] | DCC versions 6 to 12, UDP: packed binary |
@@ -12,7 +11,7 @@
 //! | [`fuzzy`] | rspamd's fuzzy storage, UDP: packed binary, plain or encrypted |
 //! | [`http`] | our own: JSON over HTTP |
 //!
-//! `docs/protocols.md` says what each is answered and where we differ from the original servers.
+//! `docs/protocols.md` describes the replies, and the differences from the original servers.
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 

@@ -1,8 +1,9 @@
-//! Razor 2, as `razor-agents` and SpamAssassin's plug-in speak it.
+//! Razor 2, as spoken by `razor-agents` and SpamAssassin's plug-in.
 //!
-//! A server makes a [`Conversation`] per connection, feeds it the bytes that come in, and does what it is asked for:
-//! look signatures up, put a claim on disk, write a reply. A conversation reads no socket and no clock, draws no
-//! challenge and knows no account; it knows what may be said when, within bounds that are constants of this module.
+//! A server creates a [`Conversation`] per connection, passes the received bytes to it, and performs its actions: look
+//! up signatures, write a claim to disk, send a reply. A conversation uses no socket and no clock, creates no
+//! challenges and has no access to accounts. It enforces the order of requests, and the limits defined by the constants
+//! of this module.
 //!
 //! ```text
 //! bytes ──► frame ──► sis, request ──► Conversation ──► Action: check, report, … , reply, close
@@ -10,25 +11,25 @@
 //!                                          └──── one Reply each ───┘
 //! ```
 //!
-//! # What a reply must be
+//! # Size of a reply
 //!
-//! The client takes for a reply what one read of 1,024 bytes gives it. So a reply is one buffer of at most
-//! [`REPLY_BYTES_MAX`], to be written in one go on a connection that does not delay small segments; what a reply may
-//! hold is bounded where it comes from (50 lines in a batch, names, server lists).
+//! The client treats the result of a single read of 1,024 bytes as the reply. So a reply is one buffer of at most
+//! [`REPLY_BYTES_MAX`], sent with one write on a connection that does not delay small segments. The contents of a reply
+//! are limited at their source (50 lines in a batch, names, server lists).
 //!
-//! # What is not believed
+//! # Untrusted input
 //!
-//! Lines that have another form than clients' lines are of another protocol: a browser that was made to post a form, for
-//! one. They end the connection before anything behind them is looked at, and a greeting is accepted once, as the first line.
+//! If a line is unlike those of Razor clients, it belongs to another protocol, for example to a form posted by a
+//! browser. Such a line ends the connection, and everything after it is ignored. A greeting is accepted once, as the
+//! first line.
 //!
-//! A mail can carry line ends that make the client end a report's blob early and send the rest of the header as
-//! requests, in the name of whoever reports it. The client never sends before it has the reply, so what follows a blob
-//! unasked is not run, and closes the connection; so that late segments are seen, a reply to a blob waits for
-//! [`BLOB_PAUSE`]. After a blob there are only more blobs. Of a blob only those parts count whose e4 signature was
-//! announced before: parts that the mail itself has put into its header were not.
+//! Line endings in a mail can make the client end a report's blob early and send the rest of the header as requests, in
+//! the name of the reporter. Clients never send anything before they have the reply. Therefore anything that directly
+//! follows a blob is ignored and closes the connection, and the reply to a blob waits for [`BLOB_PAUSE`] to detect late
+//! segments. Only further blobs may follow a blob. A part of a blob counts only if its e4 signature was announced
+//! before; parts that the author of the mail inserted into the header were not announced.
 
 mod blob;
-pub mod client;
 mod conversation;
 mod frame;
 mod grammar;
@@ -47,17 +48,17 @@ pub use reply::{ErrorCode, REPLY_BYTES_MAX, Reply};
 pub use request::USER_BYTES_MAX;
 pub use terms::{EPOCHS_MAX, SERVERS_MAX, ServerList, Terms, TermsError};
 
-/// A signature of a part, of one of the two engines that clients compute.
+/// A signature of a part, from one of the two engines that clients use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signature {
-    /// Of the text.
+    /// Signature of the text.
     E4(E4Signature),
-    /// Of a domain it links to.
+    /// Signature of a linked domain.
     E8(E8Signature),
 }
 
 impl Signature {
-    /// The scheme it is of.
+    /// Returns the scheme of the signature.
     #[must_use]
     pub const fn scheme(&self) -> Scheme {
         match self {
@@ -66,7 +67,7 @@ impl Signature {
         }
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the signature.
     #[must_use]
     pub const fn bytes(&self) -> &[u8] {
         match self {

@@ -1,18 +1,18 @@
-//! DCC as the real programs speak it, and whatever else may come.
+//! DCC transcripts of the real programs, malformed input, and properties.
 
 mod transcript;
 
-use bruit_protocols::dcc::client::{self, Answer};
 use bruit_protocols::dcc::{
     ANONYMOUS, Admin, AdminOperation, Ask, Brand, Count, FRAME_BYTES_MAX, Header, ITEMS_MAX, Item, Kind, Numbers,
     Reply, Request, SIGNATURE_BYTES, TARGETS_MAX, Targets, Totals,
 };
+use bruit_testing::dcc::{self as client, Answer};
 use md5::{Digest, Md5};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use transcript::{Sender, sender, transcripts};
 
-/// The frames of a transcript: hexadecimal digits, on as many lines as it takes.
+/// Returns the frames of a transcript. A frame consists of hex digits on one or more lines.
 fn frames(text: &str) -> Vec<(Sender, Vec<u8>)> {
     let mut digits: Vec<(Sender, String)> = Vec::new();
     for line in text.lines().map(|line| line.split('#').next().unwrap()) {
@@ -31,14 +31,14 @@ fn bytes(digits: &str) -> Vec<u8> {
     pairs.iter().map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// The signature by the rules, computed apart from the code under test.
+/// Computes a signature independently of the code under test.
 fn signature(password: &str, frame: &[u8]) -> [u8; SIGNATURE_BYTES] {
     let mut padded = password.as_bytes().to_vec();
     padded.resize(32, 0);
     Md5::digest([&padded[..], frame].concat()).into()
 }
 
-/// The password that the transcripts were signed with, by who asked.
+/// Returns the password that signed the transcripts, by sender.
 fn password(name: &str) -> Option<&'static str> {
     match name {
         "anonymous.txt" | "version-8.txt" => None,
@@ -60,7 +60,7 @@ fn reencode_request(frame: &[u8], password: Option<&str>) -> Vec<u8> {
     out
 }
 
-/// What was asked, in a client's words.
+/// Converts a decoded request to the form that the client side encodes.
 fn with_items<'a>(ask: &Ask<'a>, items: &'a [Item]) -> Ask<'a, &'a [Item]> {
     match *ask {
         Ask::Nop => Ask::Nop,
@@ -129,7 +129,7 @@ fn the_spam_report_says_so() {
     assert_eq!(kinds, [1, 3, 5, 6, 7, 8, 9, 10, 11]);
 }
 
-/// A query of three sums with one thing changed, as bytes.
+/// Returns an encoded query of three checksums with one modification.
 fn altered(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut frame = transcript("anonymous.txt")[0].1.clone();
     frame[3] = 3;
@@ -141,7 +141,7 @@ fn altered(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 #[test]
-fn rubbish_is_met_with_silence() {
+fn malformed_datagrams_are_not_answered() {
     assert!(Request::decode(&altered(|_| {})).is_some());
     let mut wrong_length = altered(|_| {});
     wrong_length[1] += 1;
@@ -181,7 +181,7 @@ fn nops_are_read_in_all_versions_to_come() {
 }
 
 #[test]
-fn only_ids_that_may_ask_are_heard() {
+fn requests_with_invalid_client_ids_are_ignored() {
     let heard = |sender| {
         let mut out = Vec::new();
         client::encode(&Header { version: 12, sender, numbers: [7; 16] }, &Ask::Nop, &mut out, |_| [0; 16]);
@@ -212,7 +212,7 @@ fn headers() -> impl Strategy<Value = Header> {
     (6..=12_u8, sender, any::<Numbers>()).prop_map(|(version, sender, numbers)| Header { version, sender, numbers })
 }
 
-/// Items of some kinds, by the bits of a mask.
+/// Generates items of the kinds in a bit mask.
 fn items() -> impl Strategy<Value = Vec<Item>> {
     (0..1_u16 << ITEMS_MAX, any::<[u8; 16]>()).prop_map(|(mask, sum)| {
         let chosen = Kind::ALL.into_iter().filter(|kind| mask >> (*kind as u8 - 1) & 1 == 1);

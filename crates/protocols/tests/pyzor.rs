@@ -1,9 +1,9 @@
-//! Pyzor as the real programs speak it, and whatever else may come.
+//! Pyzor transcripts of the real programs, malformed input, and properties.
 
 mod transcript;
 
-use bruit_protocols::pyzor::client::{Answer, Outgoing};
 use bruit_protocols::pyzor::{Body, Code, Digest, Op, Reply, Request, THREAD_BYTES_MAX, Times};
+use bruit_testing::pyzor::{Answer, Outgoing};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sha1::{Digest as _, Sha1};
@@ -11,7 +11,7 @@ use transcript::{Sender, sender, transcripts};
 
 const ALICE_KEY: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// The frames of a transcript: every line is one of its frame.
+/// Returns the frames of a transcript: each line is a line of the frame.
 fn frames(text: &str) -> Vec<(Sender, String)> {
     let mut frames: Vec<(Sender, String)> = Vec::new();
     let mut last = None;
@@ -34,7 +34,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The signature by the rules, computed apart from the code under test.
+/// Computes a signature independently of the code under test.
 fn signature(user: &str, text: &[u8], time: &[u8]) -> [u8; 40] {
     let key = if user == "alice" { ALICE_KEY } else { "" };
     let key = hexadecimal(&Sha1::digest(format!("{user}:{key}")));
@@ -161,7 +161,7 @@ proptest! {
     }
 }
 
-/// All that can be asked of a request and of a reply.
+/// Calls every accessor of a request and of a reply.
 fn read_all(bytes: &[u8]) {
     let _ = Answer::decode(bytes);
     let Some(request) = Request::decode(bytes) else { return };

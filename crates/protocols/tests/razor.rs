@@ -1,5 +1,5 @@
-//! Conversations: transcripts of real clients byte for byte, what is refused, and that the pieces bytes come in do not
-//! matter.
+//! Conversations: byte-for-byte transcripts of real clients, refused input, and independence from the splitting of the
+//! input.
 
 mod razor_transcripts;
 
@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use bruit_protocols::razor::{
     ANNOUNCED_MAX, Action, BATCH_LINES_MAX, BLOB_BYTES_MAX, Conversation, ErrorCode, LINE_BYTES_MAX, RECEIVE_BYTES_MAX,
-    REPLY_BYTES_MAX, Reply, ServerList, Signature, Terms, client,
+    REPLY_BYTES_MAX, Reply, ServerList, Signature, Terms,
 };
 use bruit_signatures::razor::{E4Signature, Ep4, sign_part};
+use bruit_testing::razor as client;
 use proptest::prelude::*;
 
 const PART: &str = "X-Razor2-Agent: Razor-Agents v2.84\n\nBuy widgets at http://example.com/ now.\n";
@@ -22,7 +23,7 @@ fn conversation() -> Conversation {
     Conversation::new(Arc::new(terms), servers)
 }
 
-/// A conversation that speaks for `alice`.
+/// Returns a conversation authenticated as `alice`.
 fn authenticated() -> Conversation {
     let mut conversation = conversation();
     let mut requests = Vec::new();
@@ -33,7 +34,7 @@ fn authenticated() -> Conversation {
     conversation
 }
 
-/// Decides as a server that knows nothing, but lets everybody in.
+/// Returns the answers of a server without data that accepts every user.
 fn decide(action: &Action) -> Vec<Reply> {
     match action {
         Action::Check(signatures) => vec![Reply::NotSpam; signatures.len()],
@@ -45,7 +46,8 @@ fn decide(action: &Action) -> Vec<Reply> {
     }
 }
 
-/// Hands bytes over in one piece and gives the replies, with `close` for the end. A pause brings nothing new.
+/// Sends all bytes at once, and returns the replies and a final `close` if there is one. Nothing arrives during a
+/// pause.
 fn talk(conversation: &mut Conversation, bytes: &[u8], decide: impl Fn(&Action) -> Vec<Reply>) -> Vec<String> {
     conversation.receive(bytes);
     let mut replies = Vec::new();
@@ -77,7 +79,7 @@ fn bodies(parts: &[&str]) -> Vec<u8> {
     request
 }
 
-/// A conversation that was asked for the body of [`PART`].
+/// Returns a conversation that has requested the body of [`PART`].
 fn asked_for_body() -> Conversation {
     let mut conversation = authenticated();
     assert_eq!(talk(&mut conversation, &report(&[PART]), decide), ["err=230\r\n"]);
@@ -98,7 +100,7 @@ fn claims_need_an_account_and_checks_do_not() {
 }
 
 #[test]
-fn of_nobody_a_blob_is_not_even_read() {
+fn blobs_of_unauthenticated_clients_are_not_read() {
     let blob = bodies(&[PART]);
     assert_eq!(talk(&mut conversation(), &blob, decide), ["err=202\r\n", "close"]);
     assert_eq!(talk(&mut conversation(), b"-a=r&message=*\r\n", decide), ["err=202\r\n", "close"]);
@@ -119,7 +121,7 @@ fn a_wrong_response_proves_nothing_and_uses_the_challenge_up() {
 }
 
 #[test]
-fn who_asks_for_another_challenge_is_nobody_until_it_is_answered() {
+fn a_new_challenge_ends_the_authentication_until_it_is_answered() {
     let mut conversation = authenticated();
     talk(&mut conversation, b"a=ai&user=bob\r\n", decide);
     assert_eq!(talk(&mut conversation, &report(&[PART]), decide), ["err=202\r\n"]);
@@ -174,9 +176,39 @@ fn a_line_that_does_not_end_ends_the_conversation() {
 }
 
 #[test]
-fn missing_answers_are_told_as_such() {
+fn missing_answers_become_unavailable() {
     let none = |_: &Action| vec![];
     assert_eq!(talk(&mut conversation(), b"a=ai&user=alice\r\n", none), ["err=206\r\n"]);
+}
+
+/// Returns the encoded reply to `checks` checks, given the server's answers in `replies`.
+fn answered(checks: usize, replies: &[Reply]) -> Vec<u8> {
+    let mut conversation = conversation();
+    let mut request = Vec::new();
+    client::write_checks(&mut request, &vec![Signature::E4(e4(PART)); checks], &Ep4::default());
+    talk(&mut conversation, &request, |_| replies.to_vec()).concat().into_bytes()
+}
+
+#[test]
+fn replies_are_read_as_they_were_written() {
+    let replies = [
+        Reply::NotSpam,
+        Reply::Spam { confidence: 0, contested: false },
+        Reply::Spam { confidence: 100, contested: true },
+        Reply::Done,
+        Reply::Refused,
+        Reply::Registered { user: b"alice@example.org".to_vec(), password: b"a&b=c".to_vec() },
+        Reply::Challenge(b"406d".to_vec()),
+        Reply::Error(ErrorCode::BODY_WANTED),
+    ];
+    let singles = replies.iter().map(|reply| vec![reply.clone()]);
+    for expected in singles.chain([replies.to_vec()]) {
+        let written = answered(expected.len(), &expected);
+        assert_eq!(client::read_reply(&[&written[..], b"p=0\r\n"].concat()), Ok(Some((expected, written.len()))));
+        (0..written.len()).for_each(|cut| assert_eq!(client::read_reply(&written[..cut]), Ok(None), "{cut}"));
+    }
+    let empty = talk(&mut conversation(), b"-\r\n.\r\n", |_| vec![]).concat();
+    assert_eq!(client::read_reply(empty.as_bytes()), Ok(Some((vec![], empty.len()))));
 }
 
 #[test]
@@ -193,9 +225,9 @@ fn the_parts_of_a_blob_are_known_by_their_signatures() {
     assert_eq!(conversation.next_action(), Some(Action::Reply(b"res=1\r\n".to_vec())));
 }
 
-/// The client ends a blob early if the mail has CR CR LF in its header, and sends the rest of it as requests.
+/// The client ends a blob early if the mail has CR CR LF in its header, and sends the rest of the header as requests.
 #[test]
-fn what_follows_a_blob_before_the_reply_is_not_run() {
+fn requests_after_a_blob_before_its_reply_are_ignored() {
     let revoke = format!("a=revoke&e=4&s={}\r\n", e4(OTHER_PART));
     let smuggled = [&bodies(&[PART])[..], revoke.as_bytes()].concat();
     let ask_nothing = |action: &Action| panic!("{action:?}");
@@ -210,7 +242,7 @@ fn what_follows_a_blob_before_the_reply_is_not_run() {
 }
 
 #[test]
-fn what_comes_while_a_blob_is_taken_is_not_run_either() {
+fn requests_received_while_a_blob_is_processed_are_ignored() {
     let mut conversation = asked_for_body();
     conversation.receive(&bodies(&[PART]));
     conversation.next_action();
@@ -243,7 +275,7 @@ fn a_blob_that_is_not_what_was_announced_is_refused() {
     assert_eq!(talk(&mut two, &bodies(&[PART]), decide), ["res=0\r\n", "close"]);
 }
 
-/// A mail can have a part of somebody else's in its header. The client did not announce it.
+/// A mail can contain another mail's part in its header. The client did not announce that part.
 #[test]
 fn a_part_in_the_header_of_a_mail_is_not_reported() {
     let mut conversation = asked_for_body();
@@ -255,7 +287,7 @@ fn a_part_in_the_header_of_a_mail_is_not_reported() {
 }
 
 #[test]
-fn announcements_have_an_end() {
+fn announcements_are_bounded() {
     let mut conversation = authenticated();
     let signatures: Vec<_> = (0..=ANNOUNCED_MAX).map(|at| E4Signature([(at % 251) as u8; 20])).collect();
     let mut replies = String::new();
@@ -276,7 +308,7 @@ fn a_connection_announces_under_one_ep4() {
     assert_eq!(talk(&mut conversation, line("9911-10").as_bytes(), decide), ["err=205\r\n"]);
 }
 
-/// What a client may send, sensible or not.
+/// Generates valid and invalid client input.
 fn request() -> impl Strategy<Value = Vec<u8>> {
     let mut checks = Vec::new();
     client::write_checks(&mut checks, &[Signature::E4(e4(PART)), Signature::E4(e4(OTHER_PART))], &Ep4::default());
@@ -296,7 +328,8 @@ fn request() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// What a conversation asks for and writes, if the client never waits. A pause lasts until all has come.
+/// Returns the actions and replies of a conversation whose client never waits. A pause lasts until all input has
+/// arrived.
 fn actions(mut pieces: std::vec::IntoIter<&[u8]>) -> Vec<Action> {
     let mut conversation = conversation();
     let mut actions = Vec::new();

@@ -1,7 +1,8 @@
-//! Accounts that the configuration names, brought into the clearinghouse.
+//! Synchronizes the accounts in the configuration with the clearinghouse.
 //!
-//! The file prevails: an account that it names is registered, or changed to what the file says. Accounts that it does not name
-//! stay as they are, since clients may have registered them; to remove one that was in the file, say so by HTTP.
+//! The file takes precedence: its accounts are registered, or updated to match it. Accounts that are not in the file
+//! stay unchanged, because clients may have registered them; remove an account that was deleted from the file over
+//! HTTP.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use bruit_filters::FingerprintKey;
 use crate::config::{AccountSecret, AccountSettings, PasswordSettings};
 use crate::fuzzy_keys;
 
-/// Why an account of the file cannot be one.
+/// An account in the file is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("account {name:?}: {reason}")]
 pub struct AccountError {
@@ -22,7 +23,7 @@ pub struct AccountError {
     reason: String,
 }
 
-/// Changes of accounts, in the order in which they have to be made.
+/// Account changes, in the order in which they must be submitted.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) removed: Vec<AccountChange>,
@@ -30,10 +31,10 @@ pub(crate) struct Changes {
     pub(crate) registered: Vec<AccountChange>,
 }
 
-/// Whether all accounts of a file can be: their secrets, and that no two are one.
+/// Checks the secrets of all accounts in the file, and that no two accounts are the same.
 ///
 /// # Errors
-/// [`AccountError`] for the first that cannot be.
+/// [`AccountError`] for the first invalid account.
 pub(crate) fn check(named: &[AccountSettings], passwords: &PasswordSettings) -> Result<(), AccountError> {
     let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
     for settings in named {
@@ -42,17 +43,17 @@ pub(crate) fn check(named: &[AccountSettings], passwords: &PasswordSettings) -> 
             _ => true,
         };
         if !names.insert((settings.protocol, &settings.name)) || !is_new {
-            let reason = "another account has its name or its secret".to_owned();
+            let reason = "another account has the same name or secret".to_owned();
             return Err(AccountError { name: settings.name.clone(), reason });
         }
     }
     Ok(())
 }
 
-/// What has to go, change and come so that the clearinghouse has the accounts of the file.
+/// Returns the changes that make the clearinghouse match the file.
 ///
 /// # Errors
-/// [`AccountError`] for the first that cannot be.
+/// [`AccountError`] for the first invalid account.
 pub(crate) fn changes(
     named: &[AccountSettings],
     passwords: &PasswordSettings,
@@ -85,8 +86,8 @@ pub(crate) fn changes(
     Ok(changes)
 }
 
-/// Whether another account has the key at the moment. Accounts of the file that exchange their keys are made anew, as no order of
-/// updates would do.
+/// Returns true if another account currently has the key. Accounts that swap their keys are removed and registered
+/// again, because no order of updates would work.
 fn is_key_taken(engine: &Engine, credential: &Credential, name: &[u8]) -> bool {
     let Credential::Fuzzy(key) = credential else { return false };
     engine.accounts().key_id(&key.id()).is_some_and(|(other, _)| other != name)
@@ -97,10 +98,10 @@ fn is_as_named(known: &Account, credential: &Credential, settings: &AccountSetti
     is_adopted && known.credential == *credential && known.standing == settings.standing && known.group == group
 }
 
-/// What is kept of the secret of an account.
+/// Returns the credential to store for an account.
 ///
 /// # Errors
-/// [`AccountError`] if its name or secret is refused, by the protocol or by the operator's own lists.
+/// [`AccountError`] if the protocol or the operator's own lists reject its name or secret.
 pub(crate) fn credential(settings: &AccountSettings, passwords: &PasswordSettings) -> Result<Credential, AccountError> {
     let name = settings.name.as_bytes();
     let refused = |error: CredentialError| AccountError { name: settings.name.clone(), reason: error.to_string() };
@@ -126,7 +127,8 @@ pub(crate) fn credential(settings: &AccountSettings, passwords: &PasswordSetting
     Credential::new(name, &secret).map_err(refused)
 }
 
-/// Accounts of one group are one voice; one without a group is a voice by itself.
+/// Returns the group of an account. Accounts of one group count as one voice; an account without a group is a group of
+/// its own.
 pub(crate) fn group(settings: &AccountSettings, key: &FingerprintKey) -> u64 {
     match &settings.group {
         Some(group) => group_id(group, key),
@@ -134,7 +136,7 @@ pub(crate) fn group(settings: &AccountSettings, key: &FingerprintKey) -> u64 {
     }
 }
 
-/// The group that an operator calls so.
+/// Returns the ID of the group with this name.
 pub(crate) fn group_id(group: &str, key: &FingerprintKey) -> u64 {
     key.fingerprint(format!("group:{group}").as_bytes()).high()
 }

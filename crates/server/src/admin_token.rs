@@ -1,7 +1,7 @@
-//! The administrator's token: a file in the data directory, which the server makes at its first start.
+//! The administrator's token: a file in the data directory, created at the first start.
 //!
-//! Whoever can read the file administers the server. A new token takes its place when the file is removed and the server started or
-//! sent SIGHUP.
+//! Anyone who can read the file can administer the server. To replace the token, remove the file and restart the server
+//! or send it SIGHUP.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,44 +15,44 @@ use bruit_store::ADMIN_TOKEN_FILE;
 use crate::audit::audit_local;
 use crate::config::{TOKEN_BYTES_MIN, Token, sha256};
 
-/// Random bytes of a token, which are written as hexadecimal digits.
+/// Number of random bytes in a token, which is written in hexadecimal.
 const RANDOM_BYTES: usize = 32;
 
-/// The longest file that is read: a token, and some blanks.
+/// Maximum length of the file: a token and some whitespace.
 const FILE_BYTES_MAX: u64 = 4_096;
 
-/// The hash of the administrator's token, once there is one.
+/// The hash of the administrator's token, once it is loaded.
 #[derive(Debug, Default)]
 pub(crate) struct AdminToken {
     sha256: RwLock<Option<[u8; 32]>>,
 }
 
-/// Why there is no administrator's token.
+/// The administrator's token cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminTokenError {
-    /// The file can be neither read nor made.
-    #[error("failed to read or make {}", .file.display())]
+    /// The file can be neither read nor created.
+    #[error("failed to read or create {}", .file.display())]
     Io {
         /// The file.
         file: PathBuf,
-        /// The reason.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It holds something else.
+    /// The file does not contain a token.
     #[error(
-        "the first line of {} is no token of {TOKEN_BYTES_MIN} or more characters: remove the file, and a new one is made at the next start or SIGHUP",
+        "{} does not begin with a token of at least {TOKEN_BYTES_MIN} characters: remove the file, and the next start or SIGHUP creates a new one",
         .0.display()
     )]
     Text(PathBuf),
 }
 
 impl AdminToken {
-    /// Takes the token of a data directory, which is made if it is not there.
+    /// Loads the token from the data directory, or creates it if the file does not exist.
     ///
     /// # Errors
-    /// [`AdminTokenError`]; then the token before stays in force.
+    /// [`AdminTokenError`]; the previous token then remains valid.
     pub(crate) fn load(&self, directory: &Path) -> Result<(), AdminTokenError> {
         let file = directory.join(ADMIN_TOKEN_FILE);
         let failed = |source| AdminTokenError::Io { file: file.clone(), source };
@@ -69,12 +69,12 @@ impl AdminToken {
         Ok(())
     }
 
-    /// Whether this is the hash of the token.
+    /// Returns true if this is the hash of the token.
     pub(crate) fn is(&self, sha256: &[u8; 32]) -> bool {
         *self.sha256.read().unwrap_or_else(PoisonError::into_inner) == Some(*sha256)
     }
 
-    /// The token as one of the configuration's.
+    /// Represents the administrator's token as a configured token.
     pub(crate) fn as_token(sha256: [u8; 32]) -> Token {
         Token {
             name: ADMIN_TOKEN_FILE.to_owned(),
@@ -95,13 +95,13 @@ fn read(file: &Path) -> io::Result<String> {
     fs::read_to_string(file)
 }
 
-/// Makes a token. It is on disk before it is in force.
+/// Creates a token and syncs it to disk before it becomes valid.
 fn make(directory: &Path, file: &Path) -> io::Result<String> {
     let mut random = [0; RANDOM_BYTES];
     getrandom::fill(&mut random).map_err(io::Error::other)?;
     let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let unfinished = directory.join(format!("{ADMIN_TOKEN_FILE}.new"));
-    // What is left of an earlier try, or a link that somebody put there, is removed and never followed.
+    // Remove the leftover of an interrupted attempt. A symbolic link planted here is removed, too, not followed.
     match fs::remove_file(&unfinished) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

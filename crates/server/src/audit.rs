@@ -1,7 +1,7 @@
-//! The audit trail: an info line, target `bruit::audit`, for every change by an administrator, every reading of the realm, and
-//! every administrative request that is refused.
+//! The audit trail: an info line with target `bruit::audit` for every administrative change, every download of the
+//! realm, and every refused administrative request.
 //!
-//! Refusals are what strangers can cause, so they are bounded by the minute; the next line has the number of those left out.
+//! Strangers can cause refusals, so their rate is limited; the next line reports how many were omitted.
 
 use std::net::IpAddr;
 
@@ -10,23 +10,24 @@ use crate::log::LineLimit;
 /// The target of audit lines.
 const TARGET: &str = "bruit::audit";
 
-/// Most refusals of one source that are written in a minute.
+/// Maximum number of refusals logged per source and minute.
 const REFUSALS_PER_MINUTE: u32 = 10;
 
-/// The limits of sources, which share them by the last byte of their address: one that is noisy hides few others.
+/// The rate limits of sources, selected by the last byte of the address prefix, so that a noisy source suppresses few
+/// others.
 static REFUSALS: [LineLimit; 64] = [const { LineLimit::new(REFUSALS_PER_MINUTE) }; 64];
 
-/// Who administers, or tries to.
+/// The caller of an administrative request.
 #[derive(Clone, Debug)]
-pub(crate) struct Who<'w> {
+pub(crate) struct Actor<'w> {
     /// The source address.
     pub(crate) from: IpAddr,
     /// The name of the token or account, if there is one.
     pub(crate) name: Option<&'w str>,
 }
 
-/// Records a change, or an attempt: `subject` is what it is about, `failure` why nothing changed.
-pub(crate) fn audit(who: &Who<'_>, action: &str, subject: &str, failure: Option<&str>) {
+/// Records a change or an attempted change to `subject`. `failure` is the reason if nothing changed.
+pub(crate) fn audit(who: &Actor<'_>, action: &str, subject: &str, failure: Option<&str>) {
     let outcome = if failure.is_some() { "failed" } else { "done" };
     tracing::info!(
         target: TARGET,
@@ -40,16 +41,16 @@ pub(crate) fn audit(who: &Who<'_>, action: &str, subject: &str, failure: Option<
     );
 }
 
-/// Records a change that was made on this machine, by a signal.
+/// Records a change made by a signal on this machine.
 pub(crate) fn audit_local(action: &str, subject: &str) {
     tracing::info!(target: TARGET, action, subject, outcome = "done", "administration");
 }
 
-/// Records an administrative request that was refused.
-pub(crate) fn audit_refusal(who: &Who<'_>, action: &str, reason: &str) {
+/// Records a refused administrative request.
+pub(crate) fn audit_refusal(who: &Actor<'_>, action: &str, reason: &str) {
     let last_byte = match who.from {
         IpAddr::V4(address) => address.octets()[3],
-        // The last byte of the prefix that a provider gives to one customer.
+        // The last byte of the prefix that providers assign to one customer.
         IpAddr::V6(address) => address.octets()[5],
     };
     let limit = REFUSALS.get(usize::from(last_byte) % REFUSALS.len());

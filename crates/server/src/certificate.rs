@@ -1,4 +1,4 @@
-//! The certificate of HTTP over TLS: read when the configuration is, and watched, since every certificate ends.
+//! The certificate of HTTP over TLS: read with the configuration, and monitored for expiry.
 
 use std::fmt;
 use std::fs;
@@ -12,10 +12,10 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::parse_x509_certificate;
 
-/// The longest file that is read.
+/// Maximum length of a file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// How long before its end a certificate is worth a warning: most are renewed a month before.
+/// A certificate causes a warning when less than this lifetime remains. Most are renewed a month before they expire.
 const WARNING_SECONDS: u64 = 14 * Time::DAY;
 
 /// A certificate with its key.
@@ -25,21 +25,21 @@ pub struct Certificate {
     ends: Time,
 }
 
-/// The reason why a certificate cannot be used.
+/// A certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CertificateError {
     #[error("failed to read {}: {source}", .file.display())]
     Read { file: PathBuf, source: io::Error },
-    #[error("{} holds no certificate in PEM", .0.display())]
+    #[error("{} contains no PEM certificate", .0.display())]
     NoCertificate(PathBuf),
-    #[error("{} holds no private key in PEM", .0.display())]
+    #[error("{} contains no PEM private key", .0.display())]
     NoKey(PathBuf),
-    #[error("the certificate and its key cannot be used: {0}")]
+    #[error("invalid certificate or key: {0}")]
     Tls(#[from] rustls::Error),
 }
 
 impl Certificate {
-    /// Reads a chain of certificates, the server's own first, and its key.
+    /// Reads a certificate chain, the server's own certificate first, and its private key.
     pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(certificate)?).collect();
         let none = || CertificateError::NoCertificate(certificate.to_owned());
@@ -55,25 +55,25 @@ impl Certificate {
         Ok(Self { config: Arc::new(config), file: certificate.to_owned(), ends })
     }
 
-    /// What a handshake needs.
+    /// Returns the TLS configuration for handshakes.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
     }
 
-    /// A warning once the certificate ends soon or has ended.
+    /// Returns a warning if the certificate expires soon or has expired.
     pub(crate) fn warning(&self, now: Time) -> Option<String> {
         let (file, ends) = (self.file.display(), self.ends);
         let what_to_do = "renew it and send the server SIGHUP";
         if now >= ends {
-            return Some(format!("the certificate in {file} ended at {ends} UTC: clients refuse it; {what_to_do}"));
+            return Some(format!("the certificate in {file} expired at {ends} UTC: clients reject it; {what_to_do}"));
         }
         (ends.0 - now.0 < WARNING_SECONDS)
-            .then(|| format!("the certificate in {file} ends at {ends} UTC: {what_to_do}"))
+            .then(|| format!("the certificate in {file} expires at {ends} UTC: {what_to_do}"))
     }
 }
 
 impl fmt::Debug for Certificate {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Certificate").field("file", &self.file).field("ends", &self.ends).finish_non_exhaustive()
     }
@@ -93,7 +93,7 @@ mod tests {
 
     const END: Time = Time(1_900_000_000);
 
-    /// A folder with a certificate that ends at [`END`], and its key.
+    /// Creates a folder with a certificate that expires at [`END`], and its key.
     fn folder() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let mut params = rcgen::CertificateParams::new(["bruit.example.org".to_owned()]).unwrap();
@@ -109,8 +109,8 @@ mod tests {
         let folder = folder();
         let read = Certificate::read(&folder.path().join("cert.pem"), &folder.path().join("key.pem")).unwrap();
         assert!(read.warning(Time(END.0 - WARNING_SECONDS)).is_none());
-        assert!(read.warning(Time(END.0 - WARNING_SECONDS + 1)).unwrap().contains("ends at"));
-        assert!(read.warning(END).unwrap().contains("ended at"));
+        assert!(read.warning(Time(END.0 - WARNING_SECONDS + 1)).unwrap().contains("expires at"));
+        assert!(read.warning(END).unwrap().contains("expired at"));
     }
 
     #[test]
@@ -121,11 +121,11 @@ mod tests {
         let error =
             |certificate: &str, key: &str| Certificate::read(&file(certificate), &file(key)).unwrap_err().to_string();
         assert!(error("none", "key.pem").contains("none"));
-        assert!(error("text", "key.pem").contains("text holds no certificate"));
-        assert!(error("key.pem", "key.pem").contains("key.pem holds no certificate"));
-        assert!(error("cert.pem", "cert.pem").contains("cert.pem holds no private key"));
+        assert!(error("text", "key.pem").contains("text contains no PEM certificate"));
+        assert!(error("key.pem", "key.pem").contains("key.pem contains no PEM certificate"));
+        assert!(error("cert.pem", "cert.pem").contains("cert.pem contains no PEM private key"));
         let other = rcgen::KeyPair::generate().unwrap();
         fs::write(file("other.pem"), other.serialize_pem()).unwrap();
-        assert!(error("cert.pem", "other.pem").contains("cannot be used"));
+        assert!(error("cert.pem", "other.pem").contains("invalid certificate or key"));
     }
 }

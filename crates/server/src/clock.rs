@@ -1,14 +1,16 @@
 //! The time of events. It follows the system clock, but not its jumps.
 //!
-//! Books age by time, and ageing cannot be undone, so a clock that is wrong for three seconds could empty all of them. [`Clock`]
-//! therefore follows the system clock only while it keeps pace with the time since boot, within a bound. A larger jump is not
-//! believed: time advances at the pace of the time since boot, from where it was, until the jump ends or is confirmed. When a
-//! server starts, the clock is compared with the last event instead.
+//! Books age by time, and ageing cannot be undone, so a system clock that is wrong for three seconds could empty all of
+//! them. [`Clock`] therefore follows the system clock only while it advances as fast as the time since boot, within a
+//! bound. It ignores a larger jump: time continues at the pace of the time since boot until the jump ends or is
+//! confirmed. When a server starts, the clock is compared with the last event instead.
 //!
-//! The operator can confirm a jump. The kernel confirms a jump forwards if it says after [`CONFIRM_AFTER`] that NTP keeps the
-//! clock. Setting a clock by hand clears that state until NTP has corrected the clock, so a mistake never confirms itself.
+//! The operator can confirm a jump. A forward jump is also confirmed if, after [`CONFIRM_AFTER`], the kernel reports
+//! that NTP keeps the clock synchronized. Setting a clock by hand clears that state until NTP has corrected the clock,
+//! so a mistake never confirms itself.
 //!
-//! Time never goes back: if the clock does, time stands still. [`Judge`] does all of this without reading a clock, for tests.
+//! Time is monotonic: if the system clock goes back, time stands still. [`Judge`] implements all of this without
+//! reading a clock, for tests.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +22,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::config::{ClockSettings, Confirm};
 
-/// The time that a jump forwards has to last before NTP confirms it.
+/// How long a forward jump must last before NTP confirms it.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(600);
 
 /// The longest standstill without a warning, after the system clock was set back a little.
@@ -33,9 +35,9 @@ pub(crate) struct Clock {
     offset_ms: AtomicI64,
     /// The latest time returned, in seconds.
     latest: AtomicU64,
-    /// The milliseconds by which the system clock was ahead of our time when last read.
+    /// Milliseconds from our time to the system clock at the last reading; positive if the clock is ahead.
     ahead_ms: AtomicI64,
-    /// The bound on jumps, unless the configuration sets one.
+    /// The default bound on jumps.
     jump: Duration,
     judge: Mutex<Judge>,
 }
@@ -45,9 +47,9 @@ pub(crate) struct Clock {
 struct Reading {
     /// The system clock, in milliseconds since 1970.
     system_ms: i64,
-    /// The time since boot, in milliseconds. It includes suspended time, and nobody can set it.
+    /// The time since boot, in milliseconds. It includes suspended time and cannot be set.
     boot_ms: i64,
-    /// True if NTP keeps the system clock.
+    /// True if NTP keeps the system clock synchronized.
     is_synchronised: bool,
 }
 
@@ -61,9 +63,9 @@ impl Reading {
 /// The effect of accepting the system clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accepted {
-    /// The time before.
+    /// The clearinghouse's time before the change.
     pub(crate) before: Time,
-    /// The time from now on.
+    /// The clearinghouse's time after the change.
     pub(crate) now: Time,
     /// The time of the system clock.
     pub(crate) system: Time,
@@ -85,7 +87,7 @@ impl Clock {
         clock
     }
 
-    /// The current time of the clearinghouse. Cheap: listeners call it once per batch.
+    /// Returns the current time of the clearinghouse. Cheap: listeners call it once per batch.
     pub(crate) fn now(&self) -> Time {
         let seconds = seconds(boot_ms().saturating_add(self.offset_ms.load(Ordering::Relaxed)));
         let latest = self.latest.load(Ordering::Relaxed);
@@ -93,12 +95,13 @@ impl Clock {
         Time(seconds.max(latest))
     }
 
-    /// Reads the system clock; the ticker calls it every second. Returns what is wrong with the clock and what to do.
+    /// Reads the system clock. The ticker calls this every second. Returns a description of the deviation, with advice,
+    /// if there is one.
     pub(crate) fn look(&self, settings: &ClockSettings) -> Option<String> {
         self.judge_by(Reading::take(), settings)
     }
 
-    /// Adopts the system clock as it is, because the operator says that it is right.
+    /// Accepts the current system clock, on the operator's request.
     pub(crate) fn accept(&self, settings: &ClockSettings) -> Accepted {
         let (before, reading) = (self.now(), Reading::take());
         self.lock().accept(reading);
@@ -106,12 +109,12 @@ impl Clock {
         Accepted { before, now: self.now(), system: Time(seconds(reading.system_ms)) }
     }
 
-    /// The bound on jumps that is in force now.
+    /// Returns the current bound on jumps.
     pub(crate) fn jump(&self, settings: &ClockSettings) -> Duration {
         settings.jump.unwrap_or(self.jump)
     }
 
-    /// The seconds by which the system clock is ahead of our time.
+    /// Returns the seconds from our time to the system clock; positive if the clock is ahead.
     pub(crate) fn ahead_seconds(&self) -> f64 {
         self.ahead_ms.load(Ordering::Relaxed) as f64 / 1e3
     }
@@ -124,7 +127,7 @@ impl Clock {
         deviation.map(|deviation| describe(deviation, reading, judge.time_ms, settings.confirm))
     }
 
-    /// Ignores poisoning: nothing panics halfway through a judgement.
+    /// Locks the judge. Ignores poisoning, because no panic can leave a judgement half done.
     fn lock(&self) -> MutexGuard<'_, Judge> {
         self.judge.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,20 +136,20 @@ impl Clock {
 /// A difference between the system clock and our time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deviation {
-    /// The system clock is ahead, and not believed.
+    /// The system clock is ahead, and ignored.
     Ahead,
-    /// The system clock is behind, and not believed.
+    /// The system clock is behind, and ignored.
     Behind,
     /// The system clock is behind, and time stands still until it has caught up.
     Standstill,
 }
 
-/// Follows the system clock as far as it can be believed.
+/// Follows the system clock within the bound.
 #[derive(Debug)]
 struct Judge {
-    /// Our time at the last look.
+    /// Our time at the last update.
     time_ms: i64,
-    /// The time since boot at the last look.
+    /// The time since boot at the last update.
     boot_ms: i64,
     state: State,
 }
@@ -159,10 +162,10 @@ enum State {
     Jumped(Jump),
 }
 
-/// A jump that nobody has confirmed.
+/// An unconfirmed jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Jump {
-    /// The system clock minus the time since boot: constant while the clock keeps pace.
+    /// The system clock minus the time since boot: constant as long as both advance at the same pace.
     offset_ms: i64,
     /// The time since boot when the jump began.
     since_boot_ms: i64,
@@ -177,7 +180,7 @@ impl Judge {
 
     fn look(&mut self, reading: Reading, jump: Duration, confirm: Confirm) -> Option<Deviation> {
         let jump_ms = i64::try_from(jump.as_millis()).unwrap_or(i64::MAX);
-        self.go_on(reading.boot_ms, |judge, expected_ms| {
+        self.advance(reading.boot_ms, |judge, expected_ms| {
             let ahead_ms = reading.system_ms.saturating_sub(expected_ms);
             let is_believed = ahead_ms <= jump_ms && (ahead_ms >= -jump_ms || judge.state == State::Standing);
             if is_believed || judge.is_confirmed(reading, ahead_ms, jump_ms, confirm) {
@@ -188,22 +191,22 @@ impl Judge {
         })
     }
 
-    /// Adopts the system clock as it is.
+    /// Accepts the current system clock.
     fn accept(&mut self, reading: Reading) {
-        self.go_on(reading.boot_ms, |judge, _| {
+        self.advance(reading.boot_ms, |judge, _| {
             judge.state = State::Standing;
             judge.follow(reading.system_ms)
         });
     }
 
     /// Calls `decide` with the time expected from the time since boot.
-    fn go_on(&mut self, boot_ms: i64, decide: impl FnOnce(&mut Self, i64) -> Option<Deviation>) -> Option<Deviation> {
+    fn advance(&mut self, boot_ms: i64, decide: impl FnOnce(&mut Self, i64) -> Option<Deviation>) -> Option<Deviation> {
         let expected_ms = self.time_ms.saturating_add((boot_ms - self.boot_ms).max(0));
         self.boot_ms = boot_ms;
         decide(self, expected_ms)
     }
 
-    /// Adopts a system clock that is believed; time does not go back.
+    /// Follows the system clock; time does not go back.
     fn follow(&mut self, system_ms: i64) -> Option<Deviation> {
         let behind_ms = self.time_ms.saturating_sub(system_ms);
         self.time_ms = self.time_ms.max(system_ms);
@@ -213,7 +216,7 @@ impl Judge {
         (behind_ms > STANDSTILL_MS).then_some(Deviation::Standstill)
     }
 
-    /// Returns true if a jump forwards has lasted long enough and NTP keeps the clock.
+    /// Returns true if a forward jump has lasted long enough and NTP keeps the clock synchronized.
     fn is_confirmed(&mut self, reading: Reading, ahead_ms: i64, jump_ms: i64, confirm: Confirm) -> bool {
         let offset_ms = reading.system_ms.saturating_sub(reading.boot_ms);
         let begun = Jump { offset_ms, since_boot_ms: reading.boot_ms };
@@ -228,7 +231,7 @@ impl Judge {
     }
 }
 
-/// Describes what is wrong and what to do.
+/// Describes the condition and what to do.
 fn describe(deviation: Deviation, reading: Reading, time_ms: i64, confirm: Confirm) -> String {
     let system = Time(seconds(reading.system_ms));
     let off = span(reading.system_ms.abs_diff(time_ms) / 1_000);
@@ -236,27 +239,29 @@ fn describe(deviation: Deviation, reading: Reading, time_ms: i64, confirm: Confi
     match deviation {
         Deviation::Ahead => {
             let ntp = match confirm {
-                Confirm::Ntp if reading.is_synchronised => "; NTP keeps it, so it is accepted within ten minutes",
-                Confirm::Ntp => "; the kernel says that NTP does not keep it",
+                Confirm::Ntp if reading.is_synchronised => {
+                    "; NTP keeps it synchronized, so it is accepted within ten minutes"
+                }
+                Confirm::Ntp => "; the kernel reports that NTP does not synchronize it",
                 Confirm::Operator => "",
             };
             format!(
-                "the system clock says {system} UTC, {off} ahead of this server's time, which goes on by the time since boot until that is confirmed: \
+                "the system clock says {system} UTC, {off} ahead of this server's time, which ignores it until the jump is confirmed: \
                  correct the clock, or accept it by {accept}{ntp}"
             )
         }
         Deviation::Behind => format!(
-            "the system clock says {system} UTC, {off} behind this server's time, which goes on without it: correct the clock, or \
+            "the system clock says {system} UTC, {off} behind this server's time, which ignores it: correct the clock, or \
              accept it by {accept}; time then stands still until it has caught up"
         ),
         Deviation::Standstill => format!(
             "the system clock says {system} UTC, {off} behind this server's time, which stands still until it has caught up: \
-             nothing ages, and daily quotas are not renewed"
+             nothing ages, and daily shares are not renewed"
         ),
     }
 }
 
-/// Formats a span of time in the unit that people would use.
+/// Formats a duration in a readable unit.
 fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "days"), (3_600, "hours"), (60, "minutes")];
     let rounded = |unit: u64| seconds.saturating_add(unit / 2) / unit;
@@ -272,22 +277,22 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The system clock's time, right or wrong, for founding a clearinghouse.
+/// Returns the time of the system clock without checking it. Used to create a clearinghouse.
 pub(crate) fn system_time() -> Time {
     Time(since_1970().as_secs())
 }
 
-/// The time since boot, including suspended time.
+/// Returns the time since boot, including suspended time.
 fn boot_ms() -> i64 {
-    let since_boot = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every Linux has this clock");
+    let since_boot = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("CLOCK_BOOTTIME exists on every Linux");
     i64::try_from(Duration::from(since_boot).as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Returns true if the kernel says that NTP keeps the system clock.
+/// Returns true if the kernel reports that NTP keeps the system clock synchronized.
 #[expect(unsafe_code, reason = "no crate in use wraps adjtimex")]
 fn is_synchronised() -> bool {
     use nix::libc::{STA_UNSYNC, TIME_ERROR, adjtimex, timex};
-    // SAFETY: the struct holds only numbers, so all zeroes is a valid value; it requests no change.
+    // SAFETY: the struct consists of numbers, so all zeroes is a valid value, and requests no change.
     let mut state: timex = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes to the struct passed in and keeps no pointer to it.
     let result = unsafe { adjtimex(&raw mut state) };
@@ -330,7 +335,7 @@ mod tests {
             Reading { system_ms, boot_ms: self.boot_ms, is_synchronised: self.is_synchronised }
         }
 
-        /// Lets time pass with a look every second, and returns how far the server's time is then from the true time.
+        /// Advances time, updating the clock every second, and returns the server's deviation from the true time.
         fn run(&mut self, seconds: i64) -> i64 {
             for _ in 0..seconds {
                 let before = self.judge.time_ms;
@@ -429,7 +434,7 @@ mod tests {
         let machine = Machine { wrong_ms: 40 * DAY, ..Machine::new() };
         let text = describe(Deviation::Ahead, machine.reading(), machine.true_ms(), Confirm::Ntp);
         assert!(text.contains("says 2027-02-24 08:00:00 UTC, 40 days ahead"), "{text}");
-        assert!(text.contains("POST /v1/clock/accept") && text.contains("NTP does not keep it"), "{text}");
+        assert!(text.contains("POST /v1/clock/accept") && text.contains("NTP does not synchronize it"), "{text}");
     }
 
     #[test]
@@ -440,6 +445,6 @@ mod tests {
         let now = clock.now();
         assert!(clock.look(&settings).is_none() && clock.now() >= now && now.since(system_time()) <= 1);
         let stale = Clock::new(START, &realm, &ClockSettings { jump: Some(Duration::from_secs(5)), ..settings });
-        assert!(stale.now().since(START) <= 5, "it goes on from its last event");
+        assert!(stale.now().since(START) <= 5, "it continues from its last event");
     }
 }

@@ -1,7 +1,7 @@
-//! The configuration: one TOML file, every key of which may be left out.
+//! The configuration: one TOML file in which every key is optional.
 //!
-//! `raw` is the file as it is written, which knows no key that is not documented; [`Config`] is what the server works with.
-//! `bruit.toml` at the root of the repository has every key with its default.
+//! `raw` is the file as written and rejects undocumented keys; [`Config`] is the checked form that the server uses.
+//! `bruit.toml` at the root of the repository lists every key with its default.
 //!
 //! [`Settings`] is the part that can change while the server runs.
 
@@ -46,237 +46,237 @@ pub use log::{LogFormat, LogSettings};
 pub use warnings::{Facts, Warning};
 pub use word_list::PasswordSettings;
 
-/// The longest file that is read.
+/// Maximum length of the file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Most accounts of a file: they are compared with those of the clearinghouse at every reload.
+/// Maximum number of accounts in the file. Every reload compares all of them with the clearinghouse.
 pub const ACCOUNTS_MAX: usize = 10_000;
 
-/// Most addresses of a protocol.
+/// Maximum number of listen addresses of a protocol.
 pub const ADDRESSES_MAX: usize = 16;
 
-/// Most threads of a protocol.
+/// Maximum number of threads of a protocol.
 pub const THREADS_MAX: u32 = 64;
 
-/// What the server works with.
+/// The server's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The directory of the clearinghouse, if the file says.
+    /// The data directory, if the file sets it.
     pub data: Option<PathBuf>,
-    /// The memory budget of the clearinghouse, when it is founded or from this start on. Without it, an existing clearinghouse
-    /// keeps its budget.
+    /// The memory budget of a new clearinghouse, or the new budget of an existing one. If unset, an existing
+    /// clearinghouse keeps its budget.
     pub memory_bytes: Option<u64>,
-    /// Lets the memory budget become smaller at this start. An option of the command line, not of the file.
+    /// Allows this start to reduce the memory budget. A command-line option, not a key of the file.
     pub shrink: bool,
-    /// A file with the realm to found it in, instead of a new one.
+    /// A file with the realm of a new clearinghouse. If unset, a new realm is created.
     pub realm: Option<PathBuf>,
-    /// When a report is answered.
+    /// Whether a report is acknowledged before or after it is on disk.
     pub durability: Durability,
-    /// Threads of each UDP protocol.
+    /// Number of threads of each UDP protocol.
     pub threads: u32,
-    /// Where to listen.
+    /// The listen addresses.
     pub listen: Listen,
-    /// How it shares what it learns.
+    /// The exchange with other servers.
     pub federation: FederationSettings,
-    /// What is logged.
+    /// The log.
     pub log: LogSettings,
-    /// What can change while the server runs.
+    /// The settings that can change while the server runs.
     pub settings: Settings,
 }
 
-/// Where to listen, by protocol. Nothing is off.
+/// The listen addresses by protocol. A protocol without addresses is off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listen {
-    /// TCP.
+    /// Addresses for Razor, over TCP.
     pub razor: Vec<SocketAddr>,
-    /// UDP.
+    /// Addresses for DCC, over UDP.
     pub dcc: Vec<SocketAddr>,
-    /// UDP.
+    /// Addresses for Pyzor, over UDP.
     pub pyzor: Vec<SocketAddr>,
-    /// UDP.
+    /// Addresses for rspamd's fuzzy storage, over UDP.
     pub fuzzy: Vec<SocketAddr>,
-    /// TCP.
+    /// Addresses for plain HTTP.
     pub http: Vec<SocketAddr>,
-    /// HTTP over TLS.
+    /// Addresses for HTTP over TLS.
     pub https: Vec<SocketAddr>,
-    /// HTTP at a Unix socket.
+    /// The Unix socket for HTTP, if there is one.
     pub http_socket: Option<HttpSocket>,
-    /// TCP with TLS, for other servers.
+    /// Addresses for peers, over TCP with TLS.
     pub federation: Vec<SocketAddr>,
 }
 
-/// What can change while the server runs.
+/// The settings that can change while the server runs.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The site's own networks.
     pub own_networks: Vec<IpNet>,
-    /// Trust in the system clock.
+    /// The clock's settings.
     pub clock: ClockSettings,
-    /// How much a network that is not our own may ask for.
+    /// Limits on networks outside `own_networks`.
     pub limits: LimitSettings,
-    /// Accounts that the file names.
+    /// The accounts in the file.
     pub accounts: Vec<AccountSettings>,
-    /// Words that are refused as passwords.
+    /// The words that are refused as passwords.
     pub passwords: PasswordSettings,
-    /// Razor.
+    /// Razor settings.
     pub razor: RazorSettings,
-    /// DCC.
+    /// DCC settings.
     pub dcc: DccSettings,
-    /// Pyzor.
+    /// Pyzor settings.
     pub pyzor: PyzorSettings,
-    /// rspamd's fuzzy storage.
+    /// Settings of rspamd's fuzzy storage.
     pub fuzzy: FuzzySettings,
-    /// HTTP.
+    /// HTTP settings.
     pub http: HttpSettings,
-    /// Other servers.
+    /// The peers.
     pub peers: Vec<PeerSettings>,
-    /// How claims are weighed.
+    /// The weights and thresholds of claims.
     pub trust: Policy,
-    /// What is learnt from checks.
+    /// Automatic learning from checks.
     pub learning: LearningSettings,
 }
 
-/// How much a network that is not our own may ask for.
+/// Limits on networks outside `own_networks`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LimitSettings {
-    /// Requests, of any kind.
+    /// Requests of any kind.
     pub requests: Rate,
-    /// Reports and revocations of strangers, each signature for itself.
+    /// Reports and revocations by strangers, counted by signature.
     pub claims: Rate,
-    /// The same of one account, wherever it is used.
+    /// Reports and revocations by one account, from any network.
     pub account_claims: Rate,
-    /// Replies over UDP that are longer than their requests.
+    /// UDP replies that are longer than their requests.
     pub longer_replies: Rate,
-    /// Work that takes long: new keys of encryption, registrations, messages to sign.
+    /// Expensive requests: new encryption keys, registrations, messages to sign.
     pub costly: Rate,
-    /// Registrations of all networks together.
+    /// Registrations from all networks together.
     pub registrations: Rate,
-    /// TCP connections in all.
+    /// Maximum number of TCP connections.
     pub connections: usize,
-    /// TCP connections of one network that is not our own.
+    /// Maximum number of TCP connections from one network outside `own_networks`.
     pub connections_per_network: usize,
 }
 
-/// Trust in the system clock.
+/// The clock's settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockSettings {
-    /// The largest jump that is believed; by default half of the shortest generation.
+    /// The largest jump that is accepted without confirmation; by default half of the shortest generation.
     pub jump: Option<Duration>,
-    /// The authority that confirms a larger jump forwards.
+    /// The authority that confirms a larger forward jump.
     pub confirm: Confirm,
 }
 
-/// An authority that confirms a jump forwards of the system clock.
+/// An authority that confirms a forward jump of the system clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confirm {
-    /// NTP, if the kernel says that it keeps the clock; the operator otherwise.
+    /// NTP if the kernel reports that the clock is synchronized; otherwise the operator.
     #[default]
     Ntp,
-    /// The operator, always.
+    /// Only the operator.
     Operator,
 }
 
-/// What is Razor's own.
+/// Razor settings.
 #[derive(Clone, Debug)]
 pub struct RazorSettings {
-    /// Who may do what.
+    /// The rights of Razor clients.
     pub rights: Rights,
-    /// Who may register an account.
+    /// The callers who may register an account.
     pub register: crate::rights::Who,
-    /// The confidence from which clients take a part for spam.
+    /// The minimum confidence at which clients treat a part as spam.
     pub confidence: u8,
-    /// The parameters of e4: the current ones, and earlier ones that still arrive.
+    /// The parameters of e4: the current ones, then earlier ones that clients may still use.
     pub ep4: Vec<Ep4>,
-    /// What clients are told of these, with a revision; they ask anew when it rises.
+    /// The parameters sent to clients, with a revision. Clients fetch them again when the revision rises.
     pub terms: Arc<Terms>,
-    /// Names under which clients reach the server; the address they did, if there are none.
+    /// Host names of the server for clients. If none is set, clients are sent the address that they connected to.
     pub servers: Option<ServerList>,
     /// Whether each check counts one recipient.
     pub count_checks: bool,
 }
 
-/// What is DCC's own.
+/// DCC settings.
 #[derive(Clone, Debug)]
 pub struct DccSettings {
-    /// Who may do what.
+    /// The rights of DCC clients.
     pub rights: Rights,
-    /// What the server calls itself in replies, 100 to 32,767.
+    /// The server ID in replies, 100 to 32,767.
     pub server_id: u32,
-    /// The password of that id, for administration.
+    /// The password of that server ID, for administration.
     pub password: Option<String>,
-    /// What clients call us in their header field.
+    /// The brand in the clients' header field.
     pub brand: String,
-    /// Recipients from which a checksum is answered "many".
+    /// The minimum recipient count at which the reply for a checksum is "many".
     pub many: u32,
-    /// What is never counted, or always answered "many", from a file in DCC's format.
+    /// Checksums that are never counted, and checksums whose reply is always "many", from a file in DCC's format.
     pub whitelist: DccWhitelist,
 }
 
-/// What is Pyzor's own.
+/// Pyzor settings.
 #[derive(Clone, Debug)]
 pub struct PyzorSettings {
-    /// Who may do what.
+    /// The rights of Pyzor clients.
     pub rights: Rights,
-    /// The least count that a check of a listed signature is answered: SpamAssassin believes 5.
+    /// The minimum count in a reply about a listed signature. SpamAssassin's threshold is 5.
     pub listed_count: u32,
     /// Whether each check counts one recipient.
     pub count_checks: bool,
 }
 
-/// What is the fuzzy storage's own.
+/// Settings of rspamd's fuzzy storage.
 #[derive(Clone, Debug)]
 pub struct FuzzySettings {
-    /// Who may do what.
+    /// The rights of rspamd's fuzzy clients.
     pub rights: Rights,
-    /// Whether requests that are not encrypted are refused.
+    /// Whether unencrypted requests are refused.
     pub encrypted_only: bool,
     /// Whether each check counts one recipient.
     pub count_checks: bool,
-    /// The answer for bulk mail, if there is one.
+    /// The reply for bulk mail, if it is enabled.
     pub bulk: Option<FuzzyBulk>,
     /// The key pairs of accounts.
     pub(crate) keys: Keyring,
 }
 
-/// What rspamd is answered about bulk mail.
+/// The reply to rspamd about bulk mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FuzzyBulk {
-    /// The list under which it is answered.
+    /// The flag of the list in the reply.
     pub flag: u8,
-    /// Recipients from which a text is bulk.
+    /// The minimum recipient count of a bulk text.
     pub threshold: u32,
 }
 
-/// Why a configuration cannot be used.
+/// An error in the configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("failed to read {}", .file.display())]
     Read {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It is longer than any configuration.
+    /// The file is too long.
     #[error("{} is longer than {FILE_BYTES_MAX} bytes", .0.display())]
     TooLong(PathBuf),
-    /// It is not TOML, or has a key or value that there is not.
+    /// The file is not TOML, or it has an unknown key or a value of the wrong type.
     #[error("{0}")]
     Syntax(String),
-    /// An account that cannot be.
+    /// An account is invalid.
     #[error(transparent)]
     Account(#[from] AccountError),
-    /// A value that cannot be.
+    /// A value is invalid.
     #[error("{key}: {reason}")]
     Value {
-        /// Where it stands.
+        /// The key.
         key: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
@@ -285,7 +285,7 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`ConfigError`], with the place in the file.
+    /// [`ConfigError`], with the position in the file.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
         let failed = |source| ConfigError::Read { file: file.to_owned(), source };
         if fs::metadata(file).map_err(failed)?.len() > FILE_BYTES_MAX {
@@ -294,7 +294,7 @@ impl Config {
         Self::parse(&fs::read_to_string(file).map_err(failed)?)
     }
 
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -305,7 +305,7 @@ impl Config {
 }
 
 impl Config {
-    /// The settings that need a new start and differ in `other`.
+    /// Returns the settings that differ in `other` and need a restart.
     pub(crate) fn unlike(&self, other: &Self) -> impl Iterator<Item = &'static str> {
         let differs = [
             ("data", self.data != other.data),
@@ -323,25 +323,25 @@ impl Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self::parse("").expect("an empty file is the defaults")
+        Self::parse("").expect("an empty file is valid")
     }
 }
 
-/// In one line: where, and what.
+/// Formats a TOML error as one line: position, then message.
 fn syntax(text: &str, error: &toml::de::Error) -> ConfigError {
     let line = error.span().map(|span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
     let place = line.map_or_else(String::new, |line| format!("line {line}: "));
     ConfigError::Syntax(format!("{place}{}", error.message().replace('\n', " ")))
 }
 
-fn wrong(key: &str, reason: impl Into<String>) -> ConfigError {
+fn invalid(key: &str, reason: impl Into<String>) -> ConfigError {
     ConfigError::Value { key: key.to_owned(), reason: reason.into() }
 }
 
-/// Never "many", however many recipients.
+/// A threshold that no recipient count reaches.
 pub const MANY_NEVER: u32 = MANY;
 
-/// How long a machine that crashes may lose under `durability = "relaxed"`, unless told.
+/// Default time window that a machine crash may lose under `durability = "relaxed"`.
 const RELAXED_WINDOW: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -355,7 +355,7 @@ mod tests {
         let all = [razor, dcc, pyzor, fuzzy, http];
         assert!(all.iter().all(|addresses| addresses.len() == 1 && addresses[0].ip().is_loopback()));
         assert_eq!(all.map(|addresses| addresses[0].port()), [2703, 6277, 24441, 11335, 8625]);
-        assert!(federation.is_empty() && https.is_empty() && http_socket.is_none(), "these are a decision");
+        assert!(federation.is_empty() && https.is_empty() && http_socket.is_none(), "these are off by default");
         assert_eq!(config.durability, Durability::Strict);
     }
 
@@ -369,21 +369,21 @@ mod tests {
             ("memory = \"256\"", "is not a size"),
             ("memory = \"1MiB\"", "memory: "),
             ("own_networks = [\"127.0.0.1/33\"]", "line 1"),
-            ("threads = 0", "threads: 1 to 64"),
-            ("threads = 65", "threads: 1 to 64"),
-            ("clock_jump = \"10ms\"", "clock_jump: 1s to 3650d"),
-            ("clock_jump = \"9999d\"", "clock_jump: 1s to 3650d"),
+            ("threads = 0", "threads: expected 1 to 64"),
+            ("threads = 65", "threads: expected 1 to 64"),
+            ("clock_jump = \"10ms\"", "clock_jump: expected 1s to 3650d"),
+            ("clock_jump = \"9999d\"", "clock_jump: expected 1s to 3650d"),
             ("clock_confirm = \"me\"", "unknown variant `me`"),
-            ("[dcc]\nserver_id = 99", "dcc.server_id: 100 to 32767"),
+            ("[dcc]\nserver_id = 99", "dcc.server_id: expected 100 to 32767"),
             ("[razor]\nep4 = []", "razor.ep4: "),
-            ("[razor]\nhosts = [\"localhost\"]", "razor.hosts: a Razor server is"),
-            ("[razor]\nconfidence = 101", "razor.confidence: 1 to 100"),
+            ("[razor]\nhosts = [\"localhost\"]", "razor.hosts: invalid Razor server"),
+            ("[razor]\nconfidence = 101", "razor.confidence: expected 1 to 100"),
             ("[pyzor.rights]\nreport = \"everyone\"", "unknown variant `everyone`"),
             ("relaxed_window = \"1s\"", "relaxed_window: "),
             ("[log]\nformat = \"xml\"", "unknown variant `xml`"),
             ("[log]\nfile = \"x\"", "unknown field `file`"),
             ("[[accounts]]\nprotocol = \"dcc\"\nname = \"32768\"\npassword = \"has blanks\"", "account \"32768\": "),
-            (&twice, "another account has its name"),
+            (&twice, "another account has the same name"),
         ] {
             let error = Config::parse(text).unwrap_err().to_string();
             assert!(error.contains(expected) && !error.contains('\n'), "{text}: {error}");

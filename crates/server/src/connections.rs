@@ -1,19 +1,19 @@
-//! TCP connections: how many there are of each class, in all, and of each network that is not our own.
+//! Limits on TCP connections: in total, per class, and per network outside `own_networks`.
 //!
-//! A connection's class is only known after its first request: a token, a login, or the key of a TLS client. Until then it is
-//! unproven, and shares a pool that leaves the other classes their reserves. An unproven connection that finds no room ends
-//! another unproven one instead of being refused: one of the network that has most of them, and of those the one that has been
-//! idle longest. So strangers crowd out strangers, and nobody else.
+//! The class of a connection becomes known with its first request, from a token, a login, or the key of a TLS client.
+//! Before that, the connection is unproven and uses a pool that leaves the other classes their reserves. When the pool
+//! is full, a new unproven connection is not refused. Instead, the server closes the unproven connection that has been
+//! idle longest, of the network with the most unproven connections. So strangers displace only strangers.
 //!
 //! | class | who | reserve |
 //! |---|---|---|
 //! | [`Class::Own`] | the site's own networks, holders of a token | 1/8 of all |
-//! | [`Class::Peer`] | other servers whose key is in the configuration | 1/16 |
-//! | [`Class::Doorway`] | the federation listener, before a peer's key was shown; never more than its reserve | 1/16 |
-//! | [`Class::Account`] | those who logged in over Razor | 1/16 |
-//! | [`Class::Stranger`] | everybody else | 1/16 |
+//! | [`Class::Peer`] | peers whose key is in the configuration | 1/16 |
+//! | [`Class::Doorway`] | the federation listener, before a peer has proven its key; limited to its reserve | 1/16 |
+//! | [`Class::Account`] | clients that logged in over Razor | 1/16 |
+//! | [`Class::Stranger`] | everyone else | 1/16 |
 //!
-//! What no class has reserved is for whoever comes first.
+//! The rest is not reserved: first come, first served.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,18 +26,18 @@ use tokio::sync::Notify;
 use crate::config::LimitSettings;
 use crate::sources::Source;
 
-/// How long an unproven connection may be idle once there is no room left.
+/// How long an unproven connection may be idle once the limit is reached.
 const CROWDED_IDLE: Duration = Duration::from_secs(5);
 
-/// How long an unproven connection that is being answered is spared.
+/// How long a busy unproven connection is protected.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
-/// Maximum number of connections that were ended but are not closed yet. At this number, new ones wait for at most
-/// [`SETTLING_MAX`]. After that, they are refused if there is no room.
+/// Maximum number of connections that were ended but are not closed yet. Above this number, a new connection waits for
+/// up to [`SETTLING_MAX`], and is then refused if the number has not fallen.
 const ENDING_MAX: usize = 128;
 const SETTLING_MAX: Duration = Duration::from_secs(1);
 
-/// Whose a connection is.
+/// The class of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Stranger,
@@ -47,13 +47,13 @@ pub(crate) enum Class {
     Peer,
 }
 
-/// How many classes there are.
+/// Number of classes.
 const CLASSES: usize = 5;
 
 impl Class {
     const ALL: [Self; CLASSES] = [Self::Stranger, Self::Doorway, Self::Account, Self::Own, Self::Peer];
 
-    /// How many of `total` connections no other class can take.
+    /// Returns the number of connections, out of `total`, that are reserved for this class.
     const fn reserve(self, total: usize) -> usize {
         match self {
             Self::Own => total / 8,
@@ -61,13 +61,13 @@ impl Class {
         }
     }
 
-    /// Whether nothing has been proven yet.
+    /// Returns true for a class whose connections have not proven who they are.
     const fn is_unproven(self) -> bool {
         matches!(self, Self::Stranger | Self::Doorway)
     }
 }
 
-/// How many may be at the door at once: what is reserved for it, or a few, however few connections there may be.
+/// Returns the maximum number of connections in [`Class::Doorway`]: its reserve, or a few more if the total is small.
 fn door_max(total: usize) -> usize {
     Class::Doorway.reserve(total).max(4)
 }
@@ -77,48 +77,49 @@ fn door_max(total: usize) -> usize {
 pub(crate) struct Connections {
     open: Mutex<Open>,
     started: Instant,
-    /// Notified when a connection that was ended is closed.
+    /// Notified when an ended connection is closed.
     gone: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     counts: [usize; CLASSES],
-    /// By the hash of the network. One without connections is not in it, so it is as bounded as they are.
+    /// Number of connections by hash of the network. Networks without connections are removed, so the number of
+    /// connections bounds the map.
     by_network: HashMap<u64, usize>,
-    /// Those that have proven nothing, in the order in which they came.
-    unproven: BTreeMap<u64, Arc<State>>,
+    /// Unproven connections in order of arrival.
+    unproven: BTreeMap<u64, Arc<ConnectionState>>,
     next_id: u64,
     ending: usize,
-    /// The most connections there may be, by the latest settings.
+    /// Maximum number of connections according to the latest settings.
     total: usize,
 }
 
-/// What is known of one connection. Whoever serves it changes this without a lock.
+/// The state of one connection, which its task updates without a lock.
 #[derive(Debug)]
-struct State {
+struct ConnectionState {
     id: u64,
     network: Option<u64>,
-    /// The class, by its place among [`Class::ALL`], or [`ENDED`]; changed under the lock of [`Connections`].
+    /// The index of the class in [`Class::ALL`], or [`ENDED`]. It changes only under the lock of [`Connections`].
     class: AtomicU32,
-    /// Requests that are being answered.
+    /// Number of requests in progress.
     requests: AtomicU32,
-    /// When it last came, or was answered, in milliseconds since the start.
+    /// Time of the connection's start or last reply, in milliseconds since the start of the server.
     active_ms: AtomicU64,
     end: Notify,
 }
 
-/// The class of a connection that was ended: it counts no more.
+/// The class of an ended connection, which is no longer counted.
 const ENDED: u32 = u32::MAX;
 
-/// A connection that is counted until this is dropped.
+/// A connection, counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     connections: Arc<Connections>,
-    state: Arc<State>,
+    state: Arc<ConnectionState>,
 }
 
-/// A request that is being answered until this is dropped.
+/// A request in progress until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Permit>);
 
@@ -129,8 +130,8 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// Counts a connection, if there may be one more. `class` is what it is unless it comes from one of our own networks, whose
-    /// connections do not count for their network.
+    /// Counts a connection if the limits allow it. For a connection from our own networks, `class` is ignored, and the
+    /// limit per network does not apply.
     pub(crate) fn admit(
         self: &Arc<Self>,
         source: &Source,
@@ -154,9 +155,9 @@ impl Connections {
         Some(Permit { connections: Arc::clone(self), state })
     }
 
-    /// Counts a connection as [`admit`](Self::admit) does. If there is no room because too many connections that were ended
-    /// are not closed yet, waits a moment for them: otherwise the last to connect in a burst of strangers would be refused,
-    /// even with a token.
+    /// Counts a connection as [`admit`](Self::admit) does. If the limit is reached because too many ended connections
+    /// are not closed yet, waits a moment for them. Without the wait, the last client of a burst would be refused, even
+    /// with a token.
     pub(crate) async fn admit_patiently(
         self: &Arc<Self>,
         source: &Source,
@@ -172,7 +173,7 @@ impl Connections {
         self.admit(source, class, key, limits)
     }
 
-    /// Waits while too many connections that were ended are not closed yet, for at most [`SETTLING_MAX`].
+    /// Waits for up to [`SETTLING_MAX`] while too many ended connections are not closed yet.
     async fn settle(&self) {
         let settled = async {
             loop {
@@ -196,13 +197,13 @@ impl Connections {
 }
 
 impl Open {
-    fn add(&mut self, class: Class, network: Option<u64>, now: Duration) -> State {
+    fn add(&mut self, class: Class, network: Option<u64>, now: Duration) -> ConnectionState {
         *self.count_mut(class) += 1;
         if let Some(network) = network {
             *self.by_network.entry(network).or_default() += 1;
         }
         self.next_id += 1;
-        State {
+        ConnectionState {
             id: self.next_id,
             network,
             class: AtomicU32::new(class as u32),
@@ -212,7 +213,7 @@ impl Open {
         }
     }
 
-    /// Whether there is room for one more of a class: what others have reserved and do not use is not.
+    /// Returns true if another connection of a class fits without using the reserves of other classes.
     fn has_room(&self, class: Class, total: usize) -> bool {
         let open: usize = self.counts.iter().sum();
         let others = Class::ALL.into_iter().filter(|other| *other != class);
@@ -243,19 +244,19 @@ impl Open {
         }
     }
 
-    /// Whether every class still has its reserve after one connection changed its class.
+    /// Returns true if every class still has its reserve after a connection changes its class.
     fn keeps_reserves(&self, from: Class, to: Class) -> bool {
         let after = |class: Class| self.count(class) + usize::from(class == to) - usize::from(class == from);
         let unmet = Class::ALL.into_iter().map(|class| class.reserve(self.total).saturating_sub(after(class)));
         self.counts.iter().sum::<usize>() + unmet.sum::<usize>() <= self.total
     }
 
-    /// Makes room for one more of a class, if need be by ending unproven connections. Whether there is room.
+    /// Ends unproven connections, if necessary, so that another connection of a class fits. Returns true if it fits.
     fn make_room(&mut self, class: Class, total: usize, now: Duration) -> bool {
         if self.has_room(class, total) {
             return true;
         }
-        // At the door only those at the door are in the way, and what strangers have reserved is theirs.
+        // If the doorway is full, end only doorway connections: strangers keep their reserve.
         let is_door_full = class == Class::Doorway && self.count(class) >= door_max(total);
         let crowd = if is_door_full { Class::Doorway } else { Class::Stranger };
         let is_theirs = class != crowd && self.count(crowd) <= crowd.reserve(total);
@@ -268,8 +269,8 @@ impl Open {
         self.has_room(class, total)
     }
 
-    /// Those of a class that have been idle for [`CROWDED_IDLE`]; if there are none, the one to end first.
-    fn victims(&self, class: Class, now: Duration) -> Vec<Arc<State>> {
+    /// Returns the connections to end: those of the class idle for [`CROWDED_IDLE`], or else the best candidate.
+    fn victims(&self, class: Class, now: Duration) -> Vec<Arc<ConnectionState>> {
         let of_class = || self.unproven.values().filter(|state| state.class() == Some(class));
         let most = ENDING_MAX - self.ending;
         let idle: Vec<_> =
@@ -277,27 +278,27 @@ impl Open {
         if !idle.is_empty() {
             return idle;
         }
-        // Connections that have proven themselves are no reason to end their neighbours.
+        // Count only unproven connections: proven ones must not cause others of their network to be ended.
         let mut unproven: HashMap<u64, usize> = HashMap::new();
         for network in of_class().filter_map(|state| state.network) {
             *unproven.entry(network).or_default() += 1;
         }
-        let neighbours = |state: &State| state.network.and_then(|network| unproven.get(&network)).copied();
+        let neighbours = |state: &ConnectionState| state.network.and_then(|network| unproven.get(&network)).copied();
         let first = of_class().filter_map(|state| Some(((neighbours(state), state.idle(now)?), state)));
-        // Of equals the first, which came first.
+        // Ties go to the oldest.
         let first = first.reduce(|best, other| if other.0 > best.0 { other } else { best });
         first.map(|(_, state)| Arc::clone(state)).into_iter().collect()
     }
 
-    /// Ends a connection. It counts no more, but as one that is about to be gone.
-    fn end(&mut self, state: &State) {
+    /// Ends a connection, which is then counted as ending instead of open.
+    fn end(&mut self, state: &ConnectionState) {
         self.remove(state);
         state.class.store(ENDED, Ordering::Relaxed);
         self.ending += 1;
         state.end.notify_one();
     }
 
-    fn remove(&mut self, state: &State) {
+    fn remove(&mut self, state: &ConnectionState) {
         self.unproven.remove(&state.id);
         if let Some(class) = state.class() {
             *self.count_mut(class) -= 1;
@@ -312,12 +313,12 @@ impl Open {
     }
 }
 
-impl State {
+impl ConnectionState {
     fn class(&self) -> Option<Class> {
         Class::ALL.get(self.class.load(Ordering::Relaxed) as usize).copied()
     }
 
-    /// How long nothing was heard of it. None while it is being answered, but not for ever.
+    /// Returns the time since the last activity. Returns `None` while a request is in progress, for up to [`BUSY_MAX`].
     fn idle(&self, now: Duration) -> Option<Duration> {
         let idle = now.saturating_sub(Duration::from_millis(self.active_ms.load(Ordering::Relaxed)));
         let is_busy = self.requests.load(Ordering::Relaxed) > 0;
@@ -326,16 +327,16 @@ impl State {
 }
 
 impl Permit {
-    /// Moves the connection to the class it has proven to be of.
+    /// Moves the connection to the class that its caller has proven.
     pub(crate) fn prove(&self, class: Class) {
-        // Most requests are on connections that have proven it before.
+        // Usually an earlier request has already proven the class.
         if self.state.class.load(Ordering::Relaxed) == class as u32 {
             return;
         }
         let mut open = self.connections.open();
         let Some(before) = self.state.class() else { return };
         let is_more = before.is_unproven() || (before == Class::Own && class == Class::Peer);
-        // Anybody may register an account, so those who logged in must leave the others their reserves.
+        // Anyone can register an account, so logged-in clients must leave the other classes their reserves.
         let has_room = class != Class::Account || open.keeps_reserves(before, class);
         if is_more && has_room {
             open.unproven.remove(&self.state.id);
@@ -345,12 +346,12 @@ impl Permit {
         }
     }
 
-    /// Waits until the connection has to end, so that another has room.
+    /// Waits until the connection has to end so that another can be accepted.
     pub(crate) async fn ended(&self) {
         self.state.end.notified().await;
     }
 
-    /// Notes that a request is being answered.
+    /// Marks a request as in progress.
     pub(crate) fn busy(self: &Arc<Self>) -> Busy {
         self.note_active();
         self.state.requests.fetch_add(1, Ordering::Relaxed);
@@ -388,7 +389,8 @@ mod tests {
 
     const KEY: FingerprintKey = FingerprintKey::new([5; 16]);
 
-    /// Of 64 connections 8 are reserved for own users, and 4 for each other class; 40 are for anybody.
+    /// Number of connections that strangers can have, of 64. Reserved are 8 for own users and 4 for each other class;
+    /// 40 are not reserved.
     const STRANGERS_MAX: usize = 44;
 
     fn limits() -> LimitSettings {
@@ -403,7 +405,7 @@ mod tests {
         connections.admit(&source(address), class, &KEY, &limits()).map(Arc::new)
     }
 
-    /// So many connections of a class, each of another network.
+    /// Opens `count` connections of a class, each from another network.
     fn crowd(connections: &Arc<Connections>, class: Class, count: usize) -> Vec<Arc<Permit>> {
         (0..count).map(|at| admit(connections, class, &format!("10.0.{at}.1")).expect("room")).collect()
     }
@@ -437,7 +439,7 @@ mod tests {
         assert_eq!(connections.open().count(Class::Stranger), STRANGERS_MAX);
     }
 
-    /// Anybody may register an account and log in with it any number of times.
+    /// Anyone can register an account and log in with it any number of times.
     #[test]
     fn logins_do_not_take_what_is_reserved_for_strangers() {
         let connections = Arc::new(Connections::default());

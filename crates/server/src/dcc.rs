@@ -1,21 +1,22 @@
-//! DCC's end of the request path.
+//! Handling of DCC requests.
 //!
-//! A report counts the recipients of a message; one that says spam is a claim besides. Only checksums of texts are kept (Body,
-//! Fuz1, Fuz2). What is answered of a checksum, now and before:
+//! A report counts the recipients of a message; a report of spam is also a claim. Only checksums of texts are kept
+//! (Body, Fuz1, Fuz2). The current and previous totals in a reply:
 //!
 //! | checksum | totals |
 //! |---|---|
-//! | in the whitelist file | `ok`, `ok2` or `many`, as it says |
-//! | of a kind that is not kept | 0, and before: invalid |
+//! | in the whitelist file | `ok`, `ok2` or `many`, according to the file |
+//! | of a kind that is not kept | current 0, previous invalid |
 //! | whitelisted in the clearinghouse, or deleted | 0 |
 //! | spam | `many` |
-//! | of recipients as many as `many` in the configuration | `many` |
-//! | any other | recipients |
+//! | with at least `many` (configuration) recipients | `many` |
+//! | any other | number of recipients |
 //!
-//! Who has no right to report, or whose report was refused, gets the totals as to a query. A wrong password makes a request
-//! anonymous, as in the original server, and is counted as unverified; the client tells by the reply's missing signature.
+//! A client without the right to report receives the same totals as for a query, and so does a client whose report was
+//! refused. A request with a wrong password is handled as anonymous, as in the original server, and counted as
+//! unverified. The client notices that the reply is not signed.
 //!
-//! `DELETE` revokes a checksum and whitelists it: a sketch cannot forget what it counted, but nobody need hear of it.
+//! `DELETE` revokes a checksum and whitelists it. A sketch cannot delete counts, but the whitelist hides them.
 
 mod admin;
 mod answers;
@@ -30,70 +31,72 @@ use bruit_engine::trust::{Claim, Standing};
 use bruit_protocols::dcc::{ANONYMOUS, Ask, Brand, Header, Item, Items, Reply, Request as DccRequest, Targets};
 use bruit_store::SubmitError;
 
-use self::answers::Answers;
-use self::caller::Caller;
-use crate::log::Described;
-use crate::metrics::{Answered, Language};
+use self::answers::MessageTotals;
+use self::caller::DccCaller;
+use crate::log::RequestDescription;
+use crate::metrics::{Disposition, Protocol};
 use crate::service::Service;
 use crate::udp::{Batch, Change, Datagrams, Found, Request, Step, refusal_of};
 
-/// DCC.
+/// Handles DCC requests.
 #[derive(Default)]
 pub(crate) struct Dcc;
 
-/// A request that waits for its answer.
-pub(crate) struct Waiting {
+/// A request in progress.
+pub(crate) struct PendingDcc {
     reply: ReplyTo,
-    asked: Asked,
+    asked: PendingKind,
 }
 
-/// What it takes to write a reply, once it is known.
+/// The data needed to write a reply later.
 #[derive(Clone, Copy)]
 struct ReplyTo {
     header: Header,
-    /// Our own ID.
+    /// Our server ID.
     server_id: u32,
-    /// What the request was signed with, and the reply will be.
+    /// The password that verified the request and will sign the reply.
     password: Option<DccPassword>,
-    /// Whether it was signed with something wrong.
+    /// Whether the request's signature failed verification.
     is_unverified: bool,
 }
 
-/// What was asked.
-enum Asked {
-    /// A message, and from how many recipients on it is answered "many".
-    Message { answers: Answers, many: u32 },
-    /// That this be forgotten.
+/// The kind of request.
+enum PendingKind {
+    /// A query or report about a message, and the minimum recipient count for the reply "many".
+    Message { answers: MessageTotals, many: u32 },
+    /// The deletion of a checksum.
     Deletion { item: Item, brand: Brand, from: IpAddr },
 }
 
 impl Datagrams for Dcc {
-    const LANGUAGE: Language = Language::Dcc;
-    type Waiting = Waiting;
+    const PROTOCOL: Protocol = Protocol::Dcc;
+    type Pending = PendingDcc;
 
-    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<Waiting> {
+    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<PendingDcc> {
         let Some(asked) = DccRequest::decode(request.packet).filter(|_| request.from.port() != 0) else {
-            return Step::Drop(Answered::Malformed);
+            return Step::Drop(Disposition::Malformed);
         };
-        let caller = Caller::of(&asked, request);
+        let caller = DccCaller::of(&asked, request);
         let to = ReplyTo::new(&asked, &caller, request);
         let rights = &request.settings.dcc.rights;
         let may_check = rights.check.includes(caller.reporter.standing);
         match asked.ask {
             Ask::Admin(admin) => admin::answer(&admin, &caller, &to, request, reply),
             Ask::Delete { clock, item } => admin::delete(clock, item, &caller, to, &asked, request, reply),
-            _ if !may_check => Step::Drop(Answered::Refused),
+            _ if !may_check => Step::Drop(Disposition::Refused),
             Ask::Nop => {
                 to.write(&Reply::Ok { brand: &brand(request), delay_ms: 0 }, reply);
-                Step::Reply(to.answered(Answered::Other))
+                Step::Reply(to.answered(Disposition::Other))
             }
             Ask::Query(items) => query(to, &items, request, batch),
             Ask::Report { targets, items } => report(to, targets, &items, &caller, &asked, request, batch),
         }
     }
 
-    fn describe(&self, request: &Request<'_>, _waiting: Option<&Waiting>) -> Described {
-        let Some(asked) = DccRequest::decode(request.packet) else { return Described::new("unreadable", None, 0) };
+    fn describe(&self, request: &Request<'_>, _waiting: Option<&PendingDcc>) -> RequestDescription {
+        let Some(asked) = DccRequest::decode(request.packet) else {
+            return RequestDescription::new("unreadable", None, 0);
+        };
         let (operation, signatures) = match &asked.ask {
             Ask::Nop => ("nop", 0),
             Ask::Query(items) => ("query", items.len()),
@@ -102,17 +105,17 @@ impl Datagrams for Dcc {
             Ask::Admin(_) => ("admin", 0),
         };
         let account = (asked.header.sender != ANONYMOUS).then(|| asked.header.sender.to_string());
-        Described::new(operation, account.as_ref().map(String::as_bytes), signatures)
+        RequestDescription::new(operation, account.as_ref().map(String::as_bytes), signatures)
     }
 
     fn answer_check(
         &mut self,
-        waiting: &Waiting,
+        waiting: &PendingDcc,
         _request: &Request<'_>,
         found: Found<'_>,
         reply: &mut Vec<u8>,
-    ) -> Answered {
-        let Asked::Message { mut answers, many } = waiting.asked else { return Answered::Failed };
+    ) -> Disposition {
+        let PendingKind::Message { mut answers, many } = waiting.asked else { return Disposition::Failed };
         answers.fill_unchanged(found.verdicts.iter().zip(found.totals.iter().copied()), many);
         waiting.reply.write(&Reply::Answer(answers.totals()), reply);
         waiting.reply.answered(answers.answered())
@@ -120,20 +123,20 @@ impl Datagrams for Dcc {
 
     fn answer_change(
         service: &Service,
-        waiting: &Waiting,
+        waiting: &PendingDcc,
         outcomes: Result<&[Outcome], &SubmitError>,
         reply: &mut Vec<u8>,
-    ) -> Answered {
-        // In silence the client will try again, or ask another server.
-        let Ok(outcomes) = outcomes else { return Answered::Failed };
+    ) -> Disposition {
+        // Without a reply the client retries, or tries another server.
+        let Ok(outcomes) = outcomes else { return Disposition::Failed };
         let answered = match &waiting.asked {
-            Asked::Message { answers, many } => {
+            PendingKind::Message { answers, many } => {
                 let mut answers = *answers;
                 let answered = answer_report(service, outcomes, &mut answers, *many);
                 waiting.reply.write(&Reply::Answer(answers.totals()), reply);
                 answered
             }
-            Asked::Deletion { item, brand, from } => {
+            PendingKind::Deletion { item, brand, from } => {
                 admin::answer_deletion(item, brand, *from, &waiting.reply, outcomes, reply)
             }
         };
@@ -141,43 +144,43 @@ impl Datagrams for Dcc {
     }
 }
 
-/// Has the totals of a message looked up.
-fn query(reply: ReplyTo, items: &Items<'_>, request: &Request<'_>, batch: &mut Batch) -> Step<Waiting> {
-    let answers = Answers::new(items, &request.settings.dcc.whitelist, &request.service.key);
+/// Starts the lookup of a message's totals.
+fn query(reply: ReplyTo, items: &Items<'_>, request: &Request<'_>, batch: &mut Batch) -> Step<PendingDcc> {
+    let answers = MessageTotals::new(items, &request.settings.dcc.whitelist, &request.service.key);
     for &fingerprint in answers.kept() {
         batch.check(fingerprint);
         batch.count(fingerprint);
     }
-    Step::Check(Waiting { reply, asked: Asked::Message { answers, many: request.settings.dcc.many } })
+    Step::Check(PendingDcc { reply, asked: PendingKind::Message { answers, many: request.settings.dcc.many } })
 }
 
-/// Has a message counted, if there is something to count and its sender may; otherwise its totals looked up.
+/// Starts to count a message if it has something to count and the sender has the right. Otherwise starts a lookup.
 fn report(
     reply: ReplyTo,
     targets: Targets,
     items: &Items<'_>,
-    caller: &Caller,
+    caller: &DccCaller,
     asked: &DccRequest<'_>,
     request: &Request<'_>,
     batch: &mut Batch,
-) -> Step<Waiting> {
-    let answers = Answers::new(items, &request.settings.dcc.whitelist, &request.service.key);
+) -> Step<PendingDcc> {
+    let answers = MessageTotals::new(items, &request.settings.dcc.whitelist, &request.service.key);
     let events = report_events(&answers, targets, caller, request);
     if events.is_empty() {
         return query(reply, items, request, batch);
     }
-    let waiting = Waiting { reply, asked: Asked::Message { answers, many: request.settings.dcc.many } };
+    let waiting = PendingDcc { reply, asked: PendingKind::Message { answers, many: request.settings.dcc.many } };
     Step::Change(Change { waiting, events, reporter: caller.reporter, request: caller::identity(asked, request) })
 }
 
-fn report_events(answers: &Answers, targets: Targets, caller: &Caller, request: &Request<'_>) -> Vec<Event> {
+fn report_events(answers: &MessageTotals, targets: Targets, caller: &DccCaller, request: &Request<'_>) -> Vec<Event> {
     let fingerprints = answers.kept();
     let may_report = request.settings.dcc.rights.report.includes(caller.reporter.standing);
     if fingerprints.is_empty() || !may_report {
         return Vec::new();
     }
     let by = By { now: request.now, reporter: caller.reporter };
-    // Of strangers no recipients are counted, so that need not be tried. A second report has been counted.
+    // Strangers' recipients are not counted, so skip the attempt. A duplicate report is already counted.
     let is_counted = targets.count > 0 && !targets.is_second && caller.reporter.standing != Standing::Stranger;
     let count = is_counted.then(|| Event::Bulk { by, targets: targets.count, fingerprints: fingerprints.to_vec() });
     let claim = targets.is_spam.then(|| Event::Claim {
@@ -189,20 +192,20 @@ fn report_events(answers: &Answers, targets: Targets, caller: &Caller, request: 
     count.into_iter().chain(claim).collect()
 }
 
-/// The totals before and after a report, from what it came to and what is thought of its checksums now. Copies of a report come
-/// to the same, so that they are answered alike.
-fn answer_report(service: &Service, outcomes: &[Outcome], answers: &mut Answers, many: u32) -> Answered {
+/// Returns the totals before and after a report, from its outcomes and the current verdicts. Copies of a report have
+/// the same outcomes and therefore get the same reply.
+fn answer_report(service: &Service, outcomes: &[Outcome], answers: &mut MessageTotals, many: u32) -> Disposition {
     let counted = outcomes.iter().find_map(|outcome| match outcome {
         Outcome::Counted { totals, .. } => Some(&totals[..]),
         _ => None,
     });
     let is_listed_now = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Claimed { listed: 1.., .. }));
     service.store.check(|engine| answers.fill_reported(engine, counted, is_listed_now, many));
-    if refusal_of(outcomes).is_some() { Answered::Refused } else { Answered::Accepted }
+    if refusal_of(outcomes).is_some() { Disposition::Refused } else { Disposition::Accepted }
 }
 
 impl ReplyTo {
-    const fn new(asked: &DccRequest<'_>, caller: &Caller, request: &Request<'_>) -> Self {
+    const fn new(asked: &DccRequest<'_>, caller: &DccCaller, request: &Request<'_>) -> Self {
         Self {
             header: asked.header,
             server_id: request.settings.dcc.server_id,
@@ -211,19 +214,19 @@ impl ReplyTo {
         }
     }
 
-    /// Writes a reply, signed with what the request was signed with.
+    /// Writes a reply, signed with the password of the request.
     fn write(&self, reply: &Reply<'_>, out: &mut Vec<u8>) {
         reply.encode(&self.header, self.server_id, out, |frame| {
             self.password.map_or_else(|| self.header.unauthenticated(frame), |password| password.sign(frame))
         });
     }
 
-    /// What a request is counted as: a wrong password is what an operator has to know of.
-    const fn answered(&self, answered: Answered) -> Answered {
-        if self.is_unverified { Answered::Unverified } else { answered }
+    /// Returns the result for the metrics. A wrong password takes precedence, because operators need to see it.
+    const fn answered(&self, answered: Disposition) -> Disposition {
+        if self.is_unverified { Disposition::Unverified } else { answered }
     }
 }
 
 fn brand(request: &Request<'_>) -> Brand {
-    Brand::new(&request.settings.dcc.brand).expect("checked with the configuration")
+    Brand::new(&request.settings.dcc.brand).expect("the configuration was checked")
 }

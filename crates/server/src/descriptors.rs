@@ -1,12 +1,13 @@
-//! File descriptors: as many as the connections need that the configuration allows.
+//! The limit on file descriptors, raised to suit the configured number of connections.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Descriptors for everything but the connections that are counted: files of the store, logs, sockets, connections to others,
-/// and those that were ended and are not gone yet.
+/// Descriptors for everything except counted connections: store files, logs, sockets, outgoing connections, and
+/// connections that were ended but are not closed yet.
 const OTHERS: u64 = 512;
 
-/// Raises the limit of this process, where the system's default is too low for so many connections. Says so if it stays too low.
+/// Raises this process's limit if the system's default is too low for this many connections. Logs a warning if the
+/// limit stays too low.
 pub(crate) fn raise_limit(connections: usize) {
     let wanted = connections as u64 + OTHERS;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
@@ -19,8 +20,8 @@ pub(crate) fn raise_limit(connections: usize) {
         tracing::warn!(
             wanted,
             limit = if is_raised { raised } else { soft },
-            "the system allows fewer open files than limits.connections needs: raise it (LimitNOFILE of systemd, ulimit -n), or \
-             connections will be refused before that limit is reached"
+            "the limit on open files is too low for limits.connections: raise it (LimitNOFILE of systemd, ulimit -n), or \
+             connections will be refused before limits.connections is reached"
         );
     }
 }

@@ -1,7 +1,8 @@
-//! Requests that were sent twice: clients repeat what they got no answer to, and that must not count twice.
+//! Detects repeated requests: clients retry when they receive no reply, and a retry must not count twice.
 //!
-//! A request that changes something is remembered by a keyed hash of what identifies it. While the first copy waits for the disk,
-//! others are dropped, as its answer is on the way; afterwards they are given what the first one came to.
+//! Requests that change something are remembered by a keyed hash of their identity. While the first copy waits for the
+//! disk, further copies are dropped, because the first reply is on the way. Later copies receive the outcome of the
+//! first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,23 +11,24 @@ use std::time::Duration;
 use bruit_engine::Outcome;
 use bruit_filters::Fingerprint;
 
-/// How long a request is remembered unless told. DCC clients repeat theirs for 16 s, and their server remembers 32.
+/// How long requests are remembered by default. DCC clients retry for 16 s, and their server remembers requests for
+/// 32 s.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// Most requests that are remembered; the oldest is forgotten for a new one.
+/// Maximum number of remembered requests. A new request evicts the oldest.
 pub(crate) const REMEMBERED_MAX: usize = 1 << 16;
 
 /// The requests of one protocol.
 #[derive(Debug)]
 pub(crate) struct Duplicates {
-    table: Mutex<Table>,
+    table: Mutex<RequestTable>,
     remembered: Duration,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct RequestTable {
     entries: HashMap<Fingerprint, Entry>,
-    /// Oldest first.
+    /// The remembered requests, oldest first.
     order: VecDeque<(Duration, Fingerprint)>,
 }
 
@@ -36,12 +38,12 @@ struct Entry {
     outcomes: Option<Arc<[Outcome]>>,
 }
 
-/// What became of the first copy of a request.
+/// The state of the first copy of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Copy {
-    /// Its answer is on its way.
-    UnderWay,
-    /// It was answered.
+pub(crate) enum FirstCopy {
+    /// The first copy is in progress.
+    InProgress,
+    /// The first copy was answered with these outcomes.
     Answered(Arc<[Outcome]>),
 }
 
@@ -52,14 +54,14 @@ impl Default for Duplicates {
 }
 
 impl Duplicates {
-    /// Requests that are remembered for so long.
+    /// Creates an empty table that remembers requests for this long.
     pub(crate) fn remembering(remembered: Duration) -> Self {
         Self { table: Mutex::default(), remembered }
     }
 
-    /// What became of the first copy of a request. If this is the first, it is remembered as under way, as by
-    /// [`begin`](Self::begin).
-    pub(crate) fn claim(&self, request: Fingerprint, now: Duration) -> Option<Copy> {
+    /// Returns the state of the first copy of a request. If this is the first copy, remembers it as in progress, as
+    /// [`begin`](Self::begin) does.
+    pub(crate) fn claim(&self, request: Fingerprint, now: Duration) -> Option<FirstCopy> {
         let mut table = self.table();
         table.expire(now, self.remembered);
         let found = table.copy(request);
@@ -69,39 +71,41 @@ impl Duplicates {
         found
     }
 
-    /// What became of the first copy of a request; none if this is the first.
-    pub(crate) fn find(&self, request: Fingerprint, now: Duration) -> Option<Copy> {
+    /// Returns the state of the first copy of a request, or `None` if this is the first copy.
+    pub(crate) fn find(&self, request: Fingerprint, now: Duration) -> Option<FirstCopy> {
         let mut table = self.table();
         table.expire(now, self.remembered);
         table.copy(request)
     }
 
-    /// Remembers a request that is under way, until [`answer`](Self::answer) or [`forget`](Self::forget).
+    /// Remembers a request in progress, until [`answer`](Self::answer) or [`forget`](Self::forget).
     pub(crate) fn begin(&self, request: Fingerprint, now: Duration) {
         self.table().insert(request, now, self.remembered);
     }
 
-    /// Remembers what a request came to.
+    /// Remembers the outcomes of a request.
     pub(crate) fn answer(&self, request: Fingerprint, outcomes: &Arc<[Outcome]>) {
         if let Some(entry) = self.table().entries.get_mut(&request) {
             entry.outcomes = Some(Arc::clone(outcomes));
         }
     }
 
-    /// Forgets a request that failed, so that the next copy is tried.
+    /// Forgets a request that failed, so that its next copy is processed.
     pub(crate) fn forget(&self, request: Fingerprint) {
         self.table().entries.remove(&request);
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, RequestTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
-    fn copy(&self, request: Fingerprint) -> Option<Copy> {
+impl RequestTable {
+    fn copy(&self, request: Fingerprint) -> Option<FirstCopy> {
         let entry = self.entries.get(&request)?;
-        Some(entry.outcomes.as_ref().map_or(Copy::UnderWay, |outcomes| Copy::Answered(Arc::clone(outcomes))))
+        Some(
+            entry.outcomes.as_ref().map_or(FirstCopy::InProgress, |outcomes| FirstCopy::Answered(Arc::clone(outcomes))),
+        )
     }
 
     fn expire(&mut self, now: Duration, remembered: Duration) {
@@ -109,7 +113,7 @@ impl Table {
             && (now.saturating_sub(since) > remembered || self.order.len() > REMEMBERED_MAX)
         {
             self.order.pop_front();
-            // A request that was forgotten and came again has a later place in the order.
+            // A request that was forgotten and then repeated has a later entry in the order.
             if self.entries.get(&request).is_some_and(|entry| entry.since == since) {
                 self.entries.remove(&request);
             }
@@ -140,9 +144,9 @@ mod tests {
         let duplicates = Duplicates::default();
         assert_eq!(duplicates.find(request(1), Duration::ZERO), None);
         duplicates.begin(request(1), Duration::ZERO);
-        assert_eq!(duplicates.find(request(1), Duration::ZERO), Some(Copy::UnderWay));
+        assert_eq!(duplicates.find(request(1), Duration::ZERO), Some(FirstCopy::InProgress));
         duplicates.answer(request(1), &outcomes());
-        assert_eq!(duplicates.find(request(1), REMEMBERED), Some(Copy::Answered(outcomes())));
+        assert_eq!(duplicates.find(request(1), REMEMBERED), Some(FirstCopy::Answered(outcomes())));
         assert_eq!(duplicates.find(request(2), REMEMBERED), None);
     }
 
@@ -150,9 +154,9 @@ mod tests {
     fn of_copies_that_come_at_once_one_is_the_first() {
         let duplicates = Duplicates::remembering(2 * REMEMBERED);
         assert_eq!(duplicates.claim(request(1), Duration::ZERO), None);
-        assert_eq!(duplicates.claim(request(1), Duration::ZERO), Some(Copy::UnderWay));
+        assert_eq!(duplicates.claim(request(1), Duration::ZERO), Some(FirstCopy::InProgress));
         duplicates.answer(request(1), &outcomes());
-        assert_eq!(duplicates.claim(request(1), 2 * REMEMBERED), Some(Copy::Answered(outcomes())));
+        assert_eq!(duplicates.claim(request(1), 2 * REMEMBERED), Some(FirstCopy::Answered(outcomes())));
         assert_eq!(duplicates.claim(request(1), 2 * REMEMBERED + Duration::from_secs(1)), None);
     }
 
@@ -171,8 +175,8 @@ mod tests {
         duplicates.forget(request(1));
         assert_eq!(duplicates.find(request(1), Duration::from_secs(9)), None);
         duplicates.begin(request(1), Duration::from_secs(9));
-        // What the first try left behind does not end the second.
-        assert_eq!(duplicates.find(request(1), REMEMBERED + Duration::from_secs(1)), Some(Copy::UnderWay));
+        // The leftover entry of the first attempt does not expire the second.
+        assert_eq!(duplicates.find(request(1), REMEMBERED + Duration::from_secs(1)), Some(FirstCopy::InProgress));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Ends the process when it cannot continue: a vital thread or task panicked, or the store failed.
 //!
-//! A server with a dead listener would answer four protocols and look healthy. It exits instead, with a code that makes a
-//! supervisor restart it.
+//! If one listener died and the process lived on, the other protocols would still answer and the server would look
+//! healthy. The process exits instead, with a code that makes a supervisor restart it.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,35 +10,35 @@ use tokio::sync::watch;
 
 use crate::service::Service;
 
-/// The reason why the process has to end, if there is one.
+/// The reason to end the process, once there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Fatal(watch::Sender<Option<String>>);
 
 impl Fatal {
-    /// Ends the process soon. Only the first reason is kept.
+    /// Requests the end of the process. Only the first reason is kept.
     pub(crate) fn declare(&self, reason: String) {
         self.0.send_if_modified(|known| {
             let is_first = known.is_none();
             if is_first {
-                tracing::error!(reason, "cannot go on");
+                tracing::error!(reason, "stopping after a fatal error");
                 *known = Some(reason);
             }
             is_first
         });
     }
 
-    /// Waits until the process has to end, and returns the reason.
+    /// Waits for a reason to end the process, and returns it.
     pub(crate) async fn wait(&self) -> String {
         let mut receiver = self.0.subscribe();
         match receiver.wait_for(Option::is_some).await {
             Ok(reason) => reason.clone().unwrap_or_default(),
-            // The sender is in `self`.
+            // Cannot happen: the sender is in `self`.
             Err(_) => std::future::pending().await,
         }
     }
 }
 
-/// A guard held by a thread or task that has to live as long as the server. It ends the process if its holder panics.
+/// A guard held by a vital thread or task. It ends the process if its holder panics.
 pub(crate) struct Vital {
     service: Arc<Service>,
     name: String,
@@ -90,7 +90,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(service.fatal.wait())
     }
 
-    /// A listener that panicked used to leave its protocol dead and the server ready.
+    /// Regression test: after a panic, a listener's protocol was dead but the server stayed ready.
     #[test]
     fn a_vital_thread_that_panics_ends_the_process_and_says_which() {
         let folder = tempfile::tempdir().unwrap();
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(reason(&service), "a thread that listens panicked");
     }
 
-    /// A disk whose syncs fail from some moment on, and hang while the lock is held.
+    /// A disk whose syncs fail once the flag is set, and hang while the lock is held.
     #[derive(Clone, Debug, Default)]
     struct FailingDisk(Arc<AtomicBool>, Arc<Mutex<()>>);
 
@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    /// A disk that hangs stopped all reports, in a server that called itself ready.
+    /// Regression test: a hanging disk stopped all reports while the server stayed ready.
     #[test]
     fn a_write_that_hangs_shows_while_it_lasts() {
         let folder = tempfile::tempdir().unwrap();
@@ -168,7 +168,7 @@ mod tests {
         assert!(service.store.status().writing_since.is_none());
     }
 
-    /// A poisoned store used to refuse everything for ever, in a process that looked alive.
+    /// Regression test: a poisoned store refused every request while the process looked alive.
     #[test]
     fn a_disk_that_fails_under_the_journal_ends_the_process() {
         let folder = tempfile::tempdir().unwrap();

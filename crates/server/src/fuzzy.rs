@@ -1,20 +1,21 @@
-//! The end of rspamd's fuzzy storage on the request path.
+//! Handling of requests to rspamd's fuzzy storage.
 //!
-//! A write is two events: the text, to be found by its digest and shingles, and a claim about the digest's fingerprint, by which
-//! the text is judged. A check finds a text and answers what is thought of it:
+//! A write is two events: the text, which can then be found by its digest or its shingles, and a claim about the
+//! digest's fingerprint, which decides the verdict on the text. A check finds a text and replies with the verdict:
 //!
 //! | found | verdict | reply |
 //! |---|---|---|
 //! | by digest | spam | weight, list, probability 1 |
-//! | by shingles | spam | weight, list, how many of 32 agree |
+//! | by shingles | spam | weight, list, the share of the 32 shingles that agree |
 //! | either | anything else | not found |
 //! | nothing | | not found |
-//! | nothing, or nothing that decides | as many recipients as `bulk` says | recipients, the list of `bulk`, probability 1 |
+//! | no spam | at least `bulk.threshold` recipients | recipients, the list of `bulk`, probability 1 |
 //!
-//! The digest of a reply is the request's: of the stored one only a hash is kept. Neither are times but the hour.
+//! A reply contains the digest of the request, because only a hash of the stored digest is kept. Times are kept as
+//! hours.
 //!
-//! A client is known by the address it sends from, or by which of our keys it encrypts to: those of accounts come with the
-//! lists that they may write. Only the site's own users delete.
+//! A client is identified by its source address, or by the public key to which it encrypts. The key of an account also
+//! determines the lists that the client may write. Only the site's own users may delete.
 
 mod encryption;
 #[cfg(test)]
@@ -24,7 +25,7 @@ use std::sync::Arc;
 
 use bruit_engine::accounts::{Account, Credential};
 use bruit_engine::event::{By, Event, TextChange};
-use bruit_engine::shingles::{Match, SHINGLES};
+use bruit_engine::shingles::{SHINGLES, ShingleMatch};
 use bruit_engine::signature::fingerprint_of_digest;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Reporter, Standing};
@@ -42,20 +43,20 @@ pub(crate) use encryption::Vault;
 
 use crate::config::FuzzyBulk;
 use crate::limits::Rate;
-use crate::log::Described;
-use crate::metrics::{Answered, Language};
+use crate::log::RequestDescription;
+use crate::metrics::{Disposition, Protocol};
 use crate::rights::Who;
 use crate::service::{Limited, Service};
 use crate::udp::{Batch, Change, Datagrams, Found, Recipients, Request, Step};
 
-/// How often strangers, all together, may make a thread compute a shared key, which takes some 80 µs: a sixth of its time.
-/// One network alone may do so as often as other costly things ([`Limited::Costly`]).
+/// How often a thread computes shared keys for all strangers together. At some 80 µs for each key, they use a sixth of
+/// the thread's time. Each network also has the limit on expensive requests ([`Limited::Costly`]).
 const STRANGERS_KEYS: Rate = Rate { per_second: 2_000.0, burst: 2_000 };
 
-/// What all strangers are called among the sources of costly things.
+/// The rate-limit key shared by all strangers.
 const STRANGERS: u64 = 0;
 
-/// rspamd's fuzzy storage.
+/// Handles requests of rspamd's fuzzy storage.
 pub(crate) struct Fuzzy {
     vault: Arc<Vault>,
     shared: SharedKeys,
@@ -63,43 +64,43 @@ pub(crate) struct Fuzzy {
     buffer: Buffer,
 }
 
-/// A check that waits for its turn, or a change that waits for the disk.
-pub(crate) struct Waiting {
+/// A check waiting for its lookup, or a change waiting for the disk.
+pub(crate) struct PendingFuzzy {
     command: Command,
     sealing: Option<Sealing>,
 }
 
-/// What a reply is encrypted with.
+/// The keys and nonce that encrypt a reply.
 struct Sealing {
     key: SharedKey,
     nonce: Nonce,
 }
 
-/// A command, and who gave it.
-struct Asked<'r> {
-    waiting: Waiting,
-    /// The account whose key it was encrypted to, with its name.
+/// A command and its sender.
+struct SentCommand<'r> {
+    waiting: PendingFuzzy,
+    /// The account for whose key the command was encrypted, with its name.
     account: Option<(&'r [u8], &'r Account)>,
-    /// The encrypted request it was in.
+    /// The encrypted request that contained the command.
     sealed: Option<SealedRequest<'r>>,
 }
 
 impl Datagrams for Fuzzy {
-    const LANGUAGE: Language = Language::Fuzzy;
-    type Waiting = Waiting;
+    const PROTOCOL: Protocol = Protocol::Fuzzy;
+    type Pending = PendingFuzzy;
 
-    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<Waiting> {
+    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<PendingFuzzy> {
         let asked = match self.read(request) {
             Ok(asked) => asked,
             Err(answered) => return Step::Drop(answered),
         };
-        let Asked { waiting, .. } = &asked;
+        let SentCommand { waiting, .. } = &asked;
         let mut answer = |answer, answered| {
             waiting.write(&answer, &mut self.buffer, reply);
             Step::Reply(answered)
         };
         if !asked.may(request) {
-            return answer(Reply::refused(&waiting.command, CODE_FORBIDDEN), Answered::Refused);
+            return answer(Reply::refused(&waiting.command, CODE_FORBIDDEN), Disposition::Refused);
         }
         match waiting.command.operation {
             Operation::Check => {
@@ -108,15 +109,15 @@ impl Datagrams for Fuzzy {
             }
             Operation::Write => self.change(asked, request, Claim::Report),
             Operation::Delete => self.change(asked, request, Claim::Revoke),
-            Operation::Ping => answer(Reply::pong(&waiting.command), Answered::Other),
+            Operation::Ping => answer(Reply::pong(&waiting.command), Disposition::Other),
             Operation::Stat => {
                 let count = request.engine.shingles().len() as u64;
-                answer(Reply::records(waiting.command.tag, count), Answered::Other)
+                answer(Reply::records(waiting.command.tag, count), Disposition::Other)
             }
         }
     }
 
-    fn describe(&self, request: &Request<'_>, waiting: Option<&Waiting>) -> Described {
+    fn describe(&self, request: &Request<'_>, waiting: Option<&PendingFuzzy>) -> RequestDescription {
         let sealed = SealedRequest::parse(request.packet);
         let account = sealed.as_ref().and_then(|sealed| request.engine.accounts().key_id(&sealed.key_id));
         let plain =
@@ -131,17 +132,17 @@ impl Datagrams for Fuzzy {
             None => "unreadable",
         };
         let is_about_text = matches!(operation, "check" | "write" | "delete");
-        Described::new(operation, account.map(|(name, _)| name), usize::from(is_about_text))
+        RequestDescription::new(operation, account.map(|(name, _)| name), usize::from(is_about_text))
     }
 
-    /// Looks a text up. The batch has nothing of it: which record its shingles name comes before what is thought of that.
+    /// Looks up a text. A batched lookup is not possible: the verdict depends on the record that the shingles match.
     fn answer_check(
         &mut self,
-        waiting: &Waiting,
+        waiting: &PendingFuzzy,
         request: &Request<'_>,
         _found: Found<'_>,
         reply: &mut Vec<u8>,
-    ) -> Answered {
+    ) -> Disposition {
         let Command { digest, shingles, tag, .. } = &waiting.command;
         let found = request.engine.check_shingles(digest, shingles.as_ref(), &mut self.scratch);
         let kind = found.as_ref().map_or(Kind::Unknown, |(_, verdict)| verdict.kind);
@@ -157,16 +158,16 @@ impl Datagrams for Fuzzy {
 
     fn answer_change(
         _service: &Service,
-        waiting: &Waiting,
+        waiting: &PendingFuzzy,
         outcomes: Result<&[Outcome], &SubmitError>,
         reply: &mut Vec<u8>,
-    ) -> Answered {
+    ) -> Disposition {
         let command = &waiting.command;
-        // Nothing is said of a disk that failed: there is no code for it, and the client will try again.
-        let Ok(outcomes) = outcomes else { return Answered::Failed };
+        // rspamd has no code for a failed disk. Without a reply, the client retries.
+        let Ok(outcomes) = outcomes else { return Disposition::Failed };
         let (answer, answered) = match refusal(command.operation, outcomes) {
-            Some(code) => (Reply::refused(command, code), Answered::Refused),
-            None => (Reply::accepted(command), Answered::Accepted),
+            Some(code) => (Reply::refused(command, code), Disposition::Refused),
+            None => (Reply::accepted(command), Disposition::Accepted),
         };
         waiting.write(&answer, &mut Buffer::default(), reply);
         answered
@@ -174,69 +175,69 @@ impl Datagrams for Fuzzy {
 }
 
 impl Fuzzy {
-    /// The end of one thread; `vault` is what all of them share.
+    /// Creates the handler of one thread. All threads share `vault`.
     pub(crate) fn new(vault: Arc<Vault>) -> Self {
         let (shared, scratch) = (SharedKeys::default(), CheckScratch::default());
         Self { vault, shared, scratch, buffer: Buffer::default() }
     }
 
-    /// The command in a datagram, and who gave it.
-    fn read<'r>(&mut self, request: &Request<'r>) -> Result<Asked<'r>, Answered> {
+    /// Reads the command in a datagram and identifies its sender.
+    fn read<'r>(&mut self, request: &Request<'r>) -> Result<SentCommand<'r>, Disposition> {
         let Some(sealed) = SealedRequest::parse(request.packet) else {
-            let command = Command::decode(request.packet).map_err(|_| Answered::Malformed)?;
-            return Ok(Asked { waiting: Waiting { command, sealing: None }, account: None, sealed: None });
+            let command = Command::decode(request.packet).map_err(|_| Disposition::Malformed)?;
+            return Ok(SentCommand { waiting: PendingFuzzy { command, sealing: None }, account: None, sealed: None });
         };
         let (key, command) = self.open(&sealed, request)?;
         let account = match request.engine.accounts().key_id(&sealed.key_id) {
             _ if sealed.key_id == self.vault.own.public().id() => None,
             Some((name, account)) if account.enabled => Some((name, account)),
-            _ => return Err(Answered::Unverified),
+            _ => return Err(Disposition::Unverified),
         };
         let sealing = Some(Sealing { key, nonce: self.vault.nonces.next() });
-        Ok(Asked { waiting: Waiting { command, sealing }, account, sealed: Some(sealed) })
+        Ok(SentCommand { waiting: PendingFuzzy { command, sealing }, account, sealed: Some(sealed) })
     }
 
-    /// Decrypts a command. That proves that its sender was given the public key he used, and no more.
-    fn open(&mut self, sealed: &SealedRequest<'_>, request: &Request<'_>) -> Result<(SharedKey, Command), Answered> {
+    /// Decrypts a command. Success proves only that the sender knows our public key.
+    fn open(&mut self, sealed: &SealedRequest<'_>, request: &Request<'_>) -> Result<(SharedKey, Command), Disposition> {
         let known = self.shared.get(sealed.key_id, sealed.client).filter(|_| self.pair(sealed, request).is_some());
         let (key, is_known) = match known {
             Some(key) => (key.clone(), true),
             None => (self.agree(sealed, request)?, false),
         };
-        let plain = key.open_request(sealed, &mut self.buffer).map_err(|_| Answered::Unverified)?;
-        let command = Command::decode(plain).map_err(|_| Answered::Malformed)?;
+        let plain = key.open_request(sealed, &mut self.buffer).map_err(|_| Disposition::Unverified)?;
+        let command = Command::decode(plain).map_err(|_| Disposition::Malformed)?;
         if !is_known {
             self.shared.insert(sealed.key_id, sealed.client, key.clone());
         }
         Ok((key, command))
     }
 
-    /// Which of our key pairs a request is encrypted to.
+    /// Returns the key pair to which a request is encrypted.
     fn pair<'a>(&'a self, sealed: &SealedRequest<'_>, request: &'a Request<'_>) -> Option<&'a Keypair> {
         let own = &self.vault.own;
         if sealed.key_id == own.public().id() { Some(own) } else { request.settings.fuzzy.keys.get(&sealed.key_id) }
     }
 
-    /// Computes the key that is shared with a new client.
-    fn agree(&self, sealed: &SealedRequest<'_>, request: &Request<'_>) -> Result<SharedKey, Answered> {
-        let pair = self.pair(sealed, request).ok_or(Answered::Unverified)?;
+    /// Computes the key shared with a new client.
+    fn agree(&self, sealed: &SealedRequest<'_>, request: &Request<'_>) -> Result<SharedKey, Disposition> {
+        let pair = self.pair(sealed, request).ok_or(Disposition::Unverified)?;
         let Request { service, source, settings, uptime, .. } = request;
         let admits_strangers = || service.limits.costly.admit(STRANGERS, STRANGERS_KEYS, *uptime);
         if !(source.is_own || service.admits(source, Limited::Costly, settings, *uptime) && admits_strangers()) {
-            return Err(Answered::Limited);
+            return Err(Disposition::Limited);
         }
-        pair.shared_key(&sealed.client).map_err(|_| Answered::Unverified)
+        pair.shared_key(&sealed.client).map_err(|_| Disposition::Unverified)
     }
 
-    /// Makes events of a write or deletion, unless it is a replay.
-    fn change(&self, asked: Asked<'_>, request: &Request<'_>, claim: Claim) -> Step<Waiting> {
+    /// Returns the events of a write or deletion, unless it is a replay.
+    fn change(&self, asked: SentCommand<'_>, request: &Request<'_>, claim: Claim) -> Step<PendingFuzzy> {
         let by = By { now: request.now, reporter: asked.reporter(request) };
-        let Asked { waiting, sealed, .. } = asked;
+        let SentCommand { waiting, sealed, .. } = asked;
         let Request { service, from, uptime, .. } = request;
         let key = &service.key;
         let admits = |sealed: &SealedRequest<'_>| self.vault.replays.admits(sealed.nonce(), *from, key, *uptime);
         if !sealed.as_ref().is_none_or(admits) {
-            return Step::Drop(Answered::Duplicate);
+            return Step::Drop(Disposition::Duplicate);
         }
         let events = events(&waiting.command, by, claim, key);
         let mut identity = waiting.command.duplicate_key().to_vec();
@@ -245,8 +246,8 @@ impl Fuzzy {
     }
 }
 
-impl Waiting {
-    /// Writes a reply, encrypted if the command was.
+impl PendingFuzzy {
+    /// Writes a reply, encrypted if the command was encrypted.
     fn write(&self, answer: &Reply, buffer: &mut Buffer, reply: &mut Vec<u8>) {
         let version = self.command.version;
         match &self.sealing {
@@ -256,14 +257,14 @@ impl Waiting {
     }
 }
 
-impl Asked<'_> {
-    /// Whether the one who asks may do that.
+impl SentCommand<'_> {
+    /// Returns true if the sender has the right to request this operation.
     fn may(&self, request: &Request<'_>) -> bool {
         let settings = &request.settings.fuzzy;
         let (Command { operation, value, .. }, standing) = (&self.waiting.command, self.standing(request));
         let is_right = match operation {
             Operation::Check | Operation::Stat | Operation::Ping => settings.rights.check.includes(standing),
-            // A stranger's claim would count for nothing, and his text not be kept: better that he knows. Weights only grow.
+            // Refuse strangers openly: a stranger's claim would have no weight, and its text would not be kept.
             Operation::Write => {
                 settings.rights.report.min(Who::Accounts).includes(standing) && self.may_write_list() && *value > 0
             }
@@ -272,7 +273,7 @@ impl Asked<'_> {
         is_right && (self.sealed.is_some() || !settings.encrypted_only)
     }
 
-    /// Whether the list is one that the account may write.
+    /// Returns true if the account may write this list.
     fn may_write_list(&self) -> bool {
         self.account.is_none_or(|(_, account)| match &account.credential {
             Credential::Fuzzy(key) => key.flags.contains(self.waiting.command.flag),
@@ -280,7 +281,7 @@ impl Asked<'_> {
         })
     }
 
-    /// The recipient that a check counts, if the operator wants that.
+    /// Returns the recipient to count for a check, if the operator has enabled counting.
     fn recipients(&self, request: &Request<'_>) -> Option<Recipients> {
         let settings = &request.settings.fuzzy;
         let command = &self.waiting.command;
@@ -304,7 +305,7 @@ impl Asked<'_> {
     }
 }
 
-/// The text, and the claim about it, in this order.
+/// Returns the text and the claim about it, in this order.
 fn events(command: &Command, by: By, claim: Claim, key: &FingerprintKey) -> Vec<Event> {
     let change = match claim {
         Claim::Report => TextChange::Write { flag: command.flag, weight: command.value },
@@ -316,10 +317,9 @@ fn events(command: &Command, by: By, claim: Claim, key: &FingerprintKey) -> Vec<
     vec![text, Event::Claim { by, claim, flag: 0, fingerprints }]
 }
 
-/// The code with which a change is refused, if it was.
+/// Returns the code for the client if a change was refused.
 ///
-/// Accounts whose word has no weight yet teach no texts, and those that others taught are not changed by them; their claims are
-/// heard all the same.
+/// Accounts without weight cannot store texts or change texts of others, but their claims are recorded.
 fn refusal(operation: Operation, outcomes: &[Outcome]) -> Option<i32> {
     let [text, claim] = outcomes else { return Some(CODE_FORBIDDEN) };
     let is_write = operation == Operation::Write;
@@ -330,13 +330,13 @@ fn refusal(operation: Operation, outcomes: &[Outcome]) -> Option<i32> {
     }
 }
 
-/// The code of a refusal: temporary ones are "unavailable", the others "forbidden".
+/// Returns the code of a refusal: "unavailable" for a temporary refusal, otherwise "forbidden".
 const fn code(refusal: Refusal) -> i32 {
     if refusal.is_temporary() { CODE_UNAVAILABLE } else { CODE_FORBIDDEN }
 }
 
-/// What is answered of a text that is spam.
-fn spam(command: &Command, found: &Match) -> Reply {
+/// Returns the reply for a text that is spam.
+fn spam(command: &Command, found: &ShingleMatch) -> Reply {
     let record = &found.record;
     let seconds = u64::from(record.first_hour) * Time::HOUR;
     Reply {
@@ -349,7 +349,7 @@ fn spam(command: &Command, found: &Match) -> Reply {
     }
 }
 
-/// What is answered of a text that was sent to many, if the operator wants that.
+/// Returns the reply for a text sent to many recipients, if the operator has enabled such replies.
 fn bulk(command: &Command, request: &Request<'_>) -> Option<Reply> {
     let FuzzyBulk { flag, threshold } = request.settings.fuzzy.bulk?;
     let fingerprint = fingerprint_of_digest(&request.service.key, &command.digest);

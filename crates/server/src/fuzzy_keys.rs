@@ -11,41 +11,41 @@ use bruit_store::FUZZY_KEY_FILE;
 
 use crate::config::{AccountSecret, AccountSettings};
 
-/// The longest file that is read: a key, and some blanks.
+/// Maximum length of a key file: a key and some whitespace.
 const KEY_FILE_BYTES_MAX: u64 = 256;
 
-/// The key pairs of accounts, by what requests call them.
+/// The key pairs of accounts, by key ID.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keyring {
     pairs: HashMap<KeyId, Keypair>,
 }
 
-/// Why there is no key pair of our own.
+/// The server's own key pair cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
-    /// The file cannot be read, or not be made.
-    #[error("failed to read or make {}", .file.display())]
+    /// The file can be neither read nor created.
+    #[error("failed to read or create {}", .file.display())]
     Io {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It holds something else.
-    #[error("{} holds no key: restore it, or remove it and give all clients the new public key", .file.display())]
+    /// The file does not contain a key.
+    #[error("{} does not contain a key: restore it, or remove it and give the new public key to all clients", .file.display())]
     Text {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: KeyTextError,
     },
 }
 
 impl Keyring {
-    /// The key pairs of those accounts that have one. A secret that is none is refused where accounts are registered.
+    /// Collects the key pairs of accounts. Invalid secrets are skipped here; registration rejects them.
     pub(crate) fn of(accounts: &[AccountSettings]) -> Self {
         let secrets = accounts.iter().filter_map(|account| match &account.secret {
             AccountSecret::KeyPair(secret, _) => Keypair::from_secret_text(secret).ok(),
@@ -54,18 +54,18 @@ impl Keyring {
         Self { pairs: secrets.map(|pair| (pair.public().id(), pair)).collect() }
     }
 
-    /// The key pair that a request calls so.
+    /// Returns the key pair with the ID in a request.
     pub(crate) fn get(&self, id: &KeyId) -> Option<&Keypair> {
         self.pairs.get(id)
     }
 }
 
-/// The public half of the key pair with this secret half.
+/// Returns the public key for this private key.
 pub(crate) fn public_key(secret: &str) -> Option<[u8; 32]> {
     Keypair::from_secret_text(secret).ok().map(|pair| pair.public().0)
 }
 
-/// The server's own key pair, which is made the first time.
+/// Loads the server's own key pair, or creates it at the first start.
 ///
 /// # Errors
 /// [`KeyFileError`].
@@ -88,7 +88,8 @@ fn read(file: &Path) -> io::Result<String> {
     fs::read_to_string(file)
 }
 
-/// Makes a key pair. It is on disk before anybody is told: clients that were given a key which is gone would be deaf.
+/// Creates a key pair and syncs it to disk before announcing it. If an announced key were lost, its clients would
+/// receive no replies.
 fn make(directory: &Path, file: &Path) -> io::Result<Keypair> {
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(io::Error::other)?;

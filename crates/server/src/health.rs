@@ -1,7 +1,8 @@
-//! The table of everything that is wrong with the server: each condition, when it began, how bad it is, and what to do about it.
+//! The table of active conditions: what is wrong, since when, how severe it is, and what to do about it.
 //!
-//! Code that notices a problem calls [`Health::set`] while it lasts, and with `None` once it is over. The log gets one line when
-//! a condition begins and one when it ends; `/v1/ready`, `/metrics` and `bruit stats` read the same table.
+//! Code that detects a problem calls [`Health::set`] with a text while the problem lasts, and with `None` once it is
+//! over. The log gets one line when a condition begins and one when it ends. `/v1/ready`, `/metrics` and `bruit stats`
+//! read the same table.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,9 +13,9 @@ use bruit_protocols::http::Condition;
 /// The severity of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Severity {
-    /// Something is degraded; requests are still answered and reports kept.
+    /// Something is degraded, but requests are answered and reports kept.
     Warning,
-    /// Reports are refused or lost: `/v1/ready` fails.
+    /// Reports are refused or lost; `/v1/ready` fails.
     Severe,
 }
 
@@ -29,7 +30,7 @@ impl Severity {
 
 macro_rules! states {
     ($($(#[$doc:meta])* $state:ident: $name:literal, $severity:ident;)*) => {
-        /// A way in which the server can be degraded.
+        /// A kind of degradation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum State {
             $($(#[$doc])* $state,)*
@@ -39,12 +40,12 @@ macro_rules! states {
             /// Every state.
             pub(crate) const ALL: &[Self] = &[$(Self::$state,)*];
 
-            /// Its name in the log, in metrics and in answers.
+            /// Returns the name used in the log, in metrics and in responses.
             pub(crate) const fn name(self) -> &'static str {
                 match self { $(Self::$state => $name,)* }
             }
 
-            /// Its severity.
+            /// Returns the severity.
             pub(crate) const fn severity(self) -> Severity {
                 match self { $(Self::$state => Severity::$severity,)* }
             }
@@ -53,41 +54,41 @@ macro_rules! states {
 }
 
 states! {
-    /// The journal cannot be trusted any more; the process is about to end.
+    /// The journal failed; the process is about to end.
     StoreFailed: "store_failed", Severe;
     /// Recent events could not be written.
     WritesFail: "writes_fail", Severe;
-    /// A write has not been answered for a while.
+    /// A write has been pending for too long.
     DiskHangs: "disk_hangs", Severe;
-    /// The last snapshot could not be written: the journal grows.
+    /// The last snapshot could not be written, so the journal grows.
     SnapshotFails: "snapshot_fails", Warning;
     /// The books are epochs behind the clock and accept no claims.
     CatchingUp: "catching_up", Severe;
-    /// The queue of claims to be written for other servers is full: reports are refused.
+    /// The export queue is full, so reports are refused.
     ExportsWait: "exports_wait", Severe;
     /// The folder of logs for other servers and replicas cannot be written.
     ShelfFails: "shelf_fails", Warning;
-    /// The heads of another server no longer change.
+    /// The heads of a peer no longer change.
     PeerSilent: "peer_silent", Warning;
-    /// Segments of another server have been missing for a while, and none arrives.
+    /// Segments of a peer have been missing for a while, and none arrive.
     PeerBehind: "peer_behind", Warning;
-    /// The clock of another server, or ours, is wrong.
+    /// The clock of a peer, or ours, is wrong.
     PeerClock: "peer_clock", Warning;
-    /// Another server refuses us, or we refuse what it sends.
+    /// A peer refuses this server, or this server rejects the peer's data.
     PeerRefused: "peer_refused", Warning;
-    /// Another server, or the broker, cannot be reached.
+    /// A peer or the broker is unreachable.
     PeerUnreachable: "peer_unreachable", Warning;
-    /// The system clock jumped and is not believed, or it is behind and time stands still.
+    /// The system clock jumped and is ignored, or it is behind and time stands still.
     ClockJump: "clock_jump", Warning;
     /// The current generation of a book accepts no new signatures.
     BookFull: "book_full", Severe;
-    /// Recent reports were refused because a book, or a daily share of it, is used up.
+    /// Reports were refused recently because a book, or a reporter's daily share of it, was used up.
     ReportsRefused: "reports_refused", Warning;
-    /// A book holds nearly as many signatures as planned, or more: its error rate rises.
+    /// A book is near or above its capacity, so its false-positive rate rises.
     BookFills: "book_fills", Warning;
-    /// The certificate of HTTP over TLS ends soon, or has ended.
+    /// The certificate of HTTP over TLS expires soon or has expired.
     CertificateEnds: "certificate_ends", Warning;
-    /// A table that refuses new entries when full is nearly full.
+    /// A table that rejects new entries when full is nearly full.
     TableFills: "table_fills", Warning;
 }
 
@@ -98,20 +99,20 @@ struct Row {
     since: Time,
 }
 
-/// The active conditions, by state and subject: a ring, a peer, or nothing in particular.
+/// The active conditions by state and subject: a ring, a peer, or the empty string.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     rows: Mutex<BTreeMap<(State, String), Row>>,
 }
 
 impl Health {
-    /// Begins or updates (`Some`) or ends (`None`) a condition. The text says what is wrong and what to do.
+    /// Begins or updates a condition (`Some`), or ends it (`None`). The text states what is wrong and what to do.
     pub(crate) fn set(&self, state: State, subject: &str, text: Option<String>, now: Time) {
         let mut rows = self.lock();
         change(&mut rows, state, subject, text, now);
     }
 
-    /// Replaces all conditions of a state by these, given as subjects and texts. The others end.
+    /// Replaces all conditions of a state with `conditions`, given as subjects and texts.
     pub(crate) fn set_all(&self, state: State, conditions: Vec<(String, String)>, now: Time) {
         let mut rows = self.lock();
         let is_over = |(of, subject): &&(State, String)| {
@@ -122,7 +123,7 @@ impl Health {
         conditions.into_iter().for_each(|(subject, text)| change(&mut rows, state, &subject, Some(text), now));
     }
 
-    /// All conditions, the worst first.
+    /// Returns all conditions, most severe first.
     pub(crate) fn conditions(&self) -> Vec<Condition> {
         let rows = self.lock();
         let condition = |((state, subject), row): (&(State, String), &Row)| Condition {
@@ -137,12 +138,12 @@ impl Health {
         conditions
     }
 
-    /// The number of active conditions in a state.
+    /// Returns the number of active conditions in a state.
     pub(crate) fn count(&self, state: State) -> usize {
         self.lock().keys().filter(|(of, _)| *of == state).count()
     }
 
-    /// Ignores poisoning: nothing panics halfway through a change, so the table is consistent.
+    /// Locks the table. Ignores poisoning, because no panic can leave a change half done.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(State, String), Row>> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,6 @@
-//! When each account last claimed something, since the server was started.
+//! The time of each account's last claim since the server started.
 //!
-//! Kept in memory only: a claim is journalled, but nothing that is kept of it says who made it.
+//! The times are kept in memory only: claims are journaled, but the books do not record their reporters.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,13 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use bruit_engine::accounts::ACCOUNTS_MAX;
 use bruit_engine::time::Time;
 
-/// Times by reporter id.
+/// Times by reporter ID.
 #[derive(Debug, Default)]
 pub(crate) struct LastClaims(Mutex<HashMap<u64, Time>>);
 
 impl LastClaims {
-    /// Records the time of a claim. The table holds as many reporters as there can be accounts; beyond that, the one that has been
-    /// quiet for longest is dropped.
+    /// Records the time of a claim. The maximum number of accounts limits the table. If it is full, the entry with the
+    /// oldest time is evicted.
     pub(crate) fn note(&self, id: u64, now: Time) {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if times.len() >= ACCOUNTS_MAX && !times.contains_key(&id) {
@@ -24,7 +24,7 @@ impl LastClaims {
         times.insert(id, now);
     }
 
-    /// When a reporter last claimed something.
+    /// Returns the time of a reporter's last claim.
     pub(crate) fn of(&self, id: u64) -> Option<Time> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).copied()
     }

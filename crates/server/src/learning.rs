@@ -1,9 +1,9 @@
-//! Learning from checks: the text that unreported mail has in common, if the operator allows it.
+//! Learning from checks: the text that recurs in unreported mail, if the operator enables it.
 //!
 //! A check queues the features of its message and does not wait. The queue holds [`WAITING_MAX`] messages; when it is
-//! full, messages are dropped and counted. One thread notes the features in a [`RecentFeatures`], and submits those
-//! that were seen on enough days as [`Event::GoodFeatures`]. The days on which a feature was seen are lost when the
-//! server stops; the features that were learnt are in the journal.
+//! full, messages are dropped and counted. One thread records the features in a [`RecentFeatures`], and submits the
+//! features seen on enough days as [`Event::GoodFeatures`]. Learned features are in the journal, but the days on which
+//! a feature was seen are lost when the server stops.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -24,38 +24,38 @@ use bruit_signatures::bruit::Features;
 use crate::fatal::Vital;
 use crate::service::Service;
 
-/// Maximum number of messages that wait to be noted.
+/// Maximum number of messages waiting to be recorded.
 const WAITING_MAX: usize = 256;
 
-/// Maximum number of features of a message; messages with more are dropped. This bounds the queue to 8 MiB.
+/// Maximum number of features of a message; longer messages are dropped. This bounds the queue to 8 MiB.
 const FEATURES_MAX: usize = 4_096;
 
 /// Interval between two submissions.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Maximum number of events in one submission, which makes twelve a minute.
+/// Maximum number of events in one submission, or twelve events a minute.
 const EVENTS_MAX: usize = 2;
 
-/// Maximum number of features that wait to be submitted. Others come back with the next message that has them.
+/// Maximum number of features waiting to be submitted. Further features wait for the next message that has them.
 const PENDING_MAX: usize = EVENTS_MAX * GOOD_FEATURES as usize;
 
-/// Checks teach only while less than this share of the room for good mail is used. The rest is reserved for people.
+/// The share of the capacity for good mail that learning from checks may fill. The rest is reserved for people.
 const ROOM_PERCENT: u64 = 50;
 
-/// The reporter that stands for all users whose mail is learnt from.
+/// The reporter that represents all users from whose mail the server learns.
 const REPORTER: &[u8] = b"learning from checks";
 
 /// The queue of messages from checks, and its counters.
 #[derive(Debug)]
 pub(crate) struct Learning {
     items: SyncSender<Item>,
-    /// The other end of the queue, until the thread starts.
+    /// The receiving end of the queue, until the thread starts.
     receiver: Mutex<Option<Receiver<Item>>>,
-    /// Number of messages noted.
+    /// Number of recorded messages.
     noted: AtomicU64,
-    /// Number of messages dropped, because too many were waiting or the day's features were used up.
+    /// Number of messages dropped because the queue was full or the day's features were used up.
     dropped: AtomicU64,
-    /// Number of features learnt.
+    /// Number of learned features.
     learnt: AtomicU64,
 }
 
@@ -65,7 +65,7 @@ enum Item {
     Stop,
 }
 
-/// Counts of learning from checks since the start.
+/// Counters of learning from checks since the server started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LearningCounts {
     pub(crate) noted: u64,
@@ -82,7 +82,7 @@ impl Default for Learning {
 }
 
 impl Learning {
-    /// Queues a message to be learnt from. Never waits.
+    /// Queues the features of a message for learning. Never waits.
     pub(crate) fn offer(&self, features: Features) {
         if features.is_empty() {
             return;
@@ -116,7 +116,7 @@ impl Learner {
     }
 
     pub(crate) fn stop(self) {
-        // Fails if the thread has ended already.
+        // Sending fails if the thread has already ended.
         let _ = self.service.learning.items.send(Item::Stop);
         if self.thread.join().is_err() {
             tracing::error!("the learner panicked");
@@ -139,10 +139,10 @@ fn learn(service: &Service, receiver: &Receiver<Item>) {
     }
 }
 
-/// The features seen, and those that wait to be submitted.
+/// The features seen, and the features waiting to be submitted.
 #[derive(Default)]
 struct Notes {
-    /// Created for the first message: most servers never need it.
+    /// Created with the first message, because most servers never need it.
     seen: Option<RecentFeatures>,
     pending: BTreeSet<u64>,
 }
@@ -165,7 +165,7 @@ impl Notes {
     fn seen(&mut self, service: &Service, now: Time) -> Option<&mut RecentFeatures> {
         if self.seen.is_none() {
             let made = RecentFeatures::try_new(service.key.clone(), now);
-            self.seen = made.inspect_err(|error| tracing::warn!(%error, "cannot learn from checks")).ok();
+            self.seen = made.inspect_err(|error| tracing::warn!(%error, "failed to start learning from checks")).ok();
         }
         self.seen.as_mut()
     }
@@ -190,12 +190,12 @@ impl Notes {
         let learnt: usize = done.map(|(features, _)| features.len()).sum();
         if learnt > 0 {
             service.learning.learnt.fetch_add(learnt as u64, Ordering::Relaxed);
-            tracing::info!(features = learnt, "learnt text that unreported mail has in common");
+            tracing::info!(features = learnt, "learned text that recurs in unreported mail");
         }
     }
 }
 
-/// Whether checks may still teach, given the used room and the capacity for good mail, in messages.
+/// Returns true if the server may still learn from checks. Both numbers count messages of good mail.
 const fn has_room((used, capacity): (u64, u64)) -> bool {
     used.saturating_mul(100) < capacity.saturating_mul(ROOM_PERCENT)
 }
@@ -225,17 +225,17 @@ mod tests {
         Time(NOW.0 + days * Time::DAY)
     }
 
-    /// An issue of a newsletter: 50 features of the template, and 50 of the issue.
+    /// Returns an issue of a newsletter: 50 features of the template and 50 of the issue.
     fn issue(number: u64) -> Features {
         Features { pairs: (0..50).chain(1_000 * number..1_000 * number + 50).collect(), ..Features::default() }
     }
 
-    /// A long message with one feature that it does not have on other days.
+    /// Returns a long message. From day to day, it differs in one feature.
     fn long(first: u64, day: u64) -> Features {
         Features { pairs: (first..first + 511).chain([1 << 40 | day]).collect(), ..Features::default() }
     }
 
-    /// Counts the features of a newsletter's template that are not good.
+    /// Counts the features of a newsletter's template that have not been learned.
     fn unlearnt(service: &Service) -> usize {
         let mut template: Vec<u64> = (0..50).collect();
         service.store.check(|engine| engine.replicas().retain_unlearnt(&mut template));
@@ -256,7 +256,7 @@ mod tests {
         notes.submit(&service, after(2));
         assert_eq!(unlearnt(&service), 0);
         notes.note(&service, &issue(101), after(3));
-        assert!(notes.pending.is_empty(), "it is known");
+        assert!(notes.pending.is_empty(), "it is already learned");
         assert_eq!(service.learning.counts(), LearningCounts { noted: 10, dropped: 0, features: 50 });
         let _ = service.store.close();
         assert_eq!(unlearnt(&self::service(folder.path(), "")), 0);

@@ -1,25 +1,29 @@
-//! The daemon: listeners for five languages, one request path, limits, rights, configuration and metrics.
+//! The daemon: listeners for five protocols, one request path, limits, rights, configuration and metrics.
 //!
 //! ```text
 //!   razor (TCP) ─┐                                        ┌─► engine (read lock): checks
 //!   http  (TCP) ─┤                                        │
 //!   dcc   (UDP) ─┼─► decode ─► limits, rights ─► Service ─┤
 //!   pyzor (UDP) ─┤                                        │
-//!   fuzzy (UDP) ─┘                                        └─► store: reports, answered when they are on disk
+//!   fuzzy (UDP) ─┘                                        └─► store: reports, acknowledged once on disk
 //! ```
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`config`], `units` | one TOML file, checked |
-//! | `service` | what all listeners share |
-//! | `sources`, [`rights`], [`limits`], `connections`, `duplicates`, `replays` | who asks, what they may, how often, and whether they have already |
-//! | `udp`, `tcp`, `unix` | threads that take datagrams by the batch; tasks for connections |
-//! | `admin_token`, `certificate` | the proof that administrators show, and that the server shows |
-//! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the ends of the request path, one for each language |
-//! | `federation`, `node_key` | what other servers ask for, and by which key they know this one |
-//! | `accounts`, `policy`, `last_claims` | what the file says of accounts and of trust, and when accounts were last used |
-//! | `health`, `watch`, `refusals`, `fatal` | the table of degraded states, the code that fills it, and the end of the process |
-//! | `metrics`, `log`, `audit` | what is counted; a line for each request at debug; who changed what |
+//! | [`config`], `units` | the TOML file and its checked form |
+//! | `service` | state shared by all listeners |
+//! | `sources`, [`rights`] | callers and their rights |
+//! | [`limits`], `connections` | limits on the rate of requests and the number of connections |
+//! | `duplicates`, `replays` | detection of repeated requests |
+//! | `udp`, `tcp`, `unix` | threads that receive batches of datagrams; tasks that serve connections |
+//! | `admin_token`, `certificate` | the credentials of the administrator and of the server |
+//! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the protocols: decoding of requests, and replies |
+//! | `federation`, `node_key` | the exchange with other servers, and this server's identity key |
+//! | `accounts`, `policy` | the accounts and the trust policy in the file |
+//! | `last_claims` | the time of each account's last claim |
+//! | `health`, `watch`, `refusals` | the table of conditions, and the code that updates it |
+//! | `fatal` | the end of the process after a fatal error |
+//! | `metrics`, `log`, `audit` | counters; a line for each request at debug; the audit trail |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 

@@ -1,32 +1,32 @@
-//! How much one source may ask for: token buckets in a table that does not grow.
+//! Rate limits per source: token buckets in a table of fixed size.
 //!
-//! A source has a cell in each of two rows, by a keyed hash, and is refused only if both are empty. Cells are shared, as in a
-//! Bloom filter: nobody's bucket is ever thrown out to make room, so a flood from many networks cannot win back what it has used up,
-//! and somebody else is refused only if both of their cells are shared with sources that are over their limit. With
-//! 1,000 such sources that is one in 4,300.
+//! A keyed hash assigns each source one cell in each of two rows. A source is refused only if both cells are empty.
+//! Sources share cells, as in a Bloom filter. No bucket is ever evicted, so a flood from many networks cannot regain
+//! its used tokens. A source within its limit is refused only if it shares both cells with sources over their limit.
+//! With 1,000 such sources, the probability is one in 4,300.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Cells of a row.
+/// Number of cells in a row.
 const CELLS: usize = 1 << 16;
 
-/// Rows, each with a cell of its own for every source.
+/// Number of rows. Every source has one cell in each.
 const ROWS: usize = 2;
 
-/// How often something may happen: `per_second` in the long run, `burst` at once.
+/// A rate limit: a long-term rate and a maximum burst.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// In the long run. Zero refuses everything.
+    /// Long-term rate. Zero refuses everything.
     pub per_second: f64,
-    /// At once.
+    /// Maximum number of requests in a burst.
     pub burst: u32,
 }
 
-/// The buckets of all sources for one kind of thing.
+/// The buckets of all sources for one kind of request.
 ///
-/// A cell holds when its bucket will be full again, in nanoseconds: a bucket that is full needs no upkeep, and one number says
-/// how full it is (the generic cell rate algorithm).
+/// A cell contains the time when its bucket will be full again, in nanoseconds. One number thus represents the level,
+/// and a full bucket needs no refill (the generic cell rate algorithm).
 #[derive(Debug)]
 pub(crate) struct Buckets {
     cells: Box<[AtomicU64]>,
@@ -37,12 +37,13 @@ impl Buckets {
         Self { cells: (0..ROWS * CELLS).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Takes a token of the source with this hash; whether there was one. `now` is the time since the server started.
+    /// Takes a token of the source with this hash, and returns true if one was available. `now` is the time since the
+    /// server started.
     pub(crate) fn admit(&self, source: u64, rate: Rate, now: Duration) -> bool {
         self.admit_many(source, 1, rate, now)
     }
 
-    /// Takes as many tokens as `count`, or none if there are fewer.
+    /// Takes `count` tokens, or none if fewer are available.
     pub(crate) fn admit_many(&self, source: u64, count: u32, rate: Rate, now: Duration) -> bool {
         let Some((interval, depth)) = rate.nanoseconds() else { return false };
         let interval = interval.saturating_mul(count.into());
@@ -50,13 +51,13 @@ impl Buckets {
         let taken = |(row, at): (usize, usize)| {
             self.cells.get(row * CELLS + at).is_some_and(|cell| take(cell, now, interval, depth))
         };
-        // Both are asked, so that both know.
+        // Both rows must be updated, so do not stop at the first.
         let of_rows = [(0, source as usize % CELLS), (1, (source >> 32) as usize % CELLS)];
         of_rows.map(taken).contains(&true)
     }
 }
 
-/// Moves the time at which a bucket is full, if it has a token.
+/// Delays the time when a bucket is full by `interval`, unless that would overdraw the bucket.
 fn take(cell: &AtomicU64, now: u64, interval: u64, depth: u64) -> bool {
     let moved = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
         let next = full_at.max(now).saturating_add(interval);
@@ -66,7 +67,7 @@ fn take(cell: &AtomicU64, now: u64, interval: u64, depth: u64) -> bool {
 }
 
 impl Rate {
-    /// Time for one token, and for a whole bucket. None if there are no tokens.
+    /// Returns the time for one token and for a full bucket, or `None` if the rate admits nothing.
     fn nanoseconds(self) -> Option<(u64, u64)> {
         if self.per_second <= 0.0 || self.burst == 0 {
             return None;

@@ -1,8 +1,9 @@
-//! Lines of the log that requests cause: one for each at debug, and a bound on those that strangers can cause at other levels.
+//! Log lines of requests: one line for each request at debug, and rate limits for lines that strangers can cause at
+//! other levels.
 //!
-//! Nothing is formatted or allocated unless the level is on: whoever writes such a line asks [`is_on`] first. No line has mail
-//! content, secrets or whole signatures; at trace, signatures are named by the first half of their fingerprint's first word, which
-//! says nothing without the realm's key.
+//! Callers check [`is_on`] first, so that nothing is formatted or allocated unless the level is enabled. No line
+//! contains mail content, secrets or whole signatures. At trace, a signature is identified by the first half of its
+//! fingerprint's first word, which is meaningless without the realm's key.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -11,48 +12,48 @@ use std::time::{Duration, Instant};
 use bruit_engine::verdict::Verdict;
 use bruit_filters::Fingerprint;
 
-use crate::metrics::{Answered, Language};
+use crate::metrics::{Disposition, Protocol};
 
-/// The target of lines about requests.
+/// The target of request lines.
 const TARGET: &str = "bruit::request";
 
-/// What the log says about a request.
+/// The description of a request in the log.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Described {
-    /// What was asked for, in the words of the protocol.
+pub(crate) struct RequestDescription {
+    /// The operation, in the protocol's own terms.
     pub(crate) operation: String,
-    /// The account or token, as the request names it.
+    /// The account or token named in the request.
     pub(crate) account: Option<String>,
-    /// How many signatures it is about.
+    /// Number of signatures.
     pub(crate) signatures: usize,
 }
 
-impl Described {
+impl RequestDescription {
     pub(crate) fn new(operation: &str, account: Option<&[u8]>, signatures: usize) -> Self {
         let account = account.map(|name| String::from_utf8_lossy(name).into_owned());
         Self { operation: operation.to_owned(), account, signatures }
     }
 }
 
-/// A line about a request.
+/// A request's log line.
 #[derive(Debug)]
 pub(crate) struct Line {
-    pub(crate) protocol: Language,
+    pub(crate) protocol: Protocol,
     pub(crate) from: IpAddr,
-    pub(crate) described: Described,
-    pub(crate) answered: Answered,
-    /// Why it was refused, if more is known than what it is counted as.
+    pub(crate) described: RequestDescription,
+    pub(crate) answered: Disposition,
+    /// The reason for a refusal, if the result alone does not state it.
     pub(crate) reason: Option<String>,
-    /// Its signatures with what is thought of them, if these are logged.
+    /// The signatures and their verdicts, if the log includes signatures.
     pub(crate) judged: Vec<(Fingerprint, Verdict)>,
 }
 
-/// Whether lines about requests are written.
+/// Returns true if requests are logged.
 pub(crate) fn is_on() -> bool {
     tracing::enabled!(target: TARGET, tracing::Level::DEBUG)
 }
 
-/// Whether their signatures are, too.
+/// Returns true if the log includes signatures.
 pub(crate) fn is_trace_on() -> bool {
     tracing::enabled!(target: TARGET, tracing::Level::TRACE)
 }
@@ -60,7 +61,7 @@ pub(crate) fn is_trace_on() -> bool {
 impl Line {
     pub(crate) fn write(&self) {
         let Self { protocol, from, described, answered, reason, judged } = self;
-        let Described { operation, account, signatures } = described;
+        let RequestDescription { operation, account, signatures } = described;
         let reason = reason.as_deref().or_else(|| usual_reason(*answered));
         tracing::debug!(
             target: TARGET,
@@ -84,7 +85,7 @@ impl Line {
             protocol = self.protocol.name(),
             from = %self.from,
             fingerprint = %format_args!("{:08x}", fingerprint.high() >> 32),
-            verdict = Answered::from(verdict.kind).name(),
+            verdict = Disposition::from(verdict.kind).name(),
             reason = ?verdict.reason,
             confidence = verdict.confidence,
             "signature"
@@ -92,20 +93,20 @@ impl Line {
     }
 }
 
-/// Why a request was refused, if nothing else is known of it than what it is counted as.
-const fn usual_reason(answered: Answered) -> Option<&'static str> {
+/// Returns the default reason of a refusal.
+const fn usual_reason(answered: Disposition) -> Option<&'static str> {
     match answered {
-        Answered::Refused => Some("the rights in the configuration do not allow it"),
-        Answered::Duplicate => Some("a copy of an earlier request"),
-        Answered::Malformed => Some("not a request of this protocol"),
-        Answered::Limited => Some("more than the limits in the configuration allow"),
-        Answered::Unverified => Some("unknown account, or wrong signature, password or time"),
-        Answered::Failed => Some("it could not be kept"),
+        Disposition::Refused => Some("not allowed by the configured rights"),
+        Disposition::Duplicate => Some("a copy of an earlier request"),
+        Disposition::Malformed => Some("malformed request"),
+        Disposition::Limited => Some("beyond the configured limits"),
+        Disposition::Unverified => Some("unknown account, or wrong signature, password or time"),
+        Disposition::Failed => Some("the store failed"),
         _ => None,
     }
 }
 
-/// A bound on how many lines of a kind are written in a minute.
+/// A limit on the number of lines of one kind per minute.
 #[derive(Debug)]
 pub(crate) struct LineLimit {
     per_minute: u32,
@@ -126,7 +127,7 @@ impl LineLimit {
         Self { per_minute, state: Mutex::new(Minute { began: None, written: 0, suppressed: 0 }) }
     }
 
-    /// Whether one more line may be written now; if so, how many were not since the last one.
+    /// Returns `None` if the limit is reached, otherwise the number of lines suppressed since the last one.
     pub(crate) fn admit(&self) -> Option<u64> {
         self.admit_at(Instant::now())
     }
@@ -161,8 +162,8 @@ mod tests {
 
     #[test]
     fn every_refusal_has_a_reason_and_no_answer_does() {
-        use Answered::{Accepted, Bulk, Ham, Other, Spam, Unknown};
-        for answered in Answered::ALL {
+        use Disposition::{Accepted, Bulk, Ham, Other, Spam, Unknown};
+        for answered in Disposition::ALL {
             let is_answer = matches!(answered, Spam | Bulk | Ham | Unknown | Accepted | Other);
             assert_eq!(usual_reason(answered).is_none(), is_answer, "{answered:?}");
         }

@@ -1,13 +1,13 @@
-//! Counters of requests, and everything that `/metrics` says.
+//! Request counters, and the contents of `/metrics`.
 //!
-//! What a stranger can trigger at will is a counter here, and no line of the log at its default level.
+//! Events that strangers can trigger at will are counted here, and are not logged at the default level.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | `exposition` | Prometheus' text format |
-//! | `families` | the state of the clearinghouse, as metrics |
-//! | `histogram` | how long requests take |
-//! | `peers` | the other servers, as metrics |
+//! | `families` | the state of the clearinghouse |
+//! | `histogram` | request durations |
+//! | `peers` | the peers |
 //! | `process` | memory, processor time and files of the process |
 
 mod exposition;
@@ -25,9 +25,9 @@ use histogram::Histogram;
 
 use crate::service::Service;
 
-/// The languages the server speaks.
+/// The protocols of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Language {
+pub(crate) enum Protocol {
     Razor,
     Dcc,
     Pyzor,
@@ -36,33 +36,33 @@ pub(crate) enum Language {
     Federation,
 }
 
-/// What became of a request. One about several signatures is counted once, as the first of these that applies to any of them.
+/// The result of a request. If its signatures have different results, the first in this list counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answered {
-    /// A check, by its verdict.
+pub(crate) enum Disposition {
+    /// A check, by verdict.
     Spam,
     Bulk,
     Ham,
     Unknown,
-    /// A claim that was kept.
+    /// A claim that was accepted.
     Accepted,
-    /// A claim that was not taken, or something its sender may not do.
+    /// A refused claim, or a request without the required right.
     Refused,
-    /// A question that is neither: a ping, a greeting, statistics.
+    /// Any other request: a ping, a greeting, statistics.
     Other,
-    /// A copy of a request that is answered already or will be.
+    /// A copy of a request that was or will be answered.
     Duplicate,
-    /// What follows no rule of its language.
+    /// A malformed request.
     Malformed,
-    /// More than its sender may ask for.
+    /// A request that exceeds the sender's limit.
     Limited,
-    /// A signature or password that is wrong.
+    /// A wrong signature or password.
     Unverified,
-    /// The clearinghouse could not take it.
+    /// A request that failed because of the clearinghouse.
     Failed,
 }
 
-impl Language {
+impl Protocol {
     pub(crate) const ALL: [Self; 6] = [Self::Razor, Self::Dcc, Self::Pyzor, Self::Fuzzy, Self::Http, Self::Federation];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -77,7 +77,7 @@ impl Language {
     }
 }
 
-impl Answered {
+impl Disposition {
     pub(crate) const ALL: [Self; 12] = [
         Self::Spam,
         Self::Bulk,
@@ -111,7 +111,7 @@ impl Answered {
     }
 }
 
-impl From<bruit_engine::verdict::Kind> for Answered {
+impl From<bruit_engine::verdict::Kind> for Disposition {
     fn from(kind: bruit_engine::verdict::Kind) -> Self {
         use bruit_engine::verdict::Kind;
         match kind {
@@ -123,24 +123,25 @@ impl From<bruit_engine::verdict::Kind> for Answered {
     }
 }
 
-/// The counters of one language.
+/// The counters of one protocol.
 #[derive(Debug, Default)]
-pub(crate) struct LanguageMetrics {
-    answered: [AtomicU64; Answered::ALL.len()],
-    /// Connections that were closed unread, as there were too many.
+pub(crate) struct ProtocolMetrics {
+    answered: [AtomicU64; Disposition::ALL.len()],
+    /// Connections refused because a limit was reached.
     connections_refused: AtomicU64,
-    /// From receiving a request to its reply; of claims, with the wait for the disk. One observation per request.
+    /// Time from receiving a request to its reply, one observation per request. For claims, it includes the disk.
     seconds: Histogram,
 }
 
-/// Requests of a batch, before they are added to the counters: an addition each would cost more than some checks.
+/// Results of a batch. They are collected first, because one atomic addition per request would cost more than some
+/// checks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally([u32; Answered::ALL.len()]);
+pub(crate) struct Tally([u32; Disposition::ALL.len()]);
 
-/// All that is counted.
+/// All counters.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    languages: [LanguageMetrics; Language::ALL.len()],
+    protocols: [ProtocolMetrics; Protocol::ALL.len()],
 }
 
 impl Metrics {
@@ -148,50 +149,48 @@ impl Metrics {
         Self::default()
     }
 
-    pub(crate) const fn of(&self, language: Language) -> &LanguageMetrics {
-        let [razor, dcc, pyzor, fuzzy, http, federation] = &self.languages;
-        match language {
-            Language::Razor => razor,
-            Language::Dcc => dcc,
-            Language::Pyzor => pyzor,
-            Language::Fuzzy => fuzzy,
-            Language::Http => http,
-            Language::Federation => federation,
+    pub(crate) const fn of(&self, protocol: Protocol) -> &ProtocolMetrics {
+        let [razor, dcc, pyzor, fuzzy, http, federation] = &self.protocols;
+        match protocol {
+            Protocol::Razor => razor,
+            Protocol::Dcc => dcc,
+            Protocol::Pyzor => pyzor,
+            Protocol::Fuzzy => fuzzy,
+            Protocol::Http => http,
+            Protocol::Federation => federation,
         }
     }
 
     fn families(&self) -> Vec<Family> {
-        let of = |language: Language| Labels::one("protocol", language.name());
-        let mut requests = Family::counter("bruit_requests_total", "Requests by protocol and by what became of them.");
-        let mut refused = Family::counter(
-            "bruit_connections_refused_total",
-            "Connections closed unread because there were too many.",
-        );
+        let of = |protocol: Protocol| Labels::one("protocol", protocol.name());
+        let mut requests = Family::counter("bruit_requests_total", "Requests by protocol and result.");
+        let mut refused =
+            Family::counter("bruit_connections_refused_total", "Connections refused because there were too many.");
         let mut seconds = Family::histogram(
             "bruit_request_duration_seconds",
-            "Time from receiving a request to its reply. Reports wait for the disk, peers for news.",
+            "Time from receiving a request to its reply. Includes the disk for reports, and long polling by peers.",
         );
-        for language in Language::ALL {
-            let metrics = self.of(language);
-            for answered in Answered::ALL {
-                requests.add(of(language).and("answered", answered.name()), metrics.total(answered) as f64);
+        for protocol in Protocol::ALL {
+            let metrics = self.of(protocol);
+            for answered in Disposition::ALL {
+                requests.add(of(protocol).and("answered", answered.name()), metrics.total(answered) as f64);
             }
-            refused.add(of(language), metrics.connections_refused.load(Ordering::Relaxed) as f64);
-            metrics.seconds.write(&mut seconds, &of(language));
+            refused.add(of(protocol), metrics.connections_refused.load(Ordering::Relaxed) as f64);
+            metrics.seconds.write(&mut seconds, &of(protocol));
         }
         vec![requests, refused, seconds]
     }
 }
 
-impl LanguageMetrics {
-    /// Counts one request, and how long it took.
-    pub(crate) fn record(&self, answered: Answered, time: Duration) {
+impl ProtocolMetrics {
+    /// Counts one request and its duration.
+    pub(crate) fn record(&self, answered: Disposition, time: Duration) {
         let mut tally = Tally::default();
         tally.count(answered);
         self.add(&tally, time);
     }
 
-    /// Counts the requests of a batch, each of which took as long as the batch.
+    /// Counts the requests of a batch, each with the duration of the batch.
     pub(crate) fn add(&self, tally: &Tally, time: Duration) {
         for (counter, &count) in self.answered.iter().zip(&tally.0).filter(|(_, count)| **count > 0) {
             counter.fetch_add(count.into(), Ordering::Relaxed);
@@ -199,19 +198,19 @@ impl LanguageMetrics {
         self.seconds.observe(time, tally.total());
     }
 
-    /// Counts a connection that there was no room for.
+    /// Counts a refused connection.
     pub(crate) fn refuse_connection(&self) {
         self.connections_refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many requests came to this.
-    pub(crate) fn total(&self, answered: Answered) -> u64 {
+    /// Returns the number of requests with this result.
+    pub(crate) fn total(&self, answered: Disposition) -> u64 {
         self.answered.get(answered as usize).map_or(0, |counter| counter.load(Ordering::Relaxed))
     }
 }
 
 impl Tally {
-    pub(crate) fn count(&mut self, answered: Answered) {
+    pub(crate) fn count(&mut self, answered: Disposition) {
         if let Some(count) = self.0.get_mut(answered as usize) {
             *count += 1;
         }
@@ -222,7 +221,7 @@ impl Tally {
     }
 }
 
-/// Everything in Prometheus' text format: what was counted, and how the clearinghouse is doing now.
+/// Renders all counters and the current state of the clearinghouse in Prometheus' text format.
 pub(crate) fn render(service: &Service) -> String {
     let families = service.metrics.families().into_iter();
     let families = families.chain(families::of(service)).chain(peers::of(&service.federation.peers()));
@@ -243,10 +242,12 @@ mod tests {
     fn a_batch_is_observed_once_for_each_of_its_requests() {
         let metrics = Metrics::new();
         let mut tally = Tally::default();
-        [Answered::Spam, Answered::Spam, Answered::Limited].into_iter().for_each(|answered| tally.count(answered));
-        metrics.of(Language::Pyzor).add(&tally, Duration::from_millis(2));
-        metrics.of(Language::Pyzor).add(&Tally::default(), Duration::from_secs(9));
-        metrics.of(Language::Http).record(Answered::Accepted, Duration::from_millis(30));
+        [Disposition::Spam, Disposition::Spam, Disposition::Limited]
+            .into_iter()
+            .for_each(|answered| tally.count(answered));
+        metrics.of(Protocol::Pyzor).add(&tally, Duration::from_millis(2));
+        metrics.of(Protocol::Pyzor).add(&Tally::default(), Duration::from_secs(9));
+        metrics.of(Protocol::Http).record(Disposition::Accepted, Duration::from_millis(30));
         assert_eq!(sample(&metrics, "bruit_requests_total{protocol=\"pyzor\",answered=\"spam\"}"), 2.0);
         assert_eq!(sample(&metrics, "bruit_request_duration_seconds_count{protocol=\"pyzor\"}"), 3.0);
         let sum = sample(&metrics, "bruit_request_duration_seconds_sum{protocol=\"pyzor\"}");
@@ -257,7 +258,7 @@ mod tests {
     #[test]
     fn a_refused_connection_is_no_request() {
         let metrics = Metrics::new();
-        metrics.of(Language::Razor).refuse_connection();
+        metrics.of(Protocol::Razor).refuse_connection();
         assert_eq!(sample(&metrics, "bruit_connections_refused_total{protocol=\"razor\"}"), 1.0);
         assert_eq!(sample(&metrics, "bruit_request_duration_seconds_count{protocol=\"razor\"}"), 0.0);
     }

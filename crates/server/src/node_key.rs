@@ -1,4 +1,4 @@
-//! The key by which other servers know this one: in the data directory, made the first time.
+//! This server's identity key: stored in the data directory, created at the first start.
 
 use std::io;
 use std::path::Path;
@@ -7,10 +7,10 @@ use bruit_federation::keys::NodeKey;
 use bruit_federation::keys::file::KeyFileError;
 use bruit_store::NODE_KEY_FILE;
 
-/// The server's own key.
+/// Loads or creates the server's own key.
 ///
 /// # Errors
-/// [`KeyFileError`]. A file that holds something else is kept.
+/// [`KeyFileError`]. A file with other contents is not overwritten.
 pub(crate) fn own(directory: &Path) -> Result<NodeKey, KeyFileError> {
     let file = directory.join(NODE_KEY_FILE);
     match NodeKey::read_file(&file) {

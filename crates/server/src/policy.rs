@@ -1,6 +1,7 @@
-//! The policy of trust, brought from the configuration into the clearinghouse.
+//! Applies the configured trust policy to the clearinghouse.
 //!
-//! It is part of the state: what a claim does depends on it, so a change is an event like a claim.
+//! The policy is part of the state, because the effect of a claim depends on it. A change of the policy is therefore an
+//! event, like a claim.
 
 use bruit_engine::event::Event;
 use bruit_engine::trust::Policy;
@@ -10,19 +11,19 @@ use bruit_store::SubmitError;
 
 use crate::service::Service;
 
-/// Why the clearinghouse does not follow the policy of the file.
+/// The clearinghouse cannot adopt the configured policy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyChangeError {
-    /// It cannot be followed.
-    #[error("the policy of [trust] is refused: {0}")]
+    /// The policy was refused.
+    #[error("the policy in [trust] is refused: {0}")]
     Refused(Refusal),
-    /// The change is not kept.
-    #[error("failed to keep the policy of [trust]")]
+    /// The change could not be written.
+    #[error("failed to write the policy in [trust]")]
     Kept(#[source] SubmitError),
 }
 
-/// Has the clearinghouse follow a policy from now on, if it follows another.
+/// Changes the policy of the clearinghouse, if `policy` differs from the current one.
 pub(crate) fn adopt(service: &Service, policy: &Policy) -> Result<(), PolicyChangeError> {
     let before = service.store.check(|engine| engine.trust().policy().clone());
     if before == *policy {
@@ -38,16 +39,16 @@ pub(crate) fn adopt(service: &Service, policy: &Policy) -> Result<(), PolicyChan
                 Ok(())
             }
         },
-        // With a full disk reports are refused, but checks are still answered.
+        // With a full disk, reports are refused but checks are still answered.
         Err(error @ SubmitError::Write(_)) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "trust policy not changed");
+            tracing::error!(error = &error as &dyn std::error::Error, "failed to change the trust policy");
             Ok(())
         }
         Err(error) => Err(PolicyChangeError::Kept(error)),
     }
 }
 
-/// What can be set of a policy, as it is told.
+/// Returns the configurable part of a policy.
 pub(crate) fn shown(policy: &Policy) -> TrustPolicy {
     TrustPolicy {
         own_reports_needed: policy.own_reports_needed,
@@ -61,7 +62,7 @@ pub(crate) fn shown(policy: &Policy) -> TrustPolicy {
     }
 }
 
-/// `block_anchors 1 -> 2, settle_after 172800 s -> 86400 s`.
+/// Formats differences: `block_anchors 1 -> 2, settle_after 172800 s -> 86400 s`.
 fn differences(before: &TrustPolicy, after: &TrustPolicy) -> String {
     let pairs = before.fields().into_iter().zip(after.fields());
     let differing = pairs.filter(|((_, before), (_, after))| before != after);

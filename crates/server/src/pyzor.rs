@@ -1,7 +1,7 @@
-//! Pyzor's end of the request path.
+//! Handling of Pyzor requests.
 //!
-//! `report` and `whitelist` are claims about signatures. A check is answered in counts, which clients compare with thresholds of
-//! their own, so what is listed has a count that they believe, and what is not has none:
+//! `report` and `whitelist` are claims about signatures. The reply to a check consists of counts, which clients compare
+//! with their own thresholds. The counts of a listed signature are therefore high enough for clients to act on:
 //!
 //! | verdict | `Count` | `WL-Count` |
 //! |---|---|---|
@@ -11,13 +11,13 @@
 //!
 //! With `count_checks`, a check also counts one recipient of its digest.
 //!
-//! `info` is for people, and tells what was counted.
+//! `info` is for people and returns the recorded counts.
 
 use std::sync::Arc;
 
 use bruit_engine::Outcome;
 use bruit_engine::accounts::pyzor::is_fresh;
-use bruit_engine::accounts::{Credential, Protocol};
+use bruit_engine::accounts::{self, Credential};
 use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
 use bruit_engine::signature::fingerprint_of_bytes;
 use bruit_engine::time::Time;
@@ -30,22 +30,22 @@ use bruit_protocols::pyzor::{
 use bruit_signatures::Scheme;
 use bruit_store::SubmitError;
 
-use crate::log::Described;
-use crate::metrics::{Answered, Language};
+use crate::log::RequestDescription;
+use crate::metrics::{Disposition, Protocol};
 use crate::replays::Replays;
 use crate::rights::Who;
 use crate::service::Service;
 use crate::udp::{Batch, Change, Datagrams, Found, Recipients, Request, Step, refusal_of};
 
-/// Pyzor.
+/// Handles Pyzor requests.
 pub(crate) struct Pyzor {
     replays: Arc<Replays>,
-    /// What a signature is of, and what identifies a request.
+    /// A buffer for a request's signed bytes and its identity.
     scratch: Vec<u8>,
 }
 
-/// A request that waits for its answer.
-pub(crate) struct Waiting {
+/// A request in progress.
+pub(crate) struct PendingPyzor {
     op: Op,
     digest: Fingerprint,
     thread: [u8; THREAD_BYTES_MAX],
@@ -53,30 +53,30 @@ pub(crate) struct Waiting {
 }
 
 impl Datagrams for Pyzor {
-    const LANGUAGE: Language = Language::Pyzor;
-    type Waiting = Waiting;
+    const PROTOCOL: Protocol = Protocol::Pyzor;
+    type Pending = PendingPyzor;
 
-    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<Waiting> {
-        let Some(asked) = PyzorRequest::decode(request.packet) else { return Step::Drop(Answered::Malformed) };
+    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<PendingPyzor> {
+        let Some(asked) = PyzorRequest::decode(request.packet) else { return Step::Drop(Disposition::Malformed) };
         let mut refuse = |code, answered| {
             Reply { code, thread: asked.thread(), body: Body::Empty }.encode(reply);
             Step::Reply(answered)
         };
         let Some(reporter) = self.reporter(&asked, request) else {
-            return refuse(Code::Unauthorized, Answered::Unverified);
+            return refuse(Code::Unauthorized, Disposition::Unverified);
         };
         let (Some(op), None) = (asked.op(), asked.fault()) else {
-            return refuse(asked.fault().unwrap_or(Code::Forbidden), Answered::Malformed);
+            return refuse(asked.fault().unwrap_or(Code::Forbidden), Disposition::Malformed);
         };
         if !right(op, request).includes(reporter.standing) {
-            return refuse(Code::Forbidden, Answered::Refused);
+            return refuse(Code::Forbidden, Disposition::Refused);
         }
         let Some(digest) = asked.first_digest().filter(|_| op != Op::Ping && op != Op::Pong) else {
             let body = if op == Op::Pong { Body::Counts { reports: COUNT_MAX, revokes: 0 } } else { Body::Empty };
             Reply { code: Code::Ok, thread: asked.thread(), body }.encode(reply);
-            return Step::Reply(Answered::Other);
+            return Step::Reply(Disposition::Other);
         };
-        let waiting = Waiting::new(op, &asked, fingerprint(&request.service.key, digest));
+        let waiting = PendingPyzor::new(op, &asked, fingerprint(&request.service.key, digest));
         match op {
             Op::Report => self.claim(&asked, request, reporter, Claim::Report, waiting),
             Op::Whitelist => self.claim(&asked, request, reporter, Claim::Revoke, waiting),
@@ -92,18 +92,20 @@ impl Datagrams for Pyzor {
         }
     }
 
-    fn describe(&self, request: &Request<'_>, _waiting: Option<&Waiting>) -> Described {
-        let Some(asked) = PyzorRequest::decode(request.packet) else { return Described::new("unreadable", None, 0) };
-        Described::new(asked.op().map_or("unknown", Op::name), asked.user(), asked.digests().count())
+    fn describe(&self, request: &Request<'_>, _waiting: Option<&PendingPyzor>) -> RequestDescription {
+        let Some(asked) = PyzorRequest::decode(request.packet) else {
+            return RequestDescription::new("unreadable", None, 0);
+        };
+        RequestDescription::new(asked.op().map_or("unknown", Op::name), asked.user(), asked.digests().count())
     }
 
     fn answer_check(
         &mut self,
-        waiting: &Waiting,
+        waiting: &PendingPyzor,
         request: &Request<'_>,
         found: Found<'_>,
         reply: &mut Vec<u8>,
-    ) -> Answered {
+    ) -> Disposition {
         let verdict = found.verdicts.first().copied().unwrap_or_default();
         let body = match waiting.op {
             Op::Info => info(request, &waiting.digest),
@@ -115,15 +117,15 @@ impl Datagrams for Pyzor {
 
     fn answer_change(
         _service: &Service,
-        waiting: &Waiting,
+        waiting: &PendingPyzor,
         outcomes: Result<&[Outcome], &SubmitError>,
         reply: &mut Vec<u8>,
-    ) -> Answered {
+    ) -> Disposition {
         let (code, answered) = match outcomes.map(refusal_of) {
-            Ok(Some(refusal)) if refusal.is_temporary() => (Code::Unavailable, Answered::Refused),
-            Ok(Some(_)) => (Code::Forbidden, Answered::Refused),
-            Ok(None) => (Code::Ok, Answered::Accepted),
-            Err(_) => (Code::Internal, Answered::Failed),
+            Ok(Some(refusal)) if refusal.is_temporary() => (Code::Unavailable, Disposition::Refused),
+            Ok(Some(_)) => (Code::Forbidden, Disposition::Refused),
+            Ok(None) => (Code::Ok, Disposition::Accepted),
+            Err(_) => (Code::Internal, Disposition::Failed),
         };
         Reply { code, thread: waiting.thread(), body: Body::Empty }.encode(reply);
         answered
@@ -131,16 +133,17 @@ impl Datagrams for Pyzor {
 }
 
 impl Pyzor {
-    /// The end of one thread; `replays` is what all of them share.
+    /// Creates the handler of one thread. All threads share `replays`.
     pub(crate) const fn new(replays: Arc<Replays>) -> Self {
         Self { replays, scratch: Vec::new() }
     }
 
-    /// Who asks; none if the signature or the time of a named user is wrong. Without a name nothing is verified, as no client
-    /// without an account signs as the protocol says.
+    /// Identifies the reporter. Returns `None` if the signature or the time of a named user is wrong. Anonymous
+    /// requests are not verified, because clients without an account do not sign as the protocol demands.
     fn reporter(&mut self, asked: &PyzorRequest<'_>, request: &Request<'_>) -> Option<Reporter> {
         let Some(user) = asked.user() else { return Some(request.source.reporter(&request.service.key)) };
-        let account = request.engine.accounts().get(Protocol::Pyzor, user).filter(|account| account.enabled)?;
+        let account =
+            request.engine.accounts().get(accounts::Protocol::Pyzor, user).filter(|account| account.enabled)?;
         let Credential::Pyzor(verifier) = &account.credential else { return None };
         let (time, signature) = (asked.time()?, asked.signature()?);
         if !is_fresh(Time(asked.time_seconds()?), request.now) {
@@ -158,11 +161,11 @@ impl Pyzor {
         request: &Request<'_>,
         reporter: Reporter,
         claim: Claim,
-        waiting: Waiting,
-    ) -> Step<Waiting> {
+        waiting: PendingPyzor,
+    ) -> Step<PendingPyzor> {
         let key = &request.service.key;
         let mut fingerprints: Vec<Fingerprint> = asked.digests().map(|digest| fingerprint(key, &digest)).collect();
-        // A message counts once, however often it is named.
+        // Count a message once, even if the request names it repeatedly.
         fingerprints.sort_unstable();
         fingerprints.dedup();
         let by = By { now: request.now, reporter };
@@ -170,14 +173,14 @@ impl Pyzor {
         let events = fingerprints.chunks(FINGERPRINTS_MAX).map(event).collect();
         asked.duplicate_key(&mut self.scratch);
         if asked.user().is_some() && !self.replays.admits(&self.scratch, request.from, key, request.uptime) {
-            return Step::Drop(Answered::Duplicate);
+            return Step::Drop(Disposition::Duplicate);
         }
         self.scratch.extend(request.from.to_string().into_bytes());
         Step::Change(Change { waiting, events, reporter, request: key.fingerprint(&self.scratch) })
     }
 }
 
-impl Waiting {
+impl PendingPyzor {
     fn new(op: Op, asked: &PyzorRequest<'_>, digest: Fingerprint) -> Self {
         let mut thread = [0; THREAD_BYTES_MAX];
         let given = asked.thread();
@@ -190,7 +193,7 @@ impl Waiting {
     }
 }
 
-/// Who may do that. Whitelisting is taking back what others say.
+/// Returns the right that an operation needs. Whitelisting revokes other reporters' claims.
 const fn right(op: Op, request: &Request<'_>) -> Who {
     let rights = &request.settings.pyzor.rights;
     match op {
@@ -201,20 +204,21 @@ const fn right(op: Op, request: &Request<'_>) -> Who {
 }
 
 fn fingerprint(key: &FingerprintKey, digest: &Digest) -> Fingerprint {
-    fingerprint_of_bytes(key, Scheme::Pyzor, digest).expect("a digest is a short signature")
+    fingerprint_of_bytes(key, Scheme::Pyzor, digest).expect("a digest has a valid length")
 }
 
 fn counts(verdict: &Verdict, listed_count: u32) -> Body {
     let claims = verdict.counts;
     let (reports, revokes) = match verdict.kind {
-        Kind::Spam => (claims.reports.max(listed_count), 0),
-        Kind::Ham => (claims.reports.min(listed_count - 1), claims.revocations.max(1)),
+        Kind::Spam => (claims.report_count.max(listed_count), 0),
+        Kind::Ham => (claims.report_count.min(listed_count - 1), claims.revoke_count.max(1)),
         Kind::Bulk | Kind::Unknown => (0, 0),
     };
     Body::Counts { reports: reports.into(), revokes: revokes.into() }
 }
 
-/// What was counted, and since when. Times are those of the signature: which claims were first and last is not kept.
+/// Returns the recorded counts and times. The times are those of the signature; the times of its first and last claims
+/// are not kept.
 fn info(request: &Request<'_>, fingerprint: &Fingerprint) -> Body {
     let known = request.engine.explain(fingerprint);
     let claims = known.verdict.counts;
@@ -223,9 +227,9 @@ fn info(request: &Request<'_>, fingerprint: &Fingerprint) -> Body {
         _ => Times::default(),
     };
     Body::Info {
-        reported: times(claims.reports),
-        revoked: times(claims.revocations),
-        reports: claims.reports.into(),
-        revokes: claims.revocations.into(),
+        reported: times(claims.report_count),
+        revoked: times(claims.revoke_count),
+        reports: claims.report_count.into(),
+        revokes: claims.revoke_count.into(),
     }
 }

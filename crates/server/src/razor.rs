@@ -1,17 +1,17 @@
-//! Razor's end of the request path: a task for each connection.
+//! Handling of Razor connections: one task for each.
 //!
-//! The conversation is `bruit_protocols::razor`'s; `connection` moves its bytes within bounds of time and memory, and
-//! `answers` decides what is answered:
+//! `bruit_protocols::razor` implements the conversation, `connection` transfers its bytes within limits of time and
+//! memory, and `answers` decides the replies:
 //!
-//! | verdict | answer to a check |
+//! | verdict | reply to a check |
 //! |---|---|
 //! | spam | `p=1` with the confidence |
-//! | suspected | `p=1` with the confidence, but below the recommended one; contested, if somebody has revoked it |
+//! | suspected | `p=1` with a confidence below the recommended one; contested, if it has been revoked |
 //! | else | `p=0` |
 //!
-//! A report names its e4 signature first. If that is listed in the current generation it is counted; if not, the parts are
-//! asked for, and all of their signatures are reported, so what links to the same places is found again once in a
-//! generation.
+//! A report begins with the e4 signature. If the signature is listed in the current generation, the report is counted.
+//! Otherwise the server requests the parts from the client and reports all their signatures. In this way, links to the
+//! same places are listed again once per generation.
 
 mod answers;
 mod bodies;
@@ -27,7 +27,7 @@ pub(crate) use bodies::Bodies;
 /// Serves a connection to its end.
 pub(crate) async fn serve(connection: Connection, service: Arc<Service>, bodies: Bodies) {
     let Connection { stream, source, stop, permit } = connection;
-    // Whatever ended it, the client is gone or has been told.
+    // Ignore the result: the client has disconnected or has its reply.
     tokio::select! {
         _ = connection::serve(stream, source, service, bodies, Arc::clone(&permit), stop) => {}
         () = permit.ended() => {}

@@ -1,4 +1,4 @@
-//! Refusals by the clearinghouse, counted and shown to the operator as well as the reporter.
+//! Refusals by the clearinghouse. They are counted, and shown to the operator in addition to the reporter.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bruit_engine::{Outcome, Refusal};
 
-/// The time that a refusal shows in the table of health after its last occurrence.
+/// How long a refusal stays in health after its last occurrence.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
-/// Refusals by name.
+/// Counts of refusals, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     kinds: Mutex<BTreeMap<&'static str, Kind>>,
@@ -18,16 +18,16 @@ pub(crate) struct Refusals {
 /// Refusals of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
-    /// Their number since the start.
+    /// Number of refusals since the start.
     pub(crate) count: u64,
-    /// The time of the last one.
+    /// The uptime of the last refusal.
     at: Duration,
-    /// The text of the last one, if the operator has to know about it.
+    /// The text of the last refusal, if operators need to see it.
     text: Option<String>,
 }
 
-/// Returns true if the operator has to know, because a book or a share is used up. Refusals that strangers can cause at will are
-/// only counted.
+/// Returns true if operators need to see the refusal, because a book or a share is used up. Refusals that strangers can
+/// cause at will are only counted.
 const fn is_degraded(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::DailyShare { .. } | Refusal::BookFull { .. } | Refusal::TextQuota | Refusal::GoodIsFull)
 }
@@ -46,13 +46,13 @@ impl Refusals {
         }
     }
 
-    /// The number of refusals of each kind.
+    /// Returns the number of refusals of each kind.
     pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
         let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         kinds.iter().map(|(name, kind)| (*name, kind.count)).collect()
     }
 
-    /// Recent refusals that the operator has to know about: the kind and a text.
+    /// Returns the kind and text of recent refusals that operators need to see.
     pub(crate) fn recent(&self, uptime: Duration) -> Vec<(String, String)> {
         let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let recent = kinds.iter().filter(|(_, kind)| uptime.saturating_sub(kind.at) < REMEMBERED);

@@ -1,6 +1,8 @@
-//! Authenticated changes that were seen: whoever overheard one could send it again, from anywhere, long after it was taken back.
+//! Detects replays of authenticated changes: an eavesdropper could send a change again, from any address, long after it
+//! was undone.
 //!
-//! A client that got no answer sends the same bytes again, from where it sent them before and soon. That is no replay.
+//! A client without a reply soon sends the same bytes again from the same address and port. Such a retry is not a
+//! replay.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -11,23 +13,23 @@ use bruit_filters::FingerprintKey;
 
 use crate::duplicates::REMEMBERED;
 
-/// Most changes that are remembered; the oldest is forgotten for a new one.
+/// Maximum number of remembered changes. A new change evicts the oldest.
 pub(crate) const REPLAYS_MAX: usize = 1 << 16;
 
-/// The changes of one language, for all its threads.
+/// The changes of one protocol, shared by all its threads.
 #[derive(Debug, Default)]
 pub(crate) struct Replays {
-    table: Mutex<Table>,
+    table: Mutex<ReplayTable>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct ReplayTable {
     first: HashMap<u64, First>,
-    /// Oldest first.
+    /// The remembered changes, oldest first.
     order: VecDeque<u64>,
 }
 
-/// When a change came first, and a hash of where from.
+/// The time of a change's first arrival, and a hash of its source.
 #[derive(Clone, Copy, Debug)]
 struct First {
     at: Duration,
@@ -35,7 +37,7 @@ struct First {
 }
 
 impl Replays {
-    /// Whether a change that is identified by `identity` is a new one, or the same client's that got no answer.
+    /// Returns true if the change with this identity is new or is a retry by the same client.
     pub(crate) fn admits(&self, identity: &[u8], from: SocketAddr, key: &FingerprintKey, now: Duration) -> bool {
         let identity = key.fingerprint(identity).high();
         let from = key.fingerprint(from.to_string().as_bytes()).high();
@@ -48,7 +50,7 @@ impl Replays {
     }
 }
 
-impl Table {
+impl ReplayTable {
     fn insert(&mut self, identity: u64, first: First) {
         self.first.insert(identity, first);
         self.order.push_back(identity);

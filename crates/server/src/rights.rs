@@ -1,37 +1,37 @@
-//! Who may do what, by what the operator knows of them.
+//! Rights, which depend on the standing assigned by the operator.
 
 use bruit_engine::trust::Standing;
 use serde::Deserialize;
 
-/// Who may do something. Each includes those before it.
+/// A set of callers. Each variant includes the variants before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Who {
-    /// Nobody.
+    /// No one.
     Nobody,
-    /// The site's own users: those in its own networks, and accounts that were given that standing.
+    /// The site's own users: callers in its own networks, and accounts with the standing `own`.
     Own,
-    /// Everybody with an account.
+    /// Everyone with an account.
     Accounts,
-    /// Everybody.
+    /// Everyone.
     Anyone,
 }
 
-/// Who may do what through one protocol.
+/// The rights over one protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
-    /// Ask.
+    /// The right to check.
     pub check: Who,
-    /// Say that something is spam, or count its recipients.
+    /// The right to report, or to count recipients.
     pub report: Who,
-    /// Say that something is not.
+    /// The right to revoke.
     pub revoke: Who,
-    /// Change what the server does, or see more than answers.
+    /// The right to administer the server and read its statistics.
     pub admin: Who,
 }
 
 impl Who {
-    /// Whether someone of this standing is one of them.
+    /// Returns true if callers of this standing are included.
     #[must_use]
     pub fn includes(self, standing: Standing) -> bool {
         let least = match standing {
@@ -44,8 +44,8 @@ impl Who {
 }
 
 impl Default for Rights {
-    /// Everybody may ask and report, though a stranger's word has no weight. Nobody takes back what others reported
-    /// without an account, and the server is the site's own.
+    /// Anyone may check and report, but a stranger's report has no weight. Revoking requires an account, and
+    /// administration requires an own network.
     fn default() -> Self {
         Self { check: Who::Anyone, report: Who::Anyone, revoke: Who::Accounts, admin: Who::Own }
     }

@@ -1,4 +1,4 @@
-//! A running server: from a configuration to listeners, and back to a closed clearinghouse.
+//! A running server: starts listeners from a configuration. Stopping it closes the clearinghouse.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use bruit_engine::budget::BUDGET_DEFAULT;
 use bruit_engine::event::Event;
-use bruit_engine::realm::UnlikeRealms;
+use bruit_engine::realm::RealmMismatch;
 use bruit_engine::time::Time;
 use bruit_engine::trust::Policy;
 use bruit_engine::{NotEnoughMemory, Outcome, Refusal};
 use bruit_federation::keys::NodeKey;
 use bruit_federation::stock::Stock;
-use bruit_store::modes::{self, Exposed};
+use bruit_store::modes::{self, ExposedFile};
 use bruit_store::{
     Clearinghouse, FOUNDING_FILE, Founding, FoundingError, OpenError, Options, RELEASED, Recovery, Status, SubmitError,
 };
@@ -35,7 +35,7 @@ use crate::fuzzy::{Fuzzy, Vault};
 use crate::fuzzy_keys::{self, KeyFileError};
 use crate::http;
 use crate::learning::Learner;
-use crate::metrics::Language;
+use crate::metrics::Protocol;
 use crate::node_key;
 use crate::policy::{self, PolicyChangeError};
 use crate::pyzor::Pyzor;
@@ -48,13 +48,13 @@ use crate::udp;
 use crate::unix;
 use crate::watch::Watcher;
 
-/// How long connections may take to end when the server stops.
+/// Time limit for connections to end when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Accounts that are changed at once.
+/// Maximum number of account changes per submission.
 const ACCOUNTS_PER_SUBMIT: usize = 256;
 
-/// A running server.
+/// A running server, with its listeners and its clearinghouse.
 pub struct Server {
     service: Arc<Service>,
     listening: Vec<Listening>,
@@ -71,34 +71,34 @@ pub struct Server {
     started_with: Config,
 }
 
-/// Where a language is spoken.
+/// A listen address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listening {
-    /// Its name.
+    /// The protocol.
     pub protocol: &'static str,
     /// `udp` or `tcp`.
     pub transport: &'static str,
-    /// The address, with the port that was found if any would do.
+    /// The address, with the port that was assigned if port 0 was configured.
     pub address: SocketAddr,
-    /// What else its users have to know.
+    /// Further information for clients.
     pub note: String,
 }
 
-/// Why a server does not start, or does not take a configuration.
+/// The server cannot start or cannot apply a configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The clearinghouse does not open.
+    /// The clearinghouse cannot be opened.
     #[error("failed to open the clearinghouse in {}", .directory.display())]
     Open {
-        /// Its directory.
+        /// The directory of the clearinghouse.
         directory: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<OpenError>,
     },
-    /// The books cannot be brought to the present.
-    #[error("failed to bring the books to the present")]
+    /// The books cannot be brought up to date.
+    #[error("failed to bring the books up to date")]
     CatchUp(#[source] SubmitError),
     /// The configured budget is smaller than that of the clearinghouse.
     #[error(
@@ -111,109 +111,109 @@ pub enum ServeError {
         /// The configured budget.
         to: u64,
     },
-    /// The clearinghouse cannot change to the configured budget.
-    #[error("the memory budget cannot become that of the configuration: {0}")]
+    /// The clearinghouse refused the configured budget.
+    #[error("the configured memory budget is refused: {0}")]
     Resize(Refusal),
-    /// The system does not have the memory of the new budget.
-    #[error("the memory budget is not changed, and nothing else was: {0}")]
+    /// There is not enough memory for the new budget.
+    #[error("the memory budget was not changed: {0}")]
     ResizeMemory(NotEnoughMemory),
     /// The change of the budget could not be written.
-    #[error("failed to keep the change of the memory budget")]
+    #[error("failed to write the change of the memory budget")]
     ResizeKept(#[source] SubmitError),
-    /// The clock cannot be right.
-    #[error("the clock is not right: {0}")]
+    /// The clock is implausible.
+    #[error("the clock is implausible: {0}")]
     Clock(Refusal),
-    /// The clock is certainly wrong, and a new clearinghouse would begin in the past.
+    /// The clock is certainly wrong, so a new clearinghouse would start in the past.
     #[error(
-        "the system clock says {now} UTC, which is before this program was released ({RELEASED} UTC): set it before a \
-         clearinghouse is founded"
+        "the system clock says {now} UTC, which is before this program was released ({RELEASED} UTC): set it before founding a \
+         clearinghouse"
     )]
     ClockBeforeRelease {
-        /// The time it shows.
+        /// The time of the system clock.
         now: Time,
     },
     /// An address cannot be used.
     #[error(
-        "failed to listen for {protocol} at {address}: is another server running there? [{protocol}] listen in the configuration changes it"
+        "failed to listen on {address} for {protocol}: is another server running there? To change the address, set `listen` in [{protocol}]"
     )]
     Listen {
-        /// Whose.
+        /// The protocol.
         protocol: &'static str,
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// An account of the file cannot be one.
+    /// An account in the file is invalid.
     #[error(transparent)]
     Account(#[from] AccountError),
-    /// The accounts of the file are not kept.
-    #[error("failed to keep the accounts of the configuration")]
+    /// The accounts in the file could not be written.
+    #[error("failed to write the accounts in the configuration")]
     Accounts(#[source] SubmitError),
-    /// The clearinghouse does not take an account of the file.
-    #[error("an account of the configuration is refused: {0}")]
+    /// The clearinghouse refused an account in the file.
+    #[error("an account in the configuration is refused: {0}")]
     AccountRefused(Refusal),
-    /// The Unix socket cannot be made.
-    #[error("failed to listen for http at {}: [http] socket in the configuration changes it", .path.display())]
+    /// The Unix socket cannot be created.
+    #[error("failed to listen on {} for http: to change the path, set `socket` in [http]", .path.display())]
     Socket {
-        /// Its path.
+        /// The path of the socket.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The administrator's token cannot be had.
+    /// The administrator's token cannot be loaded.
     #[error(transparent)]
     AdminToken(#[from] AdminTokenError),
-    /// The clearinghouse does not follow the policy of the file.
+    /// The clearinghouse cannot adopt the trust policy in the file.
     #[error(transparent)]
     Policy(#[from] PolicyChangeError),
-    /// The key pair of the fuzzy storage cannot be had.
+    /// The key pair of the fuzzy storage cannot be loaded.
     #[error(transparent)]
     FuzzyKey(#[from] KeyFileError),
-    /// The key by which other servers know this one cannot be had.
+    /// The identity key of this server cannot be loaded.
     #[error(transparent)]
     NodeKey(#[from] bruit_federation::keys::file::KeyFileError),
-    /// There is no TLS with that key.
+    /// TLS cannot be set up with the identity key.
     #[error("failed to set up TLS for other servers")]
     Tls(#[from] rustls::Error),
-    /// The file with the realm holds none.
+    /// The realm file is unusable.
     #[error("{} {source}: `bruit keys realm` writes such a file", .file.display())]
     Realm {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: FoundingError,
     },
-    /// The clearinghouse was founded in another realm.
+    /// The clearinghouse belongs to another realm.
     #[error(
-        "the store in {} belongs to another realm than {} ({difference}), and a store cannot change its realm: name the file of its \
+        "the store in {} belongs to another realm than {} ({difference}), and the realm of a store cannot change: use the file of its \
          own realm, or an empty directory; nothing was changed",
         .directory.display(), .file.display()
     )]
     OtherRealm {
-        /// Its directory.
+        /// The directory of the clearinghouse.
         directory: PathBuf,
-        /// The file with the realm.
+        /// The realm file.
         file: PathBuf,
-        /// Their difference.
-        difference: UnlikeRealms,
+        /// The difference.
+        difference: RealmMismatch,
     },
-    /// It cannot take part among other servers.
+    /// The exchange with other servers cannot start.
     #[error(transparent)]
     Federation(#[from] FederationError),
-    /// The system does not give what a server needs.
+    /// The system refused a resource that the server needs.
     #[error("failed to start the server's threads")]
     Start(#[source] io::Error),
 }
 
 impl Server {
-    /// Opens or founds the clearinghouse in `directory`, brings it to the present, and listens. `progress` hears how much of the
-    /// journal was read.
+    /// Opens or founds the clearinghouse in `directory`, brings it up to date, and starts listening. `progress` is
+    /// called with the amount of journal read.
     ///
     /// # Errors
-    /// [`ServeError`]; then nothing listens.
+    /// [`ServeError`]; no listener is left running.
     pub fn start(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Self, ServeError> {
         descriptors::raise_limit(config.settings.limits.connections);
         let store = open(config, directory, progress)?;
@@ -221,12 +221,12 @@ impl Server {
         let key = node_key::own(directory)?;
         let service = Arc::new(Service::new(store, config.settings.clone()));
         service.admin_token.load(directory)?;
-        bring_to_present(&service)?;
+        bring_up_to_date(&service)?;
         service.federation.identify(Identity { key: key.public(), founding: directory.join(FOUNDING_FILE) });
-        take_accounts(&service, &config.settings)?;
+        apply_accounts(&service, &config.settings)?;
         policy::adopt(&service, &config.settings.trust)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            // Links write logs from here; two more keep connections from waiting for them.
+            // This thread pool also writes the exports. With two more threads, connections need not wait for exports.
             .worker_threads(4)
             .thread_name("bruit-tcp")
             .enable_all()
@@ -247,18 +247,18 @@ impl Server {
             links: None,
             started_with: config.clone(),
         };
-        match server.take_part(config).and_then(|()| server.listen(config)) {
+        match server.start_exchange(config).and_then(|()| server.listen(config)) {
             Ok(()) => Ok(server),
             Err(error) => {
-                // What listens already is not left behind.
+                // Stop the listeners that have started.
                 let _ = server.stop();
                 Err(error)
             }
         }
     }
 
-    /// Begins to tell and to ask other servers.
-    fn take_part(&mut self, config: &Config) -> Result<(), ServeError> {
+    /// Starts the exchange with other servers.
+    fn start_exchange(&mut self, config: &Config) -> Result<(), ServeError> {
         let Self { service, directory, key, runtime, stop_tasks, .. } = self;
         self.links = Some(Links::start(service, &config.federation, directory, key, runtime, stop_tasks)?);
         Ok(())
@@ -282,12 +282,12 @@ impl Server {
         let service = Arc::clone(&self.service);
         let note = |_: SocketAddr| String::new();
         let bodies = razor::Bodies::default();
-        self.listen_tcp(Language::Razor, addresses, note, move |connection| {
+        self.listen_tcp(Protocol::Razor, addresses, note, move |connection| {
             razor::serve(connection, Arc::clone(&service), bodies.clone())
         })
     }
 
-    /// Listens for rspamd, and says what clients encrypt to.
+    /// Listens for rspamd, and adds the public key for clients to the list of listeners.
     fn listen_fuzzy(&mut self, config: &Config) -> Result<(), ServeError> {
         if config.listen.fuzzy.is_empty() {
             return Ok(());
@@ -296,39 +296,39 @@ impl Server {
         let note = format!("key {}", own.public());
         let vault = Arc::new(Vault::new(own).map_err(ServeError::Start)?);
         self.listen_udp(&config.listen.fuzzy, config.threads, || Fuzzy::new(Arc::clone(&vault)))?;
-        let fuzzy = self.listening.iter_mut().filter(|listening| listening.protocol == Language::Fuzzy.name());
+        let fuzzy = self.listening.iter_mut().filter(|listening| listening.protocol == Protocol::Fuzzy.name());
         fuzzy.for_each(|listening| listening.note.clone_from(&note));
         Ok(())
     }
 
-    /// Listens for HTTP: plain, over TLS, and at a Unix socket.
+    /// Listens for HTTP: plain, over TLS, and on a Unix socket.
     fn listen_http(&mut self, config: &Config) -> Result<(), ServeError> {
         let (service, router) = (Arc::clone(&self.service), http::router(&self.service));
         let plain = router.clone();
         let note = |address: SocketAddr| format!("http://{address}");
         let serve = move |connection| http::serve(connection, plain.clone());
-        self.listen_tcp(Language::Http, &config.listen.http, note, serve)?;
+        self.listen_tcp(Protocol::Http, &config.listen.http, note, serve)?;
         let secure = router.clone();
         let note = |address: SocketAddr| format!("https://{address}");
         let serve = move |connection| http::serve_secure(connection, Arc::clone(&service), secure.clone());
-        self.listen_tcp(Language::Http, &config.listen.https, note, serve)?;
+        self.listen_tcp(Protocol::Http, &config.listen.https, note, serve)?;
         let Some(socket) = &config.listen.http_socket else { return Ok(()) };
         let serve = move |stream, permit, stop| http::serve_user(stream, permit, stop, router.clone());
         let failed = |source| ServeError::Socket { path: socket.path.clone(), source };
         unix::listen(&self.runtime, &self.service, socket, self.stop_tasks.subscribe(), serve).map_err(failed)
     }
 
-    /// Listens for other servers, and says what they have to know.
+    /// Listens for other servers, and adds the public key that they need to the list of listeners.
     fn listen_federation(&mut self, addresses: &[SocketAddr]) -> Result<(), ServeError> {
         let listener = federation::Listener::new(&self.service, self.key.seed())?;
         let key = self.key.public();
         let note = |_: SocketAddr| format!("key {key}");
-        self.listen_tcp(Language::Federation, addresses, note, move |connection| listener.clone().serve(connection))
+        self.listen_tcp(Protocol::Federation, addresses, note, move |connection| listener.clone().serve(connection))
     }
 
     fn listen_tcp<S, F>(
         &mut self,
-        language: Language,
+        protocol: Protocol,
         addresses: &[SocketAddr],
         note: impl Fn(SocketAddr) -> String,
         serve: S,
@@ -337,13 +337,13 @@ impl Server {
         S: Fn(tcp::Connection) -> F + Clone + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        let protocol = language.name();
+        let name = protocol.name();
         for &address in addresses {
-            let failed = |source| ServeError::Listen { protocol, address, source };
+            let failed = |source| ServeError::Listen { protocol: name, address, source };
             let stop = self.stop_tasks.subscribe();
-            let listening = tcp::listen(&self.runtime, &self.service, language, address, stop, serve.clone());
+            let listening = tcp::listen(&self.runtime, &self.service, protocol, address, stop, serve.clone());
             let address = listening.map_err(failed)?;
-            self.listening.push(Listening { protocol, transport: "tcp", address, note: note(address) });
+            self.listening.push(Listening { protocol: name, transport: "tcp", address, note: note(address) });
         }
         Ok(())
     }
@@ -354,7 +354,7 @@ impl Server {
         threads: u32,
         make: impl Fn() -> P,
     ) -> Result<(), ServeError> {
-        let protocol = P::LANGUAGE.name();
+        let protocol = P::PROTOCOL.name();
         for &address in addresses {
             let failed = |source| ServeError::Listen { protocol, address, source };
             let listener = udp::Listener::start(&self.service, &[address], threads, &self.stop_threads, &make);
@@ -371,31 +371,31 @@ impl Server {
         Ok(())
     }
 
-    /// Where it listens, in the order of the languages' names.
+    /// Returns the listen addresses, sorted by protocol.
     #[must_use]
     pub fn listening(&self) -> &[Listening] {
         &self.listening
     }
 
-    /// What opening the clearinghouse found.
+    /// Returns the result of the recovery at the start.
     #[must_use]
     pub fn recovery(&self) -> &Recovery {
         self.service.store.recovery()
     }
 
-    /// The directory of the clearinghouse.
+    /// Returns the directory of the clearinghouse.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The key by which other servers know this one.
+    /// Returns the identity key of this server.
     #[must_use]
     pub const fn key(&self) -> &NodeKey {
         &self.key
     }
 
-    /// Serves what is in this stock to other servers and replicas, instead of what the server has on its own shelf.
+    /// Sets the stock of segments for other servers and replicas. It replaces the server's own shelf.
     pub fn share(&self, stock: Arc<dyn Stock>) {
         self.service.federation.share(stock);
     }
@@ -405,40 +405,40 @@ impl Server {
         self.service.fatal.wait().await
     }
 
-    /// The runtime that serves TCP, for whoever waits for signals.
+    /// Returns the runtime that serves TCP, to wait for signals on.
     #[must_use]
     pub const fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// Reads the administrator's token again, or makes one if its file is gone.
+    /// Loads the administrator's token again, or creates a new one if its file is missing.
     ///
     /// # Errors
-    /// [`ServeError`]; then the token before stays in force.
+    /// [`ServeError`]; the previous token then remains valid.
     pub fn reload_token(&self) -> Result<(), ServeError> {
         Ok(self.service.admin_token.load(&self.directory)?)
     }
 
-    /// Takes the settings of another configuration. Where to listen and where the clearinghouse is do not change.
+    /// Applies the settings of a new configuration. Listen addresses and the data directory stay unchanged.
     ///
     /// # Errors
-    /// [`ServeError`] if its accounts or its policy cannot be; then the settings stay as they were.
+    /// [`ServeError`] if the accounts or the policy in `config` are rejected; the settings then stay unchanged.
     pub fn reload(&self, config: &Config) -> Result<(), ServeError> {
-        take_accounts(&self.service, &config.settings)?;
+        apply_accounts(&self.service, &config.settings)?;
         policy::adopt(&self.service, &config.settings.trust)?;
         self.service.change_settings(config.settings.clone());
         if let Some(links) = &self.links {
             links.hear(&self.service, &self.started_with.settings.peers)?;
         }
         for setting in self.started_with.unlike(config) {
-            tracing::warn!(setting, "this setting changes when the server is started again");
+            tracing::warn!(setting, "this setting takes effect after a restart");
         }
         let peers = config.settings.peers.len();
         audit_local("configuration.reload", &format!("{} accounts, {peers} peers", config.settings.accounts.len()));
         Ok(())
     }
 
-    /// Takes no more requests, answers those under way, and closes the clearinghouse.
+    /// Stops accepting requests, answers those in progress, and closes the clearinghouse.
     #[must_use]
     pub fn stop(self) -> Status {
         self.stop_threads.store(true, Ordering::Relaxed);
@@ -448,12 +448,13 @@ impl Server {
         self.learner.stop();
         self.links.into_iter().for_each(Links::stop);
         self.listeners.into_iter().for_each(udp::Listener::join);
-        // Every task that serves a connection holds a receiver until it has ended.
+        // Every connection's task holds a receiver until it ends.
         let _ = self.runtime.block_on(async { timeout(DRAIN, self.stop_tasks.closed()).await });
         self.runtime.shutdown_timeout(DRAIN);
         match Arc::into_inner(self.service) {
             Some(service) => service.store.close(),
-            // A task that did not end in time has it; the process will end, and the journal has everything.
+            // A task that did not end in time still holds the service. The process ends anyway, and the journal is
+            // complete.
             None => Status::default(),
         }
     }
@@ -469,30 +470,33 @@ fn open(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Res
     Ok(store)
 }
 
-/// Makes files private that are not, and says so. Whoever may write to the directory could replace them.
+/// Warns if other users can write to the directory, because they could replace its files. Makes public secret files
+/// private, and logs the change.
 fn check_modes(directory: &Path) {
     match modes::writable_mode(directory) {
         Ok(Some(mode)) => tracing::warn!(
             directory = %directory.display(),
             mode = format!("{mode:04o}"),
-            "users other than the owner may write to the data directory, and replace its files: run chmod 0700 on it"
+            "other users can write to the data directory and replace its files: run chmod 0700 on it"
         ),
         Ok(None) => {}
-        Err(error) => tracing::warn!(%error, directory = %directory.display(), "failed to look at the data directory"),
+        Err(error) => {
+            tracing::warn!(%error, directory = %directory.display(), "failed to read the mode of the data directory")
+        }
     }
-    for Exposed { path, mode, tightened } in modes::tighten(directory).unwrap_or_default() {
+    for ExposedFile { path, mode, tightened } in modes::tighten(directory).unwrap_or_default() {
         let (path, mode) = (path.display(), format!("{mode:04o}"));
         match tightened {
-            Ok(()) => tracing::warn!(%path, mode, "others could read a file of the server: it is private now"),
+            Ok(()) => tracing::warn!(%path, mode, "other users could read a file of the server; made it private"),
             Err(error) => {
-                tracing::warn!(%path, mode, %error, "others can read a file of the server: run chmod go= on it")
+                tracing::warn!(%path, mode, %error, "other users can read a file of the server: run chmod go= on it")
             }
         }
     }
 }
 
-/// Ages the books by the time that the server was off.
-fn bring_to_present(service: &Service) -> Result<(), ServeError> {
+/// Ages the books by the server's downtime.
+fn bring_up_to_date(service: &Service) -> Result<(), ServeError> {
     ticker::watch_clock(service);
     match service.store.catch_up(service.now()) {
         Ok(Outcome::Refused(refusal)) => Err(ServeError::Clock(refusal)),
@@ -500,16 +504,16 @@ fn bring_to_present(service: &Service) -> Result<(), ServeError> {
             ticker::log_ended(service, &outcome);
             Ok(())
         }
-        // With a full disk reports are refused, but checks are still answered.
+        // With a full disk, reports are refused but checks are still answered.
         Err(error @ SubmitError::Write(_)) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "the books are not brought to the present");
+            tracing::error!(error = &error as &dyn std::error::Error, "failed to bring the books up to date");
             Ok(())
         }
         Err(error) => Err(ServeError::CatchUp(error)),
     }
 }
 
-/// Resizes the clearinghouse to the configured memory, if it differs.
+/// Resizes the clearinghouse to the configured memory, if that differs.
 fn resize(config: &Config, store: &Clearinghouse) -> Result<(), ServeError> {
     let Some(to) = config.memory_bytes else { return Ok(()) };
     let (from, is_other) = store.check(|engine| (engine.plan().bytes, engine.would_resize(to)));
@@ -527,16 +531,16 @@ fn resize(config: &Config, store: &Clearinghouse) -> Result<(), ServeError> {
             tracing::info!(from, to, seconds = began.elapsed().as_secs_f64(), "memory budget changed");
             Ok(())
         }
-        // As with the time: the server can still answer with its old memory.
+        // With a full disk, the server can still answer checks with its old memory.
         Err(error @ SubmitError::Write(_)) => {
-            tracing::error!(error = &error as &dyn std::error::Error, from, to, "the memory budget is not changed");
+            tracing::error!(error = &error as &dyn std::error::Error, from, to, "failed to change the memory budget");
             Ok(())
         }
         Err(error) => Err(ServeError::ResizeKept(error)),
     }
 }
 
-/// What to found, if there is nothing yet: a new realm, or the one of a file.
+/// Returns the realm for a new clearinghouse, from the configured file or newly created.
 fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
     let failed = |source| ServeError::Open { directory: directory.to_owned(), source: Box::new(source) };
     let existing = Founding::read(directory).map_err(failed)?;
@@ -549,10 +553,10 @@ fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
         getrandom::fill(&mut key).map_err(|error| ServeError::Start(io::Error::other(error)))?;
         let budget = config.memory_bytes.unwrap_or(BUDGET_DEFAULT);
         let founding = Founding::new(key, budget, Policy::default(), now);
-        return Ok(founding.expect("checked with the file"));
+        return Ok(founding.expect("an unfounded directory has a founding"));
     };
     match (Founding::read_file(file), existing) {
-        // The file has done its work, and whoever removed it knows what a secret is.
+        // The realm file is only needed to found the clearinghouse; deleting the secret afterwards is good practice.
         (Err(FoundingError::Io(error)), Some(existing)) if error.kind() == io::ErrorKind::NotFound => Ok(existing),
         (Err(source), _) => Err(ServeError::Realm { file: file.clone(), source }),
         (Ok(given), Some(existing)) => match existing.realm.ensure_same(&given.realm) {
@@ -568,11 +572,11 @@ fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
     }
 }
 
-/// Brings the accounts of the file into the clearinghouse.
-fn take_accounts(service: &Service, settings: &Settings) -> Result<(), ServeError> {
+/// Applies the accounts in the file to the clearinghouse.
+fn apply_accounts(service: &Service, settings: &Settings) -> Result<(), ServeError> {
     let changes = service.store.check(|engine| accounts::changes(&settings.accounts, &settings.passwords, engine))?;
     let now = service.now();
-    // One after the other: what is submitted together is judged by what was before.
+    // Submit one by one: events of one batch are judged by the state before the batch.
     let steps = [&changes.removed, &changes.updated, &changes.registered];
     for changes in steps.into_iter().flat_map(|step| step.chunks(ACCOUNTS_PER_SUBMIT)) {
         let events = changes.iter().map(|change| Event::Account { now, change: change.clone() }).collect();

@@ -1,4 +1,4 @@
-//! What all listeners share: the clearinghouse, the settings in force, limits, counters, and the clock.
+//! State shared by all listeners: the clearinghouse, settings, limits, counters, and the clock.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -24,10 +24,10 @@ use crate::metrics::Metrics;
 use crate::refusals::Refusals;
 use crate::sources::Source;
 
-/// What all listeners share.
+/// State shared by all listeners.
 pub(crate) struct Service {
     pub(crate) store: Clearinghouse,
-    /// The realm's key, under which signatures and sources are hashed.
+    /// The realm's key, used to hash signatures and sources.
     pub(crate) key: FingerprintKey,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
@@ -45,25 +45,25 @@ pub(crate) struct Service {
     started: Instant,
 }
 
-/// The last time that something could not be kept.
+/// The last failure to write.
 struct Failure {
     at: Duration,
     text: String,
 }
 
-/// How long a failure makes the server unfit, unless it happens again.
+/// How long the server stays unready after the last failure to write.
 const FAILURE_REMEMBERED: Duration = Duration::from_secs(30);
 
-/// What all strangers together are called among those who claim.
+/// The rate-limit key for the claims of all strangers.
 const STRANGERS: u64 = 0;
 
-/// How many claims all strangers together may make: a small part of what the disk takes.
+/// The limit on claims by all strangers together: a small part of the disk's capacity.
 const STRANGERS_CLAIMS: Rate = Rate { per_second: 1_000.0, burst: 10_000 };
 
-/// What all who register are called together.
+/// The rate-limit key shared by all registrations.
 const REGISTRATIONS: u64 = 0;
 
-/// The buckets of every kind of thing that is limited.
+/// The buckets of every kind of limit.
 #[derive(Debug)]
 pub(crate) struct Limits {
     pub(crate) requests: Buckets,
@@ -73,14 +73,14 @@ pub(crate) struct Limits {
     pub(crate) registrations: Buckets,
 }
 
-/// Kinds of things that are limited.
+/// Kinds of limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limited {
     /// Any request.
     Request,
     /// A reply over UDP that is longer than its request.
     LongerReply,
-    /// Work that takes long.
+    /// An expensive request.
     Costly,
 }
 
@@ -118,7 +118,7 @@ impl Service {
         }
     }
 
-    /// The settings in force. Listeners ask once per batch or connection.
+    /// Returns the current settings. Listeners call it once per batch or connection.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -127,7 +127,7 @@ impl Service {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// Notes refusals and failed writes. Overload is not noted: clients see it and try again.
+    /// Records refusals and failed writes. Overload is not recorded: clients see it and retry.
     pub(crate) fn note(&self, result: &Result<Vec<Outcome>, SubmitError>) {
         let error = match result {
             Ok(outcomes) => return self.refusals.note(outcomes, self.uptime()),
@@ -140,30 +140,31 @@ impl Service {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(Failure { at: self.uptime(), text });
     }
 
-    /// Why something could not be kept, if that was lately.
+    /// Returns the reason for a recent failure to write.
     pub(crate) fn recent_failure(&self) -> Option<String> {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         let is_recent = |failure: &&Failure| self.uptime().saturating_sub(failure.at) < FAILURE_REMEMBERED;
         failure.as_ref().filter(is_recent).map(|failure| failure.text.clone())
     }
 
-    /// The current time of the clearinghouse: see [`Clock`].
+    /// Returns the current time of the clearinghouse; see [`Clock`].
     pub(crate) fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// Time since the server started: what limits and duplicates go by, as it never jumps.
+    /// Returns the time since the server started, which is monotonic. Rate limits and duplicate detection use it.
     pub(crate) fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Whether a source may do something once more. The site's own networks always may.
+    /// Returns true if the source's limit admits another request. Own networks have no limits.
     pub(crate) fn admits(&self, source: &Source, kind: Limited, settings: &Settings, now: Duration) -> bool {
         source.is_own || self.admits_hash(source.network(&self.key), kind, settings, now)
     }
 
-    /// Whether a reporter may make so many claims more: the site's own users always, accounts by account, and strangers by network
-    /// and all together, as addresses can be forged and what they fill is shared with others.
+    /// Returns true if a reporter's limit admits `count` more claims. Own users have no limit, and each account has its
+    /// own. Strangers have one limit per network and one for all together, because addresses can be forged and all
+    /// strangers share the same capacity.
     pub(crate) fn admits_claims(
         &self,
         reporter: &Reporter,
@@ -188,13 +189,13 @@ impl Service {
         }
     }
 
-    /// Whether one more account may be registered, by all networks together: the table is shared, and each takes the place of another
-    /// once it is full.
+    /// Returns true if the limit on all networks together admits another registration. In a full table, each
+    /// registration evicts an account.
     pub(crate) fn admits_registration(&self, settings: &Settings, now: Duration) -> bool {
         self.limits.registrations.admit(REGISTRATIONS, settings.limits.registrations, now)
     }
 
-    /// The same for an account or network by its hash.
+    /// Returns true if the limit of an account or network, given as a hash, admits another request.
     pub(crate) fn admits_hash(&self, hash: u64, kind: Limited, settings: &Settings, now: Duration) -> bool {
         let (buckets, rate) = match kind {
             Limited::Request => (&self.limits.requests, settings.limits.requests),
@@ -205,7 +206,7 @@ impl Service {
     }
 }
 
-/// How many signatures events are about.
+/// Returns the number of signatures in events.
 pub(crate) fn signatures(events: &[Event]) -> u32 {
     let of = |event: &Event| match event {
         Event::Claim { fingerprints, .. } | Event::Bulk { fingerprints, .. } => fingerprints.len() as u32,
@@ -214,7 +215,7 @@ pub(crate) fn signatures(events: &[Event]) -> u32 {
     events.iter().map(of).sum()
 }
 
-/// Formats an error with its causes, in one line.
+/// Formats an error and its causes on one line.
 pub(crate) fn describe(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

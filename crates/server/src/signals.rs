@@ -1,4 +1,4 @@
-//! What the system tells a daemon: to stop, or to read its configuration again.
+//! Signals to the daemon: stop, or reload the configuration.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tokio::signal::unix::{self, SignalKind, signal};
 
 use crate::server::Server;
 
-/// What a daemon is told.
+/// An event that ends or reloads the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGTERM, or SIGINT from a terminal.
@@ -18,7 +18,7 @@ pub enum Signal {
     Fail(String),
 }
 
-/// Signals from now on.
+/// A stream of signals.
 pub struct Signals {
     terminate: unix::Signal,
     interrupt: unix::Signal,
@@ -26,10 +26,10 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes signals, which until then end the process.
+    /// Installs handlers for signals, which would otherwise end the process.
     ///
     /// # Errors
-    /// If the system does not let us.
+    /// If the system refuses the handlers.
     pub fn take(runtime: &Runtime) -> io::Result<Self> {
         let _guard = runtime.enter();
         Ok(Self {

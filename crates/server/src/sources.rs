@@ -1,4 +1,4 @@
-//! Where requests come from: whose network it is, and how much it has asked for.
+//! The source of a request: its address and network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,18 +7,18 @@ use bruit_engine::trust::{Reporter, Standing};
 use bruit_filters::FingerprintKey;
 use ipnet::IpNet;
 
-/// Leading bits of an IPv4 address that are one source.
+/// Number of leading bits of an IPv4 address that identify a network.
 const V4_BITS: u32 = 24;
 
-/// Leading bits of an IPv6 address that are one source: what a provider gives to one customer.
+/// Number of leading bits of an IPv6 address that identify a network: the prefix that providers assign to one customer.
 const V6_BITS: u32 = 48;
 
-/// Where a request came from.
+/// The source of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// The address, never an IPv4 one in the clothes of IPv6.
+    /// The address. IPv4-mapped IPv6 addresses are converted to IPv4.
     pub(crate) address: IpAddr,
-    /// Whether it is in one of the site's own networks.
+    /// Whether the address is in one of the site's own networks.
     pub(crate) is_own: bool,
 }
 
@@ -28,8 +28,8 @@ impl Source {
         Self { address, is_own: own_networks.iter().any(|network| network.contains(&address)) }
     }
 
-    /// A keyed hash of the network: what limits and votes go by. With the key, so that nobody can look for addresses that
-    /// share somebody else's limits.
+    /// Returns a keyed hash of the network, for limits and votes. Without the key, an attacker cannot find addresses
+    /// that share another network's limits.
     pub(crate) fn network(&self, key: &FingerprintKey) -> u64 {
         let mut bytes = *b"network:................";
         let (family, network) = match self.address {
@@ -41,13 +41,13 @@ impl Source {
         key.fingerprint(&bytes).high() ^ family
     }
 
-    /// What is known of those who have no account.
+    /// Returns the standing of a caller without an account.
     pub(crate) const fn standing(&self) -> Standing {
         if self.is_own { Standing::Own } else { Standing::Stranger }
     }
 
-    /// What is known of the holder of an account. Standing that the operator gave prevails; an account used from an own network
-    /// is one of the site's own users.
+    /// Returns the standing of an account's holder. A standing assigned by the operator takes precedence; otherwise, an
+    /// account used from an own network has the standing `own`.
     pub(crate) const fn standing_as(&self, account: &Account) -> Standing {
         match account.standing {
             Standing::Account | Standing::Stranger if self.is_own => Standing::Own,
@@ -55,7 +55,8 @@ impl Source {
         }
     }
 
-    /// Who speaks, without an account. Everyone on this machine is one voice: a user can choose among the addresses of loopback.
+    /// Returns the reporter for a caller without an account. All loopback addresses are one reporter, because any local
+    /// user can choose among them.
     pub(crate) fn reporter(&self, key: &FingerprintKey) -> Reporter {
         let is_here = self.is_own && self.address.is_loopback();
         let speaker = Self { address: if is_here { Ipv4Addr::LOCALHOST.into() } else { self.address }, ..*self };
@@ -63,7 +64,7 @@ impl Source {
         Reporter { id: network, standing: self.standing(), group: network }
     }
 
-    /// Who speaks, with an account of this name.
+    /// Returns the reporter for a caller with this account.
     pub(crate) fn reporter_as(&self, name: &[u8], account: &Account, key: &FingerprintKey) -> Reporter {
         Reporter { id: account.reporter_id(name, key), standing: self.standing_as(account), group: account.group }
     }

@@ -1,4 +1,4 @@
-//! Languages over TCP: takes connections within limits, and gives each a task.
+//! TCP listeners: accept connections within limits, and start a task for each.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,38 +12,38 @@ use tokio::sync::watch;
 use crate::connections::{Class, Permit};
 use crate::fatal::Vital;
 use crate::log::LineLimit;
-use crate::metrics::Language;
+use crate::metrics::Protocol;
 use crate::service::Service;
 use crate::sources::Source;
 
-/// Connections that the system keeps for us until we take them.
+/// Length of the accept queue.
 const BACKLOG: u32 = 1024;
 
-/// How long to wait if the system has no socket left to give.
+/// Delay before the next attempt after the system has run out of sockets.
 const SHORTAGE: Duration = Duration::from_millis(100);
 
-/// Failures to accept that are written in a minute: strangers can cause them, if the system runs out of files.
+/// Limits log lines about failures to accept: strangers can cause them if the system runs out of file descriptors.
 static FAILURES: LineLimit = LineLimit::new(6);
 
-/// A connection that may be.
+/// An accepted connection.
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     pub(crate) source: Source,
-    /// Turns true when the server stops. Whoever holds it is waited for.
+    /// Becomes true when the server stops. The server waits until every holder has dropped it.
     pub(crate) stop: watch::Receiver<bool>,
-    /// Counted until it is dropped.
+    /// Counts the connection until it is dropped.
     pub(crate) permit: Arc<Permit>,
 }
 
-/// Listens at an address, and gives each connection to a task that `serve` makes. The address, with the port that was found
-/// if any would do.
+/// Listens on an address and passes each connection to a task made by `serve`. Returns the address, with the assigned
+/// port if port 0 was requested.
 ///
 /// # Errors
-/// What the system says if that cannot be.
+/// The system's error.
 pub(crate) fn listen<S, F>(
     runtime: &Runtime,
     service: &Arc<Service>,
-    language: Language,
+    protocol: Protocol,
     address: SocketAddr,
     stop: watch::Receiver<bool>,
     serve: S,
@@ -55,7 +55,7 @@ where
     let _guard = runtime.enter();
     let listener = bind(address)?;
     let address = listener.local_addr()?;
-    let acceptor = Acceptor { service: Arc::clone(service), language, stop };
+    let acceptor = Acceptor { service: Arc::clone(service), protocol, stop };
     runtime.spawn(acceptor.run(listener, serve));
     Ok(address)
 }
@@ -70,10 +70,10 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Takes connections.
+/// Accepts connections.
 struct Acceptor {
     service: Arc<Service>,
-    language: Language,
+    protocol: Protocol,
     stop: watch::Receiver<bool>,
 }
 
@@ -83,7 +83,7 @@ impl Acceptor {
         S: Fn(Connection) -> F,
         F: Future<Output = ()> + Send + 'static,
     {
-        let _vital = Vital::new(&self.service, format!("the task that listens for {}", self.language.name()));
+        let _vital = Vital::new(&self.service, format!("the listener task of {}", self.protocol.name()));
         let mut stop = self.stop.clone();
         loop {
             let accepted = tokio::select! {
@@ -98,7 +98,7 @@ impl Acceptor {
                 }
                 Err(error) => {
                     if let Some(suppressed) = FAILURES.admit() {
-                        tracing::warn!(protocol = self.language.name(), %error, suppressed, "failed to accept a connection");
+                        tracing::warn!(protocol = self.protocol.name(), %error, suppressed, "failed to accept a connection");
                     }
                     tokio::time::sleep(SHORTAGE).await;
                 }
@@ -106,17 +106,18 @@ impl Acceptor {
         }
     }
 
-    /// Counts a connection, if there may be one more.
+    /// Counts a connection if the limits allow it.
     async fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Option<Connection> {
         let settings = self.service.settings();
         let source = Source::new(peer.ip(), &settings.own_networks);
-        let class = if self.language == Language::Federation { Class::Doorway } else { Class::Stranger };
+        let class = if self.protocol == Protocol::Federation { Class::Doorway } else { Class::Stranger };
         let Service { connections, key, .. } = &*self.service;
         let permit = connections.admit_patiently(&source, class, key, &settings.limits).await;
         if permit.is_none() {
-            self.service.metrics.of(self.language).refuse_connection();
+            self.service.metrics.of(self.protocol).refuse_connection();
         }
-        // Replies are short and written in one go, and who waits for one sends nothing meanwhile. Without it they are late.
+        // Disable Nagle's algorithm: it would delay replies, which are short, written at once, and awaited by the
+        // client.
         let _ = stream.set_nodelay(true);
         Some(Connection { stream, source, stop: self.stop.clone(), permit: Arc::new(permit?) })
     }

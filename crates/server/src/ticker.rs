@@ -1,4 +1,4 @@
-//! The thread that advances the clearinghouse's time, as often as that changes anything.
+//! The thread that advances the clearinghouse's time whenever this has an effect.
 
 use std::io;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bruit_engine::event::Event;
-use bruit_engine::generations::Ended;
+use bruit_engine::generations::EndedGeneration;
 use bruit_engine::time::Time;
 use bruit_engine::{BEHIND_LINES, Engine, Outcome, TICK_LINES};
 
@@ -15,19 +15,21 @@ use crate::fatal::Vital;
 use crate::health::State;
 use crate::service::Service;
 
-/// The interval between two looks at the clock.
+/// Interval between two readings of the clock.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The interval between two ticks while the books are behind.
+/// Interval between two ticks while the books are behind the clock.
 const HURRY: Duration = Duration::from_millis(20);
 
-/// The interval between two ticks that change nothing. The last event has to be recent: after a start, time continues from it.
+/// Interval between two ticks without an effect. The last event must be recent, because time continues from it after a
+/// restart.
 const IDLE: Duration = Duration::from_secs(300);
 
-/// The most ended generations that are logged one by one. If there are more, as after a long stop, only their total is logged.
+/// Maximum number of ended generations logged one by one. If more have ended, for example after a long stop, only their
+/// number is logged.
 const LOGGED_MAX: usize = 16;
 
-/// The thread.
+/// The running thread.
 pub(crate) struct Ticker {
     stop: Sender<()>,
     thread: JoinHandle<()>,
@@ -61,12 +63,12 @@ pub(crate) fn watch_clock(service: &Service) {
     service.health.set(State::ClockJump, "", text, service.now());
 }
 
-/// Sends a tick if it changes anything, and returns how long to wait for the next.
+/// Sends a tick if it has an effect, and returns the time to wait before the next.
 fn tick(service: &Service, last_wait: Duration) -> Duration {
     let now = service.now();
-    // The last event has to be recent enough that the clock is believed at the next start.
+    // The last event must be recent enough that the next start accepts the clock.
     let idle = IDLE.min(service.clock.jump(&service.settings().clock) / 2);
-    // A disk that failed is tried every second, so that health says when it works again.
+    // After a failure of the disk, retry every second, so that health shows promptly that the disk works again.
     let is_failing = service.recent_failure().is_some();
     if !is_failing && !service.store.check(|engine| is_due(engine, now, idle)) {
         return SECOND;
@@ -80,10 +82,10 @@ fn tick(service: &Service, last_wait: Duration) -> Duration {
             if *arrived { SECOND } else { HURRY }
         }
         Ok([Outcome::Refused(refusal)]) => {
-            tracing::error!(%refusal, "the clock is not right");
+            tracing::error!(%refusal, "the clock is implausible");
             SECOND
         }
-        // `note` has reported the failure; the next attempt is in a second.
+        // `note` has reported the failure. Retry in a second.
         Ok(_) | Err(_) => SECOND,
     }
 }
@@ -93,7 +95,7 @@ fn is_due(engine: &Engine, now: Time, idle: Duration) -> bool {
     engine.needs_tick(now) || now.since(engine.now()) >= idle.as_secs().max(1)
 }
 
-/// Logs the generations that a tick ended. Their signatures are no longer found.
+/// Logs the generations that a tick ended. Signatures in them are no longer found.
 pub(crate) fn log_ended(service: &Service, outcome: &Outcome) {
     let Outcome::Ticked { ended, .. } = outcome else { return };
     if ended.len() > LOGGED_MAX {
@@ -102,7 +104,7 @@ pub(crate) fn log_ended(service: &Service, outcome: &Outcome) {
         return;
     }
     let rings = if ended.is_empty() { Vec::new() } else { service.store.check(Engine::status).rings };
-    for Ended { ring, epoch, signatures } in ended {
+    for EndedGeneration { ring, epoch, signatures } in ended {
         let epoch_seconds = rings.iter().find(|status| status.name == *ring).map_or(1, |status| status.epoch_seconds);
         let began = Time(epoch.saturating_mul(epoch_seconds));
         tracing::info!(ring, %began, signatures, "generation ended");
@@ -116,7 +118,8 @@ mod tests {
 
     use super::*;
 
-    /// In a day, an idle server writes ticks that clear lines and begin generations, and otherwise one every five minutes.
+    /// An idle server writes the ticks that clear lines or begin generations, and otherwise one tick every five
+    /// minutes.
     #[test]
     fn an_idle_server_writes_only_what_changes_something() {
         let start = Time(1_800_000_000);
@@ -130,7 +133,7 @@ mod tests {
             }
         }
         let idle = ticks_by_hour.iter().filter(|ticks| **ticks == 12).count();
-        assert!(idle >= 20, "a tick in five minutes, in most hours: {ticks_by_hour:?}");
+        assert!(idle >= 20, "one tick every five minutes in most hours: {ticks_by_hour:?}");
         assert!(ticks_by_hour.iter().sum::<u32>() < 600, "{ticks_by_hour:?}");
     }
 }

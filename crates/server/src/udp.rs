@@ -1,13 +1,14 @@
-//! Languages over UDP: threads that take datagrams by the batch.
+//! UDP listeners: threads that process datagrams in batches.
 //!
 //! ```text
-//!   recvmmsg ──► decode ─► limits, rights ─► one batch of look-ups ─► encode ──► sendmmsg      (worker thread)
+//!   recvmmsg ──► decode ─► limits, rights ─► one batch of lookups ─► encode ──► sendmmsg       (worker thread)
 //!                  ├─ recipients, if checks count them ─► store.submit_with
 //!                  └─ reports ─► store.submit_with ─► on disk ─► encode ─► sendmmsg            (replier thread)
 //! ```
 //!
-//! A language supplies the two ends ([`Datagrams`]), and everything between is the same for all: a source's limits, copies of
-//! requests, that a stranger gets no more bytes than he sent. A batch takes one read lock, and no memory.
+//! A protocol implements decoding and encoding ([`Datagrams`]). All protocols share the rest: rate limits, duplicate
+//! detection, and the rule that a reply to a stranger is not longer than the request. A batch takes one read lock and
+//! allocates no memory.
 
 mod batch;
 mod replier;
@@ -37,49 +38,49 @@ use worker::Worker;
 use crate::config::Settings;
 use crate::duplicates::Duplicates;
 use crate::fatal::Vital;
-use crate::log::Described;
-use crate::metrics::{Answered, Language};
+use crate::log::RequestDescription;
+use crate::metrics::{Disposition, Protocol};
 use crate::service::Service;
 use crate::sources::Source;
 
-/// Most reports of a socket that wait for the disk or for their reply; more are dropped. Half of them are for others than
-/// strangers.
-pub(crate) const UNDER_WAY_MAX: usize = 1 << 16;
+/// Maximum number of reports per socket that wait for the disk or for their reply. Further reports are dropped.
+/// Strangers can use half of the limit.
+pub(crate) const IN_PROGRESS_MAX: usize = 1 << 16;
 
-/// One language over UDP: the two ends of the request path.
+/// One protocol over UDP: decodes requests and encodes replies.
 pub(crate) trait Datagrams: Send + 'static {
-    /// Which one.
-    const LANGUAGE: Language;
+    /// The protocol.
+    const PROTOCOL: Protocol;
 
-    /// What is kept of a request until its answer is known.
-    type Waiting: Send + 'static;
+    /// The state of a request until its reply is written.
+    type Pending: Send + 'static;
 
-    /// Reads a request, judges what its sender may, and says what it takes to answer: gives `batch` signatures to look up, or
-    /// writes a reply that needs none.
-    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<Self::Waiting>;
+    /// Decodes a request and checks its sender's rights. Adds the signatures to look up to `batch`, or writes the reply
+    /// if no lookup is needed.
+    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<Self::Pending>;
 
-    /// What the log says about a request; `waiting` is what was kept of it, if it was read. Asked only if that is logged.
-    fn describe(&self, request: &Request<'_>, waiting: Option<&Self::Waiting>) -> Described;
+    /// Describes a request for the log. `waiting` is its state if it was decoded. Called only if requests are logged.
+    fn describe(&self, request: &Request<'_>, waiting: Option<&Self::Pending>) -> RequestDescription;
 
-    /// Writes the reply to a check whose signatures were looked up.
+    /// Writes the reply to a check after the lookup of its signatures.
     fn answer_check(
         &mut self,
-        waiting: &Self::Waiting,
+        waiting: &Self::Pending,
         request: &Request<'_>,
         found: Found<'_>,
         reply: &mut Vec<u8>,
-    ) -> Answered;
+    ) -> Disposition;
 
-    /// Writes the reply to a change: what its events came to, or why they could not be kept. No bytes are no reply.
+    /// Writes the reply to a change, from its outcomes or the error of the store. An empty reply is not sent.
     fn answer_change(
         service: &Service,
-        waiting: &Self::Waiting,
+        waiting: &Self::Pending,
         outcomes: Result<&[Outcome], &SubmitError>,
         reply: &mut Vec<u8>,
-    ) -> Answered;
+    ) -> Disposition;
 }
 
-/// A datagram, and what there is to judge it by.
+/// A datagram and its context.
 pub(crate) struct Request<'r> {
     pub(crate) packet: &'r [u8],
     pub(crate) from: SocketAddr,
@@ -87,21 +88,21 @@ pub(crate) struct Request<'r> {
     pub(crate) engine: &'r Engine,
     pub(crate) service: &'r Service,
     pub(crate) settings: &'r Settings,
-    /// The time of day.
+    /// The time of the clearinghouse.
     pub(crate) now: Time,
-    /// Time since the server started.
+    /// The time since the server started.
     pub(crate) uptime: Duration,
 }
 
-/// What a request takes.
+/// The next step of a request after decoding.
 pub(crate) enum Step<W> {
-    /// It gets no reply.
-    Drop(Answered),
-    /// Its reply is written.
-    Reply(Answered),
-    /// The batch has its signatures.
+    /// The request gets no reply.
+    Drop(Disposition),
+    /// The reply is written.
+    Reply(Disposition),
+    /// The signatures of the request are in the batch.
     Check(W),
-    /// It changes something, and is answered when that is on disk.
+    /// The request changes something. It is answered once the change is on disk.
     Change(Change<W>),
 }
 
@@ -110,23 +111,23 @@ pub(crate) struct Change<W> {
     pub(crate) waiting: W,
     pub(crate) events: Vec<Event>,
     pub(crate) reporter: Reporter,
-    /// A keyed hash of what identifies the request among copies of it.
+    /// A keyed hash that is equal for copies of the request.
     pub(crate) request: Fingerprint,
 }
 
-/// The reason why changes were refused, if any was. A claim about a whitelisted signature changes nothing and is not reported.
+/// Returns the first refusal among the outcomes. A claim about a whitelisted signature is ignored without a refusal.
 pub(crate) fn refusal_of(outcomes: &[Outcome]) -> Option<Refusal> {
     outcomes.iter().filter_map(Outcome::refusal).find(|refusal| *refusal != Refusal::Whitelisted)
 }
 
-/// The threads of one language.
+/// The threads of one protocol.
 pub(crate) struct Listener {
     addresses: Vec<SocketAddr>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Listener {
-    /// Listens at `addresses`, with `threads` threads for each. `make` makes each thread's end of the language.
+    /// Listens on `addresses`, with `threads` threads for each address. `make` creates the handler of each thread.
     pub(crate) fn start<P: Datagrams>(
         service: &Arc<Service>,
         addresses: &[SocketAddr],
@@ -136,7 +137,8 @@ impl Listener {
     ) -> io::Result<Self> {
         let mut listener = Self { addresses: Vec::new(), threads: Vec::new() };
         for &address in addresses {
-            // Sockets that share an address let those of other programs share it, too: first see that it is free.
+            // An address that our sockets share could also be shared with other programs, so check first that it is
+            // free.
             drop(Socket::bind(address, false)?);
             let first = Socket::bind(address, threads > 1)?;
             let address = first.address();
@@ -163,16 +165,16 @@ impl Listener {
             duplicates: Arc::new(Duplicates::default()),
             under_way: Arc::new(AtomicUsize::new(0)),
         };
-        let name = P::LANGUAGE.name();
+        let name = P::PROTOCOL.name();
         let (of_replier, stop) = (shared.clone(), Arc::clone(stop));
         let replier = thread::Builder::new().name(format!("bruit-{name}-re"));
-        let vital = Vital::new(service, format!("a thread that answers {name}"));
+        let vital = Vital::new(service, format!("a replier thread of {name}"));
         self.threads.push(replier.spawn(move || {
             let _vital = vital;
             Replier::<P>::new(of_replier, receiver).run();
         })?);
         let worker = thread::Builder::new().name(format!("bruit-{name}"));
-        let vital = Vital::new(service, format!("a thread that listens for {name}"));
+        let vital = Vital::new(service, format!("a listener thread of {name}"));
         self.threads.push(worker.spawn(move || {
             let _vital = vital;
             Worker::new(protocol, shared, sender, stop).run();
@@ -180,12 +182,12 @@ impl Listener {
         Ok(())
     }
 
-    /// Where it listens.
+    /// Returns the listen addresses.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Waits for the threads, which end when they are told to stop and everything under way is answered.
+    /// Waits until the threads end. After the stop signal, they still answer every request in progress.
     pub(crate) fn join(self) {
         for thread in self.threads {
             if thread.join().is_err() {
@@ -195,7 +197,7 @@ impl Listener {
     }
 }
 
-/// What the two threads of a socket share.
+/// State shared by both threads of a socket.
 #[derive(Clone)]
 struct Shared {
     service: Arc<Service>,
@@ -204,23 +206,23 @@ struct Shared {
     under_way: Arc<AtomicUsize>,
 }
 
-/// Changes that were submitted together, and what they came to.
-struct Completed<W> {
-    changes: Vec<Submitted<W>>,
-    /// Checks that counted recipients, one event each, and were answered already.
+/// Changes that were submitted together, and their outcomes.
+struct CompletedBatch<W> {
+    changes: Vec<SubmittedChange<W>>,
+    /// Checks that counted recipients, with one event each. The checks are already answered.
     counts: Vec<Fingerprint>,
     result: Result<Vec<Outcome>, SubmitError>,
     received: std::time::Instant,
 }
 
-/// A change that was submitted.
-struct Submitted<W> {
+/// A submitted change.
+struct SubmittedChange<W> {
     waiting: W,
-    peer: socket::Peer,
-    /// Its source is a stranger, and sent so many bytes.
+    peer: socket::DatagramSource,
+    /// Maximum length of the reply if the source is a stranger: the length of the request.
     bytes_max: Option<usize>,
     request: Fingerprint,
     events: usize,
-    /// What the log says about it, if that is wanted.
-    described: Option<Box<Described>>,
+    /// The description for the log, if requests are logged.
+    described: Option<Box<RequestDescription>>,
 }

@@ -1,28 +1,22 @@
-//! Sizes and durations as they stand in the configuration: `256MiB`, `200ms`.
+//! Sizes and durations in the configuration: `256MiB`, `200ms`.
 
 use std::time::Duration;
 
+use bruit_engine::units;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-/// A number of bytes: digits and `B`, `KiB`, `MiB`, `GiB`.
+/// A size with a unit, in the same syntax as on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Bytes(pub(crate) u64);
 
-/// A span of time: digits and `ms`, `s`, `m`, `h`, `d`.
+/// A duration: digits and `ms`, `s`, `m`, `h`, `d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span(pub(crate) Duration);
 
 impl Bytes {
     fn parse(text: &str) -> Option<Self> {
-        let (number, unit) = split(text)?;
-        let shift = match unit {
-            "B" => 0,
-            "KiB" => 10,
-            "MiB" => 20,
-            "GiB" => 30,
-            _ => return None,
-        };
-        number.checked_mul(1 << shift).map(Self)
+        let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
+        has_unit.then(|| units::parse_bytes(text).ok()).flatten().map(Self)
     }
 }
 
@@ -41,7 +35,7 @@ impl Span {
     }
 }
 
-/// The leading digits as a number, and what follows them.
+/// Splits a text into its leading number and the rest.
 fn split(text: &str) -> Option<(u64, &str)> {
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     Some((digits.parse().ok()?, unit.trim_start()))
@@ -50,14 +44,16 @@ fn split(text: &str) -> Option<(u64, &str)> {
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| D::Error::custom(format!("{text:?} is not a size such as \"256MiB\"")))
+        Self::parse(&text)
+            .ok_or_else(|| D::Error::custom(format!("{text:?} is not a size: expected one such as \"256MiB\"")))
     }
 }
 
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| D::Error::custom(format!("{text:?} is not a duration such as \"5s\"")))
+        Self::parse(&text)
+            .ok_or_else(|| D::Error::custom(format!("{text:?} is not a duration: expected one such as \"5s\"")))
     }
 }
 
@@ -69,13 +65,15 @@ mod tests {
     fn sizes_and_durations_carry_units() {
         assert_eq!(Bytes::parse("256MiB"), Some(Bytes(256 << 20)));
         assert_eq!(Bytes::parse("2 GiB"), Some(Bytes(2 << 30)));
+        assert_eq!(["64M", "64MiB"].map(Bytes::parse), [Some(Bytes(64 << 20)); 2]);
+        assert_eq!(Bytes::parse("64MB"), Some(Bytes(64_000_000)));
         assert_eq!(Span::parse("200ms"), Some(Span(Duration::from_millis(200))));
         assert_eq!(Span::parse("2d"), Some(Span(Duration::from_secs(172_800))));
     }
 
     #[test]
     fn numbers_without_units_and_too_large_ones_are_refused() {
-        for text in ["256", "MiB", "256MB", "-1KiB", "99999999999999999999GiB", "18446744073709551615GiB"] {
+        for text in ["256", "MiB", "256XB", "-1KiB", "99999999999999999999GiB", "18446744073709551615GiB"] {
             assert_eq!(Bytes::parse(text), None, "{text}");
         }
         for text in ["5", "s", "5 weeks", "18446744073709551615d"] {

@@ -1,4 +1,4 @@
-//! HTTP at a Unix socket, where the kernel says which user is at the other end.
+//! HTTP on a Unix socket, where the kernel identifies the user at the other end.
 
 use std::fs;
 use std::io;
@@ -20,13 +20,13 @@ use crate::fatal::Vital;
 use crate::service::Service;
 use crate::sources::Source;
 
-/// How long to wait if the system has no socket left to give.
+/// Delay before the next attempt after the system has run out of sockets.
 const SHORTAGE: Duration = Duration::from_millis(100);
 
-/// Listens at a socket, and gives each connection to a task that `serve` makes.
+/// Listens on a socket and passes each connection to a task made by `serve`.
 ///
 /// # Errors
-/// If the socket cannot be made: something else has its name, or another server listens there.
+/// If the socket cannot be created: its path is not a socket, or another server listens on it.
 pub(crate) fn listen<S, F>(
     runtime: &Runtime,
     service: &Arc<Service>,
@@ -44,7 +44,7 @@ where
     Ok(())
 }
 
-/// Makes the socket under another name, so that nobody connects before its mode and group are right.
+/// Creates the socket under a temporary name, so that no client connects before its mode and group are set.
 fn bind(socket: &HttpSocket) -> io::Result<UnixListener> {
     ensure_unused(&socket.path)?;
     let unfinished = unfinished(&socket.path);
@@ -55,7 +55,7 @@ fn bind(socket: &HttpSocket) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(&unfinished)?;
     fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o600))?;
     if let Some(name) = &socket.group {
-        let group = Group::from_name(name)?.ok_or_else(|| io::Error::other(format!("there is no group {name:?}")))?;
+        let group = Group::from_name(name)?.ok_or_else(|| io::Error::other(format!("unknown group {name:?}")))?;
         chown(&unfinished, None, Some(group.gid))?;
     }
     fs::set_permissions(&unfinished, fs::Permissions::from_mode(socket.mode))?;
@@ -63,7 +63,7 @@ fn bind(socket: &HttpSocket) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Refuses a path that is not a socket's, or whose socket somebody listens at. What a killed server left is replaced.
+/// Rejects a path that is not a socket, and a socket in use. The socket of a killed server may be replaced.
 fn ensure_unused(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -106,7 +106,7 @@ where
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "failed to take a connection at the Unix socket");
+                tracing::warn!(%error, "failed to accept a connection on the Unix socket");
                 tokio::time::sleep(SHORTAGE).await;
             }
         }

@@ -1,4 +1,5 @@
-//! Checks every second what nothing else reports: how full the books are, and whether the store still works.
+//! Checks once per second for conditions that no other code reports: how full the books are, and whether the store
+//! still works.
 
 use std::io;
 use std::sync::Arc;
@@ -13,19 +14,19 @@ use crate::fatal::Vital;
 use crate::health::State;
 use crate::service::Service;
 
-/// The interval between two looks.
+/// Interval between two checks.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A write that takes longer than this hangs.
+/// Maximum duration of a write. A longer write counts as hanging.
 const WRITE_MAX: Duration = Duration::from_secs(8);
 
-/// Epochs that a book may be behind the clock and still accept claims.
+/// Maximum lag of a book behind the clock, in epochs, for the book to accept claims.
 const BEHIND_EPOCHS_MAX: u64 = 1;
 
-/// Tables that refuse new entries when full; the others drop their oldest.
+/// Tables that reject new entries when full. All other tables evict their oldest entries.
 const REFUSING_TABLES: [&str; 3] = ["accounts", "good messages", "whitelisted signatures"];
 
-/// The thread that looks. It is not the one that writes, so that it goes on while the disk hangs.
+/// The checking thread. It never writes to disk, so it continues while the disk hangs.
 pub(crate) struct Watcher {
     stop: Sender<()>,
     thread: JoinHandle<()>,
@@ -51,25 +52,25 @@ impl Watcher {
     }
 }
 
-/// Updates the table of conditions, and ends the process if the store has failed.
+/// Updates the conditions in health, and ends the process if the store has failed.
 pub(crate) fn look(service: &Service, now: Time) {
     let store = service.store.status();
     let health = &service.health;
     if let Some(error) = store.poisoned {
         let text = format!(
-            "the disk failed under the journal ({error}): check the disk; the server ends and can be restarted"
+            "the disk failed while writing the journal ({error}): the server is stopping; check the disk before you restart it"
         );
         health.set(State::StoreFailed, "", Some(text.clone()), now);
         service.fatal.declare(text);
     }
     let hangs = store.writing_since.map(|since: Instant| since.elapsed()).filter(|lasted| *lasted > WRITE_MAX).map(|lasted| {
         let seconds = lasted.as_secs();
-        format!("the disk has not answered a write for {seconds} s: reports wait; check the disk, or the file server behind it")
+        format!("a write to disk has been pending for {seconds} s: reports wait for it; check the disk or its file server")
     });
     health.set(State::DiskHangs, "", hangs, now);
     health.set(State::WritesFail, "", service.recent_failure(), now);
     let snapshot = store.snapshot_failure.map(|error| {
-        format!("the last snapshot failed ({error}): the journal grows until one succeeds; free disk space")
+        format!("failed to write the last snapshot ({error}): the journal grows until one succeeds; check the disk and free some space")
     });
     health.set(State::SnapshotFails, "", snapshot, now);
     let certificate = service.settings().http.tls.as_ref().and_then(|certificate| certificate.warning(now));
@@ -77,14 +78,16 @@ pub(crate) fn look(service: &Service, now: Time) {
     health.set_all(State::ReportsRefused, service.refusals.recent(service.uptime()), now);
     let Status { rings, tables, .. } = service.store.check(Engine::status);
     let is_behind = rings.iter().any(|ring| is_behind(ring, now));
-    let text = || "the books are catching up with the clock after a stop: reports are refused until then".to_owned();
+    let text = || {
+        "the books are catching up with the clock after a stop: reports are refused until they have; no action is needed".to_owned()
+    };
     health.set(State::CatchingUp, "", is_behind.then(text), now);
     let full = rings.iter().filter(|ring| ring.is_full()).map(|ring| (ring.name.to_owned(), full_text(ring)));
     health.set_all(State::BookFull, full.collect(), now);
     let filling = tables.iter().filter(|table| REFUSING_TABLES.contains(&table.name) && table.is_nearly_full());
     let text = |table: &TableStatus| {
         format!(
-            "{} of {} {} are used; raise `memory` in the configuration and restart",
+            "{} of {} {} are used, and more will be refused: raise `memory` in the configuration and restart",
             table.used, table.capacity, table.name
         )
     };
@@ -97,8 +100,8 @@ fn full_text(ring: &RingStatus) -> String {
     let signatures = ring.generations.first().map_or(0, |(_, signatures)| *signatures);
     let again = ring.generations.first().map_or(Time(0), |(epoch, _)| Time((epoch + 1) * ring.epoch_seconds));
     format!(
-        "the current generation of {} holds {signatures} signatures, of {} planned: nothing new is taken until the next one \
-         begins, at {again} UTC; find who reports so much, or raise `memory` in the configuration and restart",
+        "the current generation of {} is full ({signatures} signatures, capacity {}): new ones are refused until the next \
+         generation begins at {again} UTC; look for a reporter with too many reports, or raise `memory` and restart",
         ring.name, ring.capacity
     )
 }

@@ -1,4 +1,4 @@
-//! Strangers in great numbers: whom they do not keep out, and what they cost.
+//! Large numbers of strangers do not lock out known callers, and their connections cost little memory.
 
 mod common;
 
@@ -17,18 +17,18 @@ use socket2::{Domain, SockAddr, Socket, Type};
 const TOKEN: &str = "a token of more than sixteen bytes";
 const PEER: [u8; 32] = [3; 32];
 
-/// So many connections, each idle, of so many networks: fewer for each than a network may have.
+/// Number of idle connections. They come from so many networks that none reaches its own limit.
 const CROWD: usize = 2_000;
 const PER_NETWORK: usize = 31;
 
-/// How long a request of somebody who is known may take.
+/// Time limit for a known caller's request.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What docs/operators/sizing.md says of one connection that says nothing, and of one that has sent half a request.
+/// Memory of a silent connection, and of one with half a request, as stated in docs/operators/sizing.md.
 const SILENT_BYTES_MAX: u64 = 12 << 10;
 const WAITING_BYTES_MAX: u64 = 32 << 10;
 
-/// A server that takes nobody here for its own, and knows a token and a peer.
+/// Starts a server without own networks, but with a token and a peer.
 fn start(limits: &str) -> Running {
     // Both ends of every connection are in this process.
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
@@ -40,7 +40,7 @@ fn start(limits: &str) -> Running {
     ))
 }
 
-/// Connects from an address of loopback, of which every /24 is a network of its own.
+/// Connects from a loopback address. Every /24 of loopback counts as a network.
 fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SockAddr::from(SocketAddr::from((from, 0)))).unwrap();
@@ -50,14 +50,14 @@ fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Strangers on the ports of HTTP and Razor, by turns, who send `words` to the first.
+/// Opens connections from strangers to HTTP and Razor alternately, and sends `words` to HTTP.
 fn crowd(running: &Running, words: &[u8]) -> Vec<TcpStream> {
     let stranger = |at: usize| {
         let network = u8::try_from(at / PER_NETWORK).unwrap();
         let protocol = if at.is_multiple_of(2) { "http" } else { "razor" };
         let mut stream = connect(Ipv4Addr::new(127, 7, network, 1), running.address(protocol));
         if protocol == "http" {
-            // It may have been ended already.
+            // The server may already have closed it.
             let _ = stream.write_all(words);
         }
         stream
@@ -72,7 +72,7 @@ fn ask(stream: &mut TcpStream, path: &str, fields: &str) -> String {
     answer.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Those that are still open: they have nothing to read, but perhaps a greeting.
+/// Counts the connections that are still open. They have nothing to read, except perhaps a greeting.
 fn open(crowd: &[TcpStream]) -> usize {
     let is_open = |stream: &&TcpStream| {
         stream.set_nonblocking(true).unwrap();
@@ -118,10 +118,10 @@ fn two_thousand_idle_strangers_keep_nobody_out() {
     let running = start("");
     let crowd = crowd(&running, b"GET / HTTP/1.1\r\n");
     assert_known_are_served(&running);
-    // Nor another stranger.
+    // The network of another stranger is not affected.
     let mut another = connect(Ipv4Addr::new(127, 8, 0, 1), running.address("http"));
     assert!(ask(&mut another, "/v1/health", "").contains(" 204 "));
-    // Those that were ended are gone a moment later.
+    // The ended connections close a moment later.
     let began = Instant::now();
     while !(1..=704).contains(&open(&crowd)) {
         assert!(began.elapsed() < Duration::from_secs(10), "{} strangers have 11 of 16 connections", open(&crowd));
@@ -143,7 +143,7 @@ fn a_connection_that_showed_a_token_outlives_the_crowd() {
     }
 }
 
-/// Asserts that so many connections, of which every other sends `words`, take no more than so much memory each.
+/// Asserts that each connection uses at most `bytes_max` of memory. Every other connection sends `words`.
 #[expect(clippy::print_stdout, reason = "docs/operators/sizing.md has the figure")]
 fn assert_cheap(words: &[u8], bytes_max: u64) {
     let running = start("[limits]\nconnections = 4096");

@@ -1,21 +1,21 @@
-//! DCC from the wire to the clearinghouse and back: captured frames, and a client that signs and verifies.
+//! DCC from a datagram to the clearinghouse and back: captured frames, and a client that signs and verifies.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bruit_engine::accounts::dcc::DccPassword;
-use bruit_protocols::dcc::client::{self, Answer};
 use bruit_protocols::dcc::{
     ANONYMOUS, Admin, AdminOperation, Ask, Count, Header, Item, Kind, Request, SIGNATURE_BYTES, Targets, Totals,
 };
 use bruit_server::{Config, Server};
+use bruit_testing::dcc::{self as client, Answer};
 use tempfile::TempDir;
 
 const CLIENT: u32 = 32_768;
 const SERVER: u32 = 1_001;
 
-/// What the captured frames are about, and nothing else listens. Loopback is the site's own network unless told.
+/// The settings that the captured frames require. No other protocol listens. Loopback is an own network by default.
 const CONFIG: &str = r#"
 memory = "64MiB"
 [razor]
@@ -37,7 +37,7 @@ password = "srvpass1"
 brand = "TESTBRAND"
 "#;
 
-/// Nobody is of the site.
+/// No own networks.
 const STRANGERS: &str = "own_networks = []\n";
 
 struct Site {
@@ -47,7 +47,7 @@ struct Site {
 }
 
 impl Site {
-    /// A server with more lines before and behind [`CONFIG`].
+    /// Starts a server with more lines before and after [`CONFIG`].
     fn new(before: &str, behind: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = Config::parse(&format!("{before}{CONFIG}{behind}")).unwrap();
@@ -104,7 +104,7 @@ impl Client {
         frame
     }
 
-    /// Asks, and gives the reply, whose signature is the one of the request's password.
+    /// Sends a request and returns the reply, which must be signed with the request's password.
     fn ask(&mut self, ask: &Ask<'_, &[Item]>) -> Vec<u8> {
         let frame = self.frame(ask);
         let reply = self.send(&frame);
@@ -169,12 +169,12 @@ fn targets(count: u32) -> Targets {
 
 const SPAM: Targets = Targets { count: 1, is_spam: true, is_second: false };
 
-/// A message's checksums: where it comes from, and its text.
+/// Returns a message's checksums: its source and its text.
 fn message(number: u8) -> [Item; 4] {
     [Kind::Ip, Kind::Body, Kind::Fuz1, Kind::Fuz2].map(|kind| Item { kind, sum: [number; 16] })
 }
 
-/// What is answered for [`message`] when its text has these totals.
+/// Returns the reply for [`message`] if its text has these totals.
 fn of_text(current: Count, previous: Count) -> Vec<Totals> {
     let text = Totals { current, previous };
     vec![Totals::NOT_KEPT, text, text, text]
@@ -184,7 +184,7 @@ fn number(count: u32) -> Count {
     Count::number(count)
 }
 
-/// The frames of a captured transcript.
+/// Returns the frames of a captured transcript.
 fn captured(name: &str) -> Vec<Vec<u8>> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/wire/dcc").join(name);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -197,7 +197,7 @@ fn hexadecimal(digits: &str) -> Vec<u8> {
     digits.as_bytes().chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// The captured answer as this server gives it: reputations are not kept, and the signature is of that.
+/// Returns the captured reply as this server sends it: without reputations, and with a matching signature.
 fn without_reputation(captured: &[u8]) -> Vec<u8> {
     let mut frame = captured[..captured.len() - SIGNATURE_BYTES].to_vec();
     let length = frame.len();
@@ -232,7 +232,7 @@ fn a_captured_session_is_answered_as_by_the_original_server() {
     assert_eq!(client.send(second), without_reputation(answer));
 
     let [spam, answer] = &captured("spam.txt")[..] else { panic!("two frames") };
-    // Seven recipients by then.
+    // The total is then seven recipients.
     let mut five = second[..second.len() - SIGNATURE_BYTES].to_vec();
     (five[16], five[27]) = (7, 5);
     client.send(&signed(five));
@@ -249,7 +249,7 @@ fn a_captured_retransmission_is_counted_once_and_answered_again() {
     let Ask::Report { items, .. } = Request::decode(first).unwrap().ask else { panic!("a report") };
     let items: Vec<Item> = items.iter().collect();
     assert_eq!(client.query(&items), [Totals::unchanged(number(1)); 3]);
-    // From another port it is another request.
+    // The same bytes from another port are a different request.
     assert_eq!(totals(&site.client().send(first))[0].current, number(2));
 }
 
@@ -279,7 +279,7 @@ fn spam_is_many_at_once_and_for_good() {
 
 #[test]
 fn a_second_report_of_one_message_adds_no_recipients() {
-    // An account that nobody knows yet lists nothing by itself, so that recipients can still be seen.
+    // An account without weight cannot list anything alone, so recipients are still visible.
     let site = Site::new(STRANGERS, "");
     let mut client = site.client().with_id(CLIENT, "clntpass");
     client.report(targets(1), &message(1));
@@ -356,11 +356,11 @@ fn deleting_takes_the_servers_own_id_and_clock() {
     let [ip, body, ..] = message(1);
     let delete = |clock| Ask::Delete { clock, item: body };
     for (id, word) in [(CLIENT, "clntpass"), (SERVER, "srvpass2"), (SERVER + 1, "srvpass1")] {
-        assert!(error(&site.client().with_id(id, word).ask(&delete(now()))).starts_with("only with"), "{id}");
+        assert!(error(&site.client().with_id(id, word).ask(&delete(now()))).starts_with("this requires"), "{id}");
     }
     let mut admin = site.client().with_id(SERVER, "srvpass1");
     for clock in [now() - 120, now() + 120, 0, u32::MAX] {
-        assert!(error(&admin.ask(&delete(clock))).starts_with("only with"), "{clock}");
+        assert!(error(&admin.ask(&delete(clock))).starts_with("this requires"), "{clock}");
     }
     assert_eq!(error(&admin.ask(&Ask::Delete { clock: now(), item: ip })), "IP checksums are not kept");
     assert!(is_ok(&admin.ask(&delete(now() - 60))));
@@ -375,7 +375,7 @@ fn many_may_be_said_from_some_number_on() {
     assert_eq!(client.query(&message(1)), of_text(Count::TOO_MANY, Count::TOO_MANY));
 }
 
-/// Whitelists the text of message 1, and the address of message 2; the text of message 3 is always spam.
+/// Whitelists the text of message 1 and the address of message 2; the text of message 3 is always spam.
 fn whitelist(folder: &Path) -> PathBuf {
     let sum = |digits: &str| [digits; 4].join(" ");
     let (one, two, three) = (sum("01010101"), sum("02020202"), sum("03030303"));
@@ -425,7 +425,7 @@ fn statistics_and_clock_are_for_the_site_and_its_clients() {
     }
 
     let strange = Site::new(STRANGERS, "");
-    assert_eq!(error(&strange.client().administer(AdminOperation::Stats)), "not without an ID and its password");
+    assert_eq!(error(&strange.client().administer(AdminOperation::Stats)), "this requires an ID and its password");
     let mut known = strange.client().with_id(CLIENT, "clntpass");
     assert!(text(&known.administer(AdminOperation::Stats)).starts_with("bruit "));
 }
@@ -442,6 +442,6 @@ fn rubbish_is_met_with_silence() {
     }
     client.socket.send(b"").unwrap();
     client.socket.send(&[0xff; 2000]).unwrap();
-    // The first answer is to what comes behind them.
+    // The first reply answers the last request.
     assert!(is_ok(&client.ask(&Ask::Nop)));
 }

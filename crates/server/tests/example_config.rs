@@ -1,4 +1,4 @@
-//! The commented example of the repository is what it says: every key is known, and every default is the default.
+//! The commented example configuration is correct: every key exists, and every value is the default.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn example() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bruit.toml")).expect("the example is there")
 }
 
-/// The example with its settings made real: lines that begin with `#` and a key or a table.
+/// Returns the example with its settings uncommented: lines that begin with `#` and a key or a table.
 fn uncommented() -> String {
     let is_setting = |line: &str| line.starts_with('#') && !line.starts_with("# ") && line.len() > 1;
     let line = |line: &str| if is_setting(line) { line[1..].to_owned() } else { line.to_owned() };
@@ -24,11 +24,11 @@ fn the_example_as_it_stands_is_the_defaults() {
     assert_eq!(format!("{config:?}"), format!("{:?}", Config::default()));
 }
 
-/// What the settings of the example come to.
+/// Returns the configuration with all settings of the example.
 fn all_settings() -> Config {
     let text = uncommented()
         .replace("durability = \"strict\"", "durability = \"relaxed\"")
-        // What everybody has to choose has no default.
+        // Keys without a default.
         .replace("whitelist = \"whitelist\"", "")
         .replace("refuse = [\"words.txt\"]", "")
         .replace("bulk = { flag = 20, threshold = 50 }", "")

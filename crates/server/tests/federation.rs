@@ -1,4 +1,4 @@
-//! What other servers and replicas get from a server: over TLS by their keys, and over plain HTTP by where they ask from.
+//! Access of other servers and replicas to a server: over TLS by key, and over plain HTTP by source address.
 
 mod common;
 
@@ -25,10 +25,10 @@ const CLUSTER: [u8; 32] = [2; 32];
 const PEER: [u8; 32] = [3; 32];
 const STRANGER: [u8; 32] = [4; 32];
 
-/// What should come before anybody loses patience.
+/// Time limit for expected events.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Logs in memory, and heads that are a number and the reader's name.
+/// Logs in memory, and heads that consist of a number and the reader's name.
 struct Shelf {
     logs: Mutex<HashMap<Chain, Vec<u8>>>,
     version: watch::Sender<u64>,
@@ -95,12 +95,12 @@ fn block<T>(running: &Running, future: impl Future<Output = T>) -> T {
     running.server.runtime().block_on(future)
 }
 
-/// The first line and the rest of the answer to a plain request.
+/// Returns the first line and the body of the response to a plain request.
 async fn ask(address: SocketAddr, path: &str, fields: &str) -> (String, Vec<u8>) {
     ask_on(TcpStream::connect(address).await.unwrap(), address, path, fields).await
 }
 
-/// The same over TLS.
+/// Returns the first line and the body of the response to a request over TLS.
 async fn ask_securely(running: &Running, seed: &[u8; 32], path: &str) -> (String, Vec<u8>) {
     let address = running.address("federation");
     let config = tls::client_config(Some(seed), *running.server.key().public().as_bytes()).unwrap();
@@ -203,7 +203,7 @@ fn whoever_waits_for_news_hears_of_it_when_it_comes() {
     let begin = std::time::Instant::now();
     let news = block(&running, async {
         let news = source.offer(&seen, WAIT);
-        // It is asked before the log is there, as it may be answered only then; the other way round it is answered at once.
+        // The request is sent before the log exists, so the server must wait with its response until then.
         let put = async { shelf.put(chain(Book::Listed), b"new") };
         tokio::join!(news, put).0
     });
@@ -218,7 +218,7 @@ fn a_server_that_stops_does_not_wait_for_those_who_wait() {
     let seen = block(&running, source.offer(&[], Duration::ZERO)).unwrap().tag;
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let waiting = runtime.spawn(async move { source.offer(&seen, WAIT).await });
-    // Until the request waits.
+    // Continue once the request is waiting.
     runtime.block_on(async {
         while shelf.version.receiver_count() == 0 {
             tokio::task::yield_now().await;
@@ -257,7 +257,7 @@ fn plain_requests_are_answered_by_the_rules_of_http() {
 fn a_server_offers_what_it_has_without_being_told_to() {
     let running = Running::start("");
     let source = plain(&running);
-    // Signed within a moment of the start.
+    // The offer is signed shortly after the start.
     let offer = block(&running, async {
         let first = source.offer(&[], Duration::ZERO).await.unwrap();
         if first.heads.is_empty() { source.offer(&first.tag, WAIT).await.unwrap() } else { first }
@@ -316,7 +316,7 @@ fn a_server_is_founded_in_the_realm_of_another_and_keeps_it() {
 
     let third = Running::start("");
     let refused = refusal(&config(&text), third.directory.path());
-    // The lock is asked for later, so that it can be a running one.
+    // The realm is checked before the directory is locked, so another server could be using the directory.
     assert!(matches!(refused, ServeError::OtherRealm { .. }), "{refused}");
     let new = tempfile::TempDir::new().unwrap();
     assert!(matches!(refusal(&config(&gone), new.path()), ServeError::Realm { .. }), "nothing to found it in");

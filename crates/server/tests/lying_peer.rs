@@ -1,4 +1,4 @@
-//! A peer that signs rubbish: it costs its own bytes, and nothing on disk.
+//! A peer that signs invalid segments wastes its own bandwidth, and nothing is written to disk.
 
 mod common;
 
@@ -26,13 +26,13 @@ use tokio::sync::watch;
 const TOKEN: &str = "a token of more than sixteen bytes";
 const VICTIM: [u8; 32] = [5; 32];
 
-/// Segments of each chain of rubbish: almost as much as one answer holds.
+/// Number of invalid segments in each chain, almost as many as fit into one response.
 const SEGMENTS: u64 = 80;
 
-/// What does not happen within this never will.
+/// Time limit for expected events.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Signed heads, new ones every time, and signed logs of bytes that say nothing.
+/// A peer that signs new heads for every request, and whose signed logs contain meaningless bytes.
 struct Liar {
     key: NodeKey,
     realm: RealmId,
@@ -73,7 +73,7 @@ fn now() -> Time {
     Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs())
 }
 
-/// A chain whose segments are signed as they should be, and whose entries are none.
+/// Returns a chain whose segments have valid signatures and invalid entries.
 fn rubbish(chain: Chain, realm: RealmId, key: &NodeKey) -> (Chain, Frontier, Vec<u8>) {
     let payload = vec![0xff; PAYLOAD_BYTES_MAX];
     let (mut log, mut previous) = (Vec::new(), NO_HASH);
@@ -129,7 +129,7 @@ fn rubbish_is_refused_before_it_is_written_and_charged_to_its_origin() {
     let http = victim.listening().iter().find(|listening| listening.protocol == "http").unwrap().address;
     let before = journal_bytes(directory.path());
     let (began, mut peers) = (Instant::now(), Peers::default());
-    // Both chains are asked for three times: at once, after a second, and after two more.
+    // Both chains are requested three times: at once, after a second, and after two more.
     while peers.peers.first().is_none_or(|peer| peer.bytes_refused < 3 * rubbish_bytes) {
         assert!(began.elapsed() < PATIENCE, "{peers:?}");
         thread::sleep(Duration::from_millis(100));

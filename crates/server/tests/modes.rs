@@ -1,4 +1,4 @@
-//! Who may read what a server writes: its owner alone, whatever the umask and whoever made the directory.
+//! Only the owner may read the files of a server, regardless of the umask and the mode of the directory.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use common::start_in;
 use nix::sys::stat::{Mode, umask};
 
-/// Every file and folder below a directory, with its mode.
+/// Returns every file and folder below a directory, with its mode.
 fn modes(directory: &Path) -> Vec<(String, bool, u32)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {

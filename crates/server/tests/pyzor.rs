@@ -1,4 +1,4 @@
-//! Pyzor over the wire, and with it what all protocols over UDP have in common.
+//! Tests of Pyzor over the network, and of the behaviour common to all UDP protocols.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn request_of(op: &str, thread: u16, digest: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// The value of a header line.
+/// Returns the value of a header line.
 fn value(reply: &[u8], name: &str) -> Option<String> {
     let text = String::from_utf8(reply.to_vec()).expect("a text");
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(": ")?.to_owned()))
@@ -153,7 +153,7 @@ fn an_account_changes_as_the_file_says() {
     assert_eq!((code(2_003, old), code(2_004, new)), ("401".into(), "200".into()));
 }
 
-/// A report that alice signs with a key.
+/// Returns a report by alice, signed with a key.
 fn signed(thread: u16, key: &str) -> Vec<u8> {
     use sha1::{Digest, Sha1};
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -173,7 +173,7 @@ fn a_network_that_asks_too_much_gets_no_more_replies() {
     }
     let replies: Vec<_> = (0..3).map(|_| asker.receive()).collect();
     assert!(replies.iter().zip(2_000..).all(|(reply, thread)| is_thread(reply, thread)));
-    // Own users are not limited, whatever strangers do.
+    // Own users are not limited, no matter what strangers send.
     running.server.reload(&common::config("[limits]\nrequests = { per_second = 0.001, burst = 3 }")).expect("settings");
     for thread in 3_000..3_020 {
         assert!(is_thread(&asker.ask(&request("check", thread)), thread));
@@ -205,7 +205,7 @@ fn a_reply_comes_from_the_address_that_was_asked() {
     let running = Running::start("[pyzor]\nlisten = \"0.0.0.0:0\"");
     let port = running.address("pyzor").port();
     for address in [Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::new(127, 0, 0, 7)] {
-        // A connected socket takes datagrams of that address only.
+        // A connected socket receives datagrams only from the connected address.
         let asker = Asker::of(SocketAddr::from((address, port)));
         assert!(is_thread(&asker.ask(&request("check", 2_000)), 2_000));
         assert!(is_thread(&asker.ask(&request("report", 2_001)), 2_001));

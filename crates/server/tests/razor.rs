@@ -1,4 +1,4 @@
-//! Razor over the wire: what a connection may do, and what becomes of it.
+//! Tests of Razor over the network: limits and replies of a connection.
 
 mod common;
 
@@ -6,11 +6,12 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use bruit_protocols::razor::{ErrorCode, REPLY_BYTES_MAX, Reply, Signature, client};
+use bruit_protocols::razor::{ErrorCode, REPLY_BYTES_MAX, Reply, Signature};
 use bruit_signatures::razor::{Ep4, PartSignatures, sign_part};
+use bruit_testing::razor as client;
 use common::Running;
 
-/// How long a reply, or the end of a connection, may take.
+/// Time limit for a reply, or the end of a connection.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const GREETING: &str = "a=cg&ep4=7542-10&sn=C&srl=1\r\n";
@@ -20,11 +21,11 @@ const HEADER: &[u8] = b"From: dealer@example.com\nSubject: widgets\n";
 const PART: &[u8] = b"X-Razor2-Agent: Razor-Agents v2.84\n\nBuy widgets at http://widgets.example.com/ now.\n";
 const OTHER_PART: &[u8] = b"X-Razor2-Agent: Razor-Agents v2.84\n\nMinutes of the meeting: http://example.net/\n";
 
-/// A client of a server, which reads each reply at once, as the real one does.
+/// A client that reads each reply at once, as the real one does.
 struct Client(TcpStream);
 
 impl Client {
-    /// A client that has been greeted.
+    /// Returns a client that has received the greeting.
     fn greeted(running: &Running) -> Self {
         let mut client = Self::connected(running.address("razor"));
         assert_eq!(client.read(), GREETING);
@@ -39,7 +40,7 @@ impl Client {
         Self(stream)
     }
 
-    /// A client that speaks for [`USER`], who is registered by it.
+    /// Returns a client that has registered [`USER`] and logged in.
     fn registered(running: &Running) -> Self {
         let mut client = Self::greeted(running);
         let registered = Reply::Registered { user: USER.to_vec(), password: PASSWORD.to_vec() };
@@ -48,7 +49,7 @@ impl Client {
         client
     }
 
-    /// A client that speaks for a user with [`PASSWORD`].
+    /// Returns a client that has logged in with [`PASSWORD`].
     fn logged_in(running: &Running, user: &[u8]) -> Self {
         let mut client = Self::greeted(running);
         client.log_in(user, PASSWORD);
@@ -59,7 +60,7 @@ impl Client {
         self.0.write_all(bytes).expect("the server reads");
     }
 
-    /// What one read gives; nothing at the end.
+    /// Returns the result of one read, which is empty at the end of the stream.
     fn read(&mut self) -> String {
         let mut buffer = [0; REPLY_BYTES_MAX];
         let bytes = self.0.read(&mut buffer).expect("a reply");
@@ -122,7 +123,7 @@ fn signed(part: &[u8]) -> PartSignatures {
     sign_part(part, &Ep4::default()).expect("something to sign")
 }
 
-/// The two signatures of a part with one link.
+/// Returns the two signatures of a part with one link.
 fn signatures(part: &[u8]) -> [Signature; 2] {
     let PartSignatures { e4, e8 } = signed(part);
     [Signature::E4(e4), Signature::E8(e8[0])]
@@ -242,7 +243,7 @@ fn who_is_not_known_or_has_another_password_is_not_let_in() {
     assert_eq!(client.announce(PART), [Reply::Error(ErrorCode::NOT_AUTHENTICATED)]);
 }
 
-/// A mail can have the client end its report early, and send the rest of its header as requests.
+/// A crafted mail can make the client end its report early and send the rest of the mail's header as requests.
 #[test]
 fn a_request_behind_a_blob_is_not_run() {
     let running = Running::start("");
@@ -269,7 +270,7 @@ fn a_network_has_few_connections() {
     let (_first, second) = (Client::greeted(&running), Client::greeted(&running));
     assert_eq!(Client::connected(running.address("razor")).read(), "", "closed");
     drop(second);
-    // The server hears of the end some time later.
+    // The server notices the end some time later.
     while Client::connected(running.address("razor")).read().is_empty() {}
 }
 
@@ -342,7 +343,7 @@ fn a_form_that_a_web_page_posts_is_not_run() {
         let mut client = Client::connected(running.address("razor"));
         assert_eq!(client.read(), GREETING);
         client.write(request.as_bytes());
-        // What is left unread makes the system reset the connection.
+        // Unread data makes the system reset the connection.
         let mut rest = Vec::new();
         let _ = client.0.read_to_end(&mut rest);
         assert_eq!(rest, b"", "{request}");
@@ -386,7 +387,7 @@ fn what_strangers_report_takes_a_bounded_part_of_memory() {
             client
         })
         .collect();
-    // Those who are refused are told so, or find the connection closed.
+    // Refused connections get an error or are closed.
     clients.iter_mut().for_each(|client| drop(client.0.write_all(&half)));
     std::thread::sleep(Duration::from_secs(2));
     let is_refused = |client: &mut Client| {
@@ -401,14 +402,14 @@ fn what_strangers_report_takes_a_bounded_part_of_memory() {
         }
     };
     let held = clients.iter_mut().filter_map(|client| (!is_refused(client)).then_some(())).count();
-    // 16 MiB of 122 to 146 KiB each.
+    // The pool of 16 MiB is shared by reports of 122 to 146 KiB each.
     assert!((110..=140).contains(&held), "{held}");
     drop(clients);
     let mut client = Client::greeted(&running);
     client.log_in(USER, PASSWORD);
     client.report(PART);
 }
-/// The configuration that names [`USER`] with a password, a standing and a group.
+/// Returns a configuration with a password, a standing and a group for [`USER`].
 fn named(password: &str, standing: &str, group: &str) -> String {
     let user = String::from_utf8_lossy(USER);
     format!(
@@ -427,7 +428,7 @@ fn a_session_ends_with_the_account_as_it_was_when_it_logged_in() {
     ] {
         let running = Running::start(&format!("own_networks = []\n{}", named(old, "own", "a")));
         let mut client = Client::logged_in(&running, USER);
-        // Nothing but blobs may follow a blob.
+        // Only blobs may follow a blob.
         Client::logged_in(&running, USER).report(PART);
         running.server.reload(&common::config(&format!("own_networks = []\n{text}"))).expect("settings");
         let refused = Reply::Error(ErrorCode::NOT_AUTHENTICATED);
@@ -464,14 +465,15 @@ fn all_networks_together_register_so_many() {
     }
 }
 
-/// Anybody may register: a full table must not keep newcomers out, and no registration may push out an account of the operator's.
+/// Anyone can register: a full table must accept new accounts, and a registration must not evict an account of the
+/// operator.
 #[test]
 fn registrations_push_out_the_oldest_and_never_those_of_the_file() {
-    // 8 MiB have room for 262 accounts, three quarters of them for those who register themselves.
+    // A server with 8 MiB has space for 262 accounts, and self-registered accounts may use three quarters of it.
     const SELF_REGISTERED_MAX: usize = 195;
     let running = Running::start(&named("tin whistle 7", "own", "a"));
     let mut client = Client::greeted(&running);
-    // The one of the file takes a place of these.
+    // The account of the file uses one of these places.
     for at in 0..SELF_REGISTERED_MAX + 1 {
         let name = format!("user{at}");
         assert!(matches!(client.register(name.as_bytes(), PASSWORD), Reply::Registered { .. }), "{name}");

@@ -1,7 +1,7 @@
-//! The attachment scheme: one signature for each part that is not text, or is shown as a file.
+//! The attachment scheme: one signature for each part that is not text, or that is displayed as a file.
 //!
-//! The signature is the SHA-256 of the decoded content, as `sha256sum` prints it of the saved file, so that it can be
-//! looked up elsewhere. An empty part has none.
+//! The signature is the SHA-256 of the decoded content, as `sha256sum` prints it for the saved file, so that it can be
+//! looked up in other services. An empty part has no signature.
 
 use std::borrow::Cow;
 
@@ -14,11 +14,11 @@ use crate::sha256::Sha256Signature;
 /// The signature of one attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignedFile {
-    /// The index of its part.
+    /// Index of the part in the message.
     pub part: usize,
-    /// What it is.
+    /// Kind of piece that the signature covers.
     pub piece: Piece,
-    /// Its signature.
+    /// Signature of the content.
     pub signature: Sha256Signature,
 }
 
@@ -34,7 +34,7 @@ pub fn sign(message: &Message<'_>) -> Vec<SignedFile> {
     contents.filter(|(_, _, bytes)| !bytes.is_empty()).map(signed).collect()
 }
 
-/// Whether a part is a file: not text, or shown as a file.
+/// Returns true if a part is a file: not text, or displayed as a file.
 pub(crate) fn is_file(part: &Part<'_>) -> bool {
     part.media.is_attachment || !part.media.is("text", None)
 }

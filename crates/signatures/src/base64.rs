@@ -1,13 +1,13 @@
-//! Base64 as the originals of other programs undo it: characters outside the alphabet do not count, the first `=` ends it.
+//! Base64 as the original programs decode it: characters outside the alphabet are skipped; the first `=` ends the text.
 
 use memchr::memchr;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// What a character outside the alphabet is worth. It shows in the union of any group's values.
+/// Value of a character outside the alphabet. Its bit is in no other value, so the OR of a group's values shows it.
 const NONE: u8 = 64;
 
-/// What every byte is worth.
+/// Values of all bytes.
 const VALUES: [u8; 256] = values();
 
 #[expect(clippy::indexing_slicing, reason = "at compile time, and by a byte into all bytes")]
@@ -27,13 +27,13 @@ fn value(byte: u8) -> u8 {
     VALUES.get(usize::from(byte)).copied().unwrap_or(NONE)
 }
 
-/// Whether `byte` is one of the alphabet.
+/// Returns true if `byte` is in the alphabet.
 pub(crate) fn is_character(byte: u8) -> bool {
     value(byte) < NONE
 }
 
-/// Appends to `decoded` what `text` stands for. A single character left over at the end, whose six bits make no byte, gives
-/// its value.
+/// Appends the decoded `text` to `decoded`. Returns the value of a last character that has no partner: its six bits are
+/// less than a byte.
 pub(crate) fn decode_into(text: &[u8], decoded: &mut Vec<u8>) -> Option<u8> {
     let mut rest = text.get(..memchr(b'=', text).unwrap_or(text.len())).unwrap_or(text);
     decoded.reserve(rest.len() / 4 * 3 + 3);
@@ -48,7 +48,7 @@ pub(crate) fn decode_into(text: &[u8], decoded: &mut Vec<u8>) -> Option<u8> {
     }
 }
 
-/// Decodes as long as there is nothing between the characters, which is all of a line save a few, and gives the rest.
+/// Decodes groups up to the first character outside the alphabet, usually the end of the line. Returns the rest.
 fn decode_clean_groups<'a>(text: &'a [u8], decoded: &mut Vec<u8>) -> &'a [u8] {
     let mut length = 0;
     for group in text.as_chunks().0 {
@@ -62,7 +62,8 @@ fn decode_clean_groups<'a>(text: &'a [u8], decoded: &mut Vec<u8>) -> &'a [u8] {
     text.get(length..).unwrap_or_default()
 }
 
-/// The values of the next four characters, how many there were, and what follows.
+/// Returns the values of the next four characters of the alphabet, the number of characters found, and the rest of the
+/// text.
 fn next_group(text: &[u8]) -> ([u8; 4], usize, &[u8]) {
     let mut group = [0; 4];
     let mut length = 0;
@@ -75,7 +76,7 @@ fn next_group(text: &[u8]) -> ([u8; 4], usize, &[u8]) {
     (group, length, bytes.as_slice())
 }
 
-/// The bytes of a full group.
+/// Returns the bytes of a full group.
 fn bytes(group: [u8; 4]) -> [u8; 3] {
     let bits = group.iter().fold(0, |bits, &value| bits << 6 | u32::from(value));
     let [_, bytes @ ..] = bits.to_be_bytes();

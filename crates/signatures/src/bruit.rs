@@ -1,13 +1,14 @@
-//! Near replicas: features of what a reader sees, of which enough survive additions and substitutions.
+//! Recognition of near replicas by features of the visible text. Enough features survive additions and substitutions.
 //!
-//! The text is folded (`fold`: case, accents, look-alikes), cut into words (`words`: digits and signs that stand for
-//! letters, spelt-out words) and stripped of what is quoted or the same in every mail (`lines`). Content words in pairs,
-//! at a distance of at most [`PAIR_DISTANCE_MAX`] and in either order, are the features. A report keeps
-//! [`STORED_MAX`] of them; a check looks all of its own up and [`Stored`] decides.
+//! The text is folded (`fold`: case, accents, look-alikes), split into words (`words`: digits and symbols that replace
+//! letters, words spelt out letter by letter) and stripped of quotations and boilerplate (`lines`). The features are
+//! unordered pairs of content words that are at most [`PAIR_DISTANCE_MAX`] words apart. A report stores at most
+//! [`STORED_MAX`] of its features. A check looks up all features of its message, and [`Stored`] decides whether they
+//! match.
 //!
-//! Features have no key: whoever compares them hashes them again under the key of the realm, and chooses which to keep in
-//! that order, so that nobody outside can tell which those are. Their hash is fast, not cryptographic: other words with the
-//! same feature can be found, which gives a sender nothing that the words themselves would not.
+//! Features are not keyed. A server hashes them again with the key of its realm and stores those with the lowest
+//! hashes, so that outsiders cannot predict the selection. The feature hash is fast, not cryptographic: other words
+//! with the same feature can be found, but they give a sender no advantage over the words themselves.
 
 mod boilerplate;
 mod fold;
@@ -27,75 +28,76 @@ use words::Words;
 pub use lines::Kind;
 pub use rule::{Overlap, QUARTERS, STORED_MAX, STORED_MIN, Stored};
 
-/// Two words make a feature at most this far apart, counting content words.
+/// Maximum distance of two words that make a feature, in content words.
 pub const PAIR_DISTANCE_MAX: usize = 3;
 
-/// A message with fewer pairs of words is also known by where its links lead.
+/// Minimum number of pairs for a message to be identified by pairs alone; with fewer pairs, link targets count too.
 pub const PAIRS_ENOUGH: usize = 12;
 
-/// Quoted lines count if they are this share of a message that does not say whom it quotes.
+/// Minimum share of quoted lines at which these lines count as the sender's own, in a message that does not name the
+/// quoted author.
 const QUOTED_PERCENT_MIN: usize = 90;
 
-/// From so many words on, a message is more than a terse reply to what it quotes.
+/// Minimum number of words of a message that is more than a terse reply to its quotation.
 const TERSE_WORDS: usize = 8;
 
-/// A message with fewer features that a report may keep gets a number for its whole: some, or all, of them may be too
-/// common to be kept.
+/// Number of storable features below which a message gets a hash of its whole text: some or all of these features may
+/// be too common to be stored.
 const WHOLE_FEATURES_MAX: usize = 24;
 
-/// A text of fewer words, all of them counted, is too common to be known by its whole.
+/// Minimum number of words of any kind for a hash of the whole text; shorter texts are too common.
 const WHOLE_WORDS_MIN: usize = 8;
 
-/// The same with a link, which is part of the whole.
+/// Minimum number of words for a hash of the whole text if the text has a link, which is part of the hash.
 const WHOLE_WORDS_BESIDE_LINK_MIN: usize = 3;
 
-/// What near replicas of a message share with it.
+/// The features of a message, which its near replicas share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// Pairs of words of the sender's own text, each once, in the order they are read.
+    /// Pairs of words from the sender's own text, without duplicates, in reading order.
     pub pairs: Vec<u64>,
-    /// Further pairs, of text parts below the main one and of how to receive no more: a check looks them up, a report does
-    /// not keep them.
+    /// Further pairs, from text parts below the main one and from unsubscribe instructions. A check looks up these
+    /// pairs, but a report does not store them.
     pub appended: Vec<u64>,
-    /// The registered domains and file names of links.
+    /// Registered domains and file names of links.
     pub links: Vec<u64>,
-    /// All words in their order, footers and quotations too, and the links: for messages with few features. A report that
-    /// can keep fewer than [`STORED_MIN`] is known by this.
+    /// Hash of all words in order, including footers and quotations, and of the links, for messages with few features.
+    /// It identifies a report that stores fewer than [`STORED_MIN`] features.
     pub whole: Option<u64>,
-    /// Whether the features are those of quoted or forwarded text, as there is no other.
+    /// True if the features are from quoted or forwarded text because the message has no other text.
     pub is_quoted: bool,
-    /// The files of good mail, one feature each. Reports and checks have none.
+    /// One feature for each file of a good mail. Empty for reports and checks.
     pub files: Vec<u64>,
 }
 
-/// A text in the form it is compared in, and what was dropped; for people who want to know why.
+/// The normalised text and the dropped parts, to show people where the features come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
-    /// The lines that have words.
+    /// Lines that contain words.
     pub lines: Vec<ExplainedLine>,
-    /// Whether quoted lines count, because they are all there is.
+    /// Status of quoted lines.
     pub quoted: Quoted,
 }
 
 /// A line of an [`Explanation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedLine {
-    /// What the line is.
+    /// Kind of line.
     pub kind: Kind,
-    /// The words that make features.
+    /// Words that make features.
     pub words: Vec<String>,
-    /// The words that do not: function words.
+    /// Words that make no features: function words.
     pub dropped: Vec<String>,
 }
 
 impl Features {
-    /// The features of a message.
+    /// Returns the features of a message.
     #[must_use]
     pub fn of(reading: &Reading) -> Self {
         Self::with_words(reading).0
     }
 
-    /// The features of a message, and how many words it has.
+    /// Returns the features of a message and its word counts.
     #[must_use]
     pub fn with_words(reading: &Reading) -> (Self, WordCounts) {
         let (folded, parts) = fold::folded_parts(reading);
@@ -120,26 +122,27 @@ impl Features {
         (features, WordCounts::of(&lines, quoted))
     }
 
-    /// How many features a check of the message looks up.
+    /// Number of features that a check of the message looks up.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pairs.len() + self.appended.len() + self.links.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no features.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What a report of the message may keep, in the order of the text: its pairs, and its links if those are few.
+    /// Iterates over the features that a report may store, in text order: the pairs, and the links if there are few
+    /// pairs.
     pub fn own(&self) -> impl ExactSizeIterator<Item = u64> + Clone {
         let links = if self.pairs.len() < PAIRS_ENOUGH { self.links.as_slice() } else { &[] };
         let length = self.pairs.len() + links.len();
         (0..length).map(move |at| self.pairs.get(at).or_else(|| links.get(at - self.pairs.len())).copied().unwrap_or(0))
     }
 
-    /// What a check of the message looks up: everything but the whole.
+    /// Iterates over the features that a check looks up: all except the hash of the whole text.
     pub fn all(&self) -> impl Iterator<Item = u64> {
         self.pairs.iter().chain(&self.appended).chain(&self.links).copied()
     }
@@ -165,21 +168,21 @@ impl Explanation {
         }
     }
 
-    /// Whether the words of a line make features.
+    /// Returns true if the words of a line make features.
     pub fn counts(&self, line: &ExplainedLine) -> bool {
         self.quoted.counts(line.kind)
     }
 }
 
-/// What quoted lines are to a message.
+/// Status of the quoted lines of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Quoted {
-    /// Somebody else's words.
+    /// Another author's words.
     #[default]
     IsNotOwn,
-    /// The sender's own words behind marks of quotation: nearly all there is, and nobody is quoted.
+    /// The sender's own words behind quote marks: nearly all lines are quoted, and no author is named.
     IsDisguise,
-    /// Somebody else's words, and hardly any others.
+    /// Another author's words, with hardly any words of the sender.
     IsAllThereIs,
 }
 
@@ -188,15 +191,15 @@ impl Quoted {
         let count =
             |kind: Kind| lines.iter().filter(|line| line.kind == kind).map(|line| line.words.len()).sum::<usize>();
         let (body, quoted) = (count(Kind::Body), count(Kind::Quoted));
-        // Who is quoted is said above the quotation, not below it.
+        // The quoted author is named above the quotation, not below it.
         let says_whom = |line: &&Line<'_>| line.kind == Kind::Attribution || line.is_forwarded;
         let unattributed = lines.iter().take_while(|line| !says_whom(line)).filter(|line| line.kind == Kind::Quoted);
         let unattributed: usize = unattributed.map(|line| line.words.len()).sum();
         if quoted == 0 {
             Self::IsNotOwn
         } else if unattributed > 0 && unattributed * 100 >= (body + quoted) * QUOTED_PERCENT_MIN {
-            // A few words above the quote marks may be a terse reply: then nothing but the exact text is listed. More
-            // words are the message, however much is quoted below them.
+            // A few words above the quote marks may be a terse reply: then only the exact text is used. If there are
+            // more words, they are the message, however much is quoted below them.
             match body {
                 0 => Self::IsDisguise,
                 1..TERSE_WORDS => Self::IsAllThereIs,
@@ -209,13 +212,13 @@ impl Quoted {
         }
     }
 
-    /// Whether the words of such lines make features that a report may keep.
+    /// Returns true if the words of lines of this kind make features that a report may store.
     fn counts(self, kind: Kind) -> bool {
         kind == Kind::Body || (kind == Kind::Quoted && self != Self::IsNotOwn)
     }
 }
 
-/// The words of some lines that make features.
+/// Returns the words that make features, from the lines whose kind satisfies `counts`.
 fn content(lines: &[Line<'_>], words: &Words, counts: impl Fn(Kind) -> bool) -> Vec<u64> {
     let mut content = Vec::new();
     for line in lines.iter().filter(|line| counts(line.kind)) {
@@ -225,12 +228,12 @@ fn content(lines: &[Line<'_>], words: &Words, counts: impl Fn(Kind) -> bool) -> 
     content
 }
 
-/// How many words a message has.
+/// Word counts of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WordCounts {
-    /// All words, own, quoted or forwarded, except greetings, signatures and boilerplate.
+    /// Number of all words, whether own, quoted or forwarded, except in greetings, signatures and boilerplate.
     pub all: u32,
-    /// The sender's own: neither quoted nor forwarded, neither greeting nor boilerplate, and not below the main part.
+    /// Number of the sender's own words: not quoted, forwarded, in a greeting or boilerplate, or below the main part.
     pub own: u32,
 }
 
@@ -262,15 +265,16 @@ fn pairs(words: &[u64], seen: &mut Seen) -> Vec<u64> {
     pairs
 }
 
-/// A set of numbers, at a third of the price of a `HashSet`. Whoever chooses words can make their numbers crowd one place,
-/// so a number is looked for in [`PROBES_MAX`](Self::PROBES_MAX) slots only; one that finds no room there is lost.
+/// A set of numbers, at a third of the cost of a `HashSet`. An attacker can choose words whose numbers collide. So a
+/// number is searched in at most [`PROBES_MAX`](Self::PROBES_MAX) slots, and dropped if these are full.
 struct Seen {
     slots: Vec<u64>,
     mask: usize,
 }
 
 impl Seen {
-    /// Without contrivance, and at most half full, one number in a hundred thousand looks that far.
+    /// Maximum number of probes. Without an attack, and at a load of at most one half, one number in a hundred thousand
+    /// needs as many.
     const PROBES_MAX: usize = 32;
 
     fn with_capacity(numbers: usize) -> Self {
@@ -278,7 +282,7 @@ impl Seen {
         Self { slots: vec![0; slots], mask: slots - 1 }
     }
 
-    /// Adds a number; whether it is new. Zero marks an empty slot, and is never new.
+    /// Inserts a number and returns true if it is new. Zero marks an empty slot and is never new.
     fn insert(&mut self, number: u64) -> bool {
         let start = mix(number) as usize;
         for probe in 0..Self::PROBES_MAX {
@@ -295,7 +299,7 @@ impl Seen {
     }
 }
 
-/// The links of a message, except those in lines that do not count.
+/// Returns the links of a message, except those in lines that do not count.
 fn own_links(reading: &Reading, lines: &[Line<'_>]) -> Vec<Link> {
     let mut links = Link::all(reading);
     let is_own =
@@ -307,7 +311,7 @@ fn own_links(reading: &Reading, lines: &[Line<'_>]) -> Vec<Link> {
         let (own, others) = (read(own), read(others));
         links.retain(|link| own.contains(link) || !others.contains(link));
     }
-    // Lines are folded to lower case, addresses are not.
+    // Lines are folded to lower case; link targets are not.
     let is_same = |link: &Link, other: &Link| link.host == other.host && link.path.eq_ignore_ascii_case(&other.path);
     for line in lines.iter().filter(|line| !may_hold_link(line.kind)) {
         if links.is_empty() {
@@ -318,12 +322,13 @@ fn own_links(reading: &Reading, lines: &[Line<'_>]) -> Vec<Link> {
     links
 }
 
-/// Whether links in a line of this kind are the sender's own. A link in a greeting leads as far as any other.
+/// Returns true if links in lines of this kind are the sender's own. A link in a greeting reaches the reader like any
+/// other link.
 const fn may_hold_link(kind: Kind) -> bool {
     matches!(kind, Kind::Body | Kind::Greeting)
 }
 
-/// Where links lead, without what changes from copy to copy.
+/// Returns the features of link targets, without the parts that differ from copy to copy.
 fn link_features(links: &[Link]) -> Vec<u64> {
     let mut features = Vec::new();
     for link in links {
@@ -338,7 +343,7 @@ fn link_features(links: &[Link]) -> Vec<u64> {
     features
 }
 
-/// One number for all words and the links.
+/// Returns a hash of all words and links.
 fn whole(words: &Words, links: &[Link]) -> Option<u64> {
     let chain = |chained: u64, hash: u64| mix(hash.wrapping_add(mix(chained)));
     let text = words.list().iter().map(|word| word.hash).fold(0, chain);
@@ -347,12 +352,12 @@ fn whole(words: &Words, links: &[Link]) -> Option<u64> {
     (words.len() >= words_min).then(|| links.fold(text, chain))
 }
 
-/// One number for two words in either order: hashes are spread evenly, and so are their sums.
+/// Combines two words in either order: hashes are evenly distributed, and so are their sums.
 fn pair(one: u64, other: u64) -> u64 {
     one.wrapping_add(other)
 }
 
-/// Spreads every bit over all (the finaliser of MurmurHash3).
+/// Makes every output bit depend on every input bit (the finaliser of MurmurHash3).
 fn mix(mut value: u64) -> u64 {
     value ^= value >> 33;
     value = value.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -368,7 +373,7 @@ mod tests {
     #[test]
     fn numbers_that_crowd_one_place_are_lost_and_cost_no_time() {
         let mut seen = Seen::with_capacity(1 << 16);
-        // Numbers that begin in the same slot: the inverse of the mixing is not needed, only patience.
+        // Numbers that start in the same slot, found by brute force.
         let crowd: Vec<u64> = (1..).filter(|&number| mix(number) & 0x1_ffff == 7).take(100).collect();
         let kept = crowd.iter().filter(|&&number| seen.insert(number)).count();
         assert_eq!(kept, Seen::PROBES_MAX);

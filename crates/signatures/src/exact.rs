@@ -1,19 +1,20 @@
-//! The exact scheme: one signature for all that a reader sees, in one spelling.
+//! The exact scheme: one signature for the whole visible text, normalised.
 //!
-//! Letters are kept as they are, case and accents too; only white space is folded, so that re-encoding, re-wrapping and the
-//! way from plain text to HTML change nothing. A message without text has no signature: too many would share it.
-//! A message that only forwards another as an attachment has a different signature from the one it forwards, because
-//! a forward of spam to an abuse desk is not spam.
+//! Letters are unchanged, including case and accents. Only white space is folded, so that re-encoding, re-wrapping and
+//! conversion between plain text and HTML change nothing. A message without text has no signature, because too many
+//! messages would share it. If a message only forwards another one as an attachment, the two have different signatures,
+//! because a forward of spam to an abuse desk is not spam.
 
 use sha2::{Digest, Sha256};
 
 use crate::reading::{Reading, is_invisible};
 use crate::sha256::Sha256Signature;
 
-/// Prefix of the text if all of it is in attached messages. No other text can start with it, as white space is folded.
+/// Prefix of the text if all of it is in attached messages. No other text can start with this prefix, because white
+/// space is folded.
 const FORWARD_MARK: &str = "forwarded\n";
 
-/// Signs what a reader sees.
+/// Signs the visible text.
 pub fn sign(reading: &Reading) -> Option<Sha256Signature> {
     let mut words = reading.text.split_whitespace();
     let mut text = String::with_capacity(reading.text.len());
@@ -28,7 +29,7 @@ pub fn sign(reading: &Reading) -> Option<Sha256Signature> {
     Some(Sha256Signature(Sha256::digest(text).into()))
 }
 
-/// Whether all of the text is in attached messages.
+/// Returns true if all of the text is in attached messages.
 fn is_bare_forward(reading: &Reading) -> bool {
     let is_blank = |text: &str| text.chars().all(|char| char.is_whitespace() || is_invisible(char));
     let mut parts = reading.texts().filter(|(text, _)| !is_blank(text)).peekable();
@@ -46,7 +47,7 @@ mod tests {
 
     #[test]
     fn ways_to_send_one_text() {
-        // As sha256sum prints it of "Buy now, friend".
+        // Output of sha256sum for "Buy now, friend".
         let expected = Some("85cd93129cb24fc82fa26a655ace2772471c0086a8244849b849feb6f160d408".to_owned());
         for message in [
             "Subject: x\n\nBuy now,\nfriend\n",
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_no_signature() {
+    fn empty_texts_have_no_signature() {
         assert_eq!(signed("Subject: x\n\n \n\t\n"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes as hexadecimal digits: lower-case when written, of either case when read.
+//! Hexadecimal: written in lower case, read in either case.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ pub(crate) fn write(out: &mut impl fmt::Write, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
 }
 
-/// Reads exactly `N` bytes.
+/// Decodes exactly `N` bytes.
 pub fn read<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     let mut bytes = [0; N];
@@ -21,7 +21,7 @@ pub fn read<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// The value of a digit.
+/// Returns the value of a hex digit.
 pub(crate) fn digit(character: u8) -> Option<u8> {
     char::from(character).to_digit(16).map(|digit| digit as u8)
 }

@@ -1,7 +1,7 @@
-//! From raw mail to what the network compares: signatures, one module per scheme.
+//! Signatures of raw mail, one module per scheme.
 //!
-//! A message is bytes as received. Every scheme takes those bytes and gives its signatures; none reads a file, a clock or
-//! the network, and no byte of a message can make one panic, or take more than bounded time and memory.
+//! Each scheme computes its signatures from the bytes of a message as received. Schemes do not read files, the clock or
+//! the network. No input can make a scheme panic, or exceed its bounds on time and memory.
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 

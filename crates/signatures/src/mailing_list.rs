@@ -1,17 +1,17 @@
-//! The mailing list a message came through: the identifier in its field `List-Id` (RFC 2919).
+//! The mailing list of a message: the identifier in its `List-Id` field (RFC 2919).
 //!
-//! Anybody can write any list's name there. Where several readings are possible (more than one field, more than one pair of
-//! brackets) there is none.
+//! The field can be forged. An ambiguous header (more than one field, or more than one pair of angle brackets) is
+//! ignored.
 
 use crate::message::Fields;
 
-/// The longest identifier: what RFC 2919 (section 2) allows.
+/// Maximum length of an identifier (RFC 2919, section 2).
 pub const LIST_BYTES_MAX: usize = 255;
 
-/// How much of the field is read.
+/// Maximum number of bytes of the field that are read.
 const FIELD_BYTES_MAX: usize = 4 * 1024;
 
-/// Returns the identifier in the one field `List-Id`, in lower case, if there is one.
+/// Returns the identifier in lower case, if the message has exactly one `List-Id` field and the field is valid.
 pub fn of(message: &[u8]) -> Option<String> {
     let fields = Fields::of(message);
     let mut values = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"list-id")).map(|(_, value)| value);
@@ -19,7 +19,7 @@ pub fn of(message: &[u8]) -> Option<String> {
     if values.next().is_some() {
         return None;
     }
-    // The phrase before the brackets may be in any encoding.
+    // Lossy, because the phrase before the brackets may be in any encoding.
     let text = String::from_utf8_lossy(value);
     let identifier = match text.rsplit_once('<') {
         Some((phrase, rest)) => {
@@ -32,13 +32,13 @@ pub fn of(message: &[u8]) -> Option<String> {
     is_identifier(identifier).then(|| identifier.to_ascii_lowercase())
 }
 
-/// Labels separated by dots, at least two of them: `announce.example.org`.
+/// Returns true for at least two labels separated by dots, such as `announce.example.org`.
 fn is_identifier(text: &str) -> bool {
     let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_allowed);
     text.len() <= LIST_BYTES_MAX && text.contains('.') && text.split('.').all(is_label)
 }
 
-/// The characters of an atom (RFC 5322, 3.2.3), but for `*`, which patterns have a use for.
+/// Characters of an atom (RFC 5322, 3.2.3), except `*`, which has a meaning in patterns.
 const fn is_allowed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'!' | b'#'..=b'\'' | b'+' | b'-' | b'/' | b'=' | b'?' | b'^'..=b'`' | b'{'..=b'~')
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_no_list() {
+    fn ambiguous_list_identifiers_are_ignored() {
         for value in
             ["", "club", "<>", "<a.b", "a.b>", "<a.b> <c.d>", "<a.b> more", "<a b.c>", "<a..b>", "<*.b>", "<a@b.c>"]
         {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identifier_is_so_long_and_a_field_so_long() {
+    fn identifiers_and_fields_are_bounded() {
         let longest = format!("a.{}", "b".repeat(LIST_BYTES_MAX - 2));
         assert_eq!(of_field(&longest).as_deref(), Some(&*longest));
         assert_eq!(of_field(&format!("{longest}b")), None);

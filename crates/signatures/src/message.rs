@@ -1,13 +1,13 @@
-//! What a message is made of: its header fields and its parts, as a mail reader would find them.
+//! The structure of a message: its header fields and its parts, as found by a mail reader.
 //!
-//! Every scheme that is ours reads mail through this module. (The schemes of other programs have parsing rules of their
-//! own, which are part of their signatures and live with them.) It is forgiving: whatever the bytes are, there is a
-//! message in them.
+//! All of our own schemes read mail through this module. (The schemes of other programs have their own parsing rules,
+//! which determine their signatures and are in their modules.) The parser is lenient: every byte string is a message.
 //!
-//! mail-parser decodes fields, transfer encodings and character sets. The tree of parts is found here, because its own
-//! walk has no bounds: nested messages overflow its stack, and multiparts without their delimiters take it time that is
-//! quadratic. Here each level of the tree reads its bytes once, and there are at most [`NESTING_MAX`] levels and
-//! [`PARTS_MAX`] parts that are not empty. What lies deeper is text that nobody decodes; what comes behind is left out.
+//! mail-parser decodes fields, transfer encodings and character sets. The tree of parts is built here, because
+//! mail-parser's own traversal is unbounded: nested messages overflow its stack, and multiparts without delimiters take
+//! quadratic time. This parser reads its bytes once for each level of the tree, and builds at most [`NESTING_MAX`]
+//! levels and [`PARTS_MAX`] non-empty parts. Content that is nested deeper stays undecoded text; further parts are
+//! dropped.
 
 mod decode;
 mod fields;
@@ -18,55 +18,55 @@ use memchr::memmem;
 
 pub use fields::{Fields, MediaType};
 
-/// Most levels of multiparts and messages within messages.
+/// Maximum nesting depth of multiparts and attached messages.
 pub const NESTING_MAX: usize = 16;
 
-/// Most parts of a message that are neither multiparts nor empty.
+/// Maximum number of parts that are neither multiparts nor empty.
 pub const PARTS_MAX: usize = 256;
 
-/// What is decoded of a file to tell what it is.
+/// Number of bytes of a file that are decoded to determine its kind.
 const HEAD_BYTES: usize = 1024;
 
-/// Most pieces of a multipart, empty ones included.
+/// Maximum number of pieces of a multipart, including empty ones.
 const PIECES_MAX: usize = 4096;
 
-/// One mail.
+/// A mail.
 #[derive(Debug)]
 pub struct Message<'m> {
-    /// Its header.
+    /// Header fields.
     pub fields: Fields<'m>,
-    /// Its body.
+    /// Body.
     pub body: Entity<'m>,
-    /// Whether a bound was met, so that parts are missing.
+    /// True if a limit was reached, so that parts are missing.
     pub is_cut: bool,
 }
 
-/// A part, or several.
+/// A part or a group of parts.
 #[derive(Debug)]
 pub enum Entity<'m> {
     /// A part with content of its own.
     Part(Part<'m>),
-    /// Several in a row.
+    /// Consecutive parts.
     Several(Vec<Self>),
-    /// A message within the message: somebody else's words, passed on.
+    /// An attached message: another author's words.
     Forwarded(Box<Self>),
-    /// Several of which a reader shows one, the best last.
+    /// Alternatives, best last. A mail reader displays only one of them.
     Alternatives(Vec<Self>),
 }
 
 /// A part with content of its own.
 #[derive(Debug)]
 pub struct Part<'m> {
-    /// What its header says it is.
+    /// Declared media type.
     pub media: MediaType,
-    /// Its content as transferred.
+    /// Content as transferred.
     pub raw: &'m [u8],
-    /// Whether it is inside an attached message.
+    /// True if the part is inside an attached message.
     pub is_forwarded: bool,
 }
 
 impl<'m> Message<'m> {
-    /// Finds the parts of a message. A leading `From ` line, as in an mbox, belongs to no part.
+    /// Parses a message. A leading `From ` line, as in an mbox, belongs to no part.
     pub fn read(raw: &'m [u8]) -> Self {
         let (fields, body) = fields::split(without_envelope_line(raw));
         let mut walk = Walk { parts: 0, forwards: 0, is_cut: false };
@@ -74,7 +74,7 @@ impl<'m> Message<'m> {
         Self { fields, body, is_cut: walk.is_cut }
     }
 
-    /// All parts, in order.
+    /// Returns all parts, in order.
     pub fn parts(&self) -> Vec<&Part<'m>> {
         let mut parts = Vec::new();
         self.body.collect(&mut parts);
@@ -95,13 +95,13 @@ impl<'m> Entity<'m> {
 }
 
 impl<'m> Part<'m> {
-    /// The content with its transfer encoding undone. Broken encodings give what can be made out.
+    /// Returns the content with its transfer encoding removed. Broken encodings are decoded as far as possible.
     pub fn bytes(&self) -> Cow<'m, [u8]> {
         decode::transfer(self.raw, self.media.encoding)
     }
 
-    /// The first bytes of the content: at least `bytes`, unless there are fewer. Blanks between the characters of an
-    /// encoding say nothing, so more is decoded until there are enough.
+    /// Returns a prefix of the content: at least `bytes` long, unless the content is shorter. White space within
+    /// encoded content decodes to nothing, so the input is extended until the prefix is long enough.
     pub(crate) fn head(&self, bytes: usize) -> Cow<'m, [u8]> {
         let mut length = HEAD_BYTES;
         loop {
@@ -114,14 +114,14 @@ impl<'m> Part<'m> {
         }
     }
 
-    /// The content as text, for parts that are.
+    /// Returns the content of a text part as text.
     pub fn text(&self) -> Cow<'m, str> {
         let charset = self.media.charset.as_deref();
         decode::without_stray_base64(decode::text(self.bytes(), charset), charset)
     }
 }
 
-/// The walk through the tree, and what it has met.
+/// State of the traversal of the tree.
 struct Walk {
     parts: usize,
     /// Number of attached messages that enclose the current part.
@@ -154,7 +154,7 @@ impl Walk {
         }
         self.parts += usize::from(!body.trim_ascii().is_empty());
         if depth >= NESTING_MAX && (media.is_message() || media.is("multipart", None)) {
-            // What nobody takes apart is text, so that depth hides nothing.
+            // Content that is not parsed counts as text, so that deep nesting cannot hide content.
             self.is_cut = true;
             return Entity::Part(self.part(MediaType::default(), body));
         }
@@ -165,7 +165,7 @@ impl Walk {
         Part { media, raw, is_forwarded: self.forwards > 0 }
     }
 
-    /// The parts of a multipart. Those of a digest are messages unless they say otherwise (RFC 2046, 5.1.5).
+    /// Parses the parts of a multipart. Parts of a digest are messages by default (RFC 2046, 5.1.5).
     fn entities<'m>(&mut self, pieces: Vec<&'m [u8]>, is_digest: bool, depth: usize) -> Vec<Entity<'m>> {
         let mut entities = Vec::with_capacity(pieces.len().min(PARTS_MAX));
         for piece in pieces {
@@ -184,8 +184,8 @@ impl Walk {
     }
 }
 
-/// The pieces of a multipart body: what lies between delimiter lines. An unclosed last piece counts; what comes before the
-/// first delimiter and after the closing one does not. There are at most [`PIECES_MAX`].
+/// Splits a multipart body at its delimiter lines, into at most [`PIECES_MAX`] pieces. An unclosed last piece counts as
+/// a piece; text before the first delimiter or after the closing one does not.
 fn pieces<'m>(body: &'m [u8], boundary: &[u8]) -> Vec<&'m [u8]> {
     let mut pieces = Vec::new();
     if boundary.is_empty() {
@@ -208,9 +208,11 @@ fn pieces<'m>(body: &'m [u8], boundary: &[u8]) -> Vec<&'m [u8]> {
     pieces
 }
 
-/// Whether the delimiter found at `at` is a line of its own: then whether it is the closing one, and where the line ends.
+/// If the delimiter found at `at` is a line of its own, returns true if it is the closing delimiter, and the end of the
+/// line.
 fn delimiter_line(body: &[u8], at: usize, length: usize) -> Option<(bool, usize)> {
-    // First of all, as looking for the end of a line from every place within it takes time that is quadratic.
+    // Checks the start of the line first: searching for the line end from every position within a line would take
+    // quadratic time.
     if at.checked_sub(1).is_some_and(|before| body.get(before) != Some(&b'\n')) {
         return None;
     }
@@ -311,8 +313,9 @@ mod tests {
     }
 
     #[test]
-    fn multiparts_without_end_take_no_time_to_speak_of() {
-        // Each declares a delimiter that never comes, and is searched once for it: 2 MB take mail-parser half a minute.
+    fn endless_multiparts_take_little_time() {
+        // Each part declares a delimiter that never occurs and is searched for once. mail-parser needs half a minute
+        // for 2 MB of such parts.
         let part = |at: usize| format!("--a\nContent-Type: multipart/mixed; boundary=b{at}\n\nx\n");
         let message: String = (0..40_000).map(part).collect();
         let message = ["Content-Type: multipart/mixed; boundary=a\n\n", &message].concat();

@@ -1,31 +1,32 @@
-//! The composition of a message, as needed for a verdict: its words, its files, and the piece that each signature
+//! The composition of a message, which a verdict depends on: its words, its files, and the piece that each signature
 //! covers.
 //!
-//! One part proves little about a message: spam copies logos, footers and forms from good mail. So a signature states
-//! the [`Piece`] that it covers, and the [`Outline`] determines the main content of the message ([`Main`]).
+//! A single part proves little about a message: spam copies logos, footers and forms from good mail. So each signature
+//! states the [`Piece`] that it covers, and the [`Outline`] determines the main content of the message ([`Main`]).
 
 use crate::attachment::is_file;
 use crate::bruit::{Features, WordCounts};
 use crate::message::{MediaType, Message, Part};
 use crate::reading::Reading;
 
-/// Minimum number of words of a text that can identify a message. Shorter ones occur everywhere: "see attachment",
+/// Minimum number of words of a text that can identify a message. Shorter texts occur everywhere: "see attachment",
 /// "thank you".
 pub const TEXT_WORDS_MIN: u32 = 8;
 
-/// The same minimum for a text beside a file or picture, which is often introduced by a sentence or two.
+/// Minimum number of words of an identifying text in a message with a file or picture, which often has an introduction
+/// of one or two sentences.
 pub const TEXT_WORDS_BESIDE_FILE_MIN: u32 = 20;
 
-/// The same minimum for a text around a visible link.
+/// Minimum number of words of an identifying text around a visible link.
 const TEXT_WORDS_BESIDE_LINK_MIN: u32 = 3;
 
-/// Minimum size of a file in bytes; smaller ones are accessories.
+/// Minimum size of a file in bytes; smaller files are accessories.
 const FILE_BYTES_MIN: usize = 256;
 
 /// The piece of a message that a signature covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Piece {
-    /// The whole message, or unknown.
+    /// The whole message, or an unknown piece.
     #[default]
     Message,
     /// The text part with the main content.
@@ -47,7 +48,7 @@ pub enum Piece {
 pub struct Outline {
     /// Number of words, without greetings, signatures and boilerplate.
     pub words: u32,
-    /// Number of the sender's own words among them, neither quoted nor forwarded.
+    /// Number of the sender's own words, neither quoted nor forwarded; included in `words`.
     pub own_words: u32,
     /// Number of files of the kind [`Piece::File`].
     pub files: u32,
@@ -60,14 +61,13 @@ pub struct Outline {
 /// The main content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Main {
-    /// Its own text.
+    /// The message's own text.
     Text,
-    /// Its files: there is hardly any text, and no link.
+    /// The files of the message: there is hardly any text, and no link.
     Files,
-    /// The targets of its links: there is hardly any text. Any file beside them may be copied
-    /// from good mail.
+    /// The targets of the links in the message: there is hardly any text. Files may be copied from good mail.
     Links,
-    /// None: other messages may have all of it as well.
+    /// No main content: all pieces may occur in other messages as well.
     Nothing,
 }
 
@@ -104,7 +104,7 @@ impl Outline {
         }
     }
 
-    /// Whether there is enough text to recognise a message by exactly the same text.
+    /// Returns true if there is enough text to recognise a message by an exact match.
     #[must_use]
     pub const fn is_identified_by_text(&self) -> bool {
         self.words >= self.words_needed()
@@ -140,10 +140,10 @@ impl Piece {
         Self::ALL.into_iter().find(|piece| piece.name() == name)
     }
 
-    /// Returns the kind of a file: by its header, its first bytes and the extension of its name, which must not
-    /// contradict each other. Otherwise spam could pass off its payload as a logo by labelling it as one.
+    /// Returns the kind of a file, determined by its header, its first bytes and the extension of its name. These must
+    /// not contradict each other; otherwise spam could label its payload as a logo.
     pub(crate) fn of_file(part: &Part<'_>, content: &[u8]) -> Self {
-        // Outline and signature must agree, and the outline has only the first bytes.
+        // Outline and signature must agree on the kind, and the outline is computed from the first bytes only.
         let content = content.get(..FILE_BYTES_MIN).unwrap_or(content);
         let extension = part.media.extension.as_deref();
         let is_opened_as = |extensions: &[&str]| extension.is_some_and(|extension| extensions.contains(&extension));
@@ -164,8 +164,8 @@ impl Piece {
     }
 }
 
-/// Extensions of files that are not opened as pictures, whatever they contain. Names of pictures are too varied to list:
-/// `image001.jpg@01D9ABCD.12345`, `logo.png?v=2`.
+/// Extensions of files that are not opened as pictures, whatever they contain. A list of picture extensions would not
+/// work, because names of pictures vary too much: `image001.jpg@01D9ABCD.12345`, `logo.png?v=2`.
 const OTHER_EXTENSIONS: &[&str] = &[
     "pdf", "doc", "docx", "docm", "dot", "dotm", "xls", "xlsx", "xlsm", "xlsb", "ppt", "pptx", "pptm", "rtf", "odt",
     "ods", "odp", "one", "csv", "txt", "xml", "htm", "html", "shtml", "xhtml", "xht", "mht", "mhtml", "eml", "msg",
@@ -176,29 +176,29 @@ const OTHER_EXTENSIONS: &[&str] = &[
 const ACCESSORY_EXTENSIONS: &[&str] =
     &["vcf", "vcard", "ics", "ical", "asc", "sig", "pgp", "gpg", "p7s", "p7m", "key", "ttf", "otf", "woff", "woff2"];
 
-/// Whether a file starts with the magic bytes of a picture.
+/// Returns true if a file starts with the magic bytes of a picture.
 fn is_picture_by_content(content: &[u8]) -> bool {
     const STARTS: [&[u8]; 5] = [b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"\xff\xd8\xff", b"II*\0"];
-    // Two letters are not enough; the reserved bytes of a bitmap are zero.
+    // The two letters alone are not sufficient, so the reserved bytes of a bitmap must be zero as well.
     let is_bitmap = content.starts_with(b"BM") && content.get(6..10) == Some(&[0; 4]);
     let is_webp = content.starts_with(b"RIFF") && content.get(8..12) == Some(b"WEBP");
     STARTS.iter().any(|start| content.starts_with(start)) || is_bitmap || is_webp
 }
 
-/// Whether a file starts like a document, archive, program or HTML page.
+/// Returns true if the first bytes of a file are those of a document, archive, program or HTML page.
 fn is_other_file(content: &[u8]) -> bool {
     const STARTS: [&[u8]; 8] =
         [b"%PDF", b"PK\x03\x04", b"MZ", b"\xd0\xcf\x11\xe0", b"{\\rtf", b"Rar!", b"7z\xbc\xaf", b"\x1f\x8b"];
     STARTS.iter().any(|start| content.starts_with(start)) || content.trim_ascii_start().starts_with(b"<")
 }
 
-/// Whether a file is a vector drawing that is shown within the message. There it cannot run scripts or show a page. One
-/// that the reader has to open can.
+/// Returns true if a file is a vector drawing displayed within the message, where it cannot run scripts or display a
+/// page. A drawing that the recipient has to open can do both.
 fn is_shown_drawing(media: &MediaType) -> bool {
     media.subtype.starts_with("svg") && !media.is_attachment
 }
 
-/// Whether a file is a business card, an invitation, a key, a signature or a font.
+/// Returns true if a file is a business card, an invitation, a key, a signature or a font.
 fn is_accessory(media: &MediaType, content: &[u8]) -> bool {
     const STARTS: [&[u8]; 3] = [b"BEGIN:VCARD", b"BEGIN:VCALENDAR", b"-----BEGIN PGP"];
     let is_named = matches!(
@@ -222,15 +222,15 @@ fn is_accessory(media: &MediaType, content: &[u8]) -> bool {
 /// line and a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartsOutline {
-    /// The piece that each part is.
+    /// Kind of piece, for each part.
     pub pieces: Vec<Piece>,
-    /// The outline of all parts together.
+    /// Outline of all parts together.
     pub outline: Outline,
 }
 
 impl PartsOutline {
-    /// Outlines parts. The main text is the first one with enough words. An HTML version right after a plain one
-    /// replaces it.
+    /// Outlines parts. The main text is the first text with enough words. An HTML version directly after a plain
+    /// version replaces it.
     #[must_use]
     pub fn of<'p>(parts: impl Iterator<Item = &'p [u8]>) -> Self {
         let mut found = Self::default();
@@ -261,13 +261,13 @@ impl PartsOutline {
         if let Some(main) = main.and_then(|main| found.pieces.get_mut(main)) {
             *main = Piece::MainText;
         }
-        // A link in any text makes the files somebody else's, however short the text is.
+        // If any text has a link, however short the text is, the files do not count as the sender's own.
         found.outline.links = links;
         found
     }
 }
 
-/// Returns the piece that one part is, its outline, and whether it is an HTML page.
+/// Returns the kind of piece, the outline of the part, and true if it is an HTML page.
 fn part(raw: &[u8]) -> (Piece, Outline, bool) {
     let message = Message::read(raw);
     let parts = message.parts();
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(main(&[text(20), file.clone()]), Main::Text);
         assert_eq!(main(&[text(19), file]), Main::Files);
         assert_eq!(main(&[text(20), picture.clone()]), Main::Text);
-        assert_eq!(main(&[text(19), picture]), Main::Nothing, "a picture is no payload");
+        assert_eq!(main(&[text(19), picture]), Main::Nothing, "a picture is not a payload");
         assert_eq!(main(&[part("Content-Type: text/plain", "see http://shop.example/offer")]), Main::Links);
     }
 
@@ -332,7 +332,7 @@ mod tests {
     fn files_by_what_they_are() {
         let long = "x".repeat(FILE_BYTES_MIN);
         assert_eq!(kind_of("application/pdf", &long), Piece::File);
-        assert_eq!(kind_of("application/pdf", &long[1..]), Piece::Accessory, "next to nothing");
+        assert_eq!(kind_of("application/pdf", &long[1..]), Piece::Accessory, "almost empty");
         assert_eq!(
             kind_of("application/octet-stream", &format!("GIF89a{long}")),
             Piece::Picture,
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(kind_of("application/octet-stream; name=logo.gif", &format!("GIF89a{long}")), Piece::Picture);
         assert_eq!(kind_of("application/octet-stream", &format!("BEGIN:VCARD\n{long}")), Piece::Accessory);
         assert_eq!(kind_of("application/pkcs7-signature; name=smime.p7s", &long), Piece::Accessory);
-        assert_eq!(kind_of("image/png", &long), Piece::Picture, "of a kind that is not known");
+        assert_eq!(kind_of("image/png", &long), Piece::Picture, "unknown subtype");
         for name in ["image001.emz", "image001.jpg@01D9ABCD.12345", "logo.png?v=2", "a.heif", "x.cur"] {
             assert_eq!(kind_of(&format!("image/png; name=\"{name}\""), &long), Piece::Picture, "{name}");
         }
@@ -422,7 +422,7 @@ mod tests {
         let logo = part("Content-Type: image/png", &"x".repeat(500));
         assert_eq!(pieces(&[text.clone(), footer.clone(), logo]), ["main_text", "other_text", "picture"]);
         let page = part("Content-Type: text/html", &format!("<p>{WORDS}</p>"));
-        assert_eq!(pieces(&[text.clone(), page.clone()]), ["other_text", "main_text"], "the page is what is read");
+        assert_eq!(pieces(&[text.clone(), page.clone()]), ["other_text", "main_text"], "the page is displayed");
         let blank = part("Content-Type: text/html", "<br>");
         assert_eq!(pieces(&[text.clone(), blank]), ["main_text", "other_text"]);
         assert_eq!(pieces(&[text, footer, page]), ["main_text", "other_text", "other_text"]);
@@ -430,7 +430,7 @@ mod tests {
         let offer = "buy watches here http://shop.example/x";
         assert_eq!(pieces(&[part("Content-Type: text/plain", offer)]), ["main_text"]);
         let page = "<p>buy watches <a href='http://shop.example/x'>here</a></p>";
-        assert_eq!(pieces(&[part("Content-Type: text/html", page)]), ["other_text"], "everybody writes that");
+        assert_eq!(pieces(&[part("Content-Type: text/html", page)]), ["other_text"], "a common phrase");
     }
 
     #[test]

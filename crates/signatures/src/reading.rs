@@ -1,7 +1,7 @@
-//! What a reader of a message sees: its text, and where its links lead.
+//! The visible content of a message: its text and its link targets.
 //!
-//! The base of all schemes that are ours: parts are chosen as mail programs choose them, HTML is rendered, and text that
-//! does not show is kept apart.
+//! All of our own schemes use it. Parts are selected as in mail programs, HTML is rendered, and invisible text is kept
+//! separate.
 
 mod direction;
 mod render;
@@ -11,53 +11,53 @@ use std::borrow::Cow;
 
 use crate::message::{Entity, MediaType, Message, Part};
 
-/// Text beyond this many bytes is not read, not counting blanks in a row and what has no width.
+/// Maximum number of bytes of text that are read, without runs of blanks and zero-width characters.
 pub const TEXT_BYTES_MAX: usize = 256 * 1024;
 
-/// Text beyond this many bytes is not read, whatever it consists of.
+/// Maximum number of bytes of text that are read, including runs of blanks and zero-width characters.
 const RAW_TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Of blanks and line ends in a row, so many are kept when there is too much text.
+/// Number of consecutive blanks and line ends that are kept if there is too much text.
 const BLANKS_KEPT: usize = 3;
 
-/// Most links of a message, and the longest.
+/// Maximum number of links in a message.
 pub const LINKS_MAX: usize = 256;
-/// The longest link that is looked at.
+/// Maximum length of a link that is read.
 pub const LINK_BYTES_MAX: usize = 2048;
 
-/// A part of an alternative with fewer words is not what the sender meant to be read.
+/// Minimum number of words at which an alternative is considered readable.
 const ALTERNATIVE_WORDS_MIN: usize = 8;
 
-/// What a reader sees of a message.
+/// The visible content of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// The text, line by line. In HTML, lines begin where blocks do.
+    /// The text, line by line. In HTML, each block starts a line.
     pub text: String,
-    /// Text that is there, but does not show.
+    /// Text that is present but invisible.
     pub hidden: String,
     /// Links and pictures in HTML. Links in plain text are not listed here; they are part of `text`.
     pub links: Vec<PageLink>,
-    /// Whether there was more text than is read.
+    /// True if text beyond the limit was dropped.
     pub is_cut: bool,
-    /// The parts of the message that the text is made of, in order.
+    /// Text parts of the message, in order.
     pub parts: Vec<TextPart>,
 }
 
 /// A link or picture in a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageLink {
-    /// The target, as written.
+    /// Target, as written.
     pub target: String,
-    /// The index of the line of the text in which it stands, if that is known.
+    /// Index of the line of text that contains the link, if known.
     pub line: Option<usize>,
 }
 
-/// A part of the message, as far as it is read.
+/// The text of one part of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextPart {
-    /// The byte of the text at which it begins. It ends where the next one begins.
+    /// Byte offset of the start of this text. The start of the next one is its end.
     pub start: usize,
-    /// Whether it is part of a message within the message.
+    /// True if the part is inside an attached message.
     pub is_forwarded: bool,
 }
 
@@ -95,13 +95,13 @@ impl Reading {
 }
 
 impl Reading {
-    /// The text, part by part.
+    /// Iterates over the text, part by part.
     pub fn texts(&self) -> impl Iterator<Item = (&str, TextPart)> {
         let ends = self.parts.iter().skip(1).map(|next| next.start).chain([self.text.len()]);
         self.parts.iter().zip(ends).map(|(part, end)| (self.text.get(part.start..end).unwrap_or_default(), *part))
     }
 
-    /// Drops what takes room and says nothing, so that nobody pushes text out of sight with it.
+    /// Removes blank and invisible characters, so that they cannot push other text beyond the limit.
     fn compact(&mut self) {
         let mut out = String::with_capacity(TEXT_BYTES_MAX * 2);
         let mut parts = Vec::with_capacity(self.parts.len());
@@ -115,18 +115,18 @@ impl Reading {
         self.forget_lines();
     }
 
-    /// Forgets the lines of the links. Must be called when lines are removed from the text.
+    /// Clears the line indices of the links. Must be called when lines are removed from the text.
     fn forget_lines(&mut self) {
         self.links.iter_mut().for_each(|link| link.line = None);
     }
 }
 
-/// Counts the ends of lines.
+/// Counts line ends.
 pub(crate) fn line_ends(text: &str) -> usize {
     text.chars().filter(|&char| is_line_end(char)).count()
 }
 
-/// Whether a character ends a line of text.
+/// Returns true if a character ends a line of text.
 pub(crate) const fn is_line_end(char: char) -> bool {
     matches!(char, '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
@@ -147,7 +147,7 @@ fn entity(found: &Entity<'_>) -> Reading {
     }
 }
 
-/// The last of the alternatives with enough words, or else the one with most.
+/// Returns the last alternative with enough words. If all are too short, returns the one with the most words.
 fn best(entities: &[Entity<'_>]) -> Reading {
     let mut best = (0, Reading::default());
     for found in entities.iter().rev() {
@@ -185,12 +185,12 @@ fn part(part: &Part<'_>) -> Reading {
     Reading { text, parts: vec![TextPart { start: 0, is_forwarded: false }], ..Reading::default() }
 }
 
-/// Whether mail programs show parts of that type as text.
+/// Returns true if mail programs display parts of this type as text.
 fn is_shown(media: &MediaType) -> bool {
     media.kind == "text" && matches!(media.subtype.as_str(), "plain" | "html" | "enriched" | "richtext" | "")
 }
 
-/// A page; one whose text is again markup was escaped by mistake and is read as it was meant.
+/// Renders a page. If the resulting text is markup, the page was escaped by mistake, so the text is rendered once more.
 fn page(html: &str) -> Reading {
     let mut reading = render::render(html, RAW_TEXT_BYTES_MAX);
     if is_markup(&reading.text) {
@@ -204,7 +204,7 @@ fn page(html: &str) -> Reading {
     reading
 }
 
-/// The text in the order in which it is seen.
+/// Converts the text to display order.
 fn shown(text: String) -> String {
     match direction::as_shown(&text) {
         Cow::Owned(shown) => shown,
@@ -212,7 +212,7 @@ fn shown(text: String) -> String {
     }
 }
 
-/// Appends text without runs of blanks and characters of no width, until there is enough.
+/// Appends text without runs of blanks and zero-width characters, up to the limit.
 fn compact(text: &str, out: &mut String) {
     let mut blanks = 0;
     for char in text.chars().filter(|&char| !is_invisible(char)) {
@@ -226,7 +226,7 @@ fn compact(text: &str, out: &mut String) {
     }
 }
 
-/// Characters of no width: controls and Unicode's property Default_Ignorable_Code_Point, but for those that are shown as
+/// Returns true for zero-width characters: controls and Default_Ignorable_Code_Point, except those displayed as
 /// blanks.
 pub(crate) fn is_invisible(char: char) -> bool {
     matches!(char,
@@ -236,21 +236,21 @@ pub(crate) fn is_invisible(char: char) -> bool {
         | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Characters that are shown as blanks: white space, and fillers, empty braille cells and note heads, which Unicode calls
-/// something else.
+/// Returns true for characters displayed as blanks: white space, and characters that Unicode classifies otherwise
+/// (fillers, the empty braille pattern and null note heads).
 pub(crate) fn is_blank(char: char) -> bool {
     char.is_whitespace()
         || matches!(char, '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}' | '\u{1d159}')
 }
 
-/// Blanks that are thinner than those between words, or are in some fonts. They may part words, and may lie between the
-/// letters of one without anybody seeing it.
+/// Returns true for blanks that are thinner than word spaces, at least in some fonts. They may separate words, or stand
+/// unnoticed between the letters of one word.
 pub(crate) fn is_thin_blank(char: char) -> bool {
     matches!(char, '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{2006}'..='\u{200a}' | '\u{202f}')
 }
 
-/// Text with every tag closed at the next blank line. What is HTML although it is called plain text may be cut off within a tag,
-/// which would then swallow what follows it, such as the start of a quotation.
+/// Closes every open tag at the next blank line. HTML labelled as plain text may be cut off within a tag. Unclosed,
+/// this tag would swallow the following text, such as the start of a quotation.
 fn with_closed_tags(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut is_open = false;
@@ -267,7 +267,7 @@ fn with_closed_tags(text: &str) -> String {
     out
 }
 
-/// Whether text is HTML, whatever it is called: four tags or more of those that make up pages.
+/// Returns true if text is HTML, regardless of its label: it has at least four tags of the kind that make up pages.
 fn is_markup(text: &str) -> bool {
     const NAMES: [&str; 12] = ["html", "body", "table", "font", "br", "p", "a", "td", "tr", "div", "center", "b"];
     let is_tag = |&at: &usize| {
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_cut_and_says_so() {
+    fn truncated_text_is_marked() {
         let reading = read(&format!("\n{}", "words ".repeat(100_000)));
         assert!(reading.is_cut && reading.text.len() <= TEXT_BYTES_MAX);
         assert!(!read("\nwords").is_cut);

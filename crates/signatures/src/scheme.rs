@@ -1,4 +1,4 @@
-//! All schemes under one roof: what to compute of a message, and what came out.
+//! All schemes, the selection of schemes to compute for a message, and the results.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::reading::Reading;
 use crate::url::Link;
 use crate::{attachment, dcc, exact, hex, pyzor, razor};
 
-/// A way to derive signatures. Numbers are for files and wires, and never change.
+/// A way to derive signatures. The numbers are used in files and on the wire, and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Scheme {
@@ -21,21 +21,21 @@ pub enum Scheme {
     Url = 3,
     /// [`pyzor`], the digest of release 1.0.
     Pyzor = 4,
-    /// [`pyzor`], the digest of release 1.1, where it is another.
+    /// [`pyzor`], the digest of release 1.1, if it differs.
     Pyzor11 = 14,
     /// [`razor`], engine 4.
     RazorE4 = 5,
     /// [`razor`], engine 8.
     RazorE8 = 6,
-    /// [`dcc`], the client's address.
+    /// [`dcc`], IP address of the SMTP client.
     DccIp = 7,
-    /// [`dcc`], the envelope's sender.
+    /// [`dcc`], envelope sender.
     DccEnvFrom = 8,
-    /// [`dcc`], the field `From`.
+    /// [`dcc`], `From` field.
     DccFrom = 9,
-    /// [`dcc`], the field `Message-ID`.
+    /// [`dcc`], `Message-ID` field.
     DccMessageId = 10,
-    /// [`dcc`], the last field `Received`.
+    /// [`dcc`], last `Received` field.
     DccReceived = 11,
     /// [`dcc`], the body.
     DccBody = 12,
@@ -53,50 +53,50 @@ pub struct Signature {
     bytes: [u8; Self::BYTES_MAX],
 }
 
-/// What to compute.
+/// Selects the schemes to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// One signature of the text.
+    /// The exact signature of the text.
     pub exact: bool,
-    /// One of each attachment.
+    /// Signatures of attachments.
     pub attachment: bool,
-    /// One of each link.
+    /// Signatures of links.
     pub url: bool,
     /// Pyzor's digest.
     pub pyzor: bool,
-    /// Razor's signatures of each part.
+    /// Razor's signatures of parts.
     pub razor: bool,
     /// DCC's checksums.
     pub dcc: bool,
     /// The features of near replicas.
     pub bruit: bool,
-    /// Which piece of the message each of Razor's signatures covers: for claims.
+    /// The piece covered by each Razor signature; needed for claims.
     pub razor_pieces: bool,
 }
 
-/// What the schemes need to know besides the message.
+/// Input of the schemes in addition to the message.
 #[derive(Clone, Debug, Default)]
 pub struct Context<'c> {
-    /// Razor's parameters of the day.
+    /// Razor's current parameters.
     pub ep4: razor::Ep4,
-    /// How the message came.
+    /// Envelope and source of the message.
     pub envelope: dcc::Envelope<'c>,
 }
 
-/// What was computed.
+/// The computed signatures and features.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signed {
-    /// Scheme by scheme, and in the order of the message within.
+    /// Signatures by scheme, and in message order within a scheme.
     pub signatures: Vec<Signature>,
-    /// What the signatures of links are of, in their order.
+    /// Links, in the order of their signatures.
     pub links: Vec<Link>,
-    /// The features of near replicas, if wanted.
+    /// Features for near replicas, if requested.
     pub features: Option<Features>,
-    /// What the message consists of, if it was read for the signature of its text or its features.
+    /// Composition of the message, if it was read for its text signature or its features.
     pub outline: Option<Outline>,
 }
 
-/// Computes what is wanted of a message.
+/// Computes the requested signatures of a message.
 pub fn sign(message: &[u8], wanted: &Wanted, context: &Context<'_>) -> Signed {
     let mut signed = Signed::default();
     if wanted.reads() {
@@ -153,7 +153,7 @@ impl Signed {
 }
 
 impl Wanted {
-    /// Everything.
+    /// Selects all schemes and features.
     pub const ALL: Self = Self {
         exact: true,
         attachment: true,
@@ -165,7 +165,7 @@ impl Wanted {
         razor_pieces: true,
     };
 
-    /// Nothing.
+    /// Selects no schemes and no features.
     pub const NONE: Self = Self {
         exact: false,
         attachment: false,
@@ -177,14 +177,14 @@ impl Wanted {
         razor_pieces: false,
     };
 
-    /// Whether the message has to be read as mail programs read it.
+    /// Returns true if the visible content of the message is needed.
     fn reads(&self) -> bool {
         self.exact || self.attachment || self.url || self.bruit
     }
 }
 
 impl Scheme {
-    /// All of them, in the order of what they are derived from.
+    /// All schemes, grouped by the input they are derived from.
     pub const ALL: [Self; 14] = [
         Self::Exact,
         Self::Attachment,
@@ -202,7 +202,7 @@ impl Scheme {
         Self::DccFuz1,
     ];
 
-    /// The name, as in configuration and output.
+    /// Returns the name used in configuration and output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact",
@@ -222,7 +222,7 @@ impl Scheme {
         }
     }
 
-    /// Whether it counts recipients, as DCC does.
+    /// Returns true for DCC's schemes, which count recipients.
     #[must_use]
     pub const fn is_dcc(self) -> bool {
         matches!(
@@ -251,7 +251,7 @@ impl Scheme {
 }
 
 impl Signature {
-    /// The longest signature.
+    /// Maximum length of a signature.
     pub const BYTES_MAX: usize = 32;
 
     pub(crate) fn new(scheme: Scheme, part: Option<u32>, value: &[u8]) -> Self {
@@ -262,29 +262,30 @@ impl Signature {
         Self { scheme, part, piece: Piece::Message, length: length as u8, bytes }
     }
 
-    /// The same, of a piece of the message.
+    /// Returns the same signature, covering a piece of the message.
     #[must_use]
     pub const fn covering(self, piece: Piece) -> Self {
         Self { piece, ..self }
     }
 
-    /// The piece of the message that it covers.
+    /// Returns the piece of the message that the signature covers.
     #[must_use]
     pub const fn piece(&self) -> Piece {
         self.piece
     }
 
-    /// How it was derived.
+    /// Returns the scheme.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Which part it is of, if not of the message as a whole. Razor and the other schemes count parts in ways of their own.
+    /// Returns the index of the part that the signature covers, or `None` for the whole message. Schemes number the
+    /// parts differently.
     pub fn part(&self) -> Option<u32> {
         self.part
     }
 
-    /// What is compared.
+    /// Returns the bytes to compare.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }
@@ -296,7 +297,7 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// In the spelling of the scheme's own programs: razor64 for Razor, hexadecimal digits for the others.
+/// Formats the signature as the scheme's own programs do: razor64 for Razor, hex digits for the others.
 impl fmt::Display for Signature {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.scheme, self.bytes()) {

@@ -1,18 +1,17 @@
-//! Who a message says it is from: the address in its field `From`.
+//! The sender that a message claims: the address in its `From` field.
 //!
-//! Anybody can write anybody's address there. Where several readings are possible (more than one field, more than one
-//! address, a comment or quote that does not end) there is none, so that nobody is taken for somebody else by a trick of
-//! syntax.
+//! The field can be forged. An ambiguous header (more than one field or address, an unterminated comment or quoted
+//! string) is ignored, so that syntax tricks cannot impersonate another sender.
 
 use crate::message::Fields;
 
-/// The longest address: what RFC 5321 (4.5.3.1) allows, 64 bytes before the `@` and 255 behind it.
+/// Maximum length of an address (RFC 5321, 4.5.3.1): 64 bytes before the `@` and 255 after it.
 pub const SENDER_BYTES_MAX: usize = 64 + 1 + 255;
 
-/// How much of the field is read.
+/// Maximum number of bytes of the field that are read.
 const FIELD_BYTES_MAX: usize = 4 * 1024;
 
-/// The address of the one field `From`, if there is one address in it.
+/// Returns the address in the only `From` field, if it contains exactly one.
 pub fn of(message: &[u8]) -> Option<String> {
     let fields = Fields::of(message);
     let mut values = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"from")).map(|(_, value)| value);
@@ -23,8 +22,8 @@ pub fn of(message: &[u8]) -> Option<String> {
     address(&without_words(std::str::from_utf8(value).ok()?)?)
 }
 
-/// The text without comments and what is in quotes: no address that we read has either, and of quotes the marks stay, so
-/// that they keep it from being one.
+/// Removes comments and the contents of quoted strings. Accepted addresses contain neither. The quote marks stay, so
+/// that a quoted string is not accepted as an address.
 fn without_words(text: &str) -> Option<String> {
     let mut plain = String::with_capacity(text.len());
     let (mut comments, mut is_quoted) = (0_usize, false);
@@ -45,7 +44,7 @@ fn without_words(text: &str) -> Option<String> {
     (comments == 0 && !is_quoted).then_some(plain)
 }
 
-/// The address in angle brackets, or the only word.
+/// Returns the address in angle brackets or, without brackets, the only word.
 fn address(text: &str) -> Option<String> {
     let address = match text.split_once('<') {
         Some((name, rest)) => {
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_nobody() {
+    fn ambiguous_senders_are_ignored() {
         for value in [
             "",
             "nobody",
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_so_long_and_a_field_so_long() {
+    fn addresses_and_fields_are_bounded() {
         let longest = format!("{}@{}", "a".repeat(64), "b".repeat(255));
         assert_eq!(of_field(&longest).as_deref(), Some(&*longest));
         assert_eq!(of_field(&format!("{longest}b")), None);

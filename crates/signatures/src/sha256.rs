@@ -1,10 +1,10 @@
-//! Signatures that are a SHA-256, as `sha256sum` prints it.
+//! SHA-256 signatures, in the text form of `sha256sum`.
 
 use std::fmt;
 
 use crate::hex;
 
-/// What the schemes [`exact`](crate::exact), [`attachment`](crate::attachment) and [`url`](crate::url) compare.
+/// A signature of the schemes [`exact`](crate::exact), [`attachment`](crate::attachment) and [`url`](crate::url).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sha256Signature(pub [u8; 32]);
 

@@ -1,27 +1,27 @@
-//! Signatures read back from the spelling in which they are written.
+//! Parsing of signatures from their text form.
 //!
-//! A text is the signature of a scheme if it has as many bytes as that scheme's signatures have: razor64 for Razor, and for
-//! the others hexadecimal digits of either case.
+//! A text is a signature of a scheme if it encodes the right number of bytes, in razor64 for Razor, and in hex digits
+//! of either case for the other schemes.
 
 use crate::hex::digit;
 use crate::razor::{E4Signature, E8Signature};
 use crate::scheme::{Scheme, Signature};
 
-/// Why a text is not a signature of a scheme.
+/// Reason why a text is not a signature of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a signature of the scheme {scheme} is {spelling}")]
+#[error("invalid {scheme} signature: expected {spelling}")]
 pub struct SpellingError {
     scheme: Scheme,
     spelling: &'static str,
 }
 
 impl Scheme {
-    /// The scheme of this [`name`](Self::name).
+    /// Returns the scheme with this [`name`](Self::name).
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scheme| scheme.name() == name)
     }
 
-    /// How many bytes its signatures have.
+    /// Returns the length of a signature of this scheme in bytes.
     pub const fn signature_bytes(self) -> usize {
         match self {
             Self::Exact | Self::Attachment | Self::Url => 32,
@@ -41,15 +41,15 @@ impl Scheme {
         match (self, self.signature_bytes()) {
             (Self::RazorE4, _) => "28 characters of razor64, the last of them A",
             (Self::RazorE8, _) => "12 characters of razor64, the last of them A",
-            (_, 16) => "32 hexadecimal digits",
-            (_, 20) => "40 hexadecimal digits",
-            (_, _) => "64 hexadecimal digits",
+            (_, 16) => "32 hex digits",
+            (_, 20) => "40 hex digits",
+            (_, _) => "64 hex digits",
         }
     }
 }
 
 impl Signature {
-    /// Reads a signature of the whole message in the spelling in which it is displayed.
+    /// Parses a signature of the whole message from its text form.
     ///
     /// ```
     /// use bruit_signatures::{Scheme, Signature};
@@ -60,7 +60,7 @@ impl Signature {
     /// ```
     ///
     /// # Errors
-    /// [`SpellingError`] if the text is no signature of the scheme.
+    /// Returns [`SpellingError`] if the text is not a signature of the scheme.
     pub fn parse(scheme: Scheme, text: &str) -> Result<Self, SpellingError> {
         let parsed = match scheme {
             Scheme::RazorE4 => text.parse().ok().map(|E4Signature(bytes)| Self::new(scheme, None, &bytes)),
@@ -114,11 +114,11 @@ mod tests {
     fn schemes_are_found_by_name() {
         Scheme::ALL.iter().for_each(|scheme| assert_eq!(Scheme::from_name(scheme.name()), Some(*scheme)));
         assert_eq!(Scheme::from_name("Exact"), None);
-        assert_eq!(Scheme::from_name("bruit"), None, "features are no signatures");
+        assert_eq!(Scheme::from_name("bruit"), None, "features are not signatures");
     }
 
     #[test]
-    fn digits_may_have_either_case_and_there_are_so_many() {
+    fn digits_may_have_either_case_and_their_number_is_fixed() {
         let digits = "A94a8fe5ccb19ba61c4c0873d391e987982fbbd3";
         let read = Signature::parse(Scheme::Pyzor, digits).unwrap();
         assert_eq!(read.to_string(), digits.to_lowercase());
@@ -126,7 +126,7 @@ mod tests {
             ["", &digits[1..], &digits[2..], "a94a8fe5ccb19ba61c4c0873d391e987982fbbg3", &format!("{digits}00")]
         {
             let error = Signature::parse(Scheme::Pyzor, other).unwrap_err();
-            assert_eq!(error.to_string(), "a signature of the scheme pyzor is 40 hexadecimal digits", "{other}");
+            assert_eq!(error.to_string(), "invalid pyzor signature: expected 40 hex digits", "{other}");
         }
         let error = Signature::parse(Scheme::RazorE8, "CEwqbhldO38B").unwrap_err();
         assert!(error.to_string().ends_with("12 characters of razor64, the last of them A"));

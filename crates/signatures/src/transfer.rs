@@ -1,13 +1,13 @@
-//! Transfer encodings: their names, and quoted-printable undone.
+//! Transfer encodings: their names, and quoted-printable decoding.
 //!
-//! Base64 is undone where it is used, as readers differ in what they make of broken base64.
+//! Base64 is decoded by its callers, because readers differ in how they handle malformed base64.
 
 use memchr::memchr;
 
-/// How content was made fit for the wire.
+/// A transfer encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// As it is.
+    /// No encoding.
     #[default]
     None,
     /// RFC 2045, section 6.8.
@@ -17,7 +17,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding that a field names.
+    /// Returns the encoding with this name.
     pub(crate) fn named(name: &[u8]) -> Self {
         let name = name.trim_ascii();
         if name.eq_ignore_ascii_case(b"base64") {
@@ -30,7 +30,8 @@ impl Encoding {
     }
 }
 
-/// Escapes and soft line ends undone; an `=` that is neither stays. mail-parser gives such a text up as a whole.
+/// Decodes escapes and soft line ends; any other `=` stays. mail-parser would reject the whole text because of such a
+/// `=`.
 pub(crate) fn quoted_printable(text: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -52,7 +53,7 @@ pub(crate) fn quoted_printable(text: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// The value of a hexadecimal digit.
+/// Returns the value of a hex digit.
 fn hex_value(digit: u8) -> u8 {
     char::from(digit).to_digit(16).map_or(0, |value| value as u8)
 }

@@ -1,8 +1,8 @@
-//! Links: where a message wants its reader to go.
+//! Links: the targets that a message offers its reader.
 //!
-//! A link is known by its host and path, in one spelling: lower case host without port, user, trailing dot or `www.`; path
-//! without query, fragment and percent signs that need not be there. Which part of a host its owner registered is told by
-//! the Public Suffix List.
+//! A link is identified by its normalised host and path: the host in lower case without port, user, trailing dot or
+//! `www.`; the path without query, fragment and needless percent-escapes. The registered part of a host is determined
+//! by the Public Suffix List.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -15,20 +15,20 @@ use crate::sha256::Sha256Signature;
 /// A link of a message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link {
-    /// The host, in lower case.
+    /// Host, in lower case.
     pub host: String,
-    /// The path, with its leading slash.
+    /// Path, with its leading slash.
     pub path: String,
 }
 
 impl Link {
-    /// Reads an address as it stands in a text or page; `None` unless it leads to a host by HTTP or FTP.
+    /// Parses a link as written in a text or page. Returns `None` unless it leads to a host by HTTP or FTP.
     pub fn read(address: &str) -> Option<Self> {
         let (scheme, rest) = address.trim_ascii().split_once(':')?;
         if !is_followed(scheme) {
             return None;
         }
-        // Browsers take any number of slashes, and either kind.
+        // Browsers accept any number of slashes, of either kind.
         let rest = rest.trim_start_matches(['/', '\\']);
         let (authority, behind) = rest.split_at(rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len()));
         let host = host(authority)?;
@@ -36,7 +36,7 @@ impl Link {
         Some(Self { host, path: path_of(path) })
     }
 
-    /// The links of a message, each once, in the order they are read. Addresses in the text count as links.
+    /// Returns the links of a message, including URLs in the text, without duplicates, in reading order.
     pub fn all(reading: &Reading) -> Vec<Self> {
         let mut links: Vec<Self> = Vec::new();
         let written = reading.links.iter().map(|link| link.target.as_str()).chain(addresses(&reading.text));
@@ -51,19 +51,20 @@ impl Link {
         links
     }
 
-    /// The links that stand in a text.
+    /// Returns the links in a text.
     pub(crate) fn in_text(text: &str) -> impl Iterator<Item = Self> {
         addresses(text).filter_map(Self::read)
     }
 
-    /// The part of the host that its owner registered; all of it, if that cannot be told, as for an IP address.
+    /// Returns the registered part of the host, or the whole host if the registered part is unknown, as for an IP
+    /// address.
     pub fn registered(&self) -> &str {
         let is_address = self.host.parse::<Ipv4Addr>().is_ok() || self.host.starts_with('[');
         let domain = if is_address { None } else { psl::domain_str(&self.host) };
         domain.unwrap_or(&self.host)
     }
 
-    /// What is compared.
+    /// Returns the signature of the link.
     pub fn signature(&self) -> Sha256Signature {
         let mut hasher = Sha256::new();
         hasher.update(self.host.as_bytes());
@@ -72,16 +73,16 @@ impl Link {
     }
 }
 
-/// Whether the scheme of an address is one that leads a reader to a host.
+/// Returns true if the scheme of a URL leads a reader to a host.
 fn is_followed(scheme: &str) -> bool {
     ["http", "https", "ftp"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-/// The addresses that stand in a text: from `http` to the next blank or bracket.
+/// Returns the URLs in a text: from `http` to the next blank or bracket.
 fn addresses(text: &str) -> impl Iterator<Item = &str> {
     let mut behind = 0;
     memchr::memmem::find_iter(text.as_bytes(), b"://").filter_map(move |at| {
-        // An address may contain another, which is read once.
+        // A URL may contain another one, which must not be read a second time.
         let scheme = text.get(..at).filter(|_| at >= behind)?;
         let start = scheme.len() - scheme.bytes().rev().take(5).take_while(u8::is_ascii_alphabetic).count();
         let rest = text.get(start..).filter(|_| scheme.get(start..).is_some_and(is_followed))?;
@@ -103,7 +104,7 @@ fn host(authority: &str) -> Option<String> {
     (!host.is_empty() && host.len() <= 255 && host.chars().all(is_known)).then_some(host)
 }
 
-/// A host with letters that need not have been escaped; browsers undo that, too.
+/// Decodes needlessly escaped letters in a host, as browsers do.
 fn decoded(host: &str) -> String {
     let mut plain = String::with_capacity(host.len());
     let mut rest = host;
@@ -124,7 +125,7 @@ fn decoded(host: &str) -> String {
     plain
 }
 
-/// The path in one spelling.
+/// Returns the normalised path.
 fn path_of(written: &str) -> String {
     let mut path = String::with_capacity(written.len() + 1);
     path.push('/');
@@ -144,7 +145,7 @@ fn path_of(written: &str) -> String {
     path
 }
 
-/// The character behind a percent sign, if it need not have been escaped.
+/// Decodes the character after a percent sign if it is needlessly escaped.
 fn escaped(digits: &[u8]) -> Option<char> {
     let digit = |at: usize| digits.get(at).and_then(|&byte| char::from(byte).to_digit(16));
     let plain = char::from(u8::try_from(digit(0)? << 4 | digit(1)?).ok()?);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_link() {
+    fn texts_that_are_not_links() {
         for address in
             ["mailto:a@b.example", "javascript:x", "/a/b", "", "http://", "http:// /", "cid:1@x", "a picture.png"]
         {
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_owner_of_a_host_registered() {
+    fn registered_parts_of_hosts() {
         let registered = |address: &str| Link::read(address).unwrap().registered().to_owned();
         assert_eq!(registered("http://a.b.example.co.uk/"), "example.co.uk");
         assert_eq!(registered("http://shop.example.com/"), "example.com");
@@ -215,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_signature_is_of_host_and_path() {
-        // As sha256sum prints it of "example.com/a".
+        // Output of sha256sum for "example.com/a".
         let expected = "036cbe16b0015b0a30d733ca981c8ebb80535abe46b862bbb67d0affb9331be7";
         let signature = Link::read("http://example.com/a?x").unwrap().signature().to_string();
         assert_eq!(signature, expected);

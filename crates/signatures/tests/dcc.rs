@@ -1,6 +1,6 @@
-//! The checksums of whole messages, against MD5s of strings that were derived by hand from the rules.
+//! Checksums of whole messages, compared with MD5s of strings derived by hand from the rules.
 //!
-//! The sums are from `md5sum`, not from our code: `printf %s STRING | md5sum`.
+//! The checksums were computed with `md5sum`, not with our code: `printf %s STRING | md5sum`.
 
 use std::net::IpAddr;
 
@@ -51,7 +51,7 @@ fn a_message_has_the_sums_of_its_traits() {
 }
 
 #[test]
-fn what_is_missing_has_no_sum() {
+fn missing_fields_have_no_checksum() {
     assert_eq!(sign(b"", &Envelope::default()), []);
     assert_eq!(sign(b"Subject: x\n\nshort\n", &Envelope::default()), []);
 }
@@ -70,7 +70,7 @@ fn numbers_and_names_are_those_of_the_protocol() {
     assert_eq!(kinds.map(|kind| kind.to_string()).join(" "), "IP env_From From Message-ID Received Body Fuz1");
 }
 
-/// Pieces of what the rules look at, so that random messages run into them.
+/// Generates fragments that the rules act on, so that random messages exercise them.
 fn fragments() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         &b"\n"[..],
@@ -98,7 +98,7 @@ proptest! {
     }
 }
 
-/// Messages of some megabytes on which a rule that looks at everything twice would take hours.
+/// Messages of several megabytes on which a quadratic rule would take hours.
 #[test]
 fn hostile_messages_take_no_time() {
     for (start, unit) in [

@@ -1,4 +1,4 @@
-//! Pyzor: known answers of the original client, bounds, and bytes of any kind.
+//! Pyzor: known answers of the original client, bounds, and arbitrary bytes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use bruit_signatures::pyzor::{Digest, NESTING_MAX, Version, digest, predigest};
 use proptest::prelude::*;
 
 const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_1];
-/// Hostile messages are this large: enough that anything but linear time would not end within hours.
+/// Size of hostile messages: so large that an algorithm slower than linear time would take hours.
 const HOSTILE_BYTES: usize = 4 << 20;
 
 fn testdata(name: &str) -> PathBuf {
@@ -45,7 +45,8 @@ fn versions_differ_in_nul_only() {
     assert_eq!(predigest(message, Version::V1_1), ["12345678andmorewords"]);
 }
 
-/// Beyond the bound a part is one leaf, so that its header is text; up to it, it is not.
+/// A part nested deeper than the limit is one leaf, so its header is part of the text. Up to the limit, the header is
+/// not text.
 #[test]
 fn parts_are_found_up_to_the_bound_of_nesting() {
     let nested = |depth: usize| {
@@ -63,13 +64,13 @@ fn parts_are_found_up_to_the_bound_of_nesting() {
     with_little_stack.unwrap().join().unwrap();
 }
 
-/// A header, and a body of some bytes over and over. It ends such that a reference at its end is whole.
+/// Returns a message with a header and a repetitive body. The end of the body completes a reference before it.
 fn hostile(header: &str, pattern: &str) -> Vec<u8> {
     let body = pattern.bytes().cycle().take(HOSTILE_BYTES);
     header.bytes().chain(*b"\n\n").chain(body).chain(*b"; \n").collect()
 }
 
-/// No message takes more than linear time: each of these is quadratic, or worse, if read naively.
+/// No message takes more than linear time: a naive implementation is quadratic, or worse, on each of these.
 #[test]
 fn hostile_messages_take_linear_time() {
     let html = [
@@ -139,7 +140,7 @@ fn hostile_messages_take_linear_time() {
     }
 }
 
-/// Pieces of messages that mean something to some part of the code.
+/// Generates fragments of messages, each of which triggers some part of the code.
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
     let words: Vec<&[u8]> = vec![
         b"Content-Type: ",

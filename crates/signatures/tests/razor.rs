@@ -1,4 +1,4 @@
-//! The Razor signatures of whole messages, against what the original client printed for them.
+//! Razor signatures of whole messages, compared with the output of the original client.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/razor").join(name)
 }
 
-/// What `razor-check -H` prints for a file.
+/// Returns the output of `razor-check -H` for a file.
 fn printed(file: &[u8], ep4: &Ep4) -> String {
     let mut text = String::new();
     for (mail, message) in (1..).zip(command_line_messages(file)) {
@@ -51,7 +51,7 @@ fn a_reported_part_is_signed_like_the_part_of_the_message() {
     }
 }
 
-/// Pieces of what the rules look at, so that random messages run into them.
+/// Generates fragments that the rules act on, so that random messages exercise them.
 fn fragments() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         &b"\n"[..],
@@ -88,7 +88,7 @@ proptest! {
     }
 }
 
-/// Messages of some megabytes on which a rule that looks at everything twice would take hours.
+/// Messages of several megabytes on which a quadratic rule would take hours.
 #[test]
 fn hostile_messages_take_no_time() {
     let header = "Content-Type: multipart/x; boundary=\"-------------------------------------------x\"\n\n";

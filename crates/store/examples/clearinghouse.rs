@@ -1,5 +1,5 @@
-//! A clearinghouse without a server: found one in a directory, report a signature, ask about it. A check founds nothing
-//! and changes nothing.
+//! A clearinghouse without a server: create one in a directory, report a signature, check it. A check creates and
+//! changes nothing.
 //!
 //! ```sh
 //! cargo run --release -p bruit-store --example clearinghouse -- DIR report "cheap pills"
@@ -29,12 +29,12 @@ fn main() -> ExitCode {
         "report" => claim(directory, Claim::Report, signature),
         "revoke" => claim(directory, Claim::Revoke, signature),
         "check" => check(directory, signature),
-        other => Err(format!("{other} is not report, revoke or check").into()),
+        other => Err(format!("unknown command {other}, expected report, revoke or check").into()),
     };
     done.map_or_else(fail, |()| ExitCode::SUCCESS)
 }
 
-/// An error and its causes, in one line.
+/// Prints an error and its causes on one line.
 fn fail(error: Box<dyn Error>) -> ExitCode {
     let (mut line, mut cause) = (error.to_string(), error.source());
     while let Some(error) = cause {
@@ -57,7 +57,7 @@ fn claim(directory: &Path, claim: Claim, signature: &str) -> Result<(), Box<dyn 
     let now = Time(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs());
     let mut key = [0; 16];
     getrandom::fill(&mut key)?;
-    let found = || Founding::new(key, BUDGET_DEFAULT, Policy::default(), now).expect("the default");
+    let found = || Founding::new(key, BUDGET_DEFAULT, Policy::default(), now).expect("the default budget is in range");
     let store = Clearinghouse::open_or_found(directory, &Options::default(), found, &mut |_| {})?;
     let mut out = io::stdout();
     writeln!(out, "{}", store.recovery())?;

@@ -1,8 +1,8 @@
-//! The applying thread: applies batches that are on disk while the writer brings the next one there.
+//! The applier thread: applies batches that are on disk while the writer writes the next one.
 //!
-//! Batches are applied in the order in which they were written. The writer hands one over only if another waits already;
-//! alone, it applies it itself, which spares two changes of threads. Before it does, and before it begins a snapshot, it
-//! waits until everything handed over is applied.
+//! Batches are applied in the order in which they were written. The writer hands a batch over only if another one is
+//! already queued; otherwise it applies the batch itself, which saves two thread switches. Before it does so, and
+//! before it begins a snapshot, it waits until every batch in flight is applied.
 
 use std::io;
 use std::sync::Arc;
@@ -14,34 +14,34 @@ use crate::queue::{Completion, Job};
 use crate::record::{EVENT_OVERHEAD_BYTES, RecordBuilder};
 use crate::store::Shared;
 
-/// How many events are applied before others get the lock. An event takes the engine about half a microsecond.
+/// Number of events applied before the lock is released. The engine applies an event in about half a microsecond.
 const APPLY_SLICE_EVENTS: usize = 64;
 
-/// Batches that wait for the thread at most, beside the one it applies.
+/// Maximum number of batches queued for the thread, not counting the one being applied.
 const BATCHES_WAITING: usize = 1;
 
 /// Events that were written together.
 pub(crate) struct Batch<M: Machine> {
-    jobs: Vec<Admitted<M>>,
-    /// The sequence of the last of them.
+    jobs: Vec<AdmittedJob<M>>,
+    /// The sequence of the last event.
     last: u64,
 }
 
-/// A job whose events were asked about.
-struct Admitted<M: Machine> {
+/// A job after admission.
+struct AdmittedJob<M: Machine> {
     events: Vec<M::Event>,
-    /// `None` until applied; refused events have theirs from the beginning.
+    /// The outcome of each event: `None` until applied; set from the start for refused events.
     outcomes: Vec<Option<M::Outcome>>,
     completion: Completion<M::Outcome>,
 }
 
-/// The writer's end of the thread.
+/// The writer's handle to the applier thread.
 pub(crate) struct Applier<M: Machine> {
     batches: Option<SyncSender<Batch<M>>>,
     done: Receiver<()>,
-    /// Batches handed over and not known to be done.
+    /// Number of batches handed over and not yet reported as done.
     under_way: usize,
-    /// The thread panicked, and what it was handed was not applied.
+    /// Whether the thread panicked. The batches handed to it are then not applied.
     dead: bool,
     thread: Option<JoinHandle<()>>,
 }
@@ -52,18 +52,18 @@ impl<M: Machine> Applier<M> {
         let (finished, done) = sync_channel(BATCHES_WAITING + 2);
         let shared = Arc::clone(shared);
         let thread = thread::Builder::new().name("bruit-applier".into()).spawn(move || {
-            let _abandon = Abandon(Arc::clone(&shared));
+            let _abandon = AbandonGuard(Arc::clone(&shared));
             while let Ok(batch) = waiting.recv() {
                 Batch::apply(batch, &shared);
-                // A writer that has gone needs no news.
+                // Fails only if the writer is gone and needs no notification.
                 let _ = finished.send(());
             }
         })?;
         Ok(Self { batches: Some(batches), done, under_way: 0, dead: false, thread: Some(thread) })
     }
 
-    /// Applies a batch behind all before it, and answers: at once, or later if `later`. Not if the thread has died: a
-    /// batch must not be applied without those before it.
+    /// Applies a batch after all earlier ones and answers its submitters: at once, or on the applier thread if `later`.
+    /// Does nothing if the thread has died, because a batch must not be applied without the earlier ones.
     pub(crate) fn apply(&mut self, batch: Batch<M>, later: bool, shared: &Shared<M>) {
         if !later {
             if self.drain() {
@@ -80,7 +80,8 @@ impl<M: Machine> Applier<M> {
         }
     }
 
-    /// Waits until everything handed over is applied; false if that will never be, as the thread has died.
+    /// Waits until every batch handed over is applied. Returns false if the thread has died, so that they never will
+    /// be.
     pub(crate) fn drain(&mut self) -> bool {
         while self.under_way > 0 && !self.dead {
             self.wait_for_one();
@@ -99,15 +100,15 @@ impl<M: Machine> Applier<M> {
 impl<M: Machine> Drop for Applier<M> {
     fn drop(&mut self) {
         self.batches = None;
-        // Its panic has been printed, and all who waited were told.
+        // The panic has already been printed, and all waiting submitters were answered.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Tells all who wait, should a thread ever panic, and lets nothing more be accepted.
-pub(crate) struct Abandon<M: Machine>(pub(crate) Arc<Shared<M>>);
+/// A guard that, if its thread panics, answers all waiting submitters and makes the queue refuse new work.
+pub(crate) struct AbandonGuard<M: Machine>(pub(crate) Arc<Shared<M>>);
 
-impl<M: Machine> Drop for Abandon<M> {
+impl<M: Machine> Drop for AbandonGuard<M> {
     fn drop(&mut self) {
         if thread::panicking() {
             let error = Arc::new(io::Error::other("a thread of the store panicked"));
@@ -118,37 +119,37 @@ impl<M: Machine> Drop for Abandon<M> {
 }
 
 impl<M: Machine> Batch<M> {
-    /// Asks the machine about each event, and puts those it takes into the record.
+    /// Admits or refuses each event, and adds the admitted ones to the record.
     pub(crate) fn admit(jobs: Vec<Job<M>>, shared: &Shared<M>, record: &mut RecordBuilder) -> Self {
         record.clear();
         let machine = shared.machine.read();
-        Self { jobs: jobs.into_iter().map(|job| Admitted::new(job, &machine, record)).collect(), last: 0 }
+        Self { jobs: jobs.into_iter().map(|job| AdmittedJob::new(job, &machine, record)).collect(), last: 0 }
     }
 
-    /// The batch, written up to the sequence `last`.
+    /// Returns the batch marked as written; `last` is the sequence of its last event.
     pub(crate) fn written(self, last: u64) -> Self {
         Self { last, ..self }
     }
 
-    /// Tells everyone that nothing was done.
+    /// Answers every submitter with `error`.
     pub(crate) fn fail(self, error: &crate::SubmitError) {
         self.jobs.into_iter().for_each(|job| job.completion.answer(Err(error.clone())));
     }
 
     fn apply(mut self, shared: &Shared<M>) {
-        let mut waiting: Vec<_> = self.jobs.iter_mut().flat_map(Admitted::waiting).collect();
+        let mut waiting: Vec<_> = self.jobs.iter_mut().flat_map(AdmittedJob::waiting).collect();
         for slice in waiting.chunks_mut(APPLY_SLICE_EVENTS) {
             let Some(mut machine) = shared.machine.write() else { return };
             slice.iter().for_each(|(event, _)| machine.prefetch(event));
             slice.iter_mut().for_each(|(event, outcome)| **outcome = Some(machine.apply(event)));
         }
-        // Before the answers, so that whoever has one sees itself counted.
+        // Update the status before answering, so that a submitter with an answer sees its events in the status.
         shared.status(|status| status.sequence = self.last);
-        self.jobs.into_iter().for_each(Admitted::answer);
+        self.jobs.into_iter().for_each(AdmittedJob::answer);
     }
 }
 
-impl<M: Machine> Admitted<M> {
+impl<M: Machine> AdmittedJob<M> {
     fn new(job: Job<M>, machine: &M, record: &mut RecordBuilder) -> Self {
         let Job { events, framed, completion } = job;
         let mut rest = framed.as_slice();
@@ -165,7 +166,7 @@ impl<M: Machine> Admitted<M> {
         Self { outcomes: outcomes.collect(), events, completion }
     }
 
-    /// The events that were not refused, and where their outcomes belong.
+    /// Returns the admitted events, each with the slot for its outcome.
     fn waiting(&mut self) -> impl Iterator<Item = (&M::Event, &mut Option<M::Outcome>)> {
         self.events.iter().zip(&mut self.outcomes).filter(|(_, outcome)| outcome.is_none())
     }
@@ -175,7 +176,7 @@ impl<M: Machine> Admitted<M> {
     }
 }
 
-/// The next event with its length in front.
+/// Splits off the next event, with its length prefix.
 fn split_framed<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let length = rest.first_chunk().map_or(0, |field| u32::from_le_bytes(*field) as usize);
     let (event, behind) = rest.split_at(EVENT_OVERHEAD_BYTES + length);

@@ -1,7 +1,7 @@
-//! The snapshot thread: takes pieces of a state from the writer thread, and brings them to disk.
+//! The snapshot thread: receives pieces of a state from the writer thread and writes them to disk.
 //!
-//! Order: blocks and trailer into a temporary file, sync, rename, sync of the directory. Only then is the writer told, and
-//! only then does it remove what the snapshot makes superfluous.
+//! Order: blocks and trailer into a temporary file, sync, rename, sync of the directory. Only then is the writer
+//! notified, and only then does it remove the files that the snapshot makes obsolete.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,43 +17,43 @@ use crate::queue::Queue;
 use crate::snapshot::BlockWriter;
 use crate::store::Shared;
 
-/// How many pieces wait for the disk at most.
+/// Maximum number of pieces queued for the disk.
 const CHUNKS_WAITING: usize = 4;
 
-/// How much is written between two syncs: a quarter of a GiB of dirty pages would hold up the journal's syncs behind it.
+/// Bytes written between two syncs: a quarter of a GiB of dirty pages would delay the journal's syncs.
 const SYNC_EVERY_BYTES: usize = 16 << 20;
 
 /// A piece of a state.
 pub(crate) struct Chunk {
     pub(crate) bytes: Vec<u8>,
-    /// Nothing follows.
+    /// Whether this is the last piece.
     pub(crate) last: bool,
 }
 
-/// What the thread needs to know.
+/// The snapshot to write, and where.
 pub(crate) struct Task {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) directory: PathBuf,
     pub(crate) header: Header,
 }
 
-/// Starts the thread. It tells the queue whenever it has room, and when it is done.
+/// Starts the thread. The thread wakes the queue when it can accept another piece, and when it is done.
 pub(crate) fn start<M: Machine>(task: Task, shared: &Arc<Shared<M>>) -> io::Result<SyncSender<Chunk>> {
     let (sender, receiver) = sync_channel(CHUNKS_WAITING);
     let shared = Arc::clone(shared);
     thread::Builder::new().name("bruit-snapshot".into()).spawn(move || {
-        let _report = Report(Arc::clone(&shared));
-        // It takes the receiver along: the writer must not wait for room in a channel that nobody reads.
+        let _report = ReportGuard(Arc::clone(&shared));
+        // `run` consumes the receiver, so that the writer never waits on a full channel without a reader.
         let result = task.run(receiver, &shared.queue);
         shared.queue.finish_snapshot(result.map_err(Arc::new));
     })?;
     Ok(sender)
 }
 
-/// Tells the writer, which waits for news, should the thread ever panic.
-struct Report<M: Machine>(Arc<Shared<M>>);
+/// A guard that reports a panic of the thread to the writer, which waits for the result.
+struct ReportGuard<M: Machine>(Arc<Shared<M>>);
 
-impl<M: Machine> Drop for Report<M> {
+impl<M: Machine> Drop for ReportGuard<M> {
     fn drop(&mut self) {
         if thread::panicking() {
             let error = io::Error::other("the snapshot thread panicked");
@@ -68,7 +68,7 @@ impl Task {
         let temporary = self.directory.join(format!("{TEMPORARY_PREFIX}{name}"));
         let written = self.disk.create(&temporary).and_then(|file| self.write(file, &chunks, queue));
         if let Err(error) = written {
-            // A full disk needs the room. If this fails too, opening the store removes the file.
+            // Frees the space on a full disk. If this fails too, the next opening of the store removes the file.
             let _ = self.disk.remove(&temporary);
             return Err(error);
         }

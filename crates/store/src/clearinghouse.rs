@@ -1,4 +1,4 @@
-//! The engine as a machine that is kept.
+//! The engine as a [`Machine`], and its store.
 
 use std::io::Read;
 use std::path::Path;
@@ -17,21 +17,21 @@ use crate::queue::SubmitError;
 use crate::recover::{OpenError, Recovery, peek};
 use crate::store::{Options, Store};
 
-/// What the engine keeps of a line that was overwritten: its 64 bytes, and its place.
+/// Bytes that the engine keeps for each overwritten line: its 64 bytes and its position.
 const LOGGED_LINE_BYTES: usize = 72;
 
-/// The interval between two attempts while a running snapshot has to end first.
+/// Interval between two attempts to resize while a snapshot is running.
 const SNAPSHOT_WAIT: Duration = Duration::from_millis(50);
 
-/// Ticks that are written together when there are many to come.
+/// Maximum number of ticks submitted together while catching up.
 const CATCH_UP_TICKS: usize = 64;
 
-/// A clearinghouse whose events are kept in a directory.
+/// A clearinghouse whose events are persisted in a directory.
 pub type Clearinghouse = Store<Engine>;
 
 impl Clearinghouse {
-    /// Opens the clearinghouse in `directory`, or founds one if there is none. `progress` hears, now and then during the
-    /// replay, how many bytes of journal were read.
+    /// Opens the clearinghouse in `directory`, or founds one if there is none. During the replay, `progress` is called
+    /// with the number of journal bytes read since the last call.
     ///
     /// # Errors
     /// [`OpenError`]; see [`Store::open`].
@@ -47,7 +47,7 @@ impl Clearinghouse {
                 return begin(&founding);
             }
             let founding = found();
-            // Founds nothing that does not fit the memory, so that a smaller one can be founded.
+            // Do not found a clearinghouse that does not fit into memory, so that a smaller one can be founded instead.
             let engine = founding.engine().map_err(|error| match error {
                 UnfitFounding::Memory(missing) => OpenError::TooLarge { missing },
                 error => founding_error(error.to_string()),
@@ -58,11 +58,11 @@ impl Clearinghouse {
         Self::open(directory, options, make, progress)
     }
 
-    /// What the clearinghouse in `directory` was founded as and is now, without a lock and without changing anything; none
-    /// if none was founded there. See [`peek`].
+    /// Reads the founding and the current state of the clearinghouse in `directory`, without a lock and without
+    /// changing anything. Returns `None` if no clearinghouse was founded there. See [`peek`].
     ///
     /// # Errors
-    /// [`OpenError`] if it could not be opened either, but for one in use.
+    /// [`OpenError`] for any reason why opening would fail, except that the store is in use.
     pub fn peek(
         directory: &Path,
         progress: &mut dyn FnMut(u64),
@@ -72,14 +72,14 @@ impl Clearinghouse {
         Ok(Some((founding, engine, recovery)))
     }
 
-    /// Changes the memory budget of the clearinghouse: see [`Event::Resize`]. Waits for a running snapshot. Returns the outcome
-    /// of the event: done, or the reason why not.
+    /// Changes the memory budget of the clearinghouse: see [`Event::Resize`]. Waits for a running snapshot. Returns the
+    /// outcome of the event: done, or the reason for the refusal.
     ///
     /// # Errors
     /// [`SubmitError`] if the event cannot be written; nothing has changed then.
     pub fn resize(&self, budget_bytes: u64) -> Result<Outcome, SubmitError> {
         loop {
-            // The event keeps the engine's time; the ticks that follow bring that of the clock.
+            // The event carries the engine's own time; later ticks bring the time of the clock.
             let now = self.check(Engine::now);
             let outcomes = self.submit(vec![Event::Resize { now, budget_bytes }])?;
             match outcomes.into_iter().next() {
@@ -90,11 +90,12 @@ impl Clearinghouse {
         }
     }
 
-    /// Ages the books to `now`, in as many ticks as it takes; after a long stop, claims are refused until then. Returns the
-    /// outcome: the books have arrived, with all generations that ended on the way, or the reason why time cannot be `now`.
+    /// Ages the books to `now`, in as many ticks as necessary. After a long stop, claims are refused until it is done.
+    /// Returns the last outcome: either the books have reached `now`, with all generations that ended on the way, or
+    /// the reason why `now` is not a valid time.
     ///
     /// # Errors
-    /// [`SubmitError`] if the ticks cannot be kept.
+    /// [`SubmitError`] if the ticks cannot be written.
     pub fn catch_up(&self, now: Time) -> Result<Outcome, SubmitError> {
         let (mut ticks, mut all_ended) = (1, Vec::new());
         loop {
@@ -113,8 +114,8 @@ impl Clearinghouse {
     }
 }
 
-/// Keeps a mistyped path from becoming a store, and a store without its founding file from being founded again. Call it before
-/// taking the lock, which would leave a file there.
+/// Fails if the directory holds other files, or a store that lost its founding file: a mistyped path must not become a
+/// store, and a store must not be founded twice. Call it before taking the lock, which would create a file there.
 fn ensure_can_be_founded(directory: &Path) -> Result<(), OpenError> {
     if !directory.is_dir() || directory.join(FOUNDING_FILE).exists() {
         return Ok(());
@@ -129,7 +130,7 @@ fn ensure_can_be_founded(directory: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// The engine without any event.
+/// Returns the engine without any events.
 fn begin(founding: &Founding) -> Result<Engine, OpenError> {
     founding.engine().map_err(|error| match error {
         UnfitFounding::Memory(missing) => OpenError::Memory { missing: missing.to_string() },
@@ -137,7 +138,7 @@ fn begin(founding: &Founding) -> Result<Engine, OpenError> {
     })
 }
 
-/// Founds a clearinghouse, unless the directory has files of one already.
+/// Writes the founding file, unless the directory already has files of a clearinghouse.
 fn write_founding(directory: &Path, options: &Options, founding: &Founding) -> Result<(), OpenError> {
     let listing = Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))?;
     if listing.has_data() {

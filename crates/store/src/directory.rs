@@ -1,4 +1,4 @@
-//! The names of the files in a store's directory and beside them, and the lock on the directory.
+//! The names of the files in and next to a store, and the lock on its directory.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -8,55 +8,56 @@ use crate::disk::private;
 use crate::format::SEQUENCE_MAX;
 use crate::founding::FOUNDING_FILE;
 
-/// The file that the one opener holds a lock on.
+/// The lock file.
 pub(crate) const LOCK_NAME: &str = "lock";
 
-/// What files are called that are not complete yet.
+/// Name prefix of incomplete files.
 pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
 
-/// What parts are called that a repair has cut off.
+/// Name prefix of the parts that a repair cut off.
 pub(crate) const CUT_PREFIX: &str = "cut-";
 
-/// The file of the server's identity key.
+/// Name of the file that holds the server's identity key.
 pub const NODE_KEY_FILE: &str = "node.key";
 
-/// The file of the server's key pair for encrypted rspamd clients.
+/// Name of the file that holds the server's key pair for encrypted rspamd clients.
 pub const FUZZY_KEY_FILE: &str = "fuzzy.key";
 
-/// The file of the administrator's token.
+/// Name of the file that holds the administrator's token.
 pub const ADMIN_TOKEN_FILE: &str = "admin.token";
 
-/// The folder of the logs that other servers read.
+/// Name of the folder of logs that other servers read.
 pub const SHELF_FOLDER: &str = "shelf";
 
-/// The file of a local replica, in the default place of `bruit replica`.
+/// Name of a local replica's file, at the default path of `bruit replica`.
 const REPLICA_FILE: &str = "replica";
 
-/// A folder that exists if the directory is the root of a file system.
+/// Name of a folder that exists if the directory is the root of a file system.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// Everything that may be beside a store, or in its directory before it is founded.
-const BESIDE: [&str; 6] = [NODE_KEY_FILE, FUZZY_KEY_FILE, ADMIN_TOKEN_FILE, SHELF_FOLDER, REPLICA_FILE, LOST_AND_FOUND];
+/// Names of files that may be present next to a store's files, or in the directory before the store is founded.
+const NAMES_BESIDE: [&str; 6] =
+    [NODE_KEY_FILE, FUZZY_KEY_FILE, ADMIN_TOKEN_FILE, SHELF_FOLDER, REPLICA_FILE, LOST_AND_FOUND];
 
-/// The name of the segment whose first event has this sequence.
-pub(crate) fn segment_name(first: u64) -> String {
+/// Returns the name of the journal file whose first event has the sequence `first`.
+pub(crate) fn journal_file_name(first: u64) -> String {
     format!("journal-{first:020}.bruit")
 }
 
-/// The name of the snapshot that holds all events up to this sequence.
+/// Returns the name of the snapshot that contains all events up to `sequence`.
 pub(crate) fn snapshot_name(sequence: u64) -> String {
     format!("snapshot-{sequence:020}.bruit")
 }
 
-/// What is in a directory, by the names alone. Numbers ascend.
+/// The contents of a directory, by file names alone. Numbers ascend.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
-    pub(crate) segments: Vec<u64>,
+    pub(crate) journal_files: Vec<u64>,
     pub(crate) snapshots: Vec<u64>,
     pub(crate) temporary: Vec<String>,
-    /// What a repair has cut off.
+    /// Files that a repair cut off.
     pub(crate) cut: Vec<String>,
-    /// Files that neither the store nor the program keeps here.
+    /// Files that neither belong to the store nor may be present next to it.
     pub(crate) others: Vec<String>,
 }
 
@@ -66,7 +67,7 @@ impl Listing {
         for entry in fs::read_dir(directory)? {
             listing.add(entry?.file_name().to_string_lossy().into_owned());
         }
-        listing.segments.sort_unstable();
+        listing.journal_files.sort_unstable();
         listing.snapshots.sort_unstable();
         for names in [&mut listing.temporary, &mut listing.cut, &mut listing.others] {
             names.sort_unstable();
@@ -75,9 +76,9 @@ impl Listing {
     }
 
     fn add(&mut self, name: String) {
-        // The first event is 1; a snapshot of none is possible.
+        // The first event is number 1; a snapshot without events has number 0.
         if let Some(first) = number(&name, "journal-").filter(|&first| first > 0) {
-            self.segments.push(first);
+            self.journal_files.push(first);
         } else if let Some(sequence) = number(&name, "snapshot-") {
             self.snapshots.push(sequence);
         } else if is_temporary(&name) {
@@ -89,28 +90,28 @@ impl Listing {
         }
     }
 
-    /// Returns true if there is anything that only the founding file makes readable.
+    /// Returns true if there are files that cannot be read without the founding file.
     pub(crate) const fn has_data(&self) -> bool {
-        !self.segments.is_empty() || !self.snapshots.is_empty()
+        !self.journal_files.is_empty() || !self.snapshots.is_empty()
     }
 }
 
-/// Returns true if the program keeps a file of this name beside a store. An unfinished key file counts.
+/// Returns true if the program keeps a file of this name next to a store's files. This includes unfinished key files.
 fn is_beside(name: &str) -> bool {
     let is_unfinished_key = || {
         let keys = [NODE_KEY_FILE, FUZZY_KEY_FILE, ADMIN_TOKEN_FILE];
         name.ends_with(".new")
             && keys.iter().any(|key| name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
     };
-    BESIDE.contains(&name) || is_unfinished_key()
+    NAMES_BESIDE.contains(&name) || is_unfinished_key()
 }
 
-/// Whether something that may lie beside a store has permissions of its own: mail users may read a replica.
-pub(crate) fn is_left_to_its_owner(name: &str) -> bool {
+/// Returns true if the file may have wider permissions than the others: mail users may read a replica.
+pub(crate) fn has_own_permissions(name: &str) -> bool {
     [REPLICA_FILE, LOST_AND_FOUND].contains(&name)
 }
 
-/// Whether this is the name of something that the store itself was writing: what others call so is not ours to remove.
+/// Returns true if this is a temporary file of the store. Other files with that prefix are not ours to remove.
 fn is_temporary(name: &str) -> bool {
     name.strip_prefix(TEMPORARY_PREFIX).is_some_and(|finished| {
         number(finished, "journal-").is_some()
@@ -120,7 +121,7 @@ fn is_temporary(name: &str) -> bool {
     })
 }
 
-/// A path as a shell reads it: in quotes if it has anything but plain characters.
+/// Formats a path for a shell, quoted if it contains anything but plain characters.
 #[must_use]
 pub fn quoted(path: &Path) -> String {
     let path = path.to_string_lossy();
@@ -132,41 +133,41 @@ pub fn quoted(path: &Path) -> String {
     }
 }
 
-/// The number in a name: twenty digits, as we write them.
+/// Parses the number in a file name: exactly twenty digits.
 fn number(name: &str, prefix: &str) -> Option<u64> {
     let digits = name.strip_prefix(prefix)?.strip_suffix(".bruit")?;
     let well_formed = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
     well_formed.then(|| digits.parse().ok()).flatten().filter(|&number| number <= SEQUENCE_MAX)
 }
 
-/// Why a directory could not be locked.
+/// The reason why a directory could not be locked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Somebody else has it.
-    #[error("{} is in use by another process: only one may write to a store", directory.display())]
+    /// Another process holds the lock.
+    #[error("{} is in use by another process; only one process may open a store", directory.display())]
     Held {
         /// The directory.
         directory: PathBuf,
     },
-    /// The system refused.
+    /// An I/O operation failed.
     #[error("failed to lock {}", directory.display())]
     Io {
         /// The directory.
         directory: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// The right to write to a directory, until dropped. A process that dies gives it back.
+/// The lock on a directory, released on drop or when the process dies.
 ///
-/// Two locks, as the file can be removed by a tidy person while it is held: the directory cannot.
+/// Both a file and the directory itself are locked, because the file may be deleted while it is locked.
 #[derive(Debug)]
 #[expect(dead_code, reason = "the locks are held as long as the files are open")]
 pub(crate) struct Lock {
     file: File,
-    /// None where directories cannot be locked: on some systems, and on some network file systems.
+    /// `None` where directories cannot be locked: on some systems, and on some network file systems.
     directory: Option<File>,
 }
 
@@ -195,14 +196,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written_and_no_others_are_taken() {
+    fn only_names_as_written_are_read() {
         let mut listing = Listing::default();
         for name in [
-            segment_name(SEQUENCE_MAX),
+            journal_file_name(SEQUENCE_MAX),
             snapshot_name(0),
             "lock".into(),
             "realm.bruit".into(),
-            format!(".tmp-{}", segment_name(1)),
+            format!(".tmp-{}", journal_file_name(1)),
             format!(".tmp-{}", snapshot_name(1)),
             ".tmp-realm.bruit".into(),
             ".tmp-cut-48-y".into(),
@@ -231,7 +232,7 @@ mod tests {
             &beyond,
         ];
         strange.iter().for_each(|&name| listing.add(name.into()));
-        assert_eq!((listing.segments, listing.snapshots), (vec![SEQUENCE_MAX], vec![0]));
+        assert_eq!((listing.journal_files, listing.snapshots), (vec![SEQUENCE_MAX], vec![0]));
         assert_eq!((listing.temporary.len(), listing.cut.len()), (4, 1));
         assert_eq!(listing.others, strange);
     }

@@ -1,27 +1,27 @@
-//! The operations that write, behind a trait, so that tests can let them fail.
+//! Write operations behind a trait, so that tests can make them fail.
 //!
-//! Reading needs no such door: what a disk may give back is tested by changing the files.
+//! Reads need no trait: tests simulate bad reads by changing the files.
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Where files are made and replaced.
+/// A file system to create and replace files on.
 pub trait Disk: Debug + Send + Sync + 'static {
-    /// Makes a new file to write to, that nobody else may read; what had its name is gone.
+    /// Creates a file for writing that only the owner may read, replacing any file of that name.
     ///
     /// # Errors
-    /// As the system says, like all of these.
+    /// Any I/O error, as for all of these methods.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Opens a file to append to.
+    /// Opens a file for appending.
     ///
     /// # Errors
     /// See [`create`](Self::create).
     fn append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Gives a file another name, in one step.
+    /// Renames a file atomically.
     ///
     /// # Errors
     /// See [`create`](Self::create).
@@ -33,35 +33,35 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// See [`create`](Self::create).
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Waits until the names in a directory are on disk.
+    /// Waits until the entries of a directory are on disk.
     ///
     /// # Errors
     /// See [`create`](Self::create).
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
 }
 
-/// A file that is being written.
+/// A file open for writing.
 pub trait DiskFile: Send {
-    /// Writes at the end.
+    /// Appends `bytes`.
     ///
     /// # Errors
-    /// As the system says; some of the bytes may have been written.
+    /// Any I/O error; some of the bytes may have been written.
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Waits until all that was written is on disk, with the length (`fdatasync`).
+    /// Waits until all written bytes and the length are on disk (`fdatasync`).
     ///
     /// # Errors
-    /// As the system says; nothing is known about the file then.
+    /// Any I/O error; the contents of the file are unknown afterwards.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Cuts the file to `length` bytes.
+    /// Truncates the file to `length` bytes.
     ///
     /// # Errors
-    /// As the system says.
+    /// Any I/O error.
     fn set_len(&mut self, length: u64) -> io::Result<()>;
 }
 
-/// The disk of the system.
+/// The operating system's file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemDisk;
 
@@ -91,7 +91,7 @@ impl Disk for SystemDisk {
     }
 }
 
-/// Removes a file. One that somebody else has removed is as good.
+/// Removes a file. Succeeds if it is already gone.
 pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     match disk.remove(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -99,7 +99,7 @@ pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Options that make files for the owner alone: the key of the realm and the credentials of accounts are in them.
+/// Returns options that create files for the owner alone: they contain the realm's key and account credentials.
 pub(crate) fn private() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut options = OpenOptions::new();
@@ -108,7 +108,7 @@ pub(crate) fn private() -> OpenOptions {
     options
 }
 
-/// Makes a directory for the owner alone, and those above it as usual.
+/// Creates a directory for the owner alone, and its parents with default permissions.
 pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;

@@ -1,25 +1,25 @@
-//! What a survey found wrong, and what to do about each: nothing, more often than one would think.
+//! The faults that a survey found, with advice on each. Often the right action is to do nothing.
 //!
-//! Opening reads the newest sound snapshot and the segments from there on. What is wrong with any other file is harmless,
-//! and a cut there would throw away sound events.
+//! Opening reads only the newest sound snapshot and the journal files after it. A fault in any other file is harmless,
+//! and cutting there would discard sound events.
 
 use std::fmt;
 use std::path::Path;
 
-use crate::directory::{quoted, segment_name, snapshot_name};
+use crate::directory::{journal_file_name, quoted, snapshot_name};
 use crate::founding::FOUNDING_FILE;
-use crate::survey::{FileFault, Missing, SegmentFault, SegmentSurvey, SnapshotSurvey, Survey};
+use crate::survey::{FileFault, JournalFileFault, JournalFileSurvey, MissingEvents, SnapshotSurvey, Survey};
 
-/// Something wrong with a store.
+/// A fault in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The file, if there is one to name.
+    /// The file, if the fault is in one.
     pub file: Option<String>,
-    /// Where in it.
+    /// The offset in the file.
     pub offset: Option<u64>,
-    /// What is wrong, with the name of the file.
+    /// A description that includes the name of the file.
     pub text: String,
-    /// What to do.
+    /// The action to take.
     pub advice: Advice,
 }
 
@@ -29,50 +29,52 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What to do about a [`Finding`].
+/// The action to take for a [`Finding`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Nothing: what is named here holds everything.
+    /// No action is needed: the named file contains all the events.
     Harmless(String),
-    /// Restore a backup, or cut this segment there.
+    /// Restore a backup, or cut the journal file at the offset.
     Cut {
-        /// The segment.
-        segment: String,
-        /// Where.
+        /// The journal file.
+        journal_file: String,
+        /// The offset of the cut.
         offset: u64,
     },
     /// Move the file to another directory: it belongs to another store.
     MoveAway,
     /// Restore the right founding file: all other files belong to another realm.
     RestoreFounding,
-    /// See to it that the file can be read.
+    /// Make the file readable.
     MakeReadable,
-    /// Restore a backup, or go on without this file and all behind it.
+    /// Restore a backup, or continue without this file and all later ones.
     GoOnWithout {
-        /// The file that needs what is missing.
+        /// The file that depends on the missing events.
         file: String,
-        /// The last event that is left then.
+        /// The last remaining event in that case.
         last: u64,
     },
 }
 
 impl Advice {
-    /// The advice in words, for the store in `directory`.
+    /// Formats the advice for the store in `directory`.
     #[must_use]
     pub fn text(&self, directory: &Path) -> String {
         match self {
-            Self::Harmless(holder) => format!("harmless: {holder} holds it; the next snapshot removes it"),
-            Self::Cut { segment, offset } => format!(
-                "restore a backup, or cut off everything after the damage: bruit store repair {} --segment {segment} --cut-after {offset}",
+            Self::Harmless(holder) => {
+                format!("harmless: all its data is also in {holder}; the next snapshot deletes this file")
+            }
+            Self::Cut { journal_file, offset } => format!(
+                "restore a backup, or cut off everything after the damage: bruit store repair {} --segment {journal_file} --cut-after {offset}",
                 quoted(directory)
             ),
-            Self::MoveAway => "it belongs to another store: move it to another directory, and keep it".into(),
+            Self::MoveAway => "it belongs to another store: move it to another directory and keep it".into(),
             Self::RestoreFounding => {
                 format!("leave it where it is, and restore the {FOUNDING_FILE} of this store from a backup")
             }
-            Self::MakeReadable => "it may be sound: make it readable for this program".into(),
+            Self::MakeReadable => "it may be intact: make it readable for this program".into(),
             Self::GoOnWithout { file, last } => format!(
-                "restore a backup, or move {file} and the segments after it to another directory, which loses everything \
+                "restore a backup, or move {file} and the journal files after it to another directory, which loses everything \
                  after event {last}"
             ),
         }
@@ -80,49 +82,51 @@ impl Advice {
 }
 
 impl Survey {
-    /// What is wrong, harmless or not. A torn tail is not.
+    /// Returns all faults, harmless or not. A torn tail is not a fault.
     #[must_use]
     pub fn faults(&self) -> Vec<Finding> {
         let snapshots = self.snapshots.iter().filter_map(|snapshot| self.snapshot_finding(snapshot));
-        let segments = self.segments.iter().enumerate();
-        let segments = segments.filter_map(|(place, segment)| self.segment_finding(place, segment));
+        let journal_files = self.journal_files.iter().enumerate();
+        let journal_files =
+            journal_files.filter_map(|(place, journal_file)| self.journal_file_finding(place, journal_file));
         let missing = self.missing.iter().filter(|missing| !missing.in_snapshot);
-        snapshots.chain(segments).chain(missing.map(|missing| self.missing_finding(missing))).collect()
+        snapshots.chain(journal_files).chain(missing.map(|missing| self.missing_finding(missing))).collect()
     }
 
-    /// Whether the store can be opened with everything in it.
+    /// Returns true if the store can be opened without losing events.
     #[must_use]
     pub fn opens(&self) -> bool {
         self.faults().iter().all(|finding| matches!(finding.advice, Advice::Harmless(_)))
     }
 
-    /// True if all files belong to another realm than the founding file.
+    /// Returns true if all files belong to a different realm from the founding file.
     #[must_use]
     pub fn has_wrong_founding(&self) -> bool {
         let snapshots = self.snapshots.iter().map(|snapshot| snapshot.fault.as_ref());
-        let segments = self.segments.iter().map(|segment| segment.fault.as_ref().map(|fault| &fault.fault));
-        let mut faults = snapshots.chain(segments).peekable();
+        let journal_files =
+            self.journal_files.iter().map(|journal_file| journal_file.fault.as_ref().map(|fault| &fault.fault));
+        let mut faults = snapshots.chain(journal_files).peekable();
         faults.peek().is_some() && faults.all(|fault| fault == Some(&FileFault::OtherRealm))
     }
 
-    /// What is not wrong but good to know.
+    /// Returns warnings about conditions that are not faults.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let Some(newest) = self.newest_sound_snapshot() else { return Vec::new() };
         let mut warnings = Vec::new();
-        let end = self.segments.last().map_or(0, |segment| segment.next - 1);
-        let end_is_sound = self.segments.last().is_none_or(|segment| segment.fault.is_none());
+        let end = self.journal_files.last().map_or(0, |journal_file| journal_file.next - 1);
+        let end_is_sound = self.journal_files.last().is_none_or(|journal_file| journal_file.fault.is_none());
         if end < newest && end_is_sound {
             warnings.push(format!(
-                "the journal ends with event {end}, before {}: so may a copy that was made while the server ran; \
-                 otherwise the last segment is gone, and with it whatever came after event {newest}",
+                "the journal ends with event {end}, before {}: normal for a copy made while the server ran; \
+                 otherwise the last journal file is missing, and with it all events after {newest}",
                 snapshot_name(newest)
             ));
         }
         let mut sound = self.snapshots.iter().rev().filter(|snapshot| snapshot.fault.is_none());
         if let Some(older) = sound.nth(1).filter(|older| !self.leads_from(older.sequence, newest)) {
             warnings.push(format!(
-                "should {} be damaged too, {} would be of no use: the journal between them is not whole",
+                "if {} became damaged too, {} would be useless: the journal between them has gaps",
                 snapshot_name(newest),
                 older.file
             ));
@@ -130,19 +134,22 @@ impl Survey {
         warnings
     }
 
-    /// Whether the journal has all events after `older` up to `newer`.
+    /// Returns true if the journal has all events after `older` up to `newer`.
     fn leads_from(&self, older: u64, newer: u64) -> bool {
-        let needed = self.segments.iter().skip(self.first_needed_after(older));
-        let mut needed = needed.take_while(|segment| segment.first <= newer);
-        needed.all(|segment| segment.fault.is_none()) && self.missing.iter().all(|missing| missing.last <= older)
+        let needed = self.journal_files.iter().skip(self.first_needed_after(older));
+        let mut needed = needed.take_while(|journal_file| journal_file.first <= newer);
+        needed.all(|journal_file| journal_file.fault.is_none())
+            && self.missing.iter().all(|missing| missing.last <= older)
     }
 
-    /// The place of the first segment that is read behind a snapshot.
+    /// Returns the index of the first journal file read after a snapshot.
     fn first_needed_after(&self, sequence: u64) -> usize {
-        self.segments.partition_point(|segment| segment.first <= sequence.saturating_add(1)).saturating_sub(1)
+        self.journal_files
+            .partition_point(|journal_file| journal_file.first <= sequence.saturating_add(1))
+            .saturating_sub(1)
     }
 
-    /// The place of the first segment that opening reads.
+    /// Returns the index of the first journal file that opening reads.
     pub(crate) fn first_needed(&self) -> usize {
         self.first_needed_after(self.newest_sound_snapshot().unwrap_or(0))
     }
@@ -171,31 +178,35 @@ impl Survey {
         }
     }
 
-    /// The remedy for a file of another realm. If all files are, the founding file is the wrong one.
+    /// Returns the advice for a file of another realm. If all files are of another realm, the founding file is the
+    /// wrong one.
     fn foreign_advice(&self) -> Advice {
         if self.has_wrong_founding() { Advice::RestoreFounding } else { Advice::MoveAway }
     }
 
-    fn segment_finding(&self, place: usize, segment: &SegmentSurvey) -> Option<Finding> {
-        let SegmentFault { offset, fault } = segment.fault.as_ref()?;
+    fn journal_file_finding(&self, place: usize, journal_file: &JournalFileSurvey) -> Option<Finding> {
+        let JournalFileFault { offset, fault } = journal_file.fault.as_ref()?;
         let text = match fault {
-            FileFault::Damaged(reason) => format!("{} is damaged at byte {offset}: {reason}", segment.file),
-            other => format!("{} {other}", segment.file),
+            FileFault::Damaged(reason) => format!("{} is damaged at byte {offset}: {reason}", journal_file.file),
+            other => format!("{} {other}", journal_file.file),
         };
         let holder = self.newest_sound_snapshot().filter(|_| place < self.first_needed()).map(snapshot_name);
         let advice = match (holder, fault) {
             (Some(name), _) => Advice::Harmless(name),
-            (None, FileFault::Damaged(_)) => Advice::Cut { segment: segment.file.clone(), offset: *offset },
+            (None, FileFault::Damaged(_)) => Advice::Cut { journal_file: journal_file.file.clone(), offset: *offset },
             (None, FileFault::OtherRealm) => self.foreign_advice(),
             (None, FileFault::Unreadable(_)) => Advice::MakeReadable,
         };
-        Some(Finding { file: Some(segment.file.clone()), offset: Some(*offset), text, advice })
+        Some(Finding { file: Some(journal_file.file.clone()), offset: Some(*offset), text, advice })
     }
 
-    fn missing_finding(&self, missing: &Missing) -> Finding {
-        let Missing { first, last, .. } = *missing;
-        let behind =
-            self.segments.iter().find(|segment| segment.first > last).map(|segment| segment_name(segment.first));
+    fn missing_finding(&self, missing: &MissingEvents) -> Finding {
+        let MissingEvents { first, last, .. } = *missing;
+        let behind = self
+            .journal_files
+            .iter()
+            .find(|journal_file| journal_file.first > last)
+            .map(|journal_file| journal_file_name(journal_file.first));
         let file = behind.or_else(|| self.snapshots.last().map(|snapshot| snapshot.file.clone())).unwrap_or_default();
         let text = format!("events {first} to {last} are missing");
         Finding { file: None, offset: None, text, advice: Advice::GoOnWithout { file, last: first - 1 } }

@@ -1,61 +1,61 @@
-//! What both kinds of files begin with, and the checksum of everything.
+//! The header that both kinds of files begin with, and the checksum used everywhere.
 //!
-//! The checksum is XXH3-64, seeded by the realm and by where the file belongs. Sixty-four bits, because a search behind a
-//! damaged record asks at every byte whether a record begins there, and thirty-two would say yes by accident about once
-//! in a hundred full segments. Seeded, so that a record of another file is not taken for one of this file.
+//! The checksum is XXH3-64, seeded with the realm and the file's sequence. It has 64 bits because a search after a
+//! damaged record tests at every byte whether a record begins there: 32 bits would match by accident about once in a
+//! hundred full journal files. The seed keeps a record of one file from being accepted in another.
 
 use bruit_engine::codec::Reader;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// The length of the header of a segment or snapshot.
+/// Length of the header of a journal file or snapshot.
 pub const HEADER_BYTES: usize = 48;
 
-/// The only version there is.
+/// The format version, the only one so far.
 pub(crate) const VERSION: u32 = 1;
 
-/// The highest sequence a file may name: far beyond what any disk holds, and far from where counting overflows.
+/// Highest sequence that a file may name: more than any disk can hold, and far below where arithmetic overflows.
 pub(crate) const SEQUENCE_MAX: u64 = 1 << 62;
 
-/// The length of every checksum.
+/// Length of every checksum.
 pub(crate) const CHECKSUM_BYTES: usize = 8;
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Records of the journal.
-    Segment,
-    /// A state in full.
+    Journal,
+    /// A complete state.
     Snapshot,
 }
 
 impl Kind {
     const fn magic(self) -> [u8; 8] {
         match self {
-            Self::Segment => *b"\x89bruitJ\n",
+            Self::Journal => *b"\x89bruitJ\n",
             Self::Snapshot => *b"\x89bruitS\n",
         }
     }
 }
 
-/// The beginning of a segment or snapshot.
+/// The header of a journal file or snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
     pub(crate) realm: [u8; 16],
-    /// The first sequence of a segment, the last one that a snapshot holds.
+    /// The first sequence of a journal file, or the last one in a snapshot.
     pub(crate) sequence: u64,
 }
 
-/// Why a header is not one.
+/// The reason why a header is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HeaderFault {
     #[error("the file ends within its header")]
     Truncated,
-    #[error("the file does not begin as a file of this kind")]
+    #[error("the file does not begin with the magic bytes of its kind")]
     Magic,
-    #[error("the file has version {0} of the format, this program reads {VERSION}")]
+    #[error("the file has format version {0}; this program reads version {VERSION}")]
     Version(u32),
-    #[error("the checksum of the header does not hold")]
+    #[error("the checksum of the header does not match")]
     Checksum,
     #[error("a reserved field of the header is not zero")]
     Reserved,
@@ -73,8 +73,9 @@ impl Header {
         out
     }
 
-    /// Checksum before version: a later version is believed only of a header that is whole, so that a changed bit is damage.
-    /// Later versions therefore keep the length of the header and the place of its checksum.
+    /// Checks the checksum before the version: a later version is reported only if the header is intact, so that a
+    /// flipped bit counts as damage. Later versions must therefore keep the header's length and the position of its
+    /// checksum.
     pub(crate) fn decode(kind: Kind, bytes: &[u8]) -> Result<Self, HeaderFault> {
         let truncated = |_| HeaderFault::Truncated;
         let mut reader = Reader::new(bytes);
@@ -98,13 +99,13 @@ impl Header {
         Ok(Self { kind, realm, sequence })
     }
 
-    /// The seed of every checksum behind this header.
+    /// Returns the seed of every checksum after this header.
     pub(crate) fn seed(&self) -> u64 {
         xxh3_64_with_seed(&self.realm, self.sequence)
     }
 }
 
-/// The checksum of `bytes` in a file of this seed.
+/// Returns the checksum of `bytes` in a file with this seed.
 pub(crate) fn checksum(bytes: &[u8], seed: u64) -> u64 {
     xxh3_64_with_seed(bytes, seed)
 }
@@ -113,16 +114,16 @@ pub(crate) fn checksum(bytes: &[u8], seed: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const HEADER: Header = Header { kind: Kind::Segment, realm: [7; 16], sequence: 1 << 40 };
+    const HEADER: Header = Header { kind: Kind::Journal, realm: [7; 16], sequence: 1 << 40 };
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
         let bytes = HEADER.encode();
         assert_eq!(bytes.len(), HEADER_BYTES);
-        assert_eq!(Header::decode(Kind::Segment, &bytes), Ok(HEADER));
+        assert_eq!(Header::decode(Kind::Journal, &bytes), Ok(HEADER));
         assert_eq!(Header::decode(Kind::Snapshot, &bytes), Err(HeaderFault::Magic));
         for length in 0..HEADER_BYTES {
-            assert_eq!(Header::decode(Kind::Segment, &bytes[..length]), Err(HeaderFault::Truncated));
+            assert_eq!(Header::decode(Kind::Journal, &bytes[..length]), Err(HeaderFault::Truncated));
         }
     }
 
@@ -132,17 +133,17 @@ mod tests {
             let mut bytes = HEADER.encode();
             bytes[bit / 8] ^= 1 << (bit % 8);
             let expected = if bit < 64 { HeaderFault::Magic } else { HeaderFault::Checksum };
-            assert_eq!(Header::decode(Kind::Segment, &bytes), Err(expected), "bit {bit}");
+            assert_eq!(Header::decode(Kind::Journal, &bytes), Err(expected), "bit {bit}");
         }
     }
 
     #[test]
-    fn a_later_version_is_called_that() {
+    fn a_later_version_is_reported_as_such() {
         let mut bytes = HEADER.encode();
         bytes[8] = 2;
         let sum = xxh3_64(&bytes[..40]);
         bytes[40..].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(Header::decode(Kind::Segment, &bytes), Err(HeaderFault::Version(2)));
+        assert_eq!(Header::decode(Kind::Journal, &bytes), Err(HeaderFault::Version(2)));
     }
 
     #[test]
@@ -151,6 +152,6 @@ mod tests {
         bytes[12] = 1;
         let sum = xxh3_64(&bytes[..40]);
         bytes[40..].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(Header::decode(Kind::Segment, &bytes), Err(HeaderFault::Reserved));
+        assert_eq!(Header::decode(Kind::Journal, &bytes), Err(HeaderFault::Reserved));
     }
 }

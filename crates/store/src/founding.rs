@@ -1,7 +1,7 @@
-//! What a clearinghouse was founded as: its realm, with the secret key, and how it began.
+//! The founding of a clearinghouse: its realm, with the secret key, and its initial settings.
 //!
-//! Written once, before anything else, and never changed. Journal and snapshots say which realm they are of, but not its
-//! key: without this file they are of no use. `docs/design/store.md` has the bytes.
+//! It is written once, before anything else, and never changes. Journal and snapshots name their realm but not its key:
+//! without the founding file they cannot be used. `docs/design/store.md` has the byte layout.
 
 use std::fs;
 use std::io;
@@ -20,73 +20,74 @@ use crate::directory::TEMPORARY_PREFIX;
 use crate::disk::Disk;
 use crate::recover::OpenError;
 
-/// The name of the file.
+/// Name of the founding file.
 pub const FOUNDING_FILE: &str = "realm.bruit";
 
-/// The release date of this program: the start of November 2026. An earlier clock is wrong, and nothing is founded by it.
+/// Release date of this program, the start of November 2026. A clock that shows an earlier time is wrong, so founding
+/// is refused.
 pub const RELEASED: Time = Time(1_793_491_200);
 
 const MAGIC: [u8; 8] = *b"\x89bruitR\n";
 const VERSION: u32 = 1;
 const CHECKSUM_BYTES: usize = 8;
 
-/// The file is shorter than this; a longer one is another.
+/// Maximum length of a founding file; a longer file is something else.
 const FOUNDING_BYTES_MAX: u64 = 4_096;
 
-/// What is decided when a clearinghouse is made.
+/// The choices made when a clearinghouse is founded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Founding {
     /// The realm.
     pub realm: Realm,
-    /// The memory budget it begins with.
+    /// The initial memory budget.
     pub budget_bytes: u64,
-    /// The policy it begins with.
+    /// The initial policy.
     pub policy: Policy,
-    /// When.
+    /// The time of founding.
     pub founded: Time,
 }
 
-/// Why nothing can be founded as said.
+/// The reason why a clearinghouse cannot be founded with these choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnfitFounding {
     /// The memory cannot be allocated.
     #[error(transparent)]
     Memory(#[from] NotEnoughMemory),
-    /// There is no plan for the budget.
-    #[error("names an impossible budget: {0}")]
+    /// The budget is out of range.
+    #[error("has an invalid budget: {0}")]
     Budget(#[from] BudgetOutOfRange),
 }
 
-/// Why a founding cannot be read.
+/// The reason why a founding file cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FoundingError {
     /// The file cannot be read.
     #[error("could not be read: {0}")]
     Io(#[from] io::Error),
-    /// It is something else.
-    #[error("is not such a file")]
+    /// The file is not a founding file.
+    #[error("is not a founding file")]
     Magic,
-    /// It is of another program.
-    #[error("has version {0}, which this program does not read")]
+    /// The file was written by another version of the program.
+    #[error("has version {0}, which this program cannot read")]
     Version(u32),
-    /// A byte of it changed.
-    #[error("is damaged: its checksum does not hold")]
+    /// The checksum does not match.
+    #[error("is damaged: its checksum does not match")]
     Checksum,
-    /// It says what cannot be.
+    /// A value is invalid.
     #[error("is malformed: {0}")]
     Malformed(#[from] Malformed),
-    /// Nothing can be founded as it says.
+    /// The values do not describe a possible clearinghouse.
     #[error(transparent)]
     Unfit(#[from] UnfitFounding),
 }
 
 impl Founding {
-    /// A founding with the usual epochs and a narrow key, whose bytes must have been drawn at random.
+    /// Creates a founding with the default epochs and a narrow key, whose bytes must be random.
     ///
     /// # Errors
-    /// [`BudgetOutOfRange`] if there is no plan for the budget.
+    /// [`BudgetOutOfRange`] if the budget is out of range.
     pub fn new(key: [u8; 16], budget_bytes: u64, policy: Policy, founded: Time) -> Result<Self, BudgetOutOfRange> {
         let sizes = Plan::for_budget(budget_bytes)?.sizes;
         let key = FingerprintKey::narrow(key);
@@ -94,7 +95,7 @@ impl Founding {
         Ok(Self { realm: realm.map_err(|_| BudgetOutOfRange { bytes: budget_bytes })?, budget_bytes, policy, founded })
     }
 
-    /// The clearinghouse as it began.
+    /// Returns the clearinghouse in its initial state.
     ///
     /// # Errors
     /// [`UnfitFounding`] if the budget is out of range, or the memory cannot be allocated.
@@ -102,14 +103,14 @@ impl Founding {
         Ok(Engine::try_new(self.realm.clone(), self.plan()?, self.policy.clone(), self.founded)?)
     }
 
-    /// The plan of the budget with the realm's sizes, from which it may grow; or with the budget's own sizes, if the realm's
-    /// would exceed the budget.
+    /// Returns the plan for the budget with the realm's book sizes, which may grow later. If these sizes would exceed
+    /// the budget, returns the plan with the budget's own sizes.
     fn plan(&self) -> Result<Plan, UnfitFounding> {
         let (plan, sizes) = (Plan::for_budget(self.budget_bytes)?, self.realm.sizes());
         Ok(if sizes.fit(&plan.sizes) { Plan { sizes, ..plan } } else { plan })
     }
 
-    /// The founding of a directory; none if it has none.
+    /// Reads the founding of a directory. Returns `None` if the directory has none.
     ///
     /// # Errors
     /// [`OpenError::Founding`] if the file is damaged, [`OpenError::Io`] if it cannot be read.
@@ -118,13 +119,13 @@ impl Founding {
         match Self::read_file(&path) {
             Ok(founding) => Ok(Some(founding)),
             Err(FoundingError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            // A file that may not be read is none to restore from a backup.
+            // An unreadable file is an I/O error: restoring a backup would not help.
             Err(FoundingError::Io(source)) => Err(OpenError::io("read", &path, source)),
             Err(fault) => Err(OpenError::Founding { file: FOUNDING_FILE, reason: fault.to_string() }),
         }
     }
 
-    /// The founding in a file of any name, such as another server's.
+    /// Reads the founding from a file of any name, such as another server's.
     ///
     /// # Errors
     /// [`FoundingError`].
@@ -135,10 +136,10 @@ impl Founding {
         Self::decode(&fs::read(path)?)
     }
 
-    /// Writes the founding of a new directory.
+    /// Writes the founding into a new directory.
     ///
     /// # Errors
-    /// [`OpenError::Io`] if that fails; the directory is still new then.
+    /// [`OpenError::Io`] if that fails; the directory then still counts as new.
     pub(crate) fn write(&self, directory: &Path, disk: &dyn Disk) -> Result<(), OpenError> {
         let path = directory.join(FOUNDING_FILE);
         let temporary = directory.join(format!("{TEMPORARY_PREFIX}{FOUNDING_FILE}"));
@@ -151,7 +152,7 @@ impl Founding {
         written.map_err(|source| OpenError::io("write", &path, source))
     }
 
-    /// As it stands in its file. This has the realm's secret key.
+    /// Encodes the founding as in its file. The bytes contain the realm's secret key.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
@@ -165,7 +166,7 @@ impl Founding {
         out
     }
 
-    /// The founding of the bytes of a file.
+    /// Decodes the bytes of a founding file.
     ///
     /// # Errors
     /// [`FoundingError`].
@@ -218,7 +219,7 @@ mod tests {
         }
     }
 
-    /// A founding whose books are those of the budget, changed.
+    /// Returns the test [`Founding`] with its book sizes modified by `change`.
     fn resized(change: impl FnOnce(&mut BookSizes)) -> Founding {
         let founding = founding();
         let mut sizes = founding.realm.sizes();
@@ -240,7 +241,11 @@ mod tests {
             assert_eq!(Founding::decode(&founding.encode()).unwrap(), founding);
             let engine = founding.engine().unwrap();
             assert_eq!(*engine.plan(), Plan::for_budget(BUDGET_MIN).unwrap());
-            assert_eq!(engine.realm().id(), founding.realm.id(), "the sizes of the founding are still its name");
+            assert_eq!(
+                engine.realm().id(),
+                founding.realm.id(),
+                "the realm's id still derives from the founding's sizes"
+            );
         }
         let smaller = resized(|sizes| sizes.bulk_lines = 1);
         assert_eq!(Founding::decode(&smaller.encode()).unwrap(), smaller);
@@ -255,6 +260,6 @@ mod tests {
         assert_eq!(Founding::read(folder.path()).unwrap(), Some(founding()));
         fs::write(folder.path().join(FOUNDING_FILE), vec![0; FOUNDING_BYTES_MAX as usize + 1]).unwrap();
         let error = Founding::read(folder.path()).unwrap_err().to_string();
-        assert!(error.starts_with("realm.bruit is not such a file"), "{error}");
+        assert!(error.starts_with("realm.bruit is not a founding file"), "{error}");
     }
 }

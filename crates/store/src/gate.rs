@@ -1,13 +1,14 @@
-//! A lock for one writer that works in slices, and many readers that must not wait for more than a slice.
+//! A lock for one writer that works in slices, and many readers that never wait for more than one slice.
 //!
-//! A plain lock does not promise that: the writer that unlocks and locks again usually wins against readers that have yet
-//! to wake, slice after slice. Here readers that wait are counted, and the writer does not lock while there are any.
+//! A plain lock does not guarantee that: a writer that unlocks and locks again usually wins against readers that are
+//! still waking up, slice after slice. Here waiting readers are counted, and the writer does not lock while there are
+//! any.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::thread;
 
-/// Many readers, one writer that steps aside for them.
+/// A read-write lock whose writer yields to waiting readers.
 #[derive(Debug)]
 pub(crate) struct Gate<T> {
     lock: RwLock<T>,
@@ -19,7 +20,7 @@ impl<T> Gate<T> {
         Self { lock: RwLock::new(value), waiting: AtomicUsize::new(0) }
     }
 
-    /// Waits for the current slice of the writer at most, and for being woken.
+    /// Locks for reading. Waits for at most one slice of the writer, plus the wake-up.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
         match self.lock.try_read() {
             Ok(guard) => guard,
@@ -35,9 +36,9 @@ impl<T> Gate<T> {
         guard
     }
 
-    /// Lets all readers in that wait, then locks. To be held for one slice.
+    /// Lets all waiting readers in, then locks for writing. Hold it for one slice.
     ///
-    /// None if somebody panicked while changing the value: nobody knows what it is now, so it can only be looked at.
+    /// Returns `None` if a thread panicked while changing the value: its state is unknown, so it may only be read.
     pub(crate) fn write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         while self.waiting.load(Ordering::SeqCst) > 0 {
             thread::yield_now();
@@ -63,7 +64,7 @@ mod tests {
                 *guard += 1;
                 drop(guard);
                 *gate.write().unwrap() += 1;
-                assert_eq!(reader.join().unwrap(), slice * 2 + 1, "what it read is of the slice it waited for");
+                assert_eq!(reader.join().unwrap(), slice * 2 + 1, "a reader sees the slice it waited for");
             });
         }
     }

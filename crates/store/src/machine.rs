@@ -1,85 +1,87 @@
-//! What the store keeps: a deterministic state fed by events.
+//! The trait of a state that a store can persist.
 
 use std::io::{self, Read};
 
 use bruit_engine::codec::Malformed;
 
-/// A deterministic state machine fed by events.
+/// A deterministic state machine that is changed by events.
 ///
-/// Equal states and equal events must give equal states, on every machine: recovery restores a snapshot and applies the
-/// events behind it again.
+/// Equal states and equal events must give equal states, on every computer: recovery restores a snapshot and applies
+/// the later events again.
 pub trait Machine: Sized + Send + Sync + 'static {
-    /// What changes the state.
+    /// A change of the state.
     type Event: Send + 'static;
-    /// What applying an event answers.
+    /// The result of applying an event.
     type Outcome: Send + 'static;
 
-    /// Appends the bytes of an event, at most [`EVENT_BYTES_MAX`](crate::EVENT_BYTES_MAX).
+    /// Appends the encoding of an event, at most [`EVENT_BYTES_MAX`](crate::EVENT_BYTES_MAX) bytes.
     fn encode(event: &Self::Event, out: &mut Vec<u8>);
 
-    /// Reads an event back.
+    /// Decodes an event.
     ///
     /// # Errors
-    /// [`Malformed`] if the bytes are none.
+    /// [`Malformed`] if the bytes are not an event.
     fn decode(bytes: &[u8]) -> Result<Self::Event, Malformed>;
 
-    /// Whether applying it would be refused: refused events are never written.
+    /// Decides whether an event may be written. Refused events are never written.
     ///
-    /// Events of one batch are all asked before the first of them is applied, so [`apply`](Self::apply) must cope with
-    /// an event that those before it made pointless.
+    /// All events of a batch are admitted before the first of them is applied, so [`apply`](Self::apply) must handle an
+    /// event that earlier ones have made pointless.
     ///
     /// # Errors
-    /// The outcome to answer with instead.
+    /// The outcome to return for the refused event.
     fn admit(&self, event: &Self::Event) -> Result<(), Self::Outcome>;
 
-    /// Starts to load what an event will change. Those of a slice are all announced before the first is applied.
+    /// Prefetches the memory that an event will change. Called for all events of a slice before the first is applied.
     fn prefetch(&self, _event: &Self::Event) {}
 
-    /// Changes the state. Never fails: the event is on disk by now.
+    /// Applies an event. Cannot fail: the event is already on disk.
     fn apply(&mut self, event: &Self::Event) -> Self::Outcome;
 
-    /// Appends what a snapshot begins with, as far as that takes long: checks go on meanwhile.
-    /// [`begin_snapshot`](Self::begin_snapshot) follows, and no event in between.
+    /// Appends the slow part of a snapshot's beginning; checks continue meanwhile. The writer then calls
+    /// [`begin_snapshot`](Self::begin_snapshot), with no event in between.
     fn snapshot_start(&self, _out: &mut Vec<u8>) {}
 
-    /// Starts a snapshot of the state as it is now: appends the next bytes, and keeps what later events overwrite.
+    /// Starts a snapshot of the current state: appends the next bytes, and from now on logs the data that later events
+    /// overwrite.
     fn begin_snapshot(&mut self, out: &mut Vec<u8>);
 
-    /// Appends about `bytes` more bytes of the state *as it was at the beginning*; true when nothing is left.
+    /// Appends about `bytes` more bytes of the state *as it was at the beginning*. Returns true when the snapshot is
+    /// complete.
     fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool;
 
-    /// How much memory the snapshot under way takes for what was overwritten since it began. The writer copies faster
-    /// while that is much.
+    /// Memory in bytes of the log of overwritten data, kept for the running snapshot. The writer copies faster when the
+    /// log is large.
     fn logged_bytes(&self) -> usize {
         0
     }
 
-    /// Reads a state back, to the last byte that its snapshot wrote. `self` is a machine without any event, of the same
-    /// making.
+    /// Restores a state from its snapshot, which must be read to the end. `self` is a machine without events and with
+    /// the same settings.
     ///
     /// # Errors
-    /// [`RestoreError`] if the bytes are no state. Nothing they say may cost unbounded memory.
+    /// [`RestoreError`] if the bytes are not a valid state. Memory use must be bounded for any input.
     fn restore(&self, input: &mut dyn Read) -> Result<Self, RestoreError>;
 
-    /// The realm it belongs to: a directory of another realm is refused.
+    /// Returns the machine's realm. A directory of another realm is refused.
     fn realm(&self) -> [u8; 16];
 }
 
-/// Why a state could not be restored.
+/// The reason why a state could not be restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The bytes could not be read, or a checksum does not hold.
+    /// The bytes could not be read, or a checksum does not match.
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// The bytes are a state, but not one for this machine: a later program wrote it, or one of another making. That is no
-    /// damage, so the store is not opened with an older state instead.
+    /// The bytes are a state of another machine: written by a later program, or with other settings. This is not
+    /// damage, so the store does not fall back to an older snapshot.
     #[error(transparent)]
     Unlike(Box<dyn std::error::Error + Send + Sync>),
     /// The bytes may be valid, but there is not enough memory for the state.
     #[error(transparent)]
     Memory(Box<dyn std::error::Error + Send + Sync>),
-    /// The bytes are no state.
+    /// The bytes are not a valid state.
     #[error(transparent)]
     State(Box<dyn std::error::Error + Send + Sync>),
 }

@@ -1,46 +1,47 @@
-//! The modes of files in a store's directory: they hold secrets and what people reported, so they are for their owner alone.
+//! Permissions of the files in a store's directory. The files contain secrets and reports, so only their owner may read
+//! them.
 //!
-//! Everything that is written gets its mode when it is made. This is for what an older program, a backup or an operator left
-//! behind. Files that are not ours are not touched.
+//! The store creates every file with these permissions. This module fixes files left by an older program, a backup or
+//! an operator. It does not touch files that do not belong to the store.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::directory::{Listing, SHELF_FOLDER, is_left_to_its_owner};
+use crate::directory::{Listing, SHELF_FOLDER, has_own_permissions};
 
-/// Mode bits of anybody but the owner.
+/// Permission bits of everyone but the owner.
 const OTHERS: u32 = 0o077;
 
-/// Mode bits that let others put files into a directory, or replace them.
+/// Permission bits that let others create or replace files in a directory.
 const WRITABLE: u32 = 0o022;
 
-/// How deep the folders of logs go: origin, incarnation, book.
+/// Maximum depth of folders searched. Log folders have three levels: origin, incarnation, book.
 const DEPTH_MAX: usize = 8;
 
-/// A file of ours whose mode was wider than it should be.
+/// A file of the store with too wide a mode.
 #[derive(Debug)]
-pub struct Exposed {
-    /// Which.
+pub struct ExposedFile {
+    /// Path of the file.
     pub path: PathBuf,
-    /// The mode it had.
+    /// Mode of the file before it was restricted.
     pub mode: u32,
-    /// Whether it is now for its owner alone.
+    /// Result of restricting the file to its owner.
     pub tightened: io::Result<()>,
 }
 
-/// Takes away what others may do with files of ours in a store's directory. What was found to be too wide.
+/// Restricts the store's files in a directory to their owner. Returns the files whose mode was too wide.
 ///
 /// # Errors
-/// What the system says if the directory cannot be read.
-pub fn tighten(directory: &Path) -> io::Result<Vec<Exposed>> {
+/// An I/O error if the directory cannot be read.
+pub fn tighten(directory: &Path) -> io::Result<Vec<ExposedFile>> {
     let listing = Listing::read(directory)?;
     let mut exposed = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if listing.others.contains(&name) || is_left_to_its_owner(&name) {
+        if listing.others.contains(&name) || has_own_permissions(&name) {
             continue;
         }
         tighten_one(&entry.path(), &mut exposed);
@@ -51,18 +52,18 @@ pub fn tighten(directory: &Path) -> io::Result<Vec<Exposed>> {
     Ok(exposed)
 }
 
-/// The mode of a directory, if users other than its owner may put files into it.
+/// Returns the mode of a directory if users other than its owner may create files in it.
 ///
 /// # Errors
-/// What the system says if the directory cannot be looked at.
+/// An I/O error if the metadata of the directory cannot be read.
 pub fn writable_mode(directory: &Path) -> io::Result<Option<u32>> {
     let mode = mode_of(&fs::metadata(directory)?);
     Ok((mode & WRITABLE != 0).then_some(mode))
 }
 
-fn tighten_below(folder: &Path, depth: usize, exposed: &mut Vec<Exposed>) {
+fn tighten_below(folder: &Path, depth: usize, exposed: &mut Vec<ExposedFile>) {
     let Some(depth) = depth.checked_sub(1) else { return };
-    // A folder that is gone meanwhile, or cannot be read, has its own way of being noticed.
+    // A folder that has disappeared or cannot be read is reported elsewhere.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         tighten_one(&entry.path(), exposed);
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -71,13 +72,13 @@ fn tighten_below(folder: &Path, depth: usize, exposed: &mut Vec<Exposed>) {
     }
 }
 
-/// Links are not followed: what they lead to is not ours.
-fn tighten_one(path: &Path, exposed: &mut Vec<Exposed>) {
+/// Restricts one file. Does not follow symbolic links: their targets are not ours.
+fn tighten_one(path: &Path, exposed: &mut Vec<ExposedFile>) {
     let Ok(metadata) = fs::symlink_metadata(path) else { return };
     let mode = mode_of(&metadata);
     if (metadata.is_file() || metadata.is_dir()) && mode & OTHERS != 0 {
         let tightened = fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS));
-        exposed.push(Exposed { path: path.to_owned(), mode, tightened });
+        exposed.push(ExposedFile { path: path.to_owned(), mode, tightened });
     }
 }
 

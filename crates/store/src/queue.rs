@@ -1,6 +1,6 @@
-//! What waits for the writer thread: submits, requests for snapshots, news of the snapshot thread.
+//! The queue of the writer thread: submits, requests for snapshots, results of the snapshot thread.
 //!
-//! Bounded: a submit that does not fit is refused at once, so that memory never grows with traffic.
+//! The queue is bounded: a submit that does not fit is refused at once, so memory does not grow with traffic.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,55 +13,55 @@ use bruit_engine::codec::Malformed;
 use crate::machine::Machine;
 use crate::record::{EVENT_BYTES_MAX, RECORD_BYTES_MAX, put_event};
 
-/// The most events that wait.
+/// Maximum number of queued events.
 pub const QUEUE_EVENTS_MAX: usize = 1 << 16;
 
-/// The most bytes of events that wait.
+/// Maximum number of bytes of queued events.
 pub const QUEUE_BYTES_MAX: usize = 16 << 20;
 
-/// Why events were not accepted. None of those submitted together was.
+/// The reason why events were not accepted. It applies to all events submitted together.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// Too many events wait already.
-    #[error("too many events wait for the disk: try again")]
+    /// The queue is full.
+    #[error("too many events are queued for the disk: try again later")]
     Busy,
     /// The store is closed.
     ///
-    /// If it closed because one of its threads panicked, which [`Status::poisoned`](crate::Status::poisoned) tells, it is not
-    /// known whether these events are there when it is opened again.
+    /// If it closed because one of its threads panicked (see [`Status::poisoned`](crate::Status::poisoned)), these
+    /// events may or may not be present when it is opened again.
     #[error("the store is closed")]
     Closed,
     /// An event is larger than [`EVENT_BYTES_MAX`].
-    #[error("an event has {bytes} bytes, more than {EVENT_BYTES_MAX}")]
+    #[error("an event has {bytes} bytes; the maximum is {EVENT_BYTES_MAX}")]
     EventTooLarge {
-        /// Its length.
+        /// Length of the event in bytes.
         bytes: usize,
     },
     /// The events together are larger than [`RECORD_BYTES_MAX`].
-    #[error("the events have {bytes} bytes together, more than {RECORD_BYTES_MAX}")]
+    #[error("the events have {bytes} bytes in total; the maximum is {RECORD_BYTES_MAX}")]
     TooLarge {
-        /// Their length.
+        /// Total length of the events in bytes.
         bytes: usize,
     },
-    /// An event does not read back from its own bytes: once in the journal, it would keep the store from being opened.
-    #[error("an event could not be read back from the journal")]
+    /// An event cannot be decoded from its own encoding: in the journal, it would keep the store from being opened.
+    #[error("an event cannot be decoded from its own encoding")]
     Unreadable(#[source] Malformed),
-    /// The disk refused; nothing was kept, and a later try may succeed.
+    /// The write failed; nothing was stored, and a retry may succeed.
     #[error("failed to write to the journal (is the disk full?)")]
     Write(#[source] Arc<io::Error>),
-    /// The disk failed to keep what it took: nothing is accepted until the store is opened again.
+    /// A sync failed: the store accepts no more events until it is opened again.
     ///
-    /// Whether these events are there then is not known.
-    #[error("the disk failed under the journal: nothing is accepted until the store is opened again")]
+    /// These events may or may not be present after that.
+    #[error("failed to sync the journal; the store accepts nothing until it is opened again")]
     Poisoned(#[source] Arc<io::Error>),
 }
 
-/// Why there is no snapshot.
+/// The reason why a snapshot was not taken.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// The disk refused. The store goes on, with the snapshots it has.
+    /// A disk operation failed. The store keeps running with the snapshots it has.
     #[error("failed to write the snapshot")]
     Failed(#[source] Arc<io::Error>),
     /// The store is closed.
@@ -69,10 +69,10 @@ pub enum SnapshotError {
     Closed,
 }
 
-/// Who gets the outcomes. Called exactly once, also if it is dropped.
+/// The callback that receives the outcomes. Called exactly once, even when dropped.
 pub(crate) struct Completion<O>(Option<Answer<O>>);
 
-/// What a [`Completion`] calls.
+/// The function that a [`Completion`] calls.
 type Answer<O> = Box<dyn FnOnce(Result<Vec<O>, SubmitError>) + Send>;
 
 impl<O> Completion<O> {
@@ -95,15 +95,15 @@ impl<O> Drop for Completion<O> {
     }
 }
 
-/// Events submitted together, encoded by whoever submitted them.
+/// Events submitted together, encoded on the submitter's thread.
 pub(crate) struct Job<M: Machine> {
     pub(crate) events: Vec<M::Event>,
-    /// The events as they will be in a record.
+    /// The events as encoded in a record.
     pub(crate) framed: Vec<u8>,
     pub(crate) completion: Completion<M::Outcome>,
 }
 
-/// Encodes events as they will be in a record, and makes sure that they can be read from there.
+/// Encodes events as in a record, and verifies that they can be decoded from there.
 pub(crate) fn frame<M: Machine>(events: &[M::Event]) -> Result<Vec<u8>, SubmitError> {
     let mut framed = Vec::new();
     for event in events {
@@ -120,33 +120,33 @@ pub(crate) fn frame<M: Machine>(events: &[M::Event]) -> Result<Vec<u8>, SubmitEr
     Ok(framed)
 }
 
-/// Somebody who waits for a snapshot.
+/// The reply channel of a caller that waits for a snapshot.
 pub(crate) type Request = Sender<Result<u64, SnapshotError>>;
 
-/// How a snapshot ended: its sequence.
+/// The result of a snapshot: its sequence, or the error.
 pub(crate) type Finished = Result<u64, Arc<io::Error>>;
 
-/// How long to wait for work.
+/// The time to wait for work.
 pub(crate) enum Wait {
-    /// Not at all.
+    /// Do not wait.
     Poll,
-    /// Until there is some.
+    /// Wait until there is work.
     Forever,
-    /// Until then at most.
+    /// Wait until this time.
     Until(Instant),
 }
 
-/// What was waiting.
+/// Work taken from the queue.
 pub(crate) struct Work<M: Machine> {
-    /// At most what fits one record.
+    /// Jobs that fit into one record.
     pub(crate) jobs: Vec<Job<M>>,
     pub(crate) requests: Vec<Request>,
     pub(crate) finished: Option<Finished>,
-    /// Nothing will follow these jobs.
+    /// Whether these are the last jobs.
     pub(crate) closing: bool,
 }
 
-/// The queue before the writer thread.
+/// The queue of the writer thread.
 pub(crate) struct Queue<M: Machine> {
     state: Mutex<State<M>>,
     ready: Condvar,
@@ -158,10 +158,10 @@ struct State<M: Machine> {
     bytes: usize,
     requests: Vec<Request>,
     finished: Option<Finished>,
-    /// The snapshot thread has room again.
+    /// Whether the snapshot thread can accept another piece.
     woken: bool,
     closed: bool,
-    /// A thread panicked: what is on disk may not be in the machine.
+    /// Whether a thread panicked: events on disk may be missing from the machine.
     abandoned: bool,
 }
 
@@ -180,15 +180,15 @@ impl<M: Machine> Queue<M> {
         Self { state: Mutex::new(state), ready: Condvar::new() }
     }
 
-    /// Nothing here panics half-way, so a poisoned state is a good one.
+    /// Locks the state. A poisoned lock is ignored, because no code here panics between related changes.
     fn lock(&self) -> MutexGuard<'_, State<M>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a job wait, or answers it at once.
+    /// Queues a job, or refuses it at once.
     pub(crate) fn push(&self, job: Job<M>) {
         if let Some((job, error)) = self.try_push(job) {
-            // Not under the lock: the answer may submit again.
+            // Outside the lock: the callback may submit again.
             job.completion.answer(Err(error));
         }
     }
@@ -199,7 +199,7 @@ impl<M: Machine> Queue<M> {
             return Some((job, SubmitError::Closed));
         }
         let (events, bytes) = (state.events + job.events.len(), state.bytes + job.framed.len());
-        // An empty queue takes any job, so that none is refused for ever.
+        // An empty queue accepts a job of any size, so that none is refused forever.
         if !state.jobs.is_empty() && (events > QUEUE_EVENTS_MAX || bytes > QUEUE_BYTES_MAX) {
             return Some((job, SubmitError::Busy));
         }
@@ -209,12 +209,12 @@ impl<M: Machine> Queue<M> {
         None
     }
 
-    /// How many events wait.
+    /// Returns the number of queued events.
     pub(crate) fn waiting_events(&self) -> usize {
         self.lock().events
     }
 
-    /// Asks for a snapshot; false if nobody will take one any more.
+    /// Requests a snapshot. Returns false if the queue is closed and none will be taken.
     pub(crate) fn request_snapshot(&self, request: Request) -> bool {
         self.change(|state| {
             let open = !state.closed;
@@ -225,22 +225,22 @@ impl<M: Machine> Queue<M> {
         })
     }
 
-    /// The snapshot thread took something and has room again.
+    /// Records that the snapshot thread can accept another piece, and wakes the writer.
     pub(crate) fn wake(&self) {
         self.change(|state| state.woken = true);
     }
 
-    /// The snapshot thread is done.
+    /// Records the result of the snapshot thread, and wakes the writer.
     pub(crate) fn finish_snapshot(&self, finished: Finished) {
         self.change(|state| state.finished = Some(finished));
     }
 
-    /// Accepts nothing more; what waits is still worked on.
+    /// Closes the queue to new work; queued jobs are still processed.
     pub(crate) fn close(&self) {
         self.change(|state| state.closed = true);
     }
 
-    /// Accepts nothing more and tells all who wait: a thread has panicked.
+    /// Closes the queue after a panic and answers everyone who waits.
     pub(crate) fn abandon(&self) {
         let (jobs, requests) = self.change(|state| {
             (state.closed, state.abandoned) = (true, true);
@@ -250,7 +250,7 @@ impl<M: Machine> Queue<M> {
         drop((jobs, requests));
     }
 
-    /// Whether a thread has panicked.
+    /// Returns true if a thread has panicked.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.lock().abandoned
     }
@@ -262,7 +262,7 @@ impl<M: Machine> Queue<M> {
         result
     }
 
-    /// Takes what waits, as much as fits one record.
+    /// Takes queued work, with as many jobs as fit into one record.
     pub(crate) fn take(&self, wait: &Wait) -> Work<M> {
         let mut state = self.lock();
         while !state.has_work() {
@@ -281,7 +281,7 @@ impl<M: Machine> Queue<M> {
         }
     }
 
-    /// Waits for news; false if there is no more time.
+    /// Waits for a change of the state. Returns false on timeout.
     fn wait<'a>(&self, state: MutexGuard<'a, State<M>>, wait: &Wait) -> (MutexGuard<'a, State<M>>, bool) {
         match wait {
             Wait::Poll => (state, false),
@@ -294,7 +294,7 @@ impl<M: Machine> Queue<M> {
         }
     }
 
-    /// Waits until the snapshot thread is done.
+    /// Waits for the result of the snapshot thread.
     pub(crate) fn wait_for_snapshot(&self) -> Finished {
         let mut state = self.lock();
         loop {

@@ -1,52 +1,52 @@
-//! One record of the journal: the events of one group commit, under one checksum.
+//! A record of the journal: the events of one group commit under one checksum.
 //!
-//! Header (32 bytes), events (each a length and its bytes), checksum (8 bytes). The header has a check of its own, so that
-//! a length is believed before the payload has been read. `durable` says how far the journal was known to be on disk
-//! when the record was written: with it, a torn write is told from damage.
+//! A record consists of a header (32 bytes), events (each a length and its bytes) and a checksum (8 bytes). The header
+//! has a checksum of its own, so that a length can be trusted before the payload is read. `durable` is the sequence up
+//! to which the journal was known to be on disk when the record was written: it distinguishes a torn write from damage.
 
 use bruit_engine::codec::{Malformed, Reader};
 
 use crate::format::{CHECKSUM_BYTES, SEQUENCE_MAX, checksum};
 
-/// The most bytes an event may have.
+/// Maximum length of an event in bytes.
 pub const EVENT_BYTES_MAX: usize = 64 << 10;
 
-/// The most bytes that the events of a record may have, with their lengths.
+/// Maximum length of the events of a record in bytes, with their length prefixes.
 pub const RECORD_BYTES_MAX: usize = 4 << 20;
 
-/// What a record takes beside its events.
+/// Number of bytes of a record in addition to its events.
 pub const RECORD_OVERHEAD_BYTES: usize = RECORD_HEADER_BYTES + CHECKSUM_BYTES;
 
-/// The length of a record's header.
+/// Length of a record's header.
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 
-/// What an event takes beside its bytes.
+/// Bytes of an event's length prefix.
 pub(crate) const EVENT_OVERHEAD_BYTES: usize = 4;
 
-/// What every record begins with.
+/// The bytes that every record begins with.
 pub(crate) const MARKER: [u8; 4] = *b"\xB5rec";
 
-/// The bytes of a header that its own check covers.
+/// Bytes of a header that its checksum covers.
 const CHECKED_BYTES: usize = 28;
 
-/// The beginning of a record.
+/// The header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
     pub(crate) payload_bytes: u32,
-    /// The sequence of its first event.
+    /// The sequence of the record's first event.
     pub(crate) first: u64,
-    /// Up to which sequence the journal was known to be on disk when this was written.
+    /// The sequence up to which the journal was known to be on disk when the record was written.
     pub(crate) durable: u64,
     pub(crate) events: u32,
 }
 
 impl RecordHeader {
-    /// The sequence of its last event.
+    /// Returns the sequence of the record's last event.
     pub(crate) fn last(&self) -> u64 {
         self.first + u64::from(self.events) - 1
     }
 
-    /// The whole record, with header and checksum.
+    /// Returns the length of the whole record, with header and checksum.
     pub(crate) fn record_bytes(&self) -> u64 {
         u64::from(self.payload_bytes).saturating_add(RECORD_OVERHEAD_BYTES as u64)
     }
@@ -62,7 +62,7 @@ impl RecordHeader {
         out.try_into().expect("the fields add up to a header")
     }
 
-    /// The header that these bytes are, if they are one.
+    /// Decodes a header. Returns `None` if the bytes are not a valid header.
     pub(crate) fn decode(bytes: &[u8; RECORD_HEADER_BYTES], seed: u64) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         let marker: [u8; 4] = reader.array("marker").ok()?;
@@ -87,12 +87,12 @@ impl RecordHeader {
     }
 }
 
-/// The low half of the checksum: enough to believe a length, as the whole record has a checksum too.
+/// Returns the low half of the checksum. It is enough to trust a length, because the whole record has a checksum too.
 fn short_check(bytes: &[u8], seed: u64) -> u32 {
     (checksum(bytes, seed) & u64::from(u32::MAX)) as u32
 }
 
-/// A record being made, in memory that is used again.
+/// A record under construction, in a reusable buffer.
 #[derive(Debug, Default)]
 pub(crate) struct RecordBuilder {
     bytes: Vec<u8>,
@@ -106,7 +106,7 @@ impl RecordBuilder {
         self.events = 0;
     }
 
-    /// Adds an event with its length in front, as [`put_event`] made it.
+    /// Adds an event with its length prefix, as encoded by [`put_event`].
     pub(crate) fn push(&mut self, framed: &[u8]) {
         self.bytes.extend(framed);
         self.events += 1;
@@ -116,7 +116,7 @@ impl RecordBuilder {
         self.events
     }
 
-    /// The bytes to write. Taken apart again by [`clear`](Self::clear) only.
+    /// Completes the record and returns its bytes. Only [`clear`](Self::clear) makes the builder usable again.
     pub(crate) fn finish(&mut self, first: u64, durable: u64, seed: u64) -> &[u8] {
         let payload = self.bytes.len() - RECORD_HEADER_BYTES;
         let payload_bytes = u32::try_from(payload).expect("a batch is at most RECORD_BYTES_MAX");
@@ -129,7 +129,7 @@ impl RecordBuilder {
     }
 }
 
-/// Appends an event with its length in front; its length in bytes, whether allowed or not.
+/// Appends an event with its length prefix. Returns its length in bytes, which may exceed the maximum.
 pub(crate) fn put_event(out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>)) -> usize {
     let start = out.len();
     out.extend([0; EVENT_OVERHEAD_BYTES]);
@@ -142,7 +142,7 @@ pub(crate) fn put_event(out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>)) ->
     length
 }
 
-/// The next event of a payload.
+/// Reads the next event of a payload.
 pub(crate) fn take_event<'a>(payload: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
     let length = payload.u32("the length of an event")?;
     let allowed = usize::try_from(length).ok().filter(|&length| length <= EVENT_BYTES_MAX);
@@ -150,7 +150,7 @@ pub(crate) fn take_event<'a>(payload: &mut Reader<'a>) -> Result<&'a [u8], Malfo
     payload.bytes(allowed.ok_or_else(|| Malformed::OutOfRange { what, value: u64::from(length) })?, "an event")
 }
 
-/// Whether a payload is `events` events and nothing else.
+/// Checks that a payload consists of exactly `events` events.
 pub(crate) fn check_payload(payload: &[u8], events: u32) -> Result<(), Malformed> {
     let mut reader = Reader::new(payload);
     for _ in 0..events {

@@ -1,7 +1,7 @@
-//! From a directory to a machine: the newest sound snapshot, then the events behind it.
+//! Recovery: restores a machine from the newest sound snapshot in a directory and the events after it.
 //!
-//! Nothing is skipped in silence. A damaged snapshot is named in the [`Recovery`], and the one before is taken; damage or
-//! a gap in the journal stops the recovery with an error that says where, and what to do.
+//! Nothing is skipped silently. A damaged snapshot is listed in the [`Recovery`], and the previous one is used. Damage
+//! or a gap in the journal stops the recovery with an error that names the place and the remedy.
 
 use std::fmt;
 use std::fs::File;
@@ -12,47 +12,47 @@ use std::sync::Arc;
 use bruit_engine::NotEnoughMemory;
 use bruit_engine::codec::Malformed;
 
-use crate::directory::{Listing, Lock, LockError, quoted, segment_name, snapshot_name};
+use crate::directory::{Listing, Lock, LockError, journal_file_name, quoted, snapshot_name};
 use crate::disk::{Disk, create_private_directory};
 use crate::format::{Header, HeaderFault};
 use crate::founding::FOUNDING_FILE;
 use crate::journal::{Journal, Resume};
+use crate::journal_file::{JournalFileReader, Record, Snapshots, Step, is_damage};
 use crate::machine::{Machine, RestoreError};
-use crate::segment::{Record, SegmentReader, Snapshots, Step, is_damage};
 use crate::snapshot::SnapshotReader;
 use crate::store::Options;
 use crate::writer::Start;
 
-/// How much is read at a time.
+/// Bytes per read.
 pub(crate) const READ_BYTES: usize = 1 << 20;
 
-/// How often [`peek`] begins anew when the store's owner removed files meanwhile.
+/// Maximum number of attempts of [`peek`] while the store's owner removes files.
 pub const PEEKS_MAX: u32 = 5;
 
-/// A file, up to the length it had when it was opened.
+/// A file, limited to its length when it was opened.
 pub(crate) type Input = BufReader<Take<File>>;
 
-/// Why a store could not be opened.
+/// The reason why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process has it, or it could not be locked.
+    /// The directory is locked by another process, or locking failed.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The system refused.
+    /// An I/O operation failed.
     #[error("failed to {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation, such as "read".
         action: &'static str,
-        /// On what.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
     /// A file belongs to another realm, while others belong to this one.
     #[error(
-        "{file} belongs to another realm than {FOUNDING_FILE} and other files of this store: move it to another directory, and \
-         keep it; nothing was changed"
+        "{file} belongs to another realm than {FOUNDING_FILE} and the other files of this store: move it to another \
+         directory and keep it; nothing was changed"
     )]
     OtherRealm {
         /// The file.
@@ -60,8 +60,8 @@ pub enum OpenError {
     },
     /// All files belong to another realm, so the founding file is the wrong one.
     #[error(
-        "{FOUNDING_FILE} does not belong to the other files in {}: it is of another realm than all of them; restore the {FOUNDING_FILE} \
-         of this store from a backup and leave the other files where they are; nothing was changed",
+        "{FOUNDING_FILE} belongs to another realm than all other files in {}; restore the {FOUNDING_FILE} of this store \
+         from a backup and leave the other files where they are; nothing was changed",
         directory.display()
     )]
     WrongFounding {
@@ -69,16 +69,17 @@ pub enum OpenError {
         directory: PathBuf,
     },
     /// A file was written by a later program.
-    #[error("{file} has version {version} of the format, which this program does not read")]
+    #[error("{file} has format version {version}, which this program cannot read")]
     Version {
         /// The file.
         file: String,
-        /// Its version.
+        /// Version of the file.
         version: u32,
     },
-    /// There is no clearinghouse, and something else is where one was to be founded.
+    /// The directory contains other files but no clearinghouse, so none is founded there.
     #[error(
-        "{} holds no store, and is not empty (it has {file}): no store is founded there; check the path, or name an empty directory",
+        "{} holds no store and is not empty (it contains {file}), so no store was founded there; check the path, or use \
+         an empty directory",
         directory.display()
     )]
     NotEmpty {
@@ -87,15 +88,15 @@ pub enum OpenError {
         /// One of the files.
         file: String,
     },
-    /// The owner of the store removed files while they were being read, again and again.
-    #[error("files were removed while {} was being read: try again", directory.display())]
+    /// The owner of the store kept removing files while they were being read.
+    #[error("files were removed while {} was being read; try again", directory.display())]
     FilesWent {
         /// The directory.
         directory: PathBuf,
     },
     /// There is a journal or a snapshot, but no founding file.
     #[error(
-        "{FOUNDING_FILE} is missing from {dir}: the journal and snapshots there cannot be read without it; restore it from any backup of \
+        "{FOUNDING_FILE} is missing from {dir}: the journal and the snapshots there cannot be read without it; restore it from any backup of \
          this store, or from another server of the same realm (`bruit keys realm {file} --server URL`); nothing was changed",
         dir = directory.display(),
         file = quoted(&directory.join(FOUNDING_FILE))
@@ -104,18 +105,18 @@ pub enum OpenError {
         /// The directory.
         directory: PathBuf,
     },
-    /// What the clearinghouse was founded as cannot be read.
+    /// The founding file cannot be read.
     #[error(
-        "{file} {reason}; journal and snapshots cannot be read without it: restore it from any backup of this store; nothing was \
-         changed"
+        "{file} {reason}; the journal and the snapshots cannot be read without it; restore it from any backup of this \
+         store; nothing was changed"
     )]
     Founding {
         /// The file.
         file: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
-    /// The journal is damaged where it was safe on disk.
+    /// The journal is damaged in a part that was already safe on disk.
     #[error(
         "{file} is damaged at byte {offset}: {reason}; restore a backup, or cut off \
          everything after the damage: `bruit store repair {} --segment {file} --cut-after {offset}`",
@@ -124,31 +125,32 @@ pub enum OpenError {
     Damaged {
         /// The directory.
         directory: PathBuf,
-        /// The segment.
+        /// The journal file.
         file: String,
-        /// Where the bad record begins.
+        /// The offset of the bad record.
         offset: u64,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// Events are missing, between two files or at the end.
     #[error(
-        "events {first} to {last} are missing before {file}{}; restore a backup, or move {file} and the segments after \
-         it to another directory, which loses everything after event {}",
+        "events {first} to {last} are missing before {file}{}; restore a backup, or move {file} and the journal files \
+         after it to another directory, which loses everything after event {}",
         because(damaged),
         first - 1
     )]
     Missing {
         /// The first missing sequence.
         first: u64,
-        /// The last one.
+        /// The last missing sequence.
         last: u64,
-        /// The file that needs them: the segment behind the gap, or a damaged snapshot that held them.
+        /// The file that depends on the missing events: the journal file after the gap, or a damaged snapshot that
+        /// contained them.
         file: String,
-        /// Snapshots that are damaged; one of them may have held the events.
+        /// Damaged snapshots, one of which may have contained the events.
         damaged: Vec<String>,
     },
-    /// A snapshot is sound, but not of this clearinghouse or not for this program.
+    /// A snapshot is sound, but belongs to another clearinghouse or another version of the program.
     #[error(
         "{file} cannot be used with this version of bruit and this {FOUNDING_FILE}; run the version that wrote it, or restore the \
          {FOUNDING_FILE} that belongs to it; nothing was changed"
@@ -156,7 +158,7 @@ pub enum OpenError {
     Unlike {
         /// The snapshot.
         file: String,
-        /// How it differs.
+        /// The difference.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// There is not enough memory to found a store.
@@ -167,31 +169,31 @@ pub enum OpenError {
     },
     /// There is not enough memory for an existing store.
     #[error(
-        "{missing}; this store needs the memory budget it has: free memory, or raise the limit of the process (`ulimit -v`, \
+        "{missing}; an existing store needs its whole memory budget: free memory, or raise the limit of the process (`ulimit -v`, \
          `LimitAS=`, `MemoryMax=`); nothing was changed"
     )]
     Memory {
         /// The missing memory and its purpose.
         missing: String,
     },
-    /// A sound record holds an event that the machine does not know.
+    /// A sound record contains an event that the machine cannot decode.
     #[error(
         "event {sequence}, in the record at byte {offset} of {file}, cannot be read; run the version of bruit that \
          wrote it, or cut it off with everything after it: `bruit store repair DIR --segment {file} --cut-after {offset}`"
     )]
     Event {
-        /// The segment.
+        /// The journal file.
         file: String,
-        /// Where its record begins.
+        /// The offset of the event's record.
         offset: u64,
-        /// Its sequence.
+        /// The sequence of the event.
         sequence: u64,
-        /// Why.
+        /// The cause.
         source: Malformed,
     },
 }
 
-/// Why events are missing, as far as damaged snapshots are the cause.
+/// Explains missing events by damaged snapshots, if there are any.
 fn because(damaged: &[String]) -> String {
     if damaged.is_empty() { String::new() } else { format!(" (damaged: {})", damaged.join(", ")) }
 }
@@ -202,33 +204,33 @@ impl OpenError {
     }
 }
 
-/// What opening a store found and did.
+/// A report on opening a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// The snapshot that was restored, by its sequence; none if the journal began at the beginning.
+    /// The sequence of the restored snapshot; `None` if the journal was replayed from its beginning.
     pub snapshot: Option<u64>,
-    /// Newer snapshots that could not be.
+    /// Newer snapshots that could not be restored.
     pub damaged: Vec<DamagedSnapshot>,
-    /// How many events were replayed behind it.
+    /// Number of events replayed after the snapshot.
     pub replayed_events: u64,
-    /// How many bytes of records they were in.
+    /// Number of bytes of the records with the replayed events.
     pub replayed_bytes: u64,
-    /// How many bytes of an unfinished write were left out at the end. Nothing in them was ever confirmed, or the snapshot
-    /// holds it.
+    /// Number of bytes of an unfinished write dropped at the end. The events in these bytes were never confirmed, or
+    /// they are in the snapshot.
     pub torn_bytes: u64,
     /// The sequence of the last event.
     pub sequence: u64,
-    /// The last event of the journal, if the snapshot holds later ones. A copy made while the server ran may be so;
-    /// otherwise the last segment is gone, and with it whatever came after the snapshot.
+    /// The last event of the journal, if the snapshot contains later ones. This is normal in a copy made while the
+    /// server ran; otherwise the last journal file is missing, and with it all events after the snapshot.
     pub journal_ends: Option<u64>,
 }
 
-/// A snapshot that was not used.
+/// A snapshot that was skipped because of damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedSnapshot {
-    /// Its file.
+    /// File name of the snapshot.
     pub file: String,
-    /// What is wrong with it.
+    /// The fault.
     pub reason: String,
 }
 
@@ -259,14 +261,14 @@ impl fmt::Display for Recovery {
     }
 }
 
-/// A machine as it was, and where the writer goes on.
-pub(crate) struct Recovered<M> {
+/// A recovered machine, and the position at which the writer continues.
+pub(crate) struct RecoveredStore<M> {
     pub(crate) machine: M,
     pub(crate) start: Start,
     pub(crate) report: Recovery,
 }
 
-/// Makes the directory if need be, locks it, and removes what was never finished.
+/// Creates the directory if necessary, locks it, and removes temporary files.
 pub(crate) fn prepare(directory: &Path, disk: &dyn Disk) -> Result<Lock, OpenError> {
     if !directory.is_dir() {
         create_private_directory(directory).map_err(|source| OpenError::io("create", directory, source))?;
@@ -285,31 +287,31 @@ pub(crate) fn prepare(directory: &Path, disk: &dyn Disk) -> Result<Lock, OpenErr
     Ok(lock)
 }
 
-/// Restores and replays. The directory is locked by the caller.
+/// Restores and replays. The caller holds the directory's lock.
 pub(crate) fn recover<M: Machine>(
     directory: &Path,
     options: &Options,
     make: impl FnOnce() -> Result<M, OpenError>,
     progress: &mut dyn FnMut(u64),
-) -> Result<Recovered<M>, OpenError> {
+) -> Result<RecoveredStore<M>, OpenError> {
     let listing = list(directory)?;
     let (replay, end) = Replay::of(directory, &listing, make()?, progress)?;
-    let (resume, begin) = replay.resume(listing.segments, end, &*options.disk)?;
+    let (resume, begin) = replay.resume(listing.journal_files, end, &*options.disk)?;
     let Replay { machine, realm, report, .. } = replay;
     let disk = Arc::clone(&options.disk);
-    let journal = Journal::open(disk, directory.to_owned(), options.segment_bytes, resume, begin)
+    let journal = Journal::open(disk, directory.to_owned(), options.journal_file_bytes, resume, begin)
         .map_err(|source| OpenError::io("begin the journal in", directory, source))?;
     let snapshots = report.snapshot.into_iter().collect();
     let start = Start { journal, realm, snapshots, replayed_bytes: report.replayed_bytes };
-    Ok(Recovered { machine, start, report })
+    Ok(RecoveredStore { machine, start, report })
 }
 
-/// The machine in `directory`, as opening the store would find it, without a lock and without changing anything: a torn
-/// tail is left out, not cut off. The store may be in use. `make` gives the machine without any event, and `progress` hears
-/// how many bytes more of the journal were read.
+/// Returns the machine in `directory`, as opening the store would recover it, without a lock and without changing
+/// anything: a torn tail is ignored, not cut off. The store may be in use. `make` returns the machine without events,
+/// and `progress` is called with the number of journal bytes read since the last call.
 ///
 /// # Errors
-/// [`OpenError`] if opening would fail, but for a store in use.
+/// [`OpenError`] for any reason why opening would fail, except that the store is in use.
 pub fn peek<M: Machine>(
     directory: &Path,
     make: impl Fn() -> Result<M, OpenError>,
@@ -320,7 +322,7 @@ pub fn peek<M: Machine>(
         let listing = list(directory)?;
         let replayed = Replay::of(directory, &listing, make()?, progress);
         let is_whole = replayed.as_ref().is_ok_and(|(replay, _)| replay.report.damaged.is_empty());
-        // A store in use removes what it needs no longer, which looks like damage to whoever was about to read it.
+        // A store in use removes obsolete files, which looks like damage to a reader that had listed them.
         if is_whole || list(directory)? == listing {
             return replayed.map(|(replay, _)| (replay.machine, replay.report));
         }
@@ -335,15 +337,15 @@ fn list(directory: &Path) -> Result<Listing, OpenError> {
     Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))
 }
 
-/// Opens a file to read what it has now, and tells how much that is. What its owner appends meanwhile is not read, so that
-/// an unfinished write is never followed by anything.
+/// Opens a file for reading its present contents, and returns their length. Bytes appended later are not read, so
+/// nothing can follow an unfinished write.
 pub(crate) fn open_as_it_is(path: &Path) -> io::Result<(Input, u64)> {
     let file = File::open(path)?;
     let bytes = file.metadata()?.len();
     Ok((BufReader::with_capacity(READ_BYTES, file.take(bytes)), bytes))
 }
 
-/// The machine of the newest snapshot that is whole; those that are not go into the report.
+/// Returns the machine of the newest sound snapshot; damaged ones are added to the report.
 fn newest_sound<M: Machine>(
     directory: &Path,
     listing: &Listing,
@@ -366,7 +368,8 @@ fn newest_sound<M: Machine>(
     Ok(None)
 }
 
-/// Restores one snapshot. The inner error is the reason why it is damaged; one that the system does not let us read is not.
+/// Restores one snapshot. The inner error is the reason why the snapshot is damaged. A file that cannot be read is an
+/// outer error.
 fn restore<M: Machine>(path: &Path, sequence: u64, empty: &M) -> Result<Result<M, String>, OpenError> {
     let io = |source| OpenError::io("read", path, source);
     let opened = open_as_it_is(path).and_then(|(input, _)| SnapshotReader::open(input));
@@ -377,25 +380,28 @@ fn restore<M: Machine>(path: &Path, sequence: u64, empty: &M) -> Result<Result<M
     let header = *reader.header();
     check_realm(path, &header, empty.realm())?;
     if header.sequence != sequence {
-        return Ok(Err(format!("the header says that it holds event {}", header.sequence)));
+        return Ok(Err(format!("the header names event {}, not that of the file name", header.sequence)));
     }
     let restored = empty.restore(&mut reader).and_then(|machine| Ok(reader.finish().map(|()| machine)?));
     match restored {
         Ok(machine) => Ok(Ok(machine)),
-        Err(RestoreError::Read(error)) if is_of_the_system(&error) => Err(io(error)),
+        Err(RestoreError::Read(error)) if is_os_error(&error) => Err(io(error)),
         Err(RestoreError::Read(error)) => Ok(Err(error.to_string())),
         Err(RestoreError::Memory(source)) => Err(OpenError::Memory { missing: source.to_string() }),
         Err(RestoreError::Unlike(source)) => Err(OpenError::Unlike { file: name_of(path), source }),
-        Err(RestoreError::State(error)) => Ok(Err(format!("sound, but not a state: {error}"))),
+        Err(RestoreError::State(error)) => {
+            Ok(Err(format!("its blocks are intact, but the state in them is invalid: {error}")))
+        }
     }
 }
 
-/// Whether the system refused, rather than that we do not like what it gave us: our own errors have no number.
-pub(crate) fn is_of_the_system(error: &io::Error) -> bool {
+/// Returns true if the operating system reported the error. Errors about the contents have no OS error number.
+pub(crate) fn is_os_error(error: &io::Error) -> bool {
     error.raw_os_error().is_some()
 }
 
-/// A later version is an error of its own: falling back would throw away what a newer program kept.
+/// Converts a header fault. A later version is an outer error: falling back to an older snapshot would lose data of a
+/// newer program.
 fn header_fault(path: &Path, fault: HeaderFault) -> Result<String, OpenError> {
     match fault {
         HeaderFault::Version(version) => Err(OpenError::Version { file: name_of(path), version }),
@@ -407,25 +413,25 @@ fn check_realm(path: &Path, header: &Header, realm: [u8; 16]) -> Result<(), Open
     if realm == header.realm { Ok(()) } else { Err(OpenError::OtherRealm { file: name_of(path) }) }
 }
 
-/// Returns true if no file belongs to the realm, as far as the headers can be read.
+/// Returns true if none of the files with a readable header belongs to the realm.
 fn is_all_foreign(directory: &Path, listing: &Listing, realm: [u8; 16]) -> bool {
     let open = |name: String| open_as_it_is(&directory.join(name)).ok().map(|(input, _)| input);
     let snapshots = listing.snapshots.iter().filter_map(|&sequence| {
         let reader = SnapshotReader::open(open(snapshot_name(sequence))?).ok()?.ok()?;
         Some(reader.header().realm)
     });
-    let segments = listing.segments.iter().filter_map(|&first| {
-        let reader = SegmentReader::open(open(segment_name(first))?).ok()?.ok()?;
+    let journal_files = listing.journal_files.iter().filter_map(|&first| {
+        let reader = JournalFileReader::open(open(journal_file_name(first))?).ok()?.ok()?;
         Some(reader.header().realm)
     });
-    snapshots.chain(segments).all(|found| found != realm)
+    snapshots.chain(journal_files).all(|found| found != realm)
 }
 
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The machine on its way through the journal.
+/// A machine during the replay of the journal.
 struct Replay<'a, M> {
     directory: &'a Path,
     machine: M,
@@ -437,17 +443,17 @@ struct Replay<'a, M> {
     progress: &'a mut dyn FnMut(u64),
 }
 
-/// Where the last segment ends.
+/// The end of the last journal file.
 #[derive(Clone, Copy)]
 struct End {
-    /// The sequence that would come next in it.
+    /// The sequence of the next event to append to the file.
     next: u64,
     offset: u64,
     torn_bytes: u64,
 }
 
 impl<'a, M: Machine> Replay<'a, M> {
-    /// The machine with everything that is listed, and where the last segment ends. Changes nothing.
+    /// Recovers the machine from the listed files, with the end of the last journal file. Changes nothing on disk.
     fn of(
         directory: &'a Path,
         listing: &Listing,
@@ -476,26 +482,26 @@ impl<'a, M: Machine> Replay<'a, M> {
         let newest = listing.snapshots.last().copied().unwrap_or(0);
         let snapshots = Snapshots { newest, sound: report.snapshot.unwrap_or(0) };
         let mut replay = Self { directory, machine, realm, next, snapshots, report, progress };
-        let end = replay.run(&listing.segments)?;
+        let end = replay.run(&listing.journal_files)?;
         replay.report.torn_bytes = end.map_or(0, |end| end.torn_bytes);
         Ok((replay, end))
     }
 
-    /// Applies everything from `next` on. Where the last segment ends, if there is one.
-    fn run(&mut self, segments: &[u64]) -> Result<Option<End>, OpenError> {
-        let start = segments.partition_point(|&first| first <= self.next).saturating_sub(1);
-        let needed = segments.get(start..).unwrap_or_default();
+    /// Applies all events, starting with `next`. Returns the end of the last journal file, if there is one.
+    fn run(&mut self, journal_files: &[u64]) -> Result<Option<End>, OpenError> {
+        let start = journal_files.partition_point(|&first| first <= self.next).saturating_sub(1);
+        let needed = journal_files.get(start..).unwrap_or_default();
         let mut end: Option<End> = None;
         for (place, &first) in needed.iter().enumerate() {
             let due = end.map_or(self.next, |end| end.next.max(self.next));
             if first > due {
-                return Err(self.missing(due, first - 1, segment_name(first)));
+                return Err(self.missing(due, first - 1, journal_file_name(first)));
             }
             if let Some(end) = end.filter(|end| first < end.next) {
-                let reason = format!("the segment begins with event {first} where {} is due", end.next);
+                let reason = format!("the file begins with event {first}, expected {}", end.next);
                 return Err(self.damaged(first, 0, reason));
             }
-            end = Some(self.segment(first, place + 1 == needed.len())?);
+            end = Some(self.journal_file(first, place + 1 == needed.len())?);
         }
         let newest = self.snapshots.newest;
         if self.next <= newest {
@@ -506,7 +512,8 @@ impl<'a, M: Machine> Replay<'a, M> {
         Ok(end)
     }
 
-    /// When a snapshot is written, the journal is on disk up to it and beyond.
+    /// Notes a journal that ends before the snapshot. This is unusual, because a snapshot is started only after the
+    /// journal is on disk.
     fn note_early_end(&mut self, end: Option<End>) {
         let last = end.map_or(0, |end| end.next - 1);
         if self.report.snapshot.is_some_and(|sequence| last < sequence) {
@@ -521,21 +528,21 @@ impl<'a, M: Machine> Replay<'a, M> {
     }
 
     fn damaged(&self, first: u64, offset: u64, reason: String) -> OpenError {
-        OpenError::Damaged { directory: self.directory.to_owned(), file: segment_name(first), offset, reason }
+        OpenError::Damaged { directory: self.directory.to_owned(), file: journal_file_name(first), offset, reason }
     }
 
-    fn segment(&mut self, first: u64, is_last: bool) -> Result<End, OpenError> {
-        let path = self.directory.join(segment_name(first));
+    fn journal_file(&mut self, first: u64, is_last: bool) -> Result<End, OpenError> {
+        let path = self.directory.join(journal_file_name(first));
         let io = |source| OpenError::io("read", &path, source);
         let (input, length) = open_as_it_is(&path).map_err(io)?;
-        let opened = SegmentReader::open(input).map_err(io)?;
+        let opened = JournalFileReader::open(input).map_err(io)?;
         let mut reader = match opened {
             Ok(reader) => reader,
             Err(fault) => return Err(self.damaged(first, 0, header_fault(&path, fault)?)),
         };
         check_realm(&path, reader.header(), self.realm)?;
         if reader.header().sequence != first {
-            let reason = format!("the header says that event {} is its first", reader.header().sequence);
+            let reason = format!("its header names event {} as the first", reader.header().sequence);
             return Err(self.damaged(first, 0, reason));
         }
         let fault = loop {
@@ -572,16 +579,16 @@ impl<'a, M: Machine> Replay<'a, M> {
         Ok(())
     }
 
-    /// Cuts a torn tail, and tells where the journal goes on; true if with a new segment, as the last one ends before
-    /// the snapshot does.
-    fn resume(&self, segments: Vec<u64>, end: Option<End>, disk: &dyn Disk) -> Result<(Resume, bool), OpenError> {
-        if let Some((end, last)) = end.zip(segments.last()).filter(|(end, _)| end.torn_bytes > 0) {
-            let path = self.directory.join(segment_name(*last));
+    /// Cuts a torn tail, and returns the position at which the journal continues. The bool is true if it continues in a
+    /// new journal file, because the last one ends before the snapshot.
+    fn resume(&self, journal_files: Vec<u64>, end: Option<End>, disk: &dyn Disk) -> Result<(Resume, bool), OpenError> {
+        if let Some((end, last)) = end.zip(journal_files.last()).filter(|(end, _)| end.torn_bytes > 0) {
+            let path = self.directory.join(journal_file_name(*last));
             let cut = disk.append(&path).and_then(|mut file| file.set_len(end.offset).and_then(|()| file.sync()));
             cut.map_err(|source| OpenError::io("cut the torn end of", &path, source))?;
         }
         let begin = end.is_none_or(|end| end.next != self.next);
         let length = end.map_or(0, |end| end.offset);
-        Ok((Resume { realm: self.realm, segments, length, next: self.next }, begin))
+        Ok((Resume { realm: self.realm, journal_files, length, next: self.next }, begin))
     }
 }

@@ -1,30 +1,32 @@
-//! The blocks of a snapshot: a state in full, cut into pieces that each have a checksum.
+//! The blocks of a snapshot: a complete state, split into pieces with a checksum each.
 //!
-//! Header, blocks, trailer. A block is its length, its index, its bytes and a checksum; the trailer is a block of length
-//! 0 that says how many blocks and bytes there were, so that a file that ends early is not taken for a whole one.
+//! A snapshot file consists of a header, blocks and a trailer. A block is its length, its index, its bytes and a
+//! checksum; the trailer is a block of length 0 with the number of blocks and bytes, so that a truncated file is
+//! detected.
 //!
-//! Zeros are most of a young clearinghouse. A run of them is a block without bytes, and its length says how many they are.
+//! Most bytes of a new clearinghouse are zero. A run of zeros is a block without bytes whose length is the number of
+//! zeros.
 
 use std::io::{self, Read};
 
 use crate::format::{CHECKSUM_BYTES, HEADER_BYTES, Header, HeaderFault, Kind, checksum};
 
-/// The most bytes of state in a block.
+/// Maximum number of bytes of state in a block.
 pub const BLOCK_BYTES_MAX: usize = 1 << 20;
 
-/// In the length of a block: it stands for so many zeros, which are not written.
+/// Flag in the length of a block: the block stands for that many zeros, which are not written.
 const ZEROS: u32 = 1 << 31;
 
-/// Zeros are left out in units of so many bytes: more than the 32 that cutting a block in two by a run of zeros costs.
+/// Unit of omitted zeros: more than the 32 bytes that splitting a block around a run of zeros costs.
 const ZERO_UNIT_BYTES: usize = 128;
 
-/// What a block takes before its bytes: length and index.
+/// Bytes of a block before its contents: length and index.
 const BLOCK_HEADER_BYTES: usize = 8;
 
-/// What the trailer has behind its index: total and checksum.
+/// Bytes of the trailer after its index: total and checksum.
 const TRAILER_REST_BYTES: usize = 8 + CHECKSUM_BYTES;
 
-/// Makes blocks of a state.
+/// An encoder of a state into blocks.
 #[derive(Debug)]
 pub(crate) struct BlockWriter {
     seed: u64,
@@ -68,7 +70,7 @@ impl BlockWriter {
     }
 }
 
-/// What the next block stands for, whether that is zeros, and what is left.
+/// Splits off the contents of the next block; the bool is true if they are zeros.
 fn next_piece(state: &[u8]) -> (&[u8], bool, &[u8]) {
     let mut units =
         state.chunks(ZERO_UNIT_BYTES).take(BLOCK_BYTES_MAX / ZERO_UNIT_BYTES).map(|unit| (unit, is_zeros(unit)));
@@ -78,26 +80,26 @@ fn next_piece(state: &[u8]) -> (&[u8], bool, &[u8]) {
     (piece, zeros, rest)
 }
 
-/// Whether a unit is whole and nothing but zeros.
+/// Returns true if a unit is complete and all zeros.
 fn is_zeros(unit: &[u8]) -> bool {
-    // Without a branch per byte, so that the compiler takes many at a time.
+    // Without a branch per byte, so that the compiler can vectorise it.
     unit.len() == ZERO_UNIT_BYTES && unit.iter().fold(0, |any, byte| any | byte) == 0
 }
 
-/// What is wrong with a snapshot, and where.
+/// A fault of a snapshot and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BlockFault {
     #[error("the file ends within the block at byte {0}")]
     Cut(u64),
-    #[error("the block at byte {0} is longer than any or out of order")]
+    #[error("the block at byte {0} is too long or out of order")]
     Header(u64),
-    #[error("the checksum of the block at byte {0} does not hold")]
+    #[error("the checksum of the block at byte {0} does not match")]
     Checksum(u64),
-    #[error("the trailer at byte {0} tells another length than the blocks have")]
+    #[error("the length in the trailer at byte {0} differs from that of the blocks")]
     Total(u64),
-    #[error("something follows the trailer at byte {0}")]
+    #[error("there is data after the trailer at byte {0}")]
     Trailing(u64),
-    #[error("the state ends before the snapshot does, in the block that ends at byte {0}")]
+    #[error("the snapshot has data after the end of the state, in the block that ends at byte {0}")]
     Unread(u64),
 }
 
@@ -107,19 +109,19 @@ impl From<BlockFault> for io::Error {
     }
 }
 
-/// What a block has between its header and its checksum.
+/// The contents of a block between header and checksum.
 #[derive(Clone, Copy)]
 enum Content {
-    /// So many bytes of the state.
+    /// This number of bytes of the state.
     Bytes(usize),
-    /// Nothing: it stands for so many zeros.
+    /// No bytes: the block stands for this number of zeros.
     Zeros(usize),
     /// The length of the whole state.
     Trailer,
 }
 
 impl Content {
-    /// What the length in a header means; none if no block is that long.
+    /// Decodes the length in a header; `None` if it exceeds the maximum.
     fn of(length: u32) -> Option<Self> {
         let (bytes, zeros) = ((length & !ZEROS) as usize, length & ZEROS != 0);
         match (bytes, zeros) {
@@ -131,7 +133,7 @@ impl Content {
     }
 }
 
-/// Reads the state in a snapshot; every byte it gives was checked first.
+/// A reader of the state in a snapshot. Every byte is verified before it is returned.
 #[derive(Debug)]
 pub(crate) struct SnapshotReader<R> {
     input: R,
@@ -139,11 +141,11 @@ pub(crate) struct SnapshotReader<R> {
     offset: u64,
     blocks: u32,
     total_bytes: u64,
-    /// The whole current block, with its header and checksum.
+    /// The current block, with header and checksum.
     block: Vec<u8>,
-    /// How many bytes of its state were given away.
+    /// Number of bytes of the block's state already returned.
     given: usize,
-    /// How many zeros are left to give, if it stands for such.
+    /// Number of zeros still to return, if the block stands for zeros.
     zeros: usize,
     ended: bool,
 }
@@ -169,12 +171,12 @@ impl<R: Read> SnapshotReader<R> {
         &self.header
     }
 
-    /// How many blocks and bytes of state were read so far.
+    /// Returns the number of blocks and of bytes of state read so far.
     pub(crate) const fn read_so_far(&self) -> (u32, u64) {
         (self.blocks, self.total_bytes)
     }
 
-    /// Whether nothing but the trailer is left. Reads it.
+    /// Reads the trailer, and fails if anything else is left.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         if self.zeros > 0 || !self.current().is_empty() || self.next_block()? {
             return Err(BlockFault::Unread(self.offset).into());
@@ -182,7 +184,7 @@ impl<R: Read> SnapshotReader<R> {
         Ok(())
     }
 
-    /// Reads all blocks to check them, telling how many bytes each took.
+    /// Reads and verifies all blocks; calls `progress` with the bytes of each.
     pub(crate) fn check(&mut self, mut progress: impl FnMut(u64)) -> io::Result<()> {
         while self.next_block()? {
             progress(self.block.len() as u64);
@@ -190,13 +192,13 @@ impl<R: Read> SnapshotReader<R> {
         Ok(())
     }
 
-    /// What is left of the current block.
+    /// Returns the unread part of the current block.
     fn current(&self) -> &[u8] {
         let end = self.block.len().saturating_sub(CHECKSUM_BYTES);
         self.block.get(BLOCK_HEADER_BYTES + self.given..end).unwrap_or_default()
     }
 
-    /// Reads the next block; false if it is the trailer.
+    /// Reads the next block. Returns false if it is the trailer.
     fn next_block(&mut self) -> io::Result<bool> {
         if self.ended {
             return Ok(false);
@@ -225,7 +227,7 @@ impl<R: Read> SnapshotReader<R> {
     fn took(&mut self, length: usize) {
         self.offset += self.block.len() as u64;
         self.total_bytes += length as u64;
-        // An index of 2^32 − 1 cannot be followed by another: the next one would not fit its order.
+        // After index 2^32 − 1 the next block's index does not match and is rejected.
         self.blocks = self.blocks.saturating_add(1);
     }
 
@@ -241,7 +243,7 @@ impl<R: Read> SnapshotReader<R> {
         if read < bytes { Err(BlockFault::Cut(self.offset).into()) } else { Ok(()) }
     }
 
-    /// What the header of the block says is in it, if that can be.
+    /// Decodes the header of the current block.
     fn block_header(&self) -> io::Result<Content> {
         let mut reader = bruit_engine::codec::Reader::new(&self.block);
         let fields = reader.u32("length").and_then(|length| Ok((length, reader.u32("index")?)));
@@ -324,7 +326,7 @@ mod tests {
             assert_eq!(file(&state), bytes, "{zeros} zeros");
             assert_eq!(read(&snapshot(&[&state])).unwrap(), state);
         }
-        assert_eq!(file(&vec![0; BLOCK_BYTES_MAX + unit]), 32, "no block stands for more than the longest");
+        assert_eq!(file(&vec![0; BLOCK_BYTES_MAX + unit]), 32, "no block stands for more zeros than the maximum");
     }
 
     #[test]
@@ -347,7 +349,7 @@ mod tests {
             assert!(read(&bytes).is_err(), "byte {place}");
             assert!(read(&whole[..place]).is_err(), "cut at {place}");
         }
-        assert!(read(&[&whole[..], &[0]].concat()).is_err(), "a byte too many");
+        assert!(read(&[&whole[..], &[0]].concat()).is_err(), "one byte too many");
     }
 
     #[test]
@@ -363,11 +365,11 @@ mod tests {
     }
 
     #[test]
-    fn a_block_longer_than_any_is_refused_before_it_is_read() {
+    fn a_too_long_block_is_refused_before_it_is_read() {
         for length in [BLOCK_BYTES_MAX as u32 + 1, ZEROS | (BLOCK_BYTES_MAX as u32 + 1), ZEROS, u32::MAX] {
             let mut bytes = HEADER.encode();
             BlockWriter::new(&HEADER).put_checked(length, &[], &mut bytes);
-            assert!(read(&bytes).unwrap_err().to_string().contains("longer than any"), "{length:#x}");
+            assert!(read(&bytes).unwrap_err().to_string().contains("too long"), "{length:#x}");
         }
     }
 

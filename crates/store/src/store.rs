@@ -1,4 +1,4 @@
-//! The running store: a machine that can be asked by all, and told by all, and that forgets nothing it confirmed.
+//! The running store: a machine shared by many threads, whose confirmed events are never lost.
 
 use std::io;
 use std::path::Path;
@@ -9,40 +9,41 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::directory::Lock;
 use crate::disk::{Disk, SystemDisk};
 use crate::gate::Gate;
-use crate::journal::SEGMENT_BYTES;
+use crate::journal::JOURNAL_FILE_BYTES;
 use crate::machine::Machine;
 use crate::queue::{Completion, Job, Queue, SnapshotError, SubmitError, frame};
 use crate::recover::{self, OpenError, Recovery};
 use crate::writer::Writer;
 
-/// How much journal is written between two snapshots, unless told.
+/// Default number of journal bytes between two snapshots.
 pub const SNAPSHOT_AFTER_BYTES: u64 = 256 << 20;
 
-/// When a submit is answered.
+/// The time at which a submit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// When its events are on disk.
+    /// A submit is answered when its events are on disk.
     #[default]
     Strict,
-    /// At once. A crash of the machine (not of the process) may lose what was confirmed in the last `window`.
+    /// A submit is answered at once. A system crash (not a crash of the process) may lose events confirmed within the
+    /// last `window`.
     Relaxed {
-        /// How long events may wait for the disk.
+        /// Maximum time until events are on disk.
         window: Duration,
     },
 }
 
-/// How a store works.
+/// The settings of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// When a submit is answered.
+    /// The time at which a submit is answered.
     pub durability: Durability,
-    /// How long a segment of the journal grows.
-    pub segment_bytes: u64,
-    /// How much journal is written between two snapshots.
+    /// Length at which a journal file is full.
+    pub journal_file_bytes: u64,
+    /// Number of journal bytes between two snapshots.
     pub snapshot_after_bytes: u64,
     /// Whether closing takes a snapshot, so that the next opening has nothing to replay.
     pub snapshot_on_close: bool,
-    /// Where to write.
+    /// The file system to write to.
     pub disk: Arc<dyn Disk>,
 }
 
@@ -50,7 +51,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             durability: Durability::Strict,
-            segment_bytes: SEGMENT_BYTES,
+            journal_file_bytes: JOURNAL_FILE_BYTES,
             snapshot_after_bytes: SNAPSHOT_AFTER_BYTES,
             snapshot_on_close: true,
             disk: Arc::new(SystemDisk),
@@ -58,34 +59,34 @@ impl Default for Options {
     }
 }
 
-/// How a store is doing.
+/// The condition of a store.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    /// The sequence of the last event that was applied.
+    /// The sequence of the last applied event.
     pub sequence: u64,
-    /// The sequence up to which the journal is on disk for certain.
+    /// The sequence up to which the journal is known to be on disk.
     pub durable: u64,
-    /// How many records were written since opening: group commits.
+    /// Number of records (group commits) written since opening.
     pub records: u64,
-    /// How many bytes of journal were written since opening.
+    /// Number of journal bytes written since opening.
     pub journal_bytes: u64,
-    /// How many segments the journal has.
-    pub segments: usize,
-    /// The sequences of the sound snapshots that are kept.
+    /// Number of journal files.
+    pub journal_files: usize,
+    /// The sequences of the sound snapshots.
     pub snapshots: Vec<u64>,
-    /// When the newest of them was written, by the time of its file.
+    /// Modification time of the newest snapshot.
     pub snapshot_written: Option<SystemTime>,
-    /// How many events wait for the writer.
+    /// Number of events queued for the writer.
     pub waiting_events: usize,
-    /// The beginning of the write that is under way, if one is.
+    /// Start of the write in progress, if any.
     pub writing_since: Option<Instant>,
-    /// Why nothing is accepted any more, if so.
+    /// The reason why the store no longer accepts events, if it does not.
     pub poisoned: Option<Arc<io::Error>>,
-    /// Why the last snapshot was not taken, if so.
+    /// The error of the last snapshot, if it failed.
     pub snapshot_failure: Option<Arc<io::Error>>,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 pub(crate) struct Shared<M: Machine> {
     pub(crate) machine: Gate<M>,
     pub(crate) queue: Queue<M>,
@@ -93,15 +94,15 @@ pub(crate) struct Shared<M: Machine> {
 }
 
 impl<M: Machine> Shared<M> {
-    /// Changes or reads the status. Whoever panicked with it left it as good as it was.
+    /// Reads or changes the status. A poisoned lock is ignored: every change leaves the status consistent.
     pub(crate) fn status<T>(&self, change: impl FnOnce(&mut Status) -> T) -> T {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// A machine whose events are kept in a directory. See the [crate](crate).
+/// A machine whose events are persisted in a directory. See the [crate](crate).
 ///
-/// Dropping it closes it, as [`close`](Self::close) does.
+/// Dropping the store closes it, as [`close`](Self::close) does.
 pub struct Store<M: Machine> {
     shared: Arc<Shared<M>>,
     writer: Option<JoinHandle<()>>,
@@ -110,14 +111,14 @@ pub struct Store<M: Machine> {
 }
 
 impl<M: Machine> Store<M> {
-    /// Opens the store in `directory`, which is made if it is not there.
+    /// Opens the store in `directory`, which is created if it does not exist.
     ///
-    /// `make` gives the machine without any event; it is called when the directory is locked. `progress` hears, record by
-    /// record, how many bytes more of the journal were read.
+    /// `make` returns the machine without events; it is called while the directory is locked. `progress` is called
+    /// after each record with the number of journal bytes read since the last call.
     ///
     /// # Errors
-    /// [`OpenError`] if it is in use, of another realm, damaged, or cannot be read or written. But for temporary files
-    /// and a torn tail, nothing is changed then.
+    /// [`OpenError`] if the store is in use, of another realm, damaged, or cannot be read or written. Nothing is
+    /// changed then, except that temporary files and a torn tail may have been removed.
     pub fn open(
         directory: &Path,
         options: &Options,
@@ -138,32 +139,32 @@ impl<M: Machine> Store<M> {
         Ok(Self { shared, writer: Some(writer), recovery: recovered.report, _lock: lock })
     }
 
-    /// What opening found.
+    /// Returns the report on opening.
     #[must_use]
     pub const fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
-    /// Asks the machine. Many may ask at once; a short question holds up nobody.
+    /// Calls `question` with the machine. Many threads may do so at once; a short question delays nobody.
     ///
     /// The question must not call [`check`](Self::check), [`submit`](Self::submit), [`snapshot`](Self::snapshot) or
-    /// [`close`](Self::close) again: the inner call may wait for the writer, which waits until the question is over.
+    /// [`close`](Self::close): the inner call may wait for the writer, which waits for the question to end.
     pub fn check<T>(&self, question: impl FnOnce(&M) -> T) -> T {
         question(&self.shared.machine.read())
     }
 
-    /// Tells events, and waits until they are kept and applied. All of them are kept, or none.
+    /// Submits events, and waits until they are persisted and applied. Either all or none of them are persisted.
     ///
     /// # Errors
-    /// [`SubmitError`] if they are not.
+    /// [`SubmitError`] if they were not.
     pub fn submit(&self, events: Vec<M::Event>) -> Result<Vec<M::Outcome>, SubmitError> {
         let (sender, receiver) = mpsc::sync_channel(1);
         self.submit_with(events, move |result| drop(sender.send(result)));
         receiver.recv().unwrap_or(Err(SubmitError::Closed))
     }
 
-    /// Tells events without waiting. `completion` is called exactly once: by the writer thread, so it must be quick and
-    /// must not panic; or at once by this one, if the events are refused before they wait.
+    /// Submits events without waiting. `completion` is called exactly once: on the writer's or applier's thread, so it
+    /// must be quick and must not panic; or at once on this thread, if the events are refused before they are queued.
     pub fn submit_with(
         &self,
         events: Vec<M::Event>,
@@ -179,7 +180,7 @@ impl<M: Machine> Store<M> {
         }
     }
 
-    /// Takes a snapshot of everything confirmed so far, and waits until it is on disk. The sequence it holds.
+    /// Takes a snapshot of everything confirmed so far, and waits until it is on disk. Returns its sequence.
     ///
     /// # Errors
     /// [`SnapshotError`] if it could not be written.
@@ -191,14 +192,14 @@ impl<M: Machine> Store<M> {
         receiver.recv().unwrap_or(Err(SnapshotError::Closed))
     }
 
-    /// How the store is doing.
+    /// Returns the present condition of the store.
     #[must_use]
     pub fn status(&self) -> Status {
         let waiting_events = self.shared.queue.waiting_events();
         Status { waiting_events, ..self.shared.status(|status| status.clone()) }
     }
 
-    /// Finishes what was submitted, takes a last snapshot if the options say so, and ends. How it went.
+    /// Processes all submitted jobs, takes a last snapshot if configured, and stops. Returns the final status.
     #[must_use]
     pub fn close(mut self) -> Status {
         self.stop();

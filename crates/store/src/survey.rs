@@ -1,92 +1,93 @@
-//! A directory looked at: every checksum, every sequence, and nothing touched.
+//! A read-only check of a store's directory: every checksum and every sequence.
 //!
-//! No lock is taken, so a store in use can be looked at as well; what it is writing at that moment counts as torn.
+//! No lock is needed, so a store in use can be checked; a write in progress counts as a torn tail.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use bruit_engine::codec::Malformed;
 
-use crate::directory::{Listing, segment_name, snapshot_name};
+use crate::directory::{Listing, journal_file_name, snapshot_name};
 use crate::format::HeaderFault;
 use crate::founding::Founding;
-use crate::recover::{Input, is_of_the_system, open_as_it_is};
-use crate::segment::{Record, SegmentReader, Snapshots, Step, is_damage};
+use crate::journal_file::{JournalFileReader, Record, Snapshots, Step, is_damage};
+use crate::recover::{Input, is_os_error, open_as_it_is};
 use crate::snapshot::SnapshotReader;
 
-/// Into how many classes events are sorted by size: class *n* has those of 2^(n−1) to 2^n − 1 bytes.
+/// Number of size classes of events: class *n* contains events of 2^(n−1) to 2^n − 1 bytes.
 pub const SIZE_CLASSES: usize = 18;
 
-/// Why a directory could not be looked at.
+/// The reason why a directory could not be surveyed.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to read {}", path.display())]
 pub struct SurveyError {
-    /// What could not be read.
+    /// The path that could not be read.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     pub source: io::Error,
 }
 
-/// Who sees the events as a survey passes them. This is the place for what needs a machine to be understood.
+/// A visitor of the events that a survey reads, for checks that need to decode them.
 pub trait Observer {
-    /// One event; an error makes its segment faulty.
+    /// Visits one event. If this returns an error, the event's journal file is reported as faulty.
     ///
     /// # Errors
-    /// [`Malformed`] if the bytes are no event.
+    /// [`Malformed`] if the bytes are not an event.
     fn event(&mut self, sequence: u64, bytes: &[u8]) -> Result<(), Malformed> {
         let _ = (sequence, bytes);
         Ok(())
     }
 
-    /// So many bytes more of the files were read.
+    /// Called with the number of bytes read since the last call.
     fn progress(&mut self, bytes: u64) {
         let _ = bytes;
     }
 }
 
-/// Looks at nothing.
+/// Ignores all events.
 impl Observer for () {}
 
-/// What is in a directory.
+/// The contents of a directory and their faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// The realm of the founding, or else of the first file that tells one.
+    /// The realm of the founding file, or else of the first file with a readable header.
     pub realm: Option<[u8; 16]>,
     /// The snapshots, oldest first.
     pub snapshots: Vec<SnapshotSurvey>,
-    /// The segments of the journal, oldest first.
-    pub segments: Vec<SegmentSurvey>,
-    /// Sequences that are in no segment though later ones are.
-    pub missing: Vec<Missing>,
-    /// How many events have which size, see [`SIZE_CLASSES`].
+    /// The journal files, oldest first.
+    pub journal_files: Vec<JournalFileSurvey>,
+    /// Gaps: sequences in no journal file although later ones are present.
+    pub missing: Vec<MissingEvents>,
+    /// Number of events in each size class; see [`SIZE_CLASSES`].
     pub event_sizes: [u64; SIZE_CLASSES],
-    /// Files that were never finished; opening the store removes them.
+    /// Incomplete files, which opening the store removes.
     pub temporary: Vec<String>,
-    /// What repairs have cut off.
+    /// Files that repairs have cut off.
     pub cut: Vec<String>,
-    /// Files that are not the store's.
+    /// Files that do not belong to the store.
     pub others: Vec<String>,
-    /// Files that were removed before they could be read, as a store in use does: what is missing then may not be.
+    /// Files that were removed during the survey, for example by the server that uses the store. Sequences may then
+    /// only seem to be missing.
     pub went: Vec<String>,
 }
 
-/// What is wrong with a file; reads well behind its name.
+/// A fault of a file, as text to follow its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileFault {
-    /// Its bytes have changed.
+    /// The contents of the file are corrupt.
     #[error("is damaged: {0}")]
     Damaged(String),
-    /// It is of another store.
+    /// The file belongs to another store.
     #[error("belongs to another realm")]
     OtherRealm,
-    /// The system refuses, or the file is of a later version; nothing is known to be wrong with it.
+    /// The file cannot be read, or has a later version; its contents may be intact.
     #[error("cannot be read: {0}")]
     Unreadable(String),
 }
 
 impl From<io::Error> for FileFault {
     fn from(error: io::Error) -> Self {
-        if is_of_the_system(&error) { Self::Unreadable(error.to_string()) } else { Self::Damaged(error.to_string()) }
+        if is_os_error(&error) { Self::Unreadable(error.to_string()) } else { Self::Damaged(error.to_string()) }
     }
 }
 
@@ -99,105 +100,105 @@ impl From<HeaderFault> for FileFault {
     }
 }
 
-/// One snapshot.
+/// The survey of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotSurvey {
-    /// Its name.
+    /// Name of the file.
     pub file: String,
-    /// The last event it holds.
+    /// The last event in the snapshot.
     pub sequence: u64,
     /// The length of the file.
     pub bytes: u64,
-    /// How many bytes of state are in it, as far as it is sound.
+    /// Number of bytes of state in the sound blocks.
     pub state_bytes: u64,
-    /// In how many blocks.
+    /// Number of sound blocks.
     pub blocks: u32,
-    /// What is wrong with it.
+    /// The fault of the file, if any.
     pub fault: Option<FileFault>,
 }
 
-/// One segment.
+/// The survey of a journal file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SegmentSurvey {
-    /// Its name.
+pub struct JournalFileSurvey {
+    /// Name of the file.
     pub file: String,
-    /// The sequence of its first event.
+    /// The sequence of the first event in the file.
     pub first: u64,
-    /// The sequence that would come next: the last one is before it.
+    /// The sequence after the last event in the file.
     pub next: u64,
     /// The length of the file.
     pub bytes: u64,
-    /// How many sound records it has, before any fault.
+    /// Number of sound records before any fault.
     pub records: u64,
-    /// How many bytes of events are in them.
+    /// Number of bytes of events in the sound records.
     pub event_bytes: u64,
-    /// How many bytes of an unfinished write are at its end.
+    /// Number of bytes of an unfinished write at the end of the file.
     pub torn_bytes: u64,
-    /// What is wrong with it.
-    pub fault: Option<SegmentFault>,
+    /// The fault of the file, if any.
+    pub fault: Option<JournalFileFault>,
 }
 
-impl SegmentSurvey {
-    /// How many events it has, before any fault.
+impl JournalFileSurvey {
+    /// Returns the number of sound events in the file, before any fault.
     #[must_use]
     pub const fn events(&self) -> u64 {
         self.next - self.first
     }
 }
 
-/// What is wrong with a segment.
+/// The fault of a journal file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SegmentFault {
-    /// Where the bad record begins.
+pub struct JournalFileFault {
+    /// The offset of the bad record.
     pub offset: u64,
-    /// What is wrong.
+    /// The fault.
     pub fault: FileFault,
 }
 
 /// A gap in the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingEvents {
     /// The first missing sequence.
     pub first: u64,
-    /// The last one.
+    /// The last missing sequence.
     pub last: u64,
-    /// Whether a sound snapshot holds them: then nothing is lost.
+    /// Whether a sound snapshot contains the missing events, so that nothing is lost.
     pub in_snapshot: bool,
 }
 
 impl Survey {
-    /// The newest snapshot without a fault, by its sequence.
+    /// Returns the sequence of the newest snapshot without a fault.
     #[must_use]
     pub fn newest_sound_snapshot(&self) -> Option<u64> {
         self.snapshots.iter().rev().find(|snapshot| snapshot.fault.is_none()).map(|snapshot| snapshot.sequence)
     }
 
-    /// The sequence of the last event that is held.
+    /// Returns the sequence of the last event in the store.
     #[must_use]
     pub fn sequence(&self) -> u64 {
-        let journal = self.segments.last().map_or(0, |segment| segment.next - 1);
+        let journal = self.journal_files.last().map_or(0, |journal_file| journal_file.next - 1);
         journal.max(self.newest_sound_snapshot().unwrap_or(0))
     }
 }
 
-/// How many bytes [`survey`] will read, for a progress bar.
+/// Returns the number of bytes that [`survey`] will read, for a progress bar.
 ///
 /// # Errors
 /// [`SurveyError`] if the directory cannot be listed.
 pub fn total_bytes(directory: &Path) -> Result<u64, SurveyError> {
     let listing = list(directory)?;
-    let segments = listing.segments.iter().map(|&first| segment_name(first));
-    let names = segments.chain(listing.snapshots.iter().map(|&sequence| snapshot_name(sequence)));
+    let journal_files = listing.journal_files.iter().map(|&first| journal_file_name(first));
+    let names = journal_files.chain(listing.snapshots.iter().map(|&sequence| snapshot_name(sequence)));
     Ok(names.filter_map(|name| directory.join(name).metadata().ok()).map(|metadata| metadata.len()).sum())
 }
 
-/// Reads everything in a directory and changes nothing.
+/// Reads and checks everything in a directory, and changes nothing.
 ///
 /// # Errors
-/// [`SurveyError`] if the system refuses. Whatever is wrong with what was read is in the [`Survey`].
+/// [`SurveyError`] if the directory cannot be read. Faults of the files are in the [`Survey`].
 pub fn survey(directory: &Path, observer: &mut dyn Observer) -> Result<Survey, SurveyError> {
     let listing = list(directory)?;
-    // What is wrong with the founding is for whoever reads it to tell.
+    // A fault of the founding file is reported by the code that needs the founding.
     let realm = Founding::read(directory).ok().flatten().map(|founding| founding.realm.id().0);
     let mut surveyor = Surveyor { directory, observer, newest: 0, survey: Survey { realm, ..Survey::default() } };
     for &sequence in &listing.snapshots {
@@ -205,12 +206,12 @@ pub fn survey(directory: &Path, observer: &mut dyn Observer) -> Result<Survey, S
     }
     let newest = ours(&surveyor.survey.snapshots).map(|snapshot| snapshot.sequence).max().unwrap_or(0);
     surveyor.newest = newest;
-    let last = listing.segments.last().copied();
-    for &first in &listing.segments {
-        surveyor.segment(first, Some(first) == last)?;
+    let last = listing.journal_files.last().copied();
+    for &first in &listing.journal_files {
+        surveyor.journal_file(first, Some(first) == last)?;
     }
-    let Survey { segments, snapshots, .. } = &surveyor.survey;
-    let missing = gaps(segments, snapshots, newest, surveyor.survey.newest_sound_snapshot());
+    let Survey { journal_files, snapshots, .. } = &surveyor.survey;
+    let missing = gaps(journal_files, snapshots, newest, surveyor.survey.newest_sound_snapshot());
     let Listing { temporary, cut, others, .. } = listing;
     Ok(Survey { missing, temporary, cut, others, ..surveyor.survey })
 }
@@ -219,9 +220,15 @@ fn list(directory: &Path) -> Result<Listing, SurveyError> {
     Listing::read(directory).map_err(|source| SurveyError { path: directory.to_owned(), source })
 }
 
-/// The sequences that are in no segment: between two, before the first, and those that only a snapshot proves.
-fn gaps(segments: &[SegmentSurvey], snapshots: &[SnapshotSurvey], newest: u64, sound: Option<u64>) -> Vec<Missing> {
-    // Before the oldest snapshot nothing is needed.
+/// Returns the sequences in no journal file: between two files, before the first, and those that only a snapshot
+/// proves.
+fn gaps(
+    journal_files: &[JournalFileSurvey],
+    snapshots: &[SnapshotSurvey],
+    newest: u64,
+    sound: Option<u64>,
+) -> Vec<MissingEvents> {
+    // Events before the oldest snapshot are not needed.
     let mut due = ours(snapshots).next().map_or(1, |snapshot| snapshot.sequence.saturating_add(1));
     if ours(snapshots).all(|snapshot| snapshot.fault.is_some()) {
         due = 1;
@@ -229,16 +236,16 @@ fn gaps(segments: &[SegmentSurvey], snapshots: &[SnapshotSurvey], newest: u64, s
     let mut missing = Vec::new();
     let mut miss = |first: u64, last: u64| {
         let in_snapshot = sound.is_some_and(|sequence| last <= sequence);
-        missing.push(Missing { first, last, in_snapshot });
+        missing.push(MissingEvents { first, last, in_snapshot });
     };
-    // What is behind the fault of a segment is damaged, not missing.
+    // Events after the fault of a journal file are damaged, not missing.
     let mut after_fault = false;
-    for segment in segments {
-        if segment.first > due && !after_fault {
-            miss(due, segment.first - 1);
+    for journal_file in journal_files {
+        if journal_file.first > due && !after_fault {
+            miss(due, journal_file.first - 1);
         }
-        after_fault = segment.fault.is_some();
-        due = due.max(segment.next);
+        after_fault = journal_file.fault.is_some();
+        due = due.max(journal_file.next);
     }
     if due <= newest && !after_fault {
         miss(due, newest);
@@ -246,7 +253,7 @@ fn gaps(segments: &[SegmentSurvey], snapshots: &[SnapshotSurvey], newest: u64, s
     missing
 }
 
-/// The snapshots that are not of another realm.
+/// Returns the snapshots that do not belong to another realm.
 fn ours(snapshots: &[SnapshotSurvey]) -> impl Iterator<Item = &SnapshotSurvey> {
     snapshots.iter().filter(|snapshot| snapshot.fault != Some(FileFault::OtherRealm))
 }
@@ -260,7 +267,7 @@ struct Surveyor<'a> {
 }
 
 impl Surveyor<'_> {
-    /// What is known of the snapshots, once all were looked at.
+    /// Returns the sequences of the snapshots, after all have been checked.
     fn snapshots(&self) -> Snapshots {
         Snapshots { newest: self.newest, sound: self.survey.newest_sound_snapshot().unwrap_or(0) }
     }
@@ -269,7 +276,7 @@ impl Surveyor<'_> {
         let path = self.directory.join(file);
         match open_as_it_is(&path) {
             Ok(opened) => Ok(Some(opened)),
-            // A store in use removes what it needs no longer.
+            // A store in use removes obsolete files.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.survey.went.push(file.to_owned());
                 Ok(None)
@@ -278,7 +285,7 @@ impl Surveyor<'_> {
         }
     }
 
-    /// Whether a file belongs to the realm of those before it.
+    /// Returns true if a file belongs to a different realm from the files before it.
     fn is_other_realm(&mut self, realm: [u8; 16]) -> bool {
         *self.survey.realm.get_or_insert(realm) != realm
     }
@@ -299,32 +306,32 @@ impl Surveyor<'_> {
         }
         let sequence = reader.header().sequence;
         if sequence != found.sequence {
-            return Err(FileFault::Damaged(format!("the header says that it holds event {sequence}")));
+            return Err(FileFault::Damaged(format!("its header names event {sequence}")));
         }
         let checked = reader.check(|bytes| self.observer.progress(bytes));
         (found.blocks, found.state_bytes) = reader.read_so_far();
         Ok(checked?)
     }
 
-    fn segment(&mut self, first: u64, is_last: bool) -> Result<(), SurveyError> {
-        let file = segment_name(first);
+    fn journal_file(&mut self, first: u64, is_last: bool) -> Result<(), SurveyError> {
+        let file = journal_file_name(first);
         let Some((input, bytes)) = self.open(&file)? else { return Ok(()) };
-        let mut found = SegmentSurvey { file, first, next: first, bytes, ..SegmentSurvey::default() };
+        let mut found = JournalFileSurvey { file, first, next: first, bytes, ..JournalFileSurvey::default() };
         found.fault = self
-            .segment_fault(input, &mut found, is_last)
-            .unwrap_or_else(|source| Some(SegmentFault { offset: 0, fault: source.into() }));
-        self.survey.segments.push(found);
+            .journal_file_fault(input, &mut found, is_last)
+            .unwrap_or_else(|source| Some(JournalFileFault { offset: 0, fault: source.into() }));
+        self.survey.journal_files.push(found);
         Ok(())
     }
 
-    fn segment_fault(
+    fn journal_file_fault(
         &mut self,
         input: Input,
-        found: &mut SegmentSurvey,
+        found: &mut JournalFileSurvey,
         is_last: bool,
-    ) -> io::Result<Option<SegmentFault>> {
-        let whole_file = |fault| Ok(Some(SegmentFault { offset: 0, fault }));
-        let mut reader = match SegmentReader::open(input)? {
+    ) -> io::Result<Option<JournalFileFault>> {
+        let whole_file = |fault| Ok(Some(JournalFileFault { offset: 0, fault }));
+        let mut reader = match JournalFileReader::open(input)? {
             Ok(reader) => reader,
             Err(fault) => return whole_file(fault.into()),
         };
@@ -333,9 +340,9 @@ impl Surveyor<'_> {
         }
         let sequence = reader.header().sequence;
         if sequence != found.first {
-            return whole_file(FileFault::Damaged(format!("the header says that event {sequence} is its first")));
+            return whole_file(FileFault::Damaged(format!("its header names event {sequence} as the first")));
         }
-        let damaged = |offset, reason| Ok(Some(SegmentFault { offset, fault: FileFault::Damaged(reason) }));
+        let damaged = |offset, reason| Ok(Some(JournalFileFault { offset, fault: FileFault::Damaged(reason) }));
         loop {
             let offset = reader.offset();
             let fault = match reader.step()? {
@@ -354,7 +361,7 @@ impl Surveyor<'_> {
         }
     }
 
-    fn record(&mut self, record: &Record<'_>, found: &mut SegmentSurvey) -> Result<(), Malformed> {
+    fn record(&mut self, record: &Record<'_>, found: &mut JournalFileSurvey) -> Result<(), Malformed> {
         for (sequence, bytes) in record.events() {
             self.observer.event(sequence, bytes)?;
             let class = (usize::BITS - bytes.len().leading_zeros()) as usize;

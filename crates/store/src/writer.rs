@@ -1,9 +1,9 @@
-//! The writer thread: the only one that changes the journal.
+//! The writer thread, the only one that changes the journal.
 //!
-//! One round takes all that waits, admits it, writes one record and syncs once; meanwhile the next batch gathers. Then it
-//! applies and answers, or has that done by the [`applier`](crate::applier) while it writes the next. Between rounds it
-//! copies a slice of a snapshot that is under way. The machine is locked for a short slice at a time, and given to those who
-//! wait in between.
+//! Each round takes the queued jobs, admits their events, writes one record and syncs once; meanwhile the next batch
+//! gathers in the queue. Then the writer applies the events and answers, or hands this work to the
+//! [`applier`](crate::applier) while it writes the next batch. Between rounds the writer copies a slice of a running
+//! snapshot. It locks the machine for one short slice at a time and lets waiting readers in between.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Instant, SystemTime};
 
-use crate::applier::{Abandon, Applier, Batch};
+use crate::applier::{AbandonGuard, Applier, Batch};
 use crate::background::{self, Chunk, Task};
 use crate::directory::{Listing, snapshot_name};
 use crate::disk::remove_if_there;
@@ -23,27 +23,27 @@ use crate::queue::{Finished, Job, Request, SnapshotError, SubmitError, Wait, Wor
 use crate::record::RecordBuilder;
 use crate::store::{Durability, Options, Shared};
 
-/// How much of a snapshot is copied under one lock.
+/// Bytes of a snapshot copied under one lock.
 const SNAPSHOT_SLICE_BYTES: usize = 256 << 10;
 
-/// How much of a snapshot is copied for each event that is applied meanwhile: it bounds what the machine must remember of
-/// the state at the beginning. A state of 256 MiB is copied within 4096 events.
+/// Bytes of a snapshot copied for each event applied meanwhile. This bounds the machine's log of overwritten state: a
+/// state of 256 MiB is copied within 4096 events.
 const SNAPSHOT_BYTES_PER_EVENT: usize = 64 << 10;
 
-/// How much the machine may remember of the state at the beginning before nothing but copying is done: an event can
-/// overwrite much at once, as a tick that clears old lines does.
+/// Size of the machine's log of overwritten state above which the writer does nothing but copy. One event can overwrite
+/// much at once, such as a tick that clears old lines.
 const SNAPSHOT_LOGGED_BYTES_MAX: usize = 4 << 20;
 
-/// How many snapshots are kept: one to fall back to.
+/// Number of snapshots kept: the newest and one to fall back to.
 const SNAPSHOTS_KEPT: usize = 2;
 
-/// Where the writer begins.
+/// The initial state of the writer.
 pub(crate) struct Start {
     pub(crate) journal: Journal,
     pub(crate) realm: [u8; 16],
     /// The sequences of sound snapshots.
     pub(crate) snapshots: Vec<u64>,
-    /// How much journal lies behind the newest of them.
+    /// Number of journal bytes after the newest snapshot.
     pub(crate) replayed_bytes: u64,
 }
 
@@ -56,26 +56,26 @@ pub(crate) struct Writer<M: Machine> {
     journal: Journal,
     record: RecordBuilder,
     records: u64,
-    /// When the oldest write was made that is not synced.
+    /// Time of the oldest write that is not yet synced.
     unsynced_since: Option<Instant>,
     applier: Applier<M>,
-    running: Option<Running>,
-    /// Who waits for the next snapshot.
+    running: Option<RunningSnapshot>,
+    /// Callers that wait for the next snapshot.
     requests: Vec<Request>,
     snapshots: Vec<u64>,
-    /// When the newest of them was written.
+    /// Modification time of the newest snapshot.
     snapshot_written: Option<SystemTime>,
-    /// Bytes of journal up to the last snapshot, counted like [`Journal::written_bytes`] plus those replayed.
+    /// Number of journal bytes at the last snapshot, counted like [`Journal::written_bytes`] plus the replayed bytes.
     snapshot_at_bytes: u64,
     replayed_bytes: u64,
 }
 
-/// A snapshot under way.
-struct Running {
+/// A running snapshot.
+struct RunningSnapshot {
     chunks: SyncSender<Chunk>,
-    /// A piece that found no room yet.
+    /// A piece that the snapshot thread could not accept yet.
     pending: Option<Chunk>,
-    /// The machine has given everything.
+    /// Whether the machine has returned its last piece.
     complete: bool,
     requests: Vec<Request>,
 }
@@ -106,9 +106,9 @@ impl<M: Machine> Writer<M> {
     }
 
     pub(crate) fn run(mut self) {
-        let _abandon = Abandon(Arc::clone(&self.shared));
+        let _abandon = AbandonGuard(Arc::clone(&self.shared));
         loop {
-            let Work { jobs, requests, finished, closing } = self.shared.queue.take(&self.patience());
+            let Work { jobs, requests, finished, closing } = self.shared.queue.take(&self.next_wait());
             let events = if jobs.is_empty() { 0 } else { self.commit(jobs) };
             self.requests.extend(requests);
             if self.shared.queue.is_abandoned() {
@@ -126,8 +126,8 @@ impl<M: Machine> Writer<M> {
         self.shut_down();
     }
 
-    /// How long the queue may let us wait.
-    fn patience(&self) -> Wait {
+    /// Returns how long to wait for work.
+    fn next_wait(&self) -> Wait {
         if self.running.as_ref().is_some_and(|running| !running.complete && running.pending.is_none()) {
             return Wait::Poll;
         }
@@ -139,7 +139,7 @@ impl<M: Machine> Writer<M> {
         }
     }
 
-    /// One round: how many events were applied.
+    /// Runs one round. Returns the number of applied events.
     fn commit(&mut self, jobs: Vec<Job<M>>) -> usize {
         let batch = Batch::admit(jobs, &self.shared, &mut self.record);
         if let Err(error) = self.write() {
@@ -151,7 +151,8 @@ impl<M: Machine> Writer<M> {
             return 0;
         }
         self.publish();
-        // While others wait, the disk need not; but during a snapshot it must be seen what a batch overwrites.
+        // If jobs are queued, hand over the batch so that the disk does not idle. A running snapshot needs the log's
+        // size after each batch.
         let later = self.running.is_none() && self.shared.queue.waiting_events() > 0;
         self.applier.apply(batch.written(self.journal.last()), later, &self.shared);
         self.record.events() as usize
@@ -180,7 +181,7 @@ impl<M: Machine> Writer<M> {
         }
     }
 
-    /// Syncs what relaxed durability left; a failure is in the journal's poison.
+    /// Syncs the writes delayed by relaxed durability. A failure poisons the journal.
     fn sync(&mut self) {
         if self.unsynced_since.take().is_some() {
             self.shared.status(|status| status.writing_since = Some(Instant::now()));
@@ -189,19 +190,19 @@ impl<M: Machine> Writer<M> {
         }
     }
 
-    /// Copies what the events of this round owe, or one slice if there were none and there is room; more while the machine
-    /// remembers too much.
+    /// Copies the share of the snapshot due for this round's events, or one slice if there were no events and the
+    /// thread can accept it. Copies more while the machine's log is too large.
     fn advance_snapshot(&mut self, events: usize) {
         if events == 0 {
             return self.copy_if_room();
         }
         let mut owed = events.saturating_mul(SNAPSHOT_BYTES_PER_EVENT);
-        while (owed > 0 || self.remembers_too_much()) && self.copy_slice() {
+        while (owed > 0 || self.is_log_too_large()) && self.copy_slice() {
             owed = owed.saturating_sub(SNAPSHOT_SLICE_BYTES);
         }
     }
 
-    fn remembers_too_much(&self) -> bool {
+    fn is_log_too_large(&self) -> bool {
         let is_copying = self.running.as_ref().is_some_and(|running| !running.complete);
         is_copying && self.shared.machine.read().logged_bytes() > SNAPSHOT_LOGGED_BYTES_MAX
     }
@@ -214,7 +215,7 @@ impl<M: Machine> Writer<M> {
         running.send_pending(false);
     }
 
-    /// Copies a slice and waits until the snapshot thread takes it; false if there is nothing to copy.
+    /// Copies a slice and waits until the snapshot thread accepts it. Returns false if there is nothing to copy.
     fn copy_slice(&mut self) -> bool {
         let Some(running) = &mut self.running else { return false };
         running.send_pending(true);
@@ -232,7 +233,7 @@ impl<M: Machine> Writer<M> {
         }
     }
 
-    /// Never without everything in the journal being applied: the snapshot would claim to hold it.
+    /// Begins a snapshot after everything in the journal is applied, because the snapshot claims to contain it.
     fn begin_snapshot(&mut self) {
         if !self.applier.drain() {
             return;
@@ -245,7 +246,7 @@ impl<M: Machine> Writer<M> {
         match self.start_snapshot(sequence) {
             Ok(chunks) => {
                 let pending = Some(Chunk { bytes: self.first_bytes(), last: false });
-                self.running = Some(Running { chunks, pending, complete: false, requests });
+                self.running = Some(RunningSnapshot { chunks, pending, complete: false, requests });
                 self.copy_if_room();
             }
             Err(error) => self.snapshot_failed(requests, error),
@@ -254,7 +255,7 @@ impl<M: Machine> Writer<M> {
 
     fn first_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        // Nobody else changes the machine, so nothing happens between the two.
+        // No other thread changes the machine, so no event comes between the two calls.
         self.shared.machine.read().snapshot_start(&mut bytes);
         if let Some(mut machine) = self.shared.machine.write() {
             machine.begin_snapshot(&mut bytes);
@@ -262,7 +263,8 @@ impl<M: Machine> Writer<M> {
         bytes
     }
 
-    /// A snapshot must not be ahead of the journal on disk, or the journal would have a gap.
+    /// Starts the snapshot thread after a sync: a snapshot ahead of the journal on disk would leave a gap in the
+    /// journal.
     fn start_snapshot(&mut self, sequence: u64) -> Result<SyncSender<Chunk>, Arc<io::Error>> {
         if self.journal.durable() < sequence {
             self.unsynced_since = None;
@@ -278,11 +280,11 @@ impl<M: Machine> Writer<M> {
         background::start(task, &self.shared).map_err(Arc::new)
     }
 
-    /// Takes the news of the snapshot thread, if there are any.
+    /// Handles the result of the snapshot thread, if there is one.
     fn finish_snapshot(&mut self, finished: Option<Finished>) {
         let Some(finished) = finished else { return };
         let Some(mut running) = self.running.take() else { return };
-        // If the thread gave up early, the machine must still be led to the end, to forget the old state.
+        // If the thread failed early, the machine must still finish its snapshot, to free its log.
         while !running.complete && running.take_from(&self.shared.machine) {}
         match finished {
             Ok(sequence) => {
@@ -290,7 +292,7 @@ impl<M: Machine> Writer<M> {
                 self.snapshots.push(sequence);
                 self.snapshot_written = written(&self.directory, &self.snapshots);
                 self.shared.status(|status| status.snapshot_failure = None);
-                self.remove_superfluous();
+                self.remove_obsolete();
                 self.publish();
                 answer(running.requests, &Ok(sequence));
             }
@@ -299,13 +301,13 @@ impl<M: Machine> Writer<M> {
     }
 
     fn snapshot_failed(&self, requests: Vec<Request>, error: Arc<io::Error>) {
-        tracing::warn!(%error, "no snapshot was taken: the journal grows until one is");
+        tracing::warn!(%error, "failed to write a snapshot; the journal grows until one succeeds");
         self.shared.status(|status| status.snapshot_failure = Some(Arc::clone(&error)));
         answer(requests, &Err(SnapshotError::Failed(error)));
     }
 
-    /// Keeps the two newest snapshots, and the journal behind the older of them.
-    fn remove_superfluous(&mut self) {
+    /// Removes all but the two newest snapshots, and the journal files that the older of the two covers.
+    fn remove_obsolete(&mut self) {
         while self.snapshots.len() > SNAPSHOTS_KEPT {
             self.snapshots.remove(0);
         }
@@ -340,8 +342,8 @@ impl<M: Machine> Writer<M> {
         self.publish();
     }
 
-    /// Ends without a snapshot: what a thread that panicked was to apply is in the journal and not in the machine. What
-    /// the snapshot thread is still doing ends before the lock on the directory is given back.
+    /// Stops without a snapshot after a panic: some events are in the journal but not in the machine. Waits for a
+    /// running snapshot, so that it ends before the directory's lock is released.
     fn give_up(&mut self, finished: Option<Finished>) {
         self.sync();
         self.requests.clear();
@@ -351,7 +353,7 @@ impl<M: Machine> Writer<M> {
         self.publish();
     }
 
-    /// Leads a snapshot that is under way to its end.
+    /// Completes a running snapshot.
     fn complete_snapshot(&mut self) {
         while self.copy_slice() {}
         if self.running.is_some() {
@@ -365,10 +367,10 @@ impl<M: Machine> Writer<M> {
             status.durable = self.journal.durable();
             status.records = self.records;
             status.journal_bytes = self.journal.written_bytes();
-            status.segments = self.journal.segments();
+            status.journal_files = self.journal.journal_files();
             status.snapshots.clone_from(&self.snapshots);
             status.snapshot_written = self.snapshot_written;
-            // What a thread that panicked has left there stays.
+            // Does not overwrite an error that a panicked thread has set.
             if let Some(error) = self.journal.poison() {
                 status.poisoned = Some(Arc::clone(error));
             }
@@ -376,8 +378,9 @@ impl<M: Machine> Writer<M> {
     }
 }
 
-impl Running {
-    /// Takes the next slice from the machine; false if there is none to be had, as somebody panicked with the machine.
+impl RunningSnapshot {
+    /// Takes the next slice from the machine. Returns false if a thread panicked while changing the machine, so that
+    /// there is no slice.
     fn take_from<M: Machine>(&mut self, machine: &Gate<M>) -> bool {
         let Some(mut machine) = machine.write() else { return false };
         let mut bytes = Vec::with_capacity(SNAPSHOT_SLICE_BYTES);
@@ -386,7 +389,8 @@ impl Running {
         true
     }
 
-    /// Hands over the slice that waits, if there is room or `wait`. If the thread is gone, its news are on their way.
+    /// Sends the pending slice if the channel has space or `wait` is set. If the thread is gone, its result is already
+    /// queued.
     fn send_pending(&mut self, wait: bool) {
         let Some(chunk) = self.pending.take() else { return };
         if wait {
@@ -397,13 +401,13 @@ impl Running {
     }
 }
 
-/// When the newest of `snapshots` was written.
+/// Returns the modification time of the newest of `snapshots`.
 fn written(directory: &Path, snapshots: &[u64]) -> Option<SystemTime> {
     let newest = snapshots.iter().max()?;
     std::fs::metadata(directory.join(snapshot_name(*newest))).and_then(|file| file.modified()).ok()
 }
 
 fn answer(requests: Vec<Request>, result: &Result<u64, SnapshotError>) {
-    // Whoever went away does not need the answer.
+    // A failed send means that the caller no longer waits.
     requests.into_iter().for_each(|request| drop(request.send(result.clone())));
 }

@@ -1,4 +1,4 @@
-//! The engine in its directory: founded once, never forgotten, never two at a time.
+//! The engine in a directory: founded once, recovered every time, opened by one process only.
 
 mod common;
 
@@ -63,7 +63,7 @@ fn a_clearinghouse_knows_when_it_was_founded_whether_from_a_snapshot_or_not() {
 }
 
 #[test]
-fn what_the_engine_refuses_is_answered_and_not_in_the_journal() {
+fn events_refused_by_the_engine_are_answered_and_not_in_the_journal() {
     let folder = tempdir().unwrap();
     let store = open(folder.path(), &options());
     let refused = Event::Bulk { by: by(Standing::Stranger, 1), targets: 1, fingerprints: vec![fingerprint(1)] };
@@ -99,13 +99,13 @@ fn the_second_opener_is_refused_and_may_still_peek() {
 }
 
 #[test]
-fn a_directory_is_founded_once_and_is_of_no_use_without_its_founding() {
+fn a_directory_is_founded_once_and_unusable_without_its_founding() {
     let folder = tempdir().unwrap();
     assert!(Clearinghouse::peek(folder.path(), &mut |_| {}).unwrap().is_none());
     drop(open(folder.path(), &options()));
     let other = || Founding { founded: Time(0), ..founding() };
     drop(Clearinghouse::open_or_found(folder.path(), &options(), other, &mut |_| {}).unwrap());
-    assert_eq!(Founding::read(folder.path()).unwrap(), Some(founding()), "the first founding stays");
+    assert_eq!(Founding::read(folder.path()).unwrap(), Some(founding()), "the first founding is kept");
 
     fs::remove_file(folder.path().join(FOUNDING_FILE)).unwrap();
     let error = try_open(folder.path(), &options()).map(drop).unwrap_err();
@@ -116,7 +116,7 @@ fn a_directory_is_founded_once_and_is_of_no_use_without_its_founding() {
 #[test]
 fn a_copy_made_under_load_has_everything_confirmed_before_it_began() {
     let (folder, copies) = (tempdir().unwrap(), tempdir().unwrap());
-    let options = Options { snapshot_after_bytes: 60_000, segment_bytes: 10_000, ..options() };
+    let options = Options { snapshot_after_bytes: 60_000, journal_file_bytes: 10_000, ..options() };
     let store = open(folder.path(), &options);
     store.submit(vec![claim(Standing::Own, Claim::Report, u64::MAX)]).unwrap();
     let stop = AtomicBool::new(false);
@@ -146,7 +146,7 @@ fn a_copy_made_under_load_has_everything_confirmed_before_it_began() {
     });
 }
 
-/// How many signatures of a thread have been counted, each of them once.
+/// Returns the number of a thread's signatures that were counted, each exactly once.
 fn counted(engine: &Engine, thread: u64) -> u64 {
     let totals = (thread << 32..).map(|signature| recipients(engine, signature)).take_while(|total| *total > 0);
     totals.inspect(|total| assert_eq!(*total, 2)).count() as u64
@@ -168,7 +168,7 @@ fn nobody_else_may_read_the_directory_or_its_files() {
     files.iter().for_each(|file| assert_eq!(mode(file), 0o600, "{}", file.display()));
 }
 
-/// A server that was off for months catches up before it takes claims, in a few writes.
+/// A server that was off for months catches up before it accepts claims, in a few writes.
 #[test]
 fn a_clearinghouse_catches_up_before_it_takes_claims() {
     let folder = tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! A clearinghouse under load is killed, again and again: what it confirmed is counted, once.
+//! A clearinghouse under load is killed repeatedly: every confirmed event is counted exactly once.
 //!
-//! As in `crash.rs`, the test program starts itself as the child. Each child counts recipients of signatures of its own,
-//! from several threads, and prints a signature's number *after* its count was confirmed.
+//! As in `crash.rs`, the test program starts itself as the child. Each child counts recipients of its own signatures on
+//! several threads, and prints a signature's number *after* its count was confirmed.
 
 mod common;
 
@@ -25,15 +25,15 @@ const SEED: u64 = 0xB_0175;
 const KILLS: u64 = 40;
 const THREADS: usize = 3;
 
-/// The number of the first signature of a child; it gets by far not this many done.
+/// Distance between the first signatures of two children; no child gets that far.
 const SIGNATURES_PER_CHILD: u64 = 1 << 20;
 
-/// Small segments and many snapshots, so that a kill may fall into any step.
-fn restless() -> Options {
-    Options { segment_bytes: 4_000, snapshot_after_bytes: 15_000, ..common::options() }
+/// Small journal files and many snapshots, so that a kill can hit any step.
+fn frequent_snapshots() -> Options {
+    Options { journal_file_bytes: 4_000, snapshot_after_bytes: 15_000, ..common::options() }
 }
 
-/// What a signature is counted with, different for neighbours.
+/// Returns the count for a signature, different for adjacent ones.
 fn targets(signature: u64) -> u32 {
     1 + (signature % 7) as u32
 }
@@ -49,14 +49,15 @@ fn after_every_kill_each_confirmed_count_is_there_exactly_once() {
     for kill in 0..KILLS {
         let by_child = run_and_kill(folder.path(), kill * SIGNATURES_PER_CHILD, random.random_range(1..250));
         confirmed.push(by_child);
-        let store = open(folder.path(), &restless());
+        let store = open(folder.path(), &frequent_snapshots());
         snapshots += u64::from(store.recovery().snapshot.is_some());
         store.check(|engine| confirmed.iter().for_each(|by_child| assert_counted_once(engine, by_child, kill)));
     }
-    assert!(snapshots > 0, "kills came after snapshots too");
+    assert!(snapshots > 0, "some kills came after snapshots");
 }
 
-/// Every confirmed signature has its count; those around them, which may have been on their way, have theirs or none.
+/// Asserts that every confirmed signature has its count; adjacent ones, which may have been in flight, have theirs or
+/// none.
 fn assert_counted_once(engine: &Engine, confirmed: &[u64], kill: u64) {
     for &signature in confirmed {
         assert_eq!(recipients(engine, signature), targets(signature), "{signature} after kill {kill} (seed {SEED:#x})");
@@ -68,7 +69,7 @@ fn assert_counted_once(engine: &Engine, confirmed: &[u64], kill: u64) {
     }
 }
 
-/// Lets a child work until it has confirmed so many, and kills it: all it confirmed.
+/// Kills a child after this many confirmations. Returns everything it confirmed.
 fn run_and_kill(directory: &Path, first: u64, confirmations: usize) -> Vec<u64> {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "after_every_kill_each_confirmed_count_is_there_exactly_once", "--nocapture"]);
@@ -79,15 +80,15 @@ fn run_and_kill(directory: &Path, first: u64, confirmations: usize) -> Vec<u64> 
     let mut confirmed: Vec<u64> = lines.by_ref().filter_map(parse).take(confirmations).collect();
     assert_eq!(confirmed.len(), confirmations, "the child works until it is killed");
     child.kill().unwrap();
-    // What it wrote to the pipe before it died was confirmed as well.
+    // Lines still in the pipe at its death were confirmed as well.
     confirmed.extend(lines.filter_map(parse));
     child.wait().unwrap();
     confirmed
 }
 
-/// Counts recipients of signatures that nobody counted before, for ever.
+/// Counts recipients of new signatures until killed.
 fn child(directory: &Path, first: u64) {
-    let store = open(directory, &restless());
+    let store = open(directory, &frequent_snapshots());
     let next = AtomicU64::new(first);
     thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -95,7 +96,7 @@ fn child(directory: &Path, first: u64) {
                 loop {
                     let signature = next.fetch_add(1, Ordering::SeqCst);
                     store.submit(vec![bulk(targets(signature), signature)]).unwrap();
-                    // In one write, so that a kill cuts no line that is not the last.
+                    // In one write, so that a kill can truncate only the last line.
                     stdout().lock().write_all(format!("confirmed {signature}.\n").as_bytes()).unwrap();
                     stdout().lock().flush().unwrap();
                 }

@@ -1,7 +1,7 @@
-//! Clearinghouses founded by released versions are opened for ever, with all they knew.
+//! Clearinghouses founded by released versions can still be opened, with their complete state.
 //!
-//! `testdata/formats/clearinghouse-v1`, to `-v5` are such directories; see `formats.rs` for what to do when a format changes.
-//! Those of version 1 have a realm with a wide key, and keep it.
+//! `testdata/formats/clearinghouse-v1` to `-v5` are such directories; see `formats.rs` for what to do when a format
+//! changes. Those of version 1 have a realm with a wide key, and keep it.
 
 mod common;
 
@@ -21,14 +21,18 @@ use common::clearinghouse::*;
 use common::{copy, files, name, options};
 use tempfile::tempdir;
 
-/// The version of directories that are founded now.
-const NEWEST: u32 = 5;
+/// The sample that this program would write.
+const NEWEST: &str = "clearinghouse-v5-passages";
 
 fn sample(version: u32) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/formats/clearinghouse-v{version}"))
+    named(&format!("clearinghouse-v{version}"))
 }
 
-/// Events of every kind, twice the memory, a snapshot, and five more events.
+fn named(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats").join(name)
+}
+
+/// Writes events of every kind, two budget increases, a snapshot, and five more events.
 fn write_sample(directory: &Path) {
     let store = open(directory, &options());
     events_of_every_kind().into_iter().for_each(|event| drop(store.submit(vec![event]).unwrap()));
@@ -49,7 +53,7 @@ fn write_sample(directory: &Path) {
 #[test]
 #[ignore = "writes into testdata/"]
 fn make_the_sample() {
-    let newest = sample(NEWEST);
+    let newest = named(NEWEST);
     fs::create_dir_all(&newest).unwrap();
     files(&newest, "").into_iter().for_each(|path| fs::remove_file(path).unwrap());
     write_sample(&newest);
@@ -107,18 +111,18 @@ fn check_sample(version: u32, key: &FingerprintKey) {
     copy(&sample(version), folder.path());
     let store = open(folder.path(), &options());
     assert_eq!(store.recovery().replayed_events, 5);
-    // The fourth is one that registered itself, which nothing knew of before.
+    // The fourth account registered itself, which earlier versions did not support.
     let accounts = if version < 4 { 3 } else { 4 };
     store.check(|engine| check_knowledge(engine, accounts, |signature| key.fingerprint(&signature.to_le_bytes())));
 }
 
-/// What the events of [`write_sample`] leave behind; the fingerprints by the number of the signature.
+/// Checks the state after the events of [`write_sample`]; `fingerprint` maps a signature's number to its fingerprint.
 fn check_knowledge(engine: &Engine, accounts: usize, fingerprint: impl Fn(u64) -> Fingerprint) {
     let verdicts = [1, 2, 3, 4, 11].map(|signature| engine.check(&fingerprint(signature), 0));
     let kinds = [Kind::Spam, Kind::Ham, Kind::Ham, Kind::Unknown, Kind::Unknown];
     assert_eq!(verdicts.map(|verdict| verdict.kind), kinds);
-    assert_eq!((verdicts[0].reason, verdicts[0].counts.reports), (Reason::OwnReports, 1));
-    assert_eq!((verdicts[1].reason, verdicts[1].counts.revocations), (Reason::Revoked, 1));
+    assert_eq!((verdicts[0].reason, verdicts[0].counts.report_count), (Reason::OwnReports, 1));
+    assert_eq!((verdicts[1].reason, verdicts[1].counts.revoke_count), (Reason::Revoked, 1));
     assert_eq!([5, 12, 13].map(|signature| engine.bulk().total(&fingerprint(signature))), [9, 1_000, 0]);
     let mut scratch = CheckScratch::default();
     let found = engine.find_text(&features(), &mut scratch).map(|found| found.fingerprint);
@@ -135,7 +139,7 @@ fn the_same_events_give_the_bytes_of_the_newest_sample() {
     let names: Vec<String> = files(folder.path(), "").iter().map(|path| name(path)).collect();
     assert_eq!(names.len(), 3, "realm, journal, snapshot");
     for name in names {
-        let (written, sample) = (fs::read(folder.path().join(&name)), fs::read(sample(NEWEST).join(&name)));
+        let (written, sample) = (fs::read(folder.path().join(&name)), fs::read(named(NEWEST).join(&name)));
         assert!(written.unwrap() == sample.unwrap(), "{name}");
     }
 }

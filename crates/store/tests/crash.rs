@@ -1,8 +1,8 @@
-//! A process under load is killed, again and again: what it confirmed is there, once.
+//! A process under load is killed repeatedly: every confirmed event is present exactly once.
 //!
-//! The test program starts itself as the child, with the directory in an environment variable. The child tells numbers
-//! from several threads and prints each number *after* it was confirmed; the parent reads some lines, kills it, opens the
-//! store and compares.
+//! The test program starts itself as the child, with the directory in an environment variable. The child submits
+//! numbers from several threads and prints each number *after* it was confirmed; the parent reads some lines, kills it,
+//! opens the store and compares.
 
 mod common;
 
@@ -26,9 +26,9 @@ const DIRECTORIES: usize = 7;
 const KILLS_EACH: usize = 30;
 const THREADS: u64 = 3;
 
-/// Small segments and many snapshots, so that a kill may fall into any step.
-fn restless() -> Options {
-    Options { segment_bytes: 600, snapshot_after_bytes: 2500, ..options() }
+/// Small journal files and many snapshots, so that a kill can hit any step.
+fn frequent_snapshots() -> Options {
+    Options { journal_file_bytes: 600, snapshot_after_bytes: 2500, ..options() }
 }
 
 #[test]
@@ -44,20 +44,20 @@ fn after_every_kill_each_confirmed_event_is_there_exactly_once() {
         let mut confirmed = BTreeSet::new();
         for kill in 0..KILLS_EACH {
             confirmed.extend(run_and_kill(folder.path(), random.random_range(1..150)));
-            let store = try_open(folder.path(), &restless()).unwrap();
+            let store = try_open(folder.path(), &frequent_snapshots()).unwrap();
             torn += u64::from(store.recovery().torn_bytes > 0);
             snapshots += u64::from(store.recovery().snapshot.is_some());
             let held = store.check(Ledger::settled);
             let lost: Vec<_> = confirmed.iter().filter(|number| !held.counts.contains_key(number)).collect();
             assert!(lost.is_empty(), "kill {kill} lost {lost:?} of {} (seed {SEED:#x})", confirmed.len());
             let twice: Vec<_> = held.counts.iter().filter(|(_, count)| **count != 1).collect();
-            assert!(twice.is_empty(), "kill {kill} made {twice:?} of one (seed {SEED:#x})");
+            assert!(twice.is_empty(), "kill {kill} duplicated {twice:?} (seed {SEED:#x})");
         }
     }
-    assert!(snapshots > 0, "kills came after snapshots too ({torn} torn tails)");
+    assert!(snapshots > 0, "some kills came after snapshots ({torn} torn tails)");
 }
 
-/// Lets a child work until it has confirmed so many, and kills it: all it confirmed.
+/// Kills a child after this many confirmations. Returns everything it confirmed.
 fn run_and_kill(directory: &Path, confirmations: usize) -> Vec<u64> {
     let mut child = start(directory);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -65,7 +65,7 @@ fn run_and_kill(directory: &Path, confirmations: usize) -> Vec<u64> {
     let mut confirmed: Vec<u64> = lines.by_ref().filter_map(parse).take(confirmations).collect();
     assert_eq!(confirmed.len(), confirmations, "the child works until it is killed");
     child.kill().unwrap();
-    // What it wrote to the pipe before it died was confirmed as well.
+    // Lines still in the pipe at its death were confirmed as well.
     confirmed.extend(lines.filter_map(parse));
     child.wait().unwrap();
     confirmed
@@ -77,9 +77,9 @@ fn start(directory: &Path) -> Child {
     command.env(DIRECTORY, directory).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Tells numbers that were never told before, for ever.
+/// Submits new numbers until killed.
 fn child(directory: &Path) {
-    let store = try_open(directory, &restless()).unwrap();
+    let store = try_open(directory, &frequent_snapshots()).unwrap();
     let next = AtomicU64::new(store.check(|ledger| ledger.counts.keys().next_back().map_or(0, |last| last + 1)));
     thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -90,7 +90,7 @@ fn child(directory: &Path) {
                     let numbers = first..=first + thread;
                     store.submit(numbers.clone().map(told).collect()).unwrap();
                     let lines: String = numbers.map(|number| format!("confirmed {number}.\n")).collect();
-                    // In one write, so that a kill cuts no line that is not the last.
+                    // In one write, so that a kill can truncate only the last line.
                     stdout().lock().write_all(lines.as_bytes()).unwrap();
                     stdout().lock().flush().unwrap();
                 }

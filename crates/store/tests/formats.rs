@@ -1,7 +1,7 @@
-//! Directories written by released versions are read for ever.
+//! Directories written by released versions can still be read.
 //!
-//! `testdata/formats/store-v1` is such a directory. To make one for a new version of the format, run the ignored test here
-//! with the version in [`sample`] raised, and keep the old ones.
+//! `testdata/formats/store-v1` is such a directory. To create one for a new version of the format, increase the version
+//! in [`sample`], run the ignored test in this file, and keep the old directories.
 
 mod common;
 
@@ -16,11 +16,12 @@ fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/store-v1")
 }
 
-/// Two snapshots (at 8 and 16), three segments, records of several events, a torn tail of five bytes.
+/// Two snapshots (at 8 and 16), three journal files, records of several events, a torn tail of five bytes.
 fn write_sample(directory: &Path) {
-    let store = try_open(directory, &Options { segment_bytes: 250, ..options() }).unwrap();
+    let store = try_open(directory, &Options { journal_file_bytes: 250, ..options() }).unwrap();
     for (round, padding) in [(0, 0), (1, 3), (2, 7)] {
-        let submits = (0..4).map(|submit| (0..2).map(move |i| Told { number: round * 8 + submit * 2 + i, padding }));
+        let submits =
+            (0..4).map(|submit| (0..2).map(move |i| NumberEvent { number: round * 8 + submit * 2 + i, padding }));
         submits.for_each(|events| drop(store.submit(events.collect()).unwrap()));
         if round < 2 {
             store.snapshot().unwrap();
@@ -46,7 +47,7 @@ fn the_sample_of_version_1_holds_what_was_put_in() {
     let survey = survey(&sample(), &mut ()).unwrap();
     assert_eq!((survey.faults(), survey.realm, survey.sequence()), (vec![], Some(REALM), 24));
     assert_eq!(survey.snapshots.iter().map(|snapshot| snapshot.sequence).collect::<Vec<_>>(), [8, 16]);
-    assert_eq!(survey.segments.last().unwrap().torn_bytes, 5);
+    assert_eq!(survey.journal_files.last().unwrap().torn_bytes, 5);
 
     let folder = tempdir().unwrap();
     copy(&sample(), folder.path());
@@ -56,7 +57,7 @@ fn the_sample_of_version_1_holds_what_was_put_in() {
     assert_eq!(store.check(Ledger::numbers), (0..24).collect::<Vec<_>>());
     drop(store);
 
-    // The same without the newer snapshot.
+    // The result is the same without the newer snapshot.
     fs::remove_file(files(folder.path(), "snapshot-").pop().unwrap()).unwrap();
     assert_eq!(numbers(folder.path()).len(), 24);
 }

@@ -1,4 +1,5 @@
-//! A clearinghouse that is killed at any point while its memory budget changes starts with either the old or the new budget.
+//! A clearinghouse killed at any point during a change of its memory budget starts with either the old or the new
+//! budget.
 
 mod common;
 
@@ -40,7 +41,7 @@ fn a_journal_cut_anywhere_in_the_growth_gives_the_state_before_or_after() {
         fs::OpenOptions::new().write(true).open(copied).unwrap().set_len(length).unwrap();
         let expected = if length == end { &after } else { &before };
         assert!(state(cut.path()) == *expected, "cut at {length} of {start} to {end}");
-        // It is really opened, and can still grow.
+        // The clearinghouse opens, and can still grow.
         if length == start + 1 {
             let store = open(cut.path(), &options());
             assert_eq!(store.check(sizes).0, BUDGET_MIN);
@@ -72,7 +73,7 @@ fn snapshots_before_and_after_the_growth_lead_to_the_same_state() {
     let store = open(folder.path(), &options());
     store.snapshot().unwrap();
     drop(store);
-    assert!(state(folder.path()) == of_old_snapshot, "and by the snapshot of the grown one");
+    assert!(state(folder.path()) == of_old_snapshot, "also from the snapshot after the growth");
     let (_, engine, recovery) = Clearinghouse::peek(folder.path(), &mut |_| {}).unwrap().unwrap();
     assert_eq!((recovery.replayed_events, engine.plan().bytes), (0, LARGER));
 }
@@ -80,14 +81,17 @@ fn snapshots_before_and_after_the_growth_lead_to_the_same_state() {
 #[test]
 fn growth_waits_for_a_snapshot_under_way() {
     let folder = tempdir().unwrap();
-    // A snapshot begins whenever anything was written.
-    let restless = Options { snapshot_after_bytes: 1, ..options() };
-    let store = open(folder.path(), &restless);
+    // A snapshot begins after every write.
+    let frequent_snapshots = Options { snapshot_after_bytes: 1, ..options() };
+    let store = open(folder.path(), &frequent_snapshots);
     store.submit(vec![bulk(1, 5)]).unwrap();
     assert_eq!(store.resize(LARGER).unwrap(), Outcome::Done);
     assert_eq!(store.check(sizes).0, LARGER);
     drop(store);
-    assert_eq!(open(folder.path(), &restless).check(|engine| (sizes(engine).0, recipients(engine, 5))), (LARGER, 1));
+    assert_eq!(
+        open(folder.path(), &frequent_snapshots).check(|engine| (sizes(engine).0, recipients(engine, 5))),
+        (LARGER, 1)
+    );
 }
 
 #[test]
@@ -101,14 +105,14 @@ fn a_smaller_budget_is_refused_and_not_in_the_journal() {
     assert_eq!(store.status().sequence, sequence);
 }
 
-/// A realm founded with more memory, or with less, than one of its servers has.
+/// A server whose realm was founded with more or less memory than it has.
 #[test]
 fn a_server_of_a_realm_has_books_of_its_own_size() {
     let of_realm = Founding { budget_bytes: LARGER, ..founding() };
     let own = Plan::for_budget(LARGER).unwrap();
     let folder = tempdir().unwrap();
     let store = Clearinghouse::open_or_found(folder.path(), &options(), || of_realm, &mut |_| {}).unwrap();
-    assert!(store.check(|engine| engine.would_resize(LARGER)), "it begins with the realm's sizes");
+    assert!(store.check(|engine| engine.would_resize(LARGER)), "the initial sizes are the realm's");
     store.resize(LARGER).unwrap();
     assert_eq!(store.check(sizes), (LARGER, founding().realm.sizes().bulk_lines * 4));
     assert!(store.check(|engine| !engine.would_resize(LARGER) && engine.plan().sizes.fit(&own.sizes)));

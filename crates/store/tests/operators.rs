@@ -1,4 +1,4 @@
-//! What an operator may do to a directory, with the best of intentions.
+//! Well-meant changes that an operator may make to a directory.
 
 mod common;
 
@@ -12,12 +12,12 @@ use bruit_store::{Advice, Clearinghouse, Founding, LockError, OpenError, Options
 use common::*;
 use tempfile::{TempDir, tempdir};
 
-/// Events 1 to 60 in segments of a few records, with snapshots at 20 and 40.
+/// Events 1 to 60 in journal files of a few records, with snapshots at 20 and 40.
 fn with_snapshots() -> TempDir {
     let folder = tempdir().unwrap();
-    let store = try_open(folder.path(), &Options { segment_bytes: 500, ..options() }).unwrap();
+    let store = try_open(folder.path(), &Options { journal_file_bytes: 500, ..options() }).unwrap();
     for round in 0..3 {
-        tell(&store, round * 20..(round + 1) * 20);
+        submit_numbers(&store, round * 20..(round + 1) * 20);
         if round < 2 {
             store.snapshot().unwrap();
         }
@@ -30,7 +30,7 @@ fn advices(directory: &Path) -> Vec<Advice> {
 }
 
 #[test]
-fn damage_that_a_snapshot_holds_is_harmless_and_not_cut_unless_forced() {
+fn damage_covered_by_a_snapshot_is_harmless_and_cut_only_by_force() {
     let folder = with_snapshots();
     let held = files(folder.path(), "journal-")[1].clone();
     let place = boundaries(&held)[1];
@@ -39,7 +39,7 @@ fn damage_that_a_snapshot_holds_is_harmless_and_not_cut_unless_forced() {
     let [fault] = &found.faults()[..] else { panic!("{:?}", found.faults()) };
     assert_eq!(fault.advice, Advice::Harmless("snapshot-00000000000000000040.bruit".into()));
     assert!(found.opens());
-    assert!(found.warnings()[0].contains("would be of no use"), "{:?}", found.warnings());
+    assert!(found.warnings()[0].contains("would be useless"), "{:?}", found.warnings());
 
     match repair(folder.path(), None, place as u64, false) {
         Err(RepairError::Needless { first: 41, last: 60, .. }) => {}
@@ -51,15 +51,15 @@ fn damage_that_a_snapshot_holds_is_harmless_and_not_cut_unless_forced() {
 }
 
 #[test]
-fn repair_cuts_the_damage_that_is_in_the_way_and_not_what_a_snapshot_holds() {
+fn repair_cuts_only_damage_that_no_snapshot_covers() {
     let folder = with_snapshots();
-    let segments = files(folder.path(), "journal-");
-    let last = segments.last().unwrap();
+    let journal_files = files(folder.path(), "journal-");
+    let last = journal_files.last().unwrap();
     let place = boundaries(last)[0];
-    for segment in [&segments[1], last] {
-        change(segment, |bytes| bytes[place + 35] ^= 1);
+    for journal_file in [&journal_files[1], last] {
+        change(journal_file, |bytes| bytes[place + 35] ^= 1);
     }
-    assert_eq!(repair(folder.path(), None, place as u64, false).unwrap().segment, name(last));
+    assert_eq!(repair(folder.path(), None, place as u64, false).unwrap().journal_file, name(last));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_repair_at_the_end_of_the_journal_leaves_no_empty_file() {
 }
 
 #[test]
-fn a_segment_that_was_cut_short_within_its_header_is_not_called_without_loss() {
+fn a_truncated_header_is_not_reported_as_lossless() {
     let folder = with_snapshots();
     let last = files(folder.path(), "journal-").pop().unwrap();
     change(&last, |bytes| bytes.truncate(20));
@@ -81,11 +81,11 @@ fn a_segment_that_was_cut_short_within_its_header_is_not_called_without_loss() {
 }
 
 #[test]
-fn a_foreign_snapshot_condemns_no_other_file() {
+fn a_foreign_snapshot_does_not_affect_other_files() {
     let other = tempdir().unwrap();
     let make = || Ok(Ledger { realm: [1; 16], ..Ledger::new() });
     let store = Store::open(other.path(), &options(), make, &mut |_| {}).unwrap();
-    tell(&store, 0..5);
+    submit_numbers(&store, 0..5);
     store.snapshot().unwrap();
     drop(store);
     let folder = with_snapshots();
@@ -96,14 +96,14 @@ fn a_foreign_snapshot_condemns_no_other_file() {
     assert_eq!(advices(folder.path()), [Advice::MoveAway]);
     let error = try_open(folder.path(), &options()).err().unwrap().to_string();
     assert!(error.contains("snapshot-00000000000000009999.bruit belongs to another realm"), "{error}");
-    assert!(error.contains("move it to another directory, and keep it"), "{error}");
+    assert!(error.contains("move it to another directory and keep it"), "{error}");
     fs::rename(foreign, other.path().join("kept")).unwrap();
     assert_eq!(numbers(folder.path()).len(), 60);
 }
 
-/// A directory can be opened but not read, even by root: it stands for every error of the system.
+/// A directory can be opened but not read, even by root: it simulates any I/O error.
 #[test]
-fn a_snapshot_that_cannot_be_read_is_not_called_damaged_and_not_fallen_back_from() {
+fn an_unreadable_snapshot_is_not_damage_and_causes_no_fallback() {
     let folder = with_snapshots();
     let newest = files(folder.path(), "snapshot-").pop().unwrap();
     fs::remove_file(&newest).unwrap();
@@ -116,7 +116,7 @@ fn a_snapshot_that_cannot_be_read_is_not_called_damaged_and_not_fallen_back_from
 }
 
 #[test]
-fn a_founding_that_cannot_be_read_is_not_to_be_restored() {
+fn an_unreadable_founding_is_an_io_error() {
     let folder = tempdir().unwrap();
     fs::create_dir(folder.path().join("realm.bruit")).unwrap();
     let error = clearinghouse::try_open(folder.path(), &options()).err();
@@ -124,13 +124,13 @@ fn a_founding_that_cannot_be_read_is_not_to_be_restored() {
 }
 
 #[test]
-fn a_journal_that_ends_before_the_snapshot_is_told_of() {
+fn a_journal_that_ends_before_the_snapshot_is_reported() {
     let folder = with_snapshots();
-    for segment in files(folder.path(), "journal-").iter().skip(1) {
-        fs::remove_file(segment).unwrap();
+    for journal_file in files(folder.path(), "journal-").iter().skip(1) {
+        fs::remove_file(journal_file).unwrap();
     }
     let found = survey(folder.path(), &mut ()).unwrap();
-    let end = found.segments[0].next - 1;
+    let end = found.journal_files[0].next - 1;
     assert!(
         found.warnings()[0].starts_with(&format!("the journal ends with event {end}, before")),
         "{:?}",
@@ -139,7 +139,7 @@ fn a_journal_that_ends_before_the_snapshot_is_told_of() {
     let store = open(folder.path());
     assert_eq!((store.recovery().journal_ends, store.recovery().sequence), (Some(end), 40));
     drop(store);
-    assert_eq!(open(folder.path()).recovery().journal_ends, None, "the journal goes on behind the snapshot");
+    assert_eq!(open(folder.path()).recovery().journal_ends, None, "the journal continues after the snapshot");
 }
 
 #[test]
@@ -155,12 +155,12 @@ fn opening_removes_only_what_the_store_left_unfinished() {
 }
 
 #[test]
-fn nothing_is_founded_among_other_peoples_files() {
+fn no_store_is_founded_among_foreign_files() {
     let folder = tempdir().unwrap();
     fs::write(folder.path().join("letter.txt"), "dear").unwrap();
     let error = clearinghouse::try_open(folder.path(), &options()).err();
     assert!(matches!(error, Some(OpenError::NotEmpty { .. })), "{error:?}");
-    assert_eq!(files(folder.path(), "").len(), 1, "not even a lock");
+    assert_eq!(files(folder.path(), "").len(), 1, "no lock file either");
     fs::rename(folder.path().join("letter.txt"), folder.path().join("lost+found")).unwrap();
     clearinghouse::open(folder.path(), &options());
 }
@@ -177,7 +177,7 @@ fn a_store_is_founded_among_the_files_that_the_program_keeps_beside_it() {
     }
 }
 
-/// A clearinghouse with a journal and a snapshot, and its key files beside it.
+/// A clearinghouse with a journal and a snapshot, and its key files next to it.
 fn founded() -> TempDir {
     let folder = tempdir().unwrap();
     let store = clearinghouse::open(folder.path(), &options());
@@ -209,7 +209,7 @@ fn a_missing_founding_is_named_and_works_again_once_restored() {
 }
 
 #[test]
-fn with_the_founding_of_another_realm_no_file_is_to_be_moved() {
+fn a_wrong_founding_does_not_blame_the_other_files() {
     let (folder, other) = (founded(), tempdir().unwrap());
     let foreign = || Founding::new([1; 16], BUDGET_MIN, Policy::default(), clearinghouse::FOUNDED).unwrap();
     drop(Clearinghouse::open_or_found(other.path(), &options(), foreign, &mut |_| {}).unwrap());
@@ -240,7 +240,7 @@ fn a_store_whose_lock_was_removed_is_still_held() {
 }
 
 #[test]
-fn what_is_no_store_is_not_repaired() {
+fn a_directory_without_a_store_is_not_repaired() {
     let folder = tempdir().unwrap();
     assert!(matches!(repair(folder.path(), None, 0, false), Err(RepairError::NoStore { .. })));
     assert!(files(folder.path(), "").is_empty());
@@ -259,5 +259,5 @@ fn the_realm_is_that_of_the_founding_and_not_of_the_first_file() {
     assert_eq!(found.realm, Some(clearinghouse::founding().realm.id().0));
     let faults = found.faults();
     assert_eq!(faults.iter().map(|fault| fault.file.as_deref()).collect::<Vec<_>>(), [Some(oldest)]);
-    assert!(found.opens(), "it is not even looked at");
+    assert!(found.opens(), "the file is not read");
 }

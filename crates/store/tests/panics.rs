@@ -1,4 +1,4 @@
-//! A thread that panics: everybody is told, and no snapshot claims what was not applied.
+//! A thread panics: every submitter gets an answer, and no snapshot claims events that were not applied.
 
 mod common;
 
@@ -12,7 +12,7 @@ use bruit_store::{Machine, Options, RestoreError, SnapshotError, Store};
 use common::*;
 use tempfile::tempdir;
 
-/// A number that is not survived.
+/// A number that makes the machine panic.
 const FATAL: u64 = 666;
 
 /// A ledger that panics at [`FATAL`], on one of the store's threads.
@@ -22,22 +22,22 @@ struct Fragile {
 }
 
 impl Machine for Fragile {
-    type Event = Told;
+    type Event = NumberEvent;
     type Outcome = u64;
 
-    fn encode(event: &Told, out: &mut Vec<u8>) {
+    fn encode(event: &NumberEvent, out: &mut Vec<u8>) {
         Ledger::encode(event, out);
     }
 
-    fn decode(bytes: &[u8]) -> Result<Told, Malformed> {
+    fn decode(bytes: &[u8]) -> Result<NumberEvent, Malformed> {
         Ledger::decode(bytes)
     }
 
-    fn admit(&self, event: &Told) -> Result<(), u64> {
+    fn admit(&self, event: &NumberEvent) -> Result<(), u64> {
         self.ledger.admit(event)
     }
 
-    fn apply(&mut self, event: &Told) -> u64 {
+    fn apply(&mut self, event: &NumberEvent) -> u64 {
         assert!(event.number != FATAL || thread::current().name() != Some(self.thread), "an invariant is broken");
         self.ledger.apply(event)
     }
@@ -59,14 +59,14 @@ impl Machine for Fragile {
     }
 }
 
-/// A store that takes a snapshot when it is closed. (During one, the writer applies by itself.)
+/// Returns a store that takes a snapshot when it is closed. (During a snapshot, the writer applies events itself.)
 fn fragile(directory: &Path, thread: &'static str) -> Store<Fragile> {
     Store::open(directory, &Options::default(), || Ok(Fragile { ledger: Ledger::new(), thread }), &mut |_| {}).unwrap()
 }
 
 #[test]
-fn what_a_dead_applier_left_undone_is_applied_when_the_store_is_opened_again() {
-    // The applier gets a batch only if another waits, so it meets one of the fatal numbers sooner or later.
+fn events_left_by_a_dead_applier_are_applied_on_reopening() {
+    // The applier gets a batch only if another one is queued, so it gets a fatal number sooner or later.
     let folder = tempdir().unwrap();
     let store = fragile(folder.path(), "bruit-applier");
     let (sender, answers) = mpsc::channel();
@@ -79,7 +79,7 @@ fn what_a_dead_applier_left_undone_is_applied_when_the_store_is_opened_again() {
     }
     drop(sender);
     let confirmed = answers.iter().filter(|is_ok| *is_ok).count() as u64;
-    assert!(store.submit(vec![told(1)]).is_err(), "nothing is accepted any more");
+    assert!(store.submit(vec![told(1)]).is_err(), "submits are refused");
     assert!(matches!(store.snapshot(), Err(SnapshotError::Closed)));
     let status = store.close();
     assert!(status.poisoned.is_some() && status.waiting_events == 0, "{status:?}");
@@ -89,7 +89,7 @@ fn what_a_dead_applier_left_undone_is_applied_when_the_store_is_opened_again() {
 }
 
 #[test]
-fn what_a_dead_writer_left_undone_is_applied_when_the_store_is_opened_again() {
+fn events_left_by_a_dead_writer_are_applied_on_reopening() {
     let folder = tempdir().unwrap();
     let store = fragile(folder.path(), "bruit-writer");
     for number in 0..10 {
@@ -98,7 +98,7 @@ fn what_a_dead_writer_left_undone_is_applied_when_the_store_is_opened_again() {
     assert!(store.submit(vec![told(FATAL)]).is_err());
     assert!(store.submit(vec![told(11)]).is_err());
     assert!(matches!(store.snapshot(), Err(SnapshotError::Closed)));
-    assert_eq!(store.check(|fragile| fragile.ledger.counts.len()), 10, "checks go on");
+    assert_eq!(store.check(|fragile| fragile.ledger.counts.len()), 10, "checks still work");
     assert!(store.close().poisoned.is_some());
     assert!(files(folder.path(), "snapshot-").is_empty());
     assert_eq!(numbers(folder.path()), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, FATAL]);
@@ -110,9 +110,9 @@ fn a_panic_of_the_snapshot_thread_is_a_failed_snapshot() {
     let disk = WatchedDisk(Box::new(|path| assert!(!name(path).contains("snapshot-"), "a bug in a snapshot")));
     let options = Options { disk: Arc::new(disk), snapshot_on_close: true, ..options() };
     let store = try_open(folder.path(), &options).unwrap();
-    tell(&store, 0..3);
+    submit_numbers(&store, 0..3);
     assert!(matches!(store.snapshot(), Err(SnapshotError::Failed(_))));
-    tell(&store, 3..5);
+    submit_numbers(&store, 3..5);
     assert!(store.close().snapshot_failure.is_some());
     assert_eq!(numbers(folder.path()), [0, 1, 2, 3, 4]);
 }

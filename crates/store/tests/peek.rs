@@ -1,4 +1,4 @@
-//! A store looked into without a lock: what opening would find, and nothing changed.
+//! Peeking into a store without a lock: the same state as opening would recover, and nothing changed.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn peeked(directory: &Path) -> Result<(Ledger, Recovery), OpenError> {
     peek(directory, || Ok(Ledger::new()), &mut |_| {})
 }
 
-/// Name, bytes and time of the last change of every file.
+/// Returns name, contents and modification time of every file.
 fn contents(directory: &Path) -> Vec<(String, Vec<u8>, SystemTime)> {
     let with_time = |path: &std::path::PathBuf| path.metadata().unwrap().modified().unwrap();
     files(directory, "").iter().map(|path| (name(path), fs::read(path).unwrap(), with_time(path))).collect()
@@ -25,10 +25,10 @@ fn contents(directory: &Path) -> Vec<(String, Vec<u8>, SystemTime)> {
 #[test]
 fn a_peek_finds_what_opening_finds_and_changes_nothing() {
     let folder = tempdir().unwrap();
-    let store = try_open(folder.path(), &Options { segment_bytes: 300, ..options() }).unwrap();
-    tell(&store, 0..10);
+    let store = try_open(folder.path(), &Options { journal_file_bytes: 300, ..options() }).unwrap();
+    submit_numbers(&store, 0..10);
     store.snapshot().unwrap();
-    tell(&store, 10..20);
+    submit_numbers(&store, 10..20);
     drop(store);
     fs::write(folder.path().join(".tmp-realm.bruit"), "half").unwrap();
     change(&files(folder.path(), "journal-").pop().unwrap(), |bytes| bytes.extend(b"\xB5rec torn"));
@@ -46,51 +46,51 @@ fn a_peek_finds_what_opening_finds_and_changes_nothing() {
 fn a_peek_fails_where_opening_does() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
-    tell(&store, 0..10);
+    submit_numbers(&store, 0..10);
     drop(store);
-    let segment = files(folder.path(), "journal-").pop().unwrap();
-    let second = boundaries(&segment)[1];
-    change(&segment, |bytes| bytes[second + 40] ^= 1);
+    let journal_file = files(folder.path(), "journal-").pop().unwrap();
+    let second = boundaries(&journal_file)[1];
+    change(&journal_file, |bytes| bytes[second + 40] ^= 1);
     let error = peeked(folder.path()).unwrap_err().to_string();
     assert!(error.contains(&format!("damaged at byte {second}")), "{error}");
     assert!(matches!(peeked(&folder.path().join("absent")), Err(OpenError::Io { .. })));
 }
 
-/// Takes two snapshots, after which nothing is left of the files that were there before.
+/// Takes two snapshots, which removes all older files.
 fn replace_all_files(store: &Store<Ledger>) {
     for _ in 0..2 {
         let next = store.status().sequence;
-        tell(store, next..next + 10);
+        submit_numbers(store, next..next + 10);
         store.snapshot().unwrap();
     }
 }
 
 #[test]
-fn what_is_appended_during_a_peek_is_not_read() {
+fn records_appended_during_a_peek_are_not_read() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
-    tell(&store, 0..10);
+    submit_numbers(&store, 0..10);
     let mut next = 10;
     let append = &mut |_| {
-        // Not for ever, should it be read.
+        // Bounded, in case the file is read.
         if next < 100 {
-            tell(&store, [next]);
+            submit_numbers(&store, [next]);
             next += 1;
         }
     };
     let (ledger, recovery) = peek(folder.path(), || Ok(Ledger::new()), append).unwrap();
     assert_eq!((ledger.counts.len(), recovery.sequence, recovery.torn_bytes), (10, 10, 0));
-    assert_eq!(next, 20, "one was appended for each that was read");
+    assert_eq!(next, 20, "one event was appended for each event read");
 }
 
 #[test]
 fn a_peek_whose_files_were_removed_begins_anew_and_gives_up_some_time() {
     let folder = tempdir().unwrap();
-    let store = try_open(folder.path(), &Options { segment_bytes: 100, ..options() }).unwrap();
+    let store = try_open(folder.path(), &Options { journal_file_bytes: 100, ..options() }).unwrap();
     replace_all_files(&store);
     for removals in [1, PEEKS_MAX - 1, u32::MAX] {
         let tries = std::cell::Cell::new(0);
-        // Called between the look at the names and the look at the files.
+        // Called between listing the directory and reading the files.
         let make = || {
             if tries.get() < removals {
                 replace_all_files(&store);
@@ -112,17 +112,17 @@ fn a_peek_whose_files_were_removed_begins_anew_and_gives_up_some_time() {
     }
 }
 
-/// Files come and go all the time here, faster than anywhere else, and a peek still finds all that was confirmed before.
+/// Files are created and removed all the time, and a peek still finds every event confirmed before it.
 #[test]
 fn a_store_in_use_can_be_peeked_into() {
     let folder = tempdir().unwrap();
-    let store = try_open(folder.path(), &Options { segment_bytes: 600, ..options() }).unwrap();
+    let store = try_open(folder.path(), &Options { journal_file_bytes: 600, ..options() }).unwrap();
     let done = AtomicBool::new(false);
     let (mut tried, mut found) = (0, 0);
     thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0.. {
-                tell(&store, [number]);
+                submit_numbers(&store, [number]);
                 if done.load(Ordering::SeqCst) {
                     break;
                 }
@@ -143,5 +143,5 @@ fn a_store_in_use_can_be_peeked_into() {
         }
         done.store(true, Ordering::SeqCst);
     });
-    assert!(found > tried / 2, "only {found} of {tried} peeks came through");
+    assert!(found > tried / 2, "only {found} of {tried} peeks succeeded");
 }

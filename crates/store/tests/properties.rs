@@ -1,4 +1,4 @@
-//! Any order of submits, snapshots, closings and torn tails gives the state of an exact model.
+//! Any order of submits, snapshots, closings and torn tails gives the same state as an exact model.
 
 mod common;
 
@@ -14,7 +14,7 @@ enum Step {
     Reopen {
         snapshot_on_close: bool,
     },
-    /// Closes, and leaves bytes of an unfinished write behind.
+    /// Closes the store and appends bytes of an unfinished write.
     Tear(Vec<u8>),
 }
 
@@ -31,9 +31,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_store_agrees_with_a_model(steps in prop::collection::vec(step(), 1..40), segment_bytes in 100..2000u64) {
+    fn a_store_agrees_with_a_model(steps in prop::collection::vec(step(), 1..40), journal_file_bytes in 100..2000u64) {
         let folder = tempdir().unwrap();
-        let mut options = Options { segment_bytes, snapshot_after_bytes: 2000, ..options() };
+        let mut options = Options { journal_file_bytes, snapshot_after_bytes: 2000, ..options() };
         let mut model = Ledger::new();
         let mut store = try_open(folder.path(), &options).unwrap();
         for step in steps {

@@ -1,4 +1,4 @@
-//! A snapshot beside a busy writer: it is led to its end by the events themselves.
+//! A snapshot with a busy writer: the events themselves drive it to completion.
 
 mod common;
 
@@ -11,18 +11,18 @@ use bruit_store::{EVENT_BYTES_MAX, Machine, Options, RestoreError, Store};
 use common::{REALM, WatchedDisk, name, options, wait_for};
 use tempfile::tempdir;
 
-/// How large a state is: sixteen times what is copied for one event.
+/// Size of a state: sixteen times the bytes copied per event.
 const STATE_BYTES: usize = 1 << 20;
 
-/// Counts how many events were applied while a snapshot was under way.
+/// A machine that counts the events applied during a snapshot.
 #[derive(Default)]
 struct Busy {
     state_bytes: usize,
-    /// How much of the old state it must remember for each of them.
+    /// Bytes of overwritten state to log for each event.
     logged_bytes_per_event: usize,
     left_bytes: usize,
     meanwhile: usize,
-    /// How many slices were copied.
+    /// Number of slices copied.
     slices: Arc<AtomicUsize>,
 }
 
@@ -80,15 +80,15 @@ impl Machine for Busy {
     }
 }
 
-/// How many of 192 events, three records, are applied while a snapshot is under way that began before.
+/// Returns how many of 192 events, in three records, are applied during a snapshot that began before them.
 fn applied_meanwhile(state_bytes: usize, logged_bytes_per_event: usize) -> usize {
     let folder = tempdir().unwrap();
     let make = || Ok(Busy::new(state_bytes, logged_bytes_per_event));
-    // Due with event 253, and not again.
+    // Due at event 253, and not again.
     let options = Options { snapshot_after_bytes: 253 * EVENT_BYTES_MAX as u64, ..options() };
     let store = Store::open(folder.path(), &options, make, &mut |_| {}).unwrap();
     (0..4).for_each(|_| drop(store.submit(vec![(); 63]).unwrap()));
-    // The writer is held up in the answer until the queue is full.
+    // The completion blocks the writer until the queue is full.
     let (held, hold) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
     let (writer_held, writer_hold) = (Arc::clone(&held), Arc::clone(&hold));
     store.submit_with(vec![()], move |_| {
@@ -110,27 +110,31 @@ fn applied_meanwhile(state_bytes: usize, logged_bytes_per_event: usize) -> usize
 
 #[test]
 fn events_applied_during_a_snapshot_are_bounded_by_the_size_of_the_state() {
-    assert_eq!(applied_meanwhile(STATE_BYTES, 0), 64, "the first record owes all of it");
+    assert_eq!(applied_meanwhile(STATE_BYTES, 0), 64, "the whole state is due after the first record");
 }
 
 #[test]
 fn events_that_overwrite_much_make_the_snapshot_faster() {
-    // Each record owes a quarter of this state.
+    // A quarter of this state is copied for each record.
     let state_bytes = 16 * STATE_BYTES;
-    assert_eq!(applied_meanwhile(state_bytes, 4 << 10), 192, "less than 1 MiB is remembered in the end");
-    assert_eq!(applied_meanwhile(state_bytes, 64 << 10), 128, "4 MiB after the first record, 8 after the second");
-    assert_eq!(applied_meanwhile(state_bytes, (64 << 10) + 1), 64, "more than 4 MiB after the first");
+    assert_eq!(applied_meanwhile(state_bytes, 4 << 10), 192, "the log ends below 1 MiB");
+    assert_eq!(
+        applied_meanwhile(state_bytes, 64 << 10),
+        128,
+        "the log has 4 MiB after the first record, 8 after the second"
+    );
+    assert_eq!(applied_meanwhile(state_bytes, (64 << 10) + 1), 64, "the log exceeds 4 MiB after the first record");
 }
 
-/// How many pieces wait for the disk: the first bytes and three slices; a fourth slice waits with the writer.
+/// Number of pieces queued for the disk: the first bytes and three slices; the writer holds a fourth slice.
 const CHUNKS_WAITING: usize = 4;
 
 #[test]
-fn a_slow_disk_holds_up_copying_and_not_memory() {
+fn a_slow_disk_delays_copying_without_using_memory() {
     let folder = tempdir().unwrap();
     let (slices, slices_held) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (copied, held) = (Arc::clone(&slices), Arc::clone(&slices_held));
-    // The snapshot's file is not made before so many slices wait for it.
+    // The snapshot's file is created only after this many slices are queued for it.
     let disk = WatchedDisk(Box::new(move |path| {
         if name(path).contains("snapshot-") {
             wait_for(|| copied.load(Ordering::SeqCst) >= CHUNKS_WAITING);

@@ -1,4 +1,4 @@
-//! A store as it is used: told, asked, closed, opened again, copied.
+//! A store in normal use: submits, checks, closing, opening again, copying.
 
 mod common;
 
@@ -14,7 +14,7 @@ use common::*;
 use tempfile::tempdir;
 
 #[test]
-fn what_was_told_is_there_when_opened_again() {
+fn submitted_events_are_there_after_reopening() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
     assert_eq!(store.submit(vec![told(5), told(5), told(7)]).unwrap(), [1, 2, 1]);
@@ -43,10 +43,10 @@ fn refused_events_are_answered_and_never_written() {
 fn a_snapshot_shortens_the_replay_and_closing_takes_one() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
-    tell(&store, 0..50);
+    submit_numbers(&store, 0..50);
     assert_eq!(store.snapshot().unwrap(), 50);
-    assert_eq!(store.snapshot().unwrap(), 50, "nothing new, nothing written");
-    tell(&store, 50..53);
+    assert_eq!(store.snapshot().unwrap(), 50, "nothing is written without new events");
+    submit_numbers(&store, 50..53);
     drop(store);
     let store = try_open(folder.path(), &Options::default()).unwrap();
     assert_eq!((store.recovery().snapshot, store.recovery().replayed_events), (Some(50), 3));
@@ -61,20 +61,20 @@ fn the_status_has_when_the_newest_snapshot_was_written() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
     assert_eq!(store.status().snapshot_written, None);
-    tell(&store, 0..5);
+    submit_numbers(&store, 0..5);
     store.snapshot().unwrap();
     let written = store.close().snapshot_written.expect("there is one");
     assert!(written.elapsed().unwrap().as_secs() < 600, "{written:?}");
     let store = open(folder.path());
-    assert_eq!(store.status().snapshot_written, Some(written), "it is that of the file");
+    assert_eq!(store.status().snapshot_written, Some(written), "the time is the file's");
 }
 
 #[test]
 fn the_two_newest_snapshots_and_the_journal_since_the_older_are_kept() {
     let folder = tempdir().unwrap();
-    let store = try_open(folder.path(), &Options { segment_bytes: 200, ..options() }).unwrap();
+    let store = try_open(folder.path(), &Options { journal_file_bytes: 200, ..options() }).unwrap();
     for round in 0..5 {
-        tell(&store, round * 20..(round + 1) * 20);
+        submit_numbers(&store, round * 20..(round + 1) * 20);
         store.snapshot().unwrap();
     }
     assert_eq!(store.status().snapshots, [80, 100]);
@@ -89,29 +89,29 @@ fn the_two_newest_snapshots_and_the_journal_since_the_older_are_kept() {
 }
 
 #[test]
-fn a_segment_that_somebody_removed_does_not_stop_the_removal_of_others() {
+fn a_deleted_journal_file_does_not_stop_the_removal_of_others() {
     let folder = tempdir().unwrap();
-    let store = try_open(folder.path(), &Options { segment_bytes: 150, ..options() }).unwrap();
-    tell(&store, 0..10);
+    let store = try_open(folder.path(), &Options { journal_file_bytes: 150, ..options() }).unwrap();
+    submit_numbers(&store, 0..10);
     std::fs::remove_file(&files(folder.path(), "journal-")[0]).unwrap();
     for round in 1..4 {
-        tell(&store, round * 10..round * 10 + 10);
+        submit_numbers(&store, round * 10..round * 10 + 10);
         store.snapshot().unwrap();
     }
-    let segments = files(folder.path(), "journal-");
-    assert!(segments.len() <= 6, "ten events since the older snapshot: {segments:?}");
-    assert_eq!(store.status().segments, segments.len());
+    let journal_files = files(folder.path(), "journal-");
+    assert!(journal_files.len() <= 6, "ten events since the older snapshot: {journal_files:?}");
+    assert_eq!(store.status().journal_files, journal_files.len());
 }
 
 #[test]
 fn snapshots_come_by_themselves_under_load_and_hold_the_state_of_their_sequence() {
     let folder = tempdir().unwrap();
-    let store =
-        try_open(folder.path(), &Options { snapshot_after_bytes: 3000, segment_bytes: 1000, ..options() }).unwrap();
+    let store = try_open(folder.path(), &Options { snapshot_after_bytes: 3000, journal_file_bytes: 1000, ..options() })
+        .unwrap();
     thread::scope(|scope| {
         for thread in 0..4 {
             let store = &store;
-            scope.spawn(move || tell(store, thread * 1000..thread * 1000 + 300));
+            scope.spawn(move || submit_numbers(store, thread * 1000..thread * 1000 + 300));
         }
     });
     let before = store.check(Ledger::settled);
@@ -135,7 +135,7 @@ fn the_second_opener_is_refused_until_the_first_is_gone() {
 #[test]
 fn a_directory_of_another_realm_is_refused_and_none_of_its_files_is_to_be_moved() {
     let folder = tempdir().unwrap();
-    tell(&open(folder.path()), 0..3);
+    submit_numbers(&open(folder.path()), 0..3);
     let other = || Ok(Ledger { realm: [9; 16], ..Ledger::new() });
     let refused = bruit_store::Store::open(folder.path(), &options(), other, &mut |_| {}).err();
     assert!(matches!(refused, Some(OpenError::WrongFounding { .. })), "by its journal: {refused:?}");
@@ -146,15 +146,15 @@ fn a_directory_of_another_realm_is_refused_and_none_of_its_files_is_to_be_moved(
 }
 
 #[test]
-fn events_at_the_bounds_are_taken_and_beyond_them_refused() {
+fn events_at_the_bounds_are_accepted_and_larger_ones_refused() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
-    let sized = |bytes: usize| Told { number: 1, padding: bytes - 8 };
+    let sized = |bytes: usize| NumberEvent { number: 1, padding: bytes - 8 };
     assert_eq!(store.submit(vec![sized(EVENT_BYTES_MAX)]).unwrap(), [1]);
     let refused = store.submit(vec![told(2), sized(EVENT_BYTES_MAX + 1)]);
     assert!(matches!(refused, Err(SubmitError::EventTooLarge { bytes }) if bytes == EVENT_BYTES_MAX + 1));
 
-    // Events of 64 KiB less their length: 64 of them fill a record to the byte.
+    // Events of 64 KiB minus the length prefix: 64 of them fill a record exactly.
     let each = RECORD_BYTES_MAX / 64 - 4;
     let mut many = vec![sized(each); 64];
     assert_eq!(store.submit(many.clone()).unwrap().len(), 64);
@@ -166,13 +166,13 @@ fn events_at_the_bounds_are_taken_and_beyond_them_refused() {
 }
 
 #[test]
-fn a_full_queue_refuses_at_once_and_forgets_nothing_it_took() {
+fn a_full_queue_refuses_at_once_and_loses_nothing_it_accepted() {
     for (event, most) in
-        [(told(1), QUEUE_EVENTS_MAX), (Told { number: 1, padding: 65_536 - 12 }, QUEUE_BYTES_MAX / 65_536)]
+        [(told(1), QUEUE_EVENTS_MAX), (NumberEvent { number: 1, padding: 65_536 - 12 }, QUEUE_BYTES_MAX / 65_536)]
     {
         let folder = tempdir().unwrap();
         let store = open(folder.path());
-        // The writer is held up in an answer, so that nothing leaves the queue.
+        // A completion blocks the writer, so that the queue does not drain.
         let (held, hold) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
         let (writer_held, writer_hold) = (Arc::clone(&held), Arc::clone(&hold));
         store.submit_with(vec![told(0)], move |_| {
@@ -197,7 +197,8 @@ fn a_full_queue_refuses_at_once_and_forgets_nothing_it_took() {
     }
 }
 
-/// One is applied, one waits for that, and one is in the writer's hands; a fourth is not written before.
+/// One record is being applied, one is queued, and the writer holds one; it does not write a fourth before the first is
+/// done.
 #[test]
 fn the_writer_is_at_most_three_records_ahead_of_what_is_applied() {
     let folder = tempdir().unwrap();
@@ -212,8 +213,8 @@ fn the_writer_is_at_most_three_records_ahead_of_what_is_applied() {
     held.wait();
     let before = disk.syncs.load(Ordering::SeqCst);
     let (sender, ahead) = mpsc::channel();
-    // No two of them fit one record, and four fit the queue.
-    let large = || (0..63).map(|number| Told { number, padding: EVENT_BYTES_MAX - 8 }).collect();
+    // A record can hold only one of these submits, and the queue four.
+    let large = || (0..63).map(|number| NumberEvent { number, padding: EVENT_BYTES_MAX - 8 }).collect();
     store.submit_with(large(), move |_| {
         wait_for(|| disk.syncs.load(Ordering::SeqCst) >= before + 3);
         let _ = sender.send(disk.syncs.load(Ordering::SeqCst) - before);
@@ -265,7 +266,7 @@ fn relaxed_answers_before_the_sync_and_closing_makes_up_for_it() {
     let durability = Durability::Relaxed { window: Duration::from_secs(3600) };
     let store = try_open(folder.path(), &Options { durability, ..options }).unwrap();
     let before = disk.syncs.load(Ordering::SeqCst);
-    tell(&store, 0..10);
+    submit_numbers(&store, 0..10);
     assert_eq!(disk.syncs.load(Ordering::SeqCst), before);
     assert_eq!((store.status().sequence, store.status().durable), (10, 0));
     let status = store.close();
@@ -278,9 +279,9 @@ fn relaxed_syncs_when_its_window_is_over() {
     let folder = tempdir().unwrap();
     let durability = Durability::Relaxed { window: Duration::ZERO };
     let store = try_open(folder.path(), &Options { durability, ..options() }).unwrap();
-    tell(&store, 0..10);
-    // The second of two rounds comes after the sync of the first.
-    tell(&store, [10]);
+    submit_numbers(&store, 0..10);
+    // The second of two rounds starts after the sync of the first.
+    submit_numbers(&store, [10]);
     assert!(store.status().durable >= 10);
 }
 
@@ -289,7 +290,7 @@ fn relaxed_for_ever_waits_for_closing() {
     let folder = tempdir().unwrap();
     let durability = Durability::Relaxed { window: Duration::MAX };
     let store = try_open(folder.path(), &Options { durability, ..options() }).unwrap();
-    tell(&store, 0..3);
+    submit_numbers(&store, 0..3);
     assert_eq!(store.close().durable, 3);
     assert_eq!(numbers(folder.path()), [0, 1, 2]);
 }
@@ -298,14 +299,16 @@ fn relaxed_for_ever_waits_for_closing() {
 fn a_copy_made_under_load_has_everything_confirmed_before_it_began() {
     let folder = tempdir().unwrap();
     let copies = tempdir().unwrap();
-    let options = Options { snapshot_after_bytes: 100_000, segment_bytes: 5_000, ..options() };
+    let options = Options { snapshot_after_bytes: 100_000, journal_file_bytes: 5_000, ..options() };
     let store = try_open(folder.path(), &options).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for thread in 0..2u64 {
             let (store, stop) = (&store, &stop);
             scope.spawn(move || {
-                (thread << 32..).take_while(|_| !stop.load(Ordering::SeqCst)).for_each(|number| tell(store, [number]));
+                (thread << 32..)
+                    .take_while(|_| !stop.load(Ordering::SeqCst))
+                    .for_each(|number| submit_numbers(store, [number]));
             });
         }
         for round in 0..10 {
@@ -317,7 +320,7 @@ fn a_copy_made_under_load_has_everything_confirmed_before_it_began() {
             copy(folder.path(), &copy_of_it);
             let copied = open(&copy_of_it).check(Ledger::settled);
             assert!(confirmed.iter().all(|number| copied.counts.get(number) == Some(&1)), "copy {round}");
-            assert!(copied.counts.values().all(|count| *count == 1), "nothing twice");
+            assert!(copied.counts.values().all(|count| *count == 1), "no event is duplicated");
         }
         stop.store(true, Ordering::SeqCst);
     });

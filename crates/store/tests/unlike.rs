@@ -1,4 +1,4 @@
-//! Events and states that are not for this machine: never written, never fallen back from, never removed.
+//! Events and states of another machine: never written, never skipped in favour of an older snapshot, never removed.
 
 mod common;
 
@@ -14,7 +14,7 @@ use bruit_store::{Founding, Machine, OpenError, Options, RestoreError, Store, Su
 use common::*;
 use tempfile::tempdir;
 
-/// A ledger of another program: it reads events of any length, and no states.
+/// A ledger of another program: it decodes events of any length, and no states.
 struct Other(Ledger);
 
 impl Machine for Other {
@@ -57,7 +57,7 @@ fn try_open_other(directory: &Path) -> Result<Store<Other>, OpenError> {
 }
 
 #[test]
-fn an_event_that_cannot_be_read_stops_with_its_place_and_repair_goes_on_without() {
+fn an_undecodable_event_is_located_and_repair_removes_it() {
     let folder = tempdir().unwrap();
     let other = try_open_other(folder.path()).unwrap();
     let number = |number: u64| number.to_le_bytes().to_vec();
@@ -65,21 +65,21 @@ fn an_event_that_cannot_be_read_stops_with_its_place_and_repair_goes_on_without(
         other.submit(vec![event]).unwrap();
     }
     drop(other);
-    let segment = files(folder.path(), "journal-").pop().unwrap();
-    let place = boundaries(&segment)[2] as u64;
+    let journal_file = files(folder.path(), "journal-").pop().unwrap();
+    let place = boundaries(&journal_file)[2] as u64;
     let error = try_open(folder.path(), &options()).err().unwrap();
     assert!(matches!(&error, OpenError::Event { sequence: 3, offset, .. } if *offset == place), "{error:?}");
-    assert!(error.to_string().contains(&format!("--segment {} --cut-after {place}", name(&segment))), "{error}");
-    let repaired = repair(folder.path(), Some(&name(&segment)), place, true).unwrap();
+    assert!(error.to_string().contains(&format!("--segment {} --cut-after {place}", name(&journal_file))), "{error}");
+    let repaired = repair(folder.path(), Some(&name(&journal_file)), place, true).unwrap();
     assert_eq!(repaired.lost, Some((3, 4)));
     assert_eq!(numbers(folder.path()), [0, 1]);
 }
 
 #[test]
-fn a_state_of_another_program_is_neither_fallen_back_from_nor_removed() {
+fn a_state_of_another_program_causes_no_fallback_and_is_kept() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
-    tell(&store, 0..10);
+    submit_numbers(&store, 0..10);
     store.snapshot().unwrap();
     drop(store);
     let snapshot = files(folder.path(), "snapshot-").pop().unwrap();
@@ -93,14 +93,14 @@ fn a_state_of_another_program_is_neither_fallen_back_from_nor_removed() {
 }
 
 #[test]
-fn a_state_says_its_own_budget_whatever_the_founding_says() {
+fn the_budget_in_a_state_overrides_the_founding() {
     use common::clearinghouse::{claim, founding, open, try_open};
 
     let folder = tempdir().unwrap();
     let store = open(folder.path(), &Options::default());
     store.submit(vec![claim(Standing::Own, Claim::Report, 1)]).unwrap();
     drop(store);
-    // A realm of the same name in a larger budget.
+    // A realm of the same name with a larger budget.
     let larger = tempdir().unwrap();
     let with_budget = Founding { budget_bytes: founding().budget_bytes * 2, ..founding() };
     drop(bruit_store::Clearinghouse::open_or_found(larger.path(), &options(), || with_budget, &mut |_| {}).unwrap());
@@ -109,7 +109,7 @@ fn a_state_says_its_own_budget_whatever_the_founding_says() {
     assert_eq!(opened.check(|engine| *engine.plan()), Plan::for_budget(founding().budget_bytes).unwrap());
 }
 
-/// A ledger that writes what it does not read.
+/// A ledger that encodes events that it cannot decode.
 struct Careless(Ledger);
 
 impl Machine for Careless {
@@ -150,7 +150,7 @@ impl Machine for Careless {
 }
 
 #[test]
-fn an_event_that_does_not_read_back_is_refused_with_all_beside_it() {
+fn an_undecodable_event_is_refused_with_its_whole_batch() {
     let folder = tempdir().unwrap();
     let store = Store::open(folder.path(), &options(), || Ok(Careless(Ledger::new())), &mut |_| {}).unwrap();
     let refused = store.submit(vec![1_u64.to_le_bytes().to_vec(), b"short".to_vec()]);

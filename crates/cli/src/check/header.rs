@@ -1,7 +1,7 @@
-//! The message on standard input, written back with what was found out about it.
+//! `--header`: copies the message from standard input to standard output, with the verdict in a header field.
 //!
-//! Not one byte is lost or changed but for the field itself, which stands at the top of the header, and fields of the same
-//! name that were there, which a sender may have forged. What cannot be checked passes, too, and says so.
+//! No other byte is lost or changed. The field is written at the top of the header. Existing fields of the same name
+//! are removed, because a sender may have forged them. If a message cannot be checked, the field says so.
 
 use std::io::{self, Read, Write};
 
@@ -9,17 +9,17 @@ use anyhow::Context as _;
 use bruit_client::ClientError;
 use bruit_client::http::Checked;
 
-use super::{Answer, Question, Told};
-use crate::failure::Failure;
-use crate::mailbox::MESSAGE_BYTES_MAX;
+use super::{Answer, CheckAnswer, Checker};
 use crate::remote::machine_word;
-use crate::terminal::complain;
+use bruit_console::Failure;
+use bruit_console::mailbox::MESSAGE_BYTES_MAX;
+use bruit_console::terminal::complain;
 
-/// The field.
+/// Name of the header field.
 const NAME: &str = "X-Bruit";
 
-/// Asks about standard input and writes it to `output`.
-pub(super) fn run(question: Result<Question, Failure>, output: &mut impl Write) -> Result<(), Failure> {
+/// Checks the message on standard input and writes it to `output`.
+pub(super) fn run(question: Result<Checker, Failure>, output: &mut impl Write) -> Result<(), Failure> {
     let mut input = io::stdin().lock();
     let mut message = Vec::new();
     let read = input.by_ref().take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut message);
@@ -27,7 +27,7 @@ pub(super) fn run(question: Result<Question, Failure>, output: &mut impl Write) 
     let value = match question {
         _ if message.len() > MESSAGE_BYTES_MAX => "unchecked; reason=too_long".to_owned(),
         Ok(question) => value(&question.ask(&message)),
-        // A mistake in the arguments must not cost the message.
+        // Invalid arguments must not lose the message.
         Err(failure) => {
             complain(&failure.line().unwrap_or_default());
             "unchecked; reason=arguments".to_owned()
@@ -37,14 +37,14 @@ pub(super) fn run(question: Result<Question, Failure>, output: &mut impl Write) 
         io::copy(&mut input, output)?;
         output.flush()
     });
-    // A reader that has seen enough has not seen the message: whoever runs this must know.
+    // A closed output means that the message was lost, so the caller must see an error.
     written.context("failed to write the message back").map_err(Failure::Other)
 }
 
-/// What the field says.
+/// Returns the value of the field.
 fn value(answer: &Answer) -> String {
     match answer {
-        Ok(Told { checked: Checked { verdict, reason, confidence, .. }, .. }) => {
+        Ok(CheckAnswer { checked: Checked { verdict, reason, confidence, .. }, .. }) => {
             format!("{verdict}; confidence={confidence}; reason={}", machine_word(reason))
         }
         Err(error) => {
@@ -63,7 +63,7 @@ const fn reason(error: &ClientError) -> &'static str {
     }
 }
 
-/// Writes a message with the field on top of its header, behind a leading `From ` line.
+/// Writes a message with the field at the top of its header, below a leading `From ` line.
 fn write(message: &[u8], value: &str, output: &mut impl Write) -> io::Result<()> {
     let (envelope, rest) = match message.starts_with(b"From ") {
         true => message.split_at(line_length(message)),
@@ -77,15 +77,16 @@ fn write(message: &[u8], value: &str, output: &mut impl Write) -> io::Result<()>
     write!(output, "{NAME}: {value}")?;
     output.write_all(end)?;
     if !begins_with_header(rest) {
-        // Without a header, the first line of the text would be taken for a field, or for more of ours.
+        // Without an empty line, a reader would parse the first line of the text as a field or as a continuation of
+        // ours.
         output.write_all(end)?;
         return output.write_all(rest);
     }
     write_without_field(rest, output)
 }
 
-/// Writes a message without the fields of our name. The header is taken to end at the first empty line, as the most
-/// tolerant readers do, so that none of them finds a forged field.
+/// Writes a message without existing fields of our name. The header ends at the first empty line, as the most tolerant
+/// readers assume, so that no reader finds a forged field.
 fn write_without_field(message: &[u8], output: &mut impl Write) -> io::Result<()> {
     let mut rest = message;
     let mut is_dropped = false;
@@ -100,8 +101,8 @@ fn write_without_field(message: &[u8], output: &mut impl Write) -> io::Result<()
     output.write_all(rest)
 }
 
-/// Whether the first line is a field, or the empty line that ends a header without any. Programs that pass mail on leave lines above
-/// it that begin with `From ` or `>From `.
+/// Returns true if the message begins with a field, or with the empty line that ends an empty header. Lines
+/// that begin with `From ` or `>From `, which some mail programs leave above the header, are skipped.
 fn begins_with_header(message: &[u8]) -> bool {
     let mut rest = message;
     while rest.starts_with(b"From ") || rest.starts_with(b">From ") {
@@ -110,7 +111,7 @@ fn begins_with_header(message: &[u8]) -> bool {
     rest.is_empty() || is_empty(rest) || is_field(rest)
 }
 
-/// Whether a line begins as fields do.
+/// Returns true if a line begins with a field name and a colon.
 fn is_field(line: &[u8]) -> bool {
     let name = line.iter().take_while(|byte| byte.is_ascii_graphic() && **byte != b':').count();
     name > 0 && line.get(name..).unwrap_or_default().trim_ascii_start().starts_with(b":")
@@ -125,17 +126,17 @@ fn is_continuation(line: &[u8]) -> bool {
     matches!(line.first(), Some(b' ' | b'\t'))
 }
 
-/// Whether an empty line comes next.
+/// Returns true if the next line is empty.
 fn is_empty(rest: &[u8]) -> bool {
     rest.starts_with(b"\n") || rest.starts_with(b"\r\n")
 }
 
-/// The length of the first line, with its end.
+/// Returns the length of the first line, including its line ending.
 fn line_length(bytes: &[u8]) -> usize {
     bytes.iter().position(|&byte| byte == b'\n').map_or(bytes.len(), |end| end + 1)
 }
 
-/// How the lines of a message end, by the first of them.
+/// Returns the line ending of a message, taken from its first line.
 fn line_end(message: &[u8]) -> &'static [u8] {
     let first = message.get(..line_length(message)).unwrap_or_default();
     if first.ends_with(b"\r\n") { b"\r\n" } else { b"\n" }
@@ -183,7 +184,7 @@ mod tests {
                 "{forged:?}"
             );
         }
-        // Some readers go on to the first empty line, whatever lies between.
+        // Some readers continue past lines that are not fields, up to the first empty line.
         assert_eq!(written("A: b\nno field\nX-Bruit: no\n\n"), "X-Bruit: ham\nA: b\nno field\n\n");
         assert_eq!(written("X-Bruited: b\nX-Bruit: no"), "X-Bruit: ham\nX-Bruited: b\n");
     }

@@ -1,7 +1,8 @@
-//! What a local replica knows before anybody is asked.
+//! Looks messages up in a local replica before querying the server.
 //!
-//! A message none of whose signatures is in a fresh replica is unknown, and no server hears of it. In all other cases the server
-//! is asked as if there were no replica, so that one which is old, damaged or missing costs time and never an answer.
+//! If a fresh replica has no hit for a message, the message is unknown and nothing is sent. In all other cases, the
+//! server is queried as if there were no replica. A stale, damaged or missing replica costs time but never changes an
+//! answer.
 
 use std::fmt;
 use std::path::Path;
@@ -13,58 +14,57 @@ use bruit_federation::replica::Replica;
 use bruit_filters::Fingerprint;
 use serde::Serialize;
 
-use crate::date::now;
-use crate::terminal::complain;
+use bruit_console::date::now;
+use bruit_console::terminal::complain;
 
-/// Why a replica says that nothing is known.
+/// Reason for an unknown verdict from a replica.
 const REASON: &str = "not_in_replica";
 
-/// A replica to ask first.
+/// An open replica, and its maximum age.
 pub(super) struct Local {
     replica: Replica,
     stale_after: Duration,
 }
 
-/// What a replica said of a message.
+/// Result of looking a message up in a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Note {
-    /// How old it is; none if it was never filled.
+    /// Age of the replica, or `None` if it was never updated.
     age_seconds: Option<u64>,
-    /// Whether it is older than it may be.
+    /// True if the replica is older than the maximum age.
     is_stale: bool,
-    /// Whether a signature is in it, or seems to be.
+    /// True if a signature is in the replica. False hits are possible.
     is_hit: bool,
-    /// Whether a server was asked.
+    /// True if the server was queried.
     pub(super) asked_server: bool,
 }
 
-/// For people.
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.age_seconds {
-            None => write!(f, "the replica was never filled, so the server was asked"),
-            Some(age) if self.is_stale => write!(f, "the replica is {age} s old, so the server was asked"),
-            Some(age) if self.is_hit => write!(f, "in the replica, {age} s old, so the server was asked"),
+            None => write!(f, "replica never updated; queried the server"),
+            Some(age) if self.is_stale => write!(f, "replica {age} s old; queried the server"),
+            Some(age) if self.is_hit => write!(f, "found in the replica ({age} s old); queried the server"),
             Some(age) => write!(f, "the replica is {age} s old"),
         }
     }
 }
 
 impl Local {
-    /// The replica in a file. One that cannot be used is told of.
+    /// Opens a replica file. An unusable replica is reported on standard error.
     pub(super) fn open(path: &Path, stale_after: Duration) -> Option<Self> {
         match Replica::open(path) {
             Ok(replica) => Some(Self { replica, stale_after }),
             Err(error) => {
-                complain(&format!("{:#}; the server is asked instead", anyhow::Error::new(error)));
+                complain(&format!("{:#}; querying the server instead", anyhow::Error::new(error)));
                 None
             }
         }
     }
 
-    /// What it says of a message; nothing if it cannot say anything.
+    /// Looks a message up. Returns `None` if the replica cannot answer.
     pub(super) fn note(&self, subject: &Subject) -> Option<Note> {
-        // Near replicas are a server's to tell: a message without other signatures has nothing that could be looked up.
+        // A message without signatures has nothing to look up, because only the server finds near replicas.
         let signatures = self.fingerprints(&subject.signatures).filter(|signatures| !signatures.is_empty())?;
         match self.replica.look_up(&signatures) {
             Ok(found) => {
@@ -73,7 +73,7 @@ impl Local {
                 Some(Note { age_seconds, is_stale, is_hit: found.is_hit, asked_server: is_stale || found.is_hit })
             }
             Err(error) => {
-                complain(&format!("{:#}; the server is asked instead", anyhow::Error::new(error)));
+                complain(&format!("{:#}; querying the server instead", anyhow::Error::new(error)));
                 None
             }
         }
@@ -85,7 +85,7 @@ impl Local {
     }
 }
 
-/// The answer for a message of which nothing is in the replica.
+/// Returns the answer for a message without a hit in the replica.
 pub(super) fn unknown(subject: &Subject) -> Checked {
     let signature = |named: &NamedSignature| CheckedSignature {
         scheme: named.scheme.clone(),

@@ -8,29 +8,30 @@ use bruit_filters::file::StoredFilter;
 use serde_json::json;
 
 use super::fill::key_of;
-use super::keys::{Batch, KeyFiles};
 use super::pair::read_revoked;
-use super::storage::{read, wrong};
-use crate::failure::Failure;
+use super::storage::read;
+use bruit_console::Failure;
+use bruit_console::files::bad_file;
+use bruit_console::keys::{Batch, KeyFiles};
 
-/// What `bruit filter contains` is asked.
+/// Arguments of `bruit filter contains`.
 #[derive(Debug, clap::Args)]
-pub(super) struct ContainsArguments {
-    /// The filter to ask
+pub(super) struct FilterContainsArgs {
+    /// Filter file
     file: PathBuf,
 
     #[command(flatten)]
     keys: KeyFiles,
 
-    /// Apply the rule of a pair: found is what is in FILE and not in FILE.revoked
+    /// Treat FILE as a pair: a key is found if it is in FILE and not in FILE.revoked
     #[arg(long)]
     pair: bool,
 
-    /// Print only how many keys were found
+    /// Print only the number of keys found
     #[arg(long)]
     count: bool,
 
-    /// Take the keys that are not in the filter instead
+    /// Print the keys that are not in the filter instead
     #[arg(long)]
     missing: bool,
 
@@ -39,8 +40,8 @@ pub(super) struct ContainsArguments {
     json: bool,
 }
 
-/// Prints the keys that are there. Like grep, tells by the exit code whether there were any.
-pub(super) fn contains(arguments: &ContainsArguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+/// Prints the keys that are in the filter. If none is, the exit code is 1, as with grep.
+pub(super) fn contains(arguments: &FilterContainsArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let stored = read(&arguments.file)?;
     let key = key_of(&stored, &arguments.file)?;
     let revoked = if arguments.pair { Some(read_revoked(&stored, &arguments.file)?) } else { None };
@@ -74,7 +75,7 @@ pub(super) fn contains(arguments: &ContainsArguments, output: &mut impl Write) -
     Ok(if matches > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Forgets the counts of the keys of `batch` that were revoked.
+/// Sets the counts of revoked keys to 0.
 fn clear_revoked(revoked: &StoredFilter, batch: &Batch, counts: &mut [u32]) {
     let mut found = vec![0; counts.len()];
     revoked.count_batch(batch.fingerprints(), &mut found);
@@ -87,21 +88,21 @@ fn print_key(output: &mut impl Write, key: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `bruit filter count` is asked.
+/// Arguments of `bruit filter count`.
 #[derive(Debug, clap::Args)]
-pub(super) struct CountArguments {
-    /// The filter to ask; it was made with --counts
+pub(super) struct FilterCountArgs {
+    /// Filter file, created with --counts
     file: PathBuf,
 
     #[command(flatten)]
     keys: KeyFiles,
 }
 
-/// Prints each key after its count.
-pub(super) fn count(arguments: &CountArguments, output: &mut impl Write) -> Result<(), Failure> {
+/// Prints the count of each key, followed by the key.
+pub(super) fn count(arguments: &FilterCountArgs, output: &mut impl Write) -> Result<(), Failure> {
     let stored = read(&arguments.file)?;
     if !stored.header.kind.counts() {
-        return Err(wrong(&arguments.file, "it holds no counts; try contains, or create one with --counts"));
+        return Err(bad_file(&arguments.file, "contains no counts; use contains, or create a filter with --counts"));
     }
     let key = key_of(&stored, &arguments.file)?;
     let mut output = BufWriter::new(output);

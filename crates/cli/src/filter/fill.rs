@@ -7,16 +7,17 @@ use bruit_filters::FingerprintKey;
 use bruit_filters::file::{FilterFile, History};
 use serde_json::json;
 
-use super::keys::KeyFiles;
 use super::pair::existing_revoked;
-use super::storage::{ChangeLock, read, write_filter, wrong};
-use crate::failure::Failure;
-use crate::quantity::grouped;
+use super::storage::{read, write_filter};
+use bruit_console::Failure;
+use bruit_console::files::{ChangeLock, bad_file};
+use bruit_console::keys::KeyFiles;
+use bruit_console::quantity::grouped;
 
-/// What `bruit filter add` is asked.
+/// Arguments of `bruit filter add` and `revoke`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// The filter to add to
+pub(super) struct FilterFillArgs {
+    /// Filter file
     file: PathBuf,
 
     #[command(flatten)]
@@ -27,16 +28,16 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn run(arguments: &FilterFillArgs, output: &mut impl Write) -> Result<(), Failure> {
     add(&arguments.file, arguments, output)
 }
 
-/// Adds the keys to the revocation filter beside the file.
-pub(super) fn revoke(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+/// Adds the keys to the revocation filter of the pair.
+pub(super) fn revoke(arguments: &FilterFillArgs, output: &mut impl Write) -> Result<(), Failure> {
     add(&existing_revoked(&arguments.file)?, arguments, output)
 }
 
-fn add(path: &Path, arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+fn add(path: &Path, arguments: &FilterFillArgs, output: &mut impl Write) -> Result<(), Failure> {
     let _lock = ChangeLock::take(path)?;
     let mut stored = read(path)?;
     let key = key_of(&stored, path)?;
@@ -62,19 +63,22 @@ fn add(path: &Path, arguments: &Arguments, output: &mut impl Write) -> Result<()
     Ok(())
 }
 
-/// The history after one more change by the site itself; refused for merged counts.
+/// Returns the history after a local change. Fails for merged counts, which cannot be changed.
 pub(super) fn changed_history(stored: &FilterFile, path: &Path) -> Result<Option<History>, Failure> {
     let mut history = stored.history.clone();
-    history.as_mut().map_or(Ok(()), History::record_change).map_err(|error| wrong(path, error))?;
+    history.as_mut().map_or(Ok(()), History::record_change).map_err(|error| bad_file(path, error))?;
     Ok(history)
 }
 
-/// `1 key`, `1,000 keys`.
+/// Formats a number with a noun: `1 key`, `1,000 keys`.
 pub(super) fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// The key inside `stored`, without which no key of a line has a place.
+/// Returns the secret key stored in the file, which is needed to look up keys.
 pub(super) fn key_of(stored: &FilterFile, path: &Path) -> Result<FingerprintKey, Failure> {
-    stored.key.clone().ok_or_else(|| wrong(path, "it holds no key, so it can be merged and compared but not asked"))
+    stored
+        .key
+        .clone()
+        .ok_or_else(|| bad_file(path, "contains no key, so it can be merged and compared but not queried"))
 }

@@ -7,14 +7,15 @@ use bruit_filters::delta::{self, DeltaHeader, Encoding};
 use bruit_filters::file::{DELTA_MAGIC, Estimates, FILTER_MAGIC, FilterFile, Header, History, Reached, Step};
 use serde_json::{Value, json};
 
-use super::storage::{open, read, start_of, wrong};
-use crate::failure::Failure;
-use crate::quantity::{grouped, human_bytes, scientific};
+use super::storage::read;
+use bruit_console::Failure;
+use bruit_console::files::{bad_file, open, start_of};
+use bruit_console::quantity::{grouped, human_bytes, scientific};
 
-/// What `bruit filter info` is asked.
+/// Arguments of `bruit filter info`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// A filter, or a delta
+pub(super) struct FilterInfoArgs {
+    /// Filter file or delta
     file: PathBuf,
 
     /// Print one JSON object
@@ -22,7 +23,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn run(arguments: &FilterInfoArgs, output: &mut impl Write) -> Result<(), Failure> {
     let path = &arguments.file;
     let (mut input, bytes) = open(path)?;
     match start_of(path)? {
@@ -32,7 +33,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), 
             report(arguments, &filter_rows(&stored, &estimates, bytes), filter_json(&stored, &estimates, bytes), output)
         }
         DELTA_MAGIC => {
-            let header = delta::verify(&mut input).map_err(|error| wrong(path, error))?;
+            let header = delta::verify(&mut input).map_err(|error| bad_file(path, error))?;
             report(arguments, &delta_rows(&header, bytes), delta_json(&header, bytes), output)
         }
         _ => Err(wrong_kind(path)),
@@ -40,12 +41,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), 
 }
 
 fn wrong_kind(path: &Path) -> Failure {
-    wrong(path, "neither a filter file nor a delta")
+    bad_file(path, "neither a filter file nor a delta")
 }
 
 type Row = (&'static str, String);
 
-fn report(arguments: &Arguments, rows: &[Row], json: Value, output: &mut impl Write) -> Result<(), Failure> {
+fn report(arguments: &FilterInfoArgs, rows: &[Row], json: Value, output: &mut impl Write) -> Result<(), Failure> {
     if arguments.json {
         writeln!(output, "{json:#}")?;
         return Ok(());
@@ -56,7 +57,7 @@ fn report(arguments: &Arguments, rows: &[Row], json: Value, output: &mut impl Wr
     Ok(())
 }
 
-/// What filters and deltas have in common.
+/// Returns the rows that filters and deltas share.
 fn shape_rows(header: &Header) -> Vec<Row> {
     let mut rows = vec![
         ("kind", header.kind.to_string()),
@@ -90,7 +91,7 @@ fn is_merged(stored: &FilterFile) -> bool {
     matches!(stored.history, Some(History::Merged(_)))
 }
 
-/// Whose counts the file holds, if it says so.
+/// Returns the origins of the counts in the file, if it records them.
 fn reached(stored: &FilterFile) -> Vec<Reached> {
     stored.history.as_ref().map_or_else(Vec::new, |history| history.reached(stored.header.checksum))
 }

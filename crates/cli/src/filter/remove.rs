@@ -1,4 +1,4 @@
-//! `bruit filter remove`: the intuitive extension only.
+//! `bruit filter remove`, for filters with intuitive counts.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,10 @@ use bruit_filters::hash::FingerprintHash;
 use serde_json::json;
 
 use super::fill::{changed_history, counted, key_of};
-use super::keys::KeyFiles;
-use super::storage::{ChangeLock, read, write_filter, wrong};
-use crate::failure::Failure;
+use super::storage::{read, write_filter};
+use bruit_console::Failure;
+use bruit_console::files::{ChangeLock, bad_file};
+use bruit_console::keys::KeyFiles;
 
 const MEMBERSHIP: &str = "keys cannot be removed from a membership filter: a bit of one key may be another's; \
                           use a pair (--pair) and revoke, or --counting intuitive";
@@ -20,10 +21,10 @@ const REFINED: &str = "keys cannot be removed from refined counts: an addition r
                        and records nowhere which, so lowering any could make other keys count too low; \
                        create the filter with --counting intuitive";
 
-/// What `bruit filter remove` is asked.
+/// Arguments of `bruit filter remove`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// The filter to remove from; it was made with --counting intuitive
+pub(super) struct FilterRemoveArgs {
+    /// Filter file, created with --counting intuitive
     file: PathBuf,
 
     #[command(flatten)]
@@ -34,7 +35,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn run(arguments: &FilterRemoveArgs, output: &mut impl Write) -> Result<(), Failure> {
     let path = &arguments.file;
     let _lock = ChangeLock::take(path)?;
     let mut stored = read(path)?;
@@ -45,7 +46,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), 
     let summary = arguments.keys.for_each_batch(&key, false, |batch| {
         for (name, fingerprint) in batch.keys().zip(batch.fingerprints()) {
             let outcome = remove(filter, fingerprint, &mut saturated);
-            outcome.map_err(|error| wrong(path, format!("{error}: {}", String::from_utf8_lossy(name))))?;
+            outcome.map_err(|error| bad_file(path, format!("{error}: {}", String::from_utf8_lossy(name))))?;
         }
         Ok(())
     })?;
@@ -60,21 +61,21 @@ pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), 
     }
     let kept = match saturated {
         0 => String::new(),
-        keys => format!(", but {} had reached the top of the cells and stay there", counted(keys, "count")),
+        keys => format!(", but {} had reached the maximum of a cell and stay there", counted(keys, "count")),
     };
     writeln!(output, "{}: {} removed{kept}", path.display(), counted(summary.keys, "key"))?;
     Ok(())
 }
 
-/// The only filter that keys can be removed from.
+/// Returns the filter, or an error if its kind does not support removal.
 fn intuitive<'a>(
     filter: &'a mut StoredFilter,
     path: &Path,
 ) -> Result<&'a mut CountingFilter<FingerprintHash>, Failure> {
     match filter {
         StoredFilter::ClassicalCounts(filter) if filter.extension() == Extension::Intuitive => Ok(filter),
-        StoredFilter::ClassicalCounts(_) | StoredFilter::OneLineCounts(_) => Err(wrong(path, REFINED)),
-        _ => Err(wrong(path, MEMBERSHIP)),
+        StoredFilter::ClassicalCounts(_) | StoredFilter::OneLineCounts(_) => Err(bad_file(path, REFINED)),
+        _ => Err(bad_file(path, MEMBERSHIP)),
     }
 }
 

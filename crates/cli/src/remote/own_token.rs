@@ -1,7 +1,7 @@
-//! The administrator's token of a server on this machine, found without being asked for.
+//! Finds the administrator's token of a server on this machine.
 //!
-//! It is sent to nobody but the server whose it is: over loopback, and only if the user who owns the file, or root, listens at that
-//! port. Otherwise any user of the machine could listen there while the server is down, and wait for the token.
+//! The token is sent only over loopback, and only if every process listening at that port belongs to the owner of the
+//! token file or to root. Otherwise any user could listen there while the server is stopped, and steal the token.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,7 +16,7 @@ use crate::serve::data_directories;
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
 
-/// The token of the server at this address, if it is on this machine and the token can be read.
+/// Returns the token of the server at this address, if it is on this machine and its token is readable.
 pub(crate) fn find(url: &str) -> Option<String> {
     let (addresses, port) = loopback(url)?;
     let listeners = listeners(&addresses, port);
@@ -28,7 +28,7 @@ pub(crate) fn find(url: &str) -> Option<String> {
     is_trusted.then(|| read_token(&file).ok()).flatten()
 }
 
-/// The addresses and the port of a server that is reached over loopback.
+/// Returns the addresses and port of a loopback URL.
 fn loopback(url: &str) -> Option<(Vec<IpAddr>, u16)> {
     let (usual, rest) = match url.split_once("://")? {
         ("http", rest) => (80, rest),
@@ -48,14 +48,14 @@ fn loopback(url: &str) -> Option<(Vec<IpAddr>, u16)> {
     address.is_loopback().then(|| (vec![address], port))
 }
 
-/// The users who listen at a port, at any of these addresses or at all.
+/// Returns the users listening at a port, on any of these addresses or on all addresses.
 fn listeners(addresses: &[IpAddr], port: u16) -> Vec<u32> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
     tables.iter().flat_map(|table| users(table, addresses, port)).collect()
 }
 
 fn users(table: &str, addresses: &[IpAddr], port: u16) -> Vec<u32> {
-    // A socket of IPv6 may have an address of IPv4, and gets its connections.
+    // An IPv6 socket bound to a mapped IPv4 address also receives connections to the IPv4 address.
     let mapped = |address: &IpAddr| match address {
         IpAddr::V4(address) => Some(IpAddr::V6(address.to_ipv6_mapped())),
         IpAddr::V6(_) => None,
@@ -77,7 +77,7 @@ fn users(table: &str, addresses: &[IpAddr], port: u16) -> Vec<u32> {
     table.lines().filter_map(user).collect()
 }
 
-/// An address as the kernel writes it: words of four bytes, each in the order of this machine.
+/// Encodes an address as the kernel does: words of four bytes, each in host byte order.
 fn encoded(address: IpAddr) -> String {
     let octets = match address {
         IpAddr::V4(address) => address.octets().to_vec(),

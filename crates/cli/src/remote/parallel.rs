@@ -1,9 +1,10 @@
-//! Many requests at once, with answers in the order of the messages.
+//! Parallel requests, with answers in the order of the messages.
 //!
-//! One thread reads messages and prints answers; others ask. What is read ahead is bounded, in messages and in bytes.
+//! One thread reads messages and prints answers; worker threads send the requests. Read-ahead is bounded, in
+//! messages and in bytes.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
@@ -15,36 +16,38 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Input;
-use crate::failure::Failure;
-use crate::mailbox::{self, Item, Message, StandardInput};
-use crate::terminal::complain;
+use bruit_console::Failure;
+use bruit_console::mailbox::{self, Item, Message, STANDARD_INPUT, StandardInput};
+use bruit_console::quantity::{counted, grouped};
+use bruit_console::terminal::complain;
 
-/// Messages whose answer is not printed yet, for each request at once.
-const WAITING_PER_JOB: usize = 2;
+/// Maximum number of messages in flight per worker.
+const IN_FLIGHT_PER_JOB: usize = 2;
 
-/// Bytes of those messages at most, unless it is one alone.
-const WAITING_BYTES_MAX: usize = 128 << 20;
+/// Maximum size of the messages in flight, in bytes. A single message may exceed it.
+const IN_FLIGHT_BYTES_MAX: usize = 128 << 20;
 
-/// Where a message was found.
+/// Position of a message in the input.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// The file, or what stands for standard input.
+    /// File name, or "standard input".
     pub(crate) file: PathBuf,
-    /// Which message there, from 1, if there are several.
+    /// Number of the message in the file, starting at 1, if there are several.
     pub(crate) number: Option<u64>,
-    /// Whether it may be one of several.
-    pub(crate) is_one_of_many: bool,
+    /// True unless the only input is standard input.
+    is_named: bool,
 }
 
 impl Place {
     fn of(message: &Message<'_>) -> Self {
         let Message { file, number, is_one_of_many, .. } = *message;
-        Self { file: file.to_owned(), number, is_one_of_many }
+        let is_named = is_one_of_many || file != Path::new(STANDARD_INPUT);
+        Self { file: file.to_owned(), number, is_named }
     }
 
-    /// What stands before an answer about one of many messages.
+    /// Returns the prefix of an answer: the file name, if a path was given.
     pub(crate) fn prefix(&self) -> String {
-        match (self.is_one_of_many, self.number) {
+        match (self.is_named, self.number) {
             (false, _) => String::new(),
             (true, None) => format!("{}: ", self.file.display()),
             (true, Some(number)) => format!("{}, message {number}: ", self.file.display()),
@@ -52,7 +55,15 @@ impl Place {
     }
 }
 
-/// An answer as JSON, with the place of its message.
+/// Prints a summary of several messages on standard error.
+pub(crate) fn print_summary(done: &str, messages: u64, failed: u64) {
+    if messages > 1 || failed > 1 {
+        let failures = if failed > 0 { format!(", {} failed", grouped(failed)) } else { String::new() };
+        complain(&format!("{done} {}{failures}", counted(messages, "message")));
+    }
+}
+
+/// Returns an answer as JSON, with the position of its message.
 pub(crate) fn json_line(place: &Place, answer: &Result<impl Serialize, ClientError>) -> Value {
     let mut value = match answer {
         Ok(answer) => json!(answer),
@@ -65,21 +76,21 @@ pub(crate) fn json_line(place: &Place, answer: &Result<impl Serialize, ClientErr
     value
 }
 
-/// A message that is to be asked about, and where its answer goes.
+/// A message to send, and the channel for its answer.
 struct Job<A> {
     message: Vec<u8>,
     answer: SyncSender<A>,
 }
 
-/// A message whose answer is waited for.
-struct Waiting<A> {
+/// A message in flight.
+struct InFlight<A> {
     place: Place,
     bytes: usize,
     answer: Receiver<A>,
 }
 
-/// Asks about every message, several at once, and calls `print` with the answers in the order of the messages. Whether
-/// everything could be read; what could not is told.
+/// Sends every message, several in parallel, and calls `print` with the answers in the order of the
+/// messages. Returns false if some input could not be read; the errors go to standard error.
 pub(crate) fn for_each_answer<A: Send>(
     input: &Input,
     ask: impl Fn(&[u8]) -> A + Sync,
@@ -87,7 +98,7 @@ pub(crate) fn for_each_answer<A: Send>(
 ) -> Result<bool, Failure> {
     let mut was_all_read = true;
     thread::scope(|scope| {
-        let mut line = Line::new(usize::from(input.jobs), scope, &ask);
+        let mut line = Pipeline::new(usize::from(input.jobs), scope, &ask);
         mailbox::for_each(&input.files, StandardInput::Message, |item, bar| match item {
             Item::Message(message) => line.ask(&message, &mut |place, answer| print(place, answer, bar)),
             Item::Fault(text) => {
@@ -102,34 +113,34 @@ pub(crate) fn for_each_answer<A: Send>(
     Ok(was_all_read)
 }
 
-/// What was asked and not printed, in order, and the threads that ask.
-struct Line<'scope, 'env, A, F> {
+/// Messages in flight, in order, and the worker threads.
+struct Pipeline<'scope, 'env, A, F> {
     scope: &'scope Scope<'scope, 'env>,
     ask: &'env F,
     jobs: Sender<Job<A>>,
     work: Arc<Mutex<Receiver<Job<A>>>>,
     threads: usize,
     threads_max: usize,
-    waiting: VecDeque<Waiting<A>>,
+    waiting: VecDeque<InFlight<A>>,
 }
 
 type Print<'p, A> = dyn FnMut(&Place, A) -> Result<(), Failure> + 'p;
 
-impl<'scope, 'env, A: Send + 'env, F: Fn(&[u8]) -> A + Sync> Line<'scope, 'env, A, F> {
+impl<'scope, 'env, A: Send + 'env, F: Fn(&[u8]) -> A + Sync> Pipeline<'scope, 'env, A, F> {
     fn new(threads_max: usize, scope: &'scope Scope<'scope, 'env>, ask: &'env F) -> Self {
         let (jobs, work) = channel();
         let work = Arc::new(Mutex::new(work));
         Self { scope, ask, jobs, work, threads: 0, threads_max, waiting: VecDeque::new() }
     }
 
-    /// Puts a message at the end of the line, when there is room.
+    /// Queues a message once fewer are in flight.
     fn ask(&mut self, message: &Message<'_>, print: &mut Print<'_, A>) -> Result<(), Failure> {
         while self.is_full(message.bytes.len()) {
             self.print_first(print)?;
         }
         let (sender, answer) = sync_channel(1);
-        self.waiting.push_back(Waiting { place: Place::of(message), bytes: message.bytes.len(), answer });
-        // Nobody listens only if all threads have panicked, which is told when the answer is missing.
+        self.waiting.push_back(InFlight { place: Place::of(message), bytes: message.bytes.len(), answer });
+        // Sending fails only if all workers have panicked. The missing answer then reports the error.
         let _ = self.jobs.send(Job { message: message.bytes.to_vec(), answer: sender });
         if self.threads < self.threads_max.min(self.waiting.len()) {
             self.start();
@@ -139,8 +150,8 @@ impl<'scope, 'env, A: Send + 'env, F: Fn(&[u8]) -> A + Sync> Line<'scope, 'env, 
 
     fn is_full(&self, bytes: usize) -> bool {
         let waiting_bytes: usize = self.waiting.iter().map(|waiting| waiting.bytes).sum();
-        let is_much = waiting_bytes + bytes > WAITING_BYTES_MAX;
-        self.waiting.len() >= self.threads_max * WAITING_PER_JOB || (is_much && !self.waiting.is_empty())
+        let is_much = waiting_bytes + bytes > IN_FLIGHT_BYTES_MAX;
+        self.waiting.len() >= self.threads_max * IN_FLIGHT_PER_JOB || (is_much && !self.waiting.is_empty())
     }
 
     fn start(&mut self) {
@@ -148,15 +159,15 @@ impl<'scope, 'env, A: Send + 'env, F: Fn(&[u8]) -> A + Sync> Line<'scope, 'env, 
         let (work, ask) = (Arc::clone(&self.work), self.ask);
         self.scope.spawn(move || {
             while let Some(job) = next(&work) {
-                // Nobody waits any more if printing failed.
+                // The receiver is gone if printing failed.
                 let _ = job.answer.send(ask(&job.message));
             }
         });
     }
 
     fn print_first(&mut self, print: &mut Print<'_, A>) -> Result<(), Failure> {
-        let Some(Waiting { place, answer, .. }) = self.waiting.pop_front() else { return Ok(()) };
-        let answer = answer.recv().map_err(|_| Failure::Other(anyhow!("a thread that asks the server panicked")))?;
+        let Some(InFlight { place, answer, .. }) = self.waiting.pop_front() else { return Ok(()) };
+        let answer = answer.recv().map_err(|_| Failure::Other(anyhow!("a worker thread panicked")))?;
         print(&place, answer)
     }
 

@@ -1,23 +1,23 @@
-//! Why a server thinks what it thinks, in words.
+//! Descriptions of the reasons for a verdict.
 
-/// The reason for a verdict as a person says it; one that is not known is shown as it is.
+/// Describes the reason for a verdict. An unknown reason is returned unchanged.
 pub(crate) fn words(reason: &str) -> &str {
     match reason {
         "own_reports" => "the site's own users reported it",
         "evidence" => "independent reporters agree",
-        "listed" => "it was listed before the time that is remembered in detail",
+        "listed" => "it was listed, but the details have expired",
         "revoked" => "it was revoked",
         "whitelisted" => "it is whitelisted",
         "sender_whitelisted" => "its sender is whitelisted",
-        "many_recipients" => "it was sent to many",
+        "many_recipients" => "it was sent to many recipients",
         "suspected" => "it matches reports, but not enough to be sure",
-        "not_reported" => "nobody whose word counts has reported it",
+        "not_reported" => "no trusted reporter has reported it",
         "not_in_replica" => "none of its signatures is in the local replica",
         other => other,
     }
 }
 
-/// Returns a phrase for the reason why a listed signature does not decide; an unknown reason is returned as it is.
+/// Describes why a listed signature does not decide the verdict. An unknown reason is returned unchanged.
 pub(crate) fn limit_words(limit: &str) -> &str {
     match limit {
         "one_part" => "it covers one part, which other messages may share",
@@ -33,7 +33,7 @@ pub(crate) fn limit_words(limit: &str) -> &str {
     }
 }
 
-/// A word of a server for a header field: whatever it sent, nothing but a word comes out.
+/// Returns a word from the server if it is safe in a header field, otherwise "other".
 pub(crate) fn machine_word(word: &str) -> &str {
     let is_word = !word.is_empty() && word.len() <= 32;
     let is_plain = word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');

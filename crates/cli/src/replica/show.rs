@@ -1,4 +1,4 @@
-//! What a replica holds, and how old that is.
+//! `bruit replica --show`: contents and age of a replica.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -10,10 +10,10 @@ use bruit_federation::replica::{FALSE_HIT_RATE, Replica};
 use serde_json::{Value, json};
 
 use super::{failure, overfull};
-use crate::date::now;
-use crate::failure::Failure;
-use crate::quantity::{grouped, human_bytes};
-use crate::terminal::complain;
+use bruit_console::Failure;
+use bruit_console::date::now;
+use bruit_console::quantity::{grouped, human_bytes};
+use bruit_console::terminal::complain;
 
 pub(super) fn run(
     path: &Path,
@@ -41,7 +41,7 @@ fn shown(path: &Path, replica: &Replica, stale_after: Duration) -> Result<Value,
     let age = status.age_seconds(now());
     let origins = replica.origins().map_err(failure)?;
     let origin = |(origin, entries): (&bruit_engine::exchange::Origin, &u64)| {
-        // Whatever is in the file was signed by it, so it is a key.
+        // The origin's signature was verified, so the key is valid.
         let key = PublicKey::from_bytes(&origin.key).map(|key| key.to_string()).unwrap_or_default();
         json!({ "key": key, "incarnation": origin.incarnation, "entries": entries })
     };

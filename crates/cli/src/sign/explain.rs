@@ -1,4 +1,4 @@
-//! What of a message the schemes used, for people who want to know why.
+//! `--explain`: the content of a message that the schemes used.
 
 use std::io::{self, Write};
 
@@ -9,22 +9,22 @@ use bruit_signatures::pyzor::{Version, predigest};
 use bruit_signatures::reading::Reading;
 use serde_json::{Value, json};
 
-use crate::quantity::grouped;
-use crate::terminal::printable;
+use bruit_console::quantity::grouped;
+use bruit_console::terminal::printable;
 
-/// Everything there is to tell about one message.
+/// Explanation of one message.
 pub(super) struct Explained {
     parts: Vec<ExplainedPart>,
-    /// Whether there are more parts than are read.
+    /// True if the message has more parts than the limit, so that some were ignored.
     is_cut: bool,
-    /// Whether there is more text than is read.
+    /// True if the message has more text than the limit, so that some was ignored.
     is_text_cut: bool,
-    /// The lines that near replicas are known by.
+    /// Lines used to find near replicas.
     lines: Option<Explanation>,
     hidden: String,
-    /// The lines that Pyzor's digest is of.
+    /// Lines hashed into Pyzor's digest.
     pyzor: Option<Vec<String>>,
-    /// Those of its release 1.1, where they are others.
+    /// Lines hashed by Pyzor 1.1, if they differ from `pyzor`.
     pyzor_1_1: Option<Vec<String>>,
 }
 
@@ -36,7 +36,7 @@ struct ExplainedPart {
 }
 
 impl Explained {
-    /// Explains what was `wanted` of a message.
+    /// Explains the `wanted` schemes for a message.
     pub(super) fn of(bytes: &[u8], wanted: &Wanted) -> Self {
         let message = Message::read(bytes);
         let reading = Reading::of(&message);
@@ -54,7 +54,7 @@ impl Explained {
         }
     }
 
-    /// Prints all of it, indented below the signatures.
+    /// Prints the explanation, indented below the signatures.
     pub(super) fn print(&self, output: &mut impl Write) -> io::Result<()> {
         self.print_parts(output)?;
         if let Some(lines) = &self.lines {
@@ -128,7 +128,7 @@ impl ExplainedPart {
     }
 }
 
-/// A mark, the kind of line, its words, and in brackets those that were dropped.
+/// Prints a mark, the kind of each line, its words and, in brackets, the dropped words.
 fn print_lines(explanation: &Explanation, output: &mut impl Write) -> io::Result<()> {
     writeln!(output, "  words as they are compared, one spelling for look-alikes ('+' counts, brackets are dropped)")?;
     for line in &explanation.lines {

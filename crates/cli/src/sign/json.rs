@@ -1,4 +1,4 @@
-//! Signatures for programs, an object for each message.
+//! Signatures as JSON, one object per message.
 
 use bruit_signatures::bruit::Features;
 use bruit_signatures::url::Link;
@@ -6,7 +6,7 @@ use bruit_signatures::{Scheme, Signature, Signed};
 use serde_json::{Value, json};
 
 use super::explain::Explained;
-use crate::mailbox::Message;
+use bruit_console::mailbox::Message;
 
 pub(super) fn of(message: &Message<'_>, signed: &Signed, explained: Option<&Explained>) -> Value {
     let mut links = signed.links.iter();
@@ -31,7 +31,9 @@ pub(super) fn of(message: &Message<'_>, signed: &Signed, explained: Option<&Expl
 }
 
 fn signature_json(signature: &Signature, link: Option<&Link>) -> Value {
-    let mut value = json!({ "scheme": signature.scheme().name(), "signature": signature.to_string() });
+    // Other JSON output calls it `value`; `signature` is kept for programs that read it.
+    let text = signature.to_string();
+    let mut value = json!({ "scheme": signature.scheme().name(), "value": text, "signature": text });
     if let Some(part) = signature.part() {
         value["part"] = json!(part);
     }
@@ -41,7 +43,7 @@ fn signature_json(signature: &Signature, link: Option<&Link>) -> Value {
     value
 }
 
-/// Numbers of 64 bits as digits: many readers of JSON keep only 53 bits of a number.
+/// Formats 64-bit numbers as strings, because many JSON readers keep only 53 bits of a number.
 fn features_json(features: &Features) -> Value {
     let digits = |features: &[u64]| features.iter().map(|feature| format!("{feature:016x}")).collect::<Vec<_>>();
     json!({

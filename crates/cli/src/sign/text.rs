@@ -1,4 +1,4 @@
-//! Signatures for people, a line each.
+//! Signatures as text, one per line.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -6,14 +6,14 @@ use std::io::{self, Write};
 use bruit_signatures::bruit::Features;
 use bruit_signatures::{Scheme, Signed};
 
-use crate::mailbox::Message;
-use crate::quantity::grouped;
-use crate::terminal::printable;
+use bruit_console::mailbox::Message;
+use bruit_console::quantity::grouped;
+use bruit_console::terminal::printable;
 
-/// The longest name of a scheme.
+/// Length of the longest scheme name.
 const NAME_CHARS: usize = 14;
 
-/// Which message the lines below are of.
+/// Prints the heading of a message: its file name and number.
 pub(super) fn print_heading(message: &Message<'_>, output: &mut impl Write) -> io::Result<()> {
     let file = printable(&message.file.to_string_lossy());
     match message.number {
@@ -22,7 +22,7 @@ pub(super) fn print_heading(message: &Message<'_>, output: &mut impl Write) -> i
     }
 }
 
-/// Scheme, part and signature; of a link, also where it leads.
+/// Prints scheme, part and signature. For a link, also prints its target.
 pub(super) fn print_signatures(signed: &Signed, output: &mut impl Write) -> io::Result<()> {
     let mut links = signed.links.iter();
     for signature in &signed.signatures {

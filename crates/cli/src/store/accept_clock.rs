@@ -4,22 +4,23 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bruit_engine::Outcome;
-use bruit_engine::generations::Ended;
+use bruit_engine::generations::EndedGeneration;
 use bruit_engine::time::Time;
 use bruit_store::{Clearinghouse, Founding, LockError, OpenError, Options, RELEASED};
 use serde_json::json;
 
 use super::refused;
 use crate::claim::CLAIM_TIMEOUT;
-use crate::date::now;
-use crate::failure::Failure;
-use crate::quantity::grouped;
 use crate::remote::Server;
+use bruit_console::Failure;
+use bruit_console::date::now;
+use bruit_console::failure::bad_input;
+use bruit_console::quantity::grouped;
 
-/// The arguments of `bruit store accept-clock`.
+/// Arguments of `bruit store accept-clock`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// Directory of a store whose server is stopped
+pub(super) struct StoreAcceptClockArgs {
+    /// Data directory of a stopped server
     #[arg(required_unless_present = "server", conflicts_with = "server")]
     directory: Option<PathBuf>,
 
@@ -27,7 +28,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "URL")]
     server: Option<String>,
 
-    /// A file whose first line is the token to show to the server; else what is in BRUIT_TOKEN, if anything
+    /// File whose first line is the access token [default: $BRUIT_TOKEN, if set]
     #[arg(long, value_name = "FILE", requires = "server")]
     token_file: Option<PathBuf>,
 
@@ -36,40 +37,40 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-/// The result of accepting the clock.
-struct Accepted {
+/// Result of accepting the clock.
+struct AcceptedClock {
     before: Time,
     now: Time,
     system: Time,
-    /// The generations that have ended so far.
-    ended: Vec<Ended>,
+    /// Generations that have ended.
+    ended: Vec<EndedGeneration>,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn run(arguments: &StoreAcceptClockArgs, output: &mut impl Write) -> Result<(), Failure> {
     let accepted = match (&arguments.directory, &arguments.server) {
         (Some(directory), _) => accept_in(directory)?,
         (None, Some(url)) => ask(url, arguments.token_file.as_deref())?,
-        (None, None) => return Err(Failure::BadInput("name a directory or a server".into())),
+        (None, None) => return Err(Failure::BadInput("expected a directory or --server".into())),
     };
     if arguments.json { print_json(&accepted, output) } else { print_text(&accepted, output) }
 }
 
-/// Makes a running server accept its clock.
-fn ask(url: &str, token_file: Option<&Path>) -> Result<Accepted, Failure> {
-    let answer = Server::at(url, token_file).admin_client(CLAIM_TIMEOUT)?.accept_clock()?;
+/// Requests that a running server accept its clock.
+fn ask(url: &str, token_file: Option<&Path>) -> Result<AcceptedClock, Failure> {
+    let answer = Server::at(url, token_file).admin_client(CLAIM_TIMEOUT)?.accept_clock().map_err(bad_input)?;
     let [before, now, system] = [answer.before, answer.now, answer.system].map(Time);
-    Ok(Accepted { before, now, system, ended: Vec::new() })
+    Ok(AcceptedClock { before, now, system, ended: Vec::new() })
 }
 
-/// Brings the books of a directory to the present, so that the next start finds no jump.
-fn accept_in(directory: &Path) -> Result<Accepted, Failure> {
+/// Advances the books in a directory to the system time, so that the next start finds no jump.
+fn accept_in(directory: &Path) -> Result<AcceptedClock, Failure> {
     let Some(founding) = Founding::read(directory).map_err(refused)? else {
-        return Err(Failure::BadInput(format!("there is no clearinghouse in {}", directory.display())));
+        return Err(Failure::BadInput(format!("no clearinghouse in {}", directory.display())));
     };
     let store = Clearinghouse::open_or_found(directory, &Options::default(), || founding, &mut |_| {});
     let store = store.map_err(|error| match error {
         OpenError::Lock(LockError::Held { .. }) => Failure::BadInput(format!(
-            "a server uses {}: ask it by `bruit store accept-clock --server URL` (POST /v1/clock/accept)",
+            "{} is in use by a server: run `bruit store accept-clock --server URL` (POST /v1/clock/accept)",
             directory.display()
         )),
         error => refused(error),
@@ -77,7 +78,7 @@ fn accept_in(directory: &Path) -> Result<Accepted, Failure> {
     let (before, system) = (store.check(bruit_engine::Engine::now), now());
     ensure_possible(before, system)?;
     match store.catch_up(system).map_err(refused)? {
-        Outcome::Ticked { ended, .. } => Ok(Accepted { before, now: system, system, ended }),
+        Outcome::Ticked { ended, .. } => Ok(AcceptedClock { before, now: system, system, ended }),
         Outcome::Refused(refusal) => Err(refused(refusal)),
         outcome => Err(Failure::BadInput(format!("unexpected outcome of a tick: {outcome:?}"))),
     }
@@ -86,34 +87,35 @@ fn accept_in(directory: &Path) -> Result<Accepted, Failure> {
 fn ensure_possible(before: Time, system: Time) -> Result<(), Failure> {
     if system < RELEASED {
         return Err(Failure::BadInput(format!(
-            "the system clock says {system} UTC, which is before this program was released: set it first"
+            "the system clock is at {system} UTC, before this program was released: set it first"
         )));
     }
     if system < before {
         return Err(Failure::BadInput(format!(
-            "the system clock says {system} UTC, but the last event was at {before} UTC, and time does not go back: start the \
-             server, which goes on from there, and see docs/operators/clock.md"
+            "the system clock is at {system} UTC, but the last event was at {before} UTC, and time must not go back: start the \
+             server, which continues from there, and see docs/operators/clock.md"
         )));
     }
     Ok(())
 }
 
-fn print_text(accepted: &Accepted, output: &mut impl Write) -> Result<(), Failure> {
-    let Accepted { before, now, system, ended } = accepted;
+fn print_text(accepted: &AcceptedClock, output: &mut impl Write) -> Result<(), Failure> {
+    let AcceptedClock { before, now, system, ended } = accepted;
     writeln!(output, "time before:   {before} UTC")?;
     writeln!(output, "system clock:  {system} UTC")?;
     writeln!(output, "time now:      {now} UTC")?;
     if system < now {
-        writeln!(output, "time does not go back: it stands still until the system clock has caught up")?;
+        writeln!(output, "time must not go back: it stands still until the system clock catches up")?;
     }
-    for Ended { ring, signatures, .. } in ended {
+    for EndedGeneration { ring, signatures, .. } in ended {
         writeln!(output, "a generation ended: {ring}, about {}", grouped(*signatures))?;
     }
     Ok(())
 }
 
-fn print_json(accepted: &Accepted, output: &mut impl Write) -> Result<(), Failure> {
-    let ended = |ended: &Ended| json!({ "ring": ended.ring, "epoch": ended.epoch, "signatures": ended.signatures });
+fn print_json(accepted: &AcceptedClock, output: &mut impl Write) -> Result<(), Failure> {
+    let ended =
+        |ended: &EndedGeneration| json!({ "ring": ended.ring, "epoch": ended.epoch, "signatures": ended.signatures });
     let json = json!({
         "before": accepted.before.0,
         "now": accepted.now.0,

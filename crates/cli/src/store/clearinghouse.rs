@@ -1,22 +1,22 @@
-//! What `bruit store inspect` tells of a clearinghouse beyond its files: what it was founded as, and what it knows.
+//! The part of `bruit store inspect` about the clearinghouse: its parameters and contents.
 //!
-//! The realm's name is told, its key never.
+//! It prints the realm's name, never its key.
 
 use bruit_engine::time::Time;
 use bruit_engine::{Engine, RingStatus, TableStatus};
 use bruit_store::{DamagedSnapshot, Founding, Recovery};
 use serde_json::{Value, json};
 
-use crate::date::date;
-use crate::quantity::{counted, grouped, human_bytes, scientific};
+use bruit_console::date::date;
+use bruit_console::quantity::{counted, grouped, human_bytes, scientific};
 
-/// A label and what belongs to it.
+/// A label and its value.
 pub(super) type Row = (&'static str, String);
 
-/// What was found in a directory.
-type Found = (Founding, Engine, Recovery);
+/// Contents of a data directory.
+type Contents = (Founding, Engine, Recovery);
 
-pub(super) fn rows((founding, engine, recovery): &Found) -> Vec<Row> {
+pub(super) fn rows((founding, engine, recovery): &Contents) -> Vec<Row> {
     let status = engine.status();
     let realm = &founding.realm;
     let mut rows = vec![
@@ -34,7 +34,7 @@ pub(super) fn rows((founding, engine, recovery): &Found) -> Vec<Row> {
     rows
 }
 
-/// The budget, and the one of the founding if that was different.
+/// Formats the memory budget, and the original budget if it was changed.
 fn budget(founding: &Founding, now: u64) -> String {
     let founded = if now == founding.budget_bytes {
         String::new()
@@ -44,12 +44,12 @@ fn budget(founding: &Founding, now: u64) -> String {
     format!("{}{founded}", human_bytes(now))
 }
 
-/// A row for the ring, and one for each generation that holds anything.
+/// Returns a row for the ring, and one for each generation that is not empty.
 fn ring_rows(ring: &RingStatus) -> Vec<Row> {
     let RingStatus { name, bytes, error_rate, planned_rate, .. } = ring;
     let (fill, now, planned) = (ring.fill() * 100.0, scientific(*error_rate), scientific(*planned_rate));
     let bytes = human_bytes(*bytes);
-    let mut rows = vec![("ring", format!("{name}, {bytes}, {fill:.1} % full, errors {now} of {planned} planned"))];
+    let mut rows = vec![("ring", format!("{name}, {bytes}, {fill:.1} % full, error rate {now} (planned: {planned})"))];
     let held = ring.generations.iter().filter(|(_, signatures)| *signatures > 0);
     rows.extend(held.map(|&(epoch, signatures)| {
         ("  generation", format!("since {}, about {}", start(ring, epoch), counted(signatures, "signature")))
@@ -62,17 +62,17 @@ fn table_text(table: &TableStatus) -> String {
     format!("{name}, {} of {}, {}", grouped(*used), grouped(*capacity), human_bytes(*bytes))
 }
 
-/// The day on which a generation began.
+/// Returns the day on which a generation began.
 fn start(ring: &RingStatus, epoch: u64) -> String {
     date(Time(epoch.saturating_mul(ring.epoch_seconds)))
 }
 
-/// `5 days`, or seconds where it is not whole days.
+/// Formats a duration in days, or in seconds if it is not a whole number of days.
 fn length(seconds: u64) -> String {
     if seconds.is_multiple_of(Time::DAY) { counted(seconds / Time::DAY, "day") } else { counted(seconds, "second") }
 }
 
-pub(super) fn json((founding, engine, recovery): &Found) -> Value {
+pub(super) fn json((founding, engine, recovery): &Contents) -> Value {
     let status = engine.status();
     json!({
         "realm": founding.realm.id().to_string(),

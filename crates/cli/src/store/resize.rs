@@ -3,30 +3,30 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use bruit_engine::{Engine, Outcome, Refusal, Resized, ResizedStructure};
+use bruit_engine::{Engine, Outcome, Refusal, ResizePreview, StructurePreview};
 use bruit_store::{Clearinghouse, Founding, Options};
 use serde_json::{Value, json};
 
 use super::refused;
-use crate::failure::Failure;
-use crate::progress;
-use crate::quantity::{grouped, human_bytes, parse_bytes};
+use bruit_console::Failure;
+use bruit_console::progress;
+use bruit_console::quantity::{grouped, human_bytes, parse_bytes};
 
-/// The arguments of `bruit store resize`.
+/// Arguments of `bruit store resize`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// Directory of a clearinghouse
+pub(super) struct StoreResizeArgs {
+    /// Data directory
     directory: PathBuf,
 
     /// New memory budget, such as 1GiB
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: u64,
 
-    /// Only show what would change; a server may be running
+    /// Only show the changes; works while a server is running
     #[arg(long)]
     dry_run: bool,
 
-    /// Allow a smaller budget, if everything fits
+    /// Allow a smaller budget, if all data fits
     #[arg(long)]
     shrink: bool,
 
@@ -35,12 +35,12 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn run(arguments: &StoreResizeArgs, output: &mut impl Write) -> Result<(), Failure> {
     let resized = if arguments.dry_run { preview(arguments)? } else { resize(arguments)? };
     if arguments.json { print_json(arguments, &resized, output) } else { print_text(arguments, &resized, output) }
 }
 
-fn preview(arguments: &Arguments) -> Result<Resized, Failure> {
+fn preview(arguments: &StoreResizeArgs) -> Result<ResizePreview, Failure> {
     let bar = progress::of_bytes(None, true);
     let found = Clearinghouse::peek(&arguments.directory, &mut |bytes| bar.inc(bytes)).map_err(refused)?;
     bar.finish_and_clear();
@@ -48,7 +48,7 @@ fn preview(arguments: &Arguments) -> Result<Resized, Failure> {
     changes(arguments, &engine)
 }
 
-fn resize(arguments: &Arguments) -> Result<Resized, Failure> {
+fn resize(arguments: &StoreResizeArgs) -> Result<ResizePreview, Failure> {
     let founding = Founding::read(&arguments.directory).map_err(refused)?;
     let founding = founding.ok_or_else(|| nothing_in(&arguments.directory))?;
     let bar = progress::of_bytes(None, true);
@@ -59,7 +59,7 @@ fn resize(arguments: &Arguments) -> Result<Resized, Failure> {
     let resized = store.check(|engine| changes(arguments, engine))?;
     match store.resize(arguments.memory).map_err(refused)? {
         Outcome::Refused(refusal) => Err(refused(refusal)),
-        // The change is on disk, even if a last snapshot fails.
+        // Even if the final snapshot fails, the change is on disk.
         _ => {
             drop(store);
             Ok(resized)
@@ -67,41 +67,40 @@ fn resize(arguments: &Arguments) -> Result<Resized, Failure> {
     }
 }
 
-/// Prints what would change, if the change is allowed.
-fn changes(arguments: &Arguments, engine: &Engine) -> Result<Resized, Failure> {
+/// Returns the changes that a resize would make, or an error if the new budget is not allowed.
+fn changes(arguments: &StoreResizeArgs, engine: &Engine) -> Result<ResizePreview, Failure> {
     let (from, to) = (engine.plan().bytes, arguments.memory);
     if to < from && !arguments.shrink {
         let (now, then) = (human_bytes(from), human_bytes(to));
-        let text =
-            format!("the memory budget is {now}, more than {then}: --shrink lets it become smaller, if all fits");
+        let text = format!("the memory budget is {now}, more than {then}: use --shrink to reduce it, if all data fits");
         return Err(Failure::BadInput(text));
     }
     match engine.preview_resize(to) {
         Err(Refusal::OutOfBounds) => {
-            Err(Failure::BadInput(format!("a memory budget of {} cannot be", human_bytes(to))))
+            Err(Failure::BadInput(format!("a memory budget of {} is not supported", human_bytes(to))))
         }
         changes => changes.map_err(refused),
     }
 }
 
 fn nothing_in(directory: &Path) -> Failure {
-    Failure::BadInput(format!("no clearinghouse was founded in {}", directory.display()))
+    Failure::BadInput(format!("no clearinghouse in {}", directory.display()))
 }
 
-fn print_text(arguments: &Arguments, resized: &Resized, output: &mut impl Write) -> Result<(), Failure> {
-    let Resized { from, to, structures } = resized;
+fn print_text(arguments: &StoreResizeArgs, resized: &ResizePreview, output: &mut impl Write) -> Result<(), Failure> {
+    let ResizePreview { from, to, structures } = resized;
     let verb = if arguments.dry_run { "would change" } else { "changed" };
     writeln!(output, "the memory budget {verb} from {} to {}", human_bytes(*from), human_bytes(*to))?;
     for structure in structures {
         writeln!(output, "{}", line(structure))?;
     }
-    writeln!(output, "What is known does not change: listings, revocations, counts, texts, accounts, whitelists.")?;
-    writeln!(output, "Generations that hold something stay as full as they are; the new room is for later ones.")?;
+    writeln!(output, "No data changes: listings, revocations, counts, texts, accounts, whitelists.")?;
+    writeln!(output, "Generations that are not empty stay as full as they are; later ones use the new room.")?;
     Ok(())
 }
 
-fn line(structure: &ResizedStructure) -> String {
-    let ResizedStructure { name, lines, bytes, capacity, holds } = structure;
+fn line(structure: &StructurePreview) -> String {
+    let StructurePreview { name, lines, bytes, capacity, holds } = structure;
     let lines = match *lines {
         Some((now, then)) if now == then => format!("stays at {} lines (no room for twice as many)", grouped(now)),
         Some((now, then)) => {
@@ -114,8 +113,8 @@ fn line(structure: &ResizedStructure) -> String {
     format!("{name}: {lines}; {now} become {then}; {room}")
 }
 
-fn print_json(arguments: &Arguments, resized: &Resized, output: &mut impl Write) -> Result<(), Failure> {
-    let Resized { from, to, structures } = resized;
+fn print_json(arguments: &StoreResizeArgs, resized: &ResizePreview, output: &mut impl Write) -> Result<(), Failure> {
+    let ResizePreview { from, to, structures } = resized;
     let json = json!({
         "done": !arguments.dry_run,
         "from_bytes": from,
@@ -126,8 +125,8 @@ fn print_json(arguments: &Arguments, resized: &Resized, output: &mut impl Write)
     Ok(())
 }
 
-fn structure_json(structure: &ResizedStructure) -> Value {
-    let ResizedStructure { name, lines, bytes, capacity, holds } = structure;
+fn structure_json(structure: &StructurePreview) -> Value {
+    let StructurePreview { name, lines, bytes, capacity, holds } = structure;
     json!({
         "name": name,
         "lines_now": lines.map(|lines| lines.0),

@@ -8,20 +8,20 @@ use std::process::ExitCode;
 use bruit_engine::codec::Malformed;
 use bruit_engine::event::Event;
 use bruit_store::founding::FOUNDING_FILE;
-use bruit_store::survey::{SegmentSurvey, SnapshotSurvey, Survey, survey, total_bytes};
+use bruit_store::survey::{JournalFileSurvey, SnapshotSurvey, Survey, survey, total_bytes};
 use bruit_store::{Advice, Clearinghouse, Finding, Founding, Observer, OpenError};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::{clearinghouse, refused};
-use crate::failure::Failure;
-use crate::progress;
-use crate::quantity::{grouped, human_bytes};
+use bruit_console::Failure;
+use bruit_console::progress;
+use bruit_console::quantity::{grouped, human_bytes};
 
-/// What `bruit store verify` and `inspect` are asked.
+/// Arguments of `bruit store verify` and `inspect`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// The directory of a store
+pub(super) struct StoreSurveyArgs {
+    /// Data directory
     directory: PathBuf,
 
     /// Print one JSON object
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn verify(arguments: &Arguments, output: &mut impl Write) -> Result<ExitCode, Failure> {
+pub(super) fn verify(arguments: &StoreSurveyArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let directory = &arguments.directory;
     let survey = look(directory)?;
     let founding = founding_fault(directory, &survey);
@@ -72,8 +72,8 @@ fn fault_json(fault: &Finding, directory: &Path) -> Value {
     })
 }
 
-/// Tells what is in the files in any case, and then why no more can be told, if so.
-pub(super) fn inspect(arguments: &Arguments, output: &mut impl Write) -> Result<(), Failure> {
+/// Prints the contents of the files and then, if recovery failed, the reason.
+pub(super) fn inspect(arguments: &StoreSurveyArgs, output: &mut impl Write) -> Result<(), Failure> {
     let survey = look(&arguments.directory)?;
     let bar = progress::of_bytes(None, false);
     let peeked = Clearinghouse::peek(&arguments.directory, &mut |bytes| bar.inc(bytes)).map_err(refused);
@@ -96,7 +96,7 @@ fn founding_missing(directory: &Path) -> OpenError {
     OpenError::FoundingMissing { directory: directory.to_owned() }
 }
 
-/// What is wrong with the file without which the others mean nothing.
+/// Describes the fault of the founding file, without which the other files cannot be read.
 fn founding_fault(directory: &Path, survey: &Survey) -> Option<String> {
     match Founding::read(directory) {
         Ok(Some(_)) if survey.has_wrong_founding() => {
@@ -108,7 +108,7 @@ fn founding_fault(directory: &Path, survey: &Survey) -> Option<String> {
     }
 }
 
-/// Moves the bar as files are read, and reads every event.
+/// Decodes every event and updates the progress bar.
 struct Reader(ProgressBar);
 
 impl Observer for Reader {
@@ -125,23 +125,23 @@ fn look(directory: &Path) -> Result<Survey, Failure> {
     let mut reader = Reader(progress::of_bytes(Some(total_bytes(directory).map_err(refused)?), false));
     let survey = survey(directory, &mut reader).map_err(refused)?;
     reader.0.finish_and_clear();
-    let is_empty = survey.segments.is_empty() && survey.snapshots.is_empty();
+    let is_empty = survey.journal_files.is_empty() && survey.snapshots.is_empty();
     if is_empty && !directory.join(FOUNDING_FILE).exists() {
-        return Err(Failure::BadInput(format!("{} is not the directory of a store", directory.display())));
+        return Err(Failure::BadInput(format!("{} is not a data directory", directory.display())));
     }
     Ok(survey)
 }
 
 fn torn(survey: &Survey) -> u64 {
-    survey.segments.iter().map(|segment| segment.torn_bytes).sum()
+    survey.journal_files.iter().map(|segment| segment.torn_bytes).sum()
 }
 
 fn sound_line(survey: &Survey) -> String {
     let mut line = format!(
         "sound: {} events up to {}, in {} segments and {} snapshots",
-        grouped(survey.segments.iter().map(SegmentSurvey::events).sum()),
+        grouped(survey.journal_files.iter().map(JournalFileSurvey::events).sum()),
         grouped(survey.sequence()),
-        survey.segments.len(),
+        survey.journal_files.len(),
         survey.snapshots.len(),
     );
     if torn(survey) > 0 {
@@ -159,14 +159,14 @@ fn survey_rows(survey: &Survey) -> Vec<clearinghouse::Row> {
     let mut row = |label: &'static str, value: String| rows.push((label, value));
     row("realm", realm(survey).unwrap_or_else(|| "unknown".into()));
     row("last event", grouped(survey.sequence()));
-    row("journal", human_bytes(survey.segments.iter().map(|segment| segment.bytes).sum()));
-    row("events in journal", grouped(survey.segments.iter().map(SegmentSurvey::events).sum()));
-    row("records in journal", grouped(survey.segments.iter().map(|segment| segment.records).sum()));
+    row("journal", human_bytes(survey.journal_files.iter().map(|segment| segment.bytes).sum()));
+    row("events in journal", grouped(survey.journal_files.iter().map(JournalFileSurvey::events).sum()));
+    row("records in journal", grouped(survey.journal_files.iter().map(|segment| segment.records).sum()));
     for (class, count) in survey.event_sizes.iter().enumerate().filter(|(_, count)| **count > 0) {
         row("events by size", format!("{} of up to {} bytes", grouped(*count), grouped((1 << class) - 1)));
     }
     survey.snapshots.iter().for_each(|snapshot| row("snapshot", snapshot_text(snapshot)));
-    survey.segments.iter().for_each(|segment| row("segment", segment_text(segment)));
+    survey.journal_files.iter().for_each(|segment| row("segment", journal_file_text(segment)));
     survey.faults().iter().for_each(|fault| row("fault", fault.to_string()));
     for (label, names) in [("unfinished", &survey.temporary), ("cut off", &survey.cut), ("not ours", &survey.others)] {
         names.iter().for_each(|name| row(label, name.clone()));
@@ -178,7 +178,7 @@ fn snapshot_text(snapshot: &SnapshotSurvey) -> String {
     format!("{}, {}, {} blocks", snapshot.file, human_bytes(snapshot.bytes), grouped(u64::from(snapshot.blocks)))
 }
 
-fn segment_text(segment: &SegmentSurvey) -> String {
+fn journal_file_text(segment: &JournalFileSurvey) -> String {
     let mut text = format!(
         "{}, {}, {} events in {} records",
         segment.file,
@@ -198,7 +198,7 @@ fn survey_json(survey: &Survey) -> Value {
         "realm": realm(survey),
         "last_event": survey.sequence(),
         "snapshots": survey.snapshots.iter().map(snapshot_json).collect::<Vec<_>>(),
-        "segments": survey.segments.iter().map(segment_json).collect::<Vec<_>>(),
+        "segments": survey.journal_files.iter().map(journal_file_json).collect::<Vec<_>>(),
         "missing": survey.missing.iter().map(|missing| json!({
             "first": missing.first,
             "last": missing.last,
@@ -226,7 +226,7 @@ fn snapshot_json(snapshot: &SnapshotSurvey) -> Value {
     })
 }
 
-fn segment_json(segment: &SegmentSurvey) -> Value {
+fn journal_file_json(segment: &JournalFileSurvey) -> Value {
     json!({
         "file": segment.file,
         "first_event": segment.first,

@@ -1,4 +1,5 @@
-//! Several nodes under load: reports to each, and afterwards every acknowledged one is counted once, by all.
+//! Several nodes under load: each receives reports, and in the end every acknowledged report is counted once on every
+//! node.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,22 +15,23 @@ use bruit_store::Founding;
 use crate::common::{Folder, Server, printed};
 
 pub(crate) const NODES: usize = 3;
-/// What does not happen within this never will.
+/// Maximum wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a report may take; a node that was killed does not answer at all.
+/// Timeout of a report. A killed node does not answer.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(20);
-/// How long whoever reports waits before the next report.
+/// Pause between two reports.
 const PACE: Duration = Duration::from_millis(15);
-/// Filters never count too low, but may count too high. With this key they do not, for as many signatures as are reported here.
+/// Key of the realm. Filters may count too high, but with this key they do not for the number of signatures reported
+/// here.
 const REALM_KEY: [u8; 16] = [7; 16];
 const MEMORY_BYTES: u64 = 64 << 20;
-/// Reports that are acknowledged between one blow and the next.
+/// Number of acknowledged reports between two faults.
 const REPORTS_BETWEEN: u64 = 100;
-/// Signatures that every node reports again and again.
+/// Number of signatures that every node reports repeatedly.
 const SHARED: u64 = 8;
 
-/// Founds a server of one realm in each folder, and tells their keys.
+/// Creates a server of one realm in each folder, and returns their keys.
 pub(crate) fn found(folders: &[Folder]) -> Vec<String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let founding = Founding::new(REALM_KEY, MEMORY_BYTES, Policy::default(), Time(now)).unwrap();
@@ -45,7 +47,7 @@ fn public_key(folder: &Folder) -> String {
     printed(&["keys", "show", "--data", folder.path("data").to_str().unwrap()]).trim().to_owned()
 }
 
-/// Puts nodes under load while `strike` does what it likes to them, and asserts that they agree afterwards.
+/// Puts nodes under load while `strike` injects faults, and asserts that they agree afterwards.
 pub(crate) fn endure(nodes: &mut Vec<Server>, strike: impl FnOnce(&mut Vec<Server>, &Load)) {
     let load = Load::new(nodes);
     thread::scope(|scope| {
@@ -65,7 +67,7 @@ pub(crate) fn endure(nodes: &mut Vec<Server>, strike: impl FnOnce(&mut Vec<Serve
     assert!(agreed.is_ok(), "after {:?}: {}\n{shown}", begin.elapsed(), agreed.unwrap_err());
 }
 
-/// Kills a node, and starts it again when others have gone on without.
+/// Kills a node, and restarts it after the others have continued without it.
 pub(crate) fn kill(nodes: &mut Vec<Server>, index: usize, load: &Load) {
     let mut node = nodes.remove(index);
     node.kill();
@@ -74,7 +76,7 @@ pub(crate) fn kill(nodes: &mut Vec<Server>, index: usize, load: &Load) {
     *load.urls[index].lock().unwrap() = nodes[index].url();
 }
 
-/// Reports to all nodes, until it is over.
+/// Sends reports to all nodes until stopped.
 pub(crate) struct Load {
     urls: Vec<Mutex<String>>,
     next: AtomicU64,
@@ -83,12 +85,12 @@ pub(crate) struct Load {
     told: Mutex<Told>,
 }
 
-/// What the nodes were told.
+/// Reports sent to the nodes.
 #[derive(Default)]
 struct Told {
-    /// Signatures that were reported once, and whether that was acknowledged.
+    /// Signatures that were reported once, and whether each report was acknowledged.
     once: Vec<(u64, bool)>,
-    /// How many reports of each shared signature were acknowledged, and how many may have been taken or not.
+    /// For each shared signature, the number of acknowledged reports, and of reports that may have been accepted.
     shared: [(u32, u32); SHARED as usize],
 }
 
@@ -115,7 +117,7 @@ impl Load {
         }
     }
 
-    /// Reports a signature; whether that was acknowledged.
+    /// Reports a signature. Returns true if it was acknowledged.
     fn report(&self, node: usize, number: u64) -> bool {
         let url = self.urls[node].lock().unwrap().clone();
         let client = Client::new(&url, None, REPORT_TIMEOUT).unwrap();
@@ -127,7 +129,7 @@ impl Load {
         is_acknowledged
     }
 
-    /// Waits until some more reports were acknowledged.
+    /// Waits for more acknowledged reports.
     pub(crate) fn wait_for_more(&self) {
         let target = self.acknowledged.load(Ordering::Relaxed) + REPORTS_BETWEEN;
         let deadline = Instant::now() + PATIENCE;
@@ -138,7 +140,7 @@ impl Load {
     }
 }
 
-/// Ends the load, also when an assertion fails.
+/// Ends the load on drop, even if an assertion fails.
 struct EndsOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndsOnDrop<'_> {
@@ -147,7 +149,7 @@ impl Drop for EndsOnDrop<'_> {
     }
 }
 
-/// Waits until all nodes count every report, and the same; what is wrong if they never do.
+/// Waits until all nodes have the same, correct counts. Returns the difference if this does not happen in time.
 fn agree(nodes: &[Server], told: &Told) -> Result<(), String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -155,7 +157,7 @@ fn agree(nodes: &[Server], told: &Told) -> Result<(), String> {
             Ok(()) => return Ok(()),
             Err(wrong) => wrong,
         };
-        // Too few may become enough; too many never will.
+        // Missing counts may still arrive, but surplus counts never disappear.
         if wrong.contains("too often") || Instant::now() > deadline {
             return Err(wrong);
         }
@@ -181,7 +183,7 @@ fn compare(nodes: &[Server], told: &Told) -> Result<(), String> {
     Ok(())
 }
 
-/// How many reports of each signature a node counts.
+/// Returns the number of reports that a node counts for each signature.
 fn counts(node: &Server, numbers: &[u64]) -> Vec<u32> {
     let client = Client::new(&node.url(), None, PATIENCE).unwrap();
     let check = |numbers: &[u64]| client.check(&subject(numbers)).unwrap().signatures;

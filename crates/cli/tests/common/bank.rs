@@ -1,6 +1,6 @@
 //! A bank's mail, and a phish that copies its logo and its legal footer byte for byte.
 
-/// Any bytes that begin as a PNG does, long enough for a picture.
+/// A file that begins like a PNG and is long enough to count as a picture.
 const LOGO: &str = "iVBORw0KGgoAAAANSUhEUgAAADAAAAAYCAIAAAAzhvYqAAAAQUlEQVR42u3OMQEAAAgDoC251a3gLwRgk7Yz\n\
     UVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVV1tAfBQgNHi8cxAAAAAElFTkSuQmCC\n\
     iVBORw0KGgoAAAANSUhEUgAAADAAAAAYCAIAAAAzhvYqAAAAQUlEQVR42u3OMQEAAAgDoC251a3gLwRgk7Yz\n";
@@ -9,7 +9,7 @@ const FOOTER: &str = "Harbour Bank plc is authorised and regulated by the Financ
     12 Quay Street, Bristol. Calls may be recorded for training. Harbour Bank never asks for your password\n\
     or your security number by e-mail. Our branches are open from Monday to Saturday.\n";
 
-/// What the phish says, to a person.
+/// Returns the phish, addressed to the person with this name.
 pub(crate) fn phish(name: &str) -> Vec<u8> {
     mail(
         "Your access is limited",
@@ -21,7 +21,7 @@ pub(crate) fn phish(name: &str) -> Vec<u8> {
     )
 }
 
-/// What the bank itself says.
+/// Returns a genuine message of the bank.
 pub(crate) fn genuine() -> Vec<u8> {
     mail(
         "Your statement is ready",

@@ -1,4 +1,4 @@
-//! Homes for the clients of others: all that they need to talk to our server, and to nobody else.
+//! Home directories for third-party clients, configured to use only our server.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,15 +6,15 @@ use std::process::Command;
 
 use super::{Answer, Folder, Server, program, run};
 
-/// The home of a user of Razor.
+/// Home directory of a Razor user.
 pub(crate) struct RazorHome<'a> {
     server: &'a Server,
     folder: Folder,
 }
 
 impl<'a> RazorHome<'a> {
-    /// A home whose lists name `server` only. It is in them twice, by two spellings, as the client looks for others (by
-    /// a discovery, in every run) when its list has one entry.
+    /// Creates a home directory whose server lists contain only `server`. They contain it twice, in two spellings,
+    /// because a client with only one server runs a discovery of others at every start.
     pub(crate) fn new(server: &'a Server) -> Self {
         let folder = Folder::new();
         let address = server.address("razor");
@@ -38,12 +38,12 @@ impl<'a> RazorHome<'a> {
         self.folder.path("razor-agent.conf")
     }
 
-    /// Everything that the client noted.
+    /// Returns the client's log.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path("razor-agent.log")).unwrap_or_default()
     }
 
-    /// Runs one of the client's programs on `message`; it has to end with `code`.
+    /// Runs one of the client's programs on `message` and asserts its exit code.
     #[track_caller]
     pub(crate) fn run(&self, name: &str, arguments: &[&str], message: &[u8], code: i32) -> Answer {
         let mut home = std::ffi::OsString::from("-home=");
@@ -62,13 +62,13 @@ impl<'a> RazorHome<'a> {
         );
     }
 
-    /// Whether the client calls `message` spam.
+    /// Asserts whether the client classifies `message` as spam.
     #[track_caller]
     pub(crate) fn check(&self, message: &[u8], is_spam: bool) {
         self.run("razor-check", &[], message, i32::from(!is_spam));
     }
 
-    /// Reports `message`, and looks into the log whether the server took it: the client ends well in any case.
+    /// Reports `message`. Checks in the log that the server accepted the report, because the exit code is always 0.
     #[track_caller]
     pub(crate) fn report(&self, message: &[u8]) {
         let accepted = |log: &str| log.matches("Server accepted report").count();
@@ -83,25 +83,25 @@ impl<'a> RazorHome<'a> {
     }
 }
 
-/// The home of a user of Pyzor.
+/// Home directory of a Pyzor user.
 pub(crate) struct PyzorHome<'a> {
     server: &'a Server,
     folder: Folder,
 }
 
 impl<'a> PyzorHome<'a> {
-    /// The home of nobody in particular.
+    /// Creates the home directory of an anonymous user.
     pub(crate) fn new(server: &'a Server) -> Self {
         let folder = Folder::new();
         folder.write("servers", format!("{}\n", server.address("pyzor")));
         Self { server, folder }
     }
 
-    /// The home of someone with an account.
+    /// Creates the home directory of a user with an account.
     pub(crate) fn of(server: &'a Server, user: &str, key: &str) -> Self {
         let home = Self::new(server);
         let address = server.address("pyzor");
-        // The client wants a salt before the key, and does nothing with it.
+        // The client requires a salt before the key, but does not use it.
         home.folder.write("accounts", format!("{} : {} : {user} : aaaa,{key}\n", address.ip(), address.port()));
         home
     }
@@ -110,20 +110,20 @@ impl<'a> PyzorHome<'a> {
         self.folder.path("")
     }
 
-    /// Runs Debian's client on `message`; it has to end with `code`.
+    /// Runs Debian's client on `message` and asserts its exit code.
     #[track_caller]
     pub(crate) fn run(&self, arguments: &[&str], message: &[u8], code: i32) -> Answer {
         self.run_by(&mut program("pyzor", "pyzor"), arguments, message, code)
     }
 
-    /// The same with another client.
+    /// Runs another client on `message` and asserts its exit code.
     #[track_caller]
     pub(crate) fn run_by(&self, client: &mut Command, arguments: &[&str], message: &[u8], code: i32) -> Answer {
         let command = client.arg("--homedir").arg(self.path()).args(arguments).env("HOME", self.path());
         run(command, message).expect(code, self.server)
     }
 
-    /// Whether the client calls `message` spam.
+    /// Asserts whether the client classifies `message` as spam.
     #[track_caller]
     pub(crate) fn check(&self, message: &[u8], is_spam: bool) {
         self.run(&["check"], message, i32::from(!is_spam));

@@ -1,4 +1,4 @@
-//! `bruit` as people and programs run it, and a temporary folder for its files.
+//! Runs `bruit`, with a temporary folder for its files.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -9,9 +9,8 @@ mod server;
 pub(crate) mod wire;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -19,7 +18,7 @@ use tempfile::TempDir;
 #[allow(unused_imports, reason = "not every test runs other programs")]
 pub(crate) use clients::{PyzorHome, RazorHome};
 #[allow(unused_imports, reason = "not every test runs other programs")]
-pub(crate) use program::{Answer, program, run, testdata};
+pub(crate) use program::{Answer, output_of, program, run, testdata};
 #[allow(unused_imports, reason = "not every test runs a server")]
 pub(crate) use server::{FakeClock, Server};
 
@@ -28,14 +27,14 @@ pub(crate) fn bruit(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_bruit")).args(arguments).output().unwrap()
 }
 
-/// Runs `bruit`, which has to succeed and complain of nothing, and gives what it printed.
+/// Runs `bruit`, asserts that it succeeds without error output, and returns its output.
 pub(crate) fn printed(arguments: &[&str]) -> String {
     let output = bruit(arguments);
     assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs `bruit` as an administrator of a server on this machine does. It has to succeed; gives what it printed.
+/// Runs `bruit` as an administrator on the server's machine, asserts success, and returns its output.
 pub(crate) fn administer(server: &Server, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
     command
@@ -48,12 +47,12 @@ pub(crate) fn administer(server: &Server, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What it printed, as JSON.
+/// Runs `bruit` and returns its output as JSON.
 pub(crate) fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(arguments)).unwrap()
 }
 
-/// Asserts exit code 2, nothing on stdout and one line on stderr, and gives that line.
+/// Asserts exit code 2, no output, and one line on stderr. Returns that line.
 pub(crate) fn refused(arguments: &[&str]) -> String {
     let output = bruit(arguments);
     let line = String::from_utf8(output.stderr).unwrap();
@@ -63,7 +62,7 @@ pub(crate) fn refused(arguments: &[&str]) -> String {
     line
 }
 
-/// A folder that goes when the test ends.
+/// A folder that is deleted on drop.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -87,7 +86,7 @@ impl Folder {
         fs::copy(self.path(from), self.path(to)).unwrap();
     }
 
-    /// The names of all files, hidden ones too, in order.
+    /// Returns the names of all files, including hidden ones, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.0.path()).unwrap();
         let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -95,20 +94,14 @@ impl Folder {
         names
     }
 
-    /// Runs `bruit filter`, its words separated by spaces, with `input` as standard input.
+    /// Runs `bruit filter` with the arguments in `words`, separated by spaces, and with `input` as standard input.
     pub(crate) fn run_with(&self, words: &str, input: &[u8]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
         command.arg("filter").args(words.split_whitespace()).current_dir(self.0.path());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        std::thread::scope(|scope| {
-            // A program that has seen enough closes its end, which is no fault here.
-            scope.spawn(move || drop(stdin.write_all(input)));
-            child.wait_with_output().unwrap()
-        })
+        output_of(&mut command, input)
     }
 
-    /// Runs `bruit filter`, which has to succeed, and gives what it printed.
+    /// Runs `bruit filter`, asserts success, and returns its output.
     pub(crate) fn run(&self, words: &str) -> Vec<u8> {
         self.printed(words, b"")
     }
@@ -119,7 +112,7 @@ impl Folder {
         output.stdout
     }
 
-    /// Asserts exit code 2, nothing printed, one line of complaint and no file changed; gives that line.
+    /// Asserts exit code 2, no output, one line on stderr, and no changed file. Returns that line.
     pub(crate) fn refused(&self, words: &str, input: &[u8]) -> String {
         let before: Vec<_> = self.names().into_iter().map(|name| (self.read(&name), name)).collect();
         let output = self.run_with(words, input);
@@ -133,7 +126,7 @@ impl Folder {
     }
 }
 
-/// The most memory that a program run by this test has taken, in bytes.
+/// Returns the peak memory of all programs started by this test process, in bytes.
 pub(crate) fn peak_memory_bytes() -> u64 {
     use nix::sys::resource::{UsageWho, getrusage};
     let kibibytes = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss();

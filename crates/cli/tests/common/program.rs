@@ -1,25 +1,25 @@
-//! The programs of others, run as they are: found, given an input, and ended if they hang.
+//! Runs third-party programs: finds them, passes input, and stops them if they hang.
 
 use std::env;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A program that runs longer than this hangs; coreutils' `timeout` ends it then, with exit code 124.
+/// Time limit of a program, after which coreutils' `timeout` stops it with exit code 124.
 const PATIENCE_SECONDS: &str = "60";
 
-/// What a program has left behind.
+/// Result of running a program.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// Its exit code; none if a signal ended it.
+    /// Exit code, or `None` if a signal terminated the program.
     pub(crate) code: Option<i32>,
-    /// What it printed.
+    /// Standard output.
     pub(crate) text: String,
-    /// What it printed to stderr.
+    /// Standard error.
     pub(crate) complaints: String,
 }
 
-/// A command for the program `name` of the Debian package `package`, which must be there.
+/// Returns a command for the program `name`. Panics if the Debian package `package` is not installed.
 pub(crate) fn program(name: &str, package: &str) -> Command {
     let path = env::var_os("PATH").unwrap_or_default();
     let is_there = env::split_paths(&path).any(|folder| folder.join(name).is_file());
@@ -29,26 +29,30 @@ pub(crate) fn program(name: &str, package: &str) -> Command {
     command
 }
 
-/// Runs `command` with `input`, to its end.
+/// Runs `command` with `input` as standard input, and waits for its end.
 pub(crate) fn run(command: &mut Command, input: &[u8]) -> Answer {
+    Answer::from(output_of(command, input))
+}
+
+/// Runs `command` with `input` as standard input, and returns its output.
+pub(crate) fn output_of(command: &mut Command, input: &[u8]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let output = std::thread::scope(|scope| {
-        // A program that has seen enough closes its end, which is no fault here.
+    std::thread::scope(|scope| {
+        // Ignore errors: a program that refuses its arguments ends without reading its input.
         scope.spawn(move || drop(stdin.write_all(input)));
         child.wait_with_output().unwrap()
-    });
-    Answer::from(output)
+    })
 }
 
-/// A file of `testdata/`.
+/// Returns a path in `testdata/`.
 pub(crate) fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
 }
 
 impl Answer {
-    /// Asserts the exit code, and passes the rest on.
+    /// Asserts the exit code, and returns the answer.
     #[track_caller]
     pub(crate) fn expect(self, code: i32, server: &super::Server) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}\n--- the server ---\n{}", server.said());

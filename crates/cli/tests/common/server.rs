@@ -1,4 +1,4 @@
-//! A clearinghouse as an operator runs it: `bruit serve` with a configuration file, on free ports of loopback.
+//! Runs `bruit serve` with a configuration file, on free loopback ports.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -16,30 +16,30 @@ use nix::unistd::Pid;
 
 use super::Folder;
 
-/// A server that has not said `ready`, or has not ended, after this is taken for broken.
+/// Maximum time for a server to print `ready` or to exit.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often the end of a process is looked for.
+/// Interval at which the exit of a process is polled.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// A running `bruit serve`; it goes when this goes.
+/// A running `bruit serve`, killed on drop.
 pub(crate) struct Server {
     process: Child,
     config: PathBuf,
     log: PathBuf,
     clock: Option<FakeClock>,
-    /// What it printed up to `ready`, that line not included.
+    /// Output before the line `ready`.
     pub(crate) greeting: String,
 }
 
 impl Server {
-    /// Starts a server whose files are in `folder`. `more` goes to the end of the configuration: accounts, and sections.
+    /// Starts a server with its files in `folder`. `more` is appended to the configuration: accounts and sections.
     pub(crate) fn start(folder: &Folder, more: &str) -> Self {
         folder.write("bruit.toml", configuration(&folder.path("data"), more));
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], None)
     }
 
-    /// Starts a server whose system clock follows `clock`; its time since boot does not. Jumps are confirmed by hand only, so
-    /// that it does not matter whether NTP keeps the clock of this machine.
+    /// Starts a server whose system clock follows `clock`; the time since boot does not. Only the operator can confirm
+    /// jumps, so that the result does not depend on NTP on this machine.
     pub(crate) fn start_by(clock: &FakeClock, folder: &Folder) -> Self {
         folder.write("bruit.toml", by_hand(&folder.path("data")));
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], Some(clock.clone()))
@@ -54,7 +54,7 @@ impl Server {
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], Some(clock.clone()))
     }
 
-    /// The output of a server that refuses to start with this `clock`.
+    /// Returns the output of a server that refuses to start with this `clock`.
     pub(crate) fn refused_by(clock: &FakeClock, folder: &Folder) -> String {
         folder.write("bruit.toml", by_hand(&folder.path("data")));
         let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
@@ -64,7 +64,7 @@ impl Server {
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// Starts one that is founded in the realm of a file.
+    /// Starts a new server in the realm of a file.
     pub(crate) fn start_in_realm(folder: &Folder, realm: &Path) -> Self {
         folder.write("bruit.toml", configuration(&folder.path("data"), ""));
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[Path::new("--realm"), realm], None)
@@ -82,68 +82,68 @@ impl Server {
         server
     }
 
-    /// Where `protocol` (razor, dcc, pyzor, fuzzy, http) is served.
+    /// Returns the address of a protocol: razor, dcc, pyzor, fuzzy or http.
     pub(crate) fn address(&self, protocol: &str) -> SocketAddr {
         let mut words = self.listener(protocol);
         words.nth(2).unwrap().parse().unwrap()
     }
 
-    /// The public key of the fuzzy protocol, as rspamd's configuration wants it.
+    /// Returns the public key of the fuzzy protocol, as written in rspamd's configuration.
     pub(crate) fn fuzzy_key(&self) -> String {
         self.listener("fuzzy").last().unwrap().trim_matches('"').to_owned()
     }
 
-    /// The address that clients of the HTTP interface are given.
+    /// Returns the URL for HTTP clients.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address("http"))
     }
 
-    /// The directory of its data.
+    /// Returns the data directory.
     pub(crate) fn data(&self) -> PathBuf {
         self.config.with_file_name("data")
     }
 
-    /// The administrator's token.
+    /// Returns the administrator's token.
     pub(crate) fn token(&self) -> String {
         fs::read_to_string(self.data().join("admin.token")).unwrap().trim().to_owned()
     }
 
-    /// The words of the line about `protocol`.
+    /// Returns the words of the line about `protocol`.
     fn listener(&self, protocol: &str) -> impl Iterator<Item = &str> {
         let line = self.greeting.lines().find(|line| line.split_whitespace().next() == Some(protocol));
         line.unwrap_or_else(|| panic!("no word of {protocol}: {}", self.said())).split_whitespace()
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Stops the server and waits for its exit.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
         kill(self.pid(), Signal::SIGTERM).unwrap();
         self.wait()
     }
 
-    /// Sends it a signal.
+    /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
     }
 
-    /// Ends it where it stands.
+    /// Kills the server.
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
         self.wait();
     }
 
-    /// A new process on the same files, after the old one has ended. Ports and addresses are new.
+    /// Starts a new process on the same files, after the old one has exited. Ports and addresses change.
     pub(crate) fn restart(self) -> Self {
         Self::open(self.config.clone(), self.log.clone(), &[], self.clock.clone())
     }
 
-    /// The memory that it has now, in bytes.
+    /// Returns the resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
     }
 
-    /// Everything that it printed, for whoever wonders what went wrong.
+    /// Returns the complete output, for failure messages.
     pub(crate) fn said(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         format!("{}\n--- its log ---\n{log}", self.greeting)
@@ -167,7 +167,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail for a process that has ended, which is as good.
+        // Ignore errors: both calls fail for a process that has already exited.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -178,21 +178,21 @@ impl Drop for Server {
 pub(crate) struct FakeClock(PathBuf);
 
 impl FakeClock {
-    /// A clock that is right.
+    /// Creates a clock that shows the true time.
     pub(crate) fn new(folder: &Folder) -> Self {
         let clock = Self(folder.path("clock"));
         clock.set(0);
         clock
     }
 
-    /// Sets it this many seconds ahead of the true time.
+    /// Sets the clock this many seconds ahead of the true time.
     pub(crate) fn set(&self, ahead_seconds: i64) {
         let written = self.0.with_extension("new");
         fs::write(&written, format!("{ahead_seconds:+}\n")).unwrap();
         fs::rename(written, &self.0).unwrap();
     }
 
-    /// The environment for a process that uses this clock.
+    /// Returns the environment for a process that uses this clock.
     fn environment(&self) -> Vec<(&'static str, OsString)> {
         vec![
             ("LD_PRELOAD", library().into()),
@@ -203,20 +203,20 @@ impl FakeClock {
     }
 }
 
-/// The library of the Debian package, in a folder named after the processor.
+/// Returns the path of the library in the Debian package. Its folder is named after the processor.
 fn library() -> PathBuf {
     let folders = fs::read_dir("/usr/lib").unwrap().map(|entry| entry.unwrap().path());
     let library = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1")).find(|path| path.is_file());
     library.expect("libfaketime is missing; `cargo xtask test` installs it, or: apt-get install faketime")
 }
 
-/// A configuration that takes any free port, and calls one address of loopback the site's own.
+/// Returns a configuration that uses any free ports, with one loopback address as own network.
 fn configuration(data: &Path, more: &str) -> String {
-    // Realms of tests may have epochs of seconds; on a busy machine a restart can take longer than half an epoch.
+    // Test realms may have epochs of seconds, and on a busy machine a restart can take longer than half an epoch.
     let mut text =
         format!("data = {data:?}\nmemory = \"16MiB\"\nown_networks = [\"127.0.0.1/32\"]\nclock_jump = \"1h\"\n");
     for protocol in ["razor", "dcc", "pyzor", "fuzzy", "http"] {
-        // A section that the test has things to say in is its own; it names the address, too.
+        // A section in `more` replaces the default section, including the address.
         if !more.contains(&format!("[{protocol}]")) {
             write!(text, "\n[{protocol}]\nlisten = \"127.0.0.1:0\"\n").unwrap();
         }
@@ -224,16 +224,16 @@ fn configuration(data: &Path, more: &str) -> String {
     text + "\n" + more
 }
 
-/// A configuration with which only the operator confirms clock jumps.
+/// Returns a configuration in which only the operator confirms clock jumps.
 fn by_hand(data: &Path) -> String {
     format!("clock_confirm = \"operator\"\n{}", configuration(data, ""))
 }
 
-/// The lines up to `ready`; fewer if it ended before, or took too long.
+/// Returns the lines before `ready`, or all lines if the server exits or is too slow.
 fn greeting(process: &mut Child) -> Vec<String> {
     let output = BufReader::new(process.stdout.take().unwrap());
     let (sender, receiver) = mpsc::channel();
-    // The thread goes on reading, so that the server never waits for a reader.
+    // The thread keeps reading, so that the server never blocks on writing its output.
     thread::spawn(move || output.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line))));
     let deadline = Instant::now() + PATIENCE;
     let mut lines = Vec::new();

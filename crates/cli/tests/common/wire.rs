@@ -1,6 +1,7 @@
-//! Requests written by hand, byte for byte as other clients send them, for tests that need thousands or have no client to run.
+//! Requests encoded by hand, byte for byte as other clients send them. They are for tests that need thousands of
+//! requests or cannot run a client.
 //!
-//! Nothing here is shared with our own codecs, which could be wrong in the same way on both sides.
+//! This module shares no code with our own codecs: an error could otherwise cancel out on both sides.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -8,29 +9,29 @@ use std::time::Duration;
 
 use super::Server;
 
-/// How often a datagram is sent, as real clients repeat theirs.
+/// Maximum number of times that a datagram is sent; real clients retry, too.
 const ATTEMPTS: usize = 4;
-/// How long each of them waits for an answer.
+/// Time to wait for an answer after each attempt.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What a stream may take to answer.
+/// Time limit for an answer on a stream.
 const STREAM_PATIENCE: Duration = Duration::from_secs(10);
-/// Longer than any reply.
+/// Size of the receive buffer, longer than any reply.
 const REPLY_BYTES_MAX: usize = 2048;
 
-/// Sizes of the fuzzy protocol's requests and replies.
+/// Lengths of a request and of a reply in the fuzzy protocol.
 const FUZZY_REQUEST_BYTES: usize = 76;
 const FUZZY_REPLY_BYTES: usize = 96;
-/// DCC: what a report adds to the number of targets to call them spam, and what is answered then.
+/// DCC: the flag that a report of spam adds to the number of targets, and the count in the reply.
 const DCC_SPAM: u32 = 0x0100_0000;
 const DCC_MANY: u32 = 0x00ff_fff0;
-/// DCC: the number of whoever has no account, and the type of the checksum of a body.
+/// DCC: the client ID of anonymous clients, and the type of a body's checksum.
 const DCC_ANONYMOUS: u32 = 1;
 const DCC_BODY: u8 = 7;
 
-/// A socket that talks to one server over UDP.
+/// A UDP socket for one server.
 pub(crate) struct Datagrams {
     socket: UdpSocket,
-    /// In every request, so that a late answer is not taken for another's.
+    /// Number in every request, so that a late answer is not matched with another request.
     thread: u32,
 }
 
@@ -42,7 +43,7 @@ impl Datagrams {
         Self { socket, thread: 1024 }
     }
 
-    /// Sends `request`, again if need be, until a datagram comes that `is_reply` takes.
+    /// Sends `request`, repeatedly if necessary, until `is_reply` accepts a received datagram.
     #[track_caller]
     fn ask(&self, request: &[u8], is_reply: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let mut buffer = [0; REPLY_BYTES_MAX];
@@ -58,12 +59,13 @@ impl Datagrams {
     }
 
     fn next_thread(&mut self) -> u32 {
-        // Pyzor's clients draw theirs from 1024 to 65535.
+        // Pyzor clients choose numbers from 1024 to 65535.
         self.thread = if self.thread == 65_535 { 1024 } else { self.thread + 1 };
         self.thread
     }
 
-    /// Pyzor's answer to `operation` (check, report) on a digest: the code, and the count if there is one.
+    /// Sends a Pyzor request for a digest; `operation` is check or report. Returns the code, and the count if the reply
+    /// has one.
     #[track_caller]
     pub(crate) fn pyzor(&mut self, operation: &str, digest: &str) -> (u32, Option<u64>) {
         let thread = self.next_thread();
@@ -78,50 +80,50 @@ impl Datagrams {
         (u32::try_from(field(&reply, "Code").unwrap()).unwrap(), field(&reply, "Count"))
     }
 
-    /// Whether DCC's count of a body's checksum is `many`.
+    /// Returns true if DCC's count for a body's checksum is `many`.
     #[track_caller]
     pub(crate) fn dcc_is_many(&mut self, sum: [u8; 16]) -> bool {
         self.dcc(3, 0, sum) == DCC_MANY
     }
 
-    /// Tells DCC that a body is spam.
+    /// Reports a body as spam over DCC.
     #[track_caller]
     pub(crate) fn dcc_report_spam(&mut self, sum: [u8; 16]) {
         assert_eq!(self.dcc(2, DCC_SPAM | 1, sum), DCC_MANY);
     }
 
-    /// Counts recipients of a body; the total that DCC answers.
+    /// Counts recipients of a body, and returns DCC's total.
     #[track_caller]
     pub(crate) fn dcc_count(&mut self, targets: u32, sum: [u8; 16]) -> u32 {
         self.dcc(2, targets, sum)
     }
 
-    /// The current count that a DCC server answers.
+    /// Sends a DCC request, and returns the current count in the reply.
     #[track_caller]
     fn dcc(&mut self, operation: u8, targets: u32, sum: [u8; 16]) -> u32 {
         let thread = self.next_thread().to_be_bytes();
         let mut request = vec![0, 62, 12, operation];
         request.extend(DCC_ANONYMOUS.to_be_bytes());
-        // Host, process, request and transmission.
+        // IDs of the host, the process, the request and the transmission.
         request.extend([*b"test", *b"proc", thread, [0; 4]].concat());
         request.extend(targets.to_be_bytes());
         request.extend([DCC_BODY, 18]);
         request.extend(sum);
-        // Whoever has no account signs with zeros.
+        // Anonymous clients send zeros as the signature.
         request.extend([0; 16]);
         let reply = self.ask(&request, |reply| reply.len() == 48 && reply[16..20] == thread);
         assert_eq!(reply[3], 4, "{reply:?}");
         u32::from_be_bytes(reply[24..28].try_into().unwrap())
     }
 
-    /// The flag and probability that a fuzzy storage answers for a digest.
+    /// Checks a digest with the fuzzy protocol, and returns the flag and probability in the reply.
     #[track_caller]
     pub(crate) fn fuzzy_check(&mut self, digest: [u8; 64]) -> (u32, f32) {
         let reply = self.fuzzy(0, 0, digest);
         (word(&reply, 4), f32::from_bits(word(&reply, 12)))
     }
 
-    /// Adds a digest to list 1.
+    /// Adds a digest to list 1 with the fuzzy protocol.
     #[track_caller]
     pub(crate) fn fuzzy_add(&mut self, digest: [u8; 64]) {
         let reply = self.fuzzy(1, 10, digest);
@@ -140,18 +142,18 @@ impl Datagrams {
     }
 }
 
-/// The little-endian number at `offset`.
+/// Returns the little-endian number at `offset`.
 fn word(bytes: &[u8], offset: usize) -> u32 {
     u32::from_le_bytes(bytes[offset..offset + 4].try_into().unwrap())
 }
 
-/// Asks a Razor server about one signature over a connection of its own; gives the line that it answers.
+/// Checks one signature with a Razor server, on a new connection. Returns the line of the reply.
 #[track_caller]
 pub(crate) fn razor_check(server: SocketAddr, signature: &str) -> String {
     razor_ask(server, &format!("e=8&s={signature}"))
 }
 
-/// The same about a signature of engine 4.
+/// Checks one signature of engine 4 with a Razor server, on a new connection. Returns the line of the reply.
 #[track_caller]
 pub(crate) fn razor_check_part(server: SocketAddr, signature: &str) -> String {
     razor_ask(server, &format!("e=4&ep4=7542-10&s={signature}"))
@@ -171,7 +173,7 @@ fn razor_ask(server: SocketAddr, question: &str) -> String {
     line.trim_end().to_owned()
 }
 
-/// The verdict on a Pyzor digest over HTTP.
+/// Returns the verdict on a Pyzor digest over HTTP.
 #[track_caller]
 pub(crate) fn http_check(server: SocketAddr, digest: &str) -> String {
     let body = format!(r#"{{"signatures":[{{"scheme":"pyzor","value":"{digest}"}}]}}"#);
@@ -181,33 +183,33 @@ pub(crate) fn http_check(server: SocketAddr, digest: &str) -> String {
     checked["verdict"].as_str().unwrap().to_owned()
 }
 
-/// What the server has counted: requests of `protocol` that became `answered`.
+/// Returns the number of requests of `protocol` with the result `answered`, from the metrics.
 #[track_caller]
 pub(crate) fn requests(server: &Server, protocol: &str, answered: &str) -> u64 {
     count(&metrics(server), &format!("bruit_requests_total{{protocol=\"{protocol}\",answered=\"{answered}\"}}"))
 }
 
-/// Connections of `protocol` that the server closed unread.
+/// Returns the number of connections of `protocol` that the server refused, from the metrics.
 #[track_caller]
 pub(crate) fn refused_connections(server: &Server, protocol: &str) -> u64 {
     count(&metrics(server), &format!("bruit_connections_refused_total{{protocol=\"{protocol}\"}}"))
 }
 
-/// Everything at `/metrics`.
+/// Returns the contents of `/metrics`.
 #[track_caller]
 pub(crate) fn metrics(server: &Server) -> String {
     let authorization = format!("Authorization: Bearer {}\r\n", server.token());
     http(server.address("http"), "GET /metrics", &authorization, "")
 }
 
-/// A whole number among metrics, by its name and labels.
+/// Returns the value of a metric, given its name and labels, as a whole number.
 #[track_caller]
 pub(crate) fn count(metrics: &str, name: &str) -> u64 {
     let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     value.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
 }
 
-/// The body that an HTTP server answers with.
+/// Returns the body of an HTTP response.
 #[track_caller]
 fn http(server: SocketAddr, request: &str, fields: &str, body: &str) -> String {
     let mut stream = connect(server);
@@ -219,7 +221,7 @@ fn http(server: SocketAddr, request: &str, fields: &str, body: &str) -> String {
     body.to_owned()
 }
 
-/// A connection that neither waits for ever nor holds bytes back.
+/// Opens a connection with a time limit and without Nagle's algorithm.
 fn connect(server: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect_timeout(&server, STREAM_PATIENCE).unwrap();
     stream.set_read_timeout(Some(STREAM_PATIENCE)).unwrap();

@@ -1,8 +1,9 @@
-//! Output as a page shows it, beside output as it is.
+//! Compares the output of a command with the output shown on a page.
 
 use crate::page::Output;
 
-/// Whether `printed` is what the page shows. `…` stands for the rest of a line or a piece of it, a line `...` for all that follows.
+/// Returns true if `printed` matches the output on the page. `…` stands for any part of a line, and a line `...` for
+/// all following lines.
 pub(crate) fn agrees(shown: &Output, printed: &str) -> bool {
     let shown_lines: Vec<&str> = shown.text.trim_end().lines().map(str::trim_end).collect();
     let printed_lines: Vec<&str> = printed.trim_end().lines().map(str::trim_end).collect();
@@ -16,7 +17,7 @@ pub(crate) fn agrees(shown: &Output, printed: &str) -> bool {
     shown_lines.len() == printed_lines.len() && shown_lines.iter().zip(printed_lines).all(is_alike)
 }
 
-/// Whether the pieces between `…` are in `line`, in order, the first at its start and the last at its end.
+/// Returns true if `line` contains the pieces between `…` in order, the first at its start and the last at its end.
 fn is_like(shown: &str, line: &str) -> bool {
     let mut pieces = shown.split('…');
     let Some(mut rest) = pieces.next().and_then(|first| line.strip_prefix(first)) else { return false };
@@ -29,7 +30,7 @@ fn is_like(shown: &str, line: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// A line in which every number is `#`, and every run of blanks one.
+/// Replaces every number in a line with `#`, and every run of blanks with one blank.
 fn masked(line: &str) -> String {
     let words = line.split_whitespace().map(|word| {
         let mut text = String::new();
@@ -44,7 +45,7 @@ fn masked(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// What follows the number at the start of `text`: digits with points, commas and an exponent.
+/// Returns the text after the number at its start: digits with points, commas and an exponent.
 fn behind_number(text: &str) -> &str {
     let end = text.find(|c: char| !(c.is_ascii_digit() || ".,".contains(c))).unwrap_or(text.len());
     let rest = &text[end..];

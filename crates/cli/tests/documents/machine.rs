@@ -1,4 +1,4 @@
-//! A machine for the commands of one page: namespaces of its own, in which the page is root and can harm nobody.
+//! An isolated environment for the commands of one page. The page is root in separate namespaces, so it can do no harm.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,14 +9,14 @@ use crate::common::Folder;
 use crate::compare::agrees;
 use crate::page::{Item, Output};
 
-/// How `unshare` makes a machine: users, mounts, network and processes of its own, which end with the first one.
+/// Options of `unshare`: separate users, mounts, network and processes, which end with the first process.
 const NAMESPACES: [&str; 6] = ["--map-root-user", "--mount", "--net", "--pid", "--fork", "--kill-child"];
-/// The example that makes the captures of the pages about the survey.
+/// The example program that creates the captures for the pages about the survey.
 const EXAMPLE: &str = "analysts";
-/// A page that takes longer than this hangs.
+/// Time limit for a page. A page that takes longer counts as hanging.
 const PATIENCE_SECONDS: &str = "300";
 
-/// Defines what every page is made of: a command, run in the shell of the page, whose output and exit code are kept.
+/// Shell function that runs a command in the shell of the page, and records its output and exit code.
 const PRELUDE: &str = r#"
 shopt -s expand_aliases
 set -o pipefail
@@ -35,7 +35,7 @@ stop_server() { # [SIGNAL]
 }
 "#;
 
-/// Panics with the reason if this system does not let us make one: no page is left out in silence.
+/// Panics with the reason if this system does not allow such namespaces, so that pages are not skipped silently.
 pub(crate) fn ensure_available() {
     let output = Command::new("unshare").args(NAMESPACES).arg("true").output();
     let output = output.unwrap_or_else(|error| panic!("unshare (package util-linux) is missing: {error}"));
@@ -48,7 +48,7 @@ pub(crate) fn ensure_available() {
     );
 }
 
-/// Runs a page. What went wrong first, if anything did.
+/// Runs a page. Returns the first error, if there is one.
 pub(crate) fn run(page: &str, items: &[Item]) -> Result<(), String> {
     let results = Folder::new();
     results.write("page.sh", script(items));
@@ -68,30 +68,47 @@ fn command(results: &Folder) -> Command {
     command.args(["--signal", "KILL", PATIENCE_SECONDS, "unshare"]).args(NAMESPACES);
     command.args(["bash", "-c", include_str!("machine.sh")]);
     command.env("REPOSITORY", repository()).env("PROGRAM", env!("CARGO_BIN_EXE_bruit"));
-    command.env("EXAMPLES", examples()).env("RESULTS", results.path(""));
+    command.env("LABORATORY", laboratory()).env("EXAMPLES", examples()).env("RESULTS", results.path(""));
     command
 }
 
-/// The root of the sources.
+/// Returns the root of the repository.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Where cargo puts the examples when it builds all tests. If this test was built alone, they are built now.
+/// Returns the folder in which cargo places the examples.
 fn examples() -> PathBuf {
-    let folder = Path::new(env!("CARGO_BIN_EXE_bruit")).with_file_name("examples");
-    if !folder.join(EXAMPLE).is_file() {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--workspace", "--example", EXAMPLE]).current_dir(repository());
-        if folder.parent().is_some_and(|profile| profile.ends_with("release")) {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().unwrap().success(), "the example {EXAMPLE} cannot be built");
-    }
+    let folder = built("examples");
+    ensure_built(&folder.join(EXAMPLE), &["--example", EXAMPLE]);
     folder
 }
 
-/// The page as a script.
+/// Returns the path of the laboratory's program.
+fn laboratory() -> PathBuf {
+    let program = built("bruit-lab");
+    ensure_built(&program, &["--bin", "bruit-lab"]);
+    program
+}
+
+fn built(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_bruit")).with_file_name(name)
+}
+
+/// Builds `target` if `file` does not exist: cargo builds it together with all tests, but not with this test alone.
+fn ensure_built(file: &Path, target: &[&str]) {
+    if file.is_file() {
+        return;
+    }
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--workspace"]).args(target).current_dir(repository());
+    if built("").ends_with("release") {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().unwrap().success(), "failed to build {target:?}");
+}
+
+/// Converts the page to a script.
 fn script(items: &[Item]) -> String {
     let mut script = PRELUDE.to_owned();
     for (number, item) in items.iter().enumerate() {
@@ -107,7 +124,7 @@ fn script(items: &[Item]) -> String {
     script
 }
 
-/// Checks what became of one item. If it is wrong: where, and how.
+/// Checks the result of one item. Returns the line and a description of the error.
 fn check(results: &Folder, number: usize, item: &Item, items: &[Item]) -> Result<(), (usize, String)> {
     match item {
         Item::Command(command) => {

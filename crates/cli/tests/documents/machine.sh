@@ -1,7 +1,8 @@
 # A machine of its own for the commands of one page: files may be added and replaced, and are gone afterwards; what the host has is
 # read-only. The network is a loopback device, and the user is root. Run by `unshare`, in new namespaces, with these variables:
 #
-#   REPOSITORY, PROGRAM   the sources, and the `bruit` that was built from them
+#   REPOSITORY            the sources
+#   PROGRAM, LABORATORY   `bruit` and `bruit-lab`, built from them
 #   EXAMPLES              a folder with the built examples of the workspace
 #   RESULTS               a folder with `page.sh`, for what its commands print
 set -eu
@@ -13,14 +14,15 @@ mkdir -p /mnt/repository /mnt/results /mnt/bin /mnt/examples /mnt/etc /mnt/usr/b
 mount --bind "$REPOSITORY" /mnt/repository
 mount --bind "$RESULTS" /mnt/results
 mount --bind "$EXAMPLES" /mnt/examples
-touch /mnt/program
+touch /mnt/program /mnt/laboratory
 mount --bind "$PROGRAM" /mnt/program
+mount --bind "$LABORATORY" /mnt/laboratory
 mount --bind /usr/bin /mnt/usr/bin
 mount --bind /usr/share /mnt/usr/share
 # What only its owner may read is not needed.
 cp -rL /etc/. /mnt/etc/ 2>/dev/null || true
 mount -o remount,bind,ro /
-for folder in repository examples program usr/bin usr/share; do mount -o remount,bind,ro "/mnt/$folder"; done
+for folder in repository examples program laboratory usr/bin usr/share; do mount -o remount,bind,ro "/mnt/$folder"; done
 mount --bind /mnt/etc /etc
 for folder in /home /root /var /srv /run /tmp /dev/shm /usr/local/share; do
     mount -t tmpfs tmpfs "$folder"
@@ -41,14 +43,14 @@ ip link set lo up
 ip address add 192.0.2.10/32 dev lo
 echo '127.0.0.1 localhost HOST OTHER bruit.example.org' > /etc/hosts
 
-# What runs until it is stopped would keep the page waiting. A server goes to the background and takes the place of an earlier one; what
-# follows a folder or a server is interrupted after a moment.
+# Programs that run until they are stopped would keep the page waiting. A server goes to the background and replaces an
+# earlier one; a program that follows a folder or a server is interrupted after a moment.
 cat > /mnt/bin/bruit <<'BRUIT'
 #!/bin/bash
 words=" $* "
 case $words in *' --help '* | *' --check-config '* | *' --once '* | *' --show '*) exec /mnt/program "$@" ;; esac
 case $words in
-*' --follow '* | ' replica '*)
+' replica '*)
     timeout --foreground --preserve-status --signal INT 2 /mnt/program "$@"
     exit ;;
 ' serve '*) ;;
@@ -68,19 +70,33 @@ done
 cat /mnt/greeting
 BRUIT
 
-# `cargo run` as it would be: what it builds has been built.
+cat > /mnt/bin/bruit-lab <<'LAB'
+#!/bin/bash
+case " $* " in
+*' --help '*) ;;
+*' --follow '*)
+    timeout --foreground --preserve-status --signal INT 2 /mnt/laboratory "$@"
+    exit ;;
+esac
+exec /mnt/laboratory "$@"
+LAB
+
+# `cargo run` runs the programs that are already built.
 cat > /mnt/bin/cargo <<'CARGO'
 #!/bin/bash
 [ "$1" = run ] || { echo "cargo $1 cannot be run here" >&2; exit 1; }
 program=/mnt/bin/bruit
 while [ "$1" != -- ]; do
-    if [ "$1" = --example ]; then program=/mnt/examples/$2; fi
+    case "$1 ${2-}" in
+    --example\ *) program=/mnt/examples/$2 ;;
+    '-p bruit-lab') program=/mnt/bin/bruit-lab ;;
+    esac
     shift
 done
 shift
 exec "$program" "$@"
 CARGO
-chmod 755 /mnt/bin/bruit /mnt/bin/cargo
+chmod 755 /mnt/bin/bruit /mnt/bin/bruit-lab /mnt/bin/cargo
 
 export HOME=/home/you USER=you LOGNAME=you LANG=C.UTF-8 PATH=/mnt/bin:$PATH
 unset BRUIT_SERVER BRUIT_DATA BRUIT_TOKEN BRUIT_CONFIG BRUIT_LOG BRUIT_REPLICA XDG_DATA_HOME STATE_DIRECTORY
@@ -90,5 +106,7 @@ for file in /mnt/repository/*; do
 done
 mkdir -p target/release
 ln -s /mnt/program target/release/bruit
+ln -s /mnt/laboratory target/release/bruit-lab
 ln -s /mnt/program /usr/bin/bruit
+ln -s /mnt/laboratory /usr/bin/bruit-lab
 exec bash /mnt/results/page.sh

@@ -1,8 +1,9 @@
-//! The commands of the README and of every page in `docs/`, run as they stand there.
+//! Runs the commands of the README and of every page in `docs/` exactly as written.
 //!
-//! Each page has a machine of its own and runs from top to bottom in one shell, as a reader would: a command has to succeed, or end
-//! with the exit code that its comment names, and print what the page shows. `page` has the comments with which a page prepares
-//! what it needs. At most ten blocks are left out, each with a reason.
+//! Each page has an isolated environment and runs from top to bottom in one shell, as a reader would run it. A command
+//! must succeed, or exit with the code that its comment names, and print the output that the page shows. `page`
+//! documents the comments with which a page prepares its environment. At most ten blocks may be skipped, each with a
+//! reason.
 #![allow(clippy::print_stdout, reason = "for those who want to know what is not run")]
 
 #[path = "../common/mod.rs"]
@@ -17,18 +18,23 @@ use std::thread;
 
 use page::Item;
 
-/// How many blocks of all pages may be left out.
+/// Maximum number of skipped blocks, of all pages together.
 const SKIPS_MAX: usize = 10;
 
-/// How many pages of a folder run at once. They wait more than they compute.
+/// Number of pages of a folder that run in parallel. They wait more than they compute.
 const MACHINES: usize = 3;
 
-/// The folders of pages; each has a test.
+/// The folders with pages. Each folder has a test.
 const FOLDERS: [&str; 5] = ["docs", "docs/design", "docs/operators", "docs/paper", "docs/survey"];
 
 #[test]
 fn the_commands_of_the_readme_work() {
     run(&[PathBuf::from("README.md")]);
+}
+
+#[test]
+fn the_commands_of_the_laboratorys_front_page_work() {
+    run(&[PathBuf::from("lab/README.md")]);
 }
 
 #[test]
@@ -97,7 +103,8 @@ fn a_page_cannot_change_the_system() {
     for folder in ["/etc", "/usr/bin", "/var/lib", "/tmp"] {
         assert!(!Path::new(folder).join(&mark).exists(), "{folder}");
     }
-    // What is there already is reached through links. Appending nothing does no harm if it succeeds after all.
+    // Existing files are reachable through links, but read-only. If writing succeeds anyway, appending nothing does no
+    // harm.
     for path in ["README.md", "crates/cli/Cargo.toml", "/usr/bin/bruit", "/usr/bin/env"] {
         let page = format!("```sh\n: >> {path}     # exit code 1: read-only\n```\n");
         machine::run("page.md", &page::parse(&page).unwrap()).unwrap();
@@ -119,7 +126,7 @@ fn comments_and_blocks_are_read() {
     assert!(page::parse("```text\n$ bruit check\n```\n").is_err());
 }
 
-/// Runs all commands of `pages`; panics with what is wrong on any of them.
+/// Runs all commands of `pages`. Panics with the errors of all pages.
 fn run(pages: &[PathBuf]) {
     machine::ensure_available();
     let run = |page: &PathBuf| {
@@ -136,7 +143,7 @@ fn run(pages: &[PathBuf]) {
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
-/// The pages of a folder, not of those in it.
+/// Returns the pages of a folder, without those of its subfolders.
 fn pages(folder: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(machine::repository().join(folder)).unwrap();
     let names = entries.map(|entry| Path::new(folder).join(entry.unwrap().file_name()));
@@ -146,11 +153,11 @@ fn pages(folder: &str) -> Vec<PathBuf> {
 }
 
 fn all_pages() -> Vec<PathBuf> {
-    let readme = [PathBuf::from("README.md")];
+    let readme = ["README.md", "lab/README.md"].map(PathBuf::from);
     readme.into_iter().chain(FOLDERS.iter().flat_map(|folder| pages(folder))).collect()
 }
 
-/// What a page leaves out: where, and why.
+/// Returns the position and reason of each skip on a page.
 fn skips(page: &Path) -> Vec<String> {
     let items = page::read(&machine::repository().join(page));
     let skip = |item: &Item| match item {

@@ -1,29 +1,29 @@
-//! A page of documentation, read for what can be run: command blocks, and the invisible comments that prepare for them.
+//! Parses a page of documentation: command blocks, and invisible comments that prepare them.
 //!
 //! A comment is `<!-- test: … -->`, on lines of its own, and applies to the next block:
 //!
-//! | comment | what it does |
+//! | comment | effect |
 //! |---|---|
 //! | `setup`, then lines of shell | runs the lines before the block |
-//! | `file PATH` | writes the block, in whatever language, to a file |
-//! | `output` | compares the block with what the last command printed |
-//! | `varies` | numbers in the output may differ |
+//! | `file PATH` | writes the block, in any language, to a file |
+//! | `output` | compares the block with the output of the last command |
+//! | `varies` | allows different numbers in the output |
 //! | `with OLD => NEW` | runs the commands with a piece of text replaced, to make them quick |
-//! | `skip: REASON`, `skip PROGRAM: REASON` | leaves the block out, or its lines that begin with a program |
+//! | `skip: REASON`, `skip PROGRAM: REASON` | skips the block, or its lines that begin with a program |
 
 use std::fs;
 use std::path::Path;
 
-/// What to do for a page, in order.
+/// A step of a page. Steps run in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     /// Writes a file.
     File { line: usize, path: String, text: String },
     /// Runs a command.
     Command(Command),
-    /// Compares what the last command printed.
+    /// Compares the output of the last command.
     Output { line: usize, output: Output },
-    /// Leaves something out.
+    /// Skips a block or some of its lines.
     Skip { line: usize, reason: String },
 }
 
@@ -32,12 +32,12 @@ pub(crate) enum Item {
 pub(crate) struct Command {
     pub(crate) line: usize,
     pub(crate) text: String,
-    /// The exit code that its comment names, else 0.
+    /// The expected exit code: the one named in a comment, otherwise 0.
     pub(crate) code: i32,
     pub(crate) output: Option<Output>,
 }
 
-/// What a page shows as output.
+/// Output shown on a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) text: String,
@@ -51,7 +51,7 @@ struct Block {
     text: Vec<String>,
 }
 
-/// What the comments before a block say.
+/// The contents of the comments before a block.
 #[derive(Default)]
 struct Comments {
     file: Option<String>,
@@ -61,13 +61,13 @@ struct Comments {
     skips: Vec<(Option<String>, String)>,
 }
 
-/// Everything to do for the page at `path`.
+/// Returns all steps of the page at `path`.
 pub(crate) fn read(path: &Path) -> Vec<Item> {
     let text = fs::read_to_string(path).unwrap();
     parse(&text).unwrap_or_else(|fault| panic!("{}:{fault}", path.display()))
 }
 
-/// Everything to do for a page, or the line and what is wrong with it.
+/// Parses the steps of a page. The error contains the line and a description.
 pub(crate) fn parse(text: &str) -> Result<Vec<Item>, String> {
     let mut reader = Reader { lines: text.lines().enumerate().map(|(at, line)| (at + 1, line)).collect(), at: 0 };
     let (mut items, mut comments) = (Vec::new(), Comments::default());
@@ -88,7 +88,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Item>, String> {
     Ok(items)
 }
 
-/// The lines of a page, numbered, and which one is next.
+/// The numbered lines of a page, and the position of the next one.
 struct Reader<'a> {
     lines: Vec<(usize, &'a str)>,
     at: usize,
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         self.lines.get(self.at - 1).copied()
     }
 
-    /// The rest of a comment that began with `first`.
+    /// Returns the rest of a comment that began with `first`.
     fn comment(&mut self, first: &str) -> String {
         let mut text = first.to_owned();
         while !text.contains("-->") {
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         text.split("-->").next().unwrap_or_default().trim().to_owned()
     }
 
-    /// The block behind a fence at `line`.
+    /// Returns the block after the fence at `line`.
     fn fenced(&mut self, line: usize, language: &str, indentation: usize) -> Block {
         let mut text = Vec::new();
         while let Some((_, inner)) = self.next() {
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
         Block { line: line + 1, language: language.trim().to_owned(), text }
     }
 
-    /// The indented block that begins with `first`.
+    /// Returns the indented block that begins with `first`.
     fn indented(&mut self, line: usize, first: &str) -> Block {
         let mut text = vec![first.trim_start().to_owned()];
         while let Some((_, inner)) = self.lines.get(self.at).filter(|(_, inner)| inner.starts_with("    ")) {
@@ -138,7 +138,7 @@ fn indentation(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// Whether an indented line is a command, and not the second paragraph of a list's entry.
+/// Returns true if an indented line is a command, and not the second paragraph of a list item.
 fn is_indented_command(line: &str) -> bool {
     let programs = ["bruit ", "cargo ", "curl ", "$ "];
     line.starts_with("    ") && programs.iter().any(|program| line.trim_start().starts_with(program))
@@ -160,7 +160,7 @@ impl Comments {
         Ok(())
     }
 
-    /// Adds what a block asks for.
+    /// Adds the steps of a block.
     fn apply(self, block: Block, items: &mut Vec<Item>) -> Result<(), String> {
         let line = block.line;
         let output = |text| Output { text, numbers_vary: self.numbers_vary };
@@ -193,12 +193,12 @@ impl Comments {
     }
 }
 
-/// Whether a skip of `program`, or of everything, means this command.
+/// Returns true if a skip applies to this command. Without `program`, a skip applies to every command.
 fn is_of(program: Option<&str>, command: &str) -> bool {
     program.is_none_or(|program| command.starts_with(program))
 }
 
-/// The lines of shell in a comment at `line`.
+/// Returns the lines of shell in a comment at `line`.
 fn setup(line: usize, text: &str) -> Block {
     let text = text.lines().map(|line| line.trim_start().to_owned()).collect();
     Block { line: line + 1, language: "sh".to_owned(), text }
@@ -209,7 +209,7 @@ fn replacement(argument: &str) -> Result<(String, String), String> {
     Ok((old.trim().to_owned(), new.trim().to_owned()))
 }
 
-/// What is left out, all if none, and why.
+/// Returns the program to skip, or `None` to skip the whole block, and the reason.
 fn skip(comment: &str) -> Result<(Option<String>, String), String> {
     let (what, reason) = comment.split_once(':').ok_or("a skip says why: `skip: REASON`")?;
     let program = what.trim_start_matches("skip").trim();
@@ -220,7 +220,7 @@ fn skip(comment: &str) -> Result<(Option<String>, String), String> {
     Ok(((!program.is_empty()).then(|| program.to_owned()), reason))
 }
 
-/// The commands of a block without output.
+/// Returns the commands of a block without output.
 fn script(block: &Block) -> Vec<Command> {
     let mut commands = Vec::new();
     let mut lines = block.text.iter().zip(block.line..).filter(|(text, _)| !text.trim().is_empty());
@@ -236,7 +236,7 @@ fn script(block: &Block) -> Vec<Command> {
     commands
 }
 
-/// The commands of a block, behind `$`, each with the output below it.
+/// Returns the commands of a block, which follow `$`, each with the output below it.
 fn console(block: &Block, output: &impl Fn(String) -> Output) -> Vec<Command> {
     let mut commands: Vec<(Command, Vec<&str>)> = Vec::new();
     for (text, line) in block.text.iter().zip(block.line..) {
@@ -257,7 +257,7 @@ fn console(block: &Block, output: &impl Fn(String) -> Output) -> Vec<Command> {
     commands.into_iter().map(with_output).collect()
 }
 
-/// Whether a command goes on in the next line: behind a backslash, in quotes, or up to the end of a here-document.
+/// Returns true if a command continues on the next line: after a backslash, in quotes, or in a here-document.
 fn is_unfinished(text: &str) -> bool {
     let here = text.split_once("<<'").and_then(|(_, rest)| rest.split_once('\''));
     if let Some((word, lines)) = here {
@@ -266,7 +266,7 @@ fn is_unfinished(text: &str) -> bool {
     text.ends_with('\\') || text.matches('\'').count() % 2 == 1 && !text.contains('#')
 }
 
-/// The exit code that a comment names: `# exit code 1: not known`.
+/// Returns the exit code that a comment names: `# exit code 1: not known`.
 fn exit_code(text: &str) -> i32 {
     let digits = text.rsplit_once("# exit code ").map_or("0", |(_, rest)| rest);
     digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0)

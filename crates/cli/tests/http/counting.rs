@@ -1,4 +1,4 @@
-//! Counting recipients without a DCC client: by `curl`, by our own verbs, and by checks of other clients.
+//! Counting recipients without a DCC client: with `curl`, our own verbs, and checks by other clients.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::{OTHER, SPAM, expect, json_of, run, text};
 const NEWS: &str = "From: Club <club@example.org>\nList-Id: News of the club <news.club.example.org>\nSubject: news\n\nThe annual \
     meeting of the club takes place in the hall by the river on Friday. Members bring a chair, a cup and an opinion.\n";
 
-/// The answer to a raw message, sent by `curl`.
+/// Sends a raw message with `curl`, and returns the answer.
 #[track_caller]
 fn curl(server: &Server, path: &str, fields: &[&str], message: &str) -> Value {
     let mut command = Command::new("curl");
@@ -43,16 +43,16 @@ fn a_message_to_25_in_five_checks_is_bulk_at_20_and_not_at_26_by_the_callers_cho
         assert_eq!((&answer["bulk_count"], &answer["counted"]), (&json!(5 * round), &json!(5)), "{answer}");
         assert_eq!((&answer["verdict"], &answer["bulk_threshold"]), (&json!(expected), &json!(20)), "{answer}");
     }
-    // The server's own threshold is lowered and raised.
-    assert_eq!(expect(&server, "check", SPAM, 3), "bulk: it was sent to many\n");
+    // A request may use a lower or higher threshold than the server.
+    assert_eq!(expect(&server, "check", SPAM, 3), "bulk: it was sent to many recipients\n");
     let line = expect(&server, "check --bulk-threshold 26", SPAM, 1);
-    assert_eq!(line, "unknown: nobody whose word counts has reported it, 25 recipients\n");
+    assert_eq!(line, "unknown: no trusted reporter has reported it, 25 recipients\n");
     expect(&server, "check --bulk-threshold 25", SPAM, 3);
     assert_eq!(curl(&server, "/v1/check?bulk_threshold=26", &[], SPAM)["verdict"], "unknown");
     assert_eq!(curl(&server, "/v1/check?bulk_threshold=25", &[], SPAM)["verdict"], "bulk");
     assert_eq!(curl(&server, "/v1/check", &[], SPAM)["bulk_threshold"], 22);
     assert_eq!(total(&server, OTHER), 0);
-    // What is reported is spam, however many got it.
+    // A reported message is spam, regardless of its recipients.
     expect(&server, "report", SPAM, 0);
     expect(&server, "check --bulk-threshold 20", SPAM, 0);
 }
@@ -127,7 +127,7 @@ fn only_who_may_report_counts_and_accounts_count_few() {
     let folder = Folder::new();
     let token = "[[http.tokens]]\nname = \"account\"\ntoken = \"token-of-an-account-holder\"\n[http.rights]\nreport = \"anyone\"\n";
     let server = Server::start(&folder, token);
-    // Who comes through a proxy that nobody trusts is a stranger, wherever the proxy is.
+    // A client of an untrusted proxy is a stranger, regardless of the proxy's address.
     let stranger = ["X-Forwarded-For: 192.0.2.1"];
     let refused = curl(&server, "/v1/count?recipients=5", &stranger, SPAM);
     assert_eq!(refused["status"], 403, "{refused}");
@@ -137,7 +137,7 @@ fn only_who_may_report_counts_and_accounts_count_few() {
     let account = ["X-Forwarded-For: 192.0.2.1", "Authorization: Bearer token-of-an-account-holder"];
     let answer = curl(&server, "/v1/check?recipients=5", &account, SPAM);
     assert_eq!((&answer["counted"], &answer["bulk_count"]), (&json!(1), &json!(1)), "a new account: {answer}");
-    assert!(answer["count_reason"].as_str().unwrap().contains("believes 1 recipients"), "{answer}");
+    assert!(answer["count_reason"].as_str().unwrap().contains("is 1 recipients"), "{answer}");
 }
 
 #[test]
@@ -146,10 +146,10 @@ fn what_cannot_be_counted_is_refused_by_name() {
     let server = Server::start(&folder, "");
     let mut connection = Connection::to(&server);
     for (path, named) in [
-        ("/v1/check?recipients=0", "recipients: expected a number from 1 to 16777200"),
+        ("/v1/check?recipients=0", "recipients: expected 1 to 16777200"),
         ("/v1/count?recipients=16777201", "recipients: expected"),
         ("/v1/check?bulk_threshold=0", "bulk_threshold: expected"),
-        ("/v1/count?bulk_threshold=5", "a count has no verdict"),
+        ("/v1/count?bulk_threshold=5", "returns no verdict"),
         ("/v1/check?threshold=5", "threshold"),
         ("/v1/count?recipients=-1", "recipients"),
     ] {
@@ -159,9 +159,7 @@ fn what_cannot_be_counted_is_refused_by_name() {
     }
     let body = |byte: &str| json!({"scheme": "dcc_body", "value": byte.repeat(16)});
     let pyzor = json!({"scheme": "pyzor", "value": "00".repeat(20)});
-    for (signatures, named) in
-        [(json!([body("01"), body("02")]), "more are given"), (json!([pyzor]), "neither is given")]
-    {
+    for (signatures, named) in [(json!([body("01"), body("02")]), "has more"), (json!([pyzor]), "has neither")] {
         let answer = connection.send("POST", "/v1/count", &json!({"signatures": signatures}));
         assert_eq!(answer.status, 400, "{}", answer.json());
         assert!(answer.json()["detail"].as_str().unwrap().contains(named), "{}", answer.json());
@@ -173,8 +171,8 @@ fn what_cannot_be_counted_is_refused_by_name() {
     }
 }
 
-/// Three checks each by clients of Pyzor, Razor and rspamd; then the totals, and the list that rspamd is answered, as soon as
-/// they are as `expected`.
+/// Checks three times each with clients of Pyzor, Razor and rspamd. Waits until the totals are as `expected`. Returns
+/// the totals and the list in the reply to rspamd.
 fn count_by_checks(server: &Server, expected: (u64, u64, u32)) -> (u64, u64, u32) {
     const DIGEST: &str = "eb2a0e84c910ecae205eba635c8e442e85f5ee9a";
     const PART: &str = "16Zk7WBkwtND3NokefwLHWhxUAUA";
@@ -190,7 +188,7 @@ fn count_by_checks(server: &Server, expected: (u64, u64, u32)) -> (u64, u64, u32
         let subject = json!({"signatures": [{"scheme": scheme, "value": value}]});
         connection.send("POST", "/v1/check", &subject).json()["bulk_count"].as_u64().unwrap()
     };
-    // Checks are answered before they are counted.
+    // Checks are answered before their recipients are counted.
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let found = (total("pyzor", DIGEST), total("razor_e4", PART), fuzzy.fuzzy_check([7; 64]).0);

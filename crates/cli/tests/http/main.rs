@@ -1,13 +1,13 @@
-//! The HTTP interface of a running server: by our own verbs, and by requests written by hand.
+//! The HTTP interface of a running server, used by our own verbs and by requests written by hand.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod counting;
 mod raw;
 
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
-use common::{Folder, Server, bank};
+use common::{Folder, Server, bank, output_of};
 use raw::{Connection, request};
 use serde_json::{Value, json};
 
@@ -19,14 +19,12 @@ const REPLICA: &str = "From: Bob <bob@example.net>\nSubject: for you\n\nDear Car
 const OTHER: &str = "From: Dan <dan@example.org>\nSubject: minutes\n\nHere are the minutes of our meeting about the bridge, with the \
     decisions on paint, railings and lamps that we took on Tuesday.\n";
 
-/// Runs `bruit` with its words separated by spaces.
+/// Runs `bruit` with the arguments in `words`, separated by spaces.
 fn run(server: &Server, words: &str, input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
     command.args(words.split_whitespace()).env("BRUIT_SERVER", server.url()).env_remove("BRUIT_TOKEN");
     command.env("BRUIT_DATA", server.data());
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
+    output_of(&mut command, input.as_bytes())
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -44,7 +42,7 @@ fn json_of(server: &Server, words: &str, input: &str) -> Value {
     serde_json::from_slice(&run(server, words, input).stdout).unwrap()
 }
 
-/// The field that shows the administrator's token.
+/// Returns the header field with the administrator's token.
 fn authorization(server: &Server) -> (&'static str, String) {
     ("Authorization", format!("Bearer {}", server.token()))
 }
@@ -90,7 +88,7 @@ fn a_replica_is_known_by_its_text_and_reported_under_its_name() {
     assert_eq!((&replica["scheme"], &replica["verdict"]), (&json!("bruit"), &json!("unknown")), "no word of it counts");
 }
 
-/// A letter of a bank, about purchases that no other letter is about.
+/// Returns a bank's letter about purchases. No other letter mentions them.
 fn letter(purchases: &str) -> String {
     format!(
         "From: Savings Bank <bank@example.org>\nSubject: your statement\n\nDear customer, please find below a summary of your \
@@ -117,7 +115,7 @@ fn good_mail_that_was_taught_is_no_spam_when_spam_copies_it() {
     assert_eq!((&checked["verdict"], &checked["reason"]), (&json!("unknown"), &json!("not_reported")), "{checked}");
     assert_eq!(
         expect(&server, "learn", "Subject: none\n\n", 0),
-        "nothing learnt: the message has no text or file of its own to learn\n"
+        "no text learned: the message has no text or file of its own to learn\n"
     );
 }
 
@@ -132,7 +130,7 @@ fn only_own_users_teach_good_mail() {
     let server = Server::start(&folder, &tokens);
     let teach = |token: Option<&str>| {
         let shown = token.map(|token| format!("Bearer {token}"));
-        // Who comes through a proxy that nobody trusts is a stranger, wherever the proxy is.
+        // A client of an untrusted proxy is a stranger, regardless of the proxy's address.
         let mut fields = vec![("Content-Type", "message/rfc822"), ("X-Forwarded-For", "192.0.2.1")];
         fields.extend(shown.as_deref().map(|shown| ("Authorization", shown)));
         Connection::to(&server).ask(&request("POST", "/v1/learn", &fields, SPAM.as_bytes()))
@@ -238,8 +236,8 @@ fn signatures_on_the_whitelist_are_not_claimed() {
     assert!(text(&output.stderr).contains("all of its signatures are whitelisted"), "{output:?}");
 }
 
-/// A phish with the bank's logo and legal footer is reported: the bank's own mail, with the same logo and footer, is not spam, and
-/// the explanation says what did not count.
+/// After a report of a phish with the bank's logo and footer, the bank's own mail with both is still not spam. The
+/// explanation names the parts that did not count.
 #[test]
 fn the_bank_whose_logo_was_copied_is_no_spam() {
     let folder = Folder::new();
@@ -250,10 +248,10 @@ fn the_bank_whose_logo_was_copied_is_no_spam() {
     expect(&server, "report", &phish, 0);
     let checked = json_of(&server, "check --json", &other);
     assert_eq!(checked["verdict"], "spam", "{checked}");
-    // The footer is the other half.
+    // The footer makes up the other half.
     assert!((40..70).contains(&checked["coverage"].as_u64().unwrap()), "{checked}");
     expect(&server, "check", &genuine, 1);
-    // Somebody names the logo and the footer as spam on purpose: it still takes more than that.
+    // A deliberate report of the logo and the footer alone is not enough for a listing either.
     expect(&server, "report --scheme attachment,razor_e4", &phish, 0);
     let explained = json_of(&server, "explain --json", &genuine);
     assert_eq!((&explained["verdict"], &explained["reason"]), (&json!("unknown"), &json!("suspected")), "{explained}");
@@ -271,7 +269,7 @@ fn what_is_everybodys_is_not_claimed() {
     let server = Server::start(&folder, "");
     let output = run(&server, "report", "Subject: x\n\nPlease see attachment.\n");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(text(&output.stderr).contains("nothing was claimed: nothing sets it apart from good mail"), "{output:?}");
+    assert!(text(&output.stderr).contains("no claim was made: nothing distinguishes it from good mail"), "{output:?}");
     let reported = json_of(&server, "report --json", "Subject: x\n\nPlease see attachment.\n");
     assert_eq!((&reported["accepted"], &reported["listed"]), (&json!(0), &json!(0)));
     expect(&server, "check", "Subject: y\n\nPlease see attachment.\n", 1);
@@ -413,7 +411,7 @@ fn accounts_are_managed_by_our_own_verb() {
     }
 }
 
-/// The token by which a mail gateway reports for the users of a site, and how many of them a listing takes.
+/// A configuration with a token for a mail gateway that reports for the users of a site. A listing requires two users.
 const GATEWAY: &str = "[trust]\nown_reports_needed = 2\n[http]\nlisten = \"127.0.0.1:0\"\n\
     [[http.tokens]]\nname = \"gateway\"\ntoken = \"the-token-of-the-gateway\"\nstanding = \"own\"\nreporters = true\n\
     [[http.tokens]]\nname = \"plain\"\ntoken = \"a-token-of-some-length\"\nstanding = \"own\"\n";
@@ -432,7 +430,7 @@ fn a_sites_users_are_people_behind_one_token() {
         (answer.status, answer.json()["listed"].as_u64().unwrap_or_default())
     };
     let gateway = "the-token-of-the-gateway";
-    // Every one of 500 users reports something of its own, and then one of them lies about all of it, again and again.
+    // Each of 500 users reports a signature of its own. Then a liar reports another signature again and again.
     for user in 0..500 {
         assert_eq!(
             claim("/v1/report", gateway, &format!("user{user}@example.org"), user),
@@ -503,13 +501,13 @@ fn a_token_gives_rights_and_what_came_through_a_proxy_has_none_of_its_own() {
         ("GET", "/metrics", [403, 403, 200]),
         ("GET", "/v1/health", [204, 204, 204]),
     ] {
-        // Something to take back, whoever reported it.
+        // Report something that can be revoked.
         assert_eq!(ask("POST", "/v1/report", chief), 200);
         assert_eq!(["", reader, chief].map(|token| ask(method, path, token)), expected, "{method} {path}");
         assert_eq!(ask(method, path, "nobody-has-this-token"), 401, "{method} {path}");
     }
     let file = |name: &str| folder.path(name).display().to_string();
-    for (name, refusal) in [("token", "an administrator's token"), ("wrong", "nobody has this token")] {
+    for (name, refusal) in [("token", "an administrator's token"), ("wrong", "unknown token")] {
         let output = run(&server, &format!("stats --token-file {}", file(name)), "");
         assert!(output.status.code() == Some(2) && text(&output.stderr).contains(refusal), "{output:?}");
     }
@@ -538,7 +536,7 @@ fn strangers_are_limited_whether_they_ask_or_guess() {
     let mut connection = Connection::to(&server);
     let mut ask = |path: &str, media: &str, fields: &[(&str, &str)]| {
         let fields = [&[("Via", "1.1 proxy"), ("Content-Type", media)], fields].concat();
-        // A message has three signatures that are reported, this has two.
+        // A report of a message has three signatures; this request has two.
         let signature = |digit: &str| json!({"scheme": "pyzor", "value": digit.repeat(40)});
         let json = json!({"signatures": [signature("1"), signature("2")]}).to_string();
         let body = if media == "message/rfc822" { SPAM } else { &json };
@@ -612,7 +610,7 @@ fn what_is_wrong_is_told_as_a_problem() {
         ("GET", "/v1/whitelist?offset=x", &[], b"", 400),
         ("GET", "/v1/whitelist?page=1", &[], b"", 400),
     ] {
-        // A refused body may end the connection.
+        // The server may close the connection after it refuses a body.
         let (name, token) = authorization(&server);
         let fields = [fields, &[(name, &*token)]].concat();
         let answer = Connection::to(&server).ask(&request(method, path, &fields, body));
@@ -665,7 +663,7 @@ fn requests_under_way_are_answered_when_the_server_stops() {
         SPAM.as_bytes(),
     );
     let (head, body) = whole.split_at(whole.len() - SPAM.len());
-    // The server asks for the body when the request is under way.
+    // The server requests the body (100 Continue) once it handles the request.
     connection.write(head);
     assert_eq!(connection.read().status, 100);
     let stopping = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! HTTP written by hand, for what no decent client sends.
+//! HTTP requests written by hand, for tests of requests that no correct client sends.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::common::Server;
 
-/// How long an answer may take.
+/// Time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A whole request. It names the server as an address, unless `fields` name it.
+/// Returns a complete request. Its `Host` is an IP address, unless `fields` contains another.
 pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("{method} {path} HTTP/1.1\r\nContent-Length: {}\r\n", body.len());
     if !fields.iter().any(|(name, _)| *name == "Host") {
-        // As a browser would: the page of an own origin has the same.
+        // Send the same host as a browser would for a page of this origin.
         head += "Host: 127.0.0.1\r\n";
     }
     for (name, value) in fields {
@@ -24,7 +24,7 @@ pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)], body: &
     [head.as_bytes(), b"\r\n", body].concat()
 }
 
-/// What came back.
+/// A received response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) head: String,
@@ -59,12 +59,12 @@ impl Connection {
         self.read()
     }
 
-    /// Shows a token with all JSON from now on.
+    /// Sends a token with all further JSON requests.
     pub(crate) fn authorize(&mut self, token: &str) {
         self.token = Some(format!("Bearer {token}"));
     }
 
-    /// Sends JSON.
+    /// Sends a JSON request, and returns the answer.
     #[track_caller]
     pub(crate) fn send(&mut self, method: &str, path: &str, body: &Value) -> Answer {
         let token = self.token.clone();
@@ -74,7 +74,7 @@ impl Connection {
     }
 
     pub(crate) fn write(&self, bytes: &[u8]) {
-        // A server that has seen enough of a request answers and closes.
+        // Ignore errors: a server may answer and close before it has read the whole request.
         let _ = self.reader.get_ref().write_all(bytes);
     }
 
@@ -93,7 +93,7 @@ impl Connection {
         Answer { status, head, body }
     }
 
-    /// Waits until the server takes no new connections.
+    /// Waits until the server refuses new connections.
     pub(crate) fn wait_until_refused(&self) {
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(self.address).is_ok() {

@@ -1,31 +1,25 @@
-//! The verbs that talk to a server, against one that misbehaves on purpose.
+//! The verbs that connect to a server, against a server that misbehaves on purpose.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod stand_in;
 
 use std::fs;
-use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use common::Folder;
+use common::{Folder, output_of};
 use serde_json::{Value, json};
 use stand_in::{Answer, StandIn};
 
 const MESSAGE: &str = "From: Ann <ann@example.org>\nSubject: watches\n\nGenuine watches at wholesale prices, delivered within \
     seven days.\n";
 
-/// Runs `bruit` with its words separated by spaces, without anything of the environment that it would listen to.
+/// Runs `bruit` with the arguments in `words`, separated by spaces, and without the environment variables that it
+/// reads.
 fn run(words: &str, server: &str, input: &[u8]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
     command.args(words.split_whitespace()).env("BRUIT_SERVER", server).env_remove("BRUIT_TOKEN");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    std::thread::scope(|scope| {
-        // A program that refuses its arguments reads nothing.
-        scope.spawn(move || drop(stdin.write_all(input)));
-        child.wait_with_output().unwrap()
-    })
+    output_of(&mut command, input)
 }
 
 fn checked(verdict: &str, confidence: u8, reason: &str, bulk_count: u32) -> Answer {
@@ -38,7 +32,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Exit code, output and complaint.
+/// Returns the exit code, the output and the error output.
 fn told(output: &Output) -> (i32, &str, &str) {
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
@@ -48,8 +42,8 @@ fn the_exit_code_of_a_check_is_the_verdict() {
     for (verdict, confidence, reason, code, line) in [
         ("spam", 95, "own_reports", 0, "spam, confidence 95: the site's own users reported it\n"),
         ("ham", 0, "revoked", 1, "ham: it was revoked\n"),
-        ("bulk", 0, "many_recipients", 3, "bulk: it was sent to many\n"),
-        ("unknown", 0, "not_reported", 1, "unknown: nobody whose word counts has reported it\n"),
+        ("bulk", 0, "many_recipients", 3, "bulk: it was sent to many recipients\n"),
+        ("unknown", 0, "not_reported", 1, "unknown: no trusted reporter has reported it\n"),
         ("unknown", 60, "new\u{1b}word", 1, "unknown, confidence 60: new\\u{1b}word\n"),
     ] {
         let server = StandIn::always(checked(verdict, confidence, reason, 0));
@@ -151,10 +145,7 @@ fn answers_that_are_none_do_not_hold_up_mail() {
         let output = run("check", server.url(), MESSAGE.as_bytes());
         let (code, printed, complaint) = told(&output);
         assert_eq!((code, printed), (1, ""), "{shown}: {complaint}");
-        assert!(
-            complaint.contains("does not answer as a clearinghouse does") && complaint.lines().count() == 1,
-            "{complaint}"
-        );
+        assert!(complaint.contains("is not a Bruit server") && complaint.lines().count() == 1, "{complaint}");
     }
     let redirect = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n".to_vec();
     let server = StandIn::always(Answer::Raw(redirect));
@@ -185,7 +176,7 @@ fn refusals_are_told_as_the_server_words_them() {
     assert_eq!(told(&output), (2, "", &*expected));
     assert_eq!(told(&run("check", server.url(), b"x")).0, 2);
     assert_eq!(told(&run("check --on-error 1", server.url(), b"x")).0, 1);
-    // A proxy whose server is gone.
+    // A proxy answers for a server that is down.
     let server = StandIn::always(Answer::Raw(stand_in::reply(502, "text/html", b"<h1>Bad Gateway</h1>")));
     let output = run("check", server.url(), b"x");
     assert_eq!(told(&output).0, 1, "that may pass");
@@ -223,7 +214,7 @@ fn many_messages_are_answered_in_their_order() {
     let count = 40;
     let mbox: String = (0..count).map(|at| format!("From a\nSubject: {at}\n\nmessage {at}\n\n")).collect();
     folder.write("mbox", mbox);
-    // Later answers come sooner: the first waits until four have come, which are asked at once.
+    // Answer out of order: the first request is answered only after four parallel requests have arrived.
     let server = StandIn::answering(move |request, at| {
         if at == 0 {
             request.wait_for(4);
@@ -271,7 +262,7 @@ fn of_several_messages_one_that_is_spam_is_enough() {
             .lines()
             .next()
             .unwrap()
-            .ends_with("/2: spam, confidence 88: it was listed before the time that is remembered in detail")
+            .ends_with("/2: spam, confidence 88: it was listed, but the details have expired")
     );
     assert!(
         complaint.contains("none: No such file") && complaint.contains("/1: ") && complaint.contains("200ms"),
@@ -403,7 +394,7 @@ fn the_whitelist_is_changed_and_listed_page_by_page() {
     assert_eq!(told(&add), (0, "whitelisted\n", ""));
     let digits = "00".repeat(20);
     let remove = run(&format!("whitelist remove --scheme pyzor --value {digits}"), server.url(), b"");
-    assert_eq!(told(&remove), (1, "it was not whitelisted\n", ""));
+    assert_eq!(told(&remove), (1, "not whitelisted\n", ""));
     let requests = server.requests();
     assert_eq!(text(&requests[2].body), r#"{"sender":".example.net"}"#);
     assert_eq!(text(&requests[3].body), format!(r#"{{"signature":{{"scheme":"pyzor","value":"{digits}"}}}}"#));

@@ -1,4 +1,5 @@
-//! A server that answers as it is told, for what a real one does not do: be slow, talk nonsense, refuse.
+//! A simulated server with scripted answers, for behaviour that a real server does not show: slow, malformed or
+//! refusing answers.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,12 +9,13 @@ use std::thread;
 
 use serde_json::Value;
 
-/// What is sent back.
+/// The answer to a request.
 #[derive(Clone)]
 pub(crate) enum Answer {
-    /// These bytes. A connection is kept after a whole answer in JSON, and else held open without another byte.
+    /// The contained bytes. After a complete JSON response, the connection continues. After other bytes, it stays open
+    /// without another answer.
     Raw(Vec<u8>),
-    /// Nothing, and the connection stays.
+    /// No answer. The connection stays open.
     Silence,
 }
 
@@ -23,16 +25,16 @@ impl Answer {
     }
 }
 
-/// A whole reply.
+/// Returns a complete response.
 pub(crate) fn reply(status: u16, media: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 {status} Reason\r\nContent-Type: {media}\r\nContent-Length: {}\r\n\r\n", body.len());
     [head.as_bytes(), body].concat()
 }
 
-/// What was asked.
+/// A received request.
 #[derive(Clone)]
 pub(crate) struct Request {
-    /// The request line and all fields.
+    /// The request line and all header fields.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
     shared: Arc<Shared>,
@@ -43,7 +45,7 @@ impl Request {
         self.head.split(' ').nth(1).unwrap()
     }
 
-    /// Waits until so many requests have come.
+    /// Waits until `count` requests have arrived.
     pub(crate) fn wait_for(&self, count: usize) {
         let requests = self.shared.requests.lock().unwrap();
         drop(self.shared.news.wait_while(requests, |requests| requests.len() < count).unwrap());
@@ -57,7 +59,7 @@ struct Shared {
     connections: AtomicUsize,
 }
 
-/// The server. Its threads end with the test.
+/// The simulated server. Its threads end with the test process.
 pub(crate) struct StandIn {
     url: String,
     shared: Arc<Shared>,
@@ -66,12 +68,12 @@ pub(crate) struct StandIn {
 type Answering = dyn Fn(&Request, usize) -> Answer + Send + Sync;
 
 impl StandIn {
-    /// One that always answers the same.
+    /// Creates a server that gives the same answer to every request.
     pub(crate) fn always(answer: Answer) -> Self {
         Self::answering(move |_, _| answer.clone())
     }
 
-    /// One that answers by what is asked and how many requests came before.
+    /// Creates a server whose answer depends on the request and on the number of earlier requests.
     pub(crate) fn answering(answer: impl Fn(&Request, usize) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -87,7 +89,7 @@ impl StandIn {
         Self { url, shared }
     }
 
-    /// The address of a port that nobody listens on.
+    /// Returns the address of a port without a listener.
     pub(crate) fn nobody() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}", listener.local_addr().unwrap())
@@ -97,7 +99,7 @@ impl StandIn {
         &self.url
     }
 
-    /// What was asked so far.
+    /// Returns the requests received so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().unwrap().clone()
     }
@@ -107,7 +109,7 @@ impl StandIn {
     }
 }
 
-/// Answers one request after the other, until the client leaves.
+/// Answers the requests of a connection one by one, until the client disconnects.
 fn serve(stream: &TcpStream, answer: &Answering, shared: &Arc<Shared>) {
     let mut reader = BufReader::new(stream);
     while let Some(request) = read(&mut reader, shared) {
@@ -118,7 +120,7 @@ fn serve(stream: &TcpStream, answer: &Answering, shared: &Arc<Shared>) {
             requests.len() - 1
         };
         if let Answer::Raw(bytes) = answer(&request, at) {
-            // A client that has seen enough is what some tests are about.
+            // Ignore errors: in some tests, the client disconnects before it has read everything.
             let _ = (&*stream).write_all(&bytes);
         }
     }

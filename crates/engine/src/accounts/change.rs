@@ -1,9 +1,17 @@
-//! Changes of the table as they are journalled.
+//! Account changes, as recorded in the journal.
 //!
-//! A byte for the change, then: register (1, or 6 with who registered it as a last u8) and rotate (5) name, credential, and for the
-//! former group u64 and standing u8; remove (2), enable (3) and disable (4) protocol u8 and name; update (7) protocol u8, name, a byte
-//! of bits for what is there, and that: credential (1), standing u8 (2), group u64 (4), enabled u8 (8). A name is its length (u8)
-//! and its bytes.
+//! The first byte is the kind of change, and the fields follow:
+//!
+//! | kind | fields |
+//! |---|---|
+//! | register (1) | name, credential, group (u64), standing (u8) |
+//! | register (6) | as for 1, then the registrant (u8) |
+//! | remove (2), enable (3), disable (4) | protocol (u8), name |
+//! | rotate (5) | name, credential |
+//! | update (7) | protocol (u8), name, flags (u8), the fields whose flags are set |
+//!
+//! The flags of an update are credential (1), standing u8 (2), group u64 (4) and enabled u8 (8). A name is encoded as
+//! its length (u8) and its bytes.
 
 use super::credential::Credential;
 use super::name::{NAME_BYTES_MAX, Protocol};
@@ -11,68 +19,68 @@ use super::table::Registration;
 use crate::codec::{Malformed, Reader};
 use crate::trust::{Standing, read_standing};
 
-/// Something that happens to an account.
+/// A change of one account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AccountChange {
-    /// It is made.
+    /// Creates the account.
     Register {
-        /// Its name.
+        /// Account name.
         name: Box<[u8]>,
-        /// What it proves itself with.
+        /// Credential that authenticates the account.
         credential: Credential,
-        /// The independence group.
+        /// Independence group.
         group: u64,
-        /// What the operator knows of it.
+        /// Standing assigned by the operator.
         standing: Standing,
-        /// Who made it.
+        /// Creator of the account.
         registration: Registration,
     },
-    /// It is removed.
+    /// Removes the account.
     Remove(Protocol, Box<[u8]>),
-    /// Its claims are accepted again.
+    /// Accepts the account's claims again.
     Enable(Protocol, Box<[u8]>),
-    /// Its claims are no longer accepted.
+    /// Stops accepting the account's claims.
     Disable(Protocol, Box<[u8]>),
-    /// It has another credential.
+    /// Replaces the credential.
     Rotate {
-        /// Its name.
+        /// Account name.
         name: Box<[u8]>,
-        /// What it proves itself with from now on.
+        /// New credential.
         credential: Credential,
     },
-    /// The operator changes it. It stays the same account, with the weight it has earned.
+    /// A change by the operator. The account keeps its reporter id and the weight it has earned.
     Update {
-        /// Its protocol.
+        /// Protocol of the account.
         protocol: Protocol,
-        /// Its name.
+        /// Account name.
         name: Box<[u8]>,
-        /// What changes.
+        /// Fields to change.
         update: AccountUpdate,
     },
 }
 
-/// Changes of an account by the operator; what is absent stays.
+/// Changes of an account by the operator. Absent fields stay as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountUpdate {
-    /// What it proves itself with, of its own protocol.
+    /// New credential, of the account's own protocol.
     pub credential: Option<Credential>,
-    /// What the operator knows of it.
+    /// New standing.
     pub standing: Option<Standing>,
-    /// The independence group.
+    /// New independence group.
     pub group: Option<u64>,
-    /// Whether its claims are accepted.
+    /// Whether the account's claims are accepted.
     pub enabled: Option<bool>,
 }
 
-/// The bits of what an update has.
+/// Flags for the fields present in an encoded update.
 const CREDENTIAL: u8 = 1;
 const STANDING: u8 = 2;
 const GROUP: u8 = 4;
 const ENABLED: u8 = 8;
 
 impl AccountChange {
-    /// Whether its name is no longer than may be written, and a credential is of the account's protocol.
+    /// Returns true if the name fits its length limit and any new credential is of the account's protocol.
     pub(crate) fn is_within_bounds(&self) -> bool {
         if let Self::Update { protocol, update, .. } = self
             && update.credential.is_some_and(|credential| credential.protocol() != *protocol)
@@ -116,12 +124,12 @@ impl AccountChange {
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let change = reader.u8("the change of an account")?;
+        let change = reader.u8("the kind of account change")?;
         Ok(match change {
             1 | 6 => Self::Register {
                 name: read_name(reader)?,
                 credential: Credential::decode(reader)?,
-                group: reader.u64("an account's group")?,
+                group: reader.u64("the group of an account")?,
                 standing: read_standing(reader)?,
                 registration: if change == 1 { Registration::Legacy } else { read_registration(reader)? },
             },
@@ -130,7 +138,7 @@ impl AccountChange {
             4 => Self::Disable(read_protocol(reader)?, read_name(reader)?),
             5 => Self::Rotate { name: read_name(reader)?, credential: Credential::decode(reader)? },
             7 => Self::read_update(reader)?,
-            value => return Err(Malformed::OutOfRange { what: "the change of an account", value: value.into() }),
+            value => return Err(Malformed::OutOfRange { what: "the kind of account change", value: value.into() }),
         })
     }
 
@@ -147,8 +155,8 @@ impl AccountChange {
 }
 
 impl AccountUpdate {
-    /// Whether the operator says more of the account than whether it is heard, and so answers for it.
-    pub(super) const fn adopts(&self) -> bool {
+    /// Returns true if the operator changes more than the enabled flag, and so vouches for the account.
+    pub(super) const fn vouches(&self) -> bool {
         self.credential.is_some() || self.standing.is_some() || self.group.is_some()
     }
 
@@ -168,7 +176,7 @@ impl AccountUpdate {
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        const WHAT: &str = "what an update of an account has";
+        const WHAT: &str = "the fields of an account update";
         let bits = reader.u8(WHAT)?;
         if bits & !(CREDENTIAL | STANDING | GROUP | ENABLED) != 0 {
             return Err(Malformed::OutOfRange { what: WHAT, value: bits.into() });
@@ -177,24 +185,24 @@ impl AccountUpdate {
         Ok(Self {
             credential: has(CREDENTIAL).then(|| Credential::decode(reader)).transpose()?,
             standing: has(STANDING).then(|| read_standing(reader)).transpose()?,
-            group: has(GROUP).then(|| reader.u64("an account's group")).transpose()?,
+            group: has(GROUP).then(|| reader.u64("the group of an account")).transpose()?,
             enabled: has(ENABLED).then(|| read_enabled(reader)).transpose()?,
         })
     }
 }
 
 fn read_enabled(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
-    match reader.u8("whether an account is enabled")? {
+    match reader.u8("the enabled flag of an account")? {
         0 => Ok(false),
         1 => Ok(true),
-        value => Err(Malformed::OutOfRange { what: "whether an account is enabled", value: value.into() }),
+        value => Err(Malformed::OutOfRange { what: "the enabled flag of an account", value: value.into() }),
     }
 }
 
 fn read_registration(reader: &mut Reader<'_>) -> Result<Registration, Malformed> {
-    const WHAT: &str = "who registered an account";
+    const WHAT: &str = "the registration of an account";
     let value = reader.u8(WHAT)?;
-    // Those of before are written without.
+    // Legacy registrations are encoded without this byte.
     let known = Registration::from_number(value).filter(|registration| *registration != Registration::Legacy);
     known.ok_or_else(|| Malformed::OutOfRange { what: WHAT, value: value.into() })
 }
@@ -204,7 +212,7 @@ fn put_named(out: &mut Vec<u8>, change: u8, protocol: Protocol, name: &[u8]) {
     put_name(out, name);
 }
 
-/// A name that is too long is written so that it is not read back.
+/// Appends a name. A name that is too long is written with a length that the decoder rejects.
 fn put_name(out: &mut Vec<u8>, name: &[u8]) {
     out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
     out.extend(name);
@@ -232,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_of_another_protocol_is_no_update() {
+    fn an_update_with_a_credential_of_another_protocol_is_refused() {
         let credential = Credential::new(b"alice", &Secret::Razor { password: b"tin whistle 7" }).unwrap();
         let update = AccountUpdate { credential: Some(credential), ..AccountUpdate::default() };
         let change = AccountChange::Update { protocol: Protocol::Pyzor, name: b"alice".as_slice().into(), update };
@@ -243,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_read_as_written() {
+    fn every_change_round_trips() {
         let name: Box<[u8]> = b"alice".as_slice().into();
         let credential = Credential::new(&name, &Secret::Razor { password: b"tin whistle 7" }).unwrap();
         let all = AccountUpdate {

@@ -1,4 +1,4 @@
-//! What an account proves itself with: from what was typed to what is kept.
+//! Credentials of accounts: checks a secret as entered and converts it to the stored verifier.
 
 use super::dcc::{self, DccPassword, DccVerifier};
 use super::fuzzy::{Flags, FuzzyKey, KEY_BYTES};
@@ -8,82 +8,82 @@ use super::razor::{self, RazorVerifier};
 use crate::codec::{Malformed, Reader};
 use crate::passwords::{WeakPassword, judge};
 
-/// What somebody gives to register with, as it was typed or sent.
+/// A secret to register with, as entered or received.
 #[derive(Clone, Copy)]
 pub enum Secret<'a> {
     /// A Razor password.
     Razor {
-        /// At most [`razor::PASSWORD_BYTES_MAX`] bytes.
+        /// Password of at most [`razor::PASSWORD_BYTES_MAX`] bytes.
         password: &'a [u8],
     },
     /// A Pyzor key.
     Pyzor {
-        /// [`pyzor::KEY_DIGITS`] hexadecimal digits, as `pyzor genkey` prints them behind the comma.
+        /// [`pyzor::KEY_DIGITS`] hexadecimal digits, as `pyzor genkey` prints them after the comma.
         key: &'a [u8],
     },
     /// The passwords of a DCC client-ID.
     Dcc {
-        /// The one in use, at most [`dcc::PASSWORD_BYTES_MAX`] bytes.
+        /// Current password, at most [`dcc::PASSWORD_BYTES_MAX`] bytes.
         current: &'a [u8],
-        /// The one that will be.
+        /// Password to change to, if any.
         next: Option<&'a [u8]>,
     },
-    /// A key of the fuzzy storage.
+    /// A key for rspamd's fuzzy storage.
     Fuzzy {
-        /// The public half of the server's key pair.
+        /// Public half of the server's key pair.
         public_key: [u8; KEY_BYTES],
-        /// The flags it may write.
+        /// Flags that the account may write.
         flags: Flags,
     },
 }
 
-/// What is kept of a [`Secret`]: enough to verify.
+/// The stored form of a [`Secret`], sufficient to verify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// See [`razor`].
+    /// Razor verifier; see [`razor`].
     Razor(RazorVerifier),
-    /// See [`pyzor`]. It belongs to the name it was made with.
+    /// Pyzor verifier; see [`pyzor`]. It is only valid with the name it was made for.
     Pyzor(PyzorVerifier),
-    /// See [`dcc`].
+    /// DCC passwords; see [`dcc`].
     Dcc(DccVerifier),
-    /// See [`fuzzy`](super::fuzzy).
+    /// Key of rspamd's fuzzy storage; see [`fuzzy`](super::fuzzy).
     Fuzzy(FuzzyKey),
 }
 
-/// Why a secret is refused, in words for whoever chose it.
+/// Error for a refused secret, worded for the person who chose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CredentialError {
-    /// The name it is for cannot be one.
+    /// The account name is invalid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A password that is easily guessed.
+    /// The password is easily guessed.
     #[error(transparent)]
     Weak(#[from] WeakPassword),
-    /// The password is the name.
-    #[error("the password is the name of the account: choose another")]
+    /// The password equals the account name.
+    #[error("the password equals the account name: choose another")]
     IsName,
-    /// A password that the protocol, or what is kept for it, has no room for.
-    #[error("a {} password has at most {bytes_max} bytes", protocol.name())]
+    /// The password is longer than the protocol or its verifier allows.
+    #[error("the password is longer than the {bytes_max} bytes that {} allows", protocol.name())]
     TooLong {
-        /// Whose.
+        /// Protocol of the account.
         protocol: Protocol,
-        /// How many.
+        /// Maximum length in bytes.
         bytes_max: usize,
     },
-    /// A DCC password with characters that its files cannot have.
-    #[error("a dcc password has no blanks and no zero bytes")]
+    /// A DCC password with characters that DCC's files cannot represent.
+    #[error("a dcc password must not contain white space or zero bytes")]
     Blank,
-    /// Not what `pyzor genkey` prints.
+    /// Not a key as printed by `pyzor genkey`.
     #[error(
-        "a pyzor key is {} hexadecimal digits, the part behind the comma of what 'pyzor genkey' prints",
+        "invalid pyzor key: expected the {} hexadecimal digits that 'pyzor genkey' prints after the comma",
         pyzor::KEY_DIGITS
     )]
     NotAKey,
 }
 
 impl Credential {
-    /// Looks at what was given for the account `name`, once, and makes of it what is kept.
+    /// Checks the secret for the account `name` and converts it to its stored form.
     ///
     /// # Errors
     /// [`CredentialError`] if the name or the secret is refused.
@@ -92,7 +92,7 @@ impl Credential {
         match *secret {
             Secret::Razor { password } => {
                 check_password(Protocol::Razor, name, password, razor::PASSWORD_BYTES_MAX)?;
-                Ok(Self::Razor(RazorVerifier::of(password).expect("its length was checked")))
+                Ok(Self::Razor(RazorVerifier::of(password).expect("the length was checked")))
             }
             Secret::Pyzor { key } => PyzorVerifier::of(name, key).map(Self::Pyzor).ok_or(CredentialError::NotAKey),
             Secret::Dcc { current, next } => {
@@ -104,7 +104,7 @@ impl Credential {
         }
     }
 
-    /// The protocol it is for.
+    /// Returns the protocol of the credential.
     #[must_use]
     pub const fn protocol(&self) -> Protocol {
         match self {
@@ -115,7 +115,7 @@ impl Credential {
         }
     }
 
-    /// Appends the protocol's number and what is kept.
+    /// Appends the protocol number and the verifier.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(self.protocol() as u8);
         match self {
@@ -126,10 +126,10 @@ impl Credential {
         }
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     ///
     /// # Errors
-    /// [`Malformed`] if it did not.
+    /// [`Malformed`] if the bytes are not a valid credential.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match Protocol::from_number(reader.u8("a protocol")?)? {
             Protocol::Razor => Self::Razor(RazorVerifier::decode(reader)?),

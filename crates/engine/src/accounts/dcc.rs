@@ -1,7 +1,7 @@
 //! DCC: every packet ends in an MD5 of the padded password and the packet.
 //!
-//! Nothing shorter than the password verifies that, so it is kept as it is. A client-ID has a current password and perhaps
-//! the next one, and either is accepted, so that the two sides need not change at the same moment.
+//! Verification needs the password itself, so it is stored as it is. A client-ID has a current password and may have a
+//! next one. Either is accepted, so that client and server need not switch at the same moment.
 
 use std::fmt;
 
@@ -10,27 +10,28 @@ use subtle::ConstantTimeEq;
 
 use crate::codec::{Malformed, Reader};
 
-/// The longest password, which is also what shorter ones are padded to with zeros.
+/// Maximum password length in bytes. Shorter passwords are padded to this length with zeros.
 pub const PASSWORD_BYTES_MAX: usize = 32;
 
-/// The signature at the end of a packet.
+/// Length of the signature at the end of a packet.
 pub const SIGNATURE_BYTES: usize = 16;
 
-/// A password, padded.
+/// A zero-padded password.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DccPassword([u8; PASSWORD_BYTES_MAX]);
 
 /// The passwords of one client-ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DccVerifier {
-    /// The one in use.
+    /// Current password.
     pub current: DccPassword,
-    /// The one that will be.
+    /// Password to change to, if any.
     pub next: Option<DccPassword>,
 }
 
 impl DccPassword {
-    /// A password of 1 to [`PASSWORD_BYTES_MAX`] bytes without blanks and zeros; none if it is another.
+    /// Creates a password of 1 to [`PASSWORD_BYTES_MAX`] bytes without white space or zero bytes; returns `None` for
+    /// any other.
     #[must_use]
     pub fn new(password: &[u8]) -> Option<Self> {
         let is_allowed = !password.is_empty() && password.iter().all(|byte| *byte != 0 && !byte.is_ascii_whitespace());
@@ -39,20 +40,20 @@ impl DccPassword {
         Some(Self(padded))
     }
 
-    /// The signature of a packet, which it will end in.
+    /// Returns the signature to append to a packet.
     #[must_use]
     pub fn sign(&self, packet: &[u8]) -> [u8; SIGNATURE_BYTES] {
         Md5::new().chain_update(self.0).chain_update(packet).finalize().into()
     }
 
-    /// Whether a packet ends in its signature.
+    /// Returns true if the packet ends in its signature under this password.
     #[must_use]
     pub fn verify(&self, packet: &[u8]) -> bool {
         let Some((signed, signature)) = packet.split_last_chunk::<SIGNATURE_BYTES>() else { return false };
         self.sign(signed).ct_eq(signature).into()
     }
 
-    /// The password without its padding.
+    /// Returns the password without its padding.
     fn unpadded(&self) -> &[u8] {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(PASSWORD_BYTES_MAX);
         &self.0[..end]
@@ -67,7 +68,7 @@ impl DccPassword {
 }
 
 impl DccVerifier {
-    /// The password that a packet was signed with; the reply is to be signed with the same.
+    /// Returns the password that the packet was signed with. The reply must be signed with the same one.
     #[must_use]
     pub fn verify(&self, packet: &[u8]) -> Option<&DccPassword> {
         [Some(&self.current), self.next.as_ref()].into_iter().flatten().find(|password| password.verify(packet))
@@ -81,11 +82,11 @@ impl DccVerifier {
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let current = DccPassword::decode(reader)?;
-        let next = match reader.u8("whether a next DCC password follows")? {
+        let next = match reader.u8("the flag for a next DCC password")? {
             0 => None,
             1 => Some(DccPassword::decode(reader)?),
             other => {
-                return Err(Malformed::OutOfRange { what: "whether a next DCC password follows", value: other.into() });
+                return Err(Malformed::OutOfRange { what: "the flag for a next DCC password", value: other.into() });
             }
         };
         Ok(Self { current, next })
@@ -93,7 +94,7 @@ impl DccVerifier {
 }
 
 impl fmt::Debug for DccPassword {
-    /// Keeps the secret.
+    /// Prints only the type name, so that the password never reaches a log.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("DccPassword")
     }
@@ -103,7 +104,7 @@ impl fmt::Debug for DccPassword {
 mod tests {
     use super::*;
 
-    /// Packets between the real client and server: a request for nothing, and the reply to it.
+    /// Captured packets of the real client and server: a NOP request and its reply, and a query.
     const NOP: &str = "00280c01000080006d017f00b55c000002000000010000004922b2dc9a710beced143532552f53e2";
     const QUERY: &str = "00ce0c03000080006d017f00c95c0000040000000100000000000000\
         0112bb1027c0791faac6194840a772f73220\
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_too_short_for_a_signature_verify_nothing() {
+    fn packets_too_short_for_a_signature_are_refused() {
         for length in 0..SIGNATURE_BYTES {
             assert!(!password("clntpass").verify(&vec![0; length]));
         }

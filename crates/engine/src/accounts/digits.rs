@@ -1,6 +1,6 @@
-//! SHA-1 digests in the spelling in which Razor and Pyzor hash them again.
+//! Lower-case hexadecimal SHA-1 digests, which Razor and Pyzor hash again.
 
-/// The lower-case hexadecimal digits of a digest.
+/// Returns the lower-case hexadecimal digits of a digest.
 pub(super) fn hexadecimal(digest: &[u8; 20]) -> [u8; 40] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     std::array::from_fn(|at| {

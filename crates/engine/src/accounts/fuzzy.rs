@@ -1,32 +1,33 @@
-//! rspamd's fuzzy storage: a request is encrypted to a public key of the server, and names it by its first eight bytes.
+//! rspamd's fuzzy storage: a request is encrypted to a public key of the server and names that key by its first eight
+//! bytes.
 //!
-//! A client makes its own key anew at every start, so that tells nothing. What tells clients apart is which of the
-//! server's keys they were given: an account is such a key, with the flags it may write. That a request was really
-//! encrypted to it is shown by its MAC, which is computed where the secret halves are.
+//! A client generates a new key of its own at every start, so its key does not identify it. The server distinguishes
+//! clients by the server key that each was given: an account is such a key and the flags it may write. The MAC of a
+//! request proves that it was encrypted to that key; it is verified where the private keys are held.
 
 use crate::codec::{Malformed, Reader};
 
-/// The bytes of a public key (Curve25519).
+/// Length of a public key (Curve25519) in bytes.
 pub const KEY_BYTES: usize = 32;
 
-/// The leading bytes of a public key that a request carries.
+/// Number of leading bytes of a public key that a request carries.
 pub const KEY_ID_BYTES: usize = 8;
 
-/// The key of an account, and what it may write.
+/// The key of an account and the flags it may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FuzzyKey {
-    /// The public half of the server's key pair that this account was given.
+    /// Public half of the server's key pair that was given to this account.
     pub public_key: [u8; KEY_BYTES],
-    /// The flags it may write; it may check all.
+    /// Flags the account may write. It may check all flags.
     pub flags: Flags,
 }
 
-/// A set of flags, each of them 0 to 255.
+/// A set of flags, each from 0 to 255.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags([u64; 4]);
 
 impl FuzzyKey {
-    /// What a request calls the key.
+    /// Returns the id of the key in requests.
     #[must_use]
     pub fn id(&self) -> [u8; KEY_ID_BYTES] {
         std::array::from_fn(|at| self.public_key[at])
@@ -48,10 +49,10 @@ impl FuzzyKey {
 }
 
 impl Flags {
-    /// Every flag.
+    /// The set of all flags.
     pub const ALL: Self = Self([u64::MAX; 4]);
 
-    /// Whether a flag is in the set.
+    /// Returns true if the flag is in the set.
     #[must_use]
     pub const fn contains(&self, flag: u8) -> bool {
         self.0[flag as usize / 64] >> (flag % 64) & 1 == 1
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_called_by_its_first_bytes() {
+    fn a_key_id_is_the_first_bytes_of_the_key() {
         let key = FuzzyKey { public_key: std::array::from_fn(|at| at as u8), flags: Flags::ALL };
         assert_eq!(key.id(), [0, 1, 2, 3, 4, 5, 6, 7]);
     }

@@ -1,14 +1,14 @@
-//! Names of accounts, by the rules of their protocols.
+//! Account names, by the rules of their protocols.
 
 use crate::codec::Malformed;
 
-/// The longest name in bytes. Razor's are mostly mail addresses, and no protocol sets a bound of its own.
+/// Maximum name length in bytes. Razor names are mostly mail addresses; no protocol sets a limit of its own.
 pub const NAME_BYTES_MAX: usize = 128;
 
-/// The client-IDs of DCC; below are servers' own, above is nothing.
+/// Valid client-IDs of DCC. Lower ones are reserved for servers; higher ones do not exist.
 const DCC_CLIENT_IDS: std::ops::RangeInclusive<u32> = 32_768..=16_777_215;
 
-/// The protocol an account belongs to. Names are unique within one. Numbers are for files, and never change.
+/// The protocol of an account. Names are unique within a protocol. The numbers appear in files and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Protocol {
@@ -18,36 +18,36 @@ pub enum Protocol {
     Pyzor = 2,
     /// DCC: a client-ID in decimal digits.
     Dcc = 3,
-    /// rspamd's fuzzy storage: any name, as only the key is on the wire.
+    /// rspamd's fuzzy storage: any name, because requests carry only the key.
     Fuzzy = 4,
 }
 
-/// Why a name is refused.
+/// Error for an invalid name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// Nothing, or too much.
-    #[error("a name has 1 to {NAME_BYTES_MAX} bytes, not {bytes}")]
+    /// The name is empty or too long.
+    #[error("a name must have 1 to {NAME_BYTES_MAX} bytes, not {bytes}")]
     Length {
-        /// How long it was.
+        /// Length of the name in bytes.
         bytes: usize,
     },
-    /// A byte that the protocol's messages or files cannot carry.
-    #[error("a name is made of printable ASCII characters without blanks, for Pyzor also without ':' and ','")]
+    /// The name has a byte that the protocol's messages or files cannot represent.
+    #[error("a name must consist of printable ASCII characters without spaces, for Pyzor also without ':' and ','")]
     Character,
-    /// Pyzor's name for everybody.
-    #[error("'anonymous' is the name of all who have no account")]
+    /// The name that Pyzor reserves for requests without an account.
+    #[error("the name 'anonymous' is reserved for requests without an account")]
     Anonymous,
-    /// DCC knows numbers only.
-    #[error("a DCC account is a client-ID: a number from 32768 to 16777215, without leading zeros")]
+    /// The name is not a DCC client-ID.
+    #[error("the name of a DCC account must be a client-ID: a number from 32768 to 16777215 without leading zeros")]
     NotAClientId,
 }
 
 impl Protocol {
-    /// All of them, by number.
+    /// All protocols, by number.
     pub const ALL: [Self; 4] = [Self::Razor, Self::Pyzor, Self::Dcc, Self::Fuzzy];
 
-    /// The name, as in configuration and output.
+    /// Returns the name used in configuration and output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,10 +58,10 @@ impl Protocol {
         }
     }
 
-    /// Whether an account may have this name.
+    /// Checks that an account of this protocol may have this name.
     ///
     /// # Errors
-    /// [`NameError`] says why not.
+    /// [`NameError`] if it may not.
     pub fn check_name(self, name: &[u8]) -> Result<(), NameError> {
         if !(1..=NAME_BYTES_MAX).contains(&name.len()) {
             return Err(NameError::Length { bytes: name.len() });
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_as_long_as_they_may_be() {
+    fn the_length_of_names_is_bounded() {
         for protocol in [Protocol::Razor, Protocol::Pyzor, Protocol::Fuzzy] {
             assert_eq!(protocol.check_name(&[b'a'; NAME_BYTES_MAX]), Ok(()));
             for bytes in [0, NAME_BYTES_MAX + 1] {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_what_the_wire_can_carry() {
+    fn names_contain_only_characters_of_the_protocol() {
         assert_eq!(Protocol::Razor.check_name(b"alice@example.org"), Ok(()));
         for name in [&b"a b"[..], b"a\n", b"\xff", b"\0"] {
             assert_eq!(Protocol::Razor.check_name(name), Err(NameError::Character));

@@ -1,7 +1,7 @@
-//! Pyzor: every request is signed with a hash of it, its time, and a hash of name and key.
+//! Pyzor: every request is signed with a hash of the request, its time, and a hash of the account's name and key.
 //!
-//! What the server keeps is that last hash. A request can be sent again by whoever saw it while its time is fresh: the
-//! server has to recognise repetitions.
+//! The server stores that last hash. Anyone who has seen a request can replay it while its time is fresh, so the server
+//! has to detect replays.
 
 use std::fmt;
 
@@ -12,18 +12,18 @@ use super::digits::hexadecimal;
 use crate::codec::{Malformed, Reader};
 use crate::time::Time;
 
-/// The length of an account's key, in hexadecimal digits: `pyzor genkey` prints a SHA-1.
+/// Length of an account's key in hexadecimal digits: `pyzor genkey` prints a SHA-1.
 pub const KEY_DIGITS: usize = 40;
 
-/// How far a request's time may be from the server's, in seconds, either way; as in the reference server.
+/// Maximum difference in seconds between the time of a request and the server's time, as in the reference server.
 pub const TIME_TOLERANCE_SECONDS: u64 = 300;
 
-/// What verifies the requests of one account: the SHA-1 of its name and key.
+/// Verifies the requests of one account: the SHA-1 of its name and key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PyzorVerifier([u8; 20]);
 
 impl PyzorVerifier {
-    /// The verifier of an account; none if the key is not [`KEY_DIGITS`] hexadecimal digits.
+    /// Creates the verifier of an account; returns `None` if the key is not [`KEY_DIGITS`] hexadecimal digits.
     #[must_use]
     pub fn of(name: &[u8], key: &[u8]) -> Option<Self> {
         let is_key = key.len() == KEY_DIGITS && key.iter().all(u8::is_ascii_hexdigit);
@@ -33,11 +33,10 @@ impl PyzorVerifier {
         })
     }
 
-    /// Whether a request carries the right signature.
+    /// Returns true if the signature of a request is valid.
     ///
-    /// `signed` is the request's header text without the line `Sig` and without white space around it, `time` and
-    /// `signature` are the values of `Time` and `Sig`, all as on the wire. That the time is fresh is another question,
-    /// see [`is_fresh`].
+    /// `signed` is the request's header text without the line `Sig` and without white space around it; `time` and
+    /// `signature` are the values of `Time` and `Sig`, as received. Freshness of the time is checked by [`is_fresh`].
     #[must_use]
     pub fn verify(&self, signed: &[u8], time: &[u8], signature: &[u8]) -> bool {
         let hash = Sha1::new().chain_update(Sha1::digest(signed)).chain_update(b":").chain_update(time);
@@ -55,13 +54,13 @@ impl PyzorVerifier {
 }
 
 impl fmt::Debug for PyzorVerifier {
-    /// Keeps the secret.
+    /// Prints only the type name, so that the hash never reaches a log.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("PyzorVerifier")
     }
 }
 
-/// Whether a request of this time may still be answered now.
+/// Returns true if a request of this time may still be answered.
 #[must_use]
 pub const fn is_fresh(time: Time, now: Time) -> bool {
     time.0.abs_diff(now.0) <= TIME_TOLERANCE_SECONDS
@@ -73,7 +72,7 @@ mod tests {
 
     const KEY: &[u8] = b"0123456789abcdef0123456789abcdef01234567";
 
-    /// Requests of the real client: their text, time and signature.
+    /// Requests of the real client: text, time and signature.
     const REQUESTS: [(&str, &str, &str); 3] = [
         (
             "Op: whitelist\nOp-Digest: eb2a0e84c910ecae205eba635c8e442e85f5ee9a\nOp-Spec: 20,3,60,3\nThread: 22213\n\

@@ -1,8 +1,8 @@
-//! Razor: the server sends a challenge, the client answers with a hash of it under the password.
+//! Razor: the server sends a challenge; the client answers with a hash of the challenge and the password.
 //!
-//! The answer looks like HMAC-SHA-1 but is not: the pads have changed places, and the inner digest is hashed as
-//! hexadecimal digits. In either hash the first block is the padded password, so the states of SHA-1 behind that block
-//! suffice to verify, and the password itself need not be kept.
+//! The hash resembles HMAC-SHA-1, but the pads are exchanged and the inner digest is hashed as hexadecimal digits. The
+//! first block of either hash is the padded password. The SHA-1 states after that block are sufficient for
+//! verification, so the password itself is not stored.
 
 use std::fmt;
 
@@ -13,23 +13,23 @@ use subtle::ConstantTimeEq;
 use super::digits::hexadecimal;
 use crate::codec::{Malformed, Reader};
 
-/// The longest password in bytes: one block of SHA-1. Clients also take longer ones, whose rest is hashed as it is and would
-/// have to be kept.
+/// Maximum password length in bytes: one block of SHA-1. Clients accept longer passwords, but the part after the first
+/// block would have to be stored.
 pub const PASSWORD_BYTES_MAX: usize = BLOCK_BYTES;
 
-/// The longest challenge and response that are looked at.
+/// Maximum length of a challenge in bytes; longer ones fail verification.
 pub const CHALLENGE_BYTES_MAX: usize = 256;
 
 const BLOCK_BYTES: usize = 64;
 const OUTER_PAD: u8 = 0x36;
 const INNER_PAD: u8 = 0x5c;
 
-/// Where SHA-1 starts (FIPS 180-4, 5.3.1).
+/// Initial state of SHA-1 (FIPS 180-4, 5.3.1).
 const START: State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
 
 type State = [u32; 5];
 
-/// What verifies responses: the states of SHA-1 behind the two padded passwords.
+/// Verifies responses: the SHA-1 states after the two padded passwords.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RazorVerifier {
     inner: State,
@@ -37,7 +37,7 @@ pub struct RazorVerifier {
 }
 
 impl RazorVerifier {
-    /// The verifier of a password; none if it is longer than [`PASSWORD_BYTES_MAX`].
+    /// Creates the verifier of a password; returns `None` if it is longer than [`PASSWORD_BYTES_MAX`].
     #[must_use]
     pub fn of(password: &[u8]) -> Option<Self> {
         let state = |pad| {
@@ -50,7 +50,7 @@ impl RazorVerifier {
         Some(Self { inner: state(INNER_PAD)?, outer: state(OUTER_PAD)? })
     }
 
-    /// Whether `response`, as the client sent it, answers `challenge`.
+    /// Returns true if `response`, as received from the client, is the right answer to `challenge`.
     #[must_use]
     pub fn verify(&self, challenge: &[u8], response: &[u8]) -> bool {
         if challenge.len() > CHALLENGE_BYTES_MAX {
@@ -58,7 +58,7 @@ impl RazorVerifier {
         }
         let inner = finish(self.inner, challenge);
         let expected = finish(self.outer, &hexadecimal(&inner));
-        // A response is spelt like an e4 signature: both are a SHA-1 in razor64.
+        // A response has the form of an e4 signature: both are a SHA-1 in razor64.
         let response = str::from_utf8(response).ok().and_then(|text| text.parse().ok());
         response.is_some_and(|E4Signature(response)| expected.ct_eq(&response).into())
     }
@@ -80,13 +80,13 @@ impl RazorVerifier {
 }
 
 impl fmt::Debug for RazorVerifier {
-    /// Keeps the secret.
+    /// Prints only the type name, so that the states never reach a log.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("RazorVerifier")
     }
 }
 
-/// Ends a SHA-1 that has seen one block, with `message`.
+/// Completes a SHA-1 that has processed one block, with `message` as its remaining input.
 fn finish(mut state: State, message: &[u8]) -> [u8; 20] {
     let mut rest = message.to_vec();
     rest.push(0x80);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn real_clients_responses_verify() {
-        // From transcripts of razor-agents 2.84, and its own code run with passwords of one block.
+        // From transcripts of razor-agents 2.84, and from running its code with passwords of one block.
         let block = "p".repeat(PASSWORD_BYTES_MAX);
         for (password, challenge, response) in [
             ("s3cret", "406d3e65e5946eebcd82", "oUsPU6zmreeHtaW3nBRkR6VNIAgA"),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn rubbish_verifies_nothing() {
+    fn invalid_responses_are_refused() {
         let verifier = RazorVerifier::of(b"s3cret").unwrap();
         for response in [&b""[..], b"\xff", b"oUsPU6zmreeHtaW3nBRkR6VNIAg", b"oUsPU6zmreeHtaW3nBRkR6VNIAgAA"] {
             assert!(!verifier.verify(b"406d3e65e5946eebcd82", response));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_and_challenges_have_an_end() {
+    fn the_length_of_passwords_and_challenges_is_bounded() {
         assert_eq!(RazorVerifier::of(&[b'p'; PASSWORD_BYTES_MAX + 1]), None);
         let verifier = RazorVerifier::of(b"s3cret").unwrap();
         let response = |challenge: &[u8]| {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn sha_1_goes_on_behind_a_block_of_any_rest() {
+    fn sha_1_continues_after_a_block_with_any_length() {
         use sha1::{Digest, Sha1};
         let mut state = START;
         compress(&mut state, &[[b'b'; BLOCK_BYTES]]);

@@ -1,4 +1,4 @@
-//! The table of accounts: bounded, in one order, changed by events only.
+//! The table of accounts: bounded, sorted, and changed only by events.
 
 use std::collections::BTreeMap;
 
@@ -12,53 +12,55 @@ use crate::codec::{Malformed, Reader, put_count};
 use crate::time::Time;
 use crate::trust::{Standing, read_standing};
 
-/// Most accounts, of all protocols together: some 20 MB. Anybody may register with Razor, so there has to be an end.
+/// Maximum number of accounts of all protocols together, about 20 MB. Razor lets anyone register, so the table needs a
+/// bound.
 pub const ACCOUNTS_MAX: usize = 65_536;
 
-/// The fewest bytes an account is encoded in: the shortest name and the shortest credential.
+/// Minimum length of an encoded account: the shortest name and the shortest credential.
 const ENCODED_BYTES_MIN: usize = 1 + 1 + 1 + 20 + REST_BYTES;
 
-/// The bytes of what follows the credential: group, standing, created, enabled and who made it.
+/// Length of the fields after the credential: group, standing, creation time, and the byte of enabled flag and
+/// registration.
 const REST_BYTES: usize = 8 + 1 + 8 + 1;
 
 /// All accounts, by protocol and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     by_name: [BTreeMap<Box<[u8]>, Account>; Protocol::ALL.len()],
-    /// Names of fuzzy accounts by what requests call their keys.
+    /// Names of fuzzy accounts, by the key id that requests carry.
     by_key_id: BTreeMap<[u8; KEY_ID_BYTES], Box<[u8]>>,
 }
 
 /// One account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// What it proves itself with.
+    /// Credential that authenticates the account.
     pub credential: Credential,
-    /// The independence group: accounts of one group are one voice.
+    /// Independence group: the accounts of one group count as one voice.
     pub group: u64,
-    /// What the operator knows of it.
+    /// Standing assigned by the operator.
     pub standing: Standing,
-    /// When it was registered.
+    /// Time of registration.
     pub created: Time,
-    /// Whether its claims are accepted. One that is not keeps its name.
+    /// Whether the account's claims are accepted. A disabled account keeps its name.
     pub enabled: bool,
-    /// Who made it.
+    /// Creator of the account.
     pub registration: Registration,
 }
 
-/// Who made an account, which decides what its reporter id is made of and whether it gives way to others.
+/// The creator of an account. Determines how its reporter id is derived and whether it can be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registration {
-    /// Nobody knows: it is from before this was kept. Its reporter id is made of its name alone, as it was then.
+    /// Unknown: the account was created before this was recorded. Its reporter id is derived from its name alone.
     Legacy,
     /// The operator.
     Operator,
-    /// Its holder, by a protocol that lets anybody register.
+    /// The account's holder, through a protocol that lets anyone register.
     Itself,
 }
 
 impl Registration {
-    /// The number that stands for it in bytes.
+    /// Returns the number that encodes this value.
     pub(super) const fn number(self) -> u8 {
         match self {
             Self::Legacy => 0,
@@ -72,7 +74,7 @@ impl Registration {
     }
 }
 
-/// A keyed hash of an account's name: its group, if it was given none.
+/// Returns a keyed hash of an account's name: its group unless another was assigned.
 #[must_use]
 pub fn name_id(protocol: Protocol, name: &[u8], key: &FingerprintKey) -> u64 {
     key.fingerprint(&name_bytes(protocol, name)).high()
@@ -82,75 +84,69 @@ fn name_bytes(protocol: Protocol, name: &[u8]) -> Vec<u8> {
     [b"account:", protocol.name().as_bytes(), b":", name].concat()
 }
 
-/// Why an account is not registered.
+/// Error for an account that cannot be registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// The name cannot be one.
+    /// The name is invalid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Somebody has it.
+    /// Another account has this name.
     #[error("the name is taken: choose another")]
     NameTaken,
-    /// Requests could not tell it from another account's key.
-    #[error("another account has this key, or one that begins with the same {KEY_ID_BYTES} bytes: make a new one")]
+    /// Requests could not distinguish the key from that of another account.
+    #[error("another account has this key, or one with the same first {KEY_ID_BYTES} bytes: create a new one")]
     KeyTaken,
-    /// [`ACCOUNTS_MAX`].
-    #[error("there are {ACCOUNTS_MAX} accounts already: ask the operator to remove some")]
+    /// The table already holds [`ACCOUNTS_MAX`] accounts.
+    #[error("the maximum of {ACCOUNTS_MAX} accounts is reached: ask the operator to remove some")]
     Full,
 }
 
-/// Why an account is not changed.
+/// Error for an account that cannot be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// Nobody has this name.
-    #[error("there is no account of this name")]
+    /// No account has this name.
+    #[error("there is no account with this name")]
     Unknown,
-    /// As for [`RegisterError::KeyTaken`].
-    #[error("another account has this key, or one that begins with the same {KEY_ID_BYTES} bytes: make a new one")]
+    /// The key is taken; see [`RegisterError::KeyTaken`].
+    #[error("another account has this key, or one with the same first {KEY_ID_BYTES} bytes: create a new one")]
     KeyTaken,
 }
 
 impl Accounts {
-    /// No accounts.
+    /// Creates an empty table.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many there are.
+    /// Returns the number of accounts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_name.iter().map(BTreeMap::len).sum()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no accounts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The account of this name, enabled or not.
+    /// Returns the account with this name, enabled or not.
     #[must_use]
     pub fn get(&self, protocol: Protocol, name: &[u8]) -> Option<&Account> {
         self.by_name[protocol.index()].get(name)
     }
 
-    /// The account of a DCC client-ID.
-    #[must_use]
-    pub fn client_id(&self, id: u32) -> Option<&Account> {
-        self.get(Protocol::Dcc, id.to_string().as_bytes())
-    }
-
-    /// The name and account of the fuzzy key that a request calls so.
+    /// Returns the name and account of the fuzzy key with this id.
     #[must_use]
     pub fn key_id(&self, id: &[u8; KEY_ID_BYTES]) -> Option<(&[u8], &Account)> {
         let name = self.by_key_id.get(id)?;
         Some((name, self.get(Protocol::Fuzzy, name)?))
     }
 
-    /// All accounts with their names, sorted by protocol and name.
+    /// Iterates over all accounts and their names, sorted by protocol and name.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Account)> {
         self.by_name.iter().flatten().map(|(name, account)| (&**name, account))
     }
@@ -158,7 +154,7 @@ impl Accounts {
     /// Registers an account for the operator. The credential must have been made for the same name.
     ///
     /// # Errors
-    /// [`RegisterError`]; nothing has changed then.
+    /// [`RegisterError`]; the table is unchanged then.
     pub fn register(
         &mut self,
         name: &[u8],
@@ -171,7 +167,7 @@ impl Accounts {
         self.insert(name, Account { credential, group, standing, created: now, enabled: true, registration })
     }
 
-    /// Removes an account; its name is free again.
+    /// Removes an account and frees its name.
     ///
     /// # Errors
     /// [`ChangeError::Unknown`].
@@ -191,7 +187,7 @@ impl Accounts {
         self.account_mut(protocol, name).map(|account| account.enabled = true)
     }
 
-    /// Accepts none of an account's claims from now on.
+    /// Stops accepting an account's claims.
     ///
     /// # Errors
     /// [`ChangeError::Unknown`].
@@ -199,10 +195,10 @@ impl Accounts {
         self.account_mut(protocol, name).map(|account| account.enabled = false)
     }
 
-    /// Replaces the credential of the account of its protocol and this name.
+    /// Replaces the credential of the account with this name and the credential's protocol.
     ///
     /// # Errors
-    /// [`ChangeError`]; nothing has changed then.
+    /// [`ChangeError`]; the table is unchanged then.
     pub fn rotate(&mut self, name: &[u8], credential: Credential) -> Result<(), ChangeError> {
         let before = self.get(credential.protocol(), name).ok_or(ChangeError::Unknown)?.credential;
         if let (Credential::Fuzzy(before), Credential::Fuzzy(after)) = (before, credential) {
@@ -215,13 +211,13 @@ impl Accounts {
         self.account_mut(credential.protocol(), name).map(|account| account.credential = credential)
     }
 
-    /// Changes what the operator says of an account, and nothing else: it keeps its name and its reporter id.
+    /// Changes the fields that the operator set. The account keeps its name and its reporter id.
     ///
     /// # Errors
-    /// [`ChangeError`]; nothing has changed then.
+    /// [`ChangeError`]; the table is unchanged then.
     pub fn update(&mut self, protocol: Protocol, name: &[u8], update: &AccountUpdate) -> Result<(), ChangeError> {
         if let Some(credential) = update.credential {
-            // A credential of another protocol is of another account.
+            // A credential of another protocol belongs to another account.
             self.get(protocol, name).filter(|_| credential.protocol() == protocol).ok_or(ChangeError::Unknown)?;
             self.rotate(name, credential)?;
         }
@@ -229,21 +225,21 @@ impl Accounts {
         account.standing = update.standing.unwrap_or(account.standing);
         account.group = update.group.unwrap_or(account.group);
         account.enabled = update.enabled.unwrap_or(account.enabled);
-        if update.adopts() && account.registration == Registration::Itself {
+        if update.vouches() && account.registration == Registration::Itself {
             account.registration = Registration::Operator;
         }
         Ok(())
     }
 
-    /// The account that gives way to a new one: the oldest of those that registered themselves and were not confirmed, by what
-    /// `is_confirmed` says of a reporter id.
-    pub(crate) fn giving_way(
+    /// Returns the account to evict for a new one: the oldest self-registered account without confirmed reports.
+    /// `is_confirmed` decides that by reporter id.
+    pub(crate) fn oldest_evictable(
         &self,
         key: &FingerprintKey,
         is_confirmed: impl Fn(u64) -> bool,
     ) -> Option<(Protocol, Box<[u8]>)> {
         let mut oldest: Option<(Time, Protocol, &[u8])> = None;
-        for (name, account) in self.iter().filter(|(_, account)| account.may_give_way()) {
+        for (name, account) in self.iter().filter(|(_, account)| account.is_evictable()) {
             let is_older = oldest.is_none_or(|(created, ..)| account.created < created);
             if is_older && !is_confirmed(account.reporter_id(name, key)) {
                 oldest = Some((account.created, account.credential.protocol(), name));
@@ -252,7 +248,13 @@ impl Accounts {
         oldest.map(|(_, protocol, name)| (protocol, name.into()))
     }
 
-    /// The memory of the table, with the half that the nodes of a tree may leave empty.
+    /// Returns true if an account can be evicted for a new one. Stops at the first such account.
+    pub(crate) fn has_evictable(&self, key: &FingerprintKey, is_confirmed: impl Fn(u64) -> bool) -> bool {
+        let mut accounts = self.iter().filter(|(_, account)| account.is_evictable());
+        accounts.any(|(name, account)| !is_confirmed(account.reporter_id(name, key)))
+    }
+
+    /// Returns the memory used by the table, doubled for tree nodes that may be half empty.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let names: usize = self.iter().map(|(name, _)| name.len()).sum();
@@ -262,7 +264,7 @@ impl Accounts {
         (names + key_names + 2 * (entries + key_ids)) as u64
     }
 
-    /// Appends all accounts, sorted by protocol and name: equal tables give equal bytes, whatever their past.
+    /// Appends all accounts, sorted by protocol and name. Tables with the same contents have the same encoding.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_count(out, self.len());
         for (name, account) in self.iter() {
@@ -273,10 +275,10 @@ impl Accounts {
         }
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     ///
     /// # Errors
-    /// [`Malformed`] if it did not.
+    /// [`Malformed`] if the bytes are not a valid table.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let count = reader.count(ACCOUNTS_MAX, ENCODED_BYTES_MIN, "the number of accounts")?;
         let mut accounts = Self::new();
@@ -286,16 +288,16 @@ impl Accounts {
             let name = reader.bytes(length.into(), "an account's name")?;
             let account = Account::decode(reader)?;
             let place = Some((account.credential.protocol(), name));
-            // In another order, or taken twice, it was not written by us.
+            // `encode` writes neither unsorted nor duplicate accounts.
             if before >= place || accounts.insert(name, account).is_err() {
-                return Err(Malformed::OutOfRange { what: "the place of an account", value: at as u64 });
+                return Err(Malformed::OutOfRange { what: "the position of an account", value: at as u64 });
             }
             before = place;
         }
         Ok(accounts)
     }
 
-    /// Adds an account as it is.
+    /// Adds an account with all its fields as given.
     pub(crate) fn insert(&mut self, name: &[u8], account: Account) -> Result<(), RegisterError> {
         let protocol = account.credential.protocol();
         protocol.check_name(name)?;
@@ -321,8 +323,8 @@ impl Accounts {
 }
 
 impl Account {
-    /// What its claims are known by among reporters. When it was made is part of it: who registers the name of a removed account
-    /// inherits nothing.
+    /// Returns the reporter id under which the account's claims are recorded. The creation time is part of it, so an
+    /// account that reuses the name of a removed one inherits nothing.
     #[must_use]
     pub fn reporter_id(&self, name: &[u8], key: &FingerprintKey) -> u64 {
         let protocol = self.credential.protocol();
@@ -330,14 +332,15 @@ impl Account {
             return name_id(protocol, name, key);
         }
         let mut bytes = name_bytes(protocol, name);
-        // No name has a zero, so no name is another's name and time.
+        // Names contain no zero byte, so a name and time never equal another account's name.
         bytes.push(0);
         bytes.extend(self.created.0.to_le_bytes());
         key.fingerprint(&bytes).high()
     }
 
-    /// Whether nobody but its holder ever spoke for it. A decision of the operator to disable it stands.
-    const fn may_give_way(&self) -> bool {
+    /// Returns true if the account can be evicted: only its holder vouches for it. An account that the operator
+    /// disabled stays.
+    const fn is_evictable(&self) -> bool {
         matches!(self.registration, Registration::Itself) && matches!(self.standing, Standing::Account) && self.enabled
     }
 
@@ -350,12 +353,12 @@ impl Account {
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        const WHAT: &str = "whether an account is enabled";
+        const WHAT: &str = "the enabled flag of an account";
         let credential = Credential::decode(reader)?;
-        let group = reader.u64("an account's group")?;
+        let group = reader.u64("the group of an account")?;
         let standing = read_standing(reader)?;
-        let created = Time(reader.u64("when an account was created")?);
-        // Before it was kept who made an account, this was 0 or 1.
+        let created = Time(reader.u64("the creation time of an account")?);
+        // Before the registration was recorded, this byte was 0 or 1.
         let flags = reader.u8(WHAT)?;
         let out_of_range = || Malformed::OutOfRange { what: WHAT, value: flags.into() };
         let registration = Registration::from_number(flags >> 1).ok_or_else(out_of_range)?;
@@ -363,4 +366,4 @@ impl Account {
     }
 }
 
-const _: () = assert!(NAME_BYTES_MAX <= u8::MAX as usize, "the length of a name is written in a byte");
+const _: () = assert!(NAME_BYTES_MAX <= u8::MAX as usize, "the length of a name must fit in a byte");

@@ -26,7 +26,7 @@ fn dcc(next: Option<&[u8]>) -> Credential {
     Credential::new(b"32768", &Secret::Dcc { current: b"tin-whistle-7", next }).unwrap()
 }
 
-/// One account of every kind, registered in the order of `order`.
+/// Returns one account of every kind, registered in the given order.
 fn accounts(order: [usize; 5]) -> Accounts {
     let all: [(&[u8], Credential); 5] = [
         (b"bob", razor(b"bob")),
@@ -56,18 +56,18 @@ fn decoded(bytes: &[u8]) -> Result<Accounts, Malformed> {
 }
 
 #[test]
-fn accounts_are_found_by_what_requests_name() {
+fn accounts_are_found_by_name_client_id_and_key_id() {
     let accounts = accounts([0, 1, 2, 3, 4]);
     let group = |account: Option<&Account>| account.map(|account| account.group);
     assert_eq!(group(accounts.get(Protocol::Razor, b"alice")), Some(1));
     assert_eq!(group(accounts.get(Protocol::Pyzor, b"alice")), Some(2));
-    assert_eq!(group(accounts.client_id(32_768)), Some(3));
+    assert_eq!(group(accounts.get(Protocol::Dcc, b"32768")), Some(3));
     assert_eq!(
         accounts.key_id(&[1; 8]).map(|(name, account)| (name, account.group)),
         Some((&b"mx.example.org"[..], 4))
     );
     assert_eq!(group(accounts.get(Protocol::Pyzor, b"bob")), None);
-    assert_eq!(group(accounts.client_id(32_769)), None);
+    assert_eq!(group(accounts.get(Protocol::Dcc, b"32769")), None);
     assert_eq!(accounts.key_id(&[2; 8]), None);
 }
 
@@ -111,7 +111,7 @@ fn a_disabled_account_keeps_its_name_and_can_return() {
 fn rotation_replaces_the_credential_and_nothing_else() {
     let mut accounts = accounts([0, 1, 2, 3, 4]);
     accounts.rotate(b"32768", dcc(None)).unwrap();
-    let account = accounts.client_id(32_768).unwrap();
+    let account = accounts.get(Protocol::Dcc, b"32768").unwrap();
     assert_eq!((account.credential, account.group), (dcc(None), 3));
     assert_eq!(accounts.rotate(b"nobody", razor(b"nobody")), Err(ChangeError::Unknown));
     accounts.register(b"second", fuzzy(2, 2), 5, ACCOUNT, NOW).unwrap();
@@ -139,7 +139,7 @@ fn the_table_ends_at_its_bound() {
 }
 
 #[test]
-fn equal_tables_have_equal_bytes_whatever_their_past() {
+fn equal_tables_have_equal_bytes() {
     let mut other = accounts([4, 2, 0, 3, 1]);
     other.disable(Protocol::Razor, b"bob").unwrap();
     other.enable(Protocol::Razor, b"bob").unwrap();
@@ -149,7 +149,7 @@ fn equal_tables_have_equal_bytes_whatever_their_past() {
 }
 
 #[test]
-fn damaged_bytes_are_refused_or_mean_something_else() {
+fn damaged_bytes_are_refused_or_decode_to_another_value() {
     let bytes = encoded(&accounts([0, 1, 2, 3, 4]));
     for length in 0..bytes.len() {
         assert!(decoded(&bytes[..length]).is_err(), "{length}");
@@ -165,7 +165,7 @@ fn damaged_bytes_are_refused_or_mean_something_else() {
     }
 }
 
-/// The bytes of one account.
+/// Returns the encoding of one account.
 fn one(name: &[u8], credential: Credential) -> Vec<u8> {
     let mut accounts = Accounts::new();
     accounts.register(name, credential, 0, ACCOUNT, NOW).unwrap();
@@ -178,13 +178,13 @@ fn accounts_out_of_order_are_refused() {
     let both = |first: &[u8], second: &[u8]| [&2_u32.to_le_bytes()[..], first, second].concat();
     assert_eq!(decoded(&both(&alice, &bob)).map(|accounts| accounts.len()), Ok(2));
     for (first, second) in [(&alice, &alice), (&bob, &alice)] {
-        let refused = Malformed::OutOfRange { what: "the place of an account", value: 1 };
+        let refused = Malformed::OutOfRange { what: "the position of an account", value: 1 };
         assert_eq!(decoded(&both(first, second)), Err(refused));
     }
 }
 
 #[test]
-fn a_password_with_something_behind_its_end_is_refused() {
+fn a_password_with_bytes_in_its_padding_is_refused() {
     let mut bytes = [&1_u32.to_le_bytes()[..], &one(b"32768", dcc(None))].concat();
     let at = bytes.windows(13).position(|window| window == b"tin-whistle-7").unwrap();
     bytes[at + 20] = b'x';
@@ -192,12 +192,12 @@ fn a_password_with_something_behind_its_end_is_refused() {
 }
 
 #[test]
-fn what_is_refused_is_told_in_words() {
+fn refused_secrets_have_specific_errors() {
     let refused = |name: &[u8], secret| Credential::new(name, &secret).unwrap_err();
     let too_long = refused(b"bob", Secret::Razor { password: &[b'x'; razor::PASSWORD_BYTES_MAX + 1] });
-    assert_eq!(too_long.to_string(), "a razor password has at most 64 bytes");
+    assert_eq!(too_long.to_string(), "the password is longer than the 64 bytes that razor allows");
     let too_long = refused(b"32768", Secret::Dcc { current: &[b'x'; dcc::PASSWORD_BYTES_MAX + 1], next: None });
-    assert_eq!(too_long.to_string(), "a dcc password has at most 32 bytes");
+    assert_eq!(too_long.to_string(), "the password is longer than the 32 bytes that dcc allows");
     let blank = refused(b"32768", Secret::Dcc { current: b"tin whistle 7", next: None });
     assert_eq!(blank, CredentialError::Blank);
     let weak_next = refused(b"32768", Secret::Dcc { current: b"tin-whistle-7", next: Some(b"letmein1") });
@@ -210,7 +210,7 @@ fn what_is_refused_is_told_in_words() {
 }
 
 #[test]
-fn passwords_at_the_bound_are_taken() {
+fn passwords_of_maximum_length_are_accepted() {
     let long = *b"a long password, but not longer than the one block SHA-1 takes!!";
     assert_eq!(long.len(), razor::PASSWORD_BYTES_MAX);
     assert!(Credential::new(b"bob", &Secret::Razor { password: &long }).is_ok());

@@ -1,8 +1,8 @@
-//! What events do to the state.
+//! Application of events to the state.
 
 use bruit_filters::Fingerprint;
 
-use super::room::{Count, MadeAt};
+use super::room::{ClaimSite, Count};
 use super::{BEHIND_EPOCHS_MAX, Engine, GOOD_EPOCHS, Outcome, Refusal, SETTLED_PER_TICK};
 use crate::accounts::{Account, AccountChange, ChangeError, Protocol, RegisterError, Registration};
 use crate::bulk::{BulkTotals, MANY};
@@ -17,50 +17,50 @@ use crate::time::Time;
 use crate::trust::{Change, Claim, Listing, Policy, Standing, Trust};
 use crate::whitelist::WhitelistChange;
 
-/// Recipients of one report by an account whose word weighs that are believed.
+/// Maximum number of recipients accepted in one report from an account with weight.
 const ACCOUNT_TARGETS_MAX: u32 = 15;
 
-/// What a claim did to the sets.
-pub(super) struct Weighed {
+/// The effect of a claim on the books.
+pub(super) struct ClaimEffect {
     pub(super) change: Change,
     /// Whether the claim listed the signature in this generation.
     is_listed_now: bool,
 }
 
-/// An account by protocol and name.
-type Named = (Protocol, Box<[u8]>);
+/// Protocol and name of an account.
+type AccountKey = (Protocol, Box<[u8]>);
 
-/// What became of a claim.
+/// The result of a claim about one signature.
 #[derive(Clone, Copy)]
-struct Claimed {
+struct ClaimResult {
     change: Change,
     is_counted: bool,
 }
 
-/// What changes the meaning of others' claims is for the site's own users: anyone else could make good mail look like listed
-/// spam, or hide spam as good mail.
+/// Admits only the site's own users. Only they may change the effect of other reporters' claims: anyone else could make
+/// good mail look like listed spam, or hide spam as good mail.
 pub(super) fn admit_own(by: &By) -> Result<(), Refusal> {
     if by.reporter.standing == Standing::Own { Ok(()) } else { Err(Refusal::NotOwn) }
 }
 
-/// Whether a claim keeps a listing alive: what anchors still report does not age.
+/// Returns true if a claim renews a listing: signatures that anchors still report do not age.
 fn renews(by: &By, claim: Claim, entry: &Entry) -> bool {
     claim == Claim::Report && by.reporter.standing.is_anchor() && entry.is_spam() && !entry.listed.contains(0)
 }
 
-/// Whether a book at `epoch` may take a claim of `wanted`.
+/// Checks that a book at `epoch` has caught up enough to accept a claim of epoch `wanted`.
 const fn ensure_arrived(epoch: u64, wanted: u64) -> Result<(), Refusal> {
     if wanted > epoch + BEHIND_EPOCHS_MAX { Err(Refusal::CatchingUp) } else { Ok(()) }
 }
 
 impl Engine {
-    /// Ages the books a step, and settles a few claims.
+    /// Ages the books one step and settles a few claims.
     pub(super) fn tick(&mut self, now: Time, lines: usize) -> Outcome {
-        self.hear(now);
+        self.advance_time(now);
         let spam_epoch = self.now.epoch(self.realm.spam_epoch_seconds());
         let bulk_epoch = self.now.epoch(self.realm.bulk_epoch_seconds());
         let before = self.spam.epoch();
-        // Both, whether or not the first has arrived.
+        // Turn both books, even if the first has not arrived.
         let turned = self.spam.turn(spam_epoch, lines);
         let (bulk_arrived, bulk_ended) = self.bulk.turn(bulk_epoch, lines);
         turned.listed.iter().for_each(|fingerprint| self.export_signature(Book::Listed, fingerprint));
@@ -73,17 +73,18 @@ impl Engine {
         Outcome::Ticked { arrived: turned.arrived && bulk_arrived, ended }
     }
 
-    /// Ages the texts with the spam book, whose epoch was `before`.
+    /// Ages the texts with the spam book, whose previous epoch was `before`.
     fn turn_texts(&mut self, before: u64) {
         let epoch = self.spam.epoch();
         self.replicas.turn(epoch, LIVE_GENERATIONS);
         self.shingles.advance(epoch);
-        // Two turns forget everything.
+        // Two turns clear everything.
         let turns = epoch / GOOD_EPOCHS - before / GOOD_EPOCHS;
         (0..turns.min(2)).for_each(|_| self.replicas.turn_good());
     }
 
-    /// Returns true if a tick at `now` would change more than the time: age the books, settle claims, or forget chains.
+    /// Returns true if a tick at `now` would do more than advance the time: age the books, settle claims, or drop
+    /// chains.
     #[must_use]
     pub fn needs_tick(&self, now: Time) -> bool {
         let now = self.now.max(now);
@@ -109,28 +110,30 @@ impl Engine {
         Err(refusal)
     }
 
-    /// Admits one claim. An anchor's claim must find room in the book; other claims can count as evidence without changing a
-    /// book.
+    /// Admits one claim. A claim by an anchor requires free capacity in the book; other claims can count as evidence
+    /// without changing a book.
     fn admit_one(&self, by: &By, claim: Claim, fingerprint: &Fingerprint) -> Result<(), Refusal> {
         self.trust.admit(by.now, &by.reporter, fingerprint)?;
         if !by.reporter.standing.is_anchor() {
             return Ok(());
         }
-        self.room_for_claim(by, claim, &self.spam.entry(fingerprint), MadeAt::Here)
+        self.room_for_claim(by, claim, &self.spam.entry(fingerprint), ClaimSite::Here)
     }
 
     pub(super) fn claim(&mut self, by: &By, claim: Claim, flag: u8, fingerprints: &[Fingerprint]) -> Outcome {
         let (mut listed, mut revoked, mut ignored, mut refused, mut reason) = (0, 0, 0, 0, None);
         let mut heard = Vec::new();
+        // Claims do not change the weight of their reporter; settling does.
+        let weighs = self.trust.weighs(self.now, &by.reporter);
         for fingerprint in fingerprints {
             if self.whitelist.contains(fingerprint).is_some() {
                 ignored += 1;
                 continue;
             }
-            let claimed = self.claim_one(by, claim, flag, fingerprint);
+            let claimed = self.claim_one(by, claim, flag, weighs, fingerprint);
             match claimed.map(|claimed| claimed.change) {
                 Ok(Change::Nothing) => {}
-                Ok(Change::List(_)) => listed += 1,
+                Ok(Change::List) => listed += 1,
                 Ok(Change::Revoke) => revoked += 1,
                 Err(refusal) => (refused, reason) = (refused + 1, Some(refusal)),
             }
@@ -140,72 +143,79 @@ impl Engine {
         Outcome::Claimed { listed, revoked, ignored, refused, reason }
     }
 
-    fn claim_one(&mut self, by: &By, claim: Claim, flag: u8, fingerprint: &Fingerprint) -> Result<Claimed, Refusal> {
-        let Weighed { change, is_listed_now } = self.weigh(by, claim, fingerprint, MadeAt::Here)?;
+    fn claim_one(
+        &mut self,
+        by: &By,
+        claim: Claim,
+        flag: u8,
+        weighs: bool,
+        fingerprint: &Fingerprint,
+    ) -> Result<ClaimResult, Refusal> {
+        let ClaimEffect { change, is_listed_now } = self.weigh(by, claim, fingerprint, ClaimSite::Here)?;
         let is_counted_by_listing = flag == 0 && is_listed_now && self.spam.counts_by_listing();
-        let is_counted = self.trust.weighs(self.now, &by.reporter)
-            && !is_counted_by_listing
-            && self.has_room_to_count(claim, flag, fingerprint);
+        let is_counted = weighs && !is_counted_by_listing && self.has_room_to_count(claim, flag, fingerprint);
         if is_counted {
             self.spam.count(claim, flag, fingerprint);
         }
-        Ok(Claimed { change, is_counted })
+        Ok(ClaimResult { change, is_counted })
     }
 
-    /// Returns true if one more claim can be counted. A claim is valid without its count, which is for people, not for verdicts.
+    /// Returns true if the book has capacity to count one more claim. A claim is valid even if it is not counted:
+    /// counts are informational and do not affect verdicts.
     fn has_room_to_count(&self, claim: Claim, flag: u8, fingerprint: &Fingerprint) -> bool {
         self.spam.is_counted(claim, flag, fingerprint) || self.ensure_room(Book::Votes, Standing::Own).is_ok()
     }
 
-    /// Hears a claim and changes the sets as it demands, whoever counts it.
+    /// Records a claim and changes the books accordingly, without counting it.
     pub(super) fn weigh(
         &mut self,
         by: &By,
         claim: Claim,
         fingerprint: &Fingerprint,
-        made: MadeAt,
-    ) -> Result<Weighed, Refusal> {
+        made: ClaimSite,
+    ) -> Result<ClaimEffect, Refusal> {
         let entry = self.spam.entry(fingerprint);
         let room = self.room_for_claim(by, claim, &entry, made);
         if by.reporter.standing.is_anchor() {
             room?;
         }
-        let is_late = made == MadeAt::NodeEarlier;
+        let is_late = made == ClaimSite::NodeEarlier;
         let has_room = !is_late && room.is_ok() && (claim == Claim::Revoke || self.spam.can_list(&entry));
         let listing = Listing { listed: entry.is_spam(), revoked: entry.is_revoked() };
         let change = self.trust.claim(self.now, &by.reporter, *fingerprint, claim, listing, has_room)?;
         if is_late {
-            return Ok(Weighed { change, is_listed_now: false });
+            return Ok(ClaimEffect { change, is_listed_now: false });
         }
-        self.write_down(change, &entry, by, claim, fingerprint, made);
+        self.change_book(change, &entry, by, claim, fingerprint, made);
         let is_renewed = renews(by, claim, &entry);
-        if is_renewed && !matches!(change, Change::List(_)) {
+        if is_renewed && !matches!(change, Change::List) {
             self.list(fingerprint, &entry, by, made);
         }
-        let is_listed_now = (is_renewed || matches!(change, Change::List(_))) && !entry.listed.contains(0);
-        Ok(Weighed { change, is_listed_now })
+        let is_listed_now = (is_renewed || matches!(change, Change::List)) && !entry.listed.contains(0);
+        Ok(ClaimEffect { change, is_listed_now })
     }
 
-    /// Changes the spam book as `trust` decided.
-    fn write_down(
+    /// Applies the decision of `trust` to the spam book.
+    fn change_book(
         &mut self,
         change: Change,
         entry: &Entry,
         by: &By,
         claim: Claim,
         fingerprint: &Fingerprint,
-        made: MadeAt,
+        made: ClaimSite,
     ) {
         match change {
-            Change::List(_) => self.list(fingerprint, entry, by, made),
+            Change::List => self.list(fingerprint, entry, by, made),
             Change::Revoke => self.revoke(fingerprint, entry, by, made),
-            // A revocation that someone trusted still argues with must not lapse while they do.
+            // A revocation must not lapse while a trusted reporter still disputes it.
             Change::Nothing if entry.is_revoked() && by.reporter.standing.is_anchor() => {
                 if entry.revoked.contains(0) || self.ensure_room(Book::Revoked, by.reporter.standing).is_ok() {
                     self.revoke(fingerprint, entry, by, made);
                 }
             }
-            // What own users call good before anyone lists it shall not be listed when the nursery has forgotten that.
+            // A signature that own users call good before it is ever listed must not be listed once the nursery has
+            // evicted their claim.
             Change::Nothing if claim == Claim::Revoke && by.reporter.standing == Standing::Own && !entry.is_spam() => {
                 self.revoke(fingerprint, entry, by, made);
             }
@@ -213,8 +223,8 @@ impl Engine {
         }
     }
 
-    /// Lists a signature in this generation; `entry` is its state in the book.
-    fn list(&mut self, fingerprint: &Fingerprint, entry: &Entry, by: &By, made: MadeAt) {
+    /// Lists a signature in this generation. `entry` is its state in the book.
+    fn list(&mut self, fingerprint: &Fingerprint, entry: &Entry, by: &By, made: ClaimSite) {
         self.spam.list(fingerprint, entry);
         self.export_signature(Book::Listed, fingerprint);
         if !entry.listed.contains(0) {
@@ -222,8 +232,8 @@ impl Engine {
         }
     }
 
-    /// Revokes a signature; `entry` is its state in the book.
-    fn revoke(&mut self, fingerprint: &Fingerprint, entry: &Entry, by: &By, made: MadeAt) {
+    /// Revokes a signature. `entry` is its state in the book.
+    fn revoke(&mut self, fingerprint: &Fingerprint, entry: &Entry, by: &By, made: ClaimSite) {
         self.spam.revoke(fingerprint);
         if !entry.revoked.contains(0) {
             self.export_signature(Book::Revoked, fingerprint);
@@ -247,12 +257,12 @@ impl Engine {
                 Err(refused) => refusal = refused,
             }
         }
-        // Whitelisted signatures always get empty totals.
+        // Reports of whitelisted signatures are admitted and answered with zero totals.
         if refusal == Refusal::Whitelisted { Ok(()) } else { Err(refusal) }
     }
 
-    /// The number of recipients believed in one report: up to fifteen from an account, because a higher count takes its own
-    /// record, and one from a new account.
+    /// Returns the number of recipients accepted in one report: up to fifteen from an account, because a higher count
+    /// needs a record of its own, and one from a new account.
     fn believed_targets(&self, by: &By, targets: u32) -> u32 {
         let most = match by.reporter.standing {
             standing if standing.is_anchor() => MANY,
@@ -298,19 +308,21 @@ impl Engine {
         totals
     }
 
-    /// Whose texts are kept: the index has room for few, and a flood would push out the rest. Others than own users give a text the
-    /// name that follows from it, or they could put good mail under the name of listed spam.
+    /// Checks that a text may be stored: the index has limited space, and a flood would evict other texts. Only own
+    /// users may store a text under a fingerprint that is not derived from it; others could file good mail under the
+    /// fingerprint of listed spam.
     pub(super) fn admit_text(&self, by: &By, fingerprint: &Fingerprint, text: &Text) -> Result<(), Refusal> {
-        if text.fingerprint(self.realm.key()) != *fingerprint {
-            admit_own(by)?;
+        // The hash of the text is needed only where it decides.
+        if admit_own(by).is_err() && text.fingerprint(self.realm.key()) != *fingerprint {
+            return Err(Refusal::NotOwn);
         }
         self.admit_teaching(by, self.replicas.fill().1)
     }
 
-    /// The same for texts with shingles: the digest of a known one says which shingles go with it.
+    /// Checks that a text with shingles may be stored. Only own users may change the shingles of a known digest.
     pub(super) fn admit_shingles(&self, by: &By, digest: &Digest) -> Result<(), Refusal> {
-        if self.shingles.knows(digest) {
-            admit_own(by)?;
+        if admit_own(by).is_err() && self.shingles.knows(digest) {
+            return Err(Refusal::NotOwn);
         }
         self.admit_teaching(by, records_within(self.plan.shingle_bytes))
     }
@@ -340,7 +352,7 @@ impl Engine {
             AccountChange::Register { name, credential, .. } if is_known(credential.protocol(), name) => {
                 Err(RegisterError::NameTaken.into())
             }
-            AccountChange::Register { registration, .. } => self.account_giving_way(*registration).map(drop),
+            AccountChange::Register { registration, .. } => self.admit_registration(*registration),
             AccountChange::Update { protocol, name, .. } if is_known(*protocol, name) => Ok(()),
             AccountChange::Rotate { name, credential } if is_known(credential.protocol(), name) => Ok(()),
             AccountChange::Remove(protocol, name)
@@ -369,9 +381,9 @@ impl Engine {
         }
     }
 
-    /// Adds an account, in the place of another if there is no room.
+    /// Adds an account, evicting another one if the table is full.
     fn register_account(&mut self, name: &[u8], account: Account) -> Result<(), Refusal> {
-        // What was journalled before accounts gave way had found room.
+        // Before eviction was introduced, every journalled registration found a free entry.
         if account.registration == Registration::Legacy {
             return Ok(self.accounts.insert(name, account)?);
         }
@@ -379,7 +391,7 @@ impl Engine {
         if self.accounts.get(protocol, name).is_some() {
             return Err(RegisterError::NameTaken.into());
         }
-        let Some((protocol, oldest)) = self.account_giving_way(account.registration)? else {
+        let Some((protocol, oldest)) = self.account_to_evict(account.registration)? else {
             return Ok(self.accounts.insert(name, account)?);
         };
         let removed = self.accounts.get(protocol, &oldest).cloned();
@@ -391,19 +403,36 @@ impl Engine {
         Ok(inserted?)
     }
 
-    /// Which account gives way to a new one; none if there is room. A quarter of the table is for accounts that the operator makes.
-    fn account_giving_way(&self, registration: Registration) -> Result<Option<Named>, Refusal> {
-        let capacity = self.account_capacity();
-        let limit = if registration == Registration::Itself { self.self_registered_limit() } else { capacity };
-        if (self.accounts.len() as u64) < limit {
+    /// Returns the account to evict for a new one, or `None` if the table has a free entry. A quarter of the table is
+    /// reserved for accounts created by the operator.
+    fn account_to_evict(&self, registration: Registration) -> Result<Option<AccountKey>, Refusal> {
+        if self.has_account_room(registration) {
             return Ok(None);
         }
-        let is_confirmed =
-            |id| self.trust.reporter(self.now, id).is_some_and(|view| view.confirmed > 0 || view.weight > 0.0);
-        self.accounts.giving_way(self.realm.key(), is_confirmed).map(Some).ok_or(Refusal::AccountsFull)
+        let evicted = self.accounts.oldest_evictable(self.realm.key(), |id| self.is_confirmed(id));
+        evicted.map(Some).ok_or(Refusal::AccountsFull)
     }
 
-    /// How many accounts there can be before those that register themselves find room only in the place of others.
+    /// Checks that the table has a free entry for a new account, or an account to evict.
+    fn admit_registration(&self, registration: Registration) -> Result<(), Refusal> {
+        let is_admitted = self.has_account_room(registration)
+            || self.accounts.has_evictable(self.realm.key(), |id| self.is_confirmed(id));
+        if is_admitted { Ok(()) } else { Err(Refusal::AccountsFull) }
+    }
+
+    fn has_account_room(&self, registration: Registration) -> bool {
+        let is_self_registered = registration == Registration::Itself;
+        let limit = if is_self_registered { self.self_registered_limit() } else { self.account_capacity() };
+        (self.accounts.len() as u64) < limit
+    }
+
+    /// Returns true if a reporter has earned trust, so that its account is not evicted.
+    fn is_confirmed(&self, reporter_id: u64) -> bool {
+        let view = self.trust.reporter(self.now, reporter_id);
+        view.is_some_and(|view| view.confirmed > 0 || view.weight > 0.0)
+    }
+
+    /// Returns the number of accounts at which new self-registered accounts begin to evict others.
     #[must_use]
     pub fn self_registered_limit(&self) -> u64 {
         self.account_capacity() / 4 * 3
@@ -421,12 +450,12 @@ impl Engine {
         if is_full { Err(Refusal::WhitelistFull) } else { Ok(()) }
     }
 
-    /// The number of signatures that can be whitelisted.
+    /// Returns the maximum number of whitelisted signatures.
     pub(super) fn whitelist_capacity(&self) -> u64 {
         self.plan.whitelist_capacity()
     }
 
-    /// The largest number of accounts.
+    /// Returns the maximum number of accounts.
     #[must_use]
     pub fn account_capacity(&self) -> u64 {
         self.plan.account_capacity()
@@ -448,7 +477,7 @@ impl Engine {
         if was_changed { Ok(()) } else { Err(Refusal::NotListed) }
     }
 
-    /// Weighs all that is remembered anew.
+    /// Replaces the policy and re-evaluates all stored claims under it.
     pub(super) fn change_policy(&mut self, policy: &Policy) -> Result<(), Refusal> {
         let mut bytes = Vec::new();
         self.trust.encode(&mut bytes);

@@ -1,27 +1,27 @@
-//! Checks: questions that change nothing.
+//! Checks: queries that change nothing.
 //!
-//! Most signatures were never reported. For them a check is the two lines of the first stage of the spam ring and a probe
-//! of the nursery's index and of the whitelist; only what one of these knows is looked at closely.
+//! Most signatures were never reported. Checking such a signature reads two lines of the first stage of the spam ring,
+//! the nursery's index, and the whitelist. A signature found in any of these is examined in full.
 
 use bruit_filters::Fingerprint;
 use bruit_filters::owners::Votes;
 use bruit_filters::ring::{Generations, StagedScratch};
 use bruit_signatures::Signed;
-use bruit_signatures::bruit::{Features, Overlap};
+use bruit_signatures::bruit::Features;
 
 use super::Engine;
 use crate::message::files::adjust_verdicts;
 use crate::message::recipients::is_counted;
 use crate::message::{Evidence, EvidenceSource, PEOPLE_AGREEING, TextEvidence};
-use crate::replicas::{Match as TextMatch, Scratch as ReplicaScratch};
-use crate::shingles::{Digest, Match, SHINGLES};
+use crate::replicas::{Scratch as ReplicaScratch, TextMatch};
+use crate::shingles::{Digest, SHINGLES, ShingleMatch};
 use crate::signature::fingerprint_of;
 use crate::spam::Entry;
 use crate::trust::{Assessment, Level, Policy};
 use crate::verdict::{CONFIDENCE_LISTED, Kind, Reason, Verdict, confidence_of_own};
-use crate::whitelist::Why;
+use crate::whitelist::WhitelistReason;
 
-/// The memory of checks, kept from one to the next.
+/// Scratch memory for checks, reused from one check to the next.
 #[derive(Debug, Default)]
 pub struct CheckScratch {
     listed: Vec<Generations>,
@@ -30,30 +30,46 @@ pub struct CheckScratch {
     votes: Votes,
 }
 
-/// Two texts are the same but for a few words if this much of both agrees, in per cent.
+/// Minimum overlap, in per cent of either text, of two texts that differ in only a few words.
 const SAME_PERCENT_MIN: u8 = 90;
 
-/// A text that a message is a near replica of.
+/// Returns true if the texts of a message and a report differ in only a few words.
+fn is_same(found: &TextMatch) -> bool {
+    found.overlap.of_report.min(found.overlap.of_message) >= SAME_PERCENT_MIN
+}
+
+/// Returns true if the text that a report of this message would store is the text of this report. Unlike a check, a
+/// report does not store appended features, such as those of unsubscribe lines.
+fn is_stored_as(found: &TextMatch, features: &Features) -> bool {
+    let own = features.own().count() as u64;
+    let all = own + features.appended.len() as u64;
+    let (of_report, of_message) = (u64::from(found.overlap.of_report), u64::from(found.overlap.of_message));
+    let minimum = u64::from(SAME_PERCENT_MIN);
+    of_report >= minimum && of_message * all >= minimum * own
+}
+
+/// A stored text that a message is a near replica of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundText {
-    /// What it is called in the books.
+    /// Fingerprint of the text in the books.
     pub fingerprint: Fingerprint,
-    /// Whether it is of the current generation. If not, a report of the message should store its text again, under the same
-    /// name, so that what is still sent does not age.
+    /// Whether the same text was stored in the current generation. If not, a report of the message should store its
+    /// text under the same fingerprint. Then texts still in circulation do not age, and copies of a similar text are
+    /// found too.
     pub is_current: bool,
-    /// Whether the two texts are the same but for a few words.
+    /// Whether the message differs in only a few words from the text that was stored first under this fingerprint.
     pub is_same: bool,
 }
 
 impl Engine {
-    /// What is thought of one signature, with claims counted under `flag`.
+    /// Returns the verdict on one signature, with the claims counted under `flag`.
     #[must_use]
     pub fn check(&self, fingerprint: &Fingerprint, flag: u8) -> Verdict {
         let listed = self.spam.listed.check(fingerprint);
         if self.is_unknown(fingerprint, listed) { Verdict::default() } else { self.verdict(fingerprint, listed, flag) }
     }
 
-    /// Writes what is thought of `fingerprints[i]` to `verdicts[i]`.
+    /// Writes the verdict on `fingerprints[i]` to `verdicts[i]`.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -64,7 +80,7 @@ impl Engine {
         verdicts: &mut [Verdict],
         scratch: &mut CheckScratch,
     ) {
-        assert_eq!(fingerprints.len(), verdicts.len(), "one verdict per signature");
+        assert_eq!(fingerprints.len(), verdicts.len(), "signatures and verdicts must match in number");
         scratch.listed.resize(fingerprints.len(), Generations::default());
         self.spam.listed.check_batch(fingerprints, &mut scratch.listed, &mut scratch.staged);
         for ((fingerprint, &listed), verdict) in fingerprints.iter().zip(&scratch.listed).zip(verdicts) {
@@ -75,7 +91,7 @@ impl Engine {
         }
     }
 
-    /// Writes the recipients of `fingerprints[i]` over the window to `totals[i]`.
+    /// Writes the number of recipients of `fingerprints[i]` within the window to `totals[i]`.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -83,7 +99,7 @@ impl Engine {
         self.bulk.totals(fingerprints, totals);
     }
 
-    /// What is thought of a signature of the bulk book, if `threshold` recipients make a message bulk.
+    /// Returns the verdict of the bulk book on a signature: bulk if it has at least `threshold` recipients.
     #[must_use]
     pub fn check_bulk(&self, fingerprint: &Fingerprint, threshold: u32) -> Verdict {
         if self.whitelist.contains(fingerprint).is_some() {
@@ -97,21 +113,24 @@ impl Engine {
         Verdict { kind, reason, bulk_count, ..Verdict::default() }
     }
 
-    /// The oldest report that a message of this text is close to: what a report of the message is about. A message that only
-    /// resembles a report is not the same, and must not count as another voice about it.
+    /// Returns the text that a report of this message applies to: the oldest report of the same text, or else the
+    /// oldest text that the message is close to. A message that merely resembles a text is a different one and must not
+    /// count as another voice about it.
     pub fn find_text(&self, features: &Features, scratch: &mut CheckScratch) -> Option<FoundText> {
-        let matches = self.replicas.check(features, &mut scratch.replicas);
-        let found = |found: TextMatch| {
-            let fingerprint = self.replicas.fingerprint_of(found.owner)?;
-            let Overlap { of_report, of_message, .. } = found.overlap;
-            let is_same = of_report.min(of_message) >= SAME_PERCENT_MIN;
-            Some(FoundText { fingerprint, is_current: self.replicas.is_current(found.owner), is_same })
-        };
-        matches.into_iter().filter(TextMatch::is_close).find_map(found)
+        let mut matches = self.replicas.check(features, &mut scratch.replicas);
+        matches.retain(TextMatch::is_close);
+        let same = || matches.iter().filter(|found| is_same(found));
+        let found = same().next().or_else(|| matches.first())?;
+        let fingerprint = self.replicas.fingerprint_of(found.owner)?;
+        let mut stored = matches.iter().filter(|one| self.replicas.fingerprint_of(one.owner) == Some(fingerprint));
+        // Texts close to the first one were stored under the same fingerprint. They must not revoke it.
+        let is_same = stored.clone().next().is_some_and(is_same);
+        let is_current = stored.any(|one| self.replicas.is_current(one.owner) && is_stored_as(one, features));
+        Some(FoundText { fingerprint, is_current, is_same })
     }
 
-    /// What is known of the text that a message is a near replica of. Of several texts, the one most surely spam, and of those
-    /// the one it is closest to.
+    /// Returns the evidence about the text that a message is a near replica of. Among several texts the most certain
+    /// spam is chosen, then the closest match.
     pub fn check_text(&self, features: &Features, scratch: &mut CheckScratch) -> Evidence {
         let matches = self.replicas.check(features, &mut scratch.replicas);
         let known = matches.iter().filter_map(|found| {
@@ -134,7 +153,7 @@ impl Engine {
         Evidence { source: EvidenceSource::Text(text), verdict, is_empty: false }
     }
 
-    /// What is known of the signatures of a message, in their order, and of its text.
+    /// Returns the evidence about the signatures of a message, in their order, followed by that about its text.
     pub fn check_message(&self, signed: &Signed, scratch: &mut CheckScratch) -> Vec<Evidence> {
         let key = self.realm.key();
         let fingerprints: Vec<Fingerprint> = signed.signatures.iter().map(|one| fingerprint_of(key, one)).collect();
@@ -150,7 +169,7 @@ impl Engine {
                 Evidence {
                     source: EvidenceSource::Signature(signature.scheme(), signature.piece()),
                     verdict,
-                    is_empty: self.whitelist.contains(fingerprint) == Some(Why::Empty),
+                    is_empty: self.whitelist.contains(fingerprint) == Some(WhitelistReason::Empty),
                 }
             })
             .collect();
@@ -158,18 +177,18 @@ impl Engine {
         evidence
     }
 
-    /// The record that a text with shingles matches, and what is thought of that.
+    /// Returns the record that a text with shingles matches, and the verdict on that record.
     pub fn check_shingles(
         &self,
         digest: &Digest,
         shingles: Option<&[u64; SHINGLES]>,
         scratch: &mut CheckScratch,
-    ) -> Option<(Match, Verdict)> {
+    ) -> Option<(ShingleMatch, Verdict)> {
         let found = self.shingles.check(digest, shingles, &mut scratch.votes)?;
         Some((found, self.check(&self.shingles.fingerprint_of(&found.record), 0)))
     }
 
-    /// Whether no structure but the counts knows a signature.
+    /// Returns true if the signature is in no structure other than the counts.
     #[inline(always)]
     fn is_unknown(&self, fingerprint: &Fingerprint, listed: Generations) -> bool {
         listed.is_empty() && !self.trust.knows(fingerprint) && self.whitelist.contains(fingerprint).is_none()
@@ -182,7 +201,8 @@ impl Engine {
         let is_whitelisted = self.whitelist.contains(fingerprint).is_some();
         let (kind, reason, confidence) = judge(self.trust.policy(), is_whitelisted, &entry, assessment.as_ref());
         let counts = self.spam.counts(flag, fingerprint);
-        // The nursery drops the reporters after some days. The number of reports is not that of people, so one is left.
+        // The nursery drops reporters after some days. The count of reports is not a count of people, so assume one
+        // voice.
         let voices = assessment.map_or_else(
             || u32::from(kind == Kind::Spam),
             |known| known.evidence.groups.max(known.evidence.own_reports),
@@ -191,7 +211,7 @@ impl Engine {
     }
 }
 
-/// The one place where a verdict of the spam book is made.
+/// Decides every verdict of the spam book.
 fn judge(policy: &Policy, is_whitelisted: bool, entry: &Entry, assessment: Option<&Assessment>) -> (Kind, Reason, u8) {
     let confidence = assessment.map_or(0, |assessment| assessment.confidence(policy));
     if is_whitelisted {

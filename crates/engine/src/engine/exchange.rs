@@ -1,79 +1,79 @@
-//! What servers tell each other, and what it does to the books.
+//! Exchange with other servers: received segments applied to the books, and changes of the books exported.
 //!
-//! A segment is taken if it is the next of its chain, and then its data and the chain's frontier change together. Nodes of one
-//! operator share sets, claims and counts; another operator's server is one reporter of one group.
+//! A segment is applied if it is the next of its chain; its data and the chain's frontier then change together. Nodes
+//! of one operator share sets, claims and counts. A server of another operator counts as one reporter in one group.
 
 use std::collections::BTreeSet;
 
 use bruit_filters::Fingerprint;
 
-use super::room::MadeAt;
+use super::room::ClaimSite;
 use super::{Engine, Outcome};
 use crate::bulk::MANY;
 use crate::event::{By, Event};
 use crate::exchange::{
-    Book, CLUSTER_ORIGINS_MAX, Chain, Entries, Hash, INCARNATIONS_MAX, LEVEL_MIN, MEMBERS_MAX, Origin, OriginChange,
-    PEER_RING_PART, Received, Relation, Vote, level_of, put_level, put_recipients, put_signature, put_text, put_vote,
-    recipients_of,
+    Book, CLUSTER_ORIGINS_MAX, Chain, ClaimEntry, Entries, Hash, INCARNATIONS_MAX, LEVEL_MIN, MEMBERS_MAX, Origin,
+    OriginChange, PEER_RING_PART, Received, Relation, level_of, put_level, put_recipients, put_signature, put_text,
+    put_vote, recipients_of,
 };
 use crate::generations::LIVE_GENERATIONS;
 use crate::trust::Claim;
 
-/// The divisor that gives the reserve for segments: this part of a book's planned capacity, beyond the room for claims.
+/// Divisor for the part of a book's planned capacity that is reserved for segments, beyond the limit for claims.
 const SEGMENT_RESERVE_PART: u64 = 20;
 
-/// Why a segment, or a change of who is heard, is not taken. Nothing has changed then.
+/// Reason for refusing a segment or a change of members. The state is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeRefusal {
-    /// The realm is of the first version, whose fingerprints are not exchanged.
-    #[error("this clearinghouse was founded before servers could exchange anything: found a new one")]
+    /// The realm has version 1, whose fingerprints cannot be exchanged.
+    #[error("this clearinghouse was founded by a version without exchange between servers: found a new one")]
     OldRealm,
-    /// Nobody is told anything.
-    #[error("this server has not begun to exchange anything")]
+    /// This server does not exchange segments.
+    #[error("this server does not exchange segments")]
     NotBegun,
-    /// As many servers are known as can be.
-    #[error("no more than {MEMBERS_MAX} other servers can be known")]
+    /// The maximum number of other servers is reached.
+    #[error("the maximum of {MEMBERS_MAX} other servers is reached")]
     TooMany,
-    /// Nobody of that key is heard.
-    #[error("a server that is not known")]
+    /// No member has this key.
+    #[error("unknown server")]
     UnknownOrigin,
-    /// There is no room for the counts of one more origin.
-    #[error("no room for the counts of one more server, or one more life of it")]
+    /// The limit on origins with separate counts is reached.
+    #[error("the limit on servers or incarnations with separate counts is reached")]
     NoRoom,
-    /// What another operator's server has no say in.
-    #[error("a book that only nodes of one operator share")]
+    /// The book is not shared with servers of other operators.
+    #[error("the book is shared only between nodes of one operator")]
     NotShared,
-    /// It was taken before.
-    #[error("the segment was taken before")]
+    /// The segment was applied before.
+    #[error("the segment was already applied")]
     AlreadyTaken,
-    /// One before it is missing, or it follows another than the one that was taken.
-    #[error("the segment does not follow the last one taken")]
+    /// An earlier segment is missing, or the segment does not follow the one applied last.
+    #[error("the segment does not follow the last one applied")]
     NotNext,
-    /// Its generation is over.
-    #[error("the segment's generation is over")]
+    /// The generation of the segment has ended.
+    #[error("the segment's generation has ended")]
     Expired,
-    /// Its generation has not begun here.
-    #[error("the segment's generation has not begun here")]
+    /// The generation of the segment has not begun on this server.
+    #[error("the segment's generation has not begun on this server")]
     NotYet,
-    /// Its payload is no payload.
+    /// The payload cannot be decoded.
     #[error("the segment's payload is malformed")]
     Payload,
-    /// The set is much fuller than it should be.
-    #[error("the book is as full as it may be until its next generation begins")]
+    /// The set has reached its limit.
+    #[error("the book is full until its next generation begins")]
     Saturated,
-    /// A new life cannot begin while a snapshot is written.
+    /// A new incarnation cannot start while a snapshot is being written.
     #[error("a snapshot is being written: try again soon")]
     SnapshotRuns,
-    /// Entries that do not wait were said to be in a segment.
-    #[error("what was sealed does not wait")]
+    /// The sealed entries are not pending.
+    #[error("the sealed entries are not pending")]
     NothingWaits,
 }
 
-type Admitted = Result<(), ExchangeRefusal>;
+type Admission = Result<(), ExchangeRefusal>;
 
 impl Engine {
-    pub(super) fn admit_origin(&self, change: &OriginChange) -> Admitted {
+    pub(super) fn admit_origin(&self, change: &OriginChange) -> Admission {
         match change {
             OriginChange::Begin { .. } if !self.realm.key().is_narrow() => Err(ExchangeRefusal::OldRealm),
             OriginChange::Begin { origin, .. } => self.admit_incarnation(origin),
@@ -88,15 +88,15 @@ impl Engine {
         }
     }
 
-    /// Going on as before is always possible; as another, if there is room for what was counted so far.
-    fn admit_incarnation(&self, origin: &Origin) -> Admitted {
+    /// Resuming the same incarnation is always possible. A new one needs another ring for the counts made so far.
+    fn admit_incarnation(&self, origin: &Origin) -> Admission {
         match self.exchange.own() {
             Some(own) if own == *origin => return Ok(()),
-            // A server that ends and begins repeatedly has to wait for generations to end.
+            // A server that repeatedly stops and starts exchanging has to wait for generations to end.
             None => return self.ensure_incarnation(origin),
             Some(_) => {}
         }
-        // The snapshot has begun to write what would become another's.
+        // The running snapshot has begun to write rings that would move to another origin.
         if self.is_snapshot_running() {
             return Err(ExchangeRefusal::SnapshotRuns);
         }
@@ -108,7 +108,7 @@ impl Engine {
             OriginChange::Begin { origin, cluster } => self.begin(origin, cluster),
             OriginChange::Join { key, terms } => {
                 self.exchange.join(key, terms);
-                self.recap(&key, terms.cap);
+                self.change_cap(&key, terms.cap);
             }
             OriginChange::Leave { key } => {
                 self.exchange.leave(&key);
@@ -119,7 +119,7 @@ impl Engine {
 
     fn begin(&mut self, origin: Origin, cluster: bool) {
         match self.exchange.own().filter(|before| *before != origin) {
-            Some(before) if before.key == origin.key => self.begin_again(&before),
+            Some(before) if before.key == origin.key => self.restart_incarnation(&before),
             Some(before) => {
                 self.spam.begin_incarnation(before);
                 self.bulk.begin_incarnation(before);
@@ -132,12 +132,14 @@ impl Engine {
         }
     }
 
-    /// Others know more of what this server said than it does itself. What it said as `before` comes from them, from the start; what
-    /// it has not said yet it will say as another, and counts as that.
-    fn begin_again(&mut self, before: &Origin) {
+    /// Starts a new incarnation after peers turned out to hold segments that this server has lost. Everything exported
+    /// as `before` is fetched back from them, from its start. Pending entries will be exported by the new incarnation
+    /// and count as its own.
+    fn restart_incarnation(&mut self, before: &Origin) {
         let told = self.exchange.forget_origin(before);
         for chain in &told {
-            // What was counted before anything was told is nowhere else, and stays. What is not live has nothing to clear.
+            // Counts made before the first segment exist nowhere else, so they are kept. A generation that is not live
+            // has nothing to clear.
             let _ = match chain.book {
                 Book::Votes => self.spam.claims.clear(chain.generation),
                 Book::Recipients => self.bulk.counts.clear(chain.generation),
@@ -145,7 +147,7 @@ impl Engine {
             };
         }
         for ((book, generation), entries) in self.exchange.waiting() {
-            // Of a generation of which nothing was told yet, what waits is still counted.
+            // Pending entries of a generation without exported segments are still counted.
             if !told.iter().any(|chain| (chain.book, chain.generation) == (book, generation)) {
                 continue;
             }
@@ -161,17 +163,18 @@ impl Engine {
         }
     }
 
-    /// A peer's new cap holds for what it counted already.
-    fn recap(&mut self, key: &[u8; 32], cap: u32) {
+    /// Applies a peer's new cap to its existing counts.
+    fn change_cap(&mut self, key: &[u8; 32], cap: u32) {
         let counted = self.bulk.others.iter_mut().filter(|(origin, _)| origin.key == *key);
         counted.filter(|(_, counted)| counted.cap != MANY).for_each(|(_, counted)| counted.cap = cap);
     }
 
-    pub(super) fn admit_sealed(&self) -> Admitted {
+    pub(super) fn admit_sealed(&self) -> Admission {
         self.exchange.own().map(drop).ok_or(ExchangeRefusal::NotBegun)
     }
 
-    /// Only as the next segment of a chain that is still our own: another incarnation may have begun meanwhile.
+    /// Seals the next segment of a chain, if the chain is still our own: another incarnation may have started
+    /// meanwhile.
     pub(super) fn seal(&mut self, chain: Chain, sequence: u64, taken: u32, bytes: u32, hash: Hash) -> Outcome {
         let is_next =
             self.exchange.own() == Some(chain.origin) && sequence == self.exchange.frontier(&chain).sequence + 1;
@@ -179,8 +182,9 @@ impl Engine {
         if is_sealed { Outcome::Done } else { Outcome::Refused(ExchangeRefusal::NothingWaits.into()) }
     }
 
-    /// Whether a segment may be the next: later ones too, as those before it may be on their way in the same batch.
-    pub(super) fn admit_segment(&self, segment: &Received) -> Admitted {
+    /// Checks that a segment may be applied. A segment may be admitted even if earlier ones are missing, because they
+    /// may be in the same batch.
+    pub(super) fn admit_segment(&self, segment: &Received) -> Admission {
         let Received { chain, sequence, .. } = segment;
         if self.exchange.own() == Some(chain.origin) {
             return Err(ExchangeRefusal::AlreadyTaken);
@@ -200,14 +204,14 @@ impl Engine {
         if self.exchange.knows(&chain.origin) { Ok(()) } else { self.ensure_incarnation(&chain.origin) }
     }
 
-    fn ensure_live(&self, chain: &Chain) -> Admitted {
+    fn ensure_live(&self, chain: &Chain) -> Admission {
         if chain.generation > self.current_generation(chain.book) {
             return Err(ExchangeRefusal::NotYet);
         }
         if self.is_live(chain.book, chain.generation) { Ok(()) } else { Err(ExchangeRefusal::Expired) }
     }
 
-    /// Whether a generation of a book has begun here, and is not over.
+    /// Returns true if a generation of a book has begun on this server and has not ended.
     #[must_use]
     pub fn is_live(&self, book: Book, generation: u64) -> bool {
         let current = self.current_generation(book);
@@ -221,8 +225,8 @@ impl Engine {
         }
     }
 
-    /// The alarm before a merge: sets that nodes of the cluster fill are joined without asking trust.
-    fn ensure_unsaturated(&self, chain: &Chain, relation: Relation) -> Admitted {
+    /// Refuses segments that would overfill a set. Sets of cluster nodes are merged without a decision by `trust`.
+    fn ensure_unsaturated(&self, chain: &Chain, relation: Relation) -> Admission {
         let (keys, planned, most) = match (chain.book, relation) {
             (Book::Listed, Relation::Cluster) => {
                 (self.spam.listed.estimated_keys(chain.generation), self.capacities.spam, self.limits.spam)
@@ -232,20 +236,21 @@ impl Engine {
             }
             _ => return Ok(()),
         };
-        // A little more than the limit for claims here, so that nodes that stop at the same point still learn each other's
-        // claims.
+        // Slightly above the limit for local claims, so that nodes that stop at the same point still receive each
+        // other's claims.
         let is_saturated = keys.unwrap_or(0.0) >= (most + planned / SEGMENT_RESERVE_PART) as f64;
         if is_saturated { Err(ExchangeRefusal::Saturated) } else { Ok(()) }
     }
 
-    /// Room for one more life of a server.
-    fn ensure_incarnation(&self, origin: &Origin) -> Admitted {
+    /// Checks that one more incarnation of a server is within the limit.
+    fn ensure_incarnation(&self, origin: &Origin) -> Admission {
         let has_room = self.exchange.incarnations(&origin.key).count() < INCARNATIONS_MAX;
         if has_room { Ok(()) } else { Err(ExchangeRefusal::NoRoom) }
     }
 
-    /// Room for the counts of a node: every life of every one has rings as large as our own.
-    fn ensure_ring(&self, origin: &Origin) -> Admitted {
+    /// Checks that the counts of one more node are within the limit. Every incarnation of every node has rings as large
+    /// as our own.
+    fn ensure_ring(&self, origin: &Origin) -> Admission {
         let recipients = self.bulk.others.iter().filter(|(_, counted)| counted.cap == MANY).map(|(origin, _)| origin);
         let nodes: BTreeSet<&Origin> = self.spam.others.keys().chain(recipients).collect();
         let has_room = nodes.contains(origin) || nodes.len() < CLUSTER_ORIGINS_MAX;
@@ -262,9 +267,9 @@ impl Engine {
             return Outcome::Refused(ExchangeRefusal::Payload.into());
         };
         let refused = match self.exchange.relation(&chain.origin) {
-            Some(Relation::Peer) => self.hear_peer(chain, &entries),
-            // Whoever is not known was refused before.
-            Some(Relation::Cluster) | None => self.join_node(chain, &entries),
+            Some(Relation::Peer) => self.apply_peer_entries(chain, &entries),
+            // Segments of unknown servers have already been refused.
+            Some(Relation::Cluster) | None => self.apply_node_entries(chain, &entries),
         };
         let count = entries.len() as u32;
         self.exchange.advance(*chain, *bytes, *hash, &entries);
@@ -272,16 +277,16 @@ impl Engine {
         Outcome::Taken { entries: count, refused }
     }
 
-    /// What a node of the same operator accepted is taken as if it had been accepted here, but counted as its own. How many entries
-    /// changed nothing.
-    fn join_node(&mut self, chain: &Chain, entries: &Entries) -> u32 {
+    /// Applies a segment of a node of the same operator: its entries take effect as if accepted here, but are counted
+    /// as that node's. Returns the number of entries that changed nothing.
+    fn apply_node_entries(&mut self, chain: &Chain, entries: &Entries) -> u32 {
         let Chain { origin, generation, .. } = *chain;
         match entries {
             Entries::Set(set) => self.join_set(chain.book, generation, set),
             Entries::Levels(_) => {}
             Entries::Votes(votes) => {
                 self.spam.admit_origin(origin);
-                return votes.iter().map(|vote| self.hear_vote(chain, vote)).sum();
+                return votes.iter().map(|vote| self.apply_vote(chain, vote)).sum();
             }
             Entries::Recipients(recipients) => {
                 self.bulk.admit_origin(origin, MANY, 1);
@@ -290,12 +295,12 @@ impl Engine {
                 };
                 return recipients.iter().map(count).sum();
             }
-            Entries::Texts(texts) => return texts.iter().map(|text| u32::from(!self.learn_text(text))).sum(),
+            Entries::Texts(texts) => return texts.iter().map(|text| u32::from(!self.apply_text(text))).sum(),
         }
         0
     }
 
-    /// Adds another server's counts if its ring has room, and returns whether it had.
+    /// Adds counts of another server if its ring is not full. Returns true if they were added.
     fn count_of(&mut self, origin: &Origin, generation: u64, fingerprint: &Fingerprint, amount: u32) -> bool {
         let Some(ring) = self.bulk.recipients_of(origin) else { return false };
         let Ok(needs) = ring.needs(fingerprint, generation, amount) else { return false };
@@ -306,7 +311,7 @@ impl Engine {
         has_room
     }
 
-    /// Sets are joined by OR. That the generation is live was made sure of.
+    /// Merges a set by OR. The caller has checked that the generation is live.
     fn join_set(&mut self, book: Book, generation: u64, set: &[Fingerprint]) {
         if book == Book::Listed {
             let _ = self.spam.listed.insert_batch_at(generation, set);
@@ -318,10 +323,10 @@ impl Engine {
         }
     }
 
-    /// One claim that was made at another node: weighed here too, and counted as that node's.
-    fn hear_vote(&mut self, chain: &Chain, vote: &Vote) -> u32 {
+    /// Applies one claim made at another node: weighed here too, and counted as that node's.
+    fn apply_vote(&mut self, chain: &Chain, vote: &ClaimEntry) -> u32 {
         let by = By { now: self.now, reporter: vote.reporter };
-        let made = if chain.generation == self.spam.epoch() { MadeAt::Node } else { MadeAt::NodeEarlier };
+        let made = if chain.generation == self.spam.epoch() { ClaimSite::Node } else { ClaimSite::NodeEarlier };
         let mut unheard = 0;
         for (fingerprint, is_counted) in &vote.signatures {
             if *is_counted {
@@ -333,8 +338,8 @@ impl Engine {
         u32::from(unheard as usize == vote.signatures.len())
     }
 
-    /// Texts of another node: its own admission stands, but for what this node has no room for.
-    fn learn_text(&mut self, text: &Event) -> bool {
+    /// Applies a text of another node. That node has admitted it; this one refuses it only if its index is full.
+    fn apply_text(&mut self, text: &Event) -> bool {
         match text {
             Event::Whitelist { change, .. } => {
                 self.admit_whitelist(change).is_ok() && self.change_whitelist(change).is_ok()
@@ -353,40 +358,40 @@ impl Engine {
         }
     }
 
-    /// What another operator's server concluded is its claim; recipients it counted are noted apart.
-    fn hear_peer(&mut self, chain: &Chain, entries: &Entries) -> u32 {
+    /// Applies a segment of another operator's server: its listings and revocations are claims by that server;
+    /// recipients that it counted are kept separately.
+    fn apply_peer_entries(&mut self, chain: &Chain, entries: &Entries) -> u32 {
         let Some(member) = self.exchange.member(&chain.origin.key) else { return entries.len() as u32 };
         let by = By { now: self.now, reporter: member.reporter(&chain.origin.key) };
         match entries {
             Entries::Set(set) => {
                 let claim = if chain.book == Book::Revoked { Claim::Revoke } else { Claim::Report };
-                set.iter().map(|fingerprint| u32::from(!self.hear_conclusion(&by, claim, fingerprint))).sum()
+                set.iter().map(|fingerprint| u32::from(!self.apply_peer_claim(&by, claim, fingerprint))).sum()
             }
             Entries::Levels(levels) => {
                 self.bulk.admit_origin(chain.origin, member.terms.cap, PEER_RING_PART);
                 levels
                     .iter()
-                    .map(|&(fingerprint, level)| u32::from(!self.note_level(&by, chain, &fingerprint, level)))
+                    .map(|&(fingerprint, level)| u32::from(!self.raise_level(&by, chain, &fingerprint, level)))
                     .sum()
             }
             Entries::Votes(_) | Entries::Recipients(_) | Entries::Texts(_) => entries.len() as u32,
         }
     }
 
-    /// A claim within the peer's quota of new signatures.
-    fn hear_conclusion(&mut self, by: &By, claim: Claim, fingerprint: &Fingerprint) -> bool {
+    /// Applies a claim of a peer within its quota of new signatures. Returns true if it was accepted.
+    fn apply_peer_claim(&mut self, by: &By, claim: Claim, fingerprint: &Fingerprint) -> bool {
         let is_heard = self.whitelist.contains(fingerprint).is_none()
-            && self.trust.admit(self.now, &by.reporter, fingerprint).is_ok()
-            && self.weigh(by, claim, fingerprint, MadeAt::Here).is_ok();
+            && self.weigh(by, claim, fingerprint, ClaimSite::Here).is_ok();
         if is_heard {
-            // Nodes weigh it too. Nobody counts it: whoever else hears the peer would count it again.
+            // Other nodes weigh it too, but none counts it: nodes with their own link to the peer would count it twice.
             self.export_vote(by, claim, 0, vec![(*fingerprint, false)]);
         }
         is_heard
     }
 
-    /// Raises what a peer counted to its level, within its quota.
-    fn note_level(&mut self, by: &By, chain: &Chain, fingerprint: &Fingerprint, level: u8) -> bool {
+    /// Raises a peer's count of a signature to `level`, within its quota.
+    fn raise_level(&mut self, by: &By, chain: &Chain, fingerprint: &Fingerprint, level: u8) -> bool {
         let counted = self.bulk.counted_by(&chain.origin, chain.generation, fingerprint);
         let is_new = counted == 0;
         if is_new && self.ensure_share(Book::Recipients, by, 1).is_err() {
@@ -400,30 +405,30 @@ impl Engine {
         has_room
     }
 
-    pub(super) fn admit_repair(&self, chain: &Chain) -> Admitted {
-        // Texts weigh more each time they are told, so they are not taken again.
+    pub(super) fn admit_repair(&self, chain: &Chain) -> Admission {
+        // Applying texts again would increase their weight, so they are not fetched again.
         let is_taken = self.exchange.frontier(chain).sequence > 0
             && self.exchange.own() != Some(chain.origin)
             && chain.book != Book::Texts;
         if is_taken { Ok(()) } else { Err(ExchangeRefusal::UnknownOrigin) }
     }
 
-    /// Forgets a chain, and what it counted. Sets keep what they have: it comes again.
+    /// Discards a chain and its counts, so that it is fetched again. Sets keep their contents.
     pub(super) fn repair(&mut self, chain: &Chain) {
         self.exchange.forget(chain);
         let is_peer = self.exchange.relation(&chain.origin) == Some(Relation::Peer);
         let ring = match chain.book {
             Book::Votes => self.spam.others.get_mut(&chain.origin),
-            // The ring of recipients is filled by one of the two books.
+            // The ring of recipients is filled by only one of the two books.
             Book::Bulk if !is_peer => None,
             Book::Bulk | Book::Recipients => self.bulk.others.get_mut(&chain.origin).map(|counted| &mut counted.ring),
             Book::Listed | Book::Revoked | Book::Texts => None,
         };
-        // What is not live has nothing to clear.
+        // A generation that is not live has nothing to clear.
         ring.map(|ring| ring.clear(chain.generation));
     }
 
-    /// Chains end with their generations, and origins with their last chain.
+    /// Drops chains whose generations ended, and origins without chains.
     pub(super) fn expire_chains(&mut self) {
         let (spam, bulk) = (self.spam.epoch(), self.bulk.counts.epoch());
         let is_live = |book: Book, generation: u64| {
@@ -431,7 +436,7 @@ impl Engine {
             generation + LIVE_GENERATIONS > current
         };
         self.exchange.expire(is_live);
-        // What a snapshot is being written of stays until it is written.
+        // A running snapshot may still be writing these rings.
         if self.is_snapshot_running() {
             return;
         }
@@ -440,8 +445,8 @@ impl Engine {
         self.bulk.others.retain(|origin, _| exchange.knows(origin));
     }
 
-    /// Returns true if rings of ended chains wait to be dropped, as they do while a snapshot is written. The chains themselves
-    /// end in the same tick as their generation.
+    /// Returns true if rings of ended chains remain to be dropped, as happens while a snapshot is written. The chains
+    /// themselves are dropped in the tick that ends their generation.
     pub(super) fn has_rings_to_drop(&self) -> bool {
         let is_over = |origin: &Origin| !self.exchange.knows(origin);
         !self.is_snapshot_running() && (self.spam.others.keys().any(is_over) || self.bulk.others.keys().any(is_over))
@@ -456,11 +461,12 @@ impl Engine {
         if signatures.is_empty() {
             return;
         }
-        let vote = Vote { reporter: by.reporter, claim, flag, signatures };
+        let vote = ClaimEntry { reporter: by.reporter, claim, flag, signatures };
         self.exchange.export(Book::Votes, self.spam.epoch(), |out| put_vote(out, &vote));
     }
 
-    /// Tells recipients, and a level if one was passed: `before` was counted here before.
+    /// Exports recipients, and also a level if the count reached a new one. `before` is the earlier count on this
+    /// server.
     pub(super) fn export_recipients(&mut self, fingerprint: &Fingerprint, amount: u32, before: u32) {
         let generation = self.bulk.counts.epoch();
         self.exchange.export(Book::Recipients, generation, |out| put_recipients(out, *fingerprint, amount));
@@ -470,7 +476,7 @@ impl Engine {
         }
     }
 
-    /// Tells nodes of a text that was taken.
+    /// Exports an applied text to other nodes.
     pub(super) fn export_text(&mut self, event: &Event) {
         if event.is_text() {
             self.exchange.export(Book::Texts, self.spam.epoch(), |out| put_text(out, event));

@@ -1,4 +1,4 @@
-//! Everything that is known of one signature, for whoever wants to know why.
+//! Everything known about one signature, for explaining its verdict.
 
 use bruit_filters::Fingerprint;
 use bruit_filters::ring::{CountsRing, Generations};
@@ -9,51 +9,52 @@ use crate::spam::{ClaimCounts, Entry, FLAGS};
 use crate::time::Time;
 use crate::trust::Assessment;
 use crate::verdict::Verdict;
-use crate::whitelist::Why;
+use crate::whitelist::WhitelistReason;
 
-/// All there is about a signature.
+/// Everything known about a signature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// The signature.
     pub fingerprint: Fingerprint,
-    /// What a check is answered.
+    /// Verdict of a check.
     pub verdict: Verdict,
-    /// What the spam book says.
+    /// State in the spam book.
     pub entry: Entry,
-    /// Why no claim about it counts, if so.
-    pub whitelisted: Option<Why>,
-    /// What the nursery remembers of its claims.
+    /// Reason why claims about it are ignored, if it is whitelisted.
+    pub whitelisted: Option<WhitelistReason>,
+    /// The nursery's record of its claims.
     pub assessment: Option<Assessment>,
-    /// Claims counted under each flag in each live generation, where there are any. Newest first.
+    /// Claims counted under each flag in each live generation, newest first, without zero counts.
     pub claims: Vec<CountedClaims>,
-    /// Recipients counted in each live generation, where there are any. Newest first.
+    /// Recipients counted in each live generation, newest first, without zero counts.
     pub recipients: Vec<CountedRecipients>,
-    /// When it was first and last claimed or listed: by the nursery to the second, else by the epochs of generations.
+    /// Times of the first and the last claim or listing: exact to the second if the nursery has them, otherwise derived
+    /// from the epochs of generations.
     pub seen: Option<(Time, Time)>,
 }
 
-/// Claims of a generation.
+/// Claims counted in a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedClaims {
-    /// The flag they were counted under.
+    /// Flag under which they were counted.
     pub flag: u8,
-    /// The time when the generation began, or the founding of the clearinghouse if that is later.
+    /// Start of the generation, or the founding of the clearinghouse if that is later.
     pub since: Time,
-    /// How many.
+    /// Number of claims.
     pub counts: ClaimCounts,
 }
 
-/// Recipients of a generation.
+/// Recipients counted in a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedRecipients {
-    /// The time when the generation began, or the founding of the clearinghouse if that is later.
+    /// Start of the generation, or the founding of the clearinghouse if that is later.
     pub since: Time,
-    /// How many.
+    /// Number of recipients.
     pub recipients: u32,
 }
 
 impl Engine {
-    /// Everything known of a signature.
+    /// Returns everything known about a signature.
     #[must_use]
     pub fn explain(&self, fingerprint: &Fingerprint) -> Explanation {
         let entry = self.spam.entry(fingerprint);
@@ -90,8 +91,8 @@ impl Engine {
         counted.filter(|counted| counted.recipients > 0).collect()
     }
 
-    /// The time when a generation began here. Nothing was claimed here before the founding; generations that ended before it came
-    /// from other servers.
+    /// Returns the start of a generation on this server. Claims made here are never older than the founding;
+    /// generations that ended before it came from other servers.
     const fn start_of(&self, epoch: u64, seconds: u64) -> Time {
         if self.founded.epoch(seconds) == epoch { self.founded } else { Time(epoch * seconds) }
     }
@@ -103,7 +104,7 @@ impl Engine {
         let of_books = join(of(entry.listed), of(entry.revoked));
         let of_nursery = assessment.map(|known| (known.first, known.last));
         match (of_books, of_nursery) {
-            // What began in the generation that the nursery remembers began when the nursery says.
+            // Within the generation that the nursery remembers, the nursery's time is the exact one.
             (Some((began, newest)), Some((first, last))) if first.epoch(seconds) == began.epoch(seconds) => {
                 Some((first, newest.max(last)))
             }
@@ -112,7 +113,7 @@ impl Engine {
     }
 }
 
-/// The time from the earlier start to the later end.
+/// Returns the period from the earlier start to the later end.
 fn join(one: Option<(Time, Time)>, other: Option<(Time, Time)>) -> Option<(Time, Time)> {
     match (one, other) {
         (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
@@ -120,7 +121,7 @@ fn join(one: Option<(Time, Time)>, other: Option<(Time, Time)>) -> Option<(Time,
     }
 }
 
-/// The live epochs of a ring, newest first.
+/// Iterates over the live epochs of a ring, newest first.
 fn live_epochs(ring: &CountsRing) -> impl Iterator<Item = u64> + use<> {
     let current = ring.epoch();
     (0..LIVE_GENERATIONS).filter_map(move |age| current.checked_sub(age))

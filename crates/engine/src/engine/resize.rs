@@ -1,11 +1,11 @@
-//! Changes the memory budget: everything that has a size is carried over, and nothing is lost.
+//! Changes of the memory budget. All structures keep their contents.
 //!
-//! Rings, filters and tables of lines grow by a whole factor, because then each line is copied that many times and no answer
-//! changes. If the budget has no room for twice the lines, they keep their size. Exact tables take all the room there is.
-//! Structures grow one after the other, so that only one exists twice at a time.
+//! Rings, filters and tables of lines grow by a whole factor: each line is then copied that many times, and no lookup
+//! changes. If the budget is less than twice the current one, they keep their size. Exact tables use the whole new
+//! budget. Structures grow one after another, so that at most one exists twice at a time.
 //!
-//! A copied generation stays as full as it was and errs as often, because its lines hold no more information than before. The
-//! whole new room is available from the next generation on.
+//! A copied generation stays as full as before and keeps its error rate, because its lines hold no more information.
+//! The full new capacity is available when the next generation begins.
 
 use super::{Engine, NotEnoughMemory, Refusal};
 use crate::budget::{Capacities, Plan, multiple};
@@ -13,41 +13,41 @@ use crate::codec::Reader;
 use crate::realm::BookSizes;
 use crate::trust::Trust;
 
-/// The changes that another budget would make.
+/// The changes that a new budget would make.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resized {
-    /// The current budget, in bytes.
+pub struct ResizePreview {
+    /// Current budget in bytes.
     pub from: u64,
-    /// The new budget.
+    /// New budget in bytes.
     pub to: u64,
-    /// Every structure that has a size.
-    pub structures: Vec<ResizedStructure>,
+    /// Every structure whose size depends on the budget.
+    pub structures: Vec<StructurePreview>,
 }
 
-/// The changes that another budget would make to one structure.
+/// The changes that a new budget would make to one structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResizedStructure {
-    /// Its name.
+pub struct StructurePreview {
+    /// Name of the structure.
     pub name: &'static str,
-    /// Its lines of 64 bytes before and after, if it consists of lines. Their number is multiplied or stays.
+    /// Lines of 64 bytes before and after, if the structure consists of lines. Their number is multiplied or unchanged.
     pub lines: Option<(u64, u64)>,
-    /// Its memory before and after.
+    /// Memory in bytes before and after.
     pub bytes: (u64, u64),
-    /// Its capacity before and after, per generation if it has generations.
+    /// Capacity before and after, per generation if the structure has generations.
     pub capacity: (u64, u64),
-    /// The kind of its contents.
+    /// Kind of contents.
     pub holds: &'static str,
 }
 
-impl ResizedStructure {
-    /// The factor by which its lines grow.
+impl StructurePreview {
+    /// Returns the factor by which the lines grow.
     #[must_use]
     pub fn factor(&self) -> Option<u64> {
         self.lines.map(|(now, then)| then / now.max(1))
     }
 }
 
-/// Bytes of a line.
+/// Length of a line in bytes.
 const LINE_BYTES: u64 = 64;
 
 /// The factors by which the lines of each book grow.
@@ -72,7 +72,7 @@ impl Factors {
 }
 
 impl Engine {
-    /// The plan with another budget.
+    /// Returns the plan for another budget.
     fn plan_for(&self, bytes: u64) -> Result<Plan, Refusal> {
         self.plan.resized(bytes).map_err(|_| Refusal::OutOfBounds)
     }
@@ -83,8 +83,8 @@ impl Engine {
         self.plan.resized(bytes).is_ok_and(|plan| plan != self.plan)
     }
 
-    /// Asks the system for the memory that a budget of `bytes` takes, and gives it back. An event that changes the budget must not
-    /// be written before: without the memory, the store could not be opened any more.
+    /// Allocates the memory for a budget of `bytes` and frees it again. Call this before journalling an event that
+    /// changes the budget: if the memory were not available, the store could no longer be opened.
     ///
     /// # Errors
     /// [`NotEnoughMemory`].
@@ -107,7 +107,7 @@ impl Engine {
         }
     }
 
-    /// The first structure that is too large for a plan.
+    /// Returns the first structure that is too large for a plan.
     fn first_too_large(&self, plan: &Plan, bytes: u64) -> Option<&'static str> {
         let books_fit = Plan::for_budget(bytes).is_ok_and(|planned| plan.sizes.fit(&planned.sizes));
         let (accounts, whitelisted) = (self.accounts.len() as u64, self.whitelist.len() as u64);
@@ -122,7 +122,7 @@ impl Engine {
         parts.into_iter().find(|(_, fits)| !fits).map(|(what, _)| what)
     }
 
-    /// Copies everything about claims and reporters into another amount of memory; none if that is too small.
+    /// Copies reporters and unsettled claims into tables of `bytes` of memory; returns `None` if they do not fit.
     fn trust_within(&self, bytes: u64) -> Option<Trust> {
         let mut encoded = Vec::new();
         self.trust.encode(&mut encoded);
@@ -148,27 +148,27 @@ impl Engine {
         Ok(())
     }
 
-    /// The changes that an [`Event::Resize`](crate::event::Event::Resize) with a budget of `bytes` would make.
+    /// Returns the changes that an [`Event::Resize`](crate::event::Event::Resize) with a budget of `bytes` would make.
     ///
     /// # Errors
-    /// [`Refusal`] if it would be refused.
-    pub fn preview_resize(&self, bytes: u64) -> Result<Resized, Refusal> {
+    /// [`Refusal`] if the event would be refused.
+    pub fn preview_resize(&self, bytes: u64) -> Result<ResizePreview, Refusal> {
         self.admit_resize(bytes)?;
         let plan = self.plan_for(bytes)?;
         let mut structures = self.preview_books(&plan);
         structures.extend(self.replicas.preview_resize(plan.replica_bytes, plan.good_bytes));
         structures.push(self.shingles.preview_resize(plan.shingle_bytes));
         structures.extend(self.preview_exact(&plan));
-        Ok(Resized { from: self.plan.bytes, to: bytes, structures })
+        Ok(ResizePreview { from: self.plan.bytes, to: bytes, structures })
     }
 
-    fn preview_books(&self, plan: &Plan) -> Vec<ResizedStructure> {
+    fn preview_books(&self, plan: &Plan) -> Vec<StructurePreview> {
         let (now, then) = (self.capacities, Capacities::per_generation(&plan.sizes));
         let Factors { spam, revoked, claims, bulk } = Factors::between(&self.plan.sizes, &plan.sizes);
         let book = |name, lines: u64, bytes: u64, factor: usize, capacity| {
             let factor = factor as u64;
             let (lines, bytes) = (Some((lines, lines * factor)), (bytes, bytes * factor));
-            ResizedStructure { name, lines, bytes, capacity, holds: "signatures in a generation" }
+            StructurePreview { name, lines, bytes, capacity, holds: "signatures in a generation" }
         };
         let (listed, counted) = (&self.spam.listed, (&self.spam.claims, &self.bulk.counts));
         vec![
@@ -185,9 +185,9 @@ impl Engine {
         ]
     }
 
-    /// The structures that take all the room there is.
-    fn preview_exact(&self, plan: &Plan) -> [ResizedStructure; 3] {
-        let exact = |name, bytes, capacity, holds| ResizedStructure { name, lines: None, bytes, capacity, holds };
+    /// Returns the changes of the structures that use the whole budget.
+    fn preview_exact(&self, plan: &Plan) -> [StructurePreview; 3] {
+        let exact = |name, bytes, capacity, holds| StructurePreview { name, lines: None, bytes, capacity, holds };
         let (now, lists) = (&self.plan, |plan: &Plan| plan.list_bytes / 2);
         let trust = Trust::new(self.trust.policy().clone(), plan.trust_bytes);
         let nursery = ((self.trust.bytes(), trust.bytes()), (self.trust.fill().1, trust.fill().1));
@@ -201,16 +201,16 @@ impl Engine {
     }
 }
 
-/// A structure of lines that grows by the largest whole factor that fits `planned_bytes`.
+/// Returns the changes of a structure of lines, which grows by the largest whole factor that fits `planned_bytes`.
 pub(crate) fn preview_lines(
     name: &'static str,
     holds: &'static str,
     bytes: u64,
     planned_bytes: u64,
     capacity: (u64, u64),
-) -> ResizedStructure {
+) -> StructurePreview {
     let then = bytes * multiple(bytes, planned_bytes);
-    ResizedStructure {
+    StructurePreview {
         name,
         lines: Some((bytes / LINE_BYTES, then / LINE_BYTES)),
         bytes: (bytes, then),

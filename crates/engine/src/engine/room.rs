@@ -1,13 +1,15 @@
-//! Room in the books: limits on new signatures, and the groups that are charged for them.
+//! Capacity limits of the books: limits on new signatures, and the groups that are charged for them.
 //!
-//! A generation of a book holds a limited number of signatures before it errs more often than planned. Reporters are charged only
-//! for what takes room: a signature that is new to the generation, and a count that passes fifteen. Two limits apply to everyone:
+//! A generation of a book can hold a limited number of signatures before its error rate exceeds the plan. Reporters are
+//! charged only for entries that use capacity: a signature that is new to the generation, and a count that passes
+//! fifteen. Two limits apply to everyone:
 //!
-//! - **The book's limit.** Beyond the planned capacity only anchors and peers may add signatures, and beyond
-//!   [`Capacities::limits`](crate::budget::Capacities::limits) nobody may. So no book errs ten times as often as planned.
-//! - **The group's daily share** of the capacity. The site's own users are one group, in all networks; if they use their full
-//!   share, they fill a generation just as it ends. The site's own counts of recipients have no daily share: the book's limit is
-//!   enough, because nobody else needs the room.
+//! - **The book's limit.** Beyond the planned capacity only anchors and peers may add signatures. Beyond
+//!   [`Capacities::limits`](crate::budget::Capacities::limits) no reporter may. So no book reaches ten times its
+//!   planned error rate.
+//! - **The group's daily share** of the capacity. The site's own users are one group, whatever networks they use. If
+//!   they use their full share every day, they fill a generation just as it ends. The site's own counts of recipients
+//!   have no daily share: no other reporter needs that capacity, so the book's limit is enough.
 
 use bruit_filters::Fingerprint;
 use bruit_filters::ring::{CountsRing, Needs};
@@ -22,20 +24,20 @@ use crate::trust::{Claim, Reporter, Standing};
 
 /// A group's share of a day's capacity, in percent.
 const SHARE_PERCENT: u64 = 2;
-/// The same for traps and peers that the operator chose.
+/// Daily share of traps and of peers chosen by the operator, in percent of a day's capacity.
 const SHARE_PERCENT_ANCHORED: u64 = 50;
-/// The same for the site's own users.
+/// Daily share of the site's own users together, in percent of a day's capacity.
 const SHARE_PERCENT_OWN: u64 = 100;
 /// The group to which all of the site's own users are charged.
 const SITE: u64 = u64::MAX - 1;
 
-/// The charge for a record, which a count past fifteen takes: a generation has one for every 26 signatures.
+/// The charge for a count above fifteen, which needs a record. A generation has one record for every 26 signatures.
 const RECORD_CHARGE: u32 = 26;
 
 /// The highest count of a signature without a record.
 const COUNT_WITHOUT_RECORD: u32 = 15;
 
-/// The signatures that every group added today.
+/// The number of signatures that each group has added today.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DailyShares {
     pub(crate) listed: Quotas,
@@ -47,26 +49,28 @@ pub(crate) struct DailyShares {
 /// Recipients that can be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count {
-    /// Their number: fewer than reported if the count would pass fifteen and no record is left.
+    /// Number of recipients: fewer than reported if the count would pass fifteen and no record is left.
     pub(super) amount: u32,
-    /// The charge for them.
+    /// Charge for counting these recipients.
     pub(super) charge: u32,
-    /// True if all are counted.
+    /// Whether all reported recipients are counted.
     pub(super) is_whole: bool,
 }
 
 /// The place and generation in which a claim was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MadeAt {
-    /// Here; it is charged to its group.
+pub(super) enum ClaimSite {
+    /// On this server; the claim is charged to its group.
     Here,
-    /// At another node of the cluster, which charged it, in the generation that is also current here.
+    /// At another node of the cluster, in the generation that is also current on this server. That node has charged the
+    /// claim.
     Node,
-    /// The same in an older generation. Its results come with that node's sets, and must not start a new life here.
+    /// At another node, in an older generation. The effects arrive with that node's sets; the claim must not list the
+    /// signature in the current generation.
     NodeEarlier,
 }
 
-/// The set that a claim may add to, and whether the signature is new to its current generation.
+/// Returns the set that a claim may add to, and whether the signature is new to its current generation.
 const fn wanted(claim: Claim, entry: &Entry) -> (Book, bool) {
     match claim {
         Claim::Report => (Book::Listed, !entry.listed.contains(0)),
@@ -74,7 +78,7 @@ const fn wanted(claim: Claim, entry: &Entry) -> (Book, bool) {
     }
 }
 
-/// The group that is charged; the site's own users are one group.
+/// Returns the group to charge. The site's own users are one group.
 const fn charged(reporter: &Reporter) -> u64 {
     match reporter.standing {
         Standing::Own => SITE,
@@ -91,33 +95,33 @@ const fn percent(standing: Standing) -> u64 {
 }
 
 impl Engine {
-    /// Checks that a claim finds the room it may need; `entry` is the signature's state in the book.
-    pub(super) fn room_for_claim(&self, by: &By, claim: Claim, entry: &Entry, made: MadeAt) -> Result<(), Refusal> {
+    /// Checks that the book has capacity for what a claim may add; `entry` is the signature's state in the book.
+    pub(super) fn room_for_claim(&self, by: &By, claim: Claim, entry: &Entry, made: ClaimSite) -> Result<(), Refusal> {
         match wanted(claim, entry) {
-            _ if made == MadeAt::NodeEarlier => Ok(()),
+            _ if made == ClaimSite::NodeEarlier => Ok(()),
             (_, false) => Ok(()),
             (book, true) => {
                 self.ensure_room(book, by.reporter.standing)?;
-                if made == MadeAt::Here { self.ensure_share(book, by, 1) } else { Ok(()) }
+                if made == ClaimSite::Here { self.ensure_share(book, by, 1) } else { Ok(()) }
             }
         }
     }
 
-    /// Charges a claim for what it added to its set.
-    pub(super) fn charge_claim(&mut self, by: &By, book: Book, made: MadeAt) {
-        if made == MadeAt::Here {
+    /// Charges the reporter's group for the signature that a claim added to a set.
+    pub(super) fn charge_claim(&mut self, by: &By, book: Book, made: ClaimSite) {
+        if made == ClaimSite::Here {
             self.charge(book, by, 1);
         }
     }
 
-    /// Checks that a book has room for one more signature from a reporter of this standing.
+    /// Checks that a book can store one more signature from a reporter of this standing.
     pub(super) fn ensure_room(&self, book: Book, standing: Standing) -> Result<(), Refusal> {
         let (held, planned, most) = self.held(book);
         let most = if standing.is_anchor() { most } else { planned };
         if held < most { Ok(()) } else { Err(self.book_full(book)) }
     }
 
-    /// The number of signatures that the current generation of a book holds, was planned for, and may hold.
+    /// Returns the number of signatures in the current generation of a book, its planned capacity, and its limit.
     fn held(&self, book: Book) -> (u64, u64, u64) {
         let (planned, most) = (&self.capacities, &self.limits);
         match book {
@@ -133,18 +137,18 @@ impl Engine {
             Book::Bulk | Book::Recipients => {
                 (self.bulk.counts.keys(self.bulk.counts.epoch()).unwrap_or_default(), planned.bulk, most.bulk)
             }
-            // Texts are in tables, which drop their oldest entries.
+            // The tables of texts evict their oldest entries instead of refusing new ones.
             Book::Texts => (0, 1, 1),
         }
     }
 
-    /// The refusal of a book that is full until its next generation begins.
+    /// Returns the refusal for a book that is full until its next generation begins.
     pub(super) fn book_full(&self, book: Book) -> Refusal {
         let seconds = book.epoch_seconds(&self.realm);
         Refusal::BookFull { book, again: Time((self.now.epoch(seconds) + 1).saturating_mul(seconds)) }
     }
 
-    /// Checks that a reporter's group may add `amount` more today.
+    /// Checks that a reporter's group may add `amount` more signatures today.
     pub(super) fn ensure_share(&self, book: Book, by: &By, amount: u32) -> Result<(), Refusal> {
         let limit = self.daily_share(book, by.reporter.standing);
         let admits = self.shares_of(book).admits(by.now, charged(&by.reporter), amount, limit);
@@ -181,7 +185,7 @@ impl Engine {
         }
     }
 
-    /// The number of signatures that a group may add to a book in a day.
+    /// Returns the number of signatures that a group may add to a book in a day.
     fn daily_share(&self, book: Book, standing: Standing) -> u32 {
         let capacity = match book {
             Book::Listed => self.capacities.spam,
@@ -214,7 +218,8 @@ impl Engine {
         Ok(Count { amount: COUNT_WITHOUT_RECORD.saturating_sub(counted), charge, is_whole: false })
     }
 
-    /// Returns true if a ring of another server's counts has room for one more. Such a ring may be smaller than ours.
+    /// Returns true if a ring of another server's counts can store one more count. Such a ring may be smaller than
+    /// ours.
     pub(super) fn has_room_of_others(&self, ring: &CountsRing, epoch: u64, needs: Needs) -> bool {
         let most = self.limits.bulk.saturating_mul(ring.lines()) / self.bulk.counts.lines().max(1);
         let has_cells = !needs.cells || ring.keys(epoch).unwrap_or_default() < most;
@@ -223,8 +228,8 @@ impl Engine {
     }
 }
 
-/// Returns true if one more count may pass fifteen. A fifth of the records is reserved for anchors. Once all are used, new counts
-/// stop at fifteen.
+/// Returns true if one more count may exceed fifteen. A fifth of the records is reserved for anchors. Once all records
+/// are used, new counts stop at fifteen.
 fn has_record_room(counts: &CountsRing, standing: Standing) -> bool {
     let (held, limit) = counts.records(counts.epoch()).unwrap_or_default();
     held < if standing.is_anchor() { limit } else { limit / 5 * 4 }

@@ -1,8 +1,8 @@
-//! The state in bytes, written while events go on.
+//! Encoding of the state, written while events are still applied.
 //!
-//! What is small is written at once, when a snapshot begins; the rings and tables follow in steps, as they were then
-//! (`bruit_filters::snapshot`). `docs/design/snapshots.md` has the bytes. The realm's key is not among them: a snapshot is
-//! of use only together with the realm.
+//! Small structures are written at once when a snapshot begins. Rings and tables follow in steps, with their contents
+//! at that moment (`bruit_filters::snapshot`). `docs/design/snapshots.md` specifies the format. The realm's key is not
+//! included: a snapshot is useful only together with its realm.
 
 use std::io::Read;
 
@@ -16,7 +16,7 @@ use super::Engine;
 use super::room::DailyShares;
 use crate::accounts::Accounts;
 use crate::budget::Plan;
-use crate::bulk::Counted;
+use crate::bulk::OriginCounts;
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 use crate::exchange::{CLUSTER_ORIGINS_MAX, Exchange, INCARNATIONS_MAX, MEMBERS_MAX, Origin, put_origin, read_origin};
 use crate::generations::LIVE_GENERATIONS;
@@ -30,80 +30,81 @@ use crate::trust::Policy;
 use crate::whitelist::Whitelist;
 
 const MAGIC: [u8; 8] = *b"BRUITENG";
-/// Since 5 a bit of a text's record marks a template; nothing else differs from 4. Since 4 accounts say who made them, in a byte
-/// that was 0 or 1 before; nothing else differs from 3.
+/// Current version. Version 5 added a bit for templates to the records of texts. Version 4 added the registration to
+/// accounts, in a byte that was 0 or 1 before.
 const VERSION: u16 = 5;
-/// The version before the budget could change and before listings and revocations had daily shares. It has no sizes; they are
-/// those of the founding.
+/// The last version before the budget could change and before listings and revocations had daily shares. It contains no
+/// sizes; the sizes chosen at the founding apply.
 const VERSION_FOUNDED: u16 = 2;
-/// Before servers exchanged anything: the same without an exchange.
+/// The last version without exchange between servers.
 const VERSION_BEFORE_EXCHANGE: u16 = 1;
 
-/// The bytes of the fixed start: magic, version, realm, budget, time, and the length of the small state.
+/// Length of the fixed header: magic, version, realm, budget, time, and length of the small state.
 const START_BYTES: usize = 8 + 2 + 16 + 8 + 8 + 8;
-/// The bytes after it, from version 3 on: the lines of the four books.
+/// Encoded length of the line counts of the four books, which follow the header since version 3.
 const SIZES_BYTES: usize = 4 * 8;
 
-/// A line, the unit in which large structures are written.
+/// Length of a line, the unit in which large structures are written.
 const LINE_BYTES: usize = 64;
 
-/// Bytes that are no snapshot of this clearinghouse.
+/// Error for bytes that are not a snapshot of this clearinghouse.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The input could not be read, or ends too early.
+    /// The input cannot be read or ends too early.
     #[error("failed to read the snapshot")]
     Io(#[from] std::io::Error),
-    /// The input starts with something else.
-    #[error("this is no snapshot of a clearinghouse")]
+    /// The input does not start with the magic of a snapshot.
+    #[error("not a snapshot of a clearinghouse")]
     NotASnapshot,
-    /// A snapshot of a later version than this.
-    #[error("the snapshot has version {found}, which this program does not know")]
+    /// The snapshot has an unsupported version.
+    #[error("unsupported snapshot version {found}")]
     UnknownVersion {
-        /// Its version.
+        /// Version of the snapshot.
         found: u16,
     },
-    /// A snapshot of another realm.
-    #[error("the snapshot is of another realm")]
+    /// The snapshot belongs to another realm.
+    #[error("the snapshot belongs to another realm")]
     OtherRealm,
-    /// The memory budget is not that of the founding, in a version that cannot change it.
+    /// The memory budget differs from the one chosen at the founding, which this version of the format does not
+    /// support.
     #[error("the snapshot was made with a memory budget of {theirs} bytes, not {ours}")]
     OtherBudget {
-        /// The budget here.
+        /// Budget chosen at the founding, in bytes.
         ours: u64,
-        /// The budget of the snapshot.
+        /// Budget of the snapshot in bytes.
         theirs: u64,
     },
-    /// The memory of the budget cannot be allocated. The snapshot itself is sound.
+    /// The memory for the budget cannot be allocated. The snapshot itself is intact.
     #[error(transparent)]
     Memory(#[from] NotEnoughMemory),
     /// The books do not fit the budget, or the budget is out of range.
     #[error("the snapshot's books do not fit its memory budget of {budget} bytes")]
     Sizes {
-        /// The budget.
+        /// Budget of the snapshot in bytes.
         budget: u64,
     },
-    /// The small state is larger than it can be.
-    #[error("the snapshot says it has {bytes} bytes of small state")]
+    /// The small state exceeds its maximum size.
+    #[error("the snapshot's small state is too large: {bytes} bytes")]
     TooLarge {
-        /// How large.
+        /// Size in bytes.
         bytes: u64,
     },
-    /// The small state is damaged.
+    /// The small state cannot be decoded.
     #[error("the snapshot's state is malformed")]
     Malformed(#[from] Malformed),
-    /// A ring or table is damaged, or of another size than it should be.
+    /// A ring or table cannot be decoded or has the wrong size.
     #[error("the snapshot's {what} is malformed")]
     Structure {
-        /// Which one.
+        /// Name of the structure.
         what: &'static str,
-        /// How, if it is not the size.
+        /// Error of the structure; `None` if its size is wrong.
         source: Option<FilterError>,
     },
 }
 
 impl RestoreError {
-    /// The same, but distinguishes a lack of memory from a damaged structure.
+    /// Converts a failed allocation of a structure to [`Memory`](Self::Memory), to distinguish it from damage.
     fn within(self, plan: &Plan) -> Self {
         match self {
             Self::Structure { what, source: Some(FilterError::OutOfMemory(OutOfMemory { bytes })) } => {
@@ -118,25 +119,25 @@ const fn out_of_memory(what: &'static str, error: OutOfMemory) -> RestoreError {
     RestoreError::Structure { what, source: Some(FilterError::OutOfMemory(error)) }
 }
 
-/// How far a snapshot is.
+/// The progress of a snapshot.
 #[derive(Debug)]
-pub(super) struct Running {
-    /// The heads of the structures, as long as they are not written.
+pub(super) struct RunningSnapshot {
+    /// The heads of the structures; `None` once written.
     heads: Vec<Option<Vec<u8>>>,
-    /// The structure whose lines are being written.
+    /// Index of the structure whose lines are being written.
     at: usize,
-    /// Whose rings were there when it began: others may come meanwhile, but none goes.
-    others: Present,
+    /// The origins that had rings when the snapshot began. Rings may be added during a snapshot, but none is dropped.
+    others: RingOrigins,
 }
 
 /// The origins that have rings.
 #[derive(Clone, Debug, Default)]
-struct Present {
+struct RingOrigins {
     claims: Vec<Origin>,
     recipients: Vec<Origin>,
 }
 
-/// A large structure, as far as writing it goes.
+/// A large structure that is written in steps.
 trait Large {
     fn begin(&mut self, head: &mut Vec<u8>);
     fn proceed(&mut self, lines: usize, out: &mut Vec<u8>) -> bool;
@@ -153,14 +154,14 @@ impl<S: Snapshot> Large for S {
 }
 
 impl Engine {
-    /// Starts a snapshot of the state as it is now, and appends its first bytes. One that was running is given up.
+    /// Starts a snapshot of the current state and appends its first bytes. A running snapshot is aborted.
     pub fn begin_snapshot(&mut self, out: &mut Vec<u8>) {
         self.snapshot_start(out);
         self.begin_lines();
     }
 
-    /// Appends the first bytes of a snapshot: all that is small. It takes a while, during which checks can go on;
-    /// [`begin_lines`](Self::begin_lines) must follow before any event does.
+    /// Appends the first bytes of a snapshot: all small structures. This takes a while, and checks may run meanwhile.
+    /// [`begin_lines`](Self::begin_lines) must be called before the next event.
     pub fn snapshot_start(&self, out: &mut Vec<u8>) {
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
@@ -176,7 +177,7 @@ impl Engine {
         out[length_at..length_at + 8].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// From now on keeps what rings and tables of lines were, for [`continue_snapshot`](Self::continue_snapshot). Takes
+    /// Starts copy-on-write of rings and tables of lines, for [`continue_snapshot`](Self::continue_snapshot). Takes
     /// microseconds.
     pub fn begin_lines(&mut self) {
         let head = |large: &mut dyn Large| {
@@ -184,21 +185,21 @@ impl Engine {
             large.begin(&mut head);
             Some(head)
         };
-        let others = Present {
+        let others = RingOrigins {
             claims: self.spam.others.keys().copied().collect(),
             recipients: self.bulk.others.keys().copied().collect(),
         };
         let heads = self.large(&others).into_iter().map(head).collect();
-        self.running = Some(Running { heads, at: 0, others });
+        self.running = Some(RunningSnapshot { heads, at: 0, others });
     }
 
-    /// Whether a snapshot is being written.
+    /// Returns true if a snapshot is being written.
     pub(super) const fn is_snapshot_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Appends about `bytes` more bytes of the running snapshot, of the state as it was when it began. Returns whether it
-    /// is complete, which it also is if none runs.
+    /// Appends about `bytes` more bytes of the running snapshot, with the state as it was at the start. Returns true if
+    /// the snapshot is complete or none is running.
     pub fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
         let Some(mut running) = self.running.take() else { return true };
         let end = out.len() + bytes;
@@ -215,7 +216,7 @@ impl Engine {
         true
     }
 
-    /// Lines that are kept twice at the moment, for the rest of the running snapshot.
+    /// Returns the number of lines currently kept as copies for the running snapshot.
     #[must_use]
     pub fn logged_lines(&self) -> usize {
         let rings =
@@ -227,11 +228,11 @@ impl Engine {
         rings + self.bulk.counts.logged_lines() + others + tables
     }
 
-    /// Restores a clearinghouse from a snapshot of the same realm. `plan` is the one it was founded with; the snapshot has the
-    /// current sizes. [`with_founded`](Self::with_founded) sets the time of the founding.
+    /// Restores a clearinghouse from a snapshot of the same realm. `plan` is the plan chosen at the founding; the
+    /// snapshot contains the current sizes. Call [`with_founded`](Self::with_founded) to set the time of the founding.
     ///
     /// # Errors
-    /// [`RestoreError`] if the bytes are not of such a one.
+    /// [`RestoreError`] if the bytes are not a valid snapshot of this realm.
     pub fn restore(realm: Realm, plan: Plan, input: &mut dyn Read) -> Result<Self, RestoreError> {
         let start = read_start(&realm, plan, input)?;
         let plan = start.plan;
@@ -245,7 +246,7 @@ impl Engine {
         let mut engine = Self::try_new(realm, plan, policy, now)?.with_founded(Time(0));
         engine.decode_small(version, &mut reader)?;
         let has_exchange = version > VERSION_BEFORE_EXCHANGE;
-        let others = if has_exchange { engine.decode_exchange(&mut reader)? } else { Others::default() };
+        let others = if has_exchange { engine.decode_exchange(&mut reader)? } else { OtherRings::default() };
         engine.restore_large(input)?;
         engine.restore_shingles(&mut reader, input)?;
         engine.restore_others(&others, input)?;
@@ -254,7 +255,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Rings of one book are in one epoch, and none is ahead of time.
+    /// Checks that the rings of one book are in the same epoch and none is ahead of the time.
     fn ensure_epochs(&self) -> Result<(), RestoreError> {
         let spam = [self.spam.listed.epoch(), self.spam.revoked.epoch(), self.spam.claims.epoch()];
         let spam_now = self.now.epoch(self.realm.spam_epoch_seconds());
@@ -267,7 +268,7 @@ impl Engine {
         if is_sound { Ok(()) } else { Err(RestoreError::Structure { what: "epoch of its rings", source: None }) }
     }
 
-    /// Appends everything but rings and tables of lines.
+    /// Appends everything except rings and tables of lines.
     fn encode_small(&self, out: &mut Vec<u8>) {
         self.trust.policy().encode(out);
         put_count(out, self.spam.reinstated.len());
@@ -282,23 +283,23 @@ impl Engine {
         self.shingles.encode_records(out);
     }
 
-    /// Who is heard, how far, and whose rings follow.
+    /// Appends the state of the exchange and the origins whose rings follow.
     fn encode_exchange(&self, out: &mut Vec<u8>) {
         self.exchange.encode(out);
         out.extend(self.spam.all_counted_from.to_le_bytes());
         put_count(out, self.spam.others.len());
         self.spam.others.keys().for_each(|origin| put_origin(out, origin));
         put_count(out, self.bulk.others.len());
-        for (origin, Counted { cap, ring }) in &self.bulk.others {
+        for (origin, OriginCounts { cap, ring }) in &self.bulk.others {
             put_origin(out, origin);
             out.extend(cap.to_le_bytes());
             out.extend(ring.lines().to_le_bytes());
         }
     }
 
-    fn decode_exchange(&mut self, reader: &mut Reader<'_>) -> Result<Others, Malformed> {
+    fn decode_exchange(&mut self, reader: &mut Reader<'_>) -> Result<OtherRings, Malformed> {
         self.exchange = Exchange::decode(reader)?;
-        self.spam.all_counted_from = reader.u64("from when all claims are counted")?;
+        self.spam.all_counted_from = reader.u64("the first epoch with all claims counted")?;
         let count = reader.count(CLUSTER_ORIGINS_MAX, 40, "the number of nodes that count claims")?;
         let claims = (0..count).map(|_| read_origin(reader)).collect::<Result<_, _>>()?;
         let most = CLUSTER_ORIGINS_MAX + MEMBERS_MAX * INCARNATIONS_MAX;
@@ -314,7 +315,7 @@ impl Engine {
             }
         };
         let recipients = (0..count).map(|_| read()).collect::<Result<_, _>>()?;
-        Ok(Others { claims, recipients })
+        Ok(OtherRings { claims, recipients })
     }
 
     fn decode_small(&mut self, version: u16, reader: &mut Reader<'_>) -> Result<(), Malformed> {
@@ -333,8 +334,8 @@ impl Engine {
         self.replicas.decode(reader)
     }
 
-    /// The rings and tables of lines, in the order in which they are written.
-    fn large(&mut self, others: &Present) -> Vec<&mut dyn Large> {
+    /// Returns the rings and tables of lines in the order in which they are written.
+    fn large(&mut self, others: &RingOrigins) -> Vec<&mut dyn Large> {
         let (table, good) = self.replicas.arrays();
         let [first_good, first_seen, second_good, second_seen] = good;
         let mut large: Vec<&mut dyn Large> = vec![
@@ -370,8 +371,8 @@ impl Engine {
         if are_alike { Ok(()) } else { Err(RestoreError::Structure { what: "filters of good mail", source: None }) }
     }
 
-    /// What other servers counted comes last.
-    fn restore_others(&mut self, others: &Others, input: &mut dyn Read) -> Result<(), RestoreError> {
+    /// Restores the counts of other servers, the last part of a snapshot.
+    fn restore_others(&mut self, others: &OtherRings, input: &mut dyn Read) -> Result<(), RestoreError> {
         for origin in &others.claims {
             let what = "ring of another node's claims";
             let lines = self.spam.claims.lines() as usize;
@@ -384,12 +385,12 @@ impl Engine {
             let what = "ring of another server's recipients";
             let mut ring = try_empty_ring(&self.bulk.counts, lines).map_err(|error| out_of_memory(what, error))?;
             restore_one(&mut ring, what, CountsRing::bytes, input)?;
-            self.bulk.others.insert(origin, Counted { cap, ring });
+            self.bulk.others.insert(origin, OriginCounts { cap, ring });
         }
         Ok(())
     }
 
-    /// The records of shingles come with the small state, and are checked against the table.
+    /// Restores the table of shingles, and checks the records in the small state against it.
     fn restore_shingles(&mut self, reader: &mut Reader<'_>, input: &mut dyn Read) -> Result<(), RestoreError> {
         restore_within(self.shingles.table_mut(), "table of shingles", OwnerTableWithoutParts::bytes, input)?;
         let key = self.realm.key().clone();
@@ -400,15 +401,15 @@ impl Engine {
     }
 }
 
-/// Whose rings follow.
+/// The origins whose rings follow the small state.
 #[derive(Default)]
-struct Others {
+struct OtherRings {
     claims: Vec<Origin>,
-    /// With their caps and lines.
+    /// Origins with their caps and numbers of lines.
     recipients: Vec<(Origin, u32, u64)>,
 }
 
-/// Puts what the input has in the place of a structure that must be as large.
+/// Replaces a structure with the one in the input, which must have the same size.
 fn restore_one<S: Snapshot>(
     place: &mut S,
     what: &'static str,
@@ -420,7 +421,7 @@ fn restore_one<S: Snapshot>(
     if bytes(place) == expected { Ok(()) } else { Err(RestoreError::Structure { what, source: None }) }
 }
 
-/// Replaces a structure of the largest allowed size by the one in the input.
+/// Replaces a structure with the one in the input, which must not be larger.
 fn restore_within<S: Snapshot>(
     place: &mut S,
     what: &'static str,
@@ -432,7 +433,7 @@ fn restore_within<S: Snapshot>(
     Ok(())
 }
 
-/// The start of a snapshot.
+/// The decoded start of a snapshot.
 struct Start {
     version: u16,
     plan: Plan,
@@ -440,7 +441,7 @@ struct Start {
     small: Vec<u8>,
 }
 
-/// Reads the fixed start and the small state of a clearinghouse that was founded with `plan`.
+/// Reads the fixed header and the small state of a clearinghouse that was founded with `plan`.
 fn read_start(realm: &Realm, founded: Plan, input: &mut dyn Read) -> Result<Start, RestoreError> {
     let mut start = [0; START_BYTES];
     input.read_exact(&mut start)?;
@@ -462,7 +463,7 @@ fn read_start(realm: &Realm, founded: Plan, input: &mut dyn Read) -> Result<Star
     let now = Time(reader.u64("the time")?);
     let bytes = reader.u64("the length of the small state")?;
     let plan = if version <= VERSION_FOUNDED { founded } else { read_plan(founded, budget, input)? };
-    // What is small fits the budget, as all of the engine does.
+    // The small state is part of the budget, so it cannot be larger.
     if bytes > plan.bytes {
         return Err(RestoreError::TooLarge { bytes });
     }
@@ -471,7 +472,7 @@ fn read_start(realm: &Realm, founded: Plan, input: &mut dyn Read) -> Result<Star
     Ok(Start { version, plan, now, small })
 }
 
-/// Reads the sizes of the books. They must fit the budget, so that a damaged number cannot allocate more memory than granted.
+/// Reads the sizes of the books. They must fit the budget, so that a damaged number cannot cause a larger allocation.
 fn read_plan(founded: Plan, budget: u64, input: &mut dyn Read) -> Result<Plan, RestoreError> {
     let mut bytes = [0; SIZES_BYTES];
     input.read_exact(&mut bytes)?;

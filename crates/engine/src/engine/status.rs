@@ -1,4 +1,4 @@
-//! How full everything is, and what errors to expect.
+//! Fill levels of all structures, and the expected error rates.
 
 use bruit_filters::ring::CountsRing;
 
@@ -8,68 +8,68 @@ use crate::exchange::{Book, CLUSTER_ORIGINS_MAX, INCARNATIONS_MAX, MEMBERS_MAX};
 use crate::generations::{LIVE_GENERATIONS, Ring};
 use crate::shingles::records_within;
 
-/// Something is nearly full from this share of what it should hold on.
+/// Fill level, as a share of the capacity, at which a structure is reported as nearly full.
 pub const NEARLY_FULL: f64 = 0.9;
 
-/// The state of everything that has a size.
+/// The state of every structure whose size depends on the budget.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
-    /// The rings of the books.
+    /// State of the rings of the books.
     pub rings: Vec<RingStatus>,
-    /// What refuses or forgets when it is full.
+    /// State of the tables, which refuse or evict entries when full.
     pub tables: Vec<TableStatus>,
-    /// All memory that is set aside.
+    /// Allocated memory in bytes.
     pub bytes: u64,
-    /// What it may be.
+    /// Memory budget in bytes.
     pub budget_bytes: u64,
 }
 
 /// The state of a ring.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RingStatus {
-    /// Which one.
+    /// Name of the ring.
     pub name: &'static str,
-    /// Its memory.
+    /// Memory in bytes.
     pub bytes: u64,
-    /// How long an epoch of its generations is.
+    /// Length of an epoch in seconds.
     pub epoch_seconds: u64,
-    /// What a generation holds before it errs more often than planned.
+    /// Number of signatures in a generation at which the planned error rate is reached.
     pub capacity: u64,
-    /// The most that a generation may hold.
+    /// Maximum number of signatures in a generation.
     pub limit: u64,
-    /// True if what does not fit is refused; else it is accepted and not counted.
+    /// Whether claims that do not fit are refused; otherwise they are accepted without being counted.
     pub refuses: bool,
-    /// True if the current generation holds that many, including copies.
+    /// Whether the current generation is at its limit, including copies.
     pub is_current_full: bool,
-    /// The live generations, newest first: their epoch and about how many signatures they hold.
+    /// Live generations, newest first: epoch and estimated number of signatures.
     pub generations: Vec<(u64, u64)>,
-    /// About how many signatures would fill a generation as far as the fullest one. It is more than that generation holds if its
-    /// contents were copied when the ring grew.
+    /// Load of the fullest generation, as an estimated number of signatures. If its contents were copied when the ring
+    /// grew, this is more than the number of signatures in the generation.
     pub fullest: u64,
-    /// How many counts past fifteen the current generation holds, and how many it has room for, if it counts. When there is no more
-    /// room, all such counts become too high.
+    /// For rings of counts: number of counts above fifteen in the current generation, and the maximum. Beyond the
+    /// maximum, all such counts become too high.
     pub records: Option<(usize, usize)>,
-    /// The error to expect now: false positives, or the share of wrong counts at most, over the window.
+    /// Expected error rate over the window: false positives, or the maximum share of wrong counts.
     pub error_rate: f64,
-    /// The error it was planned for.
+    /// Planned error rate.
     pub planned_rate: f64,
 }
 
 /// The state of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableStatus {
-    /// Which one.
+    /// Name of the table.
     pub name: &'static str,
-    /// Its memory.
+    /// Memory in bytes.
     pub bytes: u64,
-    /// What it holds.
+    /// Number of entries.
     pub used: u64,
-    /// What it has room for.
+    /// Maximum number of entries.
     pub capacity: u64,
 }
 
 impl Status {
-    /// What an operator should know before it is too late.
+    /// Returns warnings for the operator about structures that are full or nearly full.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.rings.iter().filter_map(RingStatus::warning).collect()
@@ -77,7 +77,7 @@ impl Status {
 }
 
 impl TableStatus {
-    /// Returns true if it is nearly full.
+    /// Returns true if the table is nearly full.
     #[must_use]
     pub fn is_nearly_full(&self) -> bool {
         self.used as f64 >= NEARLY_FULL * self.capacity as f64
@@ -85,14 +85,14 @@ impl TableStatus {
 }
 
 impl RingStatus {
-    /// How full the fullest generation is, or its records: 1 where errors pass what was planned.
+    /// Returns the fill level of the fullest generation or of its records. Above 1 the error rate exceeds the plan.
     #[must_use]
     pub fn fill(&self) -> f64 {
         let records = self.records.map_or(0.0, |(held, limit)| held as f64 / limit.max(1) as f64);
         records.max(self.fullest as f64 / self.capacity.max(1) as f64)
     }
 
-    /// Returns true if the current generation accepts nothing new, and reports are refused therefore.
+    /// Returns true if the current generation is full and refuses reports of new signatures.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.refuses && self.is_current_full
@@ -103,15 +103,15 @@ impl RingStatus {
         self.records.is_some_and(|(held, limit)| held >= limit)
     }
 
-    /// A warning, if it is nearly full.
+    /// Returns a warning if the ring is full or nearly full.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let Self { name, error_rate, planned_rate, .. } = self;
         let percent = self.fill() * 100.0;
         let text = || {
             format!(
-                "the {name} are {percent:.0} % full: expect errors of {error_rate:.1e}, where {planned_rate:.1e} was \
-                 planned; raise `memory` in the configuration and restart"
+                "the {name} are {percent:.0} % full: expect an error rate of {error_rate:.1e} instead of the planned \
+                 {planned_rate:.1e}; raise `memory` in the configuration and restart"
             )
         };
         let advice = "until the next generation begins; raise `memory` in the configuration and restart";
@@ -128,7 +128,7 @@ impl RingStatus {
 }
 
 impl Engine {
-    /// How full everything is. Takes some milliseconds at most.
+    /// Returns the fill levels of all structures. Takes a few milliseconds at most.
     #[must_use]
     pub fn status(&self) -> Status {
         let (spam, bulk) = (self.realm.spam_epoch_seconds(), self.realm.bulk_epoch_seconds());
@@ -204,7 +204,7 @@ fn ring(
     let (bytes, error_rate) = (ring.bytes(), ring.error_rate());
     let records = ring.records();
     let is_current_full = ring.load(ring.epoch()) >= limit;
-    // Claims that are not counted are accepted all the same.
+    // Claims are accepted even when they cannot be counted.
     let refuses = book != Book::Votes;
     RingStatus {
         name,

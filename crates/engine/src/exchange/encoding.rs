@@ -1,17 +1,19 @@
-//! The state of the exchange in bytes, as a snapshot keeps it.
+//! Encoding of the exchange state in snapshots.
 
 use std::collections::BTreeMap;
 
 use super::entries::entry_bytes;
 use super::pending::{PENDING_BYTES_MAX, Pending};
-use super::{Book, Chain, Exchange, Frontier, INCARNATIONS_MAX, Learned, MEMBERS_MAX, Member, Origin, Relation, Terms};
+use super::{
+    Book, Chain, Exchange, Frontier, INCARNATIONS_MAX, MEMBERS_MAX, Member, MemberTotals, Origin, Relation, Terms,
+};
 use crate::codec::{Malformed, Reader, put_count};
 use crate::trust::{Standing, read_standing};
 
-/// The most chains that can be live: those of all members and of our own, in every book and lane.
+/// Maximum number of live chains: those of all members and our own, in every book and lane.
 const CHAINS_MAX: usize = (MEMBERS_MAX + 1) * INCARNATIONS_MAX * Book::ALL.len() * 8;
 
-/// What an event may add to what waits beyond the bound.
+/// Maximum length of the pending entries of a book, including what a single event may add beyond the bound.
 const PENDING_BYTES_READ_MAX: usize = PENDING_BYTES_MAX + (1 << 20);
 
 impl Exchange {
@@ -82,7 +84,7 @@ pub(crate) fn put_terms(out: &mut Vec<u8>, terms: &Terms) {
     out.extend(terms.cap.to_le_bytes());
 }
 
-/// Reads terms; nobody else's server is one of our own users, or a trap.
+/// Reads terms. Another server is never one of our own users or a trap.
 pub(crate) fn read_terms(reader: &mut Reader<'_>) -> Result<Terms, Malformed> {
     let relation = if read_bool(reader)? { Relation::Peer } else { Relation::Cluster };
     let standing = read_standing(reader)?;
@@ -110,17 +112,20 @@ fn read_frontier(reader: &mut Reader<'_>) -> Result<Frontier, Malformed> {
 
 fn read_member(reader: &mut Reader<'_>) -> Result<Member, Malformed> {
     let terms = read_terms(reader)?;
-    let learned = Learned { entries: reader.u64("entries taken")?, refused: reader.u64("entries refused")? };
+    let learned = MemberTotals {
+        entries: reader.u64("the number of entries applied")?,
+        refused: reader.u64("the number of entries refused")?,
+    };
     Ok(Member { terms, learned })
 }
 
 fn read_pending(reader: &mut Reader<'_>) -> Result<Pending, Malformed> {
-    let count = reader.count(Book::ALL.len() * 8, 13, "the number of books that wait")?;
+    let count = reader.count(Book::ALL.len() * 8, 13, "the number of books with pending entries")?;
     let mut waiting = BTreeMap::new();
     for _ in 0..count {
         let (book, generation) = (read_book(reader)?, reader.u64("a generation")?);
-        let length = reader.count(PENDING_BYTES_READ_MAX, 1, "the bytes that wait")?;
-        let bytes = reader.bytes(length, "what waits")?;
+        let length = reader.count(PENDING_BYTES_READ_MAX, 1, "the length of pending entries")?;
+        let bytes = reader.bytes(length, "pending entries")?;
         ensure_entries(book, bytes)?;
         waiting.insert((book, generation), bytes.to_vec());
     }
@@ -135,9 +140,9 @@ fn ensure_entries(book: Book, mut bytes: &[u8]) -> Result<(), Malformed> {
 }
 
 fn read_bool(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
-    match reader.u8("yes or no")? {
+    match reader.u8("a boolean")? {
         0 => Ok(false),
         1 => Ok(true),
-        value => Err(Malformed::OutOfRange { what: "yes or no", value: value.into() }),
+        value => Err(Malformed::OutOfRange { what: "a boolean", value: value.into() }),
     }
 }

@@ -1,8 +1,10 @@
-//! The entries of the books in bytes: what waits to be exported, and what a segment carries.
+//! Encoding of entries: those pending export, and those in the payload of a segment.
 //!
-//! Sets (listed, revoked, bulk) are sorted in a segment, as their order says nothing: five to seven bytes a signature. What
-//! fills counts keeps its order, so that a copy of an origin's counts equals them cell for cell.
-//! `docs/design/segments.md` has the bytes.
+//! Sets (listed, revoked, bulk) are sorted in a segment, because their order has no meaning; a signature takes five to
+//! seven bytes. Entries that fill counts keep their order, so that a copy of an origin's counts equals the original
+//! cell for cell. `docs/design/segments.md` specifies the encoding.
+
+use std::cmp::Reverse;
 
 use bruit_filters::Fingerprint;
 use bruit_filters::sorted::{decode_sorted, encode_sorted};
@@ -14,29 +16,30 @@ use crate::event::{Event, FINGERPRINTS_MAX, claim_byte, read_claim};
 use crate::spam::FLAGS;
 use crate::trust::{Claim, Reporter, read_standing};
 
-/// The bytes of a signature that waits.
+/// Length of a pending signature in bytes.
 const SIGNATURE_BYTES: usize = 8;
 
-/// The most entries of a payload. Sorted, so many signatures take fewer bytes than they did while they waited.
+/// Maximum number of entries in a payload. This many signatures need fewer bytes as a sorted set than as pending
+/// entries.
 pub(super) const ENTRIES_MAX: usize = PAYLOAD_BYTES_MAX / SIGNATURE_BYTES;
 
-/// The lowest level of recipients that is told: sixteen.
+/// Lowest exported level of recipients: sixteen recipients.
 pub(crate) const LEVEL_MIN: u8 = 2;
-/// The highest level: 4^12 recipients are "many".
+/// Highest level: 4^12 recipients are "many".
 pub(crate) const LEVEL_MAX: u8 = 12;
 
-/// How a payload is written.
+/// Encoding of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Encoding {
-    /// Entries one after the other, as they were accepted.
+    /// Entries one after another, in the order in which they were accepted.
     InOrder = 1,
-    /// A set, sorted.
+    /// A sorted set.
     Sorted = 2,
 }
 
 impl Encoding {
-    /// The encoding of a number.
+    /// Returns the encoding with this number.
     #[must_use]
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
@@ -46,7 +49,7 @@ impl Encoding {
         }
     }
 
-    /// How a book is written.
+    /// Returns the encoding of a book.
     #[must_use]
     pub const fn of(book: Book) -> Self {
         if book.is_set() { Self::Sorted } else { Self::InOrder }
@@ -55,11 +58,11 @@ impl Encoding {
 
 /// A claim as it was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Vote {
+pub(crate) struct ClaimEntry {
     pub(crate) reporter: Reporter,
     pub(crate) claim: Claim,
     pub(crate) flag: u8,
-    /// The signatures, and whether the claim was counted for each.
+    /// Signatures, and whether the claim was counted for each.
     pub(crate) signatures: Vec<(Fingerprint, bool)>,
 }
 
@@ -68,13 +71,13 @@ pub(crate) struct Vote {
 pub(crate) enum Entries {
     /// Listed or revoked signatures.
     Set(Vec<Fingerprint>),
-    /// Signatures and the level of recipients they reached.
+    /// Signatures and the level of recipients that each reached.
     Levels(Vec<(Fingerprint, u8)>),
     /// Claims.
-    Votes(Vec<Vote>),
+    Votes(Vec<ClaimEntry>),
     /// Signatures and their recipients.
     Recipients(Vec<(Fingerprint, u32)>),
-    /// Texts, good mail, whitelists.
+    /// Texts, good mail and whitelist changes.
     Texts(Vec<Event>),
 }
 
@@ -89,7 +92,7 @@ impl Entries {
         }
     }
 
-    /// Reads the payload of a segment.
+    /// Decodes the payload of a segment.
     pub(crate) fn read(book: Book, encoding: Encoding, payload: &[u8]) -> Result<Self, Malformed> {
         if encoding != Encoding::of(book) {
             return Err(Malformed::OutOfRange { what: "the encoding of a book", value: encoding as u64 });
@@ -107,12 +110,12 @@ impl Entries {
                 let (highs, levels) = sorted(payload)?;
                 read_levels(&highs, levels)
             }
-            Book::Votes | Book::Recipients | Book::Texts => Self::read_waiting(book, payload),
+            Book::Votes | Book::Recipients | Book::Texts => Self::read_pending(book, payload),
         }
     }
 
-    /// Reads entries as they wait.
-    pub(crate) fn read_waiting(book: Book, waiting: &[u8]) -> Result<Self, Malformed> {
+    /// Decodes pending entries.
+    pub(crate) fn read_pending(book: Book, waiting: &[u8]) -> Result<Self, Malformed> {
         match book {
             Book::Listed | Book::Revoked => all(waiting, read_signature).map(Self::Set),
             Book::Bulk => all(waiting, read_level).map(Self::Levels),
@@ -122,25 +125,43 @@ impl Entries {
         }
     }
 
-    /// Writes the payload of a segment: `waiting` are whole entries as they wait.
-    pub(crate) fn write(book: Book, waiting: &[u8]) -> Vec<u8> {
-        match book {
-            Book::Listed | Book::Revoked => write_set(waiting),
-            Book::Bulk => write_levels(waiting),
-            Book::Votes | Book::Recipients | Book::Texts => waiting.to_vec(),
+    /// Decodes pending entries in the form in which a segment carries them: sets are sorted and without duplicates. If
+    /// a signature reached several levels, only the highest is kept.
+    pub(crate) fn for_segment(book: Book, waiting: &[u8]) -> Result<Self, Malformed> {
+        let mut entries = Self::read_pending(book, waiting)?;
+        match &mut entries {
+            Self::Set(set) => {
+                set.sort_unstable_by_key(|signature| signature.high());
+                set.dedup();
+            }
+            Self::Levels(levels) => {
+                levels.sort_unstable_by_key(|(signature, level)| (signature.high(), Reverse(*level)));
+                levels.dedup_by_key(|(signature, _)| *signature);
+            }
+            Self::Votes(_) | Self::Recipients(_) | Self::Texts(_) => {}
+        }
+        Ok(entries)
+    }
+
+    /// Encodes entries, decoded from `waiting` by [`for_segment`](Self::for_segment), as the payload of a segment.
+    pub(crate) fn payload(&self, waiting: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Set(set) => write_set(set),
+            Self::Levels(levels) => write_levels(levels),
+            Self::Votes(_) | Self::Recipients(_) | Self::Texts(_) => waiting.to_vec(),
         }
     }
 }
 
-/// How many entries a payload has, when all of them can be read.
+/// Decodes a whole payload and returns its number of entries.
 ///
 /// # Errors
-/// [`Malformed`] for bytes that no origin writes: an engine would refuse them, after they were written to the journal.
+/// [`Malformed`] for bytes that no origin writes. An engine would refuse them, but only after they were journalled.
 pub fn count_entries(book: Book, encoding: Encoding, payload: &[u8]) -> Result<usize, Malformed> {
     Entries::read(book, encoding, payload).map(|entries| entries.len())
 }
 
-/// The signatures in the payload of a public book, for whoever keeps no more of it than which there are.
+/// Returns the signatures in the payload of a public book, without levels.
 ///
 /// # Errors
 /// [`Malformed`] for bytes that no origin writes, and for books that are not public.
@@ -154,28 +175,31 @@ pub fn public_signatures(book: Book, encoding: Encoding, payload: &[u8]) -> Resu
     }
 }
 
-/// What entries add up to, in whatever order.
+/// Returns a digest of entries that does not depend on their order.
 pub(crate) fn digest(entries: &Entries) -> u64 {
-    let sum = |digests: &mut dyn Iterator<Item = u64>| digests.fold(0_u64, u64::wrapping_add);
-    let bytes = |put: &dyn Fn(&mut Vec<u8>)| {
-        let mut out = Vec::new();
-        put(&mut out);
-        digest_of(&out)
+    // One buffer for all entries, because segments are applied under the lock of the engine.
+    let mut buffer = Vec::new();
+    let mut sum = 0_u64;
+    let mut add = |put: &dyn Fn(&mut Vec<u8>)| {
+        buffer.clear();
+        put(&mut buffer);
+        sum = sum.wrapping_add(digest_of(&buffer));
     };
     match entries {
-        Entries::Set(set) => sum(&mut set.iter().map(|signature| digest_of(&signature.high().to_le_bytes()))),
+        Entries::Set(set) => set.iter().for_each(|&signature| add(&|out| put_signature(out, signature))),
         Entries::Levels(levels) => {
-            sum(&mut levels.iter().map(|&(signature, level)| bytes(&|out| put_level(out, signature, level))))
+            levels.iter().for_each(|&(signature, level)| add(&|out| put_level(out, signature, level)));
         }
-        Entries::Votes(votes) => sum(&mut votes.iter().map(|vote| bytes(&|out| put_vote(out, vote)))),
+        Entries::Votes(votes) => votes.iter().for_each(|vote| add(&|out| put_vote(out, vote))),
         Entries::Recipients(recipients) => {
-            sum(&mut recipients.iter().map(|&(signature, amount)| bytes(&|out| put_recipients(out, signature, amount))))
+            recipients.iter().for_each(|&(signature, amount)| add(&|out| put_recipients(out, signature, amount)));
         }
-        Entries::Texts(texts) => sum(&mut texts.iter().map(|text| bytes(&|out| put_text(out, text)))),
+        Entries::Texts(texts) => texts.iter().for_each(|text| add(&|out| put_text(out, text))),
     }
+    sum
 }
 
-/// Sixty-four bits that differ for unlike entries. Not against forgery: that is what signatures and hashes are for.
+/// Returns a 64-bit checksum of an entry. It does not protect against forgery; signatures and hashes of segments do.
 fn digest_of(bytes: &[u8]) -> u64 {
     let word = |chunk: &[u8]| {
         let mut word = [0; 8];
@@ -187,7 +211,7 @@ fn digest_of(bytes: &[u8]) -> u64 {
     mixed.low()
 }
 
-/// The length of the first entry that waits in `waiting`.
+/// Returns the length of the first pending entry.
 pub(crate) fn entry_bytes(book: Book, waiting: &[u8]) -> Result<usize, Malformed> {
     let mut reader = Reader::new(waiting);
     match book {
@@ -200,7 +224,7 @@ pub(crate) fn entry_bytes(book: Book, waiting: &[u8]) -> Result<usize, Malformed
     Ok(waiting.len() - reader.left())
 }
 
-/// Appends a signature as it waits.
+/// Appends a signature in pending form.
 pub(crate) fn put_signature(out: &mut Vec<u8>, signature: Fingerprint) {
     out.extend(signature.high().to_le_bytes());
 }
@@ -211,7 +235,7 @@ pub(crate) fn put_level(out: &mut Vec<u8>, signature: Fingerprint, level: u8) {
     out.push(level);
 }
 
-/// Appends a signature and its recipients, seven bits to a byte.
+/// Appends a signature and its number of recipients, as a variable-length integer of seven bits per byte.
 pub(crate) fn put_recipients(out: &mut Vec<u8>, signature: Fingerprint, amount: u32) {
     put_signature(out, signature);
     let mut rest = amount;
@@ -223,8 +247,8 @@ pub(crate) fn put_recipients(out: &mut Vec<u8>, signature: Fingerprint, amount: 
 }
 
 /// Appends a claim.
-pub(crate) fn put_vote(out: &mut Vec<u8>, vote: &Vote) {
-    let Vote { reporter, claim, flag, signatures } = vote;
+pub(crate) fn put_vote(out: &mut Vec<u8>, vote: &ClaimEntry) {
+    let ClaimEntry { reporter, claim, flag, signatures } = vote;
     out.extend(reporter.id.to_le_bytes());
     out.extend(reporter.group.to_le_bytes());
     out.extend([reporter.standing as u8, claim_byte(*claim), *flag, signatures.len() as u8]);
@@ -233,16 +257,16 @@ pub(crate) fn put_vote(out: &mut Vec<u8>, vote: &Vote) {
     signatures.iter().for_each(|&(signature, _)| put_signature(out, signature));
 }
 
-/// Appends a text, as an event.
+/// Appends a text as an encoded event.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &Event) {
     let at = out.len();
     out.extend([0, 0]);
     text.encode(out);
-    let length = u16::try_from(out.len() - at - 2).expect("an event of texts is far shorter");
+    let length = u16::try_from(out.len() - at - 2).expect("an event of the texts book is far shorter");
     out[at..at + 2].copy_from_slice(&length.to_le_bytes());
 }
 
-/// The level of a number of recipients: 4 to its power are reached.
+/// Returns the level of a number of recipients: the largest power of 4 that it reaches.
 pub(crate) const fn level_of(recipients: u32) -> u8 {
     if recipients == 0 {
         return 0;
@@ -251,7 +275,7 @@ pub(crate) const fn level_of(recipients: u32) -> u8 {
     if level > LEVEL_MAX { LEVEL_MAX } else { level }
 }
 
-/// The recipients of a level.
+/// Returns the number of recipients that a level stands for.
 pub(crate) const fn recipients_of(level: u8) -> u32 {
     let recipients = 1_u32 << (2 * level as u32);
     if recipients > MANY { MANY } else { recipients }
@@ -270,30 +294,17 @@ fn sorted(payload: &[u8]) -> Result<(Vec<u64>, &[u8]), Malformed> {
     decode_sorted(payload, ENTRIES_MAX).map_err(|_| Malformed::OutOfRange { what: "a set of signatures", value: 0 })
 }
 
-fn write_set(waiting: &[u8]) -> Vec<u8> {
-    let mut highs: Vec<_> = waiting.chunks_exact(SIGNATURE_BYTES).map(high).collect();
-    highs.sort_unstable();
-    highs.dedup();
+fn write_set(set: &[Fingerprint]) -> Vec<u8> {
     let mut out = Vec::new();
-    encode_sorted(&highs, &mut out);
+    encode_sorted(&set.iter().map(|signature| signature.high()).collect::<Vec<_>>(), &mut out);
     out
 }
 
-fn high(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
-}
-
-/// Signatures, then four bits of level each. Of a signature that reached several levels the highest is told.
-fn write_levels(waiting: &[u8]) -> Vec<u8> {
-    let mut entries: Vec<_> = waiting
-        .chunks_exact(SIGNATURE_BYTES + 1)
-        .map(|entry| (high(&entry[..SIGNATURE_BYTES]), entry[SIGNATURE_BYTES]))
-        .collect();
-    entries.sort_unstable_by_key(|&(high, level)| (high, std::cmp::Reverse(level)));
-    entries.dedup_by_key(|&mut (high, _)| high);
+/// Encodes signatures, then four bits of level for each.
+fn write_levels(levels: &[(Fingerprint, u8)]) -> Vec<u8> {
     let mut out = Vec::new();
-    encode_sorted(&entries.iter().map(|&(high, _)| high).collect::<Vec<_>>(), &mut out);
-    out.extend(entries.chunks(2).map(|pair| pair[0].1 | pair.get(1).map_or(0, |second| second.1) << 4));
+    encode_sorted(&levels.iter().map(|(signature, _)| signature.high()).collect::<Vec<_>>(), &mut out);
+    out.extend(levels.chunks(2).map(|pair| pair[0].1 | pair.get(1).map_or(0, |second| second.1) << 4));
     out
 }
 
@@ -342,7 +353,7 @@ fn recipients_out_of_range(amount: u32) -> Malformed {
     Malformed::OutOfRange { what: "a number of recipients", value: amount.into() }
 }
 
-fn read_vote(reader: &mut Reader<'_>) -> Result<Vote, Malformed> {
+fn read_vote(reader: &mut Reader<'_>) -> Result<ClaimEntry, Malformed> {
     let (id, group) = (reader.u64("a reporter")?, reader.u64("a group")?);
     let standing = read_standing(reader)?;
     let claim = read_claim(reader)?;
@@ -354,17 +365,17 @@ fn read_vote(reader: &mut Reader<'_>) -> Result<Vote, Malformed> {
     let counted = read_counted(reader, count)?;
     let signature = |i: usize| Ok((read_signature(reader)?, counted >> i & 1 == 1));
     let signatures = (0..count).map(signature).collect::<Result<_, _>>()?;
-    Ok(Vote { reporter: Reporter { id, standing, group }, claim, flag, signatures })
+    Ok(ClaimEntry { reporter: Reporter { id, standing, group }, claim, flag, signatures })
 }
 
-/// One bit for each of `count` signatures, and none beyond.
+/// Reads one bit for each of `count` signatures. Unused bits must be zero.
 fn read_counted(reader: &mut Reader<'_>, count: usize) -> Result<u64, Malformed> {
     let mut word = [0; 8];
     let bytes = count.div_ceil(8);
-    word[..bytes].copy_from_slice(reader.bytes(bytes, "what was counted")?);
+    word[..bytes].copy_from_slice(reader.bytes(bytes, "the counted flags of a claim")?);
     let counted = u64::from_le_bytes(word);
     if counted.checked_shr(count as u32).unwrap_or(0) != 0 {
-        return Err(Malformed::OutOfRange { what: "what was counted", value: counted });
+        return Err(Malformed::OutOfRange { what: "the counted flags of a claim", value: counted });
     }
     Ok(counted)
 }

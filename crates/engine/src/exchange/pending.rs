@@ -1,18 +1,18 @@
-//! What this server accepted and has not yet put into a segment.
+//! Entries accepted by this server that are not yet in a segment.
 //!
-//! Part of the state, so that a crash loses none of it: entries leave when [`Event::Sealed`](crate::event::Event::Sealed)
-//! says that they are in a segment on disk.
+//! They are part of the state, so a crash loses none. Entries are removed when
+//! [`Event::Sealed`](crate::event::Event::Sealed) confirms that they are in a segment on disk.
 
 use std::collections::BTreeMap;
 
 use super::entries::{ENTRIES_MAX, entry_bytes};
 use super::{Book, PAYLOAD_BYTES_MAX};
 
-/// The most bytes that wait before events are refused. An event adds some 200 KiB at most: a peer's segment whose every
-/// entry is told to nodes as a claim.
+/// Length of pending entries in bytes above which events are refused. One event adds at most about 200 KiB: a peer's
+/// segment, if all its entries are exported to other nodes as claims.
 pub(super) const PENDING_BYTES_MAX: usize = 4 << 20;
 
-/// Entries that wait, by book and generation.
+/// Pending entries, by book and generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pending {
     pub(super) waiting: BTreeMap<(Book, u64), Vec<u8>>,
@@ -20,7 +20,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// What was read back.
+    /// Creates the pending entries of a decoded state.
     pub(super) fn new(waiting: BTreeMap<(Book, u64), Vec<u8>>) -> Self {
         let bytes = waiting.values().map(Vec::len).sum();
         Self { waiting, bytes }
@@ -45,12 +45,12 @@ impl Pending {
         self.bytes += waiting.len() - before;
     }
 
-    /// The first entries, as many as fit a segment and at most `most`: how many, and their bytes.
+    /// Returns the number and bytes of the first entries: as many as fit in a segment, and at most `most`.
     pub(super) fn prefix(&self, book: Book, generation: u64, most: u32) -> Option<(u32, &[u8])> {
         let waiting = self.waiting.get(&(book, generation))?;
         let (mut taken, mut end) = (0, 0);
         while end < waiting.len() && taken < most.min(ENTRIES_MAX as u32) {
-            let length = entry_bytes(book, &waiting[end..]).expect("what we let wait we read");
+            let length = entry_bytes(book, &waiting[end..]).expect("pending entries are well-formed");
             if end + length > PAYLOAD_BYTES_MAX {
                 break;
             }
@@ -59,7 +59,7 @@ impl Pending {
         Some((taken, &waiting[..end]))
     }
 
-    /// Forgets the first `end` bytes.
+    /// Removes the first `end` bytes.
     pub(super) fn drop_prefix(&mut self, book: Book, generation: u64, end: usize) {
         let Some(waiting) = self.waiting.get_mut(&(book, generation)) else { return };
         waiting.drain(..end);

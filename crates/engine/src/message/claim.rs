@@ -1,11 +1,11 @@
-//! The events of a claim about a message: the signatures and the text that it covers.
+//! Claims about messages: the events that report or revoke the signatures and the text of a message.
 //!
-//! A report covers only the main content of the message. Other programs ask about single signatures, so a signature
-//! that good mail may share with the message must not be claimed at all. A revocation covers the whole message. If it
-//! is made by an own user, it also makes the features of the text good.
+//! A report covers only the main content of the message. Other programs check single signatures, so a signature that
+//! good mail may share with the message must not be reported. A revocation covers the whole message. A revocation by an
+//! own user also marks the features of the text as good.
 //!
-//! A text has a name in the books, like a signature. A message that is close to a text reported earlier is claimed
-//! under the name of that text. A new text is kept and gets its own name.
+//! A text has a fingerprint in the books, like a signature. A message that is close to a text reported earlier is
+//! claimed under that text's fingerprint. A new text is stored under a fingerprint of its own.
 
 use bruit_filters::Fingerprint;
 use bruit_signatures::bruit::Features;
@@ -18,7 +18,7 @@ use crate::event::{By, Event, FINGERPRINTS_MAX};
 use crate::signature::fingerprint_of;
 use crate::trust::{Claim, Standing};
 
-/// Returns the events of a claim about a message, given the current books. There are none if nothing can be claimed.
+/// Returns the events of a claim about a message, given the current books; none if there is nothing to claim.
 #[must_use]
 pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> Vec<Event> {
     let key = engine.realm().key();
@@ -30,7 +30,7 @@ pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> V
         (None, Claim::Revoke) => files::revocation_fingerprints(engine, signatures),
         (None, Claim::Report) => Vec::new(),
     };
-    // Razor's signature of a file is claimed if the file is.
+    // Razor's signature of a file is claimed together with the file.
     let is_file_claimed = |one: &Signature| one.piece() != Piece::File || !files.is_empty();
     let is_claimed = |one: &&Signature| {
         reported.is_none_or(|outline| is_claimed(one.scheme(), one.piece(), outline) && is_file_claimed(one))
@@ -54,9 +54,9 @@ pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> V
     events
 }
 
-/// Returns the event by which a revocation by an own user teaches the text and files of the message: their features
-/// no longer count in any message that copies them. `None` if all of them are known already, so that a second
-/// revocation uses no room.
+/// Returns the event that marks the features of a message's text and files as good when an own user revokes the
+/// message. Such features no longer count in any message that copies them. Returns `None` if all features are already
+/// known, so that a repeated revocation uses no capacity.
 fn learnt_by_revocation(engine: &Engine, signed: &Signed, by: By) -> Option<Event> {
     if by.reporter.standing != Standing::Own {
         return None;
@@ -66,14 +66,18 @@ fn learnt_by_revocation(engine: &Engine, signed: &Signed, by: By) -> Option<Even
     if features.is_empty() { None } else { Some(Event::GoodFeatures { by, features }) }
 }
 
-/// Returns the name of the text in the books, if it has or gets one, and adds the events that store the text.
+/// Returns the fingerprint under which the text is claimed, if any, and adds the events that store the text.
 fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut Vec<Event>) -> Option<Fingerprint> {
     let standing = by.reporter.standing;
     let mut keep = |fingerprint, text| events.push(Event::Text { by, fingerprint, text });
     if let Some(found) = engine.find_text(features, &mut CheckScratch::default()) {
-        // A text that is still sent must not age out. Only own users may store a text under the name of another one.
+        // A text that is still in circulation must not age out, and a reported text must be found again even if later
+        // copies are less close to the older report. Only own users may store a text under another's fingerprint.
         if claim == Claim::Report && !found.is_current && standing == Standing::Own {
-            keep(found.fingerprint, engine.replicas().text(features));
+            let text = engine.replicas().text(features);
+            if !text.is_empty() {
+                keep(found.fingerprint, text);
+            }
         }
         let is_claimed = claim == Claim::Report || revokes_text(engine, features, &found, standing);
         return is_claimed.then_some(found.fingerprint);
@@ -87,30 +91,30 @@ fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut
     Some(name)
 }
 
-/// Whether a revocation also revokes the claimed text that the message is close to. If the two differ, the claimed text
-/// may still be spam that copied the message; the features that an own user teaches by the revocation keep them apart.
+/// Returns true if a revocation also revokes the claimed text that the message is close to. If the two differ, the
+/// claimed text may still be spam that copied the message; the features learnt from an own user's revocation
+/// distinguish the two.
 fn revokes_text(engine: &Engine, features: &Features, found: &FoundText, standing: Standing) -> bool {
     let teaches = standing == Standing::Own && engine.replicas().ensure_room_for_good().is_ok();
     !features.is_quoted && (found.is_same || !teaches)
 }
 
-/// Whether a report of a message claims this signature: whether the signature covers the main content.
+/// Returns true if a report of a message claims this signature, because it covers the main content.
 ///
-/// Other programs ask about single signatures. So a signature that good mail may share with the message must not be
-/// claimed at all.
+/// Other programs check single signatures. A signature that good mail may share with the message must not be reported.
 #[must_use]
 pub fn is_claimed(scheme: Scheme, piece: Piece, outline: &Outline) -> bool {
     match (scheme, outline.main()) {
         (Scheme::Exact, _) => outline.is_identified_by_text(),
         (Scheme::Pyzor | Scheme::Pyzor11, main) => main == Main::Text,
         (Scheme::RazorE4, Main::Text | Main::Links) => piece == Piece::MainText,
-        // No single one of several files identifies the message; see `files`.
+        // One of several files does not identify the message; see `files`.
         (Scheme::RazorE4, Main::Files) => piece == Piece::File && outline.files == 1,
         _ => false,
     }
 }
 
-/// Whether a report of a message claims its text.
+/// Returns true if a report of a message claims its text.
 #[must_use]
 pub fn is_text_claimed(features: &Features, outline: &Outline) -> bool {
     !features.is_quoted && matches!(outline.main(), Main::Text | Main::Links)

@@ -4,12 +4,12 @@
 //! one of three ways:
 //!
 //! - The only file of such a message identifies it, and is claimed by its own fingerprint.
-//! - Several files of such a message identify it together, and are claimed by one fingerprint, because any one of
-//!   them may be a shop's terms. Each is also claimed as *carried*.
-//! - A file beside a text or a link is claimed only as *carried*, by a separate fingerprint. Other messages that
-//!   carry it are suspected, never spam.
+//! - Several files of such a message identify it together, and are claimed by one fingerprint, because a single file
+//!   may be harmless, such as a shop's terms. Each is also claimed as *carried*.
+//! - A file next to a text or a link is claimed only as *carried*, by a separate fingerprint. Other messages that carry
+//!   it are suspected, never spam.
 //!
-//! A file known from good mail is not claimed by itself and does not decide by itself. Pictures, accessories and
+//! A file known from good mail is not claimed on its own and does not decide on its own. Pictures, accessories and
 //! files inside attached messages are never payloads.
 
 use bruit_filters::Fingerprint;
@@ -44,7 +44,7 @@ pub(super) fn report_fingerprints(engine: &Engine, signatures: &[Signature], out
 }
 
 /// Returns the fingerprints that a revocation claims in addition to the signatures: those of the carried files and of
-/// all files together, as far as they were ever reported.
+/// all files together, if they were ever reported.
 pub(super) fn revocation_fingerprints(engine: &Engine, signatures: &[Signature]) -> Vec<Fingerprint> {
     let key = engine.realm().key();
     let together = fingerprint_of_files(key, payloads(signatures));
@@ -88,7 +88,7 @@ fn is_good(engine: &Engine, file: &Signature) -> bool {
     is_good_file(engine, file.bytes())
 }
 
-/// Whether a file with this signature is known from good mail.
+/// Returns true if a file with this signature is known from good mail.
 #[must_use]
 pub fn is_good_file(engine: &Engine, signature: &[u8]) -> bool {
     engine.replicas().is_good(feature(signature))
@@ -101,8 +101,8 @@ fn feature(signature: &[u8]) -> u64 {
     u64::from_le_bytes(feature)
 }
 
-/// Returns the features to learn from a good message: those of its text and its files. `None` if it only quotes or
-/// forwards: a forward of spam is good mail, but the text that it forwards is not.
+/// Returns the features to learn from a good message: those of its text and its files. Returns `None` if the message
+/// only quotes or forwards another: a forward of spam is good mail, but the forwarded text is not.
 #[must_use]
 pub fn good_features(signed: &Signed) -> Option<Features> {
     let mut features = signed.features.clone().unwrap_or_default();

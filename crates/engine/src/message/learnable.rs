@@ -1,10 +1,10 @@
-//! The condition under which a message may teach the text of good mail.
+//! Decides whether features of good mail may be learnt from a message.
 
 use super::{Evidence, EvidenceSource, MessageVerdict};
 use crate::verdict::{Kind, Reason};
 
-/// Whether there is no evidence against a message: its verdict is unknown or ham, none of its signatures is listed or
-/// suspected, and its text resembles no text that was ever claimed.
+/// Returns true if there is no evidence against a message: its verdict is unknown or ham, none of its signatures is
+/// listed or suspected, and its text resembles no claimed text.
 #[must_use]
 pub fn is_learnable(evidence: &[Evidence], verdict: &MessageVerdict) -> bool {
     let is_innocent = |one: &Evidence| {
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn mail_with_anything_against_it_teaches_nothing_whoever_sent_it() {
+    fn mail_with_evidence_against_it_teaches_nothing() {
         let unknown = signature(Kind::Unknown, Reason::NotReported);
         let spam = signature(Kind::Spam, Reason::OwnReports);
         let suspected = signature(Kind::Unknown, Reason::Suspected);

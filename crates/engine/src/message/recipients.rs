@@ -1,9 +1,9 @@
-//! Recipients of a message: the signatures they are counted by, and the total of a message.
+//! Recipients of a message: the signatures that count them, and the total of a message.
 //!
-//! Recipients are counted by the checksums of the text that DCC's clients send as well ([`Scheme::DccBody`],
-//! [`Scheme::DccFuz1`]), so that a message has one total, whichever way it was counted. Checks of Pyzor and Razor clients,
-//! if they count, go by the signatures that these clients send. Each signature is counted once for a request, and the total
-//! of a message is that of one of its signatures, never a sum: no recipient counts twice.
+//! Recipients are counted under checksums of the text that DCC's clients send too ([`Scheme::DccBody`],
+//! [`Scheme::DccFuz1`]). So a message has one total, whatever protocol counted its recipients. Checks by Pyzor and
+//! Razor clients, if counted, use the signatures that these clients send. Each signature is counted once for a request,
+//! and the total of a message is that of one of its signatures, never a sum. So no recipient counts twice.
 
 use bruit_filters::Fingerprint;
 use bruit_signatures::{Scheme, Signature, Signed};
@@ -13,29 +13,29 @@ use crate::engine::Engine;
 use crate::event::{By, Event};
 use crate::signature::fingerprint_of;
 use crate::verdict::Reason;
-use crate::whitelist::Why;
+use crate::whitelist::WhitelistReason;
 
-/// Schemes by which the recipients of a message are counted.
+/// Schemes whose signatures count the recipients of a message.
 const COUNTED: [Scheme; 2] = [Scheme::DccBody, Scheme::DccFuz1];
 
-/// What is known of the source of a message, by the whitelists.
+/// Whitelist entries that match the source of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WhitelistedSource {
-    /// Whether its sender is whitelisted.
+    /// Whether the sender is whitelisted.
     pub sender: bool,
-    /// Whether its mailing list is whitelisted.
+    /// Whether the mailing list is whitelisted.
     pub list: bool,
 }
 
-/// Why the recipients of a message are not counted.
+/// Reason for not counting the recipients of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotCounted {
-    /// None of its signatures is one that recipients are counted by.
-    #[error("recipients are counted by dcc_body and dcc_fuz1, and neither is given")]
+    /// The message has no signature of a scheme that counts recipients.
+    #[error("recipients are counted by dcc_body or dcc_fuz1, but the request has neither")]
     NoSignature,
-    /// More signatures than one message has.
-    #[error("a message has one signature of dcc_body and one of dcc_fuz1, and more are given")]
+    /// The request has more signatures than one message can have.
+    #[error("a message has at most one signature each of dcc_body and dcc_fuz1, but the request has more")]
     TooManySignatures,
     /// The sender is whitelisted.
     #[error("the sender is whitelisted, so its mail is not counted")]
@@ -44,14 +44,14 @@ pub enum NotCounted {
     #[error("the mailing list is whitelisted, so its mail is not counted")]
     List,
     /// A signature is whitelisted.
-    #[error("the message is whitelisted, or has no text, so it is not counted")]
+    #[error("the message is whitelisted or has no text, so it is not counted")]
     Signature,
 }
 
 /// Returns the event that counts `recipients` of a message.
 ///
 /// # Errors
-/// [`NotCounted`] if they are not to be counted. As in DCC, whitelisted mail is not even counted.
+/// [`NotCounted`] if the recipients must not be counted. As in DCC, whitelisted mail is not counted at all.
 pub fn count_event(
     engine: &Engine,
     signed: &Signed,
@@ -76,20 +76,21 @@ pub fn count_event(
     let key = engine.realm().key();
     let fingerprints: Vec<Fingerprint> = counted.into_iter().map(|signature| fingerprint_of(key, signature)).collect();
     let whitelisted = |fingerprint: &Fingerprint| engine.whitelist().contains(fingerprint);
-    let is_listed = fingerprints.iter().any(|fingerprint| matches!(whitelisted(fingerprint), Some(Why::Listed(_))));
+    let is_listed =
+        fingerprints.iter().any(|fingerprint| matches!(whitelisted(fingerprint), Some(WhitelistReason::Listed(_))));
     if is_listed || fingerprints.iter().all(|fingerprint| whitelisted(fingerprint).is_some()) {
         return Err(NotCounted::Signature);
     }
     Ok(Event::Bulk { by, targets: recipients, fingerprints })
 }
 
-/// Whether recipients may have been counted by signatures of this scheme.
+/// Returns true if recipients may have been counted by signatures of this scheme.
 pub(crate) const fn is_counted(scheme: Scheme) -> bool {
     scheme.is_dcc() || matches!(scheme, Scheme::Pyzor | Scheme::Pyzor11 | Scheme::RazorE4)
 }
 
-/// Returns the number of recipients of a message: that of its most widely sent signature. Razor's signatures are of parts,
-/// and other messages may share some of them, so of these the least widely sent counts.
+/// Returns the number of recipients of a message: the highest count of its signatures. Razor's signatures cover parts
+/// that other messages may share, so only the lowest of their counts is used.
 #[must_use]
 pub(super) fn recipients(evidence: &[Evidence]) -> u32 {
     let of = |is_part: bool| {
@@ -103,7 +104,7 @@ const fn is_of_part(evidence: &Evidence) -> bool {
     matches!(evidence.source, EvidenceSource::Signature(Scheme::RazorE4, _))
 }
 
-/// Whether a signature of the whole message that recipients are counted by is whitelisted: the message is not bulk then.
+/// Returns true if a whitelisted signature of the whole message counts its recipients. Such a message is never bulk.
 pub(super) fn is_whitelisted(evidence: &[Evidence]) -> bool {
     let is_counted = |one: &Evidence| matches!(one.source, EvidenceSource::Signature(scheme, _) if is_counted(scheme));
     let is_of_message = |one: &&Evidence| is_counted(one) && !is_of_part(one) && !one.is_empty;

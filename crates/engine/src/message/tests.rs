@@ -7,7 +7,7 @@ const REPLY: Outline = Outline { words: 200, own_words: 3, files: 0, pictures: 0
 const PHRASE: Outline = Outline { words: 2, own_words: 2, files: 0, pictures: 0, links: 0 };
 
 fn verdict(kind: Kind, reason: Reason, confidence: u8) -> Verdict {
-    let counts = ClaimCounts { reports: 1, revocations: 0 };
+    let counts = ClaimCounts { report_count: 1, revoke_count: 0 };
     Verdict { kind, reason, confidence, voices: 1, counts, ..Verdict::default() }
 }
 
@@ -31,7 +31,7 @@ fn file(verdict: Verdict) -> Evidence {
     of(Scheme::Attachment, Piece::File, verdict)
 }
 
-/// A text that has the given share in common with a claimed text, both ways.
+/// Returns evidence of a text with the given share in common with a claimed text, in both directions.
 fn text(share: u8, verdict: Verdict) -> Evidence {
     let overlap = Overlap { of_report: share, of_message: share, is_even: true };
     let text = TextEvidence { overlap, is_close: share >= 70, ..TextEvidence::default() };
@@ -48,7 +48,7 @@ fn judged(outline: Outline, evidence: &[Evidence]) -> MessageVerdict {
     judge(evidence, &MessageContext { outline: Some(outline), bulk_threshold: 10, ..MessageContext::default() })
 }
 
-/// The kind of a message, and the limit of its only evidence.
+/// Returns kind, reason and role for a message with a single piece of evidence.
 fn limited(outline: Outline, evidence: Evidence) -> (Kind, MessageReason, Role) {
     let verdict = judged(outline, &[evidence]);
     (verdict.kind, verdict.reason, verdict.roles[0])
@@ -68,7 +68,7 @@ fn the_whole_text_decides_before_anything_else() {
     assert_eq!(limited(WITH_FILE, exact(spam())), suspected(Limit::ShortText), "a sentence beside a file");
     let picture = Outline { files: 0, pictures: 1, ..WITH_FILE };
     assert_eq!(limited(picture, exact(spam())), suspected(Limit::ShortText), "a sentence beside a picture");
-    assert_eq!(judged(REPLY, &[exact(spam())]).kind, Kind::Spam, "few words of its own, but the same thread");
+    assert_eq!(judged(REPLY, &[exact(spam())]).kind, Kind::Spam, "few own words, but the same thread");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_close_text_decides_and_a_resemblance_does_not() {
 }
 
 #[test]
-fn a_known_template_takes_a_second_person() {
+fn a_known_template_needs_a_second_reporter() {
     let template = |voices| changed(text(90, Verdict { voices, ..spam() }), |text| text.is_template = true);
     assert_eq!(limited(LETTER, template(1)), suspected(Limit::Template));
     assert_eq!(judged(LETTER, &[template(PEOPLE_AGREEING)]).kind, Kind::Spam);
@@ -116,11 +116,11 @@ fn files_decide_together_where_there_is_little_else() {
     let found = judged(Outline { files: 2, ..WITH_FILE }, &[file(spam()), file(Verdict::default())]);
     assert_eq!((found.kind, found.roles[0]), (Kind::Unknown, Role::Supports(Limit::OtherFile)));
     let picture = of(Scheme::Attachment, Piece::Picture, Verdict::default());
-    assert_eq!(judged(WITH_FILE, &[file(spam()), picture]).kind, Kind::Spam, "a logo beside it changes nothing");
+    assert_eq!(judged(WITH_FILE, &[file(spam()), picture]).kind, Kind::Spam, "an additional logo changes nothing");
 }
 
 #[test]
-fn without_an_outline_every_signature_speaks_for_itself() {
+fn without_an_outline_every_signature_decides_for_itself() {
     for scheme in [Scheme::Exact, Scheme::Pyzor, Scheme::RazorE4, Scheme::Attachment] {
         let evidence = [of(scheme, Piece::Message, spam())];
         assert_eq!(judge(&evidence, &MessageContext::default()).kind, Kind::Spam, "{scheme}");
@@ -156,7 +156,7 @@ fn the_total_of_a_message_is_that_of_one_signature_and_never_a_sum() {
     assert_eq!(total(&[]), 0);
     assert_eq!(total(&[sent(Scheme::DccBody, 5), sent(Scheme::DccFuz1, 7), sent(Scheme::Pyzor, 6)]), 7);
     let parts = [sent(Scheme::RazorE4, 3), sent(Scheme::RazorE4, 900)];
-    assert_eq!(total(&parts), 3, "a logo that everybody has is not the message");
+    assert_eq!(total(&parts), 3, "a common logo does not identify the message");
     assert_eq!(total(&[&parts[..], &[sent(Scheme::DccBody, 5)]].concat()), 5);
 }
 
@@ -167,16 +167,16 @@ fn whitelisted_lists_and_messages_are_not_bulk_and_may_be_spam() {
     let of_list = MessageContext { is_list_whitelisted: true, ..context };
     assert_eq!(judge(&[sent_to(10)], &context).kind, Kind::Bulk);
     assert_eq!(judge(&[sent_to(10)], &of_list).kind, Kind::Unknown);
-    assert_eq!(judge(&[sent_to(10), exact(spam())], &of_list).kind, Kind::Spam, "a list may be abused");
+    assert_eq!(judge(&[sent_to(10), exact(spam())], &of_list).kind, Kind::Spam, "a list can be abused");
     let body = of(Scheme::DccBody, Piece::Message, verdict(Kind::Ham, Reason::Whitelisted, 0));
     assert_eq!(judge(&[sent_to(10), body], &context).kind, Kind::Unknown, "one checksum is enough");
     assert_eq!(judge(&[sent_to(10), Evidence { is_empty: true, ..body }], &context).kind, Kind::Bulk);
     let part = of(Scheme::RazorE4, Piece::Message, verdict(Kind::Ham, Reason::Whitelisted, 0));
-    assert_eq!(judge(&[sent_to(10), part], &context).kind, Kind::Bulk, "a logo says nothing about the message");
+    assert_eq!(judge(&[sent_to(10), part], &context).kind, Kind::Bulk, "a logo does not identify the message");
 }
 
 #[test]
-fn what_every_empty_message_has_says_nothing() {
+fn signatures_of_empty_messages_are_no_evidence() {
     let empty = Evidence { is_empty: true, ..exact(spam()) };
     assert_eq!(judged(LETTER, &[empty]).reason, MessageReason::NotReported);
 }
@@ -192,7 +192,7 @@ fn confidence_grows_with_people_and_with_coverage() {
 }
 
 #[test]
-fn a_report_claims_what_makes_the_message_what_it_is() {
+fn a_report_claims_the_main_content() {
     let claimed = |outline: &Outline| -> Vec<&str> {
         let all = [
             ("exact", Scheme::Exact, Piece::Message),
@@ -209,7 +209,7 @@ fn a_report_claims_what_makes_the_message_what_it_is() {
     };
     assert_eq!(claimed(&LETTER), ["exact", "pyzor", "main"]);
     assert_eq!(claimed(&WITH_FILE), ["file's part"]);
-    assert_eq!(claimed(&Outline { files: 2, ..WITH_FILE }), [""; 0], "neither file is the message");
+    assert_eq!(claimed(&Outline { files: 2, ..WITH_FILE }), [""; 0], "neither file identifies the message");
     assert_eq!(claimed(&REPLY), ["exact"]);
     assert_eq!(claimed(&PHRASE), [""; 0]);
     assert_eq!(claimed(&Outline { links: 1, ..PHRASE }), ["main"]);

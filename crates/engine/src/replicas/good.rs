@@ -1,36 +1,37 @@
-//! What good mail says, feature by feature: the paper's second filter, for texts.
+//! Features of good mail: the paper's second filter, for texts.
 //!
-//! A feature is good if two different good messages had it, or a revoked one did. Two generations of filters: the current
-//! one learns, the one before still counts, so nothing is forgotten at once and everything in the end.
+//! A feature is good if two different good messages had it, or one revoked message. There are two generations of
+//! filters: the current one learns, and the previous one still counts, so that features are forgotten gradually.
 
 use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::sizing::{Goal, Layout, MembershipPlan};
 use bruit_filters::{Fingerprint, KeyId, OutOfMemory};
 
 use crate::budget::{multiple, part};
-use crate::engine::resize::{ResizedStructure, preview_lines};
+use crate::engine::resize::{StructurePreview, preview_lines};
 
-/// At most this many features of a good message are learnt.
+/// Maximum number of features learnt from a good message.
 pub const GOOD_FEATURES: u64 = 512;
 
-/// The false positive rate of a filter when it is full: a feature wrongly taken for good is one of many.
+/// False-positive rate of a full filter. A text has many features, so a single one that is wrongly considered good does
+/// little harm.
 const GOOD_RATE: f64 = 0.01;
 
-/// What a message takes in one filter at most: 10 bits for each of its features.
+/// Maximum space of a message in one filter: 10 bits for each of its features.
 pub(crate) const BYTES_PER_MESSAGE: u64 = GOOD_FEATURES * 10 / 8;
 
-/// The filters of good mail are full: more would make them say of every feature that it is good.
+/// Error for full filters of good mail: with more features they would report every feature as good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoodIsFull;
 
 /// Features that do not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Good {
-    /// Two, which stay where they are: a running snapshot names them by their place.
+    /// Both generations, at fixed indexes: a running snapshot refers to them by index.
     pub(crate) generations: [Generation; 2],
-    /// Which of them learns.
+    /// Index of the generation that learns.
     pub(crate) current: usize,
-    /// Good messages that a generation can learn.
+    /// Maximum number of good messages that a generation can learn.
     pub(crate) capacity: u64,
 }
 
@@ -38,32 +39,33 @@ pub(crate) struct Good {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Generation {
     pub(crate) good: OneLineFilter,
-    /// Features that were seen once, and which messages those were.
+    /// Features that were seen once, and the messages that were learnt.
     pub(crate) seen: OneLineFilter,
-    /// How many more messages can be learnt.
+    /// Number of messages that can still be learnt.
     pub(crate) left: u64,
 }
 
-/// A filter for `messages` messages.
+/// Returns the plan of a filter for `messages` messages.
 fn plan(messages: u64) -> MembershipPlan {
     let features = messages.saturating_mul(GOOD_FEATURES).max(1);
-    MembershipPlan::new(Layout::OneLine, features, Goal::Rate(GOOD_RATE)).expect("a rate one line can have")
+    MembershipPlan::new(Layout::OneLine, features, Goal::Rate(GOOD_RATE)).expect("a rate that one line can achieve")
 }
 
-/// The number of messages that a filter of `bits` bits has room for, in proportion to the planned filter for `messages`.
+/// Returns the number of messages that fit in a filter of `bits` bits, in proportion to the planned filter for
+/// `messages`.
 fn capacity(messages: u64, bits: u64) -> u64 {
     part(messages, bits, plan(messages).cells)
 }
 
-/// A fingerprint of all of these, in whatever order.
+/// Returns a combined fingerprint that does not depend on the order.
 pub(crate) fn sum(features: &[Fingerprint]) -> Fingerprint {
     features.iter().fold(Fingerprint::default(), |sum, next| {
         Fingerprint::new(sum.high().wrapping_add(next.high()), sum.low().wrapping_add(next.low()))
     })
 }
 
-/// Whether these features take the room of a message: those of n out of [`GOOD_FEATURES`] in n cases out of as many. Which
-/// cases these are depends on nothing but the features, so all nodes agree.
+/// Returns true if these features count as a full message towards the capacity. A message with n features does so with
+/// a probability of n / [`GOOD_FEATURES`]. The result depends only on the features, so all nodes agree.
 fn takes_room(features: &[Fingerprint]) -> bool {
     sum(features).high() % GOOD_FEATURES < features.len() as u64
 }
@@ -76,7 +78,7 @@ impl Generation {
 }
 
 impl Good {
-    /// Room for `messages` good messages per generation.
+    /// Allocates memory for `messages` good messages per generation.
     pub(crate) fn new(messages: u64, key_id: KeyId) -> Result<Self, OutOfMemory> {
         let generation = || Generation::new(messages, key_id);
         Ok(Self { generations: [generation()?, generation()?], current: 0, capacity: messages })
@@ -84,7 +86,7 @@ impl Good {
 
     /// Grows the filters by the largest whole factor that a filter for `messages` messages allows.
     ///
-    /// Everything learnt stays, and the room for more grows by the same factor.
+    /// All learnt features stay, and the remaining capacity grows by the same factor.
     pub(crate) fn resize(&mut self, messages: u64) {
         let factor = multiple(self.bits(), plan(messages).cells);
         let (before, after) = (self.capacity, capacity(messages, self.bits() * factor));
@@ -97,8 +99,8 @@ impl Good {
         self.capacity = after;
     }
 
-    /// The changes that [`resize`](Self::resize) would make.
-    pub(crate) fn preview_resize(&self, messages: u64) -> ResizedStructure {
+    /// Returns the changes that [`resize`](Self::resize) would make.
+    pub(crate) fn preview_resize(&self, messages: u64) -> StructurePreview {
         let planned = plan(messages).cells;
         let then = capacity(messages, self.bits() * multiple(self.bits(), planned));
         let (bytes, planned) = (self.bytes(), planned / 8 * 4);
@@ -110,7 +112,8 @@ impl Good {
         self.bits() <= plan(messages).cells
     }
 
-    /// Adopts the sizes of the filters that replaced those made by [`new`](Self::new); false if they are not alike.
+    /// Adopts the sizes of the filters that replaced those made by [`new`](Self::new). Returns false if they differ in
+    /// size.
     pub(crate) fn recount(&mut self) -> bool {
         let bits = self.bits();
         self.capacity = capacity(self.capacity, bits);
@@ -120,7 +123,7 @@ impl Good {
         self.filters().all(|filter| filter.bits() == bits)
     }
 
-    /// The bits of each filter.
+    /// Returns the size of each filter in bits.
     fn bits(&self) -> u64 {
         self.generations[0].good.bits()
     }
@@ -129,7 +132,7 @@ impl Good {
         self.generations.iter().flat_map(|generation| [&generation.good, &generation.seen])
     }
 
-    /// Begins a generation; the one before the last is forgotten.
+    /// Starts a generation and clears the one before the last.
     pub(crate) fn turn(&mut self) {
         self.current = 1 - self.current;
         let capacity = self.capacity;
@@ -139,12 +142,12 @@ impl Good {
         current.left = capacity;
     }
 
-    /// Whether a good message can still be learnt.
+    /// Checks that one more good message can be learnt.
     pub(crate) const fn ensure_room(&self) -> Result<(), GoodIsFull> {
         if self.generations[self.current].left == 0 { Err(GoodIsFull) } else { Ok(()) }
     }
 
-    /// Learns the features of a good message, distinct and in order.
+    /// Learns the features of a good message, which must be distinct and sorted.
     pub(crate) fn learn(&mut self, features: &[Fingerprint]) -> Result<(), GoodIsFull> {
         self.ensure_room()?;
         let message = sum(features);
@@ -163,7 +166,7 @@ impl Good {
         Ok(())
     }
 
-    /// Makes all of these features good.
+    /// Marks all these features as good.
     pub(crate) fn learn_all(&mut self, features: &[Fingerprint]) -> Result<(), GoodIsFull> {
         self.ensure_room()?;
         self.current().good.insert_batch(features);
@@ -175,17 +178,17 @@ impl Good {
         self.generations.iter().any(|generation| generation.good.contains(feature))
     }
 
-    /// Whether a feature is good for the whole of the current generation and the next.
+    /// Returns true if a feature stays good for the rest of the current generation and the next.
     pub(crate) fn is_learnt(&self, feature: &Fingerprint) -> bool {
         self.generations[self.current].good.contains(feature)
     }
 
-    /// How many messages the current generation has learnt, and how many it has room for.
+    /// Returns the number of messages that the current generation has learnt, and the maximum.
     pub(crate) const fn fill(&self) -> (u64, u64) {
         (self.capacity.saturating_sub(self.generations[self.current].left), self.capacity)
     }
 
-    /// Keeps the features that are not good.
+    /// Removes good features from `features`.
     pub(crate) fn retain_others(&self, features: &mut Vec<Fingerprint>, is_good: &mut Vec<bool>) {
         for generation in &self.generations {
             is_good.clear();
@@ -216,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_features_take_room_as_seldom_as_they_are_few() {
+    fn the_room_for_features_is_proportional_to_their_number() {
         let key = FingerprintKey::narrow([1; 16]);
         let features = |first: u64, count: u64| -> Vec<_> {
             (first..first + count).map(|feature| key.fingerprint(&feature.to_le_bytes())).collect()
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_good_stays_so_for_a_generation_and_is_then_forgotten() {
+    fn features_stay_good_for_one_more_generation() {
         let key = FingerprintKey::new([1; 16]);
         let features = |n: u8| vec![key.fingerprint(b"shared"), key.fingerprint(&[n])];
         let shared = features(0)[0];
@@ -239,7 +242,7 @@ mod tests {
         good.learn(&features(1)).unwrap();
         good.turn();
         good.learn(&features(2)).unwrap();
-        assert!(good.contains(&shared), "one message of each generation");
+        assert!(good.contains(&shared), "seen in one message of each generation");
         good.turn();
         assert!(good.contains(&shared));
         good.turn();

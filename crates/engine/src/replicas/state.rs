@@ -1,24 +1,30 @@
-//! The index but for its large arrays, in bytes.
+//! Encoding of the index without its large arrays.
 //!
-//! Generations (count, then epoch u64 and first number u64 each), records (count, then four quarters u8, features u32 with a bit for
-//! templates, and fingerprint each), wholes (count, then fingerprint and number u64 each, in order), which generation of good mail
-//! learns (u8, 0 or 1) and how many more messages each of the two can learn (u64 each). The arrays follow elsewhere: the owner table, and the filters
-//! `good` and `seen` of each generation.
+//! The fields, in this order:
+//!
+//! | field | encoding |
+//! |---|---|
+//! | generations | count, then epoch (u64) and first number (u64) of each |
+//! | records | count, then of each: four quarters (u8), features with a bit for templates (u32), fingerprint |
+//! | wholes | count, then fingerprint and number (u64) of each, in order |
+//! | good mail | index of the generation that learns (u8, 0 or 1), number of messages that each can still learn (u64) |
+//!
+//! The arrays are written elsewhere: the owner table, and the filters `good` and `seen` of each generation.
 
 use std::collections::{HashMap, VecDeque};
 
 use bruit_filters::owners::Owner;
 use bruit_signatures::bruit::Stored;
 
-use super::{Record, Replicas, wholes_max};
+use super::{Replicas, TextRecord, wholes_max};
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 use crate::generations::LIVE_GENERATIONS;
 
-/// Generations that can be remembered: the live ones and the one that made the last of them old.
+/// Maximum number of generations: the live ones and the one that has just expired.
 const GENERATIONS_MAX: usize = LIVE_GENERATIONS as usize + 1;
 
 impl Replicas {
-    /// Appends all but the arrays.
+    /// Appends everything except the arrays.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_count(out, self.generations.len());
         for (epoch, first) in &self.generations {
@@ -40,13 +46,13 @@ impl Replicas {
         }
     }
 
-    /// Reads what [`encode`](Self::encode) wrote into an index that was just made, whose arrays are restored afterwards.
+    /// Decodes the output of [`encode`](Self::encode) into a new index, whose arrays are restored afterwards.
     pub(crate) fn decode(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
         let count = reader.count(GENERATIONS_MAX, 16, "the generations of texts")?;
         let mut pair = |what| Ok((reader.u64(what)?, reader.u64(what)?));
         self.generations = (0..count).map(|_| pair("a generation of texts")).collect::<Result<_, _>>()?;
-        let count = reader.count(self.records_max, Record::BYTES, "the records of texts")?;
-        let records: Result<VecDeque<_>, _> = (0..count).map(|_| Record::decode(reader)).collect();
+        let count = reader.count(self.records_max, TextRecord::BYTES, "the records of texts")?;
+        let records: Result<VecDeque<_>, _> = (0..count).map(|_| TextRecord::decode(reader)).collect();
         self.records.extend(records?);
         let count = reader.count(wholes_max(self.records_max), 24, "the wholes of texts")?;
         let mut whole = || Ok((reader.fingerprint("a whole")?, Owner::from_number(reader.u64("a whole")?)));
@@ -55,7 +61,7 @@ impl Replicas {
     }
 
     fn decode_good(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
-        let what = "what good mail can be learnt";
+        let what = "the room for good mail";
         let capacity = self.good.capacity;
         self.good.current = usize::from(reader.u8(what)?);
         if self.good.current > 1 {
@@ -71,7 +77,7 @@ impl Replicas {
     }
 }
 
-impl Record {
+impl TextRecord {
     const BYTES: usize = 24;
 
     fn encode(&self, out: &mut Vec<u8>) {

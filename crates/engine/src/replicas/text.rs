@@ -1,32 +1,32 @@
-//! What a report of a text brings: the features it may keep, few enough for a journal.
+//! The text of a report: the features that the index may store, few enough to fit in a journal entry.
 
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::bruit::{QUARTERS, STORED_MIN};
 
 use crate::codec::{Malformed, Reader};
 
-/// Features of a quarter that a [`Text`] carries at most: twice what is kept of it, as some may be refused.
+/// Maximum number of features in each quarter of a [`Text`]: twice the number stored, because some may be refused.
 pub const TEXT_FEATURES_PER_QUARTER: usize = 24;
 
-/// A text as it is reported.
+/// A reported text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
-    /// Features of each quarter in the order in which they are kept.
+    /// Features of each quarter in the order of storing.
     pub(crate) quarters: [Vec<u64>; QUARTERS],
-    /// How many features the text had.
+    /// Number of features of the text.
     pub(crate) features: u32,
-    /// The hash of the whole, for texts with few features.
+    /// Hash of the whole text, for texts with few features.
     pub(crate) whole: Option<u64>,
     /// Whether many of its features are known from good mail.
     pub(crate) is_template: bool,
 }
 
-/// What may follow the number of features, as bits.
+/// Flags for the fields after the number of features.
 const HAS_WHOLE: u8 = 1;
 const IS_TEMPLATE: u8 = 2;
 
 impl Text {
-    /// What the text is called in the books: the same for equal texts, whoever reports them.
+    /// Returns the fingerprint of the text in the books. Equal texts have equal fingerprints.
     #[must_use]
     pub fn fingerprint(&self, key: &FingerprintKey) -> Fingerprint {
         let mut bytes = b"text".to_vec();
@@ -36,18 +36,18 @@ impl Text {
         key.fingerprint(&bytes)
     }
 
-    /// Whether it has too few features to be found, and no hash of the whole.
+    /// Returns true if it has too few features to be found and no hash of the whole.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.whole.is_none() && self.quarters.iter().map(Vec::len).sum::<usize>() < STORED_MIN
     }
 
-    /// Whether it has no more features than may be written.
+    /// Returns true if no quarter has more features than can be encoded.
     pub(crate) fn is_within_bounds(&self) -> bool {
         self.quarters.iter().all(|quarter| quarter.len() <= TEXT_FEATURES_PER_QUARTER)
     }
 
-    /// Appends the bytes of the text. One with too many features is written so that it is not read back.
+    /// Appends the encoded text. A text with too many features is written so that the decoder rejects it.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.features.to_le_bytes());
         let bits = [(self.whole.is_some(), HAS_WHOLE), (self.is_template, IS_TEMPLATE)];
@@ -59,15 +59,15 @@ impl Text {
         }
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     ///
     /// # Errors
     /// [`Malformed`] for anything else, and for more than [`TEXT_FEATURES_PER_QUARTER`] features in a quarter.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let features = reader.u32("the number of features")?;
-        let bits = reader.u8("what a text has")?;
+        let bits = reader.u8("the flags of a text")?;
         if bits > HAS_WHOLE | IS_TEMPLATE {
-            return Err(Malformed::OutOfRange { what: "what a text has", value: bits.into() });
+            return Err(Malformed::OutOfRange { what: "the flags of a text", value: bits.into() });
         }
         let whole = if bits & HAS_WHOLE == 0 { None } else { Some(reader.u64("the whole of a text")?) };
         let mut quarters: [Vec<u64>; QUARTERS] = Default::default();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_read_as_written_up_to_its_bound() {
+    fn a_text_round_trips_up_to_its_bound() {
         for text in [Text::default(), text(TEXT_FEATURES_PER_QUARTER)] {
             let mut bytes = Vec::new();
             text.encode(&mut bytes);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_texts_have_one_name_and_others_another() {
+    fn equal_texts_have_equal_fingerprints() {
         let key = FingerprintKey::new([4; 16]);
         assert_eq!(text(5).fingerprint(&key), text(5).fingerprint(&key));
         assert_ne!(text(5).fingerprint(&key), text(6).fingerprint(&key));

@@ -1,4 +1,4 @@
-//! The records by number and by digest: a ring, and an index into it that repeats no key.
+//! Records by number and by digest: a ring buffer, and an index that does not store the keys again.
 
 use std::collections::VecDeque;
 
@@ -9,39 +9,39 @@ use super::STORED_MAX;
 use crate::codec::{Malformed, Reader, put_count};
 use crate::memory::{queue, table};
 
-/// The bytes of an encoded record.
+/// Length of an encoded record.
 const ENCODED_BYTES: usize = 8 + 4 + 4 + 4 + 1 + 1 + 1;
 
-/// What is known of a text.
+/// The record of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Record {
-    /// The leading half of the fingerprint of its digest.
+pub struct ShingleRecord {
+    /// Leading half of the fingerprint of its digest.
     pub(super) digest: u64,
-    /// What was written, added up.
+    /// Sum of the weights written.
     pub weight: i32,
-    /// When it was written first, in hours since the start of 1970.
+    /// Time of the first write, in hours since the start of 1970.
     pub first_hour: u32,
-    /// When it was written last.
+    /// Time of the last write.
     pub last_hour: u32,
-    /// The list it is on.
+    /// List that the text is on.
     pub flag: u8,
-    /// How many of its shingles are in the table.
+    /// Number of its shingles in the table.
     pub(super) stored: u8,
-    /// Whether the number still stands for a text: not if that was deleted, or written again under a later number.
+    /// Whether the number is in use: not if the text was deleted or written again under a later number.
     pub(super) is_live: bool,
 }
 
-/// One record for each number from the oldest on.
+/// Records by number, starting with the oldest.
 #[derive(Clone, Debug)]
 pub(super) struct Records {
-    ring: VecDeque<Record>,
-    /// The number of the first of them.
+    ring: VecDeque<ShingleRecord>,
+    /// Number of the first record.
     front: u64,
-    /// The low halves of the numbers of live records, placed by their digests.
+    /// Low halves of the numbers of live records, hashed by their digests.
     index: HashTable<u32>,
 }
 
-impl Record {
+impl ShingleRecord {
     pub(super) fn new(digest: u64, flag: u8, weight: i32, hour: u32) -> Self {
         Self { digest, weight, first_hour: hour, last_hour: hour, flag, stored: 0, is_live: true }
     }
@@ -68,24 +68,24 @@ impl Record {
             let value = record.stored.into();
             return Err(Malformed::OutOfRange { what: "a shingle record's stored shingles", value });
         }
-        let live = reader.u8("whether a shingle record is live")?;
+        let live = reader.u8("the live flag of a shingle record")?;
         let is_hole = record == Self::default();
         record.is_live = live == 1;
         if live > 1 || (live == 0 && !is_hole) {
-            return Err(Malformed::OutOfRange { what: "whether a shingle record is live", value: live.into() });
+            return Err(Malformed::OutOfRange { what: "the live flag of a shingle record", value: live.into() });
         }
         Ok(record)
     }
 }
 
 impl Records {
-    /// Room for `records` records, so that nothing ever grows. The index is at most 7/12 full: in a fuller one, removals
-    /// would leave marks behind that make it grow in the end.
+    /// Allocates memory for `records` records, so that nothing grows later. The index is at most 7/12 full: in a fuller
+    /// one, removals would leave tombstones that eventually make it grow.
     pub(super) fn new(records: usize, front: u64) -> Result<Self, OutOfMemory> {
         Ok(Self { ring: queue(records)?, front, index: table(records.saturating_add(records / 2))? })
     }
 
-    /// Makes room for `records` records, as [`new`](Self::new) does.
+    /// Allocates memory for `records` records, as [`new`](Self::new) does.
     pub(super) fn make_room_for(&mut self, records: usize) {
         let mut ring = VecDeque::with_capacity(records.max(self.len()));
         ring.append(&mut self.ring);
@@ -101,57 +101,57 @@ impl Records {
         self.ring.len()
     }
 
-    /// How many numbers stand for a text.
+    /// Returns the number of live records.
     pub(super) fn live(&self) -> usize {
         self.index.len()
     }
 
-    /// The number of the oldest record.
+    /// Returns the number of the oldest record.
     pub(super) fn front(&self) -> u64 {
         self.front
     }
 
-    /// The number after that of the newest record.
+    /// Returns the next record number after that of the newest record.
     pub(super) fn end(&self) -> u64 {
         self.front + self.ring.len() as u64
     }
 
-    /// The record of a number, if that stands for a text.
-    pub(super) fn get(&self, number: u64) -> Option<&Record> {
+    /// Returns the record with this number, if it is live.
+    pub(super) fn get(&self, number: u64) -> Option<&ShingleRecord> {
         self.ring.get(self.at(number)?).filter(|record| record.is_live)
     }
 
-    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Record> {
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut ShingleRecord> {
         let at = self.at(number)?;
         self.ring.get_mut(at).filter(|record| record.is_live)
     }
 
-    /// The number of the live record with this digest.
+    /// Returns the number of the live record with this digest.
     pub(super) fn find(&self, digest: u64) -> Option<u64> {
         let low = self.index.find(digest, |&low| self.ring[place(self.front, low)].digest == digest)?;
         Some(self.front + place(self.front, *low) as u64)
     }
 
-    /// Adds the record of a number later than all others. Numbers that were left out have a record of nothing.
-    pub(super) fn push(&mut self, number: u64, record: Record) {
+    /// Adds a record with a number above all others. Skipped numbers get an empty record.
+    pub(super) fn push(&mut self, number: u64, record: ShingleRecord) {
         while self.end() < number {
-            self.ring.push_back(Record::default());
+            self.ring.push_back(ShingleRecord::default());
         }
         self.ring.push_back(record);
         let (ring, front) = (&self.ring, self.front);
         self.index.insert_unique(record.digest, number as u32, |&low| ring[place(front, low)].digest);
     }
 
-    /// Makes a hole of a live record.
+    /// Replaces a live record with an empty one.
     pub(super) fn retire(&mut self, number: u64) {
         let Some(&record) = self.get(number) else { return };
         self.unlist(record.digest, number);
         if let Some(record) = self.get_mut(number) {
-            *record = Record::default();
+            *record = ShingleRecord::default();
         }
     }
 
-    /// Takes the oldest record out, if there is one.
+    /// Removes the oldest record, if there is one.
     pub(super) fn pop_front(&mut self) {
         if let Some(record) = self.ring.front().filter(|record| record.is_live) {
             self.unlist(record.digest, self.front);
@@ -160,7 +160,7 @@ impl Records {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        (self.ring.capacity() * size_of::<Record>() + self.index.allocation_size()) as u64
+        (self.ring.capacity() * size_of::<ShingleRecord>() + self.index.allocation_size()) as u64
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -169,17 +169,17 @@ impl Records {
         self.ring.iter().for_each(|record| record.encode(out));
     }
 
-    /// Reads at most `records` records.
+    /// Decodes at most `records` records.
     pub(super) fn decode(reader: &mut Reader<'_>, records: usize) -> Result<Self, Malformed> {
         let front = reader.u64("the oldest shingle record")?;
         let count = reader.count(records, ENCODED_BYTES, "the number of shingle records")?;
         if front.checked_add(count as u64).is_none() {
             return Err(Malformed::OutOfRange { what: "the oldest shingle record", value: front });
         }
-        // At most 100 MB, plus their index.
+        // At most 100 MB, plus the index.
         let mut decoded = Self::new(records, front).unwrap_or_else(|error| panic!("{error}"));
         for at in 0..count as u64 {
-            let record = Record::decode(reader)?;
+            let record = ShingleRecord::decode(reader)?;
             match record.is_live {
                 true if decoded.find(record.digest).is_some() => {
                     return Err(Malformed::OutOfRange { what: "a shingle record's digest", value: record.digest });
@@ -202,7 +202,8 @@ impl Records {
     }
 }
 
-/// The place in the ring of a number that is known by its low half: the ring is shorter than 2^32.
+/// Returns the position in the ring buffer of a record number, of which only the low half is given. The position is
+/// unambiguous, because the buffer has fewer than 2^32 entries.
 fn place(front: u64, low: u32) -> usize {
     low.wrapping_sub(front as u32) as usize
 }
@@ -211,17 +212,17 @@ fn place(front: u64, low: u32) -> usize {
 mod tests {
     use super::*;
 
-    fn record(digest: u64) -> Record {
-        Record::new(digest, 1, 10, 7)
+    fn record(digest: u64) -> ShingleRecord {
+        ShingleRecord::new(digest, 1, 10, 7)
     }
 
     #[test]
     fn a_record_takes_24_bytes() {
-        assert_eq!(size_of::<Record>(), 24);
+        assert_eq!(size_of::<ShingleRecord>(), 24);
     }
 
     #[test]
-    fn records_are_found_by_number_and_digest_across_the_low_halves_end() {
+    fn records_are_found_when_the_low_halves_of_numbers_wrap() {
         let start = (1 << 32) - 3;
         let mut records = Records::new(8, start).unwrap();
         for number in start..start + 6 {
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_left_out_have_no_record() {
+    fn skipped_numbers_have_no_record() {
         let mut records = Records::new(8, 1).unwrap();
         records.push(1, record(10));
         records.push(3, record(30));
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_grows_up_to_the_number_it_was_made_for() {
+    fn records_never_grow_within_their_capacity() {
         for count in [1, 100, 7_168, 611_670] {
             let mut records = Records::new(count, 1).unwrap();
             let bytes = records.bytes();

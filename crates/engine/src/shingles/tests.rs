@@ -9,12 +9,12 @@ fn digest(number: u64) -> Digest {
     digest
 }
 
-/// The shingles of a text that has none in common with any other.
+/// Returns the shingles of a text that shares none with any other.
 fn text(number: u64) -> [u64; SHINGLES] {
     std::array::from_fn(|at| (number * 64 + at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// A text that shares `agreed` shingles with `number`.
+/// Returns the shingles of a text that shares `agreed` of them with `number`.
 fn similar(number: u64, agreed: usize) -> [u64; SHINGLES] {
     let mut shingles = text(number);
     shingles[agreed..].fill(0);
@@ -25,21 +25,21 @@ fn index(records: u64) -> Shingles {
     Shingles::new(KEY, records, 8, 100)
 }
 
-fn write(shingles: &mut Shingles, number: u64) -> Record {
+fn write(shingles: &mut Shingles, number: u64) -> ShingleRecord {
     shingles.write(&digest(number), Some(&text(number)), 1, 10, NOW)
 }
 
-fn find(shingles: &Shingles, number: u64, like: &[u64; SHINGLES]) -> Option<Match> {
+fn find(shingles: &Shingles, number: u64, like: &[u64; SHINGLES]) -> Option<ShingleMatch> {
     shingles.check(&digest(number), Some(like), &mut Votes::new())
 }
 
-/// Whether a text is found by digest, and by its shingles.
+/// Returns whether a text is found by its digest, and by its shingles.
 fn is_known(shingles: &Shingles, number: u64) -> (bool, bool) {
     let by_digest = shingles.check(&digest(number), None, &mut Votes::new());
     (by_digest.is_some(), find(shingles, u64::MAX, &text(number)).is_some())
 }
 
-/// How many slots of the table are in use.
+/// Returns the number of slots in use.
 fn slots(shingles: &Shingles) -> u64 {
     let slots = shingles.table().capacity() as f64 / OWNER_LOAD;
     (shingles.table().load() * slots).round() as u64
@@ -57,7 +57,7 @@ fn decoded(bytes: &[u8], table: &OwnerTableWithoutParts) -> Result<Shingles, Mal
     reader.finish().map(|()| shingles)
 }
 
-/// Digest and shingles by name, as rspamd sent them.
+/// Returns a digest and shingles by name, as sent by rspamd.
 fn sent(name: &str) -> (Digest, [u64; SHINGLES]) {
     let lines = include_str!("../../../../testdata/rspamd/shingles.txt").lines();
     let mut fields = lines.map(|line| line.split(' ')).find(|fields| fields.clone().next() == Some(name)).unwrap();
@@ -71,7 +71,7 @@ fn sent(name: &str) -> (Digest, [u64; SHINGLES]) {
 }
 
 #[test]
-fn a_real_clients_texts_are_found_as_by_rspamd() {
+fn texts_of_a_real_client_are_found_as_by_rspamd() {
     let mut shingles = index(10_000);
     for (name, flag) in [("write-siphash", 1), ("write-mumhash", 11)] {
         let (digest, text) = sent(name);
@@ -102,13 +102,13 @@ fn seventeen_shingles_match_and_sixteen_do_not() {
 fn a_digest_is_found_before_shingles() {
     let mut shingles = index(10_000);
     let [first, second] = [1, 2].map(|number| write(&mut shingles, number));
-    assert_eq!(find(&shingles, 1, &text(2)), Some(Match { record: first, agreed: 32 }));
-    assert_eq!(find(&shingles, 3, &text(2)), Some(Match { record: second, agreed: 32 }));
+    assert_eq!(find(&shingles, 1, &text(2)), Some(ShingleMatch { record: first, agreed: 32 }));
+    assert_eq!(find(&shingles, 3, &text(2)), Some(ShingleMatch { record: second, agreed: 32 }));
     assert_eq!(shingles.check(&digest(3), None, &mut Votes::new()), None);
 }
 
 #[test]
-fn a_shingle_agrees_only_with_one_of_its_place() {
+fn a_shingle_matches_only_at_its_own_position() {
     let mut shingles = index(10_000);
     write(&mut shingles, 1);
     let mut turned = text(1);
@@ -117,7 +117,7 @@ fn a_shingle_agrees_only_with_one_of_its_place() {
 }
 
 #[test]
-fn of_several_the_one_with_most_shingles_is_found_then_the_newest() {
+fn the_record_with_most_shingles_is_found_then_the_newest() {
     let mut shingles = index(10_000);
     let mut other = text(1);
     other[31] = 0;
@@ -143,7 +143,7 @@ fn weights_of_one_list_add_up_and_those_of_two_do_not() {
 }
 
 #[test]
-fn what_was_deleted_is_not_found() {
+fn deleted_texts_are_not_found() {
     for given in [None, Some(&text(1))] {
         let mut shingles = index(10_000);
         write(&mut shingles, 1);
@@ -171,7 +171,7 @@ fn a_record_is_found_for_its_window_and_no_longer() {
 }
 
 #[test]
-fn what_is_written_again_does_not_age() {
+fn texts_that_are_written_again_do_not_age() {
     let mut shingles = index(10_000);
     write(&mut shingles, 1);
     write(&mut shingles, 2);
@@ -181,16 +181,16 @@ fn what_is_written_again_does_not_age() {
         assert_eq!(is_known(&shingles, 1), (true, true));
     }
     assert_eq!(is_known(&shingles, 2), (false, false));
-    // Its former numbers have no shingles left.
+    // The shingles of its former numbers were removed.
     assert_eq!(slots(&shingles), 32);
 }
 
 #[test]
-fn writing_again_in_one_epoch_takes_no_room() {
+fn writing_again_in_one_epoch_uses_no_room() {
     let mut shingles = index(10_000);
     for _ in 0..100 {
         write(&mut shingles, 1);
-        // Other ways to compute shingles: those of two are kept.
+        // A text may have shingles computed in different ways: two sets are stored.
         shingles.write(&digest(1), Some(&text(2)), 1, 10, NOW);
         shingles.write(&digest(1), Some(&text(3)), 1, 10, NOW);
     }
@@ -207,7 +207,7 @@ fn a_record_without_shingles_gets_them_later() {
 }
 
 #[test]
-fn the_oldest_make_room() {
+fn the_oldest_records_are_evicted() {
     let mut shingles = index(RECORDS_MIN);
     let bytes = shingles.bytes();
     for number in 0..10_000 {
@@ -232,8 +232,8 @@ fn expired_records_are_cleaned_up_while_others_are_written() {
 }
 
 #[test]
-fn shingles_that_everybody_has_go_to_the_newest() {
-    // Fifteen of 32 are the same in all texts, as those of ordinary words are.
+fn common_shingles_belong_to_the_newest_texts() {
+    // Fifteen of 32 shingles are the same in all texts, as with common words.
     let mut shingles = index(RECORDS_MIN);
     let with_common = |number| {
         let mut shingles = text(number);
@@ -249,7 +249,7 @@ fn shingles_that_everybody_has_go_to_the_newest() {
 }
 
 #[test]
-fn who_has_a_shingle_does_not_take_it_from_another() {
+fn a_record_that_owns_a_shingle_does_not_evict_other_owners() {
     let mut shingles = index(RECORDS_MIN);
     let [first, last] = [0, 31];
     let write = |shingles: &mut Shingles, number, place: usize| {
@@ -257,7 +257,7 @@ fn who_has_a_shingle_does_not_take_it_from_another() {
         own[place] = 7;
         shingles.write(&digest(number), Some(&own), 1, 10, NOW);
     };
-    // All of four share the first shingle; the second of them loses its last, and is written again.
+    // All four share the first shingle; the second text loses its last one and is written again.
     let mut second = text(2);
     (second[first], second[last]) = (7, 7);
     write(&mut shingles, 1, first);
@@ -272,7 +272,7 @@ fn who_has_a_shingle_does_not_take_it_from_another() {
 }
 
 #[test]
-fn what_others_took_can_be_taken_back_again_and_again() {
+fn shingles_can_move_between_records_repeatedly() {
     let mut shingles = index(RECORDS_MIN);
     for number in 0..500 {
         let record = shingles.write(&digest(number % 5), Some(&text(0)), 1, 10, NOW);
@@ -281,7 +281,7 @@ fn what_others_took_can_be_taken_back_again_and_again() {
 }
 
 #[test]
-fn a_window_has_a_longest_and_a_shortest_length() {
+fn the_length_of_a_window_is_bounded() {
     for (window, epochs) in [(0, 1), (1, 1), (WINDOW_MAX, WINDOW_MAX), (u64::MAX, WINDOW_MAX)] {
         let mut shingles = Shingles::new(KEY, RECORDS_MIN, window, 0);
         write(&mut shingles, 1);
@@ -294,7 +294,7 @@ fn a_window_has_a_longest_and_a_shortest_length() {
 }
 
 #[test]
-fn numbers_go_on_beyond_the_last_tag() {
+fn record_numbers_continue_beyond_the_largest_tag() {
     let mut shingles = index(RECORDS_MIN);
     for number in 0..(1 << 20) + 5_000 {
         shingles.write(&digest(number), None, 1, 10, NOW);
@@ -307,7 +307,7 @@ fn numbers_go_on_beyond_the_last_tag() {
 }
 
 #[test]
-fn what_was_encoded_goes_on_alike() {
+fn a_decoded_index_behaves_like_the_original() {
     let mut shingles = index(RECORDS_MIN);
     for number in 0..3_000 {
         shingles.advance(100 + number / 100);
@@ -328,7 +328,7 @@ fn what_was_encoded_goes_on_alike() {
 }
 
 #[test]
-fn damaged_bytes_are_refused_or_mean_something_else() {
+fn damaged_bytes_are_refused_or_decode_to_another_value() {
     let mut shingles = index(RECORDS_MIN);
     (0..3).for_each(|number| _ = write(&mut shingles, number));
     shingles.advance(101);
@@ -350,7 +350,7 @@ fn damaged_bytes_are_refused_or_mean_something_else() {
 }
 
 #[test]
-fn records_that_no_index_has_are_refused() {
+fn impossible_records_are_refused() {
     const RECORD: usize = 23;
     let mut shingles = index(RECORDS_MIN);
     (0..2).for_each(|number| _ = write(&mut shingles, number));
@@ -364,8 +364,8 @@ fn records_that_no_index_has_are_refused() {
     };
     assert_eq!(refused(&|bytes| bytes.copy_within(first..first + 8, second)), "a shingle record's digest");
     assert_eq!(refused(&|bytes| bytes[second + 21] = STORED_MAX as u8 + 1), "a shingle record's stored shingles");
-    assert_eq!(refused(&|bytes| bytes[second + 22] = 0), "whether a shingle record is live");
-    assert_eq!(refused(&|bytes| bytes[second + 22] = 2), "whether a shingle record is live");
+    assert_eq!(refused(&|bytes| bytes[second + 22] = 0), "the live flag of a shingle record");
+    assert_eq!(refused(&|bytes| bytes[second + 22] = 2), "the live flag of a shingle record");
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn records_of_another_table_are_refused() {
 }
 
 #[test]
-fn no_more_records_are_read_than_there_can_be() {
+fn too_many_records_are_refused() {
     let mut shingles = index(2 * RECORDS_MIN);
     (0..RECORDS_MIN).for_each(|number| _ = shingles.write(&digest(number), None, 1, 10, NOW));
     assert!(decoded(&encoded(&shingles), shingles.table()).is_ok());
@@ -403,7 +403,7 @@ fn a_record_takes_170_bytes_at_most_all_included() {
     assert_eq!(found, 199_999);
     let false_matches = (200_000..250_000).filter(|&number| is_known(&shingles, number) != (false, false)).count();
     assert_eq!(false_matches, 0);
-    // The worst numbers of records, just past what a power of two of places holds.
+    // The worst numbers of records, just above the capacity of a power of two.
     for records in [611_700, RECORDS_MAX] {
         let bytes = index(records).bytes() as f64 / records as f64;
         assert!(bytes <= 170.0, "{records} records: {bytes} bytes each");

@@ -1,47 +1,47 @@
-//! The state as bytes, the same for the same state.
+//! Encoding of the state. Equal states have equal encodings.
 //!
-//! Nothing of where things lie in memory is written, only what they are and in which order they would go; hash tables and sums
-//! are made anew. All numbers are little-endian.
+//! Memory layout is not encoded, only contents and the orders of eviction; hash tables and sums are rebuilt. All
+//! numbers are little-endian.
 //!
-//! | bytes | what |
+//! | bytes | contents |
 //! |---|---|
 //! | 1 | version, 1 |
-//! | 3 × (4 + n × 49) | reporters by tier, in the order in which they would go |
-//! | 4, then n × (44 or 52, and 20 per vote) | entries: settled ones in the order of settlement, then the others by age |
-//! | 4, then n × 20 | groups without entries, in the order in which they would go |
-//! | 4, then n × (24 + entries × 4) | groups with entries by id, and their entries' numbers in the order of charging |
-//! | 4 × (4 + n × 4) | by tier, the numbers of entries in the order in which they would go |
+//! | 3 × (4 + n × 49) | reporters by tier, in the order of eviction |
+//! | 4, then n × (44 or 52, and 20 per vote) | entries: settled ones in the order of settlement, others by age |
+//! | 4, then n × 20 | groups without entries, in the order of eviction |
+//! | 4, then n × (24 + entries × 4) | groups with entries by id, and their entries in the order of charging |
+//! | 4 × (4 + n × 4) | by tier, the numbers of entries in the order of eviction |
 
 use std::collections::BTreeSet;
 
 use super::evidence::{TIERS, Vote};
-use super::nursery::{Entry, Nursery};
+use super::nursery::{Nursery, NurseryEntry};
 use super::policy::{Policy, VOTES_MAX, WEIGHT_MAX};
 use super::precision::WEIGHT_PARTS;
-use super::reporters::{RECORD_TIERS, Record, Reporters};
+use super::reporters::{RECORD_TIERS, ReporterRecord, Reporters};
 use super::{Claim, Reporter, Standing, Trust};
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 use crate::time::Time;
 
 const VERSION: u8 = 1;
 
-/// The least an item of each kind takes, by which a count is checked before anything is made of it.
+/// Minimum lengths of encoded items, used to check counts before anything is allocated.
 const RECORD_BYTES: usize = 49;
 const ENTRY_BYTES: usize = 44;
 const GROUP_BYTES: usize = 20;
 const NUMBER_BYTES: usize = 4;
 
-/// What an entry's flags say.
+/// Flags of an entry.
 const SETTLED: u8 = 1;
 const PROMOTED: u8 = 2;
-/// What a vote's flags say.
+/// Flags of a vote.
 const REVOKE: u8 = 1;
 const EARLY: u8 = 2;
-const SPENT: u8 = 4;
+const OVERRULED: u8 = 4;
 const VOTE_SETTLED: u8 = 8;
 
 impl Trust {
-    /// Appends the state to `out`.
+    /// Appends the encoded state to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
         put_reporters(out, &self.reporters);
@@ -53,10 +53,10 @@ impl Trust {
         }
     }
 
-    /// Reads what [`encode`](Self::encode) wrote, into tables for `bytes` of memory.
+    /// Decodes the output of [`encode`](Self::encode), into tables of `bytes` of memory.
     ///
     /// # Errors
-    /// [`Malformed`], also if `bytes` are fewer than they were and what there is does not fit.
+    /// [`Malformed`] if the input is not a valid state, or does not fit because `bytes` is smaller than before.
     ///
     /// # Panics
     /// See [`new`](Self::new).
@@ -66,7 +66,7 @@ impl Trust {
         Ok(trust)
     }
 
-    /// Reads an encoded state into an empty one of the same policy and size.
+    /// Decodes a state into an empty one of the same policy and size.
     ///
     /// # Errors
     /// [`Malformed`]; the state must then be discarded.
@@ -89,11 +89,11 @@ fn put_reporters(out: &mut Vec<u8>, reporters: &Reporters) {
     }
 }
 
-fn put_record(out: &mut Vec<u8>, record: &Record) {
+fn put_record(out: &mut Vec<u8>, record: &ReporterRecord) {
     for long in [record.id, record.group, record.day] {
         out.extend(long.to_le_bytes());
     }
-    let Record { good, bad, credited, confirmed, refuted, unconfirmed, .. } = *record;
+    let ReporterRecord { good, bad, credited, confirmed, refuted, unconfirmed, .. } = *record;
     for short in [good, bad, credited, confirmed, refuted, unconfirmed] {
         out.extend(short.to_le_bytes());
     }
@@ -108,7 +108,7 @@ fn read_reporters(reader: &mut Reader<'_>, policy: &Policy, reporters: &mut Repo
         for _ in 0..count {
             let record = read_record(reader)?;
             if reporters.find(record.id).is_some() {
-                return Err(out_of_range("a second record of a reporter", record.id));
+                return Err(out_of_range("the id of a duplicate reporter", record.id));
             }
             reporters.append(policy, record);
         }
@@ -116,9 +116,9 @@ fn read_reporters(reader: &mut Reader<'_>, policy: &Policy, reporters: &mut Repo
     Ok(())
 }
 
-fn read_record(reader: &mut Reader<'_>) -> Result<Record, Malformed> {
+fn read_record(reader: &mut Reader<'_>) -> Result<ReporterRecord, Malformed> {
     const WHAT: &str = "a reporter";
-    Ok(Record {
+    Ok(ReporterRecord {
         id: reader.u64(WHAT)?,
         group: reader.u64(WHAT)?,
         day: reader.u64(WHAT)?,
@@ -148,7 +148,7 @@ fn put_entries(out: &mut Vec<u8>, nursery: &Nursery) {
     }
 }
 
-fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
+fn put_entry(out: &mut Vec<u8>, entry: &NurseryEntry) {
     put_fingerprint(out, entry.fingerprint);
     out.extend(entry.first.0.to_le_bytes());
     out.extend(entry.last.0.to_le_bytes());
@@ -169,7 +169,7 @@ fn put_vote(out: &mut Vec<u8>, vote: &Vote) {
     out.push(
         flag(REVOKE, vote.claim == Claim::Revoke)
             | flag(EARLY, vote.early)
-            | flag(SPENT, vote.spent)
+            | flag(OVERRULED, vote.overruled)
             | flag(VOTE_SETTLED, vote.settled),
     );
 }
@@ -190,7 +190,7 @@ fn read_entries(reader: &mut Reader<'_>, policy: &Policy, nursery: &mut Nursery)
     Ok(())
 }
 
-fn read_entry(reader: &mut Reader<'_>) -> Result<Entry, Malformed> {
+fn read_entry(reader: &mut Reader<'_>) -> Result<NurseryEntry, Malformed> {
     const WHAT: &str = "a signature";
     let fingerprint = reader.fingerprint(WHAT)?;
     let (first, last) = (Time(reader.u64(WHAT)?), Time(reader.u64(WHAT)?));
@@ -198,9 +198,9 @@ fn read_entry(reader: &mut Reader<'_>) -> Result<Entry, Malformed> {
     let standing = read_standing(reader)?;
     let flags = read_flags(reader, SETTLED | PROMOTED)?;
     let promoted = if flags & PROMOTED != 0 { Some(Time(reader.u64(WHAT)?)) } else { None };
-    // Which group is charged follows later.
+    // The charged group follows later.
     let nobody = Reporter { id: 0, standing, group: 0 };
-    let mut entry = Entry::new(first, fingerprint, &nobody);
+    let mut entry = NurseryEntry::new(first, fingerprint, &nobody);
     (entry.last, entry.promoted, entry.settled) = (last, promoted, flags & SETTLED != 0);
     (entry.report_count, entry.revoke_count) = (report_count, revoke_count);
     Ok(entry)
@@ -215,7 +215,7 @@ fn read_votes(reader: &mut Reader<'_>, nursery: &mut Nursery, slot: u32) -> Resu
         let vote = read_vote(reader)?;
         let is_known = nursery.votes(nursery.get(slot)).any(|other| other.reporter == vote.reporter);
         if is_known || !nursery.has_vote_room() {
-            return Err(out_of_range("one vote too many, of the reporter", vote.reporter));
+            return Err(out_of_range("the reporter of an excess vote", vote.reporter));
         }
         nursery.append_vote(slot, vote);
     }
@@ -230,10 +230,10 @@ fn read_vote(reader: &mut Reader<'_>) -> Result<Vote, Malformed> {
     if f64::from(weight) > WEIGHT_MAX * WEIGHT_PARTS || standing == Standing::Stranger {
         return Err(out_of_range("the weight of a vote", weight.into()));
     }
-    let flags = read_flags(reader, REVOKE | EARLY | SPENT | VOTE_SETTLED)?;
+    let flags = read_flags(reader, REVOKE | EARLY | OVERRULED | VOTE_SETTLED)?;
     let claim = if flags & REVOKE != 0 { Claim::Revoke } else { Claim::Report };
     let vote = Vote::new(&Reporter { id, standing, group }, weight, claim, flags & EARLY != 0);
-    Ok(Vote { spent: flags & SPENT != 0, settled: flags & VOTE_SETTLED != 0, ..vote })
+    Ok(Vote { overruled: flags & OVERRULED != 0, settled: flags & VOTE_SETTLED != 0, ..vote })
 }
 
 fn put_groups(out: &mut Vec<u8>, nursery: &Nursery, numbers: &[u32]) {
@@ -283,7 +283,7 @@ fn read_groups(reader: &mut Reader<'_>, nursery: &mut Nursery) -> Result<(), Mal
 fn read_group(reader: &mut Reader<'_>, nursery: &mut Nursery) -> Result<u64, Malformed> {
     const WHAT: &str = "a group";
     let (id, day, inserts) = (reader.u64(WHAT)?, reader.u64(WHAT)?, reader.u32(WHAT)?);
-    if nursery.groups.restore(id, day, inserts) { Ok(id) } else { Err(out_of_range("one group too many", id)) }
+    if nursery.groups.restore(id, day, inserts) { Ok(id) } else { Err(out_of_range("the id of an excess group", id)) }
 }
 
 fn read_tiers(reader: &mut Reader<'_>, nursery: &mut Nursery) -> Result<(), Malformed> {
@@ -300,7 +300,7 @@ fn read_tiers(reader: &mut Reader<'_>, nursery: &mut Nursery) -> Result<(), Malf
     placed.finish()
 }
 
-/// The number of each slot: its place by age. In tables just read, the two are the same.
+/// Returns the number of each slot, its position by age. In tables just decoded, number and slot are the same.
 fn numbers(nursery: &Nursery) -> Vec<u32> {
     let mut numbers = vec![0; nursery.entries_max() as usize];
     for (number, slot) in (0..).zip(nursery.by_age()) {
@@ -320,7 +320,7 @@ fn put_numbers(out: &mut Vec<u8>, numbers: &[u32], slots: impl Iterator<Item = u
     out[start..start + NUMBER_BYTES].copy_from_slice(&count.to_le_bytes());
 }
 
-/// Numbers of entries of which each must be read once.
+/// Numbers of entries, each of which must be read exactly once.
 struct Numbers {
     seen: Vec<bool>,
     left: usize,
@@ -343,7 +343,7 @@ impl Numbers {
     }
 
     fn finish(self) -> Result<(), Malformed> {
-        if self.left == 0 { Ok(()) } else { Err(out_of_range("the signatures left out", self.left as u64)) }
+        if self.left == 0 { Ok(()) } else { Err(out_of_range("the number of missing signatures", self.left as u64)) }
     }
 }
 

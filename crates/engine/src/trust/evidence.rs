@@ -1,34 +1,36 @@
-//! What the votes on a signature add up to, and what they say of one another.
+//! Sums of the votes on a signature, and the judgement of anchors on other votes.
 //!
-//! Pure functions of votes: no table, no time. Weights are multiples of 1/1024, so their sums are exact and the order of votes
-//! cannot matter.
+//! Pure functions of votes: no table, no time. Weights are multiples of 1/1024, so their sums are exact and do not
+//! depend on the order of votes.
 
 use super::policy::Policy;
 use super::precision::WEIGHT_PARTS;
 use super::{Claim, Reporter, Standing};
 
-/// A standing claim of one reporter.
+/// The current claim of one reporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Vote {
     pub(super) reporter: u64,
     pub(super) group: u64,
-    /// In parts of 1/1024, as it was when the claim was made.
+    /// Weight in parts of 1/1024 when the claim was made.
     pub(super) weight: u16,
     pub(super) claim: Claim,
     pub(super) standing: Standing,
-    /// Made before the signature was listed; for a revoke, before an anchor had revoked it.
+    /// Whether the claim was made before the signature was listed or, for a revocation, before an anchor had revoked
+    /// it.
     pub(super) early: bool,
-    /// Overruled since by a change of the books: no longer evidence, still to be settled.
-    pub(super) spent: bool,
-    /// Its reporter was credited or debited for it.
+    /// Whether a later change of the books overruled the vote. The vote is then no longer evidence, but is still
+    /// settled.
+    pub(super) overruled: bool,
+    /// Whether the reporter has been credited or debited for the vote.
     pub(super) settled: bool,
 }
 
-/// How much an entry is worth keeping, by the best of its votes.
+/// Number of tiers of entries, by the best of their votes. Lower tiers are evicted first.
 pub(super) const TIERS: usize = 4;
 
 impl Vote {
-    /// A claim made now.
+    /// Creates the vote for a claim made now.
     pub(super) const fn new(reporter: &Reporter, weight: u16, claim: Claim, early: bool) -> Self {
         Self {
             reporter: reporter.id,
@@ -37,23 +39,23 @@ impl Vote {
             claim,
             standing: reporter.standing,
             early,
-            spent: false,
+            overruled: false,
             settled: false,
         }
     }
 
-    /// Whether it is evidence the operator trusts by itself. An anchor that was wrong too often no longer is one.
+    /// Returns true if the operator trusts this vote without further evidence. An anchor that was wrong too often no
+    /// longer counts as one.
     pub(super) const fn is_anchored(&self) -> bool {
         self.standing.is_anchor() && self.weight > 0
     }
 
-    /// Whether it is an own reporter's.
+    /// Returns true if an own reporter cast the vote.
     pub(super) const fn is_own(&self) -> bool {
         matches!(self.standing, Standing::Own)
     }
 
-    /// What an entry with this vote is worth keeping: strangers' nothing, then accounts that weigh nothing, then those that do,
-    /// then anchors'.
+    /// Returns the tier of an entry with this vote: strangers, accounts without weight, accounts with weight, anchors.
     pub(super) const fn tier(&self) -> usize {
         match self.standing {
             Standing::Stranger => 0,
@@ -62,53 +64,53 @@ impl Vote {
         }
     }
 
-    /// What decides which vote gives way when there are too many.
+    /// Returns the order in which votes are dropped when there are too many, the lowest first.
     pub(super) const fn rank(&self) -> (bool, u16) {
         (self.standing.is_anchor(), self.weight)
     }
 }
 
-/// How far the evidence for spam goes.
+/// The level of evidence for spam.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Too little, or none.
+    /// Insufficient evidence, or none.
     #[default]
     Unknown,
-    /// A hint: it may raise a score and must never refuse a message, as patient attackers can force it.
+    /// A hint: it may raise a score but must never reject a message, because patient attackers can cause it.
     Suspect,
-    /// Enough to be listed.
+    /// Sufficient evidence to list the signature.
     Block,
 }
 
-/// The two ledgers of a signature and what they add up to.
+/// The sums of votes for and against a signature.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Evidence {
-    /// How far it goes.
+pub struct VoteEvidence {
+    /// Level of the evidence.
     pub level: Level,
-    /// Evidence for spam, one voice per group, unanchored evidence capped.
+    /// Evidence for spam, one voice per group, with unanchored evidence capped.
     pub spam: f64,
-    /// Evidence for ham, already multiplied, unanchored evidence capped.
+    /// Evidence for ham, already multiplied by the ham factor, with unanchored evidence capped.
     pub ham: f64,
-    /// The part of `ham` that comes from anchors.
+    /// Part of `ham` that comes from anchors.
     pub ham_anchored: f64,
-    /// Groups with a report that weighs something.
+    /// Number of groups whose report has weight.
     pub groups: u32,
-    /// Anchored groups among them.
+    /// Number of anchored groups that report.
     pub anchored_reports: u32,
-    /// Anchored groups that revoke.
+    /// Number of anchored groups that revoke.
     pub anchored_revokes: u32,
-    /// Distinct own reporters who report.
+    /// Number of own reporters who report.
     pub own_reports: u32,
-    /// Distinct own reporters who revoke.
+    /// Number of own reporters who revoke.
     pub own_revokes: u32,
     /// Whether a trap reports.
     pub trap: bool,
 }
 
-impl Evidence {
-    /// What these votes add up to. Sorts them.
+impl VoteEvidence {
+    /// Sums these votes, and sorts them.
     pub(super) fn of(policy: &Policy, votes: &mut Vec<Vote>) -> Self {
-        votes.retain(|vote| !vote.spent);
+        votes.retain(|vote| !vote.overruled);
         let own = |claim| count(votes.iter().filter(|vote| vote.is_own() && vote.claim == claim).count());
         let (own_reports, own_revokes) = (own(Claim::Report), own(Claim::Revoke));
         let trap = votes.iter().any(is_trap_report);
@@ -130,19 +132,19 @@ impl Evidence {
         evidence
     }
 
-    /// Spam less ham.
+    /// Returns the evidence for spam less that for ham.
     #[must_use]
     pub fn score(&self) -> f64 {
         self.spam - self.ham
     }
 
-    /// The score for listing: when enough anchors report, what strangers to us revoke no longer counts.
+    /// Returns the score for listing. If enough anchors report, unanchored revocations no longer count.
     pub(super) fn block_score(&self, policy: &Policy) -> f64 {
         let beyond_doubt = self.anchored_reports >= policy.anchors_beyond_doubt;
         self.spam - if beyond_doubt { self.ham_anchored } else { self.ham }
     }
 
-    /// Rule 4 of the scheme.
+    /// Returns the level of the evidence by rule 4 of the scheme.
     fn level_by(&self, policy: &Policy) -> Level {
         let undisputed = self.anchored_revokes == 0 || self.trap;
         if self.block_score(policy) >= policy.block_score
@@ -157,7 +159,7 @@ impl Evidence {
     }
 }
 
-/// What the votes on one side add up to.
+/// The sums of the votes on one side.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ledger {
     anchored: u32,
@@ -167,7 +169,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// Adds the votes of one group: its heaviest speaks, and it is anchored if one of them is.
+    /// Adds the votes of one group. Its heaviest vote counts, and the group is anchored if any vote is.
     fn add(&mut self, voices: &[Vote]) {
         let weight = voices.iter().map(|vote| vote.weight).max().unwrap_or_default();
         let anchored = voices.iter().any(Vote::is_anchored);
@@ -177,7 +179,7 @@ impl Ledger {
     }
 }
 
-/// Reports and revokes, group by group.
+/// Returns the sums of reports and of revocations, group by group.
 fn ledgers(votes: &mut [Vote]) -> (Ledger, Ledger) {
     let (mut reports, mut revokes) = (Ledger::default(), Ledger::default());
     votes.sort_unstable_by_key(|vote| (vote.claim, vote.group));
@@ -190,10 +192,11 @@ fn ledgers(votes: &mut [Vote]) -> (Ledger, Ledger) {
     (reports, revokes)
 }
 
-/// What anchors of other groups than `group` say of the signature: spam ([`Claim::Report`]), ham, or nothing in common.
+/// Returns the judgement of anchors in groups other than `group`: spam ([`Claim::Report`]), ham, or `None` if they are
+/// tied.
 ///
-/// A trap is right; otherwise the side with more anchored groups is. Spent votes speak too. `votes` must be sorted by claim
-/// and group.
+/// A trap is always right; otherwise the side with more anchored groups is. Overruled votes count too. `votes` must be
+/// sorted by claim and group.
 pub(super) fn truth_without(votes: &[Vote], group: u64) -> Option<Claim> {
     if votes.iter().any(|vote| vote.group != group && is_trap_report(vote)) {
         return Some(Claim::Report);
@@ -211,7 +214,7 @@ pub(super) fn truth_without(votes: &[Vote], group: u64) -> Option<Claim> {
     }
 }
 
-/// Sorts votes as [`truth_without`] wants them.
+/// Sorts votes as [`truth_without`] requires.
 pub(super) fn sort_for_truth(votes: &mut [Vote]) {
     votes.sort_unstable_by_key(|vote| (vote.claim, vote.group, vote.reporter));
 }
@@ -220,12 +223,12 @@ fn is_trap_report(vote: &Vote) -> bool {
     vote.standing == Standing::Trap && vote.claim == Claim::Report
 }
 
-/// A sum of weights as a number.
+/// Converts a sum of weights to a number.
 fn sum(parts: u32) -> f64 {
     f64::from(parts) / WEIGHT_PARTS
 }
 
-/// A number of votes, which are bounded.
+/// Converts a number of votes, which are bounded.
 fn count(number: usize) -> u32 {
     u32::try_from(number).expect("votes are bounded")
 }
@@ -247,14 +250,14 @@ mod tests {
         vote(reporter, standing, weight, Claim::Revoke)
     }
 
-    fn evidence(votes: &[Vote]) -> Evidence {
-        Evidence::of(&Policy::default(), &mut votes.to_vec())
+    fn evidence(votes: &[Vote]) -> VoteEvidence {
+        VoteEvidence::of(&Policy::default(), &mut votes.to_vec())
     }
 
     use Standing::{Account, Own, Pinned, Trap};
 
     #[test]
-    fn a_group_speaks_once_with_its_heaviest_voice() {
+    fn a_group_counts_once_with_its_heaviest_vote() {
         let mut votes = vec![report(1, Account, 1.0), report(2, Account, 2.0), report(3, Account, 0.5)];
         votes[1].group = 1;
         assert_eq!((evidence(&votes).spam, evidence(&votes).groups), (2.5, 2));
@@ -286,13 +289,13 @@ mod tests {
     fn a_policy_may_ask_for_more_anchors() {
         let policy = Policy { block_anchors: 2, ..Policy::default() };
         let mut votes = vec![report(1, Pinned, 2.5), report(2, Account, 2.5), report(3, Account, 2.5)];
-        assert_eq!(Evidence::of(&policy, &mut votes.clone()).level, Level::Suspect);
+        assert_eq!(VoteEvidence::of(&policy, &mut votes.clone()).level, Level::Suspect);
         votes[1].standing = Own;
-        assert_eq!(Evidence::of(&policy, &mut votes).level, Level::Block);
+        assert_eq!(VoteEvidence::of(&policy, &mut votes).level, Level::Block);
     }
 
     #[test]
-    fn an_anchored_revoke_prevents_a_listing_unless_a_trap_reports() {
+    fn an_anchored_revocation_prevents_a_listing_unless_a_trap_reports() {
         let mut votes = (0..6).map(|id| report(id, Pinned, 2.5)).collect::<Vec<_>>();
         votes.push(revoke(9, Pinned, 2.5));
         assert_eq!(evidence(&votes).level, Level::Suspect);
@@ -311,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_anchor_that_lost_its_weight_is_no_anchor_but_its_site_is_still_its_own() {
+    fn an_anchor_without_weight_no_longer_anchors_but_own_reports_still_count() {
         let fallen = evidence(&[report(1, Own, 0.0), report(2, Pinned, 0.0)]);
         assert_eq!((fallen.anchored_reports, fallen.own_reports, fallen.groups), (0, 1, 0));
     }
@@ -319,12 +322,12 @@ mod tests {
     #[test]
     fn overruled_votes_are_no_evidence() {
         let mut overruled = report(1, Own, 2.5);
-        overruled.spent = true;
-        assert_eq!(evidence(&[overruled]), Evidence::default());
+        overruled.overruled = true;
+        assert_eq!(evidence(&[overruled]), VoteEvidence::default());
     }
 
     #[test]
-    fn the_truth_is_what_anchors_of_other_groups_say() {
+    fn the_truth_is_decided_by_anchors_of_other_groups() {
         let truth = |votes: &[Vote], group| {
             let mut votes = votes.to_vec();
             sort_for_truth(&mut votes);
@@ -332,7 +335,7 @@ mod tests {
         };
         let votes = [report(1, Account, 2.5), report(2, Pinned, 2.5)];
         assert_eq!(truth(&votes, 1), Some(Claim::Report));
-        assert_eq!(truth(&votes, 2), None, "nobody confirms itself");
+        assert_eq!(truth(&votes, 2), None, "a group cannot confirm itself");
         let disputed = [report(2, Pinned, 2.5), revoke(3, Pinned, 2.5), revoke(4, Pinned, 2.5)];
         assert_eq!(truth(&disputed, 9), Some(Claim::Revoke));
         assert_eq!(truth(&disputed, 3), None, "one against one");

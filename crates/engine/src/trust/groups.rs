@@ -1,23 +1,24 @@
-//! Who is charged for which entry of the nursery, and how many a group made today.
+//! Groups charged for entries of the nursery, and the number of entries that each group made today.
 //!
-//! There is room for one more group than for entries, and only groups without entries are forgotten, those that
-//! have had none the longest first. So a flood of new groups costs others nothing but, at worst, their count of the day.
+//! The table can hold one more group than there are entries, so it always finds a group without entries to evict. The
+//! one that lost its last entry first is evicted first. So a flood of new groups resets at most the daily counts of
+//! other groups.
 
 use bruit_filters::OutOfMemory;
 use hashbrown::HashTable;
 
-use super::slab::{Chain, Links, Slab, TABLE_SLOT_BYTES, spread, table_capacity};
+use super::slab::{Links, Slab, SlotList, TABLE_SLOT_BYTES, spread, table_capacity};
 use crate::memory::table;
 
-/// A group of reporters that count as one voice.
+/// A group of reporters that counts as one voice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub(super) id: u64,
-    /// The day that `inserts` are of.
+    /// Day on which `inserts` were counted.
     pub(super) day: u64,
     pub(super) inserts: u32,
     /// Entries, the longest charged first.
-    charged: Chain,
+    charged: SlotList,
 }
 
 /// All groups with entries, and some without.
@@ -26,8 +27,8 @@ pub(super) struct Groups {
     groups: Slab<Group>,
     index: HashTable<u32>,
     idle_links: Links,
-    idle: Chain,
-    /// By slot of the entry.
+    idle: SlotList,
+    /// Links between the entries charged to a group, indexed by the slot of the entry.
     charged_links: Links,
 }
 
@@ -35,31 +36,31 @@ impl Groups {
     /// Bytes per entry of the nursery.
     pub(super) const ENTRY_BYTES: usize = Slab::<Group>::slot_bytes(1) + TABLE_SLOT_BYTES + size_of::<[u32; 2]>();
 
-    /// Groups for `entries_max` entries.
+    /// Allocates memory for the groups of `entries_max` entries.
     pub(super) fn new(entries_max: u32) -> Result<Self, OutOfMemory> {
         let groups_max = entries_max + 1;
         Ok(Self {
             groups: Slab::new(groups_max)?,
             index: table(table_capacity(groups_max))?,
             idle_links: Links::new(groups_max)?,
-            idle: Chain::EMPTY,
+            idle: SlotList::EMPTY,
             charged_links: Links::new(entries_max)?,
         })
     }
 
-    /// The memory it takes, full or empty.
+    /// Returns the memory in use, which does not depend on the contents.
     pub(super) fn bytes(&self) -> usize {
         let groups_max = self.groups.slots_max() as usize;
         let links = groups_max * size_of::<[u32; 2]>();
         groups_max * Slab::<Group>::slot_bytes(1) + links + self.index.allocation_size()
     }
 
-    /// How many groups fit.
+    /// Returns the maximum number of groups.
     pub(super) const fn groups_max(&self) -> u32 {
         self.groups.slots_max()
     }
 
-    /// The entries a group made on this day; a clock that was set back does not give it more.
+    /// Returns the number of entries that a group made on this day. A clock that was set back does not reset it.
     pub(super) fn inserts(&self, id: u64, day: u64) -> u32 {
         self.find(id).map(|slot| &self.groups[slot]).filter(|group| group.day >= day).map_or(0, |group| group.inserts)
     }
@@ -74,12 +75,12 @@ impl Groups {
         group.inserts = group.inserts.saturating_add(1);
     }
 
-    /// How many entries a group is charged for.
+    /// Returns the number of entries that a group is charged for.
     pub(super) fn charged(&self, id: u64) -> u32 {
         self.find(id).map_or(0, |slot| self.groups[slot].charged.len())
     }
 
-    /// The entry it has been charged for the longest.
+    /// Returns the entry that a group has been charged for the longest.
     pub(super) fn oldest(&self, id: u64) -> Option<u32> {
         self.groups[self.find(id)?].charged.first()
     }
@@ -94,7 +95,7 @@ impl Groups {
         self.charged_links.push(&mut group.charged, entry);
     }
 
-    /// No longer charges the group for an entry of its own.
+    /// Stops charging a group for one of its entries.
     pub(super) fn discharge(&mut self, id: u64, entry: u32) {
         let slot = self.find(id).expect("a charged group is known");
         let group = &mut self.groups[slot];
@@ -104,23 +105,23 @@ impl Groups {
         }
     }
 
-    /// Groups without entries, in the order in which they would be forgotten.
+    /// Iterates over the groups without entries, in the order of eviction.
     pub(super) fn idle(&self) -> impl Iterator<Item = &Group> {
         self.idle_links.iter(&self.idle).map(|slot| &self.groups[slot])
     }
 
-    /// How many groups have no entries.
+    /// Returns the number of groups without entries.
     pub(super) const fn idle_len(&self) -> u32 {
         self.idle.len()
     }
 
-    /// A group and its entries, the longest charged first.
+    /// Returns a group and its entries, the longest charged first.
     pub(super) fn get(&self, id: u64) -> Option<(&Group, impl Iterator<Item = u32>)> {
         let group = &self.groups[self.find(id)?];
         Some((group, self.charged_links.iter(&group.charged)))
     }
 
-    /// Brings back a group as it was stored; false if it is there already or there is no room.
+    /// Restores a decoded group. Returns false if it already exists or the table is full.
     pub(super) fn restore(&mut self, id: u64, day: u64, inserts: u32) -> bool {
         if self.find(id).is_some() || self.groups.is_full() {
             return false;
@@ -134,23 +135,23 @@ impl Groups {
         self.index.find(spread(id), |&slot| self.groups[slot].id == id).copied()
     }
 
-    /// The slot of a group, which is idle if it was unknown.
+    /// Returns the slot of a group, adding it as idle if it is unknown.
     fn obtain(&mut self, id: u64) -> u32 {
         if let Some(slot) = self.find(id) {
             return slot;
         }
         if self.groups.is_full() {
-            self.forget_idle();
+            self.evict_idle();
         }
-        let slot = self.groups.insert(Group { id, day: 0, inserts: 0, charged: Chain::EMPTY });
+        let slot = self.groups.insert(Group { id, day: 0, inserts: 0, charged: SlotList::EMPTY });
         let groups = &self.groups;
         self.index.insert_unique(spread(id), slot, |&slot| spread(groups[slot].id));
         self.idle_links.push(&mut self.idle, slot);
         slot
     }
 
-    fn forget_idle(&mut self) {
-        let slot = self.idle.first().expect("more groups than entries");
+    fn evict_idle(&mut self) {
+        let slot = self.idle.first().expect("there are more groups than entries");
         self.idle_links.remove(&mut self.idle, slot);
         let found = self.index.find_entry(spread(self.groups[slot].id), |&other| other == slot);
         found.expect("every group is in the index").remove();
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_set_back_gives_nobody_more() {
+    fn setting_the_clock_back_does_not_reset_quotas() {
         let mut groups = Groups::new(2).unwrap();
         groups.count_insert(1, 5);
         groups.count_insert(1, 4);

@@ -1,45 +1,46 @@
-//! The bounded exact table of what was claimed lately.
+//! The nursery: a bounded exact table of recent claims.
 //!
-//! All memory is reserved when it is made. An entry is charged to the group that first claimed it, later to the first of a
-//! better class, and a group at its share loses its own oldest entry. When the whole table is full, the
-//! oldest entry of the lowest tier goes, never one of a better tier than the newcomer's: strangers evict strangers, accounts
-//! that weigh nothing also one another, and only anchors can evict what an anchor voted on.
+//! All memory is allocated at creation. An entry is charged to the group that first claimed it, later to the first
+//! group of a higher class. A group that exceeds its share loses its own oldest entry. When the whole table is full,
+//! the oldest entry of the lowest tier is evicted, but never one of a higher tier than the new entry: strangers evict
+//! strangers, accounts without weight also evict one another, and only anchors can evict an entry that an anchor voted
+//! on.
 
 use bruit_filters::{Fingerprint, OutOfMemory};
 use hashbrown::HashTable;
 
-use super::evidence::{Evidence, TIERS, Vote};
+use super::evidence::{TIERS, Vote, VoteEvidence};
 use super::groups::Groups;
 use super::policy::Policy;
-use super::slab::{Chain, Links, Slab, TABLE_SLOT_BYTES, table_capacity};
-use super::{Claim, Refused, Reporter, Standing};
+use super::slab::{Links, Slab, SlotList, TABLE_SLOT_BYTES, table_capacity};
+use super::{Claim, NurseryRefusal, Reporter, Standing};
 use crate::memory::{table, vector};
 use crate::time::Time;
 
-/// There is room for this many votes per entry, on average.
+/// Average number of votes per entry for which memory is allocated.
 pub(super) const VOTES_PER_ENTRY: u32 = 4;
 
-/// What is known of one signature.
+/// The record of one signature.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct NurseryEntry {
     pub(super) fingerprint: Fingerprint,
     pub(super) first: Time,
     pub(super) last: Time,
     pub(super) promoted: Option<Time>,
     pub(super) report_count: u32,
     pub(super) revoke_count: u32,
-    /// What the votes add up to: kept, so that a check need not.
-    pub(super) evidence: Evidence,
-    /// The group that is charged for it, and what kind of claimer that was.
+    /// Sums of the votes, stored so that checks need not compute them.
+    pub(super) evidence: VoteEvidence,
+    /// Group that is charged for the entry, and the standing of its reporter.
     pub(super) group: u64,
     pub(super) charged_as: Standing,
     pub(super) settled: bool,
     tier: u8,
-    votes: Chain,
+    votes: SlotList,
 }
 
-impl Entry {
-    /// An entry that nobody has claimed yet.
+impl NurseryEntry {
+    /// Creates an entry without claims.
     pub(super) fn new(now: Time, fingerprint: Fingerprint, reporter: &Reporter) -> Self {
         Self {
             fingerprint,
@@ -48,16 +49,16 @@ impl Entry {
             promoted: None,
             report_count: 0,
             revoke_count: 0,
-            evidence: Evidence::default(),
+            evidence: VoteEvidence::default(),
             group: reporter.group,
             charged_as: reporter.standing,
             settled: false,
             tier: 0,
-            votes: Chain::EMPTY,
+            votes: SlotList::EMPTY,
         }
     }
 
-    /// Counts a claim, heard or not.
+    /// Counts a claim, even if its vote is not stored.
     pub(super) fn count(&mut self, now: Time, claim: Claim) {
         self.last = self.last.max(now);
         let count = match claim {
@@ -67,34 +68,34 @@ impl Entry {
         *count = count.saturating_add(1);
     }
 
-    /// How many votes it has.
+    /// Returns the number of votes.
     pub(super) const fn votes_len(&self) -> u32 {
         self.votes.len()
     }
 }
 
-/// The entries, their votes, and the orders in which they go.
+/// The entries, their votes, and the orders of eviction.
 #[derive(Debug)]
 pub(super) struct Nursery {
-    entries: Slab<Entry>,
+    entries: Slab<NurseryEntry>,
     index: HashTable<Place>,
     votes: Slab<Vote>,
     vote_links: Links,
     age_links: Links,
-    /// In the order in which they came.
-    unsettled: Chain,
-    /// In the order in which they were settled.
-    settled: Chain,
+    /// Unsettled entries in order of creation.
+    unsettled: SlotList,
+    /// Settled entries in order of settlement.
+    settled: SlotList,
     tier_links: Links,
-    /// In the order in which they came to the tier.
-    tiers: [Chain; TIERS],
+    /// Entries by tier, in the order in which they entered it.
+    tiers: [SlotList; TIERS],
     pub(super) groups: Groups,
-    /// Votes being added up; nothing is kept in it.
+    /// Scratch memory for summing votes.
     scratch: Vec<Vote>,
 }
 
-/// Where an entry lies, and enough of its fingerprint to know a stranger without looking there: one check in nine meets a
-/// place of another's.
+/// The slot of an entry, and part of its fingerprint to recognise a mismatch without reading the slot: one check in
+/// nine meets the place of another entry.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     slot: u32,
@@ -108,16 +109,16 @@ impl Place {
 }
 
 impl Nursery {
-    /// Bytes per entry, with its share of votes.
-    pub(super) const ENTRY_BYTES: usize = Slab::<Entry>::slot_bytes(2)
+    /// Bytes per entry, including its share of votes.
+    pub(super) const ENTRY_BYTES: usize = Slab::<NurseryEntry>::slot_bytes(2)
         + TABLE_SLOT_BYTES
         + 2 * (size_of::<Place>() - size_of::<u32>())
         + Groups::ENTRY_BYTES
         + VOTES_PER_ENTRY as usize * Slab::<Vote>::slot_bytes(1);
 
-    /// Room for `entries_max` entries.
+    /// Allocates memory for `entries_max` entries.
     pub(super) fn new(policy: &Policy, entries_max: u32) -> Result<Self, OutOfMemory> {
-        // One signature must not be able to hold all votes, or a newcomer would find nobody to evict.
+        // One signature must not be able to hold all votes, or no entry could be evicted for a new one.
         let votes_max = (entries_max * VOTES_PER_ENTRY).max(policy.votes_max * 2);
         Ok(Self {
             entries: Slab::new(entries_max)?,
@@ -125,35 +126,35 @@ impl Nursery {
             votes: Slab::new(votes_max)?,
             vote_links: Links::new(votes_max)?,
             age_links: Links::new(entries_max)?,
-            unsettled: Chain::EMPTY,
-            settled: Chain::EMPTY,
+            unsettled: SlotList::EMPTY,
+            settled: SlotList::EMPTY,
             tier_links: Links::new(entries_max)?,
-            tiers: [Chain::EMPTY; TIERS],
+            tiers: [SlotList::EMPTY; TIERS],
             groups: Groups::new(entries_max)?,
             scratch: vector(policy.votes_max as usize)?,
         })
     }
 
-    /// The memory it takes, full or empty.
+    /// Returns the memory in use, which does not depend on the contents.
     pub(super) fn bytes(&self) -> usize {
-        self.entries.slots_max() as usize * Slab::<Entry>::slot_bytes(2)
+        self.entries.slots_max() as usize * Slab::<NurseryEntry>::slot_bytes(2)
             + self.votes.slots_max() as usize * Slab::<Vote>::slot_bytes(1)
             + self.index.allocation_size()
             + self.groups.bytes()
             + self.scratch.capacity() * size_of::<Vote>()
     }
 
-    /// How many entries fit.
+    /// Returns the maximum number of entries.
     pub(super) const fn entries_max(&self) -> u32 {
         self.entries.slots_max()
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// The slot of a signature.
+    /// Returns the slot of a signature.
     #[inline]
     pub(super) fn find(&self, fingerprint: &Fingerprint) -> Option<u32> {
         let is_it = |place: &Place| {
@@ -162,36 +163,36 @@ impl Nursery {
         self.index.find(fingerprint.high(), is_it).map(|place| place.slot)
     }
 
-    /// The entry in a slot.
-    pub(super) fn get(&self, slot: u32) -> &Entry {
+    /// Returns the entry in a slot.
+    pub(super) fn get(&self, slot: u32) -> &NurseryEntry {
         &self.entries[slot]
     }
 
-    /// The same, to change it.
-    pub(super) fn get_mut(&mut self, slot: u32) -> &mut Entry {
+    /// Returns the entry in a slot for modification.
+    pub(super) fn get_mut(&mut self, slot: u32) -> &mut NurseryEntry {
         &mut self.entries[slot]
     }
 
-    /// The votes on an entry, the oldest first.
-    pub(super) fn votes(&self, entry: &Entry) -> impl Iterator<Item = &Vote> {
+    /// Iterates over the votes on an entry, the oldest first.
+    pub(super) fn votes(&self, entry: &NurseryEntry) -> impl Iterator<Item = &Vote> {
         self.vote_links.iter(&entry.votes).map(|slot| &self.votes[slot])
     }
 
-    /// Returns true if a group may make another entry today. Own reporters and traps are limited by their shares of the books
-    /// instead, and the operator sees those refusals. In the nursery they can only push out their own entries and those of lower
-    /// tiers.
-    pub(super) fn admit(&self, policy: &Policy, now: Time, reporter: &Reporter) -> Result<(), Refused> {
+    /// Checks that a group may make another entry today. Own reporters and traps are limited by their shares of the
+    /// books instead, whose refusals the operator sees. In the nursery they can only evict their own entries and those
+    /// of lower tiers.
+    pub(super) fn admit(&self, policy: &Policy, now: Time, reporter: &Reporter) -> Result<(), NurseryRefusal> {
         if matches!(reporter.standing, Standing::Own | Standing::Trap) {
             return Ok(());
         }
         let inserts = self.groups.inserts(reporter.group, now.day());
         if inserts >= policy.inserts_daily(reporter.standing) {
-            return Err(Refused::Quota { again: Time((now.day() + 1).saturating_mul(Time::DAY)) });
+            return Err(NurseryRefusal::Quota { again: Time((now.day() + 1).saturating_mul(Time::DAY)) });
         }
         Ok(())
     }
 
-    /// Makes an entry for a signature that has none, for a claim that will put it into `tier`.
+    /// Makes an entry for an unknown signature, for a claim that will put it into `tier`.
     pub(super) fn insert(
         &mut self,
         policy: &Policy,
@@ -199,23 +200,23 @@ impl Nursery {
         fingerprint: Fingerprint,
         reporter: &Reporter,
         tier: usize,
-    ) -> Result<u32, Refused> {
+    ) -> Result<u32, NurseryRefusal> {
         self.admit(policy, now, reporter)?;
         if self.entries.is_full() && self.tiers[..=tier].iter().all(|chain| chain.len() == 0) {
-            return Err(Refused::Full);
+            return Err(NurseryRefusal::Full);
         }
-        self.keep_share(policy, reporter.group, reporter.standing);
+        self.enforce_share(policy, reporter.group, reporter.standing);
         if self.entries.is_full() {
             self.evict(0..=tier, None);
         }
         self.groups.count_insert(reporter.group, now.day());
-        let slot = self.append(Entry::new(now, fingerprint, reporter));
+        let slot = self.append(NurseryEntry::new(now, fingerprint, reporter));
         self.groups.charge(reporter.group, slot);
         Ok(slot)
     }
 
-    /// Adds an entry as the youngest of its kind. Someone must be charged for it.
-    pub(super) fn append(&mut self, entry: Entry) -> u32 {
+    /// Adds an entry as the newest of its kind. The caller must charge a group for it.
+    pub(super) fn append(&mut self, entry: NurseryEntry) -> u32 {
         let slot = self.entries.insert(entry);
         let entries = &self.entries;
         let place = Place { slot, check: Place::check_of(&entry.fingerprint) };
@@ -226,13 +227,13 @@ impl Nursery {
         slot
     }
 
-    /// Charges a group for an entry that nobody is charged for.
+    /// Charges a group for a decoded entry.
     pub(super) fn charge_restored(&mut self, slot: u32, group: u64) {
         let standing = self.entries[slot].charged_as;
         self.charge(slot, group, standing);
     }
 
-    /// Hears a vote: a reporter's newer claim replaces its older one, and a repeated one changes nothing.
+    /// Records a vote. A reporter's newer claim replaces its older one, and a repeated one changes nothing.
     pub(super) fn vote(&mut self, policy: &Policy, slot: u32, vote: Vote) {
         if vote.standing == Standing::Stranger {
             return;
@@ -240,7 +241,7 @@ impl Nursery {
         let chain = self.entries[slot].votes;
         let old = self.vote_links.iter(&chain).find(|&old| self.votes[old].reporter == vote.reporter);
         match old {
-            Some(old) if self.votes[old].claim == vote.claim && !self.votes[old].spent => return,
+            Some(old) if self.votes[old].claim == vote.claim && !self.votes[old].overruled => return,
             Some(old) => self.votes[old] = vote,
             None if self.vote_room(policy, slot, &vote) => self.append_vote(slot, vote),
             None => return,
@@ -249,13 +250,13 @@ impl Nursery {
         self.recharge(policy, slot, &vote);
     }
 
-    /// Adds a vote to an entry, for which there is room.
+    /// Adds a vote to an entry. The table of votes must not be full.
     pub(super) fn append_vote(&mut self, slot: u32, vote: Vote) {
         let vote = self.votes.insert(vote);
         self.vote_links.push(&mut self.entries[slot].votes, vote);
     }
 
-    /// Whether there is room for one more vote in all.
+    /// Returns true if one more vote can be stored.
     pub(super) fn has_vote_room(&self) -> bool {
         !self.votes.is_full()
     }
@@ -268,22 +269,22 @@ impl Nursery {
         }
     }
 
-    /// Marks all claims of one kind as overruled.
-    pub(super) fn spend(&mut self, policy: &Policy, slot: u32, claim: Claim) {
+    /// Marks all claims of one kind on an entry as overruled.
+    pub(super) fn overrule(&mut self, policy: &Policy, slot: u32, claim: Claim) {
         let chain = self.entries[slot].votes;
         for vote in self.vote_links.iter(&chain) {
-            self.votes[vote].spent |= self.votes[vote].claim == claim;
+            self.votes[vote].overruled |= self.votes[vote].claim == claim;
         }
         self.refresh(policy, slot);
     }
 
-    /// Adds the votes of an entry up again, and puts it into the tier they deserve.
+    /// Sums the votes of an entry again and moves it to the resulting tier.
     pub(super) fn refresh(&mut self, policy: &Policy, slot: u32) {
         let mut votes = std::mem::take(&mut self.scratch);
         votes.clear();
         votes.extend(self.votes(&self.entries[slot]));
         let tier = votes.iter().map(Vote::tier).max().unwrap_or_default();
-        self.entries[slot].evidence = Evidence::of(policy, &mut votes);
+        self.entries[slot].evidence = VoteEvidence::of(policy, &mut votes);
         self.scratch = votes;
         let old = usize::from(self.entries[slot].tier);
         if tier != old {
@@ -293,24 +294,24 @@ impl Nursery {
         }
     }
 
-    /// The entry that came first among those to be settled.
+    /// Returns the oldest unsettled entry.
     pub(super) fn next_to_settle(&self) -> Option<u32> {
         self.unsettled.first()
     }
 
-    /// The entry that was settled first.
-    pub(super) fn next_to_go(&self) -> Option<u32> {
+    /// Returns the entry that was settled first.
+    pub(super) fn oldest_settled(&self) -> Option<u32> {
         self.settled.first()
     }
 
-    /// Notes that an entry is settled.
+    /// Marks an entry as settled.
     pub(super) fn mark_settled(&mut self, slot: u32) {
         self.age_links.remove(&mut self.unsettled, slot);
         self.age_links.push(&mut self.settled, slot);
         self.entries[slot].settled = true;
     }
 
-    /// Lets an entry go.
+    /// Removes an entry and its votes.
     pub(super) fn remove(&mut self, slot: u32) {
         let entry = self.entries[slot];
         while let Some(vote) = self.entries[slot].votes.first() {
@@ -325,38 +326,38 @@ impl Nursery {
         self.entries.remove(slot);
     }
 
-    /// The slots of all entries: settled ones, then the others, each in their order.
+    /// Iterates over the slots of all entries: settled ones, then the others, each in their order.
     pub(super) fn by_age(&self) -> impl Iterator<Item = u32> {
         self.age_links.iter(&self.settled).chain(self.age_links.iter(&self.unsettled))
     }
 
-    /// The slots of a tier, in the order in which they would go.
+    /// Iterates over the slots of a tier in the order of eviction.
     pub(super) fn tier(&self, tier: usize) -> impl Iterator<Item = u32> {
         self.tier_links.iter(&self.tiers[tier])
     }
 
-    /// Puts an entry last in its tier.
+    /// Moves an entry to the end of its tier.
     pub(super) fn move_last_in_tier(&mut self, slot: u32) {
         let chain = &mut self.tiers[usize::from(self.entries[slot].tier)];
         self.tier_links.remove(chain, slot);
         self.tier_links.push(chain, slot);
     }
 
-    /// The tier of an entry.
+    /// Returns the tier of an entry.
     pub(super) fn tier_of(&self, slot: u32) -> usize {
         usize::from(self.entries[slot].tier)
     }
 
-    /// Makes room for one more vote on an entry, if the vote is worth it.
+    /// Frees memory for one more vote on an entry, if necessary. Returns false if the vote ranks too low.
     fn vote_room(&mut self, policy: &Policy, slot: u32, vote: &Vote) -> bool {
         if self.entries[slot].votes.len() >= policy.votes_max {
             return self.drop_lighter_vote(slot, vote);
         }
-        // Entries of the lowest tier have no votes to give.
+        // Entries of the lowest tier have no votes to free.
         !self.votes.is_full() || self.evict(1..=vote.tier(), Some(slot)) || self.drop_lighter_vote(slot, vote)
     }
 
-    /// Drops the lightest vote on an entry, the oldest of them, if `vote` is heavier or an anchor's.
+    /// Drops the oldest of the lightest votes on an entry if `vote` is heavier or an anchor's.
     fn drop_lighter_vote(&mut self, slot: u32, vote: &Vote) -> bool {
         let chain = self.entries[slot].votes;
         let Some(least) = self.vote_links.iter(&chain).min_by_key(|&other| self.votes[other].rank()) else {
@@ -374,21 +375,21 @@ impl Nursery {
         self.votes.remove(vote);
     }
 
-    /// Lets the oldest entry of the lowest of these tiers go, but not `keep`.
+    /// Evicts the oldest entry, other than `keep`, of the lowest tier in `tiers` that has one.
     fn evict(&mut self, tiers: std::ops::RangeInclusive<usize>, keep: Option<u32>) -> bool {
         let chains = &self.tiers[tiers];
         let oldest = chains.iter().find_map(|chain| self.tier_links.iter(chain).find(|&slot| Some(slot) != keep));
         oldest.inspect(|&slot| self.remove(slot)).is_some()
     }
 
-    /// Charges the voter's group instead, if the entry was charged to someone of a lesser class.
+    /// Charges the voter's group instead if the entry was charged to a lower class.
     fn recharge(&mut self, policy: &Policy, slot: u32, vote: &Vote) {
         let entry = self.entries[slot];
         if vote.standing.class() <= entry.charged_as.class() {
             return;
         }
         self.groups.discharge(entry.group, slot);
-        self.keep_share(policy, vote.group, vote.standing);
+        self.enforce_share(policy, vote.group, vote.standing);
         self.charge(slot, vote.group, vote.standing);
     }
 
@@ -397,12 +398,13 @@ impl Nursery {
         self.groups.charge(group, slot);
     }
 
-    /// Makes room in a group's share: its oldest entry passes to another group that voted on it and has room, or goes.
-    /// Otherwise a group could bury what others voted on by being first and then too busy.
-    fn keep_share(&mut self, policy: &Policy, group: u64, standing: Standing) {
+    /// Reduces the entries charged to a group to its share. The oldest ones are charged to other groups that voted on
+    /// them and are below their own shares, or else removed. Without the transfer, a group could remove signatures that
+    /// others voted on: it would claim them first and then exceed its share.
+    fn enforce_share(&mut self, policy: &Policy, group: u64, standing: Standing) {
         while self.groups.charged(group) >= policy.share(standing, self.entries_max()) {
-            let oldest = self.groups.oldest(group).expect("a share is at least one entry");
-            match self.heir(policy, oldest, group) {
+            let oldest = self.groups.oldest(group).expect("a group over its share has an entry");
+            match self.voter_with_room(policy, oldest, group) {
                 Some((heir, standing)) => {
                     self.groups.discharge(group, oldest);
                     self.charge(oldest, heir, standing);
@@ -412,8 +414,8 @@ impl Nursery {
         }
     }
 
-    /// A group other than `group` that voted on the entry and has room for it.
-    fn heir(&self, policy: &Policy, slot: u32, group: u64) -> Option<(u64, Standing)> {
+    /// Returns a group other than `group` that voted on the entry and is below its share.
+    fn voter_with_room(&self, policy: &Policy, slot: u32, group: u64) -> Option<(u64, Standing)> {
         let has_room = |vote: &&Vote| {
             vote.group != group && self.groups.charged(vote.group) < policy.share(vote.standing, self.entries_max())
         };

@@ -1,85 +1,87 @@
-//! Every constant of the scheme in one place, each with what it defends against.
+//! All constants of the scheme, each with the attack or mistake that it limits.
 //!
-//! `docs/trust.md` has the reasons at length and what was simulated. Two servers may have different policies; one server
-//! must keep its policy while it replays a journal, as the policy decides what the events do.
+//! `docs/trust.md` explains the choices and the simulations. Different servers may have different policies, but one
+//! server must keep its policy while it replays a journal, because the policy determines the effects of events.
 
 use super::Standing;
 use crate::time::Time;
 
-/// No policy may let a signature hold more votes than this: evidence is summed anew with every claim.
+/// Upper limit for `votes_max`: evidence is summed again with every claim.
 pub const VOTES_MAX: u32 = 256;
 
-/// The longest half-life, life and settlement a policy may ask for, in days.
+/// Upper limit for half-lives, lifetime and time to settlement, in days.
 pub const DAYS_MAX: u32 = 3_650;
 
-/// What a claim may weigh at most under any policy: weights are kept in 16 bits.
+/// Upper limit for the weight of a claim: weights are stored in 16 bits.
 pub const WEIGHT_MAX: f64 = 32.0;
 
-/// No evidence of a policy may be larger: credits are kept in millionths, in 32 bits.
+/// Upper limit for amounts of evidence: credits are stored in millionths, in 32 bits.
 pub const EVIDENCE_MAX: f64 = 1_000.0;
 
-/// How claims are weighed and remembered.
+/// The rules for weighing and storing claims.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Right and wrong claims everyone starts with. Equal, so that a new identity weighs exactly nothing, however many of
-    /// them someone makes.
+    /// Right and wrong claims that every reporter starts with. They are equal, so that new identities have no weight at
+    /// all, no matter how many are created.
     pub prior: (f64, f64),
-    /// The same for anchors, whom the operator chose: they weigh the most at once, and lose it only by many mistakes.
+    /// Right and wrong claims that every anchor starts with. The operator chose the anchors, so they start with the
+    /// highest weight and lose it only after many mistakes.
     pub anchor_prior: (f64, f64),
-    /// After this many days half of a reporter's merit is forgotten: old merit is no licence.
+    /// Number of days after which half of a reporter's credit is forgotten, so that old merit does not last.
     pub half_life_days: u32,
-    /// The same for what it got wrong. Shorter, so that one honest mistake is forgiven within days; whoever goes on is wrong
-    /// again before that.
+    /// Number of days after which half of a reporter's debit is forgotten. This is shorter than for credit, so that one
+    /// honest mistake is forgiven within days; a dishonest reporter is wrong again before that.
     pub debit_half_life_days: u32,
-    /// What one group weighs at most, in natural log-odds: no reputation, however long, lists anything by itself.
+    /// Maximum weight of one group, in natural log-odds. No reputation is sufficient to list a signature alone.
     pub weight_max: f64,
-    /// Evidence for ham counts this many times: a false listing costs more than a missed one.
+    /// Factor for evidence of ham: a false listing costs more than a missed one.
     pub ham_factor: f64,
-    /// Unanchored evidence for spam counts up to here: below `block_score`, so that patience alone never blocks.
+    /// Maximum of unanchored evidence for spam. Below `block_score`, so that patience alone never lists a signature.
     pub unanchored_spam_max: f64,
-    /// Unanchored evidence for ham counts up to here: farmed identities cannot silence what anchors see.
+    /// Maximum of unanchored evidence for ham, so that farmed identities cannot suppress reports by anchors.
     pub unanchored_ham_max: f64,
-    /// The score from which a signature is suspect, which is a hint and never a reason to refuse a message.
+    /// Minimum score of a suspect signature, which is a hint and never a reason to reject a message.
     pub suspect_score: f64,
-    /// A suspect needs this many groups: a single voice is no suspicion.
+    /// Minimum number of groups for a suspect signature: a single voice is not enough.
     pub suspect_groups: u32,
-    /// The score from which a signature is listed.
+    /// Minimum score for listing.
     pub block_score: f64,
-    /// A listing needs this many groups that weigh something.
+    /// Minimum number of groups with weight for listing.
     pub block_groups: u32,
-    /// A listing needs this many anchored groups: what stops identities that earned trust by echoing others.
+    /// Minimum number of anchored groups for listing. Protects against identities that earned trust by echoing others.
     pub block_anchors: u32,
-    /// From this many anchored reports on, unanchored revokes cannot prevent a listing.
+    /// Number of anchored reports at which unanchored revocations can no longer prevent a listing.
     pub anchors_beyond_doubt: u32,
-    /// Listing what was revoked takes this much more than `block_score`: a revocation must not flap.
+    /// Score required beyond `block_score` to list a revoked signature, so that revocations do not flap.
     pub unrevoke_margin: f64,
-    /// This many distinct own reporters list a signature for this site at once. Sites with many users raise it.
+    /// Number of different own reporters who list a signature for this site at once. Sites with many users raise it.
     pub own_reports_needed: u32,
-    /// Claims are settled this many seconds after a signature was first seen: time for anchors to have their say.
+    /// Seconds from the first claim about a signature to its settlement, which leave anchors time to claim.
     pub settle_after: u64,
-    /// What a confirmed claim earns, if it was made before the signature was listed (a revoke: before an anchor revoked it). One that
-    /// came later earns nothing, at any volume: there is no profit in echoing.
+    /// Credit for a confirmed claim made before the signature was listed (for a revocation: before an anchor revoked
+    /// it). Later claims earn nothing, so that echoing does not pay.
     pub credit_early: f64,
-    /// A reporter earns at most this much per day: trust takes calendar time, whatever the volume.
+    /// Maximum credit of a reporter per day. Earning trust takes many days, no matter how many claims are made.
     pub credit_daily_max: f64,
-    /// What a claim costs that anchors refuted: ten right ones.
+    /// Debit for a claim refuted by anchors, as much as ten right claims earn.
     pub debit_refuted: f64,
-    /// What a claim costs that no anchor ever confirmed: reporting at random is not free.
+    /// Debit for a claim that no anchor confirmed, so that reporting at random is not free.
     pub debit_unconfirmed: f64,
-    /// The share of the nursery that entries first claimed by one group may take: nobody can evict the rest.
+    /// Maximum share of the nursery for entries charged to one group, so that it cannot evict the rest.
     pub group_share: f64,
-    /// The same for own reporters and traps, who see more than others.
+    /// Maximum share of the nursery for a group of own reporters or traps, who receive more spam than others.
     pub own_share: f64,
-    /// New entries that a stranger's network may make per day.
+    /// Maximum number of new entries of a stranger's network per day.
     pub stranger_inserts_daily: u32,
-    /// New entries that a group of accounts or a pinned peer may make per day.
+    /// Maximum number of new entries of a group of accounts or a pinned peer per day.
     pub group_inserts_daily: u32,
-    /// Unused: formerly the number of new entries per day of own reporters and traps, which are now limited by their shares of
-    /// the books. Kept for the encoding of policies.
+    /// Unused: formerly the maximum number of new entries of own reporters and traps per day, who are now limited by
+    /// their shares of the books. Kept for the encoding of policies.
     pub own_inserts_daily: u32,
-    /// Entries are let go this many seconds after the signature was first seen.
+    /// Seconds from the first claim about a signature to the removal of its entry.
     pub nursery_life: u64,
-    /// Votes kept per signature. Lighter votes give way to heavier ones, and anchors always get in.
+    /// Maximum number of votes per signature. Heavier votes replace lighter ones, and votes of anchors are always
+    /// stored.
     pub votes_max: u32,
 }
 
@@ -118,36 +120,36 @@ impl Default for Policy {
     }
 }
 
-/// A policy that would not do what its fields say.
+/// Error for an invalid policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// A number that is not one, negative, or beyond what is kept.
+    /// A number is not finite, negative or too large.
     #[error("{field} is out of range")]
     OutOfRange {
-        /// Its field.
+        /// Name of the field.
         field: &'static str,
     },
-    /// Two fields that do not go together.
+    /// Two fields contradict each other.
     #[error("{why}")]
     Contradiction {
-        /// Which, and how they should be.
+        /// Names of the fields and the rule that they break.
         why: &'static str,
     },
 }
 
 impl Policy {
-    /// Whether the policy makes sense.
+    /// Checks that the policy is valid.
     ///
     /// # Errors
-    /// [`PolicyError`] names the first field that does not.
+    /// [`PolicyError`] for the first invalid field.
     pub fn check(&self) -> Result<(), PolicyError> {
         self.check_evidence()?;
         self.check_numbers()?;
         self.check_order()
     }
 
-    /// Numbers of evidence: finite and within what is kept.
+    /// Checks amounts of evidence: finite and within the limits of storage.
     fn check_evidence(&self) -> Result<(), PolicyError> {
         let above_zero = [
             ("prior", self.prior.0, EVIDENCE_MAX),
@@ -175,7 +177,7 @@ impl Policy {
         bad.map_or(Ok(()), |field| Err(PolicyError::OutOfRange { field }))
     }
 
-    /// Counts and times.
+    /// Checks counts and times.
     fn check_numbers(&self) -> Result<(), PolicyError> {
         let seconds_max = u64::from(DAYS_MAX) * Time::DAY;
         let ranges = [
@@ -197,7 +199,7 @@ impl Policy {
         bad.map_or(Ok(()), |&(field, ..)| Err(PolicyError::OutOfRange { field }))
     }
 
-    /// Fields that bound one another.
+    /// Checks fields that bound one another.
     fn check_order(&self) -> Result<(), PolicyError> {
         let rules = [
             (self.prior.0 <= self.prior.1, "prior must not favour a new identity"),
@@ -212,12 +214,12 @@ impl Policy {
         broken.map_or(Ok(()), |&(_, why)| Err(PolicyError::Contradiction { why }))
     }
 
-    /// What a reporter starts with.
+    /// Returns the claims that a reporter starts with.
     pub(super) const fn prior_of(&self, standing: Standing) -> (f64, f64) {
         if standing.is_anchor() { self.anchor_prior } else { self.prior }
     }
 
-    /// New entries per day of a group with such a reporter.
+    /// Returns the maximum number of new entries per day for the group of a reporter with this standing.
     pub(super) const fn inserts_daily(&self, standing: Standing) -> u32 {
         match standing {
             Standing::Stranger => self.stranger_inserts_daily,
@@ -226,13 +228,13 @@ impl Policy {
         }
     }
 
-    /// How many of `entries_max` entries may be charged to a group with such a reporter.
+    /// Returns how many of `entries_max` entries may be charged to the group of a reporter with this standing.
     pub(super) fn share(&self, standing: Standing, entries_max: u32) -> u32 {
         let share = match standing {
             Standing::Stranger | Standing::Account | Standing::Pinned => self.group_share,
             Standing::Own | Standing::Trap => self.own_share,
         };
-        // Rounded down and within `entries_max`, as the share is at most one.
+        // Rounded down; at most `entries_max`, because the share is at most one.
         ((f64::from(entries_max) * share) as u32).max(1)
     }
 }
@@ -248,12 +250,12 @@ mod tests {
     }
 
     #[test]
-    fn the_default_makes_sense() {
+    fn the_default_policy_is_valid() {
         assert_eq!(Policy::default().check(), Ok(()));
     }
 
     #[test]
-    fn what_is_no_number_or_out_of_range_is_refused_by_name() {
+    fn fields_that_are_nan_or_out_of_range_are_refused_by_name() {
         let out = |field| Some(PolicyError::OutOfRange { field });
         assert_eq!(refused(|p| p.block_score = f64::NAN), out("block_score"));
         assert_eq!(refused(|p| p.weight_max = WEIGHT_MAX + 0.1), out("weight_max"));
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_undo_one_another_are_refused() {
+    fn contradictory_fields_are_refused() {
         let contradicts = |change: fn(&mut Policy)| matches!(refused(change), Some(PolicyError::Contradiction { .. }));
         assert!(contradicts(|p| p.prior = (2.0, 1.0)));
         assert!(contradicts(|p| p.unanchored_spam_max = 6.0));
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_never_nothing_and_never_more_than_all() {
+    fn a_share_is_at_least_one_entry_and_at_most_all() {
         let policy = Policy { own_share: 1.0, ..Policy::default() };
         assert_eq!(policy.share(Standing::Account, 10), 1);
         assert_eq!(policy.share(Standing::Account, 1000), 20);

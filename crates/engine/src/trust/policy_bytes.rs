@@ -1,25 +1,25 @@
-//! A policy in bytes: 31 numbers of 8 bytes each, in the order of the fields. It belongs to the state, as the same events
-//! under another policy come to something else.
+//! Encoding of a policy: 31 numbers of 8 bytes each, in the order of the fields. It is part of the state, because the
+//! same events have other effects under another policy.
 //!
-//! The 21st number was what an echo earned. It is written as it always was, and not looked at.
+//! The 21st number was the credit for an echo. It is still written with its old value, and ignored on decoding.
 
 use super::Policy;
 use crate::codec::{Malformed, Reader};
 
-/// The number in the place of what an echo earned.
+/// The number in the place of the former credit for an echo.
 const ECHO_CREDIT_BEFORE: f64 = 0.1;
 
 impl Policy {
-    /// Appends the policy.
+    /// Appends the encoded policy.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let (mut policy, mut unused) = (self.clone(), ECHO_CREDIT_BEFORE);
         policy.numbers(&mut unused).into_iter().for_each(|number| out.extend(number.get().to_le_bytes()));
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     ///
     /// # Errors
-    /// [`Malformed`] if it ends early, a number is too large, or [`check`](Self::check) refuses it.
+    /// [`Malformed`] if the input ends early, a number is too large, or [`check`](Self::check) refuses the policy.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         const WHAT: &str = "a number of the policy";
         let (mut policy, mut unused) = (Self::default(), 0.0);
@@ -31,7 +31,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// The fields, in the order in which they are written.
+    /// Returns the fields in the order of the encoding.
     fn numbers<'a>(&'a mut self, unused: &'a mut f64) -> [Number<'a>; 31] {
         use Number::{Float, Long, Short};
         [
@@ -70,7 +70,7 @@ impl Policy {
     }
 }
 
-/// A field, as eight bytes.
+/// A field that is encoded in eight bytes.
 enum Number<'a> {
     Float(&'a mut f64),
     Short(&'a mut u32),
@@ -86,7 +86,7 @@ impl Number<'_> {
         }
     }
 
-    /// `None` if the field cannot have the value.
+    /// Sets the field; returns `None` if the value is out of its range.
     fn set(&mut self, value: u64) -> Option<()> {
         match self {
             Self::Float(float) => **float = f64::from_bits(value),
@@ -102,14 +102,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_is_read_as_written() {
+    fn a_policy_round_trips() {
         let policy = Policy { own_reports_needed: 3, block_score: 6.5, votes_max: 32, ..Policy::default() };
         let mut bytes = Vec::new();
         policy.encode(&mut bytes);
         assert_eq!(Policy::decode(&mut Reader::new(&bytes)), Ok(policy));
         (0..bytes.len()).for_each(|cut| assert!(Policy::decode(&mut Reader::new(&bytes[..cut])).is_err()));
         bytes[20 * 8..21 * 8].copy_from_slice(&f64::NAN.to_bits().to_le_bytes());
-        assert!(Policy::decode(&mut Reader::new(&bytes)).is_ok(), "nobody looks at what an echo earned");
+        assert!(Policy::decode(&mut Reader::new(&bytes)).is_ok(), "the former credit for an echo is ignored");
         bytes[..8].copy_from_slice(&f64::NAN.to_bits().to_le_bytes());
         assert!(Policy::decode(&mut Reader::new(&bytes)).is_err());
     }

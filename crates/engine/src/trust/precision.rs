@@ -1,37 +1,39 @@
-//! How often a reporter was right, and what its claims therefore weigh.
+//! Precision of reporters, and the resulting weights of their claims.
 //!
-//! The same on every machine, to the last bit: journals are replayed and the states compared. So credits are whole
-//! millionths, days pass by multiplying with a fixed-point factor, and the logarithm uses only `+ - * /` and the square root,
-//! which IEEE 754 rounds in one way. (`f64::ln` and `f64::powf` come from the system's library and may differ.)
+//! The results are identical on every machine, to the last bit: journals are replayed and the states compared. So
+//! credits are whole millionths, decay is a multiplication by a fixed-point factor, and the logarithm uses only `+ - *
+//! /` and the square root, for which IEEE 754 specifies the rounding. (`f64::ln` and `f64::powf` come from the system's
+//! library and may differ.)
 
-/// Credits and debits are kept in millionths.
+/// Credits and debits are stored in millionths.
 const MILLION: f64 = 1_000_000.0;
 
-/// Weights are kept in these parts of one. A power of two: sums of weights are then exact, in whatever order.
+/// Weights are stored in this fraction of one. A power of two, so that sums of weights are exact in any order.
 pub(super) const WEIGHT_PARTS: f64 = 1024.0;
 
-/// The bits of a fixed-point factor below one.
+/// Fraction bits of a fixed-point factor.
 const FACTOR_BITS: u32 = 32;
 
-/// After this many half-lives nothing is left of 32 bits.
+/// Number of half-lives after which any 32-bit value has decayed to 0.
 const HALF_LIVES_MAX: u64 = 33;
 
-/// A credit or debit in millionths.
+/// Converts a credit or debit to millionths.
 pub(super) fn millionths(value: f64) -> u32 {
-    // Saturates; policies stay far below.
+    // Saturates; policies stay far below the maximum.
     (value * MILLION).round() as u32
 }
 
-/// What days leave of a credit.
+/// The decay of a credit over days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decay {
     half_life_days: u64,
-    /// What a day leaves of one, in parts of 2^32.
+    /// Factor per day, in parts of 2^32.
     daily: u64,
 }
 
 impl Decay {
-    /// The largest factor that leaves at most half after `half_life_days`, found by bisection in whole numbers.
+    /// Finds the largest daily factor that reduces a value to at most half after `half_life_days`, by integer
+    /// bisection.
     pub(super) fn new(half_life_days: u32) -> Self {
         let half_life_days = u64::from(half_life_days.max(1));
         let (mut low, mut high) = (0, 1 << FACTOR_BITS);
@@ -42,17 +44,17 @@ impl Decay {
         Self { half_life_days, daily: low }
     }
 
-    /// What is left of `value` after `days`, rounded down.
+    /// Returns `value` after a decay of `days` days, rounded down.
     pub(super) fn after(self, value: u32, days: u64) -> u32 {
         if days >= self.half_life_days * HALF_LIVES_MAX {
             return 0;
         }
         let left = (u64::from(value) * power(self.daily, days)) >> FACTOR_BITS;
-        u32::try_from(left).expect("a factor of at most one")
+        u32::try_from(left).expect("the factor is at most one")
     }
 }
 
-/// A fixed-point factor to a whole power, rounded down at every step.
+/// Raises a fixed-point factor to an integer power, rounding down at every step.
 fn power(factor: u64, mut exponent: u64) -> u64 {
     let times = |a: u64, b: u64| ((u128::from(a) * u128::from(b)) >> FACTOR_BITS) as u64;
     let (mut result, mut square) = (1 << FACTOR_BITS, factor);
@@ -66,7 +68,7 @@ fn power(factor: u64, mut exponent: u64) -> u64 {
     result
 }
 
-/// The lower bound of a precision: the mean of Beta(a, b) less one standard deviation, 0 if that is below.
+/// Returns the lower bound of a precision: the mean of Beta(a, b) less one standard deviation, at least 0.
 pub(super) fn precision(good: u32, bad: u32, prior: (f64, f64)) -> f64 {
     let a = prior.0 + f64::from(good) / MILLION;
     let b = prior.1 + f64::from(bad) / MILLION;
@@ -75,7 +77,7 @@ pub(super) fn precision(good: u32, bad: u32, prior: (f64, f64)) -> f64 {
     (a / sum - deviation).max(0.0)
 }
 
-/// The log-odds of a precision between 0 and `weight_max`, in parts of 1/1024, rounded down.
+/// Returns the log-odds of a precision, clamped to 0 and `weight_max`, in parts of 1/1024, rounded down.
 pub(super) fn weight(precision: f64, weight_max: f64) -> u16 {
     if precision <= 0.5 {
         return 0;
@@ -85,7 +87,8 @@ pub(super) fn weight(precision: f64, weight_max: f64) -> u16 {
     (clipped * WEIGHT_PARTS) as u16
 }
 
-/// The natural logarithm of a number from one on, within 1e-12: halvings, then the series of the area tangent.
+/// Returns the natural logarithm of a number of at least 1, with an error of at most 1e-12. Halves the number first,
+/// then uses the series of the inverse hyperbolic tangent.
 fn logarithm(mut value: f64) -> f64 {
     let mut halvings = 0.0;
     while value >= 2.0 {
@@ -103,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_is_left_after_a_half_life_and_nothing_in_the_end() {
+    fn half_is_left_after_a_half_life_and_zero_in_the_end() {
         for half_life in [1, 7, 30, 3650] {
             let decay = Decay::new(half_life);
             let left = decay.after(1_000_000, u64::from(half_life));
@@ -115,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn a_day_of_thirty_leaves_what_the_exponential_says() {
+    fn daily_decay_matches_the_exponential() {
         let left = f64::from(Decay::new(30).after(1_000_000_000, 1)) / 1e9;
         assert!((left - 0.5_f64.powf(1.0 / 30.0)).abs() < 1e-8, "{left}");
     }
 
     #[test]
-    fn the_logarithm_is_the_logarithm() {
+    fn the_logarithm_matches_the_standard_library() {
         for value in [1.0, 1.000_1, 1.5, 1.999_999, 2.0, 3.7, 12.18, 1e6, 1e300] {
             assert!((logarithm(value) - f64::ln(value)).abs() < 1e-10 * value.ln().max(1.0), "{value}");
         }

@@ -1,8 +1,8 @@
-//! What is known of reporters: how often they were right.
+//! Records of reporters: how often they were right.
 //!
-//! A record is made when a claim is first settled, not when it is made: whoever only talks takes no memory. The table is
-//! bounded; when it is full, those that weigh nothing go first, the longest unsettled first, and an anchor never goes for
-//! someone who is none.
+//! A record is created when a claim is first settled, not when it is made, so reporters without settled claims use no
+//! memory. The table is bounded. When it is full, records without weight are evicted first, starting with the least
+//! recently settled one. An anchor is never evicted for another kind of reporter.
 
 use bruit_filters::OutOfMemory;
 use hashbrown::HashTable;
@@ -10,38 +10,38 @@ use hashbrown::HashTable;
 use super::evidence::Vote;
 use super::policy::Policy;
 use super::precision::{Decay, WEIGHT_PARTS, millionths, precision, weight};
-use super::slab::{Chain, Links, Slab, TABLE_SLOT_BYTES, spread, table_capacity};
+use super::slab::{Links, Slab, SlotList, TABLE_SLOT_BYTES, spread, table_capacity};
 use super::{Reporter, ReporterView, Standing};
 use crate::memory::table;
 use crate::time::Time;
 
-/// Which records go first: accounts that weigh nothing, accounts that do, anchors.
+/// Number of tiers of records in order of eviction: accounts without weight, accounts with weight, anchors.
 pub(super) const RECORD_TIERS: usize = 3;
 
-/// How a claim turned out.
+/// The outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// Anchors of other groups say the same, and the claim was made before it was known.
+pub(super) enum VoteOutcome {
+    /// Anchors of other groups agree, and the claim was made before the result was known.
     Confirmed,
-    /// Anchors of other groups say the same, and so did the books when the claim was made.
+    /// Anchors of other groups agree, and the books already agreed when the claim was made.
     Echoed,
-    /// They say the opposite.
+    /// Anchors of other groups disagree.
     Refuted,
-    /// They say nothing, or disagree.
+    /// Anchors of other groups made no claim, or are tied.
     Unconfirmed,
 }
 
-/// What is known of one reporter, as of a day.
+/// The record of one reporter on a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct ReporterRecord {
     pub(super) id: u64,
     pub(super) group: u64,
-    /// The day up to which `good` and `bad` have decayed.
+    /// Day up to which `good` and `bad` have decayed.
     pub(super) day: u64,
     /// Credits and debits beyond the prior, in millionths.
     pub(super) good: u32,
     pub(super) bad: u32,
-    /// Credits of that day.
+    /// Credits earned on that day.
     pub(super) credited: u32,
     pub(super) confirmed: u32,
     pub(super) refuted: u32,
@@ -49,13 +49,13 @@ pub(super) struct Record {
     pub(super) standing: Standing,
 }
 
-impl Record {
+impl ReporterRecord {
     const fn new(vote: &Vote, day: u64) -> Self {
         let (id, group, standing) = (vote.reporter, vote.group, vote.standing);
         Self { id, group, day, good: 0, bad: 0, credited: 0, confirmed: 0, refuted: 0, unconfirmed: 0, standing }
     }
 
-    /// The same on a later day.
+    /// Returns the record as of a later day.
     fn on(mut self, day: u64, decays: Decays) -> Self {
         if day > self.day {
             self.good = decays.good.after(self.good, day - self.day);
@@ -70,21 +70,21 @@ impl Record {
     }
 
     /// Credits or debits a claim.
-    fn learn(&mut self, policy: &Policy, outcome: Outcome) {
+    fn learn(&mut self, policy: &Policy, outcome: VoteOutcome) {
         match outcome {
-            Outcome::Echoed => {}
-            Outcome::Confirmed => {
+            VoteOutcome::Echoed => {}
+            VoteOutcome::Confirmed => {
                 let earned = millionths(policy.credit_early);
                 let left = millionths(policy.credit_daily_max).saturating_sub(self.credited);
                 self.credited += earned.min(left);
                 self.good = self.good.saturating_add(earned.min(left));
                 self.confirmed = self.confirmed.saturating_add(1);
             }
-            Outcome::Refuted => {
+            VoteOutcome::Refuted => {
                 self.bad = self.bad.saturating_add(millionths(policy.debit_refuted));
                 self.refuted = self.refuted.saturating_add(1);
             }
-            Outcome::Unconfirmed => {
+            VoteOutcome::Unconfirmed => {
                 self.bad = self.bad.saturating_add(millionths(policy.debit_unconfirmed));
                 self.unconfirmed = self.unconfirmed.saturating_add(1);
             }
@@ -92,50 +92,50 @@ impl Record {
     }
 }
 
-/// How merit and mistakes are forgotten.
+/// The decay of credits and debits.
 #[derive(Clone, Copy, Debug)]
 struct Decays {
     good: Decay,
     bad: Decay,
 }
 
-/// The records of all reporters that had a claim settled.
+/// The records of all reporters with a settled claim.
 #[derive(Debug)]
 pub(super) struct Reporters {
     decays: Decays,
-    records: Slab<Record>,
+    records: Slab<ReporterRecord>,
     index: HashTable<u32>,
     links: Links,
-    /// By tier, the longest unsettled first.
-    tiers: [Chain; RECORD_TIERS],
+    /// Records by tier, the least recently settled first.
+    tiers: [SlotList; RECORD_TIERS],
 }
 
 impl Reporters {
     /// Bytes per record.
-    pub(super) const RECORD_BYTES: usize = Slab::<Record>::slot_bytes(1) + TABLE_SLOT_BYTES;
+    pub(super) const RECORD_BYTES: usize = Slab::<ReporterRecord>::slot_bytes(1) + TABLE_SLOT_BYTES;
 
-    /// Room for `records_max` records.
+    /// Allocates memory for `records_max` records.
     pub(super) fn new(policy: &Policy, records_max: u32) -> Result<Self, OutOfMemory> {
         Ok(Self {
             decays: Decays { good: Decay::new(policy.half_life_days), bad: Decay::new(policy.debit_half_life_days) },
             records: Slab::new(records_max)?,
             index: table(table_capacity(records_max))?,
             links: Links::new(records_max)?,
-            tiers: [Chain::EMPTY; RECORD_TIERS],
+            tiers: [SlotList::EMPTY; RECORD_TIERS],
         })
     }
 
-    /// The memory it takes, full or empty.
+    /// Returns the memory in use, which does not depend on the contents.
     pub(super) fn bytes(&self) -> usize {
-        self.records.slots_max() as usize * Slab::<Record>::slot_bytes(1) + self.index.allocation_size()
+        self.records.slots_max() as usize * Slab::<ReporterRecord>::slot_bytes(1) + self.index.allocation_size()
     }
 
-    /// How many records fit.
+    /// Returns the maximum number of records.
     pub(super) const fn records_max(&self) -> u32 {
         self.records.slots_max()
     }
 
-    /// What a claim by this reporter weighs now, in parts of 1/1024.
+    /// Returns the current weight of a claim by this reporter, in parts of 1/1024.
     pub(super) fn weight(&self, policy: &Policy, now: Time, reporter: &Reporter) -> u16 {
         match (reporter.standing, self.find(reporter.id)) {
             (Standing::Stranger, _) => 0,
@@ -149,7 +149,7 @@ impl Reporters {
         }
     }
 
-    /// What is known of a reporter.
+    /// Returns the public record of a reporter.
     pub(super) fn view(&self, policy: &Policy, now: Time, id: u64) -> Option<ReporterView> {
         let record = self.records[self.find(id)?].on(now.day(), self.decays);
         let precision = record.precision(policy, record.standing);
@@ -164,13 +164,13 @@ impl Reporters {
         })
     }
 
-    /// Credits or debits the reporter of a vote. Traps have no opinion that could be wrong, and an echo says nothing of its reporter.
-    pub(super) fn settle(&mut self, policy: &Policy, now: Time, vote: &Vote, outcome: Outcome) {
-        if vote.standing == Standing::Trap || outcome == Outcome::Echoed {
+    /// Credits or debits the reporter of a vote. Traps are always right, and an echo has no effect.
+    pub(super) fn settle(&mut self, policy: &Policy, now: Time, vote: &Vote, outcome: VoteOutcome) {
+        if vote.standing == Standing::Trap || outcome == VoteOutcome::Echoed {
             return;
         }
         let slot = self.find(vote.reporter);
-        let known = slot.map_or_else(|| Record::new(vote, now.day()), |slot| self.records[slot]);
+        let known = slot.map_or_else(|| ReporterRecord::new(vote, now.day()), |slot| self.records[slot]);
         let mut record = known.on(now.day(), self.decays);
         (record.group, record.standing) = (vote.group, vote.standing);
         record.learn(policy, outcome);
@@ -185,8 +185,8 @@ impl Reporters {
         }
     }
 
-    /// Adds the record of someone unknown.
-    pub(super) fn append(&mut self, policy: &Policy, record: Record) {
+    /// Adds the record of an unknown reporter.
+    pub(super) fn append(&mut self, policy: &Policy, record: ReporterRecord) {
         let slot = self.records.insert(record);
         let records = &self.records;
         self.index.insert_unique(spread(record.id), slot, |&slot| spread(records[slot].id));
@@ -194,40 +194,40 @@ impl Reporters {
         self.links.push(&mut self.tiers[tier], slot);
     }
 
-    /// The records of a tier in the order in which they would go.
-    pub(super) fn tier_records(&self, tier: usize) -> impl Iterator<Item = &Record> {
+    /// Iterates over the records of a tier in the order of eviction.
+    pub(super) fn tier_records(&self, tier: usize) -> impl Iterator<Item = &ReporterRecord> {
         self.links.iter(&self.tiers[tier]).map(|slot| &self.records[slot])
     }
 
-    /// How many records a tier has.
+    /// Returns the number of records in a tier.
     pub(super) const fn tier_len(&self, tier: usize) -> u32 {
         self.tiers[tier].len()
     }
 
-    /// The slot of a record.
+    /// Returns the slot of a record.
     pub(super) fn find(&self, id: u64) -> Option<u32> {
         self.index.find(spread(id), |&slot| self.records[slot].id == id).copied()
     }
 
-    /// Which tier a record is in: by what it says as it stands, not decayed, so that it stays true until the record changes.
-    pub(super) fn tier(&self, policy: &Policy, record: &Record) -> usize {
+    /// Returns the tier of a record, computed without decay, so that it stays valid until the record changes.
+    pub(super) fn tier(&self, policy: &Policy, record: &ReporterRecord) -> usize {
         let weighs = weight(record.precision(policy, record.standing), policy.weight_max) > 0;
         if record.standing.is_anchor() { RECORD_TIERS - 1 } else { usize::from(weighs) }
     }
 
-    /// Makes room for a record of `tier`, if one of no better tier can go.
+    /// Frees a slot for a record of `tier` if one of the same or a lower tier can be evicted.
     fn make_room(&mut self, policy: &Policy, now: Time, tier: usize) -> bool {
         if !self.records.is_full() {
             return true;
         }
-        let oldest = self.tiers[..=tier].iter().find_map(Chain::first).or_else(|| self.faded(policy, now));
+        let oldest = self.tiers[..=tier].iter().find_map(SlotList::first).or_else(|| self.decayed_account(policy, now));
         let Some(slot) = oldest else { return false };
         self.forget(policy, slot);
         true
     }
 
-    /// The longest unsettled account that once weighed something, if by now it no longer does.
-    fn faded(&self, policy: &Policy, now: Time) -> Option<u32> {
+    /// Returns the least recently settled account that once had weight, if decay has reduced it to none.
+    fn decayed_account(&self, policy: &Policy, now: Time) -> Option<u32> {
         let slot = self.tiers[1].first()?;
         let record = self.records[slot].on(now.day(), self.decays);
         (self.tier(policy, &record) == 0).then_some(slot)

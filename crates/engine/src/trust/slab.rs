@@ -1,14 +1,14 @@
-//! Bounded memory: slots that are used again, and chains that run through them.
+//! Bounded memory: reusable slots, and chains that link them.
 //!
-//! A [`Slab`] never holds more than it was made for. A [`Chain`] is a first-in, first-out list of slots whose [`Links`] lie beside
-//! the slab, so that a slot can be taken out of its middle in constant time. Which slot something lies in is chance of
-//! history and must never show: order is what chains say.
+//! A [`Slab`] never grows beyond its initial capacity. A [`SlotList`] is a first-in, first-out list of slots. Its
+//! [`Links`] are stored outside the slab, so that a slot can be removed from the middle in constant time. Slot numbers
+//! depend on history and must not affect results; only the order of chains may.
 
 use bruit_filters::OutOfMemory;
 
 use crate::memory::vector;
 
-/// No slot.
+/// The value of a link to no slot.
 const NONE: u32 = u32::MAX;
 
 /// Values in numbered slots.
@@ -20,28 +20,28 @@ pub(super) struct Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Room for `slots_max` values, all of it reserved now.
+    /// Allocates memory for `slots_max` values.
     pub(super) fn new(slots_max: u32) -> Result<Self, OutOfMemory> {
         let capacity = slots_max as usize;
         Ok(Self { slots: vector(capacity)?, free: vector(capacity)?, slots_max })
     }
 
-    /// How many values fit.
+    /// Returns the maximum number of values.
     pub(super) const fn slots_max(&self) -> u32 {
         self.slots_max
     }
 
-    /// Whether there is no more room.
+    /// Returns true if all slots are in use.
     pub(super) fn is_full(&self) -> bool {
         self.free.is_empty() && self.slots.len() == self.slots_max as usize
     }
 
-    /// Keeps a value.
+    /// Stores a value and returns its slot.
     ///
     /// # Panics
     /// If the slab is full.
     pub(super) fn insert(&mut self, value: T) -> u32 {
-        assert!(!self.is_full(), "callers make room first");
+        assert!(!self.is_full(), "the slab is full");
         if let Some(slot) = self.free.pop() {
             self[slot] = value;
             return slot;
@@ -50,12 +50,12 @@ impl<T> Slab<T> {
         u32::try_from(self.slots.len() - 1).expect("at most slots_max")
     }
 
-    /// Lets a slot be used again.
+    /// Frees a slot.
     pub(super) fn remove(&mut self, slot: u32) {
         self.free.push(slot);
     }
 
-    /// Bytes per slot, with the links of `chains` chains.
+    /// Memory per slot in bytes, including the links of `chains` chains.
     pub(super) const fn slot_bytes(chains: usize) -> usize {
         size_of::<T>() + size_of::<u32>() + chains * size_of::<[u32; 2]>()
     }
@@ -77,33 +77,33 @@ impl<T> std::ops::IndexMut<u32> for Slab<T> {
 
 /// A list of slots, the oldest first.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Chain {
+pub(super) struct SlotList {
     first: u32,
     last: u32,
     length: u32,
 }
 
-impl Chain {
-    /// A list of nothing.
+impl SlotList {
+    /// A list without slots.
     pub(super) const EMPTY: Self = Self { first: NONE, last: NONE, length: 0 };
 
-    /// The oldest slot.
+    /// Returns the oldest slot.
     pub(super) fn first(&self) -> Option<u32> {
         some(self.first)
     }
 
-    /// How many slots it has.
+    /// Returns the number of slots.
     pub(super) const fn len(&self) -> u32 {
         self.length
     }
 }
 
-/// The neighbours of every slot in the one chain of a kind that it can be in.
+/// The neighbours of every slot. Each slot is in at most one chain of a kind.
 #[derive(Debug)]
 pub(super) struct Links(Vec<[u32; 2]>);
 
 impl Links {
-    /// Links for the slots of a slab.
+    /// Creates links for the slots of a slab.
     pub(super) fn new(slots_max: u32) -> Result<Self, OutOfMemory> {
         let mut links = vector(slots_max as usize)?;
         links.resize(slots_max as usize, [NONE; 2]);
@@ -111,7 +111,7 @@ impl Links {
     }
 
     /// Appends a slot that is in no chain of this kind.
-    pub(super) fn push(&mut self, chain: &mut Chain, slot: u32) {
+    pub(super) fn push(&mut self, chain: &mut SlotList, slot: u32) {
         self.0[slot as usize] = [chain.last, NONE];
         match some(chain.last) {
             Some(last) => self.0[last as usize][1] = slot,
@@ -121,8 +121,8 @@ impl Links {
         chain.length += 1;
     }
 
-    /// Takes out a slot of this chain.
-    pub(super) fn remove(&mut self, chain: &mut Chain, slot: u32) {
+    /// Removes a slot from this chain.
+    pub(super) fn remove(&mut self, chain: &mut SlotList, slot: u32) {
         let [before, after] = std::mem::replace(&mut self.0[slot as usize], [NONE; 2]);
         match some(before) {
             Some(before) => self.0[before as usize][1] = after,
@@ -135,30 +135,31 @@ impl Links {
         chain.length -= 1;
     }
 
-    /// The slots of a chain, the oldest first.
-    pub(super) fn iter(&self, chain: &Chain) -> impl Iterator<Item = u32> {
+    /// Iterates over the slots of a chain, the oldest first.
+    pub(super) fn iter(&self, chain: &SlotList) -> impl Iterator<Item = u32> {
         std::iter::successors(chain.first(), |&slot| some(self.0[slot as usize][1]))
     }
 }
 
-/// A link as an option.
+/// Converts a link to an option.
 fn some(slot: u32) -> Option<u32> {
     (slot != NONE).then_some(slot)
 }
 
-/// Spreads an identity over 64 bits for a hash table. Identities are keyed hashes already; those of tests are small numbers.
+/// Mixes an id for use in a hash table. Ids are keyed hashes already, but those of tests are small numbers.
 pub(super) const fn spread(id: u64) -> u64 {
     let mixed = (id ^ (id >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 29)
 }
 
-/// The capacity of a table of slots that will never grow: hashbrown clears away what was removed in place as long as at most
+/// Returns the capacity of a hash table of slots that never grows: hashbrown removes tombstones in place while at most
 /// half of the capacity is used, and doubles the table otherwise.
 pub(super) const fn table_capacity(slots_max: u32) -> usize {
     slots_max as usize * 2
 }
 
-/// Bytes per slot of such a table at most: a slot number and a control byte in buckets of a power of two, filled to 7/8.
+/// Maximum memory per slot of a hash table: a slot number and a control byte in a power of two of buckets, filled to
+/// 7/8.
 pub(super) const TABLE_SLOT_BYTES: usize = 24;
 
 #[cfg(test)]
@@ -166,8 +167,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_keeps_its_order_when_slots_are_taken_out_anywhere() {
-        let (mut links, mut chain) = (Links::new(5).unwrap(), Chain::EMPTY);
+    fn a_chain_keeps_its_order_when_slots_are_removed() {
+        let (mut links, mut chain) = (Links::new(5).unwrap(), SlotList::EMPTY);
         (0..5).for_each(|slot| links.push(&mut chain, slot));
         for slot in [2, 0, 4] {
             links.remove(&mut chain, slot);
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slab_is_full_at_its_bound_and_uses_slots_again() {
+    fn a_slab_is_full_at_its_bound_and_reuses_slots() {
         let mut slab = Slab::new(2).unwrap();
         let slot = slab.insert('a');
         assert!(!slab.is_full());
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_never_grow_however_much_comes_and_goes() {
+    fn tables_never_grow_under_insertions_and_removals() {
         for slots_max in [64_u32, 1000, 1793, 5000] {
             let mut table = hashbrown::HashTable::<u32>::with_capacity(table_capacity(slots_max));
             let bytes = table.allocation_size();

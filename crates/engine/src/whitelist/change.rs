@@ -1,31 +1,36 @@
-//! Changes of the lists as they are journalled.
+//! Whitelist changes, as recorded in the journal.
 //!
-//! A byte for the change, then: list (1) a fingerprint and by whom (u8); unlist (2) a fingerprint; add (3) and remove (4) a
-//! sender its pattern, after its length (u16).
+//! The first byte is the kind of change, and the fields follow:
+//!
+//! | kind | fields |
+//! |---|---|
+//! | list a signature (1) | fingerprint, author (u8) |
+//! | unlist a signature (2) | fingerprint |
+//! | add (3) or remove (4) a sender | length of the pattern (u16), pattern |
 
-use super::{By, SENDER_BYTES_MAX};
+use super::{ListAuthor, SENDER_BYTES_MAX};
 use crate::codec::{Malformed, Reader, put_fingerprint};
 use bruit_filters::Fingerprint;
 
-/// Something that happens to the whitelists.
+/// A change of the whitelists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhitelistChange {
-    /// Claims about a signature no longer count.
-    List(Fingerprint, By),
-    /// They count again.
+    /// Ignores claims about a signature.
+    List(Fingerprint, ListAuthor),
+    /// Stops ignoring claims about a signature.
     Unlist(Fingerprint),
-    /// A sender, by address or domain, is beyond suspicion.
+    /// Whitelists a sender or mailing list by pattern.
     AddSender(Box<[u8]>),
-    /// It no longer is.
+    /// Removes the pattern of a sender or mailing list.
     RemoveSender(Box<[u8]>),
 }
 
-/// The longest pattern that is written down; what a sender may be is for the list to say.
+/// Maximum length of an encoded pattern. The list itself decides which patterns are valid.
 const PATTERN_BYTES_MAX: usize = 2 * SENDER_BYTES_MAX;
 
 impl WhitelistChange {
-    /// Whether its pattern is no longer than may be written.
+    /// Returns true if the pattern fits its length limit.
     pub(crate) fn is_within_bounds(&self) -> bool {
         match self {
             Self::List(..) | Self::Unlist(_) => true,
@@ -51,20 +56,20 @@ impl WhitelistChange {
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         const SIGNATURE: &str = "a whitelisted signature";
-        Ok(match reader.u8("the change of a whitelist")? {
+        Ok(match reader.u8("the kind of whitelist change")? {
             1 => {
                 let fingerprint = reader.fingerprint(SIGNATURE)?;
-                Self::List(fingerprint, By::from_number(reader.u8("who whitelisted a signature")?)?)
+                Self::List(fingerprint, ListAuthor::from_number(reader.u8("the author of a whitelist entry")?)?)
             }
             2 => Self::Unlist(reader.fingerprint(SIGNATURE)?),
             3 => Self::AddSender(read_pattern(reader)?),
             4 => Self::RemoveSender(read_pattern(reader)?),
-            value => return Err(Malformed::OutOfRange { what: "the change of a whitelist", value: value.into() }),
+            value => return Err(Malformed::OutOfRange { what: "the kind of whitelist change", value: value.into() }),
         })
     }
 }
 
-/// A pattern that is too long is written so that it is not read back.
+/// Appends a pattern. A pattern that is too long is written with a length that the decoder rejects.
 fn put_pattern(out: &mut Vec<u8>, change: u8, pattern: &[u8]) {
     out.push(change);
     out.extend(u16::try_from(pattern.len()).unwrap_or(u16::MAX).to_le_bytes());
@@ -84,9 +89,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_change_is_read_as_written() {
+    fn every_change_round_trips() {
         let changes = [
-            WhitelistChange::List(Fingerprint::new(1, 2), By::Protocol),
+            WhitelistChange::List(Fingerprint::new(1, 2), ListAuthor::Protocol),
             WhitelistChange::Unlist(Fingerprint::new(3, 4)),
             WhitelistChange::AddSender(b"@example.org".as_slice().into()),
             WhitelistChange::RemoveSender([b'a'; SENDER_BYTES_MAX].into()),

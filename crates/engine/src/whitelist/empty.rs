@@ -1,7 +1,7 @@
-//! Signatures of nothing, which messages without text, senders or content have in common.
+//! Signatures of empty content, which all messages without text, senders or content share.
 //!
-//! They collect the reports of messages that are nothing alike: Pyzor's reaches such counts that SpamAssassin ignores
-//! whatever is above a million. So they are never counted.
+//! They collect the reports of unrelated messages: the counts of Pyzor's are so high that SpamAssassin ignores counts
+//! above a million. So they are never counted.
 
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::Scheme;
@@ -9,20 +9,21 @@ use bruit_signatures::pyzor::Digest;
 
 use crate::signature::{RSPAMD_DIGEST_BYTES, fingerprint_of_bytes, fingerprint_of_digest};
 
-/// The MD5 of nothing. DCC has no body checksum of a short text, but of every empty field one: all bounces share the
-/// envelope sender `<>`.
+/// MD5 of the empty string. DCC's clients send no body checksum of a short text, but they do send the checksum of every
+/// empty field: all bounces share the envelope sender `<>`.
 const MD5: [u8; 16] = [0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0, 0xb2, 4, 0xe9, 0x80, 9, 0x98, 0xec, 0xf8, 0x42, 0x7e];
 
-/// The SHA-1 of nothing: Pyzor's for messages without usable lines, Razor's e4 for parts whose chosen sections are blank.
+/// SHA-1 of the empty string: Pyzor's digest for messages without usable lines, and Razor's e4 signature for parts
+/// whose chosen sections are blank.
 const SHA1: [u8; 20] = Digest::EMPTY.0;
 
-/// The SHA-256 of nothing. Our own schemes do not sign what is empty, but reports come from anywhere.
+/// SHA-256 of the empty string. Our own schemes do not sign empty content, but reports may come from other software.
 const SHA256: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41,
     0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
 
-/// The BLAKE2b-512 of nothing: rspamd's digest of an empty part, if its key is empty too.
+/// BLAKE2b-512 of the empty string: rspamd's digest of an empty part with an empty key.
 const BLAKE2B: [u8; RSPAMD_DIGEST_BYTES] = [
     0x78, 0x6a, 2, 0xf7, 0x42, 1, 0x59, 3, 0xc6, 0xc6, 0xfd, 0x85, 0x25, 0x52, 0xd2, 0x72, 0x91, 0x2f, 0x47, 0x40,
     0xe1, 0x58, 0x47, 0x61, 0x8a, 0x86, 0xe2, 0x17, 0xf7, 0x1f, 0x54, 0x19, 0xd2, 0x5e, 0x10, 0x31, 0xaf, 0xee, 0x58,
@@ -30,7 +31,7 @@ const BLAKE2B: [u8; RSPAMD_DIGEST_BYTES] = [
     0x70, 0x1a, 0xfe, 0x9b, 0xe2, 0xce,
 ];
 
-/// The BLAKE2b-512 of nothing under the key that rspamd has unless it is told another, the BLAKE2b-512 of `rspamd`.
+/// BLAKE2b-512 of the empty string under rspamd's default key, the BLAKE2b-512 of `rspamd`.
 const BLAKE2B_KEYED: [u8; RSPAMD_DIGEST_BYTES] = [
     0xc7, 0xcf, 0x74, 0x63, 0x35, 0xd6, 0xed, 0x2d, 0x83, 0x15, 0xb5, 0x5d, 0xeb, 0x7a, 0xf0, 0xf7, 0x69, 0x90, 0x23,
     0xb1, 0x1c, 0x61, 0xc9, 0x50, 0x88, 0x1c, 0xd8, 0x60, 0x18, 0xc9, 0xaa, 0xa1, 0x4a, 0xe6, 0xad, 0xf5, 0xf2, 0x30,
@@ -48,7 +49,7 @@ const DCC: [Scheme; 7] = [
     Scheme::DccFuz1,
 ];
 
-/// The fingerprints of all of them.
+/// Returns the fingerprints of all signatures of empty content.
 pub(super) fn fingerprints(key: &FingerprintKey) -> impl Iterator<Item = Fingerprint> {
     let sha1 = [Scheme::Pyzor, Scheme::RazorE4].map(|scheme| (scheme, &SHA1[..]));
     let sha256 = [Scheme::Exact, Scheme::Attachment, Scheme::Url].map(|scheme| (scheme, &SHA256[..]));
@@ -66,11 +67,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_of_nothing_are_what_their_programs_print() {
+    fn hashes_of_empty_input_match_other_programs() {
         assert_eq!(<[u8; 16]>::from(Md5::digest([])), MD5);
         assert_eq!(<[u8; 20]>::from(Sha1::digest([])), SHA1);
         let digits = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        // As sha256sum and b2sum print them of an empty file, and Python's hashlib of nothing under that key.
+        // As printed by sha256sum and b2sum for an empty file, and by Python's hashlib for the empty string under that
+        // key.
         assert_eq!(digits(&SHA256), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
         assert_eq!(
             digits(&BLAKE2B),
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn every_scheme_that_can_sign_nothing_is_there() {
+    fn every_scheme_that_can_sign_empty_content_is_included() {
         let key = FingerprintKey::new([7; 16]);
         let all: Vec<Fingerprint> = fingerprints(&key).collect();
         assert_eq!(all.len(), 2 + 3 + 7 + 2);

@@ -1,57 +1,58 @@
-//! Senders whose mail is nobody's business: addresses, domains, and everything below a domain; and mailing lists, whose mail
-//! is never bulk.
+//! Whitelisted senders: addresses, domains, and all subdomains of a domain; and mailing lists, whose mail is never
+//! bulk.
 
 use std::collections::BTreeSet;
 
 use crate::codec::{Malformed, Reader, put_count};
 
-/// Most patterns.
+/// Maximum number of patterns.
 pub const SENDERS_MAX: usize = 65_536;
 
-/// The longest pattern, and the longest sender that is looked at: what RFC 5321 (4.5.3.1) allows, 64 bytes before the `@`
-/// and 255 behind it.
+/// Maximum length of a pattern, and of a sender to look up, according to RFC 5321 (4.5.3.1): 64 bytes before the `@`
+/// and 255 after it.
 pub const SENDER_BYTES_MAX: usize = 64 + 1 + 255;
 
-/// The patterns, each in one spelling.
+/// A set of patterns in normal form.
 ///
-/// | pattern | spelling | senders |
+/// | pattern | normal form | senders |
 /// |---|---|---|
 /// | `Alice@Example.org`, `<alice@example.org>` | `alice@example.org` | that address |
-/// | `example.org`, `@example.org`, `*@example.org` | `example.org` | everybody there |
-/// | `.example.org`, `*.example.org`, `*@*.example.org` | `.example.org` | everybody below it, not at it |
+/// | `example.org`, `@example.org`, `*@example.org` | `example.org` | all addresses of that domain |
+/// | `.example.org`, `*.example.org`, `*@*.example.org` | `.example.org` | all addresses of subdomains |
 /// | `list:Announce.example.org`, `list:<announce.example.org>` | `list:announce.example.org` | that mailing list |
-/// | `list:.example.org`, `list:*.example.org` | `list:.example.org` | every mailing list below it |
+/// | `list:.example.org`, `list:*.example.org` | `list:.example.org` | all mailing lists below that domain |
 ///
-/// ASCII letters have no case, also before the `@`. Names in other letters have to be given as they are on the wire.
+/// ASCII letters are compared case-insensitively, including those before the `@`. Internationalised names must be given
+/// in the form used in messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Senders(BTreeSet<Box<[u8]>>);
 
-/// What the pattern of a mailing list begins with. No domain has a colon.
+/// Pattern prefix of mailing lists. Domains contain no colon.
 const LIST: &[u8] = b"list:";
 
-/// Why a pattern is not listed.
+/// Error for a pattern that cannot be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SenderError {
-    /// Neither an address nor a domain.
+    /// The pattern is neither an address nor a domain nor a mailing list.
     #[error(
-        "a sender is listed as an address, as 'example.org', or as '.example.org' for all domains below it, and a mailing list \
-         as 'list:announce.example.org'"
+        "invalid pattern: expected an address, a domain like 'example.org', its subdomains like '.example.org', or a mailing \
+         list like 'list:announce.example.org'"
     )]
     NotAPattern,
-    /// Longer than [`SENDER_BYTES_MAX`].
-    #[error("a sender has at most {SENDER_BYTES_MAX} bytes")]
+    /// The pattern is longer than [`SENDER_BYTES_MAX`].
+    #[error("a sender must have at most {SENDER_BYTES_MAX} bytes")]
     TooLong,
-    /// [`SENDERS_MAX`].
-    #[error("{SENDERS_MAX} senders are listed already: list their domains instead")]
+    /// There are [`SENDERS_MAX`] patterns already.
+    #[error("the maximum of {SENDERS_MAX} senders is reached: list their domains instead")]
     Full,
 }
 
 impl Senders {
-    /// Lists a pattern; says whether it is new.
+    /// Lists a pattern and returns true if it is new.
     ///
     /// # Errors
-    /// [`SenderError`]; nothing has changed then.
+    /// [`SenderError`]; the list is unchanged then.
     pub fn add(&mut self, pattern: &[u8]) -> Result<bool, SenderError> {
         let pattern = normalised(pattern)?;
         if self.0.contains(&*pattern) {
@@ -63,14 +64,14 @@ impl Senders {
         Ok(self.0.insert(pattern.into()))
     }
 
-    /// Takes a pattern off the list, in whichever spelling; says whether it was there.
+    /// Removes a pattern, in any spelling, and returns true if it was listed.
     pub fn remove(&mut self, pattern: &[u8]) -> bool {
         normalised(pattern).is_ok_and(|pattern| self.0.remove(&*pattern))
     }
 
-    /// Whether a sender's address is listed, or its domain, or one above that.
+    /// Returns true if a sender's address, its domain or a parent domain is listed.
     ///
-    /// Anybody can write anybody's name: ask only for senders that were verified.
+    /// Senders can be forged: call this only for verified senders.
     #[must_use]
     pub fn contains(&self, sender: &[u8]) -> bool {
         let sender = bare(sender);
@@ -85,7 +86,7 @@ impl Senders {
         !is_list && (self.0.contains(&*sender) || self.0.contains(domain) || below.any(|above| self.0.contains(above)))
     }
 
-    /// Whether a mailing list is listed by its identifier, or everything below one of its domains is.
+    /// Returns true if a mailing list is listed by its identifier or by a parent domain.
     #[must_use]
     pub fn contains_list(&self, identifier: &[u8]) -> bool {
         let identifier = bare(identifier);
@@ -97,24 +98,24 @@ impl Senders {
         std::iter::once(&*identifier).chain(below).any(|pattern| self.0.contains(&*[LIST, pattern].concat()))
     }
 
-    /// How many patterns are listed.
+    /// Returns the number of patterns.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether none is.
+    /// Returns true if there are no patterns.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The patterns in their one spelling, sorted.
+    /// Iterates over the patterns in normal form, sorted.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().map(|pattern| &**pattern)
     }
 
-    /// The memory of the patterns, with the half that the nodes of a tree may leave empty.
+    /// Returns the memory of the patterns, doubled for tree nodes that may be half empty.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let patterns: usize = self.iter().map(<[u8]>::len).sum();
@@ -138,7 +139,7 @@ impl Senders {
             let length = reader.u16("the length of a sender")?;
             let pattern = reader.bytes(length.into(), "a sender")?;
             if pattern <= before || normalised(pattern).as_deref() != Ok(pattern) {
-                return Err(Malformed::OutOfRange { what: "the place of a sender", value: at as u64 });
+                return Err(Malformed::OutOfRange { what: "the position of a sender", value: at as u64 });
             }
             senders.0.insert(pattern.into());
             before = pattern;
@@ -147,7 +148,7 @@ impl Senders {
     }
 }
 
-/// A pattern in its one spelling.
+/// Returns the normal form of a pattern.
 fn normalised(pattern: &[u8]) -> Result<Vec<u8>, SenderError> {
     let pattern = bare(pattern);
     if pattern.len() > SENDER_BYTES_MAX {
@@ -171,7 +172,7 @@ fn normalised(pattern: &[u8]) -> Result<Vec<u8>, SenderError> {
     }
 }
 
-/// The pattern of a mailing list in its one spelling, without what it begins with.
+/// Returns the normal form of a mailing list's pattern, without the prefix.
 fn normalised_list(pattern: &[u8]) -> Result<Vec<u8>, SenderError> {
     let pattern = pattern.strip_prefix(b"*").filter(|rest| rest.starts_with(b".")).unwrap_or(pattern);
     let labels = pattern.strip_prefix(b".").unwrap_or(pattern);
@@ -179,7 +180,7 @@ fn normalised_list(pattern: &[u8]) -> Result<Vec<u8>, SenderError> {
     if is_list { Ok(pattern.to_ascii_lowercase()) } else { Err(SenderError::NotAPattern) }
 }
 
-/// Not what the spellings are made of: a pattern in its one spelling is taken as it is.
+/// Returns true for bytes that can be part of a normal form. The syntax characters of patterns cannot.
 fn is_allowed(byte: &u8) -> bool {
     *byte > b' ' && !matches!(byte, b'*' | b'<' | b'>' | 0x7f)
 }
@@ -188,7 +189,7 @@ fn is_domain(labels: &[u8]) -> bool {
     labels.split(|&byte| byte == b'.').all(|label| !label.is_empty())
 }
 
-/// A sender without white space and angle brackets around it, and without the root's dot behind it.
+/// Removes white space and angle brackets around a sender, and a trailing dot.
 fn bare(sender: &[u8]) -> &[u8] {
     let sender = sender.trim_ascii();
     let inner = sender.strip_prefix(b"<").and_then(|rest| rest.strip_suffix(b">")).unwrap_or(sender);
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_has_one_spelling() {
+    fn a_pattern_has_one_normal_form() {
         for (spelling, patterns) in [
             ("alice@example.org", &["Alice@Example.ORG", " <alice@example.org> ", "alice@example.org."][..]),
             ("example.org", &["@example.org", "*@Example.org", "example.org."]),
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_list_the_senders_they_say() {
+    fn patterns_match_their_senders() {
         let listed = senders(&["alice@example.org", "example.com", ".example.net"]);
         for sender in
             ["ALICE@example.org", "<alice@example.org>", "any@example.com", "a@b.example.net", "a@c.b.Example.net."]
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn invalid_patterns_are_refused() {
         for pattern in [
             "",
             "@",
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_and_senders_have_a_longest_length() {
+    fn the_length_of_patterns_and_senders_is_bounded() {
         let longest = format!("a@{}", "b".repeat(SENDER_BYTES_MAX - 2));
         assert!(senders(&[&longest]).contains(longest.as_bytes()));
         assert_eq!(Senders::default().add(format!("{longest}b").as_bytes()), Err(SenderError::TooLong));

@@ -25,27 +25,27 @@ pub(crate) fn realm() -> Realm {
     Realm::new(KEY, SPAM_EPOCH, BULK_EPOCH, plan().sizes).expect("usual epochs")
 }
 
-/// An empty clearinghouse.
+/// Creates an empty clearinghouse.
 pub(crate) fn engine() -> Engine {
     Engine::new(realm(), plan(), Policy::default(), START)
 }
 
-/// A claim of a reporter in a group of its own.
+/// Returns a reporter in a group of its own, with a time.
 pub(crate) fn by(now: Time, standing: Standing, id: u64) -> By {
     By { now, reporter: Reporter { id, standing, group: id } }
 }
 
-/// Lets time pass, as often as it takes.
+/// Sends ticks until the books have arrived.
 pub(crate) fn tick(engine: &mut Engine, now: Time) {
     while !matches!(engine.apply(&Event::Tick { now, lines: BEHIND_LINES }), Outcome::Ticked { arrived: true, .. }) {}
 }
 
-/// The fingerprint of a signature with a number for a name.
+/// Returns the fingerprint of a signature given by a number.
 pub(crate) fn fingerprint(signature: u32) -> Fingerprint {
     KEY.fingerprint(&signature.to_le_bytes())
 }
 
-/// A snapshot in one go.
+/// Writes a snapshot without interruption.
 pub(crate) fn snapshot(engine: &mut Engine) -> Vec<u8> {
     let mut bytes = Vec::new();
     engine.begin_snapshot(&mut bytes);
@@ -53,7 +53,7 @@ pub(crate) fn snapshot(engine: &mut Engine) -> Vec<u8> {
     bytes
 }
 
-/// A clearinghouse from a snapshot.
+/// Restores a clearinghouse from a snapshot.
 pub(crate) fn restore(bytes: &[u8]) -> Engine {
     let mut input = bytes;
     let engine = Engine::restore(realm(), plan(), &mut input).expect("a snapshot of this realm");

@@ -1,4 +1,4 @@
-//! Spam that copies from the mail that the site's people get.
+//! Spam that copies mail received by the site's people.
 
 use bruit_engine::time::Time;
 use rand::RngExt as _;
@@ -10,25 +10,25 @@ use crate::people::{Person, STOCK};
 use crate::senders::Sender;
 use crate::words::{Language, Voice, vary};
 
-/// A varied campaign replaces this share of its words in every copy.
+/// Share of words replaced in every copy of a varied campaign.
 const VARIED_SHARE: f64 = 0.05;
 
-/// What a campaign copies.
+/// The content that a campaign copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Trick {
-    /// Nothing: a text of its own.
+    /// Nothing is copied: the campaign has its own text.
     Nothing,
     /// A brand's logo and name.
     Logo,
-    /// This share of the text of a brand's mail, in per cent, and its logo.
+    /// Share of the text of a brand's mail, in per cent, and its logo.
     Template(u32),
-    /// The mail that the recipient got last, quoted.
+    /// The last mail that the recipient received, quoted.
     Thread,
     /// The footer of a provider or a firm.
     Footer,
-    /// The conditions of a shop and somebody's business card.
+    /// The terms of a shop and a person's business card.
     Attachment,
-    /// A sentence that everybody writes, with a file that is the spam.
+    /// A sentence in common use, with a file that is the spam.
     StockSentence,
 }
 
@@ -59,7 +59,7 @@ impl Trick {
     }
 }
 
-/// A campaign.
+/// A spam campaign.
 pub(crate) struct Campaign {
     pub(crate) trick: Trick,
     pub(crate) is_varied: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Campaign {
 }
 
 impl Campaign {
-    /// A campaign that copies from `sender`, one of whose mails is `specimen`.
+    /// Creates a campaign that copies from `sender`. `specimen` is one of the sender's messages.
     pub(crate) fn new(
         number: usize,
         sender: &Sender,
@@ -113,11 +113,11 @@ impl Campaign {
             }
         }
         let style = *[QuoteStyle::Marks, QuoteStyle::Original, QuoteStyle::Header].choose(random).expect("some");
-        // Of the campaigns with one trick, every second is varied.
+        // Every second campaign with the same trick is varied.
         Self { trick, is_varied: number / Trick::ALL.len() % 2 == 1, style, mail }
     }
 
-    /// The copy for a person, who got `last` before.
+    /// Returns the copy for a person whose last received message is `last`.
     pub(crate) fn copy(
         &self,
         person: &Person,
@@ -136,7 +136,7 @@ impl Campaign {
         mail
     }
 
-    /// When its copies are sent: some hundred within one to three days.
+    /// Returns the times at which the copies are sent: several hundred within one to three days.
     pub(crate) fn schedule(start: Time, copies: usize, random: &mut ChaCha8Rng) -> Vec<Time> {
         let length = random.random_range(Time::DAY..=3 * Time::DAY);
         (0..copies).map(|_| Time(start.0 + random.random_range(0..length))).collect()
@@ -151,7 +151,7 @@ fn own_text(voice: &Voice, random: &mut ChaCha8Rng) -> Vec<Block> {
     blocks
 }
 
-/// Keeps a share of the words of a mail, above and below, and puts others in the middle.
+/// Keeps a share of the words of a mail at its start and end, and replaces the middle.
 fn copied(blocks: &[Block], share: usize, voice: &Voice, random: &mut ChaCha8Rng) -> Vec<Block> {
     let words = |block: &Block| match block {
         Block::Paragraph(text) | Block::Heading(text) => text.split(' ').count(),

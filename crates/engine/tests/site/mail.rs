@@ -1,19 +1,19 @@
-//! Messages as programs send them: RFC 5322, MIME, plain text or HTML, with pictures and files.
+//! Messages as written by mail programs: RFC 5322, MIME, plain text or HTML, with pictures and files.
 
 use bruit_engine::time::Time;
 use rand::RngExt as _;
 use rand::rngs::ChaCha8Rng;
 
-/// Plain text is wrapped at this column.
+/// Column at which plain text is wrapped.
 const COLUMNS: usize = 72;
-/// The columns of a line of Base64, in bytes of content.
+/// Bytes of content per line of Base64.
 const BASE64_LINE: usize = 57;
 
-/// What stands for the name of the recipient and for a number of their own.
+/// Placeholders for the name of the recipient and for a number unique to each recipient.
 pub(crate) const NAME: &str = "{name}";
 pub(crate) const REFERENCE: &str = "{reference}";
 
-/// A message before it is written.
+/// A message before it is encoded.
 #[derive(Clone)]
 pub(crate) struct Mail {
     pub(crate) from: String,
@@ -21,11 +21,11 @@ pub(crate) struct Mail {
     pub(crate) form: Form,
     pub(crate) blocks: Vec<Block>,
     pub(crate) files: Vec<File>,
-    /// A text part below the message, as providers and lists add it.
+    /// A text part appended by providers and mailing lists.
     pub(crate) appended: Option<String>,
 }
 
-/// How the text is written.
+/// The form of the text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Plain,
@@ -33,10 +33,10 @@ pub(crate) enum Form {
     Both,
 }
 
-/// A piece of the text.
+/// A block of the text.
 #[derive(Clone)]
 pub(crate) enum Block {
-    /// The pictures that the text shows: a logo, a tracking pixel.
+    /// The inline pictures: a logo, a tracking pixel.
     Logo,
     Heading(String),
     Paragraph(String),
@@ -49,7 +49,7 @@ pub(crate) enum Block {
     Quote(Quote),
 }
 
-/// A message that is quoted.
+/// A quoted message.
 #[derive(Clone)]
 pub(crate) struct Quote {
     pub(crate) style: QuoteStyle,
@@ -59,18 +59,18 @@ pub(crate) struct Quote {
     pub(crate) text: Vec<String>,
 }
 
-/// How mail programs quote.
+/// The quoting style of a mail program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuoteStyle {
-    /// `On a day, somebody wrote:` and marks; in HTML as Gmail does.
+    /// `On a day, somebody wrote:` and quote marks; in HTML as in Gmail.
     Marks,
     /// `-----Original Message-----` and a header.
     Original,
-    /// The header alone, as Outlook does.
+    /// A header alone, as in Outlook.
     Header,
 }
 
-/// A file beside the text or in it.
+/// An attached or inline file.
 #[derive(Clone)]
 pub(crate) struct File {
     pub(crate) name: String,
@@ -80,7 +80,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// A file of random content that begins as its kind does.
+    /// Creates a file of random content with the magic bytes of its type.
     pub(crate) fn new(name: &str, media: &'static str, length: usize, random: &mut ChaCha8Rng) -> Self {
         let start: &[u8] = match media {
             "image/png" => b"\x89PNG\r\n\x1a\n",
@@ -100,7 +100,7 @@ impl File {
 }
 
 impl Mail {
-    /// The same mail with every piece of its text changed; quotations stay.
+    /// Returns the mail with every piece of its text changed except quotations.
     pub(crate) fn map_text(&self, mut change: impl FnMut(&str) -> String) -> Self {
         let mut lines = |lines: &[String]| lines.iter().map(|line| change(line)).collect::<Vec<_>>();
         let mut one = |text: &String| lines(std::slice::from_ref(text)).concat();
@@ -116,18 +116,18 @@ impl Mail {
         Self { blocks: blocks.collect(), ..self.clone() }
     }
 
-    /// Fills in what differs between recipients.
+    /// Replaces the placeholders for a recipient.
     pub(crate) fn filled(&self, name: &str, random: &mut ChaCha8Rng) -> Self {
         let reference = random.random_range(10_000_000..100_000_000_u64).to_string();
         self.map_text(|text| text.replace(NAME, name).replace(REFERENCE, &reference))
     }
 
-    /// The words of the text, quotations and all, for others to quote.
+    /// Returns the words of the text, including quotations, for use in a quotation.
     pub(crate) fn text(&self) -> Vec<String> {
         self.blocks.iter().flat_map(plain_lines).collect()
     }
 
-    /// Writes the message to one recipient.
+    /// Encodes the message for one recipient.
     pub(crate) fn write(&self, to: &str, at: Time, random: &mut ChaCha8Rng) -> Vec<u8> {
         let id: u64 = random.random();
         let (from, subject) = (&self.from, &self.subject);
@@ -222,7 +222,7 @@ impl Quote {
     }
 }
 
-/// Text in a page.
+/// Escapes text for HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -240,7 +240,7 @@ fn plain_lines(block: &Block) -> Vec<String> {
     }
 }
 
-/// A date as in the field `Date`.
+/// Formats a date for the field `Date`.
 fn rfc5322(at: Time) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -1,8 +1,8 @@
-//! A mail site for a month, simulated with the code that runs in a server.
+//! A mail site simulated for a month, with the code that runs in a server.
 //!
-//! Newsletters, shops and people write to the people of the site; campaigns copy logos, templates, threads, footers and files
-//! from that mail. People report some of the spam they get, sometimes good mail by mistake, and revoke some of the good mail
-//! that is called spam. `docs/precision.md` has the figures and what they mean. To print them:
+//! Newsletters, shops and people write to the people of the site. Campaigns copy logos, templates, threads, footers and
+//! files from that mail. People report some of the spam they receive, sometimes good mail by mistake, and revoke some
+//! of the good mail that is called spam. `docs/precision.md` presents the figures and their meaning. To print them:
 //! `cargo test --release -p bruit-engine --test site -- --ignored --nocapture`.
 
 #![expect(clippy::print_stdout, reason = "the figures are what the test is for")]
@@ -35,12 +35,12 @@ const SMALL: Setup =
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
 #[test]
-fn spam_is_caught_and_what_it_copied_from_is_not() {
+fn spam_is_caught_and_the_mail_it_copied_is_not() {
     let results = run(&SMALL);
     for wrong in &results.wrong {
         let is_expected = match wrong.cause {
             Cause::SameText | Cause::SameSender | Cause::OtherSender => true,
-            // No rule that goes by the text tells them from the original.
+            // No rule based on the text can distinguish these from the original.
             Cause::Spam(trick) => matches!(trick, Trick::Template(60 | 80)),
         };
         assert!(is_expected, "{wrong:?}");
@@ -49,7 +49,7 @@ fn spam_is_caught_and_what_it_copied_from_is_not() {
     let alike = results.campaigns.values().filter(|campaign| !campaign.is_varied);
     let alike = alike.map(|campaign| campaign.after_first).fold(Tally::default(), Tally::plus);
     assert!(alike.received > 100 && alike.share() >= 0.95, "{alike:?}");
-    // A tenth of the reports of the small site are mistaken, ten times the share of the full one.
+    // At the small site a tenth of the reports are mistaken, ten times the share at the full one.
     let good = results.good.values().copied().fold(Tally::default(), Tally::plus);
     assert!(good.received > 300 && good.share() <= 0.02, "{good:?}");
     println!("{}", table(&[results]));

@@ -8,11 +8,11 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::mail::{Block, File, Form, Mail, Quote, QuoteStyle};
 use crate::words::{Language, Voice};
 
-/// Firms that people work for, and providers of mailboxes: each adds its footer.
+/// Number of firms that people work for, and of mailbox providers. Each adds its own footer.
 const FIRMS: usize = 8;
 const PROVIDERS: usize = 4;
 
-/// Sentences that everybody writes, spam too.
+/// Sentences in common use, also in spam.
 pub(crate) const STOCK: [&str; 5] = [
     "Please see the attached document.",
     "Please find attached the invoice as discussed. Let me know if you have any questions.",
@@ -21,7 +21,7 @@ pub(crate) const STOCK: [&str; 5] = [
     "Thank you for your message. Please find the details in the attachment.",
 ];
 
-/// Somebody who writes mail.
+/// A person who writes mail.
 pub(crate) struct Person {
     pub(crate) name: String,
     pub(crate) address: String,
@@ -34,7 +34,7 @@ pub(crate) struct Person {
     appended: Option<String>,
 }
 
-/// A conversation of two people.
+/// A conversation between two people.
 pub(crate) struct Thread {
     pub(crate) ends: [usize; 2],
     pub(crate) left: u32,
@@ -43,7 +43,7 @@ pub(crate) struct Thread {
     last: Option<Quote>,
 }
 
-/// Everybody.
+/// Creates all people.
 pub(crate) fn people(count: usize, language: &Language, seed: u64) -> Vec<Person> {
     let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x9e0e);
     let legal = language.voice(&mut random);
@@ -97,12 +97,12 @@ fn person(
 }
 
 impl Person {
-    /// The footer that the provider of the mailbox adds, and the business card.
+    /// Returns the footer added by the provider or the firm.
     pub(crate) fn footer(&self) -> Option<&String> {
         self.appended.as_ref().or(self.disclaimer.as_ref())
     }
 
-    /// A question to a colleague about spam.
+    /// Returns a forward of spam with a question to a colleague.
     pub(crate) fn forward(&self, spam: Quote) -> Mail {
         Mail {
             from: format!("{} <{}>", self.name, self.address),
@@ -130,7 +130,7 @@ impl Thread {
         Self { ends, left, subject, topic: language.on_topic(voice, random), last: None }
     }
 
-    /// Writes the next message, from the first of the two to the second, and swaps them.
+    /// Writes the next message, from the first person to the second, and swaps them.
     pub(crate) fn next(&mut self, at: Time, people: &[Person], random: &mut ChaCha8Rng) -> Mail {
         let writer = &people[self.ends[0]];
         let mut files = Vec::new();
@@ -170,7 +170,7 @@ impl Thread {
     }
 }
 
-/// A message as others quote it.
+/// Returns a message as it is quoted in a reply.
 pub(crate) fn quote_of(mail: &Mail, date: Time) -> Quote {
     let (from, subject) = (mail.from.clone(), mail.subject.clone());
     Quote { style: QuoteStyle::Marks, from, subject, date, text: mail.text() }

@@ -1,4 +1,4 @@
-//! What came of a run: good mail called spam, by kind and cause, and spam that was caught.
+//! Results of a run: good mail called spam, by kind and cause, and spam that was caught.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,14 +11,14 @@ use crate::campaigns::Trick;
 use crate::rule::Judged;
 use crate::world::{Received, Truth};
 
-/// A message when it was received and judged.
+/// A message with its time of receipt and its verdict.
 pub(crate) struct Sighting<'s> {
     pub(crate) now: Time,
     pub(crate) received: &'s Received,
     pub(crate) judged: &'s Judged,
 }
 
-/// Messages, and what they were called.
+/// Numbers of messages by verdict.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) received: u64,
@@ -26,16 +26,16 @@ pub(crate) struct Tally {
     pub(crate) suspected: u64,
 }
 
-/// Why a good message was called spam.
+/// The cause of a good message being called spam.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cause {
-    /// Somebody reported this very text by mistake: another copy of the issue.
+    /// A mistaken report of the same text: another copy of the issue.
     SameText,
-    /// Somebody reported another mail of the same sender by mistake.
+    /// A mistaken report of another mail of the same sender.
     SameSender,
-    /// Somebody reported another sender's mail by mistake.
+    /// A mistaken report of another sender's mail.
     OtherSender,
-    /// Somebody rightly reported spam that has something in common with it.
+    /// A correct report of spam that copied from the message.
     Spam(Trick),
 }
 
@@ -46,30 +46,30 @@ pub(crate) struct Wrong {
     pub(crate) cause: Cause,
     pub(crate) scheme: &'static str,
     pub(crate) confidence: u8,
-    /// The people who had reported what decided.
+    /// Number of people who had reported the deciding evidence.
     pub(crate) people: usize,
 }
 
-/// The wrong verdicts that one report led to.
+/// The period of wrong verdicts caused by one report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WrongListing {
     first: Time,
     last: Time,
 }
 
-/// What became of a campaign.
+/// The results of a campaign.
 #[derive(Clone, Debug)]
 pub(crate) struct CampaignTally {
     pub(crate) trick: Trick,
     pub(crate) is_varied: bool,
     pub(crate) all: Tally,
-    /// After the first report, and after as many as a listing needs.
+    /// After the first report, and after as many as a listing requires.
     pub(crate) after_first: Tally,
     pub(crate) after_enough: Tally,
     reporters: BTreeSet<usize>,
 }
 
-/// What is known of a claimed signature or text: which messages were reported under it, by whom.
+/// The messages reported under a claimed signature or text, and the reporters.
 #[derive(Default)]
 struct Reported {
     messages: Vec<(Truth, usize, u64)>,
@@ -83,7 +83,7 @@ pub(crate) struct Results {
     pub(crate) wrong: Vec<Wrong>,
     listings: BTreeMap<(Truth, usize, u64), WrongListing>,
     pub(crate) campaigns: BTreeMap<usize, CampaignTally>,
-    /// Reports that people mean to make, whether or not the message is in the folder for spam already.
+    /// Reports that people intend to make, including those of messages already in the spam folder.
     pub(crate) meant: u64,
     pub(crate) reports: u64,
     pub(crate) mistaken: u64,
@@ -106,7 +106,7 @@ impl Tally {
         }
     }
 
-    /// The share that was called spam.
+    /// Returns the share that was called spam.
     pub(crate) fn share(&self) -> f64 {
         self.spam as f64 / self.received.max(1) as f64
     }
@@ -144,7 +144,7 @@ impl Results {
         }
     }
 
-    /// Notes what a message was called.
+    /// Records the verdict on a message.
     pub(crate) fn see(&mut self, sighting: &Sighting<'_>) {
         let Sighting { received, judged, .. } = sighting;
         if let Truth::Spam { campaign, trick, is_varied } = received.truth {
@@ -160,17 +160,17 @@ impl Results {
 
     fn see_wrong(&mut self, sighting: &Sighting<'_>) {
         let Sighting { now, received, judged } = *sighting;
-        let (scheme, fingerprint) = judged.decided.expect("a verdict has a reason");
-        let reported = self.reported.get(&fingerprint).expect("only reports list");
+        let (scheme, fingerprint) = judged.decided.expect("a spam verdict has deciding evidence");
+        let reported = self.reported.get(&fingerprint).expect("only reported signatures are listed");
         let causes = reported.messages.iter().map(|message| (cause(received, message), *message));
-        let (cause, message) = causes.min().expect("somebody reported it");
+        let (cause, message) = causes.min().expect("the message was reported");
         let (kind, confidence, people) = (received.truth, judged.confidence, reported.people.len());
         self.wrong.push(Wrong { kind, cause, scheme, confidence, people });
         let listing = self.listings.entry(message).or_insert(WrongListing { first: now, last: now });
         listing.last = now;
     }
 
-    /// Notes a claim about a message.
+    /// Records a claim about a message.
     pub(crate) fn claim(&mut self, claim: Claim, about: &Received, events: &[Event]) {
         if claim == Claim::Revoke {
             self.revocations += 1;
@@ -226,7 +226,7 @@ fn cause(received: &Received, &(truth, sender, text): &(Truth, usize, u64)) -> C
     }
 }
 
-/// Prints the results of some runs, as rows of a table.
+/// Formats the results of some runs as rows of a table.
 pub(crate) fn table(runs: &[Results]) -> String {
     let mut rows = Vec::new();
     let sum = |of: &dyn Fn(&Results) -> u64| runs.iter().map(of).sum::<u64>();

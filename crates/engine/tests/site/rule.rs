@@ -1,4 +1,4 @@
-//! What a server does with a message: what it computes of it, how it judges it, and what a claim about it says.
+//! Processing of messages as in a server: signing, judging and claiming.
 
 use bruit_engine::event::{By, Event};
 use bruit_engine::message::{EvidenceSource, MessageContext, MessageReason, claim_events, judge};
@@ -9,7 +9,7 @@ use bruit_engine::{CheckScratch, Engine};
 use bruit_filters::Fingerprint;
 use bruit_signatures::{Context, Scheme, Signed, Wanted, sign};
 
-/// Recipients from which on a message is bulk. Nobody counts them here.
+/// Bulk threshold. Recipients are not counted in this test.
 const BULK_THRESHOLD: u32 = 100;
 
 /// The verdict on a message.
@@ -17,11 +17,11 @@ pub(crate) struct Judged {
     pub(crate) is_spam: bool,
     pub(crate) is_suspected: bool,
     pub(crate) confidence: u8,
-    /// What decided: the name of the scheme, and what was claimed.
+    /// Deciding evidence: the name of the scheme and the claimed fingerprint.
     pub(crate) decided: Option<(&'static str, Fingerprint)>,
 }
 
-/// Judges a message.
+/// Returns the verdict on a message.
 pub(crate) fn check(engine: &Engine, message: &[u8], scratch: &mut CheckScratch) -> Judged {
     let wanted = Wanted { url: false, razor_pieces: false, ..Wanted::ALL };
     let signed = signed(message, &wanted);
@@ -43,7 +43,7 @@ pub(crate) fn check(engine: &Engine, message: &[u8], scratch: &mut CheckScratch)
     }
 }
 
-/// The events of a claim about a message.
+/// Returns the events of a claim about a message.
 pub(crate) fn claim(engine: &Engine, message: &[u8], claim: Claim, by: By) -> Vec<Event> {
     let wanted = Wanted { url: false, dcc: false, ..Wanted::ALL };
     let mut signed = signed(message, &wanted);

@@ -1,4 +1,4 @@
-//! Newsletters and shops: each with a template around what it has to say.
+//! Newsletters and shops, each with a template around its content.
 
 use bruit_engine::time::Time;
 use rand::rngs::ChaCha8Rng;
@@ -8,11 +8,11 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::mail::{Block, File, Form, Mail, NAME, REFERENCE};
 use crate::words::{Language, Voice, capital};
 
-/// Firms that send mail for others, and add a footer to it.
+/// Number of firms that send mail for others and add a footer to it.
 const PROVIDERS: usize = 5;
-/// The kinds of a shop's mail: order, parcel, password, statement.
+/// Kinds of a shop's mail: order, parcel, password, statement.
 const TRANSACTIONS: [&str; 4] = ["Your order", "Your parcel", "Your new password", "Your statement"];
-/// A customer of a shop gets a mail with this probability each day.
+/// Probability that a customer of a shop receives a mail on a day.
 const TRANSACTION_DAILY: f64 = 0.1;
 
 /// A newsletter or a shop.
@@ -22,21 +22,21 @@ pub(crate) struct Sender {
     voice: Voice,
     form: Form,
     pictures: Vec<File>,
-    /// What stands above and below every mail.
+    /// Blocks above and below the content of every mail.
     header: Vec<Block>,
     footer: Vec<Block>,
     appended: Option<String>,
-    /// The conditions that a shop attaches to its orders.
+    /// Terms that a shop attaches to its orders.
     terms: File,
-    /// What a shop writes above and below the figures of each kind of mail; a newsletter has none.
+    /// Texts of a shop above and below the figures of each kind of mail; empty for a newsletter.
     transactions: Vec<[String; 2]>,
     pub(crate) readers: Vec<usize>,
-    /// Days from one issue to the next, and seconds that it takes to send one to all readers.
+    /// Days between two issues, and seconds over which an issue is sent to all readers.
     period: u64,
     pub(crate) spread: u64,
 }
 
-/// All senders.
+/// Creates all senders.
 pub(crate) fn senders(count: usize, people: usize, language: &Language, seed: u64) -> Vec<Sender> {
     let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x5e4d);
     let voice = language.voice(&mut random);
@@ -56,7 +56,7 @@ fn sender(at: usize, people: usize, providers: &[String], language: &Language, r
     let is_shop = at % 2 == 1;
     let form = [Form::Html, Form::Both, Form::Plain][at / 2 % 3];
     let logo = File::new("logo.png", "image/png", random.random_range(400..3_000), random).inline();
-    // Every program writes the same transparent pixel.
+    // The tracking pixel is the same in all programs.
     let pixel =
         File { name: "pixel.gif".into(), media: "image/gif", is_inline: true, bytes: b"GIF89a\x01\0\x01\0;".into() };
     let pictures = if form == Form::Plain { vec![] } else { vec![logo, pixel] };
@@ -107,18 +107,18 @@ impl Sender {
         !self.transactions.is_empty()
     }
 
-    /// Whether an issue goes out on a day.
+    /// Returns true if an issue is sent on a day.
     pub(crate) fn sends_on(&self, day: u64) -> bool {
         !self.is_shop() && (day + self.readers.len() as u64).is_multiple_of(self.period)
     }
 
-    /// The customers who get a mail on a day.
+    /// Returns the customers who receive a mail on a day.
     pub(crate) fn customers_of_day(&self, random: &mut ChaCha8Rng) -> Vec<usize> {
         let customers = self.readers.iter().filter(|_| self.is_shop() && random.random_bool(TRANSACTION_DAILY));
         customers.copied().collect()
     }
 
-    /// An issue of a newsletter, for all its readers.
+    /// Returns an issue of a newsletter, the same for all readers.
     pub(crate) fn issue(&self, language: &Language, random: &mut ChaCha8Rng) -> Mail {
         let mut body = vec![Block::Paragraph(format!("Dear {NAME},"))];
         let voice = language.on_topic(&self.voice, random);
@@ -133,7 +133,7 @@ impl Sender {
         self.mail(voice.headline(random), body, vec![])
     }
 
-    /// A mail of a shop about one transaction.
+    /// Returns a mail of a shop about one transaction.
     pub(crate) fn transaction(&self, language: &Language, random: &mut ChaCha8Rng) -> Mail {
         let kind = random.random_range(0..TRANSACTIONS.len());
         let subject = format!("{} at {}", TRANSACTIONS[kind], self.brand);
@@ -162,7 +162,7 @@ impl Sender {
         self.mail(subject, body, if kind == 0 { vec![self.terms.clone()] } else { vec![] })
     }
 
-    /// The conditions that are attached to orders.
+    /// Returns the terms attached to orders.
     pub(crate) fn terms(&self) -> File {
         self.terms.clone()
     }

@@ -1,12 +1,12 @@
-//! Text in an invented language: enough words that two senders have hardly a phrase in common.
+//! Text in an invented language, with enough words that two senders rarely share a phrase.
 
 use rand::rngs::ChaCha8Rng;
 use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use rand::{RngExt as _, SeedableRng as _};
 
-/// The words of the language that carry meaning.
+/// Number of content words in the language.
 const WORDS: usize = 6_000;
-/// The words that one sender knows, and those that one topic adds.
+/// Number of words used by one sender, and number added by a topic.
 const VOICE_WORDS: usize = 400;
 const TOPIC_WORDS: usize = 60;
 
@@ -19,12 +19,12 @@ const FUNCTION_WORDS: [&str; 24] = [
     "it", "our", "your", "we", "you", "all", "has",
 ];
 
-/// The language that all senders share.
+/// The language shared by all senders.
 pub(crate) struct Language {
     words: Vec<String>,
 }
 
-/// The words that a sender likes, the favourites first.
+/// The words used by a sender, the most frequent first.
 #[derive(Clone)]
 pub(crate) struct Voice {
     words: Vec<String>,
@@ -43,7 +43,7 @@ impl Language {
         Self { words }
     }
 
-    /// A voice: some words that everybody uses, others that few do.
+    /// Returns a voice: a mix of common and rare words.
     pub(crate) fn voice(&self, random: &mut ChaCha8Rng) -> Voice {
         let mut words: Vec<String> = (0..VOICE_WORDS).map(|_| self.word(random).to_owned()).collect();
         words.sort_unstable();
@@ -52,28 +52,28 @@ impl Language {
         Voice { words }
     }
 
-    /// The same voice on a topic, whose words come first.
+    /// Returns the voice on a topic, whose words come first.
     pub(crate) fn on_topic(&self, voice: &Voice, random: &mut ChaCha8Rng) -> Voice {
         let mut words: Vec<String> = (0..TOPIC_WORDS).map(|_| self.word(random).to_owned()).collect();
         words.extend((TOPIC_WORDS..VOICE_WORDS).map(|_| voice.word(random).to_owned()));
         Voice { words }
     }
 
-    /// Any word; one in three is one of the common ones.
+    /// Returns a random word; in one of three cases a common one.
     pub(crate) fn word(&self, random: &mut ChaCha8Rng) -> &str {
         let share: f64 = random.random();
         let at = if random.random_bool(0.33) { share * share * share } else { share };
         &self.words[((at * WORDS as f64) as usize).min(WORDS - 1)]
     }
 
-    /// A word with a capital: the name of a person, firm or product.
+    /// Returns a capitalised word, as the name of a person, firm or product.
     pub(crate) fn name(&self, random: &mut ChaCha8Rng) -> String {
         capital(self.word(random))
     }
 }
 
 impl Voice {
-    /// A sentence of 7 to 16 words.
+    /// Returns a sentence of 7 to 16 words.
     pub(crate) fn sentence(&self, random: &mut ChaCha8Rng) -> String {
         let length = random.random_range(7..=16);
         let mut words: Vec<&str> = Vec::with_capacity(length);
@@ -88,7 +88,7 @@ impl Voice {
         capital(&words.join(" ")) + "."
     }
 
-    /// A paragraph of about so many words.
+    /// Returns a paragraph of about `words` words.
     pub(crate) fn paragraph(&self, words: usize, random: &mut ChaCha8Rng) -> String {
         let mut text = self.sentence(random);
         while text.split(' ').count() + 6 < words {
@@ -97,7 +97,7 @@ impl Voice {
         text
     }
 
-    /// A few words without an end: a subject or a headline.
+    /// Returns a few words without a full stop: a subject or a headline.
     pub(crate) fn headline(&self, random: &mut ChaCha8Rng) -> String {
         let length = random.random_range(3..=6);
         let words: Vec<&str> = (0..length).map(|_| self.word(random)).collect();
@@ -110,7 +110,7 @@ impl Voice {
     }
 }
 
-/// Replaces a share of the words that carry meaning.
+/// Replaces a share of the content words.
 pub(crate) fn vary(text: &str, share: f64, language: &Language, random: &mut ChaCha8Rng) -> String {
     let is_content = |word: &str| word.len() > 4 && word.bytes().all(|byte| byte.is_ascii_lowercase());
     let words = text.split(' ').map(|word| {

@@ -1,7 +1,7 @@
-//! A month at one site: mail comes in and is judged, people report and revoke.
+//! A month at one site: mail arrives and is judged; people report and revoke.
 //!
-//! What is sent, and what people would do with it, is drawn from the seed and does not depend on the verdicts. So two rules are
-//! compared on the same mail.
+//! The mail and people's intended reactions are drawn from the seed and do not depend on the verdicts. So two rules can
+//! be compared on the same mail.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -24,26 +24,26 @@ use crate::rule;
 use crate::senders::{Sender, senders};
 use crate::words::Language;
 
-/// A person reports spam that reached the inbox with this probability, within this time.
+/// Probability that a person reports spam that reached the inbox, and the delay of the report.
 const REPORT_RATE: f64 = 0.1;
 const REPORT_DELAY_MIN: u64 = 5 * Time::MINUTE;
 const REPORT_DELAY_MAX: u64 = 12 * Time::HOUR;
-/// Somebody whose good mail was called spam notices that and revokes it with this probability, within a day.
+/// Probability that a person notices that good mail was called spam and revokes it, within a day.
 const REVOKE_RATE: f64 = 0.3;
-/// A mistaken report is about one of the last so many good messages.
+/// Number of recent good messages from which a mistaken report picks one.
 const RECENT: usize = 1_000;
-/// A recipient of spam shows it to a colleague with this probability.
+/// Probability that a recipient of spam forwards it to a colleague.
 const FORWARD_RATE: f64 = 0.02;
-/// People begin this many conversations a day.
+/// Conversations that each person starts per day.
 const THREADS_DAILY: f64 = 0.3;
-/// The group of all people of the site, who are behind one token.
+/// Group of all people of the site, who use one token.
 const SITE_GROUP: u64 = 1;
-/// The memory of the server.
+/// Memory budget of the server.
 const BUDGET: u64 = 64 << 20;
-/// The first day; the start of an epoch.
+/// First day, at the start of an epoch.
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
 
-/// The size of a run.
+/// The parameters of a run.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) seed: u64,
@@ -51,22 +51,22 @@ pub(crate) struct Setup {
     pub(crate) people: usize,
     pub(crate) senders: usize,
     pub(crate) campaigns: usize,
-    /// Copies of each campaign.
+    /// Range of the number of copies of each campaign.
     pub(crate) copies: std::ops::Range<usize>,
-    /// Of the reports that people mean to make, the share that is about a good message.
+    /// Share of people's intended reports that are about a good message.
     pub(crate) mistaken_share: f64,
     pub(crate) own_reports_needed: u32,
 }
 
-/// What a message is in truth.
+/// The true kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Truth {
     Newsletter,
     Transaction,
     Personal,
-    /// Spam that somebody shows to somebody else.
+    /// Spam that a person forwards to another.
     Forward,
-    /// The campaign, what it copies, and whether its copies differ.
+    /// Spam: the campaign, the content that it copies, and whether its copies differ.
     Spam {
         campaign: usize,
         trick: Trick,
@@ -74,11 +74,11 @@ pub(crate) enum Truth {
     },
 }
 
-/// A message that somebody received.
+/// A received message.
 pub(crate) struct Received {
     pub(crate) to: usize,
     pub(crate) truth: Truth,
-    /// The sender, and the text: all readers of one issue receive the same.
+    /// Sender and text: all readers of one issue receive the same text.
     pub(crate) sender: usize,
     pub(crate) text: u64,
     bytes: Vec<u8>,
@@ -86,7 +86,7 @@ pub(crate) struct Received {
 }
 
 enum Action {
-    /// What is sent on a day is drawn.
+    /// Draws the mail of a day.
     Day(u64),
     Deliver {
         to: usize,
@@ -103,7 +103,7 @@ enum Action {
     Revoke(Rc<Received>),
 }
 
-/// Runs a site, and says what came of it.
+/// Runs a site and returns the results.
 pub(crate) fn run(setup: &Setup) -> Results {
     let mut site = Site::new(setup.clone());
     while let Some(((now, _), action)) = site.actions.pop_first() {
@@ -121,11 +121,11 @@ struct Site {
     campaigns: Vec<Campaign>,
     engine: Engine,
     scratch: CheckScratch,
-    /// What happens, in order.
+    /// Scheduled actions, in order.
     actions: BTreeMap<(Time, u64), Action>,
     scheduled: u64,
     texts: u64,
-    /// The last issue of each newsletter, and what each person received last from another.
+    /// Last issue of each newsletter, and the last message that each person received from another.
     issues: Vec<Option<Rc<Mail>>>,
     last: Vec<Option<Quote>>,
     recent: VecDeque<Rc<Received>>,
@@ -142,7 +142,7 @@ impl Site {
         let realm =
             Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, plan.sizes).expect("usual epochs");
         let language = Language::new(seed);
-        // A third of those who write are elsewhere.
+        // A third of the people who write are elsewhere.
         let people = people(setup.people * 3 / 2, &language, seed);
         let mut site = Self {
             engine: Engine::new(realm, plan, Policy { own_reports_needed, ..Policy::default() }, START),
@@ -190,7 +190,7 @@ impl Site {
         }
     }
 
-    /// Draws what is sent on a day: issues, transactions, conversations, campaigns.
+    /// Draws the mail of a day: issues, transactions, conversations, campaigns.
     fn draw_day(&mut self, day: u64) {
         for sender in 0..self.senders.len() {
             self.draw_sender(sender, day);
@@ -204,7 +204,8 @@ impl Site {
             let thread = Thread::new([first, second], &self.people, &self.language, random);
             self.schedule(at, Action::Converse(Box::new(thread)));
         }
-        // The first day has none, so that there is mail to copy; the last two leave a campaign some time.
+        // No campaign starts on the first day, so that there is mail to copy, nor on the last two, so that each has
+        // some time.
         let last_day = self.setup.days.saturating_sub(2).max(2);
         let until = |day: u64| self.setup.campaigns as u64 * day.saturating_sub(1).min(last_day - 1) / (last_day - 1);
         for number in until(day)..until(day + 1) {
@@ -293,7 +294,7 @@ impl Site {
         self.schedule(at, Action::Deliver { to, truth: Truth::Forward, sender: from, text: self.texts, mail });
     }
 
-    /// A message reaches somebody, who may do something about it later.
+    /// Delivers a message to a person, who may react to it later.
     fn deliver(&mut self, now: Time, to: usize, truth: Truth, sender: usize, text: u64, mail: &Mail) {
         let bytes = mail.write(&self.people[to].address, now, &mut self.mail_random);
         let judged = rule::check(&self.engine, &bytes, &mut self.scratch);
@@ -310,7 +311,7 @@ impl Site {
             self.results.meant += u64::from(reports);
             let about =
                 if mistakes { self.recent.get(mistaken_about % self.recent.len().max(1)) } else { Some(&received) };
-            // Nobody reports what is in the folder for spam already.
+            // People do not report messages that are already in the spam folder.
             if let Some(about) = about.filter(|about| reports && !about.is_spam).cloned() {
                 self.schedule(Time(now.0 + report_delay), Action::Report(about));
             }

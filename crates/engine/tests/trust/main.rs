@@ -1,8 +1,8 @@
 //! Attacks on the trust scheme, simulated with the code that runs in a server.
 //!
-//! 200 honest groups, 5 traps and 10 pinned peers for 45 days, of which the last 15 are scored; seeds 1 to 4. `docs/trust.md`
-//! has the figures and what they mean. To print them:
-//! `cargo nextest run -p bruit-engine --test trust --no-capture`.
+//! Each run has 200 honest groups, 5 traps and 10 pinned peers, and lasts 45 days. The last 15 days are scored. The
+//! seeds are 1 to 4. `docs/trust.md` presents the figures and their meaning. To print them: `cargo nextest run -p
+//! bruit-engine --test trust --no-capture`.
 
 #![expect(clippy::print_stdout, reason = "the figures are what the test is for")]
 
@@ -11,7 +11,7 @@ mod run;
 mod traffic;
 
 use bruit_engine::time::Time;
-use bruit_engine::trust::{Claim, Listing, Policy, Refused, Reporter, Standing, Trust};
+use bruit_engine::trust::{Claim, Listing, NurseryRefusal, Policy, Reporter, Standing, Trust};
 
 use run::{Figures, RULES, Run, fingerprint};
 use traffic::{Aim, Attack, DAYS, HONEST, Reach, SCORED_FROM_DAY, Traffic, day_start};
@@ -43,7 +43,7 @@ const fn attack(name: &'static str, identities: usize, groups: usize, farmed: bo
     Attack { name, identities, groups, farmed, aim, ham_reach: Reach::Narrow }
 }
 
-/// The figures of an attack, one per seed.
+/// Returns the figures of an attack, one per seed.
 fn figures(attack: &Attack) -> Vec<Figures> {
     let run = |seed| Run::new(&Traffic::new(seed, attack)).play(|_, _| {}).clone();
     std::thread::scope(|scope| {
@@ -52,7 +52,7 @@ fn figures(attack: &Attack) -> Vec<Figures> {
     })
 }
 
-/// Prints a row: the range over the seeds, per rule.
+/// Prints a row: the range over the seeds for each rule.
 fn print_row(attack: &Attack, what: &str, figures: &[Figures], share: fn(&Figures, usize) -> f64) {
     let range = |rule| {
         let (least, most) = range(figures.iter().map(|figures| share(figures, rule)));
@@ -85,7 +85,7 @@ fn without_attack_half_of_the_spam_is_caught_and_no_ham() {
 }
 
 #[test]
-fn newsletters_that_many_read_are_the_weak_spot_and_stay_one_in_a_hundred() {
+fn at_most_one_in_a_hundred_popular_newsletters_is_listed() {
     for attack in [NONE_PARETO, NONE_WIDE, FARMED_WIDE] {
         let figures = figures(&attack);
         print_row(&attack, "ham %", &figures, Figures::ham_share);
@@ -109,7 +109,7 @@ fn no_number_of_fresh_identities_lists_a_target() {
 }
 
 #[test]
-fn no_patience_lists_a_target() {
+fn patience_alone_lists_no_target() {
     for attack in FARMED {
         assert_no_target_is_listed(&attack);
     }
@@ -125,7 +125,7 @@ fn assert_no_target_is_listed(attack: &Attack) {
 }
 
 #[test]
-fn revokers_take_away_little() {
+fn revokers_reduce_coverage_only_a_little() {
     for attack in REVOKERS {
         let figures = figures(&attack);
         print_row(&attack, "coverage %", &figures, Figures::coverage);
@@ -144,7 +144,7 @@ fn trust_by_echoing_takes_days() {
     });
     let gained = [1, 3, 4, 5, 7, 10, 15, 30].map(|day| format!("day {day}: {:.2}", weights[day])).join(", ");
     println!("mean weight of 100 that echo: {gained}; two weeks into the attack: {:.2}", weights[44]);
-    assert_eq!(weights[2], 0.0, "nothing is settled before");
+    assert_eq!(weights[2], 0.0, "no claim is settled earlier");
     assert!(weights[44] < weights[30]);
 }
 
@@ -163,7 +163,7 @@ fn a_single_mistake_is_forgiven_within_days() {
                 weights.push(run.trust.reporter(now, site.into()).map_or(0.0, |view| view.weight));
             }
         });
-        // Some of them make a mistake of their own as well.
+        // Some of the sites make another mistake as well.
         let end = day_start(DAYS);
         let is_single = |site: &u32| run.trust.reporter(end, (*site).into()).is_some_and(|view| view.refuted == 1);
         let single = SITES.filter(is_single).map(|site| days_to_forgive(&weights[site as usize][27..]));
@@ -178,7 +178,7 @@ fn a_single_mistake_is_forgiven_within_days() {
     assert!(median(days) <= 14.0);
 }
 
-/// Days from the settlement of a mistake until the weight is 90 % of what it was before.
+/// Returns the days from the settlement of a mistake until the weight is back to 90 % of its earlier value.
 fn days_to_forgive(weights: &[f64]) -> f64 {
     let fell = weights.iter().position(|&weight| weight < 0.9 * weights[0]).unwrap_or_default();
     let back = weights.iter().skip(fell).position(|&weight| weight >= 0.9 * weights[0]);
@@ -186,7 +186,7 @@ fn days_to_forgive(weights: &[f64]) -> f64 {
 }
 
 #[test]
-fn a_flood_of_strangers_evicts_nobody_else() {
+fn a_flood_of_strangers_evicts_only_strangers() {
     let mut trust = Trust::new(Policy::default(), 1 << 20);
     let (_, room) = trust.fill();
     let now = day_start(SCORED_FROM_DAY);
@@ -205,5 +205,5 @@ fn a_flood_of_strangers_evicts_nobody_else() {
     let quota = u64::from(trust.policy().stranger_inserts_daily);
     let mut again = (0..=quota)
         .map(|n| trust.claim(now, &busy, fingerprint((flood.end + n) as u32), Claim::Report, Listing::default(), true));
-    assert_eq!(again.find_map(Result::err), Some(Refused::Quota { again: day_start(SCORED_FROM_DAY + 1) }));
+    assert_eq!(again.find_map(Result::err), Some(NurseryRefusal::Quota { again: day_start(SCORED_FROM_DAY + 1) }));
 }

@@ -1,11 +1,11 @@
-//! The rules that the scheme is compared with.
+//! Alternative rules for comparison.
 
 use std::collections::HashMap;
 
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Reporter};
 
-/// Pyzor's and rspamd's kind of rule: reports less revokes, whoever makes them, reach a threshold.
+/// The kind of rule used by Pyzor and rspamd: reports less revocations, by any reporter, reach a threshold.
 pub(crate) struct Counting {
     threshold: i64,
     counts: Vec<i64>,
@@ -25,11 +25,11 @@ impl Counting {
     }
 }
 
-/// The same log-odds weights, one voice per group, without anchors in the rule and without caps: what the crowd says is true.
-/// The same prior for anchors, as trust must start somewhere.
+/// A rule with the same log-odds weights and one voice per group, but without anchors in the decision and without caps:
+/// the majority is assumed to be right. Anchors have the same prior, because trust needs a starting point.
 pub(crate) struct Flat {
     items: Vec<FlatItem>,
-    /// Right and wrong, credits of the day, and the day.
+    /// Right and wrong claims, credits of the day, and the day.
     reporters: HashMap<u64, (f64, f64, f64, u64)>,
     /// Items to settle, by the time of their first claim.
     due: std::collections::VecDeque<(Time, u32)>,
@@ -37,7 +37,7 @@ pub(crate) struct Flat {
 
 #[derive(Clone, Default)]
 struct FlatItem {
-    /// Reporter, group, weight, claim, made before the listing.
+    /// Votes: reporter, group, weight, claim, and whether the claim was made before the listing.
     votes: Vec<(u64, u64, f64, Claim, bool)>,
     score: f64,
     groups: usize,
@@ -50,7 +50,7 @@ impl FlatItem {
 
     fn add_up(&mut self) {
         let mut voices = self.votes.iter().map(|vote| (vote.3, vote.1, vote.2)).collect::<Vec<_>>();
-        // The heaviest voice of a group comes first and stays.
+        // The heaviest voice of a group comes first and is kept.
         voices.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(b.2.total_cmp(&a.2)));
         voices.dedup_by_key(|voice| (voice.0, voice.1));
         let side = |claim| voices.iter().filter(move |voice| voice.0 == claim && voice.2 > 0.0);
@@ -92,7 +92,7 @@ impl Flat {
 
     pub(crate) fn settle(&mut self, now: Time) {
         while self.due.front().is_some_and(|(first, _)| now.since(*first) >= 48 * Time::HOUR) {
-            let (_, item) = self.due.pop_front().expect("there is one");
+            let (_, item) = self.due.pop_front().expect("the queue has an item");
             let item = self.items[item as usize].clone();
             for &(id, _, _, claim, early) in &item.votes {
                 let record = self.reporters.entry(id).or_insert_with(|| (0.0, 0.0, 0.0, now.day()));

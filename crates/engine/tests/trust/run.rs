@@ -1,4 +1,4 @@
-//! One run: all claims of a traffic through the scheme and its rivals, and what came of it.
+//! One run: applies all claims of the traffic to the scheme and its alternatives, and records the results.
 
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Change, Claim, Level, Listing, Policy, Trust};
@@ -7,13 +7,13 @@ use bruit_filters::Fingerprint;
 use crate::rivals::{Counting, Flat};
 use crate::traffic::{Event, HONEST, Kind, SCORED_FROM_DAY, Traffic};
 
-/// Memory for the tables: several times what the traffic needs.
+/// Memory for the tables: several times the requirement of the traffic.
 const BYTES: u64 = 64 << 20;
 
-/// The rules compared, in the order of the table.
+/// Compared rules, in the order of the table.
 pub(crate) const RULES: [&str; 5] = ["count >= 5", "weight >= 20", "flat", "BLOCK", "SUSPECT"];
 
-/// The scheme and its rivals, and the books of the scheme.
+/// The scheme, its books, and its alternatives.
 pub(crate) struct Run<'a> {
     pub(crate) traffic: &'a Traffic,
     pub(crate) trust: Trust,
@@ -26,18 +26,18 @@ pub(crate) struct Run<'a> {
     was_listed: Vec<[bool; RULES.len()]>,
 }
 
-/// What came of a run, per rule.
+/// The results of a run for each rule.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
-    /// Honest reports of spam that were scored, and those that a check would have made needless.
+    /// Scored honest reports of spam, and those that a check would have made unnecessary.
     pub(crate) reports: u64,
     pub(crate) covered: [u64; RULES.len()],
-    /// Items of each kind that were scored, and those that were ever listed.
+    /// Scored items of each kind, and those that were ever listed.
     pub(crate) ham: u64,
     pub(crate) ham_listed: [u64; RULES.len()],
     pub(crate) targets: u64,
     pub(crate) targets_listed: [u64; RULES.len()],
-    /// Hours that listings of ham and targets lasted, of those that were taken off, and how many were not.
+    /// Hours from listing to revocation for ham and targets, and the number never revoked.
     pub(crate) false_hours: Vec<f64>,
     pub(crate) false_forever: u64,
     /// Hours from the start of a campaign to its listing.
@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Everything, with a look at the state at the start of every day.
+    /// Applies all events, and calls `daily` with the state at the start of every day.
     pub(crate) fn play(&mut self, mut daily: impl FnMut(&Self, Time)) -> &Figures {
         let mut day = 0;
         for event in &self.traffic.events {
@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
         let listed_at = &mut self.listed_at[event.item as usize];
         match change {
             Change::Nothing => {}
-            Change::List(_) => {
+            Change::List => {
                 *book = Listing { listed: true, revoked: false };
                 *listed_at = Some(event.at);
                 let item = self.traffic.items[event.item as usize];
@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
         self.flat.claim(event.at, reporter, event.item, event.claim);
     }
 
-    /// Which rules list an item now.
+    /// Returns which rules currently list an item.
     fn listed(&self, item: u32) -> [bool; RULES.len()] {
         let book = self.books[item as usize];
         let block = book.listed && !book.revoked;
@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The signature of an item.
+/// Returns the signature of an item.
 pub(crate) fn fingerprint(item: u32) -> Fingerprint {
     Fingerprint::new(u64::from(item).wrapping_mul(0x9e37_79b9_7f4a_7c15), item.into())
 }

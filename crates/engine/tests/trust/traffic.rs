@@ -1,9 +1,10 @@
-//! Who reports what and when: honest sites, and those who attack them.
+//! Claims of honest sites and of attackers, and their times.
 //!
-//! The sites, the days, the misreports and the targets are those of an earlier study of the scheme, in another language. What it
-//! does not say is chosen here: the Pareto law of the campaigns so that the two counting rules, which have nothing of
-//! ours in them, catch what they caught there (53 % and 15 %); the reach of bulk ham so that as much of it is suspect as was
-//! there (0.3 to 1.3 %), and by two harder laws; the sizes of anchors, delays and volumes as seemed plausible.
+//! The sites, days, misreports and targets are those of an earlier study of the scheme in another language. Parameters
+//! not given in the study are chosen here. The Pareto law of the campaigns is chosen so that the two counting rules,
+//! which do not depend on our scheme, catch the same share as in that study (53 % and 15 %). The reach of bulk ham is
+//! chosen so that the same share of it is suspect as in the study (0.3 to 1.3 %), with two harder laws as alternatives.
+//! The sizes of anchors, delays and volumes are plausible values.
 
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Reporter, Standing};
@@ -11,7 +12,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::seq::index;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// As in the earlier study.
+/// Parameters of the earlier study.
 pub(crate) const HONEST: usize = 200;
 pub(crate) const PINNED: usize = 10;
 pub(crate) const TRAPS: usize = 5;
@@ -20,25 +21,27 @@ pub(crate) const SCORED_FROM_DAY: u64 = 30;
 pub(crate) const MISREPORT_RATE: f64 = 0.02;
 pub(crate) const TARGETS_DAILY: usize = 20;
 
-/// Chosen here. A campaign is reported by a Pareto number of sites, some time after it starts (exponential, this mean).
+/// Parameters chosen for this simulation. A campaign is reported by a Pareto number of sites, each after an exponential
+/// delay with this mean.
 pub(crate) const CAMPAIGNS_DAILY: usize = 200;
 pub(crate) const REACH_SHAPE: f64 = 1.8;
 pub(crate) const REACH_MIN: f64 = 5.0;
 pub(crate) const DELAY_MEAN: f64 = 8.0 * Time::HOUR as f64;
-/// Pinned peers and traps see a campaign this many times as often as an ordinary site: operators pin large sites.
+/// Factor by which pinned peers and traps receive more campaigns than an ordinary site: operators pin large sites.
 pub(crate) const ANCHOR_SIZE: f64 = 3.0;
-/// A receiver of bulk ham revokes it as often as one misreports it.
+/// A receiver of bulk ham revokes it as often as another misreports it.
 pub(crate) const HAM_DAILY: usize = CAMPAIGNS_DAILY;
 pub(crate) const REVOKE_RATE: f64 = 0.02;
-/// A farmer echoes this many campaigns per day, within a day of their start: four times what its daily credit can pay.
+/// Campaigns that a farmer echoes per day, within a day of their start: four times as many as its daily credit can pay
+/// for.
 pub(crate) const ECHOES_DAILY: usize = 20;
-/// Attackers claim within this time of a target's or campaign's start.
+/// Delay after the start of a target or campaign within which attackers claim.
 pub(crate) const ATTACK_SPREAD: u64 = 2 * Time::HOUR;
 
-/// The first second of the simulation; any.
+/// First second of the simulation, an arbitrary value.
 const START: u64 = 20_000 * Time::DAY;
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Spam,
@@ -46,7 +49,7 @@ pub(crate) enum Kind {
     Target,
 }
 
-/// One message that many receive, as one signature.
+/// A message with many recipients, represented by one signature.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
     pub(crate) kind: Kind,
@@ -63,14 +66,14 @@ pub(crate) struct Event {
     pub(crate) claim: Claim,
 }
 
-/// How many sites bulk ham reaches.
+/// The number of sites that bulk ham reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// 5 to 10.
+    /// 5 to 10 sites.
     Narrow,
-    /// As many as a campaign.
+    /// As many sites as a campaign.
     Pareto,
-    /// 20 to 100: newsletters that many read.
+    /// 20 to 100 sites: newsletters with many readers.
     Wide,
 }
 
@@ -84,14 +87,14 @@ impl Reach {
     }
 }
 
-/// What an attacker does.
+/// The aim of an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aim {
-    /// Reports what is no spam.
+    /// List items that are not spam.
     List,
-    /// The same, of newsletters that many honest sites receive, and some misreport.
+    /// List newsletters that many honest sites receive and some misreport.
     ListWide,
-    /// Revokes every campaign.
+    /// Revoke every campaign.
     Revoke,
 }
 
@@ -100,29 +103,29 @@ pub(crate) enum Aim {
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) identities: usize,
-    /// In so many independence groups.
+    /// Number of independence groups.
     pub(crate) groups: usize,
-    /// Whether they echoed others for thirty days before.
+    /// Whether the identities echoed others for the thirty days before.
     pub(crate) farmed: bool,
     pub(crate) aim: Aim,
-    /// Of bulk ham that is no target.
+    /// Reach of bulk ham that is not a target.
     pub(crate) ham_reach: Reach,
 }
 
-/// Everything that happens in a run, in order.
+/// All items and events of a run, in order.
 pub(crate) struct Traffic {
     pub(crate) reporters: Vec<Reporter>,
     pub(crate) items: Vec<Item>,
     pub(crate) events: Vec<Event>,
 }
 
-/// The start of a day of the simulation.
+/// Returns the start of a day of the simulation.
 pub(crate) const fn day_start(day: u64) -> Time {
     Time(START + day * Time::DAY)
 }
 
 impl Traffic {
-    /// The traffic of a seed under an attack. Honest traffic is the same under every attack.
+    /// Creates the traffic of a seed under an attack. Honest traffic is the same under every attack.
     pub(crate) fn new(seed: u64, attack: &Attack) -> Self {
         let mut traffic = Self { reporters: honest_reporters(), items: Vec::new(), events: Vec::new() };
         let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -135,7 +138,7 @@ impl Traffic {
         traffic
     }
 
-    /// Lets each of these honest sites report an item of its own that the first two pinned peers revoke.
+    /// Makes each of these honest sites report an item of its own that the first two pinned peers revoke.
     pub(crate) fn add_mistakes(&mut self, sites: std::ops::Range<u32>, day: u64) {
         for who in sites {
             let (item, at) = (self.items.len() as u32, day_start(day));
@@ -233,7 +236,7 @@ impl Traffic {
     }
 }
 
-/// One reporter per site, each a group of its own.
+/// Returns one reporter per site, each in a group of its own.
 fn honest_reporters() -> Vec<Reporter> {
     let standing = |number| match number {
         0..HONEST => Standing::Account,
@@ -244,12 +247,12 @@ fn honest_reporters() -> Vec<Reporter> {
     sites.map(|number| Reporter { id: number as u64, standing: standing(number), group: number as u64 }).collect()
 }
 
-/// Distinct sites, by their sizes.
+/// Draws distinct sites, weighted by size.
 fn receivers(reach: usize, random: &mut ChaCha8Rng) -> Vec<u32> {
     let sites = HONEST + PINNED + TRAPS;
     let size = |site| if site < HONEST { 1.0 } else { ANCHOR_SIZE };
     let drawn = index::sample_weighted(random, sites, size, reach.min(sites)).expect("sizes are positive");
-    // Sampling by size puts large sites in front; delays are drawn in the order of sites instead.
+    // Weighted sampling puts large sites first; sort them, so that delays are drawn in the order of sites.
     let mut drawn = drawn.into_iter().map(|site| site as u32).collect::<Vec<_>>();
     drawn.sort_unstable();
     drawn

@@ -1,7 +1,7 @@
-//! Where a server's key is kept: a text file for its owner alone, made once and never overwritten.
+//! The file of a server's key: a text file for its owner alone, created once and never overwritten.
 //!
-//! Lines that begin with `#` say what it is, and the one other line has the secret in 64 hexadecimal digits. A key that is
-//! lost makes the server a stranger to all others.
+//! Lines that begin with `#` are comments, and the only other line contains the secret as 64 hexadecimal digits. A
+//! server that loses its key becomes unknown to all others.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -12,44 +12,44 @@ use bruit_signatures::hex;
 
 use super::{KEY_BYTES, NodeKey};
 
-/// The longest file that is read: a key, and what an operator noted beside it.
+/// Maximum length of a key file, including an operator's comments.
 pub const KEY_FILE_BYTES_MAX: u64 = 4_096;
 
-/// Permissions that let others read it.
+/// Permission bits of everyone but the owner.
 const OTHERS_MODE: u32 = 0o077;
 
-/// Why there is no key.
+/// The reason why a key file could not be read or created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
     /// The file cannot be read.
     #[error("failed to read the key file {}", .file.display())]
     Read {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The file cannot be made, perhaps as there is one already.
-    #[error("failed to make the key file {}", .file.display())]
+    /// The file cannot be created, perhaps because it already exists.
+    #[error("failed to create the key file {}", .file.display())]
     Create {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It holds something else.
-    #[error("{} holds no secret key of 64 hexadecimal digits: restore it, or remove it and give all peers the new key", .file.display())]
+    /// The file does not contain a key.
+    #[error("{} does not contain a secret key: expected 64 hex digits; restore the file, or remove it and give all peers the new key", .file.display())]
     Text {
-        /// Which.
+        /// The file.
         file: PathBuf,
     },
 }
 
 impl KeyFileError {
-    /// Whether the file is not there, so that it may be made.
+    /// Returns true if the file does not exist, so that it may be created.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
@@ -57,7 +57,7 @@ impl KeyFileError {
 }
 
 impl NodeKey {
-    /// The key in a file. One that others may read is believed, with a warning in the log.
+    /// Reads the key in a file. If others may read the file, logs a warning.
     ///
     /// # Errors
     /// [`KeyFileError::Read`] or [`KeyFileError::Text`].
@@ -66,10 +66,10 @@ impl NodeKey {
         secret(&text).map(Self::generate).ok_or_else(|| KeyFileError::Text { file: file.to_owned() })
     }
 
-    /// Writes the key to a file that does not exist yet. It is on disk, whole, when this returns.
+    /// Writes the key to a new file. It is completely on disk when this returns.
     ///
     /// # Errors
-    /// [`KeyFileError::Create`], also if the file is there already.
+    /// [`KeyFileError::Create`], for example if the file already exists.
     pub fn create_file(&self, file: &Path) -> Result<(), KeyFileError> {
         let text = format!(
             "# The secret key of a Bruit server: never give it away. Its public key, which others need:\n# {}\n{}\n",
@@ -83,7 +83,7 @@ impl NodeKey {
 fn read(file: &Path) -> io::Result<String> {
     let opened = File::open(file)?;
     if is_exposed(&opened.metadata()?) {
-        tracing::warn!(file = %file.display(), "others may read this secret key: give it the permissions 0600");
+        tracing::warn!(file = %file.display(), "other users may read this secret key: set its permissions to 0600");
     }
     let mut text = String::new();
     let read = opened.take(KEY_FILE_BYTES_MAX + 1).read_to_string(&mut text)? as u64;
@@ -97,14 +97,15 @@ fn is_exposed(metadata: &Metadata) -> bool {
     metadata.permissions().mode() & OTHERS_MODE != 0
 }
 
-/// The one line that is no comment.
+/// Parses the one line that is not a comment.
 fn secret(text: &str) -> Option<[u8; KEY_BYTES]> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let secret = lines.next().and_then(hex::read);
     secret.filter(|_| lines.next().is_none())
 }
 
-/// Linking the finished file to its name fails if there is one, so that nobody finds half a key, and none is lost.
+/// Creates the file by linking the finished file to its name, which fails if the name exists: no reader sees half a
+/// key, and no key is overwritten.
 fn create(file: &Path, text: &str) -> io::Result<()> {
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(format!(".{}.new", std::process::id()));

@@ -1,4 +1,4 @@
-//! Keeping a replica current: asks a source what there is, and takes what is missing of the books it follows.
+//! The follower of a source: keeps a replica current by fetching the missing segments of its books.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,61 +13,61 @@ use crate::keys::PublicKey;
 use crate::rejected::Rejected;
 use crate::transport::{Source, TransportError};
 
-/// How long a source is asked to wait for news.
+/// Maximum time that a source may wait for news before it answers.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// Between two tries of a source that gives nothing, at first and at most.
+/// Minimum and maximum delay before a failing source is tried again.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 /// See [`RETRY_MIN`].
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// What is fetched before it is written: so much is fetched again after a crash.
+/// Number of bytes fetched between two commits; after a crash, this much is fetched again.
 const COMMIT_BYTES: usize = 16 << 20;
 
-/// A replica, and where its news come from.
+/// A replica and its source.
 #[derive(Debug)]
 pub struct Follower<S> {
     source: S,
     file: ReplicaFile,
-    /// Whom to believe; everyone whom the source offers, if nobody is named.
+    /// Trusted servers. If empty, every server in the source's offer is trusted.
     believed: Vec<PublicKey>,
-    /// The last offer of which everything was taken.
+    /// The tag of the last offer that was completely applied.
     seen: Vec<u8>,
     unwritten: usize,
 }
 
-/// How far a round has come.
+/// The progress of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of logs that were fetched.
+    /// Bytes of logs fetched.
     pub bytes: u64,
     /// Bytes that were missing when the round began.
     pub bytes_missing: u64,
 }
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Round {
-    /// Heads that the source offered, accepted or not.
+    /// Number of heads that the source offered, accepted or not.
     pub offered: usize,
-    /// Heads that were accepted.
+    /// Number of accepted heads.
     pub accepted: usize,
-    /// Chains with new segments.
+    /// Number of chains with new segments.
     pub chains: usize,
-    /// Signatures that were taken.
+    /// Number of signatures applied.
     pub signatures: u64,
-    /// Segments they came in.
+    /// Number of segments that contained these signatures.
     pub segments: u64,
-    /// Bytes of these.
+    /// Number of bytes of these segments.
     pub bytes: u64,
-    /// Whether all there is was taken, but for what was rejected.
+    /// Whether the whole offer was applied, except for refused parts.
     pub is_complete: bool,
-    /// What was not believed.
+    /// The refusals.
     pub rejected: Vec<Rejected>,
 }
 
 impl Round {
-    /// The reason why nothing was accepted; none if something was, or if nothing is new.
+    /// Returns the reason why nothing was accepted; `None` if something was, or if there was nothing new.
     #[must_use]
     pub fn nothing_taken(&self) -> Option<NothingTaken> {
         let is_up_to_date = self.accepted > 0 && self.chains == 0;
@@ -87,46 +87,48 @@ impl Round {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NothingTaken {
-    /// The source has nothing of any server.
-    #[error("no server publishes anything there")]
+    /// The offer is empty.
+    #[error("the source offers no data")]
     Empty,
-    /// The source has nothing of the servers to be believed.
-    #[error("none of the {offered} servers that publish there has one of the given keys")]
+    /// The offer has no heads of a trusted server.
+    #[error("none of the {offered} offered servers has a key given with --key")]
     OtherKeys {
-        /// The number of servers that it has something of.
+        /// The number of servers in the offer.
         offered: usize,
     },
     /// Everything new was refused.
-    #[error("what it offers was refused: {0}")]
+    #[error("its offer was refused: {0}")]
     Refused(Rejected),
 }
 
-/// Why a round failed.
+/// The reason why a round failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FollowError {
-    /// The source gives nothing.
+    /// The source could not be read.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// What was taken cannot be kept.
+    /// The replica could not be written.
     #[error(transparent)]
     Replica(#[from] ReplicaError),
 }
 
 impl<S: Source> Follower<S> {
-    /// Keeps `file` current from `source`, and believes these servers only, or if there are none, every one that it offers.
+    /// Creates a follower that updates `file` from `source`. It trusts the given servers, or if there are none, every
+    /// server in the offer.
     #[must_use]
     pub const fn new(source: S, file: ReplicaFile, believed: Vec<PublicKey>) -> Self {
         Self { source, file, believed, seen: Vec::new(), unwritten: 0 }
     }
 
-    /// The replica.
+    /// Returns the replica.
     #[must_use]
     pub const fn file(&self) -> &ReplicaFile {
         &self.file
     }
 
-    /// Follows for ever: ends when the replica cannot be written, or the future is dropped. `tell` hears how every round ended.
+    /// Follows the source until the replica cannot be written or the future is dropped. Calls `tell` with the result of
+    /// each round.
     pub async fn follow(
         &mut self,
         now: impl Fn() -> Time,
@@ -154,10 +156,10 @@ impl<S: Source> Follower<S> {
         }
     }
 
-    /// Asks once what there is, waits up to `wait` for something new, and takes and writes it.
+    /// Requests the offer once, waiting up to `wait` for a new one, then applies and writes it.
     ///
     /// # Errors
-    /// [`FollowError`]; what was taken before is kept.
+    /// [`FollowError`]; parts applied before the failure are kept.
     pub async fn round(
         &mut self,
         wait: Duration,
@@ -173,7 +175,7 @@ impl<S: Source> Follower<S> {
         let mut round = Round { offered, accepted: heads.len(), is_complete: true, rejected, ..Round::default() };
         self.forget_forks(&heads, &mut round);
         let taken = self.take_all(&heads, &known, &mut round, &mut progress).await;
-        // Chains that went wrong do not make the others old: what is rejected is told, and never comes.
+        // Refused chains do not make the replica stale: they are reported, and never arrive.
         if let Some(newest) = heads.iter().map(Heads::time).max().filter(|_| taken.is_ok() && round.is_complete) {
             self.file.hear(newest.min(now()));
         }
@@ -183,17 +185,18 @@ impl<S: Source> Follower<S> {
         Ok(round)
     }
 
-    /// Those who are believed, of those who are offered.
+    /// Returns the trusted servers in an offer.
     fn known(&self, offer: &[u8]) -> Known {
         let origins = Heads::read_all(offer).into_iter().flatten().map(|heads| heads.origin());
         let keys: BTreeMap<[u8; 32], PublicKey> =
             origins.filter_map(|Origin { key, .. }| Some((key, PublicKey::from_bytes(&key).ok()?))).collect();
         let is_believed = |key: &PublicKey| self.believed.is_empty() || self.believed.contains(key);
-        // As peers: conclusions are all that is wanted of them.
+        // Treat the servers as peers, because a replica needs only their conclusions.
         Known::new(keys.into_values().filter(is_believed).map(|key| (key, Relation::Peer)))
     }
 
-    /// Chains whose origin wrote them twice are taken again. What the first had is kept until it expires: the server knows better.
+    /// Discards the frontiers of forked chains, so that they are fetched again. Entries of the first version stay until
+    /// they expire: the server confirms hits anyway.
     fn forget_forks(&mut self, heads: &[Heads], round: &mut Round) {
         let chains = heads.iter().flat_map(Heads::chains);
         let is_forked = |(chain, head)| {
@@ -226,7 +229,7 @@ impl<S: Source> Follower<S> {
         Ok(())
     }
 
-    /// Takes one chain as far as it goes.
+    /// Fetches and applies one chain to its end.
     async fn take(
         &mut self,
         mut want: Want,
@@ -245,7 +248,7 @@ impl<S: Source> Follower<S> {
                 self.write()?;
             }
             if let Some(rejected) = malformed.or(rejected) {
-                // Taken again from the start, should it have been another chain from somewhere on.
+                // Fetch the chain again from the start, because the fork may begin at an earlier segment.
                 if rejected == Rejected::Forked {
                     self.file.forget(&want.chain);
                 }
@@ -253,7 +256,7 @@ impl<S: Source> Follower<S> {
                 return Ok(());
             }
             if want.from.sequence == before {
-                // Told of, and not there yet.
+                // The heads name the chain, but the source does not have it yet.
                 round.is_complete = false;
                 return Ok(());
             }

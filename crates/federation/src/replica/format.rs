@@ -1,9 +1,9 @@
-//! The bytes of a replica: two slots of which the later whole one counts, then the lines of the rings.
+//! The format of a replica: two slots, then the lines of the rings. The later of the intact slots is valid.
 //!
-//! A slot begins with a front of fixed length, which is all that a check reads of it, and goes on with how far each chain was
-//! taken. Both have checksums, and slots are written in turn, so that one is whole whenever the machine stops.
+//! A slot begins with a front of fixed length, the only part that a check reads, followed by the frontier of each
+//! chain. Both have checksums. Slots are written alternately, so that one is intact after a crash at any moment.
 //!
-//! `docs/design/replica-file.md` has the bytes.
+//! `docs/design/replica-file.md` specifies the byte layout.
 
 use std::collections::BTreeMap;
 
@@ -16,66 +16,66 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{BOOKS, CAPACITY_MAX, CAPACITY_MIN, LIVE_GENERATIONS};
 
-/// What a slot begins with.
+/// The magic bytes of a slot.
 pub(super) const MAGIC: [u8; 8] = *b"\x89bruitF\n";
 
-/// The version of the bytes.
+/// The format version.
 pub(super) const VERSION: u32 = 1;
 
-/// The bytes of a front, its checksum last.
+/// Length of a front, which ends with its checksum.
 pub(super) const FRONT_BYTES: usize = 512;
 
-/// The bytes of a slot.
+/// Length of a slot.
 pub(super) const SLOT_BYTES: usize = 128 << 10;
 
-/// How many slots there are.
+/// Number of slots.
 pub(super) const SLOTS: u64 = 2;
 
-/// Where the lines begin.
+/// Offset of the lines.
 pub(super) const LINES_AT: u64 = SLOTS * SLOT_BYTES as u64;
 
-/// Origins whose chains there is room for.
+/// Number of origins whose chains fit into a slot.
 const ORIGINS_MAX: usize = 64;
 
-/// The most chains that are followed.
+/// Maximum number of chains.
 pub const CHAINS_MAX: usize = ORIGINS_MAX * BOOKS.len() * LIVE_GENERATIONS as usize;
 
-/// The bytes of a chain and how far it was taken.
+/// Length of a chain with its frontier.
 const CHAIN_BYTES: usize = 105;
 
 const _: () = assert!(FRONT_BYTES + CHAINS_MAX * CHAIN_BYTES <= SLOT_BYTES);
 
-/// Most lines of a ring: more than any capacity asks for.
+/// Maximum number of lines of a ring: more than any capacity needs.
 const LINES_MAX: u64 = 1 << 27;
 
 const CHECKSUM_BYTES: usize = 8;
 
-/// The chains that were taken.
+/// The applied chains and their frontiers.
 pub(super) type Chains = BTreeMap<Chain, Frontier>;
 
-/// What a check needs to know.
+/// The fields that a check needs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Front {
-    /// Which write this is: later ones have higher numbers, and even ones are in the first slot.
+    /// The number of the write: later writes have higher numbers, and even ones are in the first slot.
     pub(super) number: u64,
     pub(super) realm: Realm,
     pub(super) capacity: u64,
     pub(super) rings: [RingShape; 2],
-    /// About how many distinct signatures each ring has.
+    /// Estimated number of distinct signatures in each ring.
     pub(super) held: [u64; 2],
-    /// The share of false hits of each, in parts of a thousand million.
+    /// The false positive rate of each ring, in units of 10⁻⁹.
     pub(super) rates: [u64; 2],
     pub(super) heard: Option<Time>,
 }
 
-/// Why a slot is none.
+/// The reason why a slot is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It begins otherwise.
+    /// The magic bytes are wrong.
     Magic,
-    /// A version of the future.
+    /// The version is a later one.
     Version(u32),
-    /// A checksum does not hold, or what it holds for cannot be.
+    /// A checksum does not match, or a value is impossible.
     Damaged,
 }
 
@@ -85,24 +85,24 @@ impl From<Malformed> for Fault {
     }
 }
 
-/// Where a slot begins.
+/// Returns the offset of a slot.
 pub(super) const fn slot_at(number: u64) -> u64 {
     number % SLOTS * SLOT_BYTES as u64
 }
 
 impl Front {
-    /// Where the lines of a ring begin.
+    /// Returns the offset of a ring's lines.
     pub(super) fn ring_at(&self, ring: usize) -> u64 {
         let before: u64 = self.rings.iter().take(ring).map(|shape| shape.lines as u64).sum();
         LINES_AT + before * RING_LINE_BYTES as u64
     }
 
-    /// The bytes of the whole file.
+    /// Returns the length of the whole file.
     pub(super) fn file_bytes(&self) -> u64 {
         self.ring_at(self.rings.len())
     }
 
-    /// The slot: this front, and the chains behind it. There are at most [`CHAINS_MAX`].
+    /// Encodes a slot: this front, and the chains after it. There are at most [`CHAINS_MAX`].
     pub(super) fn slot(&self, chains: &Chains) -> Vec<u8> {
         let mut behind = Vec::with_capacity(chains.len() * CHAIN_BYTES);
         chains.iter().for_each(|(chain, frontier)| put_chain(&mut behind, chain, frontier));
@@ -122,12 +122,12 @@ impl Front {
         out
     }
 
-    /// Reads a front.
+    /// Decodes a front.
     pub(super) fn read(bytes: &[u8; FRONT_BYTES]) -> Result<Self, Fault> {
         Ok(Marks::read(bytes)?.front)
     }
 
-    /// Reads a whole slot.
+    /// Decodes a whole slot.
     pub(super) fn read_slot(slot: &[u8]) -> Result<(Self, Chains), Fault> {
         let (front, behind) = slot.split_first_chunk().ok_or(Fault::Damaged)?;
         let Marks { front, chains, checksum } = Marks::read(front)?;
@@ -141,7 +141,7 @@ impl Front {
     }
 }
 
-/// A front, and what it says of the chains behind it.
+/// A front, with the number and checksum of the chains after it.
 struct Marks {
     front: Front,
     chains: usize,
@@ -201,6 +201,6 @@ fn read_chain(reader: &mut Reader<'_>) -> Result<(Chain, Frontier), Fault> {
     let hash = reader.array("a hash")?;
     let (sequence, offset, entries) =
         (reader.u64("a sequence")?, reader.u64("an offset")?, reader.u64("a number of entries")?);
-    // Nobody compares digests here: a replica counts nothing.
+    // The digest is unused: a replica compares no counts.
     Ok((chain, Frontier { sequence, hash, offset, entries, digest: 0 }))
 }

@@ -1,7 +1,7 @@
-//! Asking a replica where it lies: two lines of 64 bytes per signature and ring, and nothing loaded.
+//! Lookups in a replica file: two lines of 64 bytes per signature and ring, without loading the file.
 //!
-//! The file may change while it is read. Every look reads the front anew, and what a follower writes meanwhile adds to what the
-//! front says, so that nothing which was there is missed.
+//! The file may change during a lookup. Every lookup reads the front anew, and a follower only adds bits to those that
+//! the front covers, so no earlier entry is missed.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,13 +17,13 @@ use bruit_filters::{Fingerprint, FingerprintKey};
 use super::format::{Chains, FRONT_BYTES, Fault, Front, SLOT_BYTES, slot_at};
 use super::{ReplicaError, Status};
 
-/// Looks at the fronts before they are called damaged: one may be in the middle of being written.
-const LOOKS: u32 = 3;
+/// Number of attempts to read the fronts before they count as damaged: one may be half written.
+const READ_ATTEMPTS: u32 = 3;
 
-/// A fraction of one, in the unit of the file.
+/// The denominator of rates in the file.
 const RATE_UNIT: f64 = 1e9;
 
-/// A replica that is read. Others may read it, and one may write it, at the same time.
+/// A replica open for reading. Other processes may read it, and one may write it, at the same time.
 #[derive(Debug)]
 pub struct Replica {
     path: PathBuf,
@@ -31,17 +31,18 @@ pub struct Replica {
     key: FingerprintKey,
 }
 
-/// What a replica knows of signatures.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookUp {
-    /// Whether any of them is in it, or seems to be. If not, no server that it followed had listed or counted any.
+    /// Whether any of the signatures is in the replica, or is a false hit. If not, no followed server had listed or
+    /// counted any of them.
     pub is_hit: bool,
-    /// When those servers last said what they have, if ever.
+    /// Time of the latest heads from the followed servers, if there were any.
     pub heard: Option<Time>,
 }
 
 impl Replica {
-    /// The replica in a file.
+    /// Opens the replica in a file.
     ///
     /// # Errors
     /// [`ReplicaError`].
@@ -52,13 +53,13 @@ impl Replica {
         Ok(Self { path: path.to_owned(), file, key: front.realm.key().clone() })
     }
 
-    /// The key under which signatures are looked up.
+    /// Returns the key under which signatures are looked up.
     #[must_use]
     pub const fn key(&self) -> &FingerprintKey {
         &self.key
     }
 
-    /// What it holds now.
+    /// Returns the present status of the replica.
     ///
     /// # Errors
     /// [`ReplicaError`].
@@ -66,8 +67,8 @@ impl Replica {
         Ok(status(front(&self.file, &self.path)?))
     }
 
-    /// The servers of which something was taken that has not expired, and how many entries of each. A signature that two
-    /// servers listed, or one in two generations, counts twice.
+    /// Returns the servers whose entries are in the replica, with the number of entries that have not expired. A
+    /// signature listed by two servers, or in two generations, counts twice.
     ///
     /// # Errors
     /// [`ReplicaError`].
@@ -79,7 +80,7 @@ impl Replica {
         Ok(origins)
     }
 
-    /// Whether any of these signatures may be known. Ends at the first that is.
+    /// Looks up signatures until the first hit.
     ///
     /// # Errors
     /// [`ReplicaError`].
@@ -108,7 +109,7 @@ impl Replica {
     }
 }
 
-/// What a front says, for people.
+/// Converts a front into a status.
 pub(super) fn status(front: Front) -> Status {
     let bytes = front.file_bytes();
     let [listed, bulk] = front.held;
@@ -117,12 +118,12 @@ pub(super) fn status(front: Front) -> Status {
     Status { realm, capacity, listed, bulk, false_hit_rate: 1.0 - misses, heard, bytes }
 }
 
-/// A fraction of one as the file has it.
+/// Encodes a rate as in the file.
 pub(super) fn rate(rate: f64) -> u64 {
     (rate * RATE_UNIT) as u64
 }
 
-/// Refuses a file that does not have all lines, or has more.
+/// Refuses a file of the wrong length.
 pub(super) fn ensure_length(file: &File, path: &Path, front: &Front) -> Result<(), ReplicaError> {
     let length = file.metadata().map_err(ReplicaError::io("open", path))?.len();
     if length == front.file_bytes() {
@@ -131,26 +132,26 @@ pub(super) fn ensure_length(file: &File, path: &Path, front: &Front) -> Result<(
     Err(ReplicaError::Damaged { path: path.to_owned(), what: "its length" })
 }
 
-/// The later of the whole fronts.
+/// Reads the later of the intact fronts.
 fn front(file: &File, path: &Path) -> Result<Front, ReplicaError> {
     let read = |slot| Ok(read_at::<FRONT_BYTES>(file, slot)?.and_then(|bytes| Front::read(&bytes)));
     look(path, |front: &Front| front.number, read)
 }
 
-/// The later of the whole slots.
+/// Reads the later of the intact slots.
 pub(super) fn slot(file: &File, path: &Path) -> Result<(Front, Chains), ReplicaError> {
     let read = |slot| Ok(read_at::<SLOT_BYTES>(file, slot)?.and_then(|bytes| Front::read_slot(&*bytes)));
     look(path, |(front, _): &(Front, Chains)| front.number, read)
 }
 
-/// Looks at both slots, until one is whole.
+/// Reads both slots until one is intact.
 fn look<T>(
     path: &Path,
     number: impl Fn(&T) -> u64,
     read: impl Fn(u64) -> io::Result<Result<T, Fault>>,
 ) -> Result<T, ReplicaError> {
     let mut fault = Fault::Damaged;
-    for _ in 0..LOOKS {
+    for _ in 0..READ_ATTEMPTS {
         let slots = read(0).and_then(|first| Ok([first, read(1)?]));
         match later(slots.map_err(ReplicaError::io("read", path))?, &number) {
             Ok(whole) => return Ok(whole),
@@ -160,7 +161,7 @@ fn look<T>(
     Err(error(fault, path))
 }
 
-/// The first bytes of a slot. Files that end before are something else.
+/// Reads the first bytes of a slot. A shorter file is not a replica.
 fn read_at<const N: usize>(file: &File, slot: u64) -> io::Result<Result<Box<[u8; N]>, Fault>> {
     let mut bytes = Box::new([0; N]);
     match file.read_exact_at(&mut *bytes, slot_at(slot)) {
@@ -170,17 +171,17 @@ fn read_at<const N: usize>(file: &File, slot: u64) -> io::Result<Result<Box<[u8;
     }
 }
 
-/// Of two slots the whole one, or the later if both are; why the first is none, if neither is.
+/// Returns the intact slot, or the later one if both are intact; if neither is, the more specific fault.
 fn later<T>(slots: [Result<T, Fault>; 2], number: impl Fn(&T) -> u64) -> Result<T, Fault> {
     match slots {
         [Ok(first), Ok(second)] => Ok(if number(&first) > number(&second) { first } else { second }),
         [Ok(whole), Err(_)] | [Err(_), Ok(whole)] => Ok(whole),
-        // A slot that was never written says nothing about the other.
+        // Ignore a slot that was never written, and report the fault of the other.
         [Err(Fault::Magic), Err(fault)] | [Err(fault), Err(_)] => Err(fault),
     }
 }
 
-/// What a fault in both slots means.
+/// Converts a fault of both slots.
 fn error(fault: Fault, path: &Path) -> ReplicaError {
     let path = path.to_owned();
     match fault {

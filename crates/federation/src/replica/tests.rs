@@ -1,4 +1,4 @@
-//! Replicas in temporary files, and sources that give prepared logs.
+//! Replicas in temporary files, and sources with prepared logs.
 
 mod crashes;
 mod following;
@@ -20,7 +20,7 @@ use crate::segment::{Segment, hash};
 
 const CAPACITY: u64 = 10_000;
 
-/// Ten spam epochs and fifty bulk epochs after the start of time.
+/// Ten spam epochs and fifty bulk epochs after time zero.
 const NOW: Time = Time(50 * Time::DAY);
 
 fn realm() -> Realm {
@@ -29,7 +29,7 @@ fn realm() -> Realm {
     Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, sizes).unwrap()
 }
 
-/// A folder with a new replica.
+/// Returns a folder with a new replica.
 fn founded() -> (TempDir, PathBuf, ReplicaFile) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("replica");
@@ -37,13 +37,13 @@ fn founded() -> (TempDir, PathBuf, ReplicaFile) {
     (folder, path, file)
 }
 
-/// So many signatures, others for every `first`.
+/// Returns this many signatures, different ones for every `first`.
 fn signatures(first: u64, count: u64) -> Vec<Fingerprint> {
     let key = FingerprintKey::narrow([9; 16]);
     (first..first + count).map(|number| key.fingerprint(&number.to_le_bytes())).collect()
 }
 
-/// The payload of a segment that lists signatures, or says that each reached 4^5 recipients.
+/// Returns the payload of a segment that lists signatures, or counts 4^5 recipients for each.
 fn payload(book: Book, signatures: &[Fingerprint]) -> Vec<u8> {
     let mut highs: Vec<u64> = signatures.iter().map(|signature| signature.high()).collect();
     highs.sort_unstable();
@@ -55,7 +55,7 @@ fn payload(book: Book, signatures: &[Fingerprint]) -> Vec<u8> {
     out
 }
 
-/// A server that lists what it is told to.
+/// A server that lists signatures on demand.
 struct Writer {
     key: NodeKey,
     incarnation: u64,
@@ -75,7 +75,7 @@ impl Writer {
         Chain { origin: self.origin(), book, generation }
     }
 
-    /// Writes a segment, and gives it as it is taken.
+    /// Writes a segment, and returns it in the form that an engine accepts.
     fn list(&mut self, book: Book, generation: u64, signatures: &[Fingerprint]) -> Received {
         let chain = self.chain(book, generation);
         let (frontier, log) = self.chains.entry(chain).or_default();
@@ -94,19 +94,19 @@ impl Writer {
     }
 }
 
-/// The current generation of a book.
+/// Returns the current generation of a book.
 fn current(book: Book) -> u64 {
     NOW.epoch(book.epoch_seconds(&realm()))
 }
 
-/// How many of these a replica may know, each asked for by itself.
+/// Returns the number of these signatures that are hits, each looked up alone.
 fn hits(path: &Path, signatures: &[Fingerprint]) -> usize {
     let replica = Replica::open(path).unwrap();
     signatures.iter().filter(|signature| replica.look_up(&[**signature]).unwrap().is_hit).count()
 }
 
 #[test]
-fn what_was_taken_is_found_in_the_file_and_after_it_was_opened_again() {
+fn applied_entries_are_found_in_the_file_and_after_reopening() {
     let (_folder, path, mut file) = founded();
     let mut writer = Writer::new(1);
     let (listed, bulk) = (signatures(0, 500), signatures(1_000, 101));
@@ -118,7 +118,7 @@ fn what_was_taken_is_found_in_the_file_and_after_it_was_opened_again() {
     file.hear(NOW);
     file.commit().unwrap();
     assert_eq!((hits(&path, &listed), hits(&path, &bulk)), (500, 101));
-    assert!(hits(&path, &signatures(5_000, 10_000)) < 5, "others are not");
+    assert!(hits(&path, &signatures(5_000, 10_000)) < 5, "other signatures are not found");
     let (chain, status) = (writer.chain(Book::Listed, current(Book::Listed)), file.status());
     let frontier = Frontier { digest: 0, ..writer.chains[&chain].0 };
     assert_eq!(file.frontier(&chain), frontier);
@@ -146,7 +146,7 @@ fn signatures_are_found_for_six_epochs_and_no_longer_than_seven() {
 }
 
 #[test]
-fn generations_are_forgotten_however_long_nobody_followed() {
+fn generations_expire_after_any_pause() {
     for epochs in [7, 8, 9, 1_000] {
         let (_folder, path, mut file) = founded();
         let listed = signatures(0, 200);

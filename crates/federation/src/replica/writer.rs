@@ -1,9 +1,9 @@
-//! The one who writes a replica: rings in memory, and what of them changed on its way to the file.
+//! The writer of a replica: rings in memory, and the pages to write to the file.
 //!
-//! The order of writes makes a crash harmless. Lines first, synced, and then the slot that says how far chains were taken: after
-//! a crash between the two they are taken again, and set the bits that are set. A generation begins in a lane that is clear in
-//! the file before any slot calls it live; the lane that the next one will take over is not live, whatever is in it, and is
-//! cleared when a file is opened.
+//! The order of writes makes a crash harmless. Lines are written first and synced, then the slot with the frontiers of
+//! the chains: after a crash between the two, the same segments are fetched again and set the same bits. A generation
+//! begins in a lane that is clear in the file before any slot calls it live. The lane of the next generation is not
+//! live, regardless of its contents, and is cleared when a file is opened.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Seek as _, SeekFrom, Write as _};
@@ -23,29 +23,29 @@ use super::reader::{ensure_length, rate, slot, status};
 use super::{BOOKS, LIVE_GENERATIONS, ReplicaError, Status, lines_for};
 use crate::judge::Frontiers;
 
-/// Lines that are written together: a page.
+/// Number of lines written together: a page.
 const PAGE_LINES: usize = 64;
 
-/// Bits of a fingerprint that decide where it lies: all of a narrow one.
+/// Number of bits of a fingerprint that decide its position: all of a narrow one.
 const FINGERPRINT_BITS: u32 = 64;
 
-/// The file is for its owner alone, as it has the secret key of the realm.
+/// Permissions of the file, for its owner alone: it contains the realm's secret key.
 const MODE: u32 = 0o600;
 
-/// A replica that is kept current, by one program at a time.
+/// A replica open for writing, by one process at a time.
 #[derive(Debug)]
 pub struct ReplicaFile {
     path: PathBuf,
-    /// Locked as long as it is open.
+    /// The file, locked while it is open.
     file: File,
-    /// As it was last written; the rings' epochs and contents are in `rings`.
+    /// The last written front; the rings' present epochs and contents are in `rings`.
     front: Front,
     realm_id: RealmId,
     rings: [PagedRing; 2],
     chains: Chains,
 }
 
-/// A ring, and which pages of it are not in the file yet.
+/// A ring, and the pages of it that are not yet in the file.
 #[derive(Debug)]
 struct PagedRing {
     ring: MembershipRing,
@@ -54,10 +54,10 @@ struct PagedRing {
 }
 
 impl ReplicaFile {
-    /// Makes the file of a new replica for so many listed signatures of a realm. There must be none.
+    /// Creates the file of a new replica of a realm with this capacity in listed signatures. The file must not exist.
     ///
     /// # Errors
-    /// [`ReplicaError`]; there is still none then.
+    /// [`ReplicaError`]; the file is not created then.
     pub fn create(path: &Path, realm: Realm, capacity: u64, now: Time) -> Result<Self, ReplicaError> {
         if !realm.key().is_narrow() {
             return Err(ReplicaError::OldRealm);
@@ -71,10 +71,10 @@ impl ReplicaFile {
         Self::open(path)
     }
 
-    /// The replica in a file, to be kept current.
+    /// Opens the replica in a file for writing.
     ///
     /// # Errors
-    /// [`ReplicaError`], also if another program does that.
+    /// [`ReplicaError`], for example if another process has opened it for writing.
     pub fn open(path: &Path) -> Result<Self, ReplicaError> {
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(ReplicaError::io("open", path))?;
         match file.try_lock() {
@@ -83,7 +83,7 @@ impl ReplicaFile {
             Err(TryLockError::Error(source)) => return Err(ReplicaError::io("lock", path)(source)),
         }
         let (front, chains) = slot(&file, path)?;
-        // Before memory is taken for the lines.
+        // Check before allocating memory for the lines.
         ensure_length(&file, path, &front)?;
         let read = |index: usize, shape| PagedRing::read(&file, front.ring_at(index), shape, front.realm.key().id());
         let [listed, bulk] = front.rings;
@@ -92,19 +92,19 @@ impl ReplicaFile {
         Ok(Self { path: path.to_owned(), file, realm_id: front.realm.id(), front, rings, chains })
     }
 
-    /// The name of its realm.
+    /// Returns the id of the replica's realm.
     #[must_use]
     pub const fn realm_id(&self) -> RealmId {
         self.realm_id
     }
 
-    /// What it holds.
+    /// Returns the present status of the replica.
     #[must_use]
     pub fn status(&self) -> Status {
         status(self.current_front())
     }
 
-    /// Begins the generations that have begun since, and forgets those that are over.
+    /// Begins the generations that are due at `now`, and removes those that are over.
     ///
     /// # Errors
     /// [`ReplicaError::Io`].
@@ -118,11 +118,11 @@ impl ReplicaFile {
         Ok(())
     }
 
-    /// Puts what a segment lists into its ring, and remembers how far its chain was taken. It must be the next of its chain, and
-    /// verified.
+    /// Applies a segment to its ring, and advances the frontier of its chain. The segment must be verified and the next
+    /// of its chain. Returns the number of entries.
     ///
     /// # Errors
-    /// [`Malformed`] if its payload is none; nothing has changed then.
+    /// [`Malformed`] if its payload cannot be decoded; nothing has changed then.
     pub fn take(&mut self, received: &Received) -> Result<usize, Malformed> {
         let Received { chain, encoding, payload, .. } = received;
         let signatures = public_signatures(chain.book, *encoding, payload)?;
@@ -137,26 +137,26 @@ impl ReplicaFile {
         Ok(signatures.len())
     }
 
-    /// Whether there is room for another chain, if this is one.
+    /// Returns true if the chain is known, or another chain fits.
     #[must_use]
     pub fn has_room(&self, chain: &Chain) -> bool {
         self.chains.len() < CHAINS_MAX || self.chains.contains_key(chain)
     }
 
-    /// Forgets how far a chain was taken: it is taken again from the start.
+    /// Discards the frontier of a chain, which is then fetched again from the start.
     pub fn forget(&mut self, chain: &Chain) {
         self.chains.remove(chain);
     }
 
-    /// Remembers when servers said what they have, all of which was taken.
+    /// Sets the time of the latest heads that were completely applied.
     pub fn hear(&mut self, heard: Time) {
         self.front.heard = self.front.heard.max(Some(heard));
     }
 
-    /// Writes all that changed, so that it is there whatever happens.
+    /// Writes all changes durably.
     ///
     /// # Errors
-    /// [`ReplicaError::Io`]; what the file has then is what it had before, or more.
+    /// [`ReplicaError::Io`]; the file then has its old contents, or some more entries.
     pub fn commit(&mut self) -> Result<(), ReplicaError> {
         self.write_lines()?;
         self.write_slot()
@@ -241,7 +241,7 @@ impl PagedRing {
         generation <= current && generation.saturating_add(LIVE_GENERATIONS) > current
     }
 
-    /// None if the generation is not live.
+    /// Inserts signatures. Returns `None` if the generation is not live.
     fn insert(&mut self, generation: u64, signatures: &[Fingerprint]) -> Option<()> {
         self.ring.insert_batch_at(generation, signatures).ok()?;
         for line in signatures.iter().flat_map(|signature| self.shape.lines_of(signature)) {
@@ -250,7 +250,7 @@ impl PagedRing {
         Some(())
     }
 
-    /// Forgets everything, if nothing here is live at `epoch`.
+    /// Clears the ring if none of its generations is live at `epoch`.
     fn skip_to(&mut self, epoch: u64, key_id: KeyId) {
         if epoch.saturating_sub(self.shape.epoch) >= u64::from(GENERATIONS) {
             self.ring = MembershipRing::new(self.shape.lines, FINGERPRINT_BITS, key_id, epoch);
@@ -265,14 +265,14 @@ impl PagedRing {
         self.shape.epoch += 1;
     }
 
-    /// About how many distinct signatures it has.
+    /// Returns the estimated number of distinct signatures.
     fn held(&self) -> u64 {
         let oldest = self.shape.epoch.saturating_sub(LIVE_GENERATIONS - 1);
         let keys = (oldest..=self.shape.epoch).filter_map(|epoch| self.ring.estimated_keys(epoch).ok());
         keys.sum::<f64>().round() as u64
     }
 
-    /// Writes the pages that changed; whether there were any.
+    /// Writes the changed pages. Returns true if there were any.
     fn write(&mut self, file: &File, at: u64) -> io::Result<bool> {
         let mut bytes = Vec::with_capacity(PAGE_LINES * RING_LINE_BYTES);
         let mut is_changed = false;
@@ -300,7 +300,8 @@ fn page_lines(page: usize, lines: usize) -> Range<usize> {
     page * PAGE_LINES..((page + 1) * PAGE_LINES).min(lines)
 }
 
-/// Linking the finished file to its name fails if there is one, so that nobody finds half a replica, and none is lost.
+/// Creates the file by linking the finished file to its name, which fails if the name exists: no reader sees half a
+/// replica, and no existing file is overwritten.
 fn found(path: &Path, front: &Front) -> io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}.new", std::process::id()));

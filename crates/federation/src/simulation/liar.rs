@@ -1,11 +1,11 @@
-//! A peer that lies: what it answers instead of what it has.
+//! A lying peer: the false answers it sends.
 
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 
 use crate::segment::split;
 
-/// What an offer or a log of others becomes in a liar's hands: forged, replayed, cut, doubled or mixed with what it kept.
+/// Distorts an offer or a log: forges, replays, cuts, doubles it, or mixes it with older data in `kept`.
 pub(super) fn mangle(random: &mut ChaCha8Rng, bytes: &[u8], kept: &[Vec<u8>]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     match random.random_range(0..8) {
@@ -28,7 +28,7 @@ fn flip(random: &mut ChaCha8Rng, bytes: &mut [u8]) {
     }
 }
 
-/// A log with a gap at its start.
+/// Returns a log with a gap at its start.
 fn without_first(log: &[u8]) -> Vec<u8> {
     split(log).ok().flatten().map_or_else(Vec::new, |(_, rest)| rest.to_vec())
 }

@@ -1,4 +1,4 @@
-//! What happens to servers and to the messages between them, in the order of a virtual clock.
+//! Faults of servers and messages, in the order of a virtual clock.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,42 +18,42 @@ use super::truth;
 use crate::judge::Want;
 use crate::keys::NodeKey;
 
-/// Signatures that claims are about. Few, so that several servers know the same ones.
+/// Number of claimed signatures: few, so that several servers report the same ones.
 const SIGNATURES: u32 = 24;
-/// Signatures that only the liar knows.
+/// Signatures that only the liar claims.
 pub(super) const VICTIMS: std::ops::Range<u32> = 1_000..1_040;
-/// What is believed of a peer's recipients.
+/// Maximum recipients counted from a peer.
 pub(super) const PEER_CAP: u32 = 7;
 
-/// How long bad times last, in milliseconds.
-const LIFE_MS: std::ops::Range<u64> = 40_000..300_000;
-/// How long a healed network may take to agree.
+/// Duration of the faulty phase, in milliseconds.
+const FAULTY_MS: std::ops::Range<u64> = 40_000..300_000;
+/// Maximum time for a healed network to agree.
 const HEALING_MS: u64 = 120_000;
-/// How much faster it is.
-const HURRY: u64 = 8;
-/// Disks that are lost in a run at most, and lives that a server has: origins are kept apart in bounded tables.
+/// Speed-up of a healed network.
+const SPEED_UP: u64 = 8;
+/// Maximum number of lost disks in a run, and of incarnations of a server, because tables of origins are bounded.
 const DISKS_LOST_MAX: u64 = 3;
 const LIVES_MAX: u64 = 3;
 
-/// What the liar keeps of what passes through its hands.
+/// Maximum number of messages that the liar keeps for replay.
 const KEPT_MAX: usize = 64;
 
-/// Something that is about to happen.
+/// A scheduled action.
 #[derive(Clone, Debug)]
 enum Action {
     /// A client reports to some server.
     Report,
-    /// A server writes what waits into segments.
+    /// A server seals its queued entries into segments.
     Seal(usize),
-    /// A server's disk has what it was told.
+    /// A server syncs its disk.
     Sync(usize),
-    /// A server asks another what it has.
+    /// A server polls another one.
     Poll(usize),
-    /// Something breaks.
+    /// A fault occurs.
     Break,
-    /// A server that crashed is back.
+    /// A crashed server restarts.
     Start(usize),
-    /// The network is whole again.
+    /// The partition ends.
     Join,
     /// A message arrives.
     Arrive { from: usize, to: usize, message: Message },
@@ -80,14 +80,14 @@ pub(super) struct Network {
     queue: BTreeMap<(u64, u64), Action>,
     serial: u64,
     pub(super) nodes: Vec<Server>,
-    /// A peer of all nodes, which stands behind them in the order of servers.
+    /// A peer of all nodes, with the index after theirs.
     pub(super) liar: Option<Server>,
     kept: Vec<Vec<u8>>,
-    /// Origins that went with their disks.
+    /// Origins lost with their disks.
     pub(super) dead: Vec<Origin>,
-    /// Servers on unlike sides do not hear each other.
+    /// The side of the partition of each server. Servers on different sides cannot communicate.
     sides: Vec<u8>,
-    /// In a thousand.
+    /// Probability of message loss, in thousandths.
     loss: u32,
     repetition: u32,
     delay_ms: u64,
@@ -96,7 +96,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Draws servers and how bad their times are.
+    /// Generates the servers and the severity of faults.
     pub(super) fn new(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let count = random.random_range(3..=7_u8);
@@ -167,16 +167,16 @@ impl Network {
         self.queue.insert((self.now_ms + delay_ms, self.serial), action);
     }
 
-    /// What happens again, or is mended, sometime. A healed network is faster, as it is waited for.
+    /// Schedules an action at a random delay. A healed network is faster, because the test waits for it.
     fn between(&mut self, low_ms: u64, high_ms: u64, action: Action) {
-        let hurry = if self.is_whole { HURRY } else { 1 };
+        let hurry = if self.is_whole { SPEED_UP } else { 1 };
         let delay = self.random.random_range(low_ms..=high_ms) / hurry;
         self.after(delay, action);
     }
 
-    /// Bad times.
+    /// Runs the faulty phase.
     pub(super) fn live(&mut self) {
-        let end = self.random.random_range(LIFE_MS);
+        let end = self.random.random_range(FAULTY_MS);
         self.run_until(end);
     }
 
@@ -192,7 +192,7 @@ impl Network {
         self.now_ms = self.now_ms.max(end_ms);
     }
 
-    /// Good times, until all agree.
+    /// Runs without faults until all servers agree.
     pub(super) fn heal(&mut self) -> Result<(), String> {
         self.is_whole = true;
         (self.loss, self.repetition, self.delay_ms) = (0, 0, 50);
@@ -212,10 +212,10 @@ impl Network {
         Err(format!("no agreement {} seconds after {now:?}: {}", HEALING_MS / 1_000, truth::disagreement(self)))
     }
 
-    /// Whether nothing waits, and all have taken the same. All clocks agree by now.
+    /// Returns true if nothing is queued, and all have applied the same segments. All clocks agree by now.
     fn is_settled(&mut self) -> bool {
         let latest = self.nodes.iter().map(|node| node.clock(self.now())).max().unwrap();
-        // Twice, as the tick that begins a generation leaves the oldest to be cleared by the next.
+        // Twice, because the tick that begins a generation leaves the oldest one for the next tick to clear.
         for node in &mut self.nodes {
             node.tick(latest);
             node.tick(latest);
@@ -265,7 +265,7 @@ impl Network {
         }
     }
 
-    /// A client reports, as long as times are bad.
+    /// Lets a client report, during the faulty phase.
     fn report(&mut self) {
         if self.is_whole {
             return;
@@ -332,8 +332,8 @@ impl Network {
             self.dead.push(node.origin());
             let now = Time(START.0 + self.now_ms / 1_000);
             node.lose_disk(now);
-            // Its connections went with it: what was asked for in the life before is not answered in this one. What it had
-            // said may still arrive.
+            // The crash closed the server's connections: the new process gets no answers to old requests. Messages that
+            // the old process had sent may still arrive.
             self.queue.retain(|_, action| match action {
                 Action::Arrive { to, .. } if *to == number => false,
                 Action::Arrive { from, message, .. } => *from != number || message.is_answer(),
@@ -348,7 +348,7 @@ impl Network {
         self.between(2_000, 60_000, Action::Join);
     }
 
-    /// The liar writes its history anew.
+    /// Lets the liar fork its history.
     fn fork(&mut self) {
         let Some(liar) = &mut self.liar else { return };
         let keep = self.random.random_range(liar.journal());
@@ -381,7 +381,7 @@ impl Network {
         match message {
             Message::Ask => {
                 let offer = self.server(to).offer().to_vec();
-                let offer = self.said_by(to, offer);
+                let offer = self.bytes_sent_by(to, offer);
                 self.send(to, from, Message::Offer(offer));
             }
             Message::Offer(offer) => {
@@ -391,15 +391,15 @@ impl Network {
             Message::Fetch(want) => {
                 let bytes_max = self.random.random_range(300..20_000);
                 let log = self.server(to).serve(&want.chain, want.from.offset, bytes_max).to_vec();
-                let log = self.said_by(to, log);
+                let log = self.bytes_sent_by(to, log);
                 self.send(to, from, Message::Log(want, log));
             }
             Message::Log(want, log) => self.server(to).take(&log, &want, now),
         }
     }
 
-    /// What a server says when it has `bytes`: the liar anything else.
-    fn said_by(&mut self, number: usize, bytes: Vec<u8>) -> Vec<u8> {
+    /// Returns the bytes that a server sends: an honest one sends `bytes`, the liar a distortion.
+    fn bytes_sent_by(&mut self, number: usize, bytes: Vec<u8>) -> Vec<u8> {
         if number < self.nodes.len() {
             return bytes;
         }

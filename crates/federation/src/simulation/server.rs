@@ -1,7 +1,7 @@
-//! A server whose disk is a vector: what was not synced is lost in a crash, and a crash rebuilds the engine from the rest.
+//! A server whose disk is a vector: a crash loses the events not yet synced and rebuilds the engine from the rest.
 //!
-//! As in the real one a segment is in its log before the event that moves the frontier, and nothing is shown to others before
-//! that event is synced. Heads are kept before what they tell of is taken.
+//! As in the real server, a segment is in its log before the event that moves the frontier, and nothing is offered
+//! before that event is synced. Heads are stored before the segments that they name are applied.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -24,33 +24,33 @@ use crate::keys::{NodeKey, PublicKey};
 use crate::rejected::Rejected;
 
 pub(super) const KEY: FingerprintKey = FingerprintKey::narrow([5; 16]);
-/// Short epochs, so that a few minutes see generations come and go.
+/// Short epochs, so that generations begin and end within a few minutes.
 pub(super) const SPAM_EPOCH: u64 = 180;
 pub(super) const BULK_EPOCH: u64 = 60;
-/// When every run begins, in the middle of both epochs.
+/// Start time of every run, in the middle of both epochs.
 pub(super) const START: Time = Time(1_700_000_000 / SPAM_EPOCH * SPAM_EPOCH + 31);
 
-/// Small, but with room enough that no two of the signatures in a run share all cells.
+/// Small sizes, but large enough that no two signatures of a run share all cells.
 const SIZES: BookSizes = BookSizes { spam_lines: 64, revoked_lines: 64, claim_lines: 256, bulk_lines: 256 };
 
-/// Chains that a server takes again from the start at most: a liar who forks its chain for ever must not keep it busy.
+/// Maximum number of chains that a server fetches again: a liar that keeps forking its chain must not keep it busy.
 const REPAIRS_MAX: u64 = 6;
 
-/// What a server acknowledged.
+/// An acknowledged event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fact {
     Claimed { generation: u64, claim: Claim, flag: u8, fingerprint: Fingerprint },
     Counted { generation: u64, amount: u32, fingerprints: Vec<Fingerprint> },
 }
 
-/// An event of the journal, and what it acknowledged.
+/// An event of the journal, with the fact that it acknowledged.
 #[derive(Clone, Debug)]
 struct Record {
     event: Event,
     fact: Option<Fact>,
 }
 
-/// What a server has counted of itself.
+/// The statistics of a server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub(super) taken: u64,
@@ -65,9 +65,9 @@ pub(super) struct Server {
     pub(super) is_up: bool,
     blank: Rc<Engine>,
     pub(super) tally: Tally,
-    /// The shelf: the bytes of every chain.
+    /// The shelf: the log of every chain.
     pub(super) logs: BTreeMap<Chain, Vec<u8>>,
-    /// How this server's clock is ahead, in seconds.
+    /// Seconds by which this server's clock is ahead.
     skew: u64,
     known: Known,
     joins: Vec<OriginChange>,
@@ -75,10 +75,10 @@ pub(super) struct Server {
     lives: u64,
     journal: Vec<Record>,
     synced: usize,
-    /// The events with which this life began.
+    /// Number of events that began this incarnation.
     founded: usize,
     heads: BTreeMap<Origin, (Heads, Vec<u8>)>,
-    /// What others are shown, as of the last sync.
+    /// The offer as of the last sync.
     offer: Vec<u8>,
     shown: BTreeMap<Chain, u64>,
 }
@@ -87,7 +87,7 @@ pub(super) fn realm() -> Realm {
     Realm::new(KEY, SPAM_EPOCH, BULK_EPOCH, SIZES).unwrap()
 }
 
-/// An engine that knows nothing, of which servers begin.
+/// Returns an empty engine, the initial state of all servers.
 pub(super) fn blank_engine() -> Engine {
     let plan = Plan {
         bytes: 1 << 20,
@@ -102,7 +102,7 @@ pub(super) fn blank_engine() -> Engine {
 }
 
 impl Server {
-    /// A server that hears others on the terms of `joins`.
+    /// Creates a server that accepts segments of the other servers as specified by `joins`.
     pub(super) fn new(blank: &Rc<Engine>, key: NodeKey, skew: u64, is_cluster: bool, joins: Vec<OriginChange>) -> Self {
         let heard = joins.iter().filter_map(|join| match join {
             OriginChange::Join { key, terms } => Some((PublicKey::from_bytes(key).unwrap(), terms.relation)),
@@ -132,7 +132,7 @@ impl Server {
         server
     }
 
-    /// Begins a life: the first, or another after the disk was lost.
+    /// Begins an incarnation: the first, or another one after the disk was lost.
     fn begin(&mut self, now: Time) {
         self.lives += 1;
         let origin = Origin { key: *self.key.public().as_bytes(), incarnation: self.lives };
@@ -153,12 +153,12 @@ impl Server {
         self.lives
     }
 
-    /// What time it is here.
+    /// Returns the time of this server's clock.
     pub(super) fn clock(&self, now: Time) -> Time {
         Time(now.0 + self.skew)
     }
 
-    /// Lets the books reach the time.
+    /// Advances the books to the present time.
     pub(super) fn tick(&mut self, now: Time) {
         loop {
             let event = Event::Tick { now, lines: BEHIND_LINES };
@@ -170,7 +170,7 @@ impl Server {
         }
     }
 
-    /// Applies an event of this moment, and writes it down if it was taken.
+    /// Applies an event, and adds it to the journal unless it was refused.
     fn submit(&mut self, event: Event, fact: Option<Fact>) -> Outcome {
         if event.time() > self.engine.now() {
             self.tick(event.time());
@@ -182,7 +182,7 @@ impl Server {
         outcome
     }
 
-    /// Takes a client's event; whether it was.
+    /// Submits a client's event. Returns true if it was accepted.
     pub(super) fn accept(&mut self, event: Event) -> bool {
         self.tick(event.time());
         let fact = self.fact(&event);
@@ -216,12 +216,12 @@ impl Server {
         }
     }
 
-    /// What was acknowledged.
+    /// Returns the acknowledged facts.
     pub(super) fn facts(&self) -> impl Iterator<Item = &Fact> {
         self.journal[..self.synced].iter().filter_map(|record| record.fact.as_ref())
     }
 
-    /// Puts all that waits into segments.
+    /// Seals all queued entries into segments.
     pub(super) fn seal(&mut self, now: Time) {
         let (realm, now) = (realm().id(), self.clock(now));
         while let Some(waiting) = { self.engine.exchange().pending().next() } {
@@ -239,7 +239,7 @@ impl Server {
         log.extend(bytes);
     }
 
-    /// Makes all that happened durable, and shows it.
+    /// Makes all events durable, and updates the offer.
     pub(super) fn sync(&mut self, now: Time) {
         self.synced = self.journal.len();
         let exchange = self.engine.exchange();
@@ -248,7 +248,7 @@ impl Server {
         self.shown = exchange.chains().map(|(chain, frontier)| (chain, frontier.offset)).collect();
     }
 
-    /// Loses what was not synced; how many events that were.
+    /// Loses all events not yet synced. Returns their number.
     pub(super) fn crash(&mut self) -> u64 {
         let forgotten = self.journal.len() - self.synced;
         self.forget(self.synced);
@@ -256,7 +256,7 @@ impl Server {
         forgotten as u64
     }
 
-    /// Goes back to the first events of the journal.
+    /// Truncates the journal to its first `keep` events.
     pub(super) fn forget(&mut self, keep: usize) {
         self.journal.truncate(keep);
         self.synced = keep;
@@ -270,12 +270,12 @@ impl Server {
         }
     }
 
-    /// How much of the journal can be kept by a server that still knows who it is.
+    /// Returns the journal lengths at which the server can restart without losing its identity.
     pub(super) fn journal(&self) -> RangeInclusive<usize> {
         self.founded..=self.journal.len()
     }
 
-    /// Loses everything but its key, and begins another life.
+    /// Loses everything but the key, and begins another incarnation.
     pub(super) fn lose_disk(&mut self, now: Time) {
         self.journal.clear();
         self.logs.clear();
@@ -284,12 +284,12 @@ impl Server {
         self.begin(now);
     }
 
-    /// What others are shown.
+    /// Returns the present offer.
     pub(super) fn offer(&self) -> &[u8] {
         &self.offer
     }
 
-    /// The log of a chain from an offset on, cut off anywhere.
+    /// Returns the log of a chain, starting at an offset and cut off at any byte.
     pub(super) fn serve(&self, chain: &Chain, offset: u64, bytes_max: usize) -> &[u8] {
         let shown = self.shown.get(chain).copied().unwrap_or(0) as usize;
         let log = self.logs.get(chain).map_or(&[][..], |log| &log[..shown.min(log.len())]);
@@ -297,13 +297,16 @@ impl Server {
         &rest[..rest.len().min(bytes_max)]
     }
 
-    /// Hears what another has, and says what to ask it for.
+    /// Handles another server's offer. Returns the parts to request.
     pub(super) fn hear(&mut self, offer: &[u8], now: Time) -> Vec<Want> {
         let offer = self.without_kept(offer);
         let (believed, rejected) = judge::offered(&offer, realm().id(), &self.known);
         rejected.iter().for_each(|rejected| self.reject(rejected));
         for (heads, bytes) in believed {
-            assert!(!self.is_cluster || !judge::forgot(&heads, &self.engine), "what was told was synced before");
+            assert!(
+                !self.is_cluster || !judge::has_lost_segments(&heads, &self.engine),
+                "offered segments were synced before"
+            );
             if heads.origin() != self.origin() {
                 self.keep_heads(heads, bytes);
             }
@@ -313,7 +316,7 @@ impl Server {
         judge::wanted(&heads, &self.engine, &self.known)
     }
 
-    /// An offer without heads that are kept already: signatures are most of the time that a run takes.
+    /// Returns an offer without heads that are already stored: verifying signatures takes most of a run's time.
     fn without_kept(&self, offer: &[u8]) -> Vec<u8> {
         let Ok(all) = Heads::read_all(offer).into_iter().collect::<Result<Vec<_>, _>>() else { return offer.to_vec() };
         let is_kept = |heads: &UnverifiedHeads<'_>| {
@@ -335,7 +338,7 @@ impl Server {
         drifted.iter().for_each(|chain| self.repair(chain, now));
     }
 
-    /// Takes what can be believed of a log.
+    /// Applies the valid segments of a log.
     pub(super) fn take(&mut self, log: &[u8], want: &Want, now: Time) {
         let (received, rejected) = judge::accept(log, want, realm().id(), &self.known);
         let mut rest = log;
@@ -350,7 +353,7 @@ impl Server {
                     self.tally.taken += 1;
                 }
                 Outcome::Refused(refusal) => self.reject(&refusal.into()),
-                outcome => panic!("a segment is taken or refused: {outcome:?}"),
+                outcome => panic!("unexpected outcome for a segment: {outcome:?}"),
             }
         }
         if let Some(rejected) = rejected {

@@ -1,7 +1,7 @@
-//! What must hold when a network has healed: all agree, and counts are what was acknowledged.
+//! The conditions for a healed network: all servers agree, and counts equal the acknowledged events.
 //!
-//! Of a server that lost its disk that is what others had of it by then: its segments, which are read here as
-//! `docs/design/segments.md` describes them, apart from the engine's own reader.
+//! For a server that lost its disk, the segments that other servers had received by then count instead. This module
+//! decodes them as described in `docs/design/segments.md`, independently of the engine's decoder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,31 +15,31 @@ use super::server::{Fact, Server};
 use crate::keys::SIGNATURE_BYTES;
 use crate::segment::{SEGMENT_HEADER_BYTES, split};
 
-/// What a count is of.
+/// A kind of count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Counted {
+enum CountKind {
     Claims(Claim, u8),
     Recipients,
 }
 
-/// The exact sums, by what, generation and signature.
-type Sums = BTreeMap<(Counted, u64, u64), u32>;
+/// The exact sums, by kind, generation and signature.
+type Sums = BTreeMap<(CountKind, u64, u64), u32>;
 
-/// The chains of nodes, and how far a server has taken them.
+/// Returns the chains of nodes, and a server's frontiers of them.
 fn frontiers(network: &Network, node: &Server) -> BTreeMap<Chain, Frontier> {
     let liar = network.liar.as_ref().map(|liar| *liar.key.public().as_bytes());
     let is_node = |chain: &Chain| Some(chain.origin.key) != liar && node.engine.is_live(chain.book, chain.generation);
     node.engine.exchange().chains().filter(|(chain, _)| is_node(chain)).collect()
 }
 
-/// Whether all have taken the same.
+/// Returns true if all nodes have the same frontiers.
 pub(super) fn frontiers_agree(network: &Network) -> bool {
     let mut all = network.nodes.iter().map(|node| frontiers(network, node));
     let first = all.next().unwrap();
     all.all(|other| other == first)
 }
 
-/// In which chain nodes differ.
+/// Describes a chain in which nodes differ.
 pub(super) fn disagreement(network: &Network) -> String {
     let all: Vec<_> = network.nodes.iter().map(|node| frontiers(network, node)).collect();
     let chains: BTreeSet<Chain> = all.iter().flat_map(|frontiers| frontiers.keys().copied()).collect();
@@ -49,7 +49,7 @@ pub(super) fn disagreement(network: &Network) -> String {
     format!("{unlike:?}, waiting {pending:?}")
 }
 
-/// Compares everything.
+/// Checks all conditions.
 pub(super) fn compare(network: &Network) -> Result<(), String> {
     let sums = exact_sums(network);
     for (number, node) in network.nodes.iter().enumerate() {
@@ -66,10 +66,10 @@ fn exact_sums(network: &Network) -> Sums {
     for fact in network.nodes.iter().flat_map(Server::facts) {
         match fact {
             Fact::Claimed { generation, claim, flag, fingerprint } => {
-                add(Counted::Claims(*claim, *flag), *generation, fingerprint.high(), 1);
+                add(CountKind::Claims(*claim, *flag), *generation, fingerprint.high(), 1);
             }
             Fact::Counted { generation, amount, fingerprints } => {
-                fingerprints.iter().for_each(|f| add(Counted::Recipients, *generation, f.high(), *amount));
+                fingerprints.iter().for_each(|f| add(CountKind::Recipients, *generation, f.high(), *amount));
             }
         }
     }
@@ -80,7 +80,7 @@ fn exact_sums(network: &Network) -> Sums {
             match chain.book {
                 Book::Votes => read_votes(payload, |counted, high| add(counted, chain.generation, high, 1)),
                 Book::Recipients => {
-                    read_recipients(payload, |high, amount| add(Counted::Recipients, chain.generation, high, amount));
+                    read_recipients(payload, |high, amount| add(CountKind::Recipients, chain.generation, high, amount));
                 }
                 _ => {}
             }
@@ -90,7 +90,7 @@ fn exact_sums(network: &Network) -> Sums {
     sums
 }
 
-fn read_votes(mut payload: &[u8], mut add: impl FnMut(Counted, u64)) {
+fn read_votes(mut payload: &[u8], mut add: impl FnMut(CountKind, u64)) {
     while !payload.is_empty() {
         let (head, rest) = payload.split_at(20);
         let (claim, flag, count) = (if head[17] == 0 { Claim::Report } else { Claim::Revoke }, head[18], head[19]);
@@ -98,7 +98,7 @@ fn read_votes(mut payload: &[u8], mut add: impl FnMut(Counted, u64)) {
         let (signatures, rest) = rest.split_at(8 * usize::from(count));
         for (i, high) in signatures.chunks(8).enumerate() {
             if counted[i / 8] >> (i % 8) & 1 == 1 {
-                add(Counted::Claims(claim, flag), u64::from_le_bytes(high.try_into().unwrap()));
+                add(CountKind::Claims(claim, flag), u64::from_le_bytes(high.try_into().unwrap()));
             }
         }
         payload = rest;
@@ -120,30 +120,34 @@ fn compare_counts(sums: &Sums, node: &Server) -> Result<(), String> {
     let live = |book, current: u64| (current - 7..=current).filter(move |epoch| engine.is_live(book, *epoch));
     let same = |counted, epoch, high: u64, found: u32| {
         let exact = sums.get(&(counted, epoch, high)).copied().unwrap_or(0);
-        if found == exact { Ok(()) } else { Err(format!("{counted:?} of {high:x} in {epoch}: {found}, not {exact}")) }
+        if found == exact {
+            Ok(())
+        } else {
+            Err(format!("{counted:?} of {high:x} in {epoch}: found {found}, expected {exact}"))
+        }
     };
     for fingerprint in signatures() {
         for epoch in live(Book::Votes, engine.spam().listed().epoch()) {
             for flag in 0..2 {
                 let counts = engine.spam().counts_in(epoch, flag, &fingerprint);
-                same(Counted::Claims(Claim::Report, flag), epoch, fingerprint.high(), counts.reports)?;
-                same(Counted::Claims(Claim::Revoke, flag), epoch, fingerprint.high(), counts.revocations)?;
+                same(CountKind::Claims(Claim::Report, flag), epoch, fingerprint.high(), counts.report_count)?;
+                same(CountKind::Claims(Claim::Revoke, flag), epoch, fingerprint.high(), counts.revoke_count)?;
             }
         }
         for epoch in live(Book::Recipients, engine.bulk().recipients().epoch()) {
             let total = engine.bulk().total_in(epoch, &fingerprint);
-            same(Counted::Recipients, epoch, fingerprint.high(), total)?;
+            same(CountKind::Recipients, epoch, fingerprint.high(), total)?;
         }
     }
     Ok(())
 }
 
-/// What only the liar says lists nothing, and counts up to its cap.
+/// Checks that claims of only the liar list nothing, and are counted up to its cap.
 fn compare_victims(node: &Server) -> Result<(), String> {
     for victim in VICTIMS.map(signature) {
         let (verdict, total) = (node.engine.check(&victim, 0), node.engine.bulk().total(&victim));
         if verdict.kind == Kind::Spam || total > PEER_CAP {
-            return Err(format!("the liar's word alone: {verdict:?}, {total} recipients"));
+            return Err(format!("claims of the liar alone: {verdict:?}, {total} recipients"));
         }
     }
     Ok(())
@@ -155,13 +159,13 @@ fn compare_sets(network: &Network) -> Result<(), String> {
     for (number, node) in network.nodes.iter().enumerate() {
         let (l, r) = sets(node);
         if (l != listed) || (r != revoked) {
-            return Err(format!("node {number} lists or revokes otherwise: {:?}", (l == listed, r == revoked)));
+            return Err(format!("node {number} differs in listings or revocations: {:?}", (l == listed, r == revoked)));
         }
     }
     Ok(())
 }
 
-/// The rings of every origin, cell for cell, on every node. Nobody makes room for an origin that counted nothing.
+/// Compares the rings of every origin cell by cell on every node. An origin without counts has no ring.
 fn compare_rings(network: &Network) -> Result<(), String> {
     let living = network.nodes.iter().map(Server::origin);
     for origin in living.chain(network.dead.iter().copied()) {

@@ -1,7 +1,7 @@
-//! Offers and logs as files in a directory that any web server serves.
+//! Offers and logs as files in a directory that any web server can serve.
 //!
-//! Nothing but the directory is needed to share: who wants the segments reads them from a static host. A log is on disk
-//! before heads speak of it, and heads are replaced as a whole, so whoever reads sees no more than there is.
+//! Sharing needs nothing but the directory: readers fetch the segments from a static host. A log is on disk before
+//! heads name it, and heads are replaced atomically, so readers only see names of existing data.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,39 +13,39 @@ use tokio::task::spawn_blocking;
 
 use super::{Sink, TransportError, paths};
 
-/// Heads that are being written.
+/// Name of heads that are being written.
 const UNFINISHED: &str = "offer.new";
 
-/// How deep logs are below the directory.
+/// Depth of logs below the directory.
 const LOG_DEPTH: usize = 5;
 
-/// Publishes into a directory.
+/// A sink that publishes into a directory.
 #[derive(Clone, Debug)]
 pub struct DirectorySink {
     directory: Arc<Path>,
 }
 
 impl DirectorySink {
-    /// Publishes into this directory, which is made if it is not there.
+    /// Opens a sink for this directory, which is created if it does not exist.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any I/O error.
     pub fn open(directory: &Path) -> io::Result<Self> {
         fs::create_dir_all(directory)?;
         Ok(Self { directory: Arc::from(directory) })
     }
 
-    /// Removes the logs of all chains but these, and returns how many went. What is not a log stays.
+    /// Removes the logs of all chains except those to keep, and returns their number. Does not touch other files.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any I/O error.
     pub fn keep_only(&self, keep: impl Fn(&Chain) -> bool) -> io::Result<u64> {
         let mut removed = 0;
         for (chain, file) in self.logs()? {
             if !keep(&chain) {
                 fs::remove_file(&file)?;
                 removed += 1;
-                // Folders that others are in refuse to go.
+                // Removing a folder fails if it is not empty.
                 let folders = file.ancestors().skip(1).take(LOG_DEPTH - 1);
                 folders.map_while(|folder| fs::remove_dir(folder).ok()).count();
             }
@@ -78,7 +78,7 @@ impl DirectorySink {
         if is_new { self.sync_folders(folder) } else { Ok(()) }.map_err(failed)
     }
 
-    /// A file is there after a crash only if every folder above it says so.
+    /// Syncs the folders above a new file, which could otherwise be lost in a crash.
     fn sync_folders(&self, folder: &Path) -> io::Result<()> {
         let mut above = folder.ancestors().take_while(|above| above.starts_with(&self.directory));
         above.try_for_each(|folder| File::open(folder)?.sync_all())
@@ -95,7 +95,7 @@ impl DirectorySink {
 }
 
 impl Sink for DirectorySink {
-    /// [`TransportError::Missing`] if what stands before it in the log was not published.
+    /// Fails with [`TransportError::Missing`] if an earlier part of the log was not published.
     async fn publish(&self, chain: &Chain, offset: u64, segment: &[u8]) -> Result<(), TransportError> {
         let (sink, chain, segment) = (self.clone(), *chain, segment.to_vec());
         spawn_blocking(move || sink.append(&chain, offset, &segment)).await.map_err(|error| failed(error.into()))?
@@ -114,8 +114,8 @@ impl Sink for DirectorySink {
     }
 }
 
-/// Writes a segment where it belongs, unless it is there already. What a crash left half written, or was published by
-/// another life of this server, makes way.
+/// Writes a segment at its offset, unless it is already there. Overwrites a half-written segment, and segments of
+/// another incarnation of this server.
 fn write_at(file: &mut File, offset: u64, segment: &[u8]) -> io::Result<()> {
     file.seek(SeekFrom::Start(offset))?;
     let mut there = Vec::new();
@@ -128,7 +128,7 @@ fn write_at(file: &mut File, offset: u64, segment: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// What is in a folder; nothing if it is none.
+/// Lists a folder; returns nothing if it is not a folder.
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(folder) {
         Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).collect(),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn logs_that_nobody_needs_go_with_their_folders() {
+    async fn unneeded_logs_are_removed_with_their_folders() {
         let (_folder, sink) = sink();
         assert_eq!(sink.keep_only(|_| false).unwrap(), 0);
         for generation in [8, 9] {
@@ -210,6 +210,10 @@ mod tests {
         assert_eq!(sink.keep_only(|chain| chain.generation == 9).unwrap(), 1);
         assert_eq!(sink.logs().unwrap().len(), 1);
         assert_eq!(sink.keep_only(|_| false).unwrap(), 1);
-        assert_eq!(entries(&sink.directory.join(paths::LOG)).unwrap(), [other], "folders went, what is no log stays");
+        assert_eq!(
+            entries(&sink.directory.join(paths::LOG)).unwrap(),
+            [other],
+            "folders are removed, other files stay"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Offers and logs from a web server: another Bruit server, or any host of static files.
 //!
-//! Three kinds of URL: `https` with a pinned key, where both sides know each other; `https` like any web server, for static
-//! hosts; and `http`, for the own machine or network. Segments are signed, so what is in between can keep them back but not
-//! change them. [`paths`] says what is asked for below the URL. Nobody is followed to another address.
+//! There are three kinds of URL: `https` with a pinned key, where both sides know each other; `https` with a public
+//! certificate, for static hosts; and `http`, for the same machine or network. Segments are signed, so an intermediary
+//! can withhold but not change them. [`paths`] lists the paths below the URL. Redirects are not followed.
 
 mod answer;
 mod connection;
@@ -19,62 +19,62 @@ use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
 
 use super::{FETCH_BYTES_MAX, OFFER_BYTES_MAX, Offer, Source, TransportError, paths, tls};
-use answer::{Answer, Beyond};
+use answer::{Answer, Overlong};
 use connection::Connector;
 
-/// The longest that a server is asked to wait at a time.
+/// Maximum time that a server may wait for news before it answers.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// How often a host is asked that does not wait by itself, as static hosts do not.
+/// Polling interval for hosts that answer at once, such as static hosts.
 pub const POLL: Duration = Duration::from_secs(5);
 
-/// The longest name of an offer.
+/// Maximum length of an offer's tag.
 pub const TAG_BYTES_MAX: usize = 64;
 
-/// The longest file of a realm.
+/// Maximum length of a realm file.
 const REALM_BYTES_MAX: usize = 4_096;
 
-/// The longest token.
+/// Maximum length of a token.
 const TOKEN_BYTES_MAX: usize = 1_024;
 
-/// Offers and logs from one URL.
+/// A source of offers and logs at one URL.
 pub struct HttpsSource {
     connector: Connector,
-    /// What stands before the paths, without a slash at its end.
+    /// The prefix of all paths, without a trailing slash.
     base: String,
     host: HeaderValue,
     token: Option<HeaderValue>,
     /// The last offer, which a host need not send again.
-    last: Mutex<Option<Known>>,
+    last: Mutex<Option<CachedOffer>>,
 }
 
-/// An offer, and what its host calls it.
+/// An offer and the tag assigned to it by its host.
 #[derive(Clone)]
-struct Known {
+struct CachedOffer {
     offer: Offer,
     etag: HeaderValue,
 }
 
-/// Why a URL cannot be asked.
+/// The reason why a URL cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// Something else.
-    #[error("{0:?} is not a URL such as https://bruit.example.org:8626")]
+    /// The text is not a valid URL.
+    #[error("{0:?} is not a valid URL; expected one such as https://bruit.example.org:8626")]
     Malformed(String),
-    /// A key is pinned, or the network is not our own.
-    #[error("{0:?} is not encrypted, so nobody can show a key there: say https")]
+    /// The URL is `http`, but a key is pinned or the host is not on a private network.
+    #[error("{0:?} is not encrypted, so the server cannot prove its key; use https")]
     NotEncrypted(String),
-    /// Encryption cannot be set up.
+    /// TLS cannot be set up.
     #[error("failed to set up TLS")]
     Tls(#[from] rustls::Error),
-    /// No token.
-    #[error("a token has 1 to {TOKEN_BYTES_MAX} printable characters")]
+    /// The token is invalid.
+    #[error("invalid token: expected 1 to {TOKEN_BYTES_MAX} printable characters")]
     Token,
 }
 
 impl HttpsSource {
-    /// A server that has this key. We show ours, if we have one.
+    /// Creates a source for a server with this key. Authenticates with our own key, if `seed` is given.
     ///
     /// # Errors
     /// [`UrlError`].
@@ -87,7 +87,7 @@ impl HttpsSource {
         Self::new(url, &uri, Some(config))
     }
 
-    /// A web server, by a certificate like any other for `https`, and by nothing for `http`.
+    /// Creates a source for a web server: `https` with a public certificate, or `http` without authentication.
     ///
     /// # Errors
     /// [`UrlError`].
@@ -98,7 +98,7 @@ impl HttpsSource {
         Self::new(url, &uri, config)
     }
 
-    /// Shows a token with every request.
+    /// Adds a token to every request.
     ///
     /// # Errors
     /// [`UrlError::Token`].
@@ -112,14 +112,14 @@ impl HttpsSource {
         Ok(self)
     }
 
-    /// The file of the realm that a server was founded as, for whoever may have it: with the realm's secret key.
+    /// Fetches the server's founding file, which contains the realm's secret key. Only authorised clients may read it.
     ///
     /// # Errors
-    /// [`TransportError`], also from static hosts, which should not have it.
+    /// [`TransportError`], for example from static hosts, which should not have the file.
     pub async fn realm(&self) -> Result<Vec<u8>, TransportError> {
         let answer = self.connector.ask(|| self.request(paths::REALM), Duration::ZERO).await?;
         match answer.status() {
-            StatusCode::OK => answer.read(0, REALM_BYTES_MAX, Beyond::Refuse).await,
+            StatusCode::OK => answer.read(0, REALM_BYTES_MAX, Overlong::Refuse).await,
             status => Err(refused(status)),
         }
     }
@@ -132,12 +132,12 @@ impl HttpsSource {
         let port = authority.port_u16().unwrap_or(usual_port);
         let connector = Connector::new(authority.host(), port, config).ok_or_else(malformed)?;
         let path = uri.path().trim_end_matches('/');
-        // A URL without a path is that of a Bruit server.
+        // A URL without a path means the default path of a Bruit server.
         let base = if path.is_empty() { paths::BASE } else { path }.to_owned();
         Ok(Self { connector, base, host, token: None, last: Mutex::new(None) })
     }
 
-    /// One question for an offer; the host waits for `wait`, if it can.
+    /// Requests the offer once; the host waits for `wait`, if it supports that.
     async fn ask(&self, seen: &[u8], wait: Duration) -> Result<Offer, TransportError> {
         let known = self.known().filter(|known| known.offer.tag == seen);
         let path = offer_path(seen, wait);
@@ -150,7 +150,7 @@ impl HttpsSource {
         };
         let answer = self.connector.ask(request, wait).await?;
         match (answer.status(), known) {
-            (StatusCode::NOT_MODIFIED, Some(known)) => answer.pass_over().await.map(|()| known.offer),
+            (StatusCode::NOT_MODIFIED, Some(known)) => answer.drain().await.map(|()| known.offer),
             (StatusCode::OK, _) => self.take_offer(answer).await,
             (status, _) => Err(refused(status)),
         }
@@ -158,14 +158,14 @@ impl HttpsSource {
 
     async fn take_offer(&self, answer: Answer<'_>) -> Result<Offer, TransportError> {
         let etag = answer.header(ETAG).cloned();
-        let heads = answer.read(0, OFFER_BYTES_MAX, Beyond::Refuse).await?;
+        let heads = answer.read(0, OFFER_BYTES_MAX, Overlong::Refuse).await?;
         let offer = Offer { tag: tag(etag.as_ref(), &heads), heads };
-        let known = etag.map(|etag| Known { offer: offer.clone(), etag });
+        let known = etag.map(|etag| CachedOffer { offer: offer.clone(), etag });
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = known;
         Ok(offer)
     }
 
-    fn known(&self) -> Option<Known> {
+    fn known(&self) -> Option<CachedOffer> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -193,7 +193,7 @@ impl Source for HttpsSource {
             if offer.tag != seen || left.is_zero() {
                 return Ok(offer);
             }
-            // Whoever answers at once that nothing is new does not wait.
+            // A host that answers at once without news does not support waiting.
             sleep(left.min(POLL)).await;
         }
     }
@@ -211,11 +211,11 @@ impl Source for HttpsSource {
         match answer.status() {
             StatusCode::PARTIAL_CONTENT => {
                 answer.ensure_range_begins_at(offset)?;
-                answer.read(0, FETCH_BYTES_MAX, Beyond::Refuse).await
+                answer.read(0, FETCH_BYTES_MAX, Overlong::Refuse).await
             }
-            // A host without ranges sends everything.
-            StatusCode::OK => answer.read(offset, FETCH_BYTES_MAX, Beyond::Leave).await,
-            StatusCode::RANGE_NOT_SATISFIABLE => answer.pass_over().await.map(|()| Vec::new()),
+            // A host without support for ranges sends everything.
+            StatusCode::OK => answer.read(offset, FETCH_BYTES_MAX, Overlong::Leave).await,
+            StatusCode::RANGE_NOT_SATISFIABLE => answer.drain().await.map(|()| Vec::new()),
             status => Err(refused(status)),
         }
     }
@@ -227,7 +227,7 @@ fn parse(url: &str) -> Result<Uri, UrlError> {
     uri.filter(is_usable).ok_or_else(|| UrlError::Malformed(url.to_owned()))
 }
 
-/// Whole seconds, of which there is no less than is left.
+/// Returns the path of an offer, with the wait in whole seconds, rounded up.
 fn offer_path(seen: &[u8], wait: Duration) -> String {
     if seen.is_empty() {
         return paths::OFFER.to_owned();
@@ -236,7 +236,7 @@ fn offer_path(seen: &[u8], wait: Duration) -> String {
     format!("{}?seen={}&wait={seconds}", paths::OFFER, paths::digits(seen))
 }
 
-/// What an offer is called: as its server says, or by what is in it if that says nothing to us.
+/// Returns the tag of an offer: its entity tag, or a hash of the contents if it has no usable entity tag.
 fn tag(etag: Option<&HeaderValue>, heads: &[u8]) -> Vec<u8> {
     let text = etag.and_then(|etag| etag.to_str().ok()).unwrap_or_default();
     let quoted = text.strip_prefix("W/").unwrap_or(text);
@@ -245,7 +245,7 @@ fn tag(etag: Option<&HeaderValue>, heads: &[u8]) -> Vec<u8> {
     named.unwrap_or_else(|| Sha256::digest(heads).to_vec())
 }
 
-/// What a status means that brings nothing.
+/// Converts a status without contents into an error.
 fn refused(status: StatusCode) -> TransportError {
     match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => TransportError::Missing,

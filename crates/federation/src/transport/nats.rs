@@ -1,18 +1,19 @@
-//! NATS JetStream as a courier: for nodes of one operator that outgrow one machine.
+//! NATS JetStream as a transport, for clusters of one operator that outgrow one machine.
 //!
-//! Promises: what [`Sink::publish`] acknowledged is in the realm's stream, unless the broker loses it, and brokers do. So nothing
-//! rests on it: the origin's own log is the truth, and [`NatsBroker::published_up_to`] says from where it has to be published
-//! again. What the stream does not have is asked of the other nodes. Refuses to know what a segment means.
+//! A segment acknowledged to [`Sink::publish`] is in the realm's stream. The broker can still lose it, so nothing
+//! relies on the stream: the origin's own log is authoritative, and [`NatsBroker::published_up_to`] returns the offset
+//! from which it has to be published again. Parts missing from the stream are requested from the other nodes. This
+//! module does not interpret segments.
 //!
 //! ```text
 //! bruit.1.<realm>.<key>.<incarnation>.<book>.<generation>   segments, in stream bruit-<realm>
-//! bruit.1.<realm>.<key>.<incarnation>.heads                 heads, in stream bruit-<realm>-heads, the last of each origin
+//! bruit.1.<realm>.<key>.<incarnation>.heads                 heads, in stream bruit-<realm>-heads, one per origin
 //! bruit.1.<realm>.ask                                       questions to all nodes; answers come to the asker's inbox
 //! ```
 //!
-//! Realm and key are hexadecimal. A segment's header `Bruit-Offset` says where it begins in the log of its chain.
+//! Realm and key are hexadecimal. A segment's header `Bruit-Offset` is its offset in the log of its chain.
 //!
-//! Nothing here waits for ever: without a broker everything fails at once, and the connection comes back by itself.
+//! No operation waits forever: without a broker everything fails at once, and the client reconnects automatically.
 
 mod ask;
 mod follower;
@@ -46,52 +47,52 @@ use super::{ARCHIVED_BYTES_MAX, FETCH_BYTES_MAX, Offer, Sink, Source, TransportE
 use crate::epochs::Epochs;
 use crate::heads::{HEADS_BYTES_MAX, UnverifiedHeads};
 use crate::segment::SEGMENT_BYTES_MAX;
-use follower::Follower;
-use heads::Heads;
+use follower::HeadsFollower;
+use heads::HeadsTable;
 use log::{Messages, OFFSET_HEADER, Piece, Places};
 use streams::Streams;
 use subjects::Subjects;
 
-/// An answer of the broker that does not come by then is not waited for any longer.
+/// Timeout of a request to the broker.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a segment is offered to the broker before that fails. A new leader of a stream is found within this.
+/// Time for which publishing a segment is retried. A stream elects a new leader within this time.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(8);
-/// How long a log is read from the stream before others are asked for it.
+/// Time for which a log is read from the stream before other nodes are asked for it.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(8);
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// How often streams and heads are looked at when nothing seems to happen: news may be lost.
+/// Interval at which streams and heads are read without any notification, because notifications can be lost.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
-/// How many messages of a subscription may wait; more are lost, and asked for again.
+/// Maximum number of queued messages of a subscription; more are dropped, and requested again later.
 const SUBSCRIPTION_CAPACITY: usize = 256;
 
 /// A connection to the broker, for one realm and one node.
 ///
-/// What the caller owes it: segments of a chain are published in order, one after the other (chains do not wait for each
-/// other), and after every failure, and once at the start, from [`published_up_to`](Self::published_up_to) on. Heads are
-/// announced when the segments that they speak of are published, and again from time to time.
+/// The caller must publish the segments of a chain in order, one after the other; chains are independent. After every
+/// failure, and once at the start, the caller must continue from [`published_up_to`](Self::published_up_to). Heads must
+/// be announced after the segments that they name are published, and again from time to time.
 pub struct NatsBroker {
     client: Client,
     context: Context,
     subjects: Subjects,
     streams: Streams,
     key: [u8; 32],
-    heads: Arc<Heads>,
+    heads: Arc<HeadsTable>,
     places: Places,
     connects: watch::Sender<u64>,
-    /// They end with this.
+    /// The background tasks, which are stopped on drop.
     tasks: JoinSet<()>,
-    /// The task that receives heads; without it none would ever arrive.
+    /// The task that receives heads. Without it, no heads would arrive.
     follower: Option<AbortHandle>,
 }
 
 impl NatsBroker {
-    /// Begins to connect, for the node of `realm` whose public key is `key`; returns before that is done. Heads are followed of the servers
-    /// with the keys `servers` and of the node itself: the broker may remember more of its log than it does. `read_log` answers
-    /// the questions of other nodes.
+    /// Starts connecting, for the node of `realm` whose public key is `key`, and returns at once. Follows the heads of
+    /// the servers with the keys `servers` and of the node itself: the broker may have more of its log than the node
+    /// itself. `read_log` answers the questions of other nodes.
     ///
     /// # Errors
-    /// If there is nothing to try: addresses that are none, secrets that cannot be read.
+    /// [`NatsError`] if the settings are invalid: malformed addresses, or secrets that cannot be read.
     pub async fn start(
         settings: &NatsSettings,
         (realm, epochs): (RealmId, Epochs),
@@ -108,7 +109,7 @@ impl NatsBroker {
         let context = context(settings, client.clone());
         let subjects = Subjects::new(realm);
         let streams = Streams::new(&subjects, settings);
-        let heads = Arc::new(Heads::new(realm, epochs));
+        let heads = Arc::new(HeadsTable::new(realm, epochs));
         let tasks = JoinSet::new();
         let mut broker = Self {
             client,
@@ -129,7 +130,7 @@ impl NatsBroker {
 
     fn spawn_tasks(&mut self, read_log: ReadLog) {
         let Self { client, context, subjects, streams, heads, connects, .. } = self;
-        let follower = Follower {
+        let follower = HeadsFollower {
             client: client.clone(),
             context: context.clone(),
             subjects: subjects.clone(),
@@ -141,20 +142,20 @@ impl NatsBroker {
         self.tasks.spawn(ask::answer_all(client.clone(), subjects.clone(), read_log));
     }
 
-    /// Follows the heads of the servers with these keys from now on, and of the node itself.
+    /// Sets the servers whose heads are followed, in addition to the node itself.
     pub fn follow(&self, servers: impl IntoIterator<Item = [u8; 32]>) {
         self.heads.follow(std::iter::once(self.key).chain(servers));
         self.connects.send_modify(|_| {});
     }
 
-    /// Whether the broker is there.
+    /// Returns true if the broker is connected.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
     }
 
-    /// Where the log of `chain` ends that the stream has; nothing if it has none of it. What the origin's own log has beyond it
-    /// was not published, or lost.
+    /// Returns the end of the log of `chain` in the stream; `None` if the stream has no part of it. Anything in the
+    /// origin's own log beyond that end was not published, or was lost.
     ///
     /// # Errors
     /// If the broker does not answer.
@@ -168,17 +169,18 @@ impl NatsBroker {
         }
     }
 
-    /// The log of a chain as another node has it, from `offset` on: at most [`ANSWER_BYTES_MAX`] bytes of it. [`Source::fetch`]
-    /// does this by itself where the stream has nothing; it is of use where the stream has nonsense.
+    /// Returns the log of a chain from another node, starting at `offset`, at most [`ANSWER_BYTES_MAX`] bytes.
+    /// [`Source::fetch`] calls this if the stream does not have the data. Other callers need it only if the data in the
+    /// stream is invalid.
     ///
     /// # Errors
-    /// [`TransportError::Missing`] if nobody answers.
+    /// [`TransportError::Missing`] if no node answers.
     pub async fn ask(&self, chain: &Chain, offset: u64) -> Result<Vec<u8>, TransportError> {
         self.connected()?;
         ask::ask(&self.client, &self.subjects, chain, offset).await
     }
 
-    /// Fails at once where waiting would be of no use.
+    /// Fails at once without a connection, instead of waiting for a timeout.
     fn connected(&self) -> Result<(), TransportError> {
         match self.is_connected() {
             true => Ok(()),
@@ -191,7 +193,7 @@ impl NatsBroker {
         self.context.get_stream_no_info(name).await.map_err(TransportError::unreachable)
     }
 
-    /// Reads from the stream; nothing if it does not have it.
+    /// Reads a log from the stream. Returns no bytes if the stream does not have them.
     async fn read(&self, chain: &Chain, offset: u64) -> Result<Vec<u8>, TransportError> {
         let stream = self.segments().await?;
         let messages = Messages { stream: &stream, subject: self.subjects.chain(chain) };
@@ -207,7 +209,7 @@ impl NatsBroker {
         Ok(log)
     }
 
-    /// Publishes until the broker says that it has it, or time is up.
+    /// Publishes repeatedly until the broker acknowledges, or time is up.
     async fn publish_until_acknowledged(&self, subject: String, message: PublishMessage) -> Result<(), TransportError> {
         let deadline = Instant::now() + PUBLISH_TIMEOUT;
         loop {
@@ -221,7 +223,7 @@ impl NatsBroker {
                     return Err(TransportError::TooLarge { max: self.client.max_payload() });
                 }
                 _ if Instant::now() >= deadline => return Err(TransportError::unreachable(error)),
-                // Somebody took it away. If it cannot be made, the next attempt fails, too.
+                // The stream was deleted. If it cannot be created, the next attempt fails, too.
                 PublishErrorKind::StreamNotFound => drop(self.streams.ensure(&self.context).await),
                 _ => {}
             }
@@ -255,7 +257,7 @@ impl Source for NatsBroker {
 }
 
 impl NatsBroker {
-    /// What the stream does not have, from a node or from what was archived.
+    /// Fetches data missing from the stream, from a node or from the archive.
     async fn ask_or_look_up(&self, chain: &Chain, offset: u64) -> Result<Vec<u8>, TransportError> {
         match self.ask(chain, offset).await {
             Ok(log) if !log.is_empty() => return Ok(log),
@@ -275,8 +277,8 @@ impl Sink for NatsBroker {
             return Err(TransportError::TooLarge { max: SEGMENT_BYTES_MAX });
         }
         let subject = self.subjects.chain(chain);
-        // The broker drops a second attempt of this call if the first one arrived after all. A later call has another name: the
-        // broker remembers names of what it lost.
+        // The broker drops a retry of this call if the first attempt arrived after all. A later call uses another
+        // message id, because the broker remembers the ids of messages that it lost.
         let name = format!("{subject}.{offset}.{}", self.client.new_inbox());
         let message = PublishMessage::build()
             .message_id(name)
@@ -309,7 +311,7 @@ impl TransportError {
     }
 }
 
-/// The streams of the domain that is asked for, with a bound on every answer.
+/// Returns the JetStream context of the configured domain, with a timeout for requests.
 fn context(settings: &NatsSettings, client: Client) -> Context {
     let builder = ContextBuilder::new().timeout(REQUEST_TIMEOUT);
     match &settings.domain {
@@ -326,7 +328,7 @@ fn is_absent(error: &LastRawMessageErrorKind) -> bool {
     }
 }
 
-/// Counts connections, so that what depends on a new one is woken.
+/// Counts connections, to wake tasks that depend on a new one.
 fn counting(
     connects: &watch::Sender<u64>,
     broker: String,
@@ -335,11 +337,11 @@ fn counting(
     move |event| {
         match event {
             Event::Connected => {
-                tracing::info!(broker, "connected to the broker");
+                tracing::info!(broker, "broker connected");
                 connects.send_modify(|count| *count += 1);
             }
-            Event::Disconnected => tracing::warn!(broker, "lost the connection to the broker"),
-            event => tracing::debug!(broker, %event, "broker"),
+            Event::Disconnected => tracing::warn!(broker, "broker disconnected"),
+            event => tracing::debug!(broker, %event, "broker event"),
         }
         std::future::ready(())
     }

@@ -1,34 +1,34 @@
-//! What offers and logs are called: below a URL, and in a directory that a web server serves.
+//! The paths of offers and logs, below a URL and in a directory that a web server serves.
 //!
 //! ```text
-//!   offer                                                    signed heads, one after the other
-//!   realm                                                    what a clearinghouse was founded as, with its secret key
-//!   log/<origin's key>/<incarnation>/<book>/<generation>     the segments of a chain, one after the other
+//!   offer                                                    a sequence of signed heads
+//!   realm                                                    the founding of a clearinghouse, with its secret key
+//!   log/<origin's key>/<incarnation>/<book>/<generation>     the segments of a chain
 //! ```
 
 use bruit_engine::exchange::{Book, Chain, Origin};
 use bruit_signatures::hex;
 
-/// Where heads are.
+/// Path of the heads.
 pub const OFFER: &str = "offer";
 
-/// Where the realm is, for those who may have it.
+/// Path of the founding, for authorised clients.
 pub const REALM: &str = "realm";
 
-/// Below which logs are.
+/// Path prefix of logs.
 pub const LOG: &str = "log";
 
-/// Below which a server has all this, if a URL names nothing else.
+/// Default prefix of all paths on a server, for URLs without a path.
 pub const BASE: &str = "/v1/federation";
 
-/// The path of a chain's log, without a leading slash.
+/// Returns the path of a chain's log, without a leading slash.
 #[must_use]
 pub fn log(chain: &Chain) -> String {
     let Chain { origin, book, generation } = chain;
     format!("{LOG}/{}/{}/{}/{generation}", digits(&origin.key), origin.incarnation, book.name())
 }
 
-/// The chain with a log of this path. There is one spelling of each.
+/// Parses the path of a log. Each chain has only one valid spelling.
 #[must_use]
 pub fn chain(path: &str) -> Option<Chain> {
     let mut names = path.split('/');
@@ -41,13 +41,13 @@ pub fn chain(path: &str) -> Option<Chain> {
     (log(&chain) == path).then_some(chain)
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 #[must_use]
 pub fn digits(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of hexadecimal digits, if there are at most `bytes_max`.
+/// Parses hexadecimal digits into at most `bytes_max` bytes.
 #[must_use]
 pub fn bytes(digits: &str, bytes_max: usize) -> Option<Vec<u8>> {
     if digits.len() > 2 * bytes_max || !digits.len().is_multiple_of(2) || !digits.is_ascii() {

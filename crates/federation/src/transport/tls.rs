@@ -1,9 +1,9 @@
-//! TLS between servers that know each other's keys, and nobody else's word for them.
+//! TLS between servers that know each other's keys, without certificate authorities.
 //!
-//! The Ed25519 key that signs a server's segments is its key here too: it makes itself a certificate of it, and the other side
-//! accepts exactly the key that it has in its configuration, whatever name and dates stand beside it. A client may show a
-//! certificate or not; whose it is comes out of [`peer_key`], and what they may have is decided by whoever asks that.
-//! TLS 1.3 only, and no session outlives its connection.
+//! The Ed25519 key that signs a server's segments is also used for TLS: the server issues itself a certificate with it,
+//! and the other side accepts exactly the key in its configuration, regardless of the name and dates in the
+//! certificate. A client certificate is optional; [`peer_key`] returns its key, and the caller decides what that key
+//! may access. Only TLS 1.3 is supported, and sessions are not resumed.
 
 use std::sync::Arc;
 
@@ -20,22 +20,23 @@ use rustls::{
     RootCertStore, ServerConfig, SignatureScheme,
 };
 
-/// What stands before the seed in the PKCS #8 form of an Ed25519 key (RFC 8410 §7).
+/// Prefix of the seed in the PKCS #8 form of an Ed25519 key (RFC 8410 §7).
 const PKCS8_PREFIX: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
-/// What stands before the key in a certificate that has an Ed25519 key (RFC 8410 §4).
+/// Prefix of the key in a certificate with an Ed25519 key (RFC 8410 §4).
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// What is spoken inside.
+/// The ALPN protocol.
 const HTTP: &[u8] = b"http/1.1";
 
-/// How a client speaks to the server whose key is `pinned`. It shows the certificate of `seed`, if it has one.
+/// Returns the configuration of a client for the server whose key is `pinned`. With a `seed`, the client presents a
+/// certificate.
 ///
 /// # Errors
-/// If no certificate can be made of the seed.
+/// If no certificate can be created from the seed.
 pub fn client_config(seed: Option<&[u8; 32]>, pinned: [u8; 32]) -> Result<ClientConfig, Error> {
-    let verifier = Arc::new(Pinned { key: pinned, provider: provider() });
+    let verifier = Arc::new(PinnedKey { key: pinned, provider: provider() });
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let mut config = match seed.map(own).transpose()? {
@@ -47,10 +48,10 @@ pub fn client_config(seed: Option<&[u8; 32]>, pinned: [u8; 32]) -> Result<Client
     Ok(config)
 }
 
-/// How a client speaks to a web server that has a certificate like any other.
+/// Returns the configuration of a client for web servers with public certificates.
 ///
 /// # Errors
-/// If the versions of TLS cannot be had.
+/// If the TLS versions are not supported.
 pub fn web_config() -> Result<ClientConfig, Error> {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
@@ -59,10 +60,11 @@ pub fn web_config() -> Result<ClientConfig, Error> {
     Ok(config)
 }
 
-/// How a server whose key is `seed` speaks to anybody who has an Ed25519 key, or none.
+/// Returns the configuration of the server whose key is `seed`. It accepts clients with any Ed25519 key, or without
+/// one.
 ///
 /// # Errors
-/// If no certificate can be made of the seed.
+/// If no certificate can be created from the seed.
 pub fn server_config(seed: &[u8; 32]) -> Result<ServerConfig, Error> {
     let (certificate, key) = own(seed)?;
     let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
@@ -74,13 +76,13 @@ pub fn server_config(seed: &[u8; 32]) -> Result<ServerConfig, Error> {
     Ok(config)
 }
 
-/// The key that the other end of a connection has shown to be its own; none if it showed none.
+/// Returns the authenticated key of the other end of a connection; `None` if it presented none.
 #[must_use]
 pub fn peer_key(connection: &CommonState) -> Option<[u8; 32]> {
     public_key(connection.peer_certificates()?.first()?).ok()
 }
 
-/// Whether a handshake failed because the server has another key than the pinned one.
+/// Returns true if a handshake failed because the server has a different key than the pinned one.
 #[must_use]
 pub fn is_wrong_key(error: &Error) -> bool {
     matches!(error, Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
@@ -90,36 +92,36 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// A certificate of our own key, and the key.
+/// Returns a certificate of our own key, and the key.
 fn own(seed: &[u8; 32]) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), Error> {
     let key = PrivatePkcs8KeyDer::from([PKCS8_PREFIX.as_slice(), seed].concat());
-    let failed = |error: rcgen::Error| Error::General(format!("failed to make a certificate: {error}"));
+    let failed = |error: rcgen::Error| Error::General(format!("failed to create a certificate: {error}"));
     let pair = KeyPair::try_from(&key).map_err(failed)?;
     let certificate = CertificateParams::default().self_signed(&pair).map_err(failed)?;
     Ok((certificate.der().clone(), key.into()))
 }
 
-/// The Ed25519 key of a certificate.
+/// Returns the Ed25519 key of a certificate.
 fn public_key(certificate: &CertificateDer<'_>) -> Result<[u8; 32], Error> {
     let info = ParsedCertificate::try_from(certificate)?.subject_public_key_info();
     let key = info.as_ref().strip_prefix(&SPKI_PREFIX).and_then(|key| key.try_into().ok());
     key.ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))
 }
 
-/// Accepts the server that has one key.
+/// A verifier that accepts only the server with one key.
 #[derive(Debug)]
-struct Pinned {
+struct PinnedKey {
     key: [u8; 32],
     provider: Arc<CryptoProvider>,
 }
 
-/// Accepts every client that has an Ed25519 key.
+/// A verifier that accepts every client with an Ed25519 key.
 #[derive(Debug)]
 struct AnyKey {
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Pinned {
+impl ServerCertVerifier for PinnedKey {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -128,7 +130,7 @@ impl ServerCertVerifier for Pinned {
         _ocsp: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        // A key of another kind is another key.
+        // A key of another algorithm is also a wrong key.
         if public_key(certificate).is_ok_and(|key| key == self.key) {
             return Ok(ServerCertVerified::assertion());
         }
@@ -217,7 +219,7 @@ mod tests {
         ed25519_dalek::SigningKey::from_bytes(seed).verifying_key().to_bytes()
     }
 
-    /// A handshake over loopback: the key that each end sees.
+    /// Runs a handshake over loopback. Returns the key that each end sees.
     async fn meet(client: ClientConfig, server: ServerConfig) -> (io::Result<[u8; 32]>, io::Result<Option<[u8; 32]>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -236,7 +238,7 @@ mod tests {
     }
 
     fn rustls_error(error: &io::Error) -> &Error {
-        error.get_ref().and_then(|inner| inner.downcast_ref()).expect("an error of TLS")
+        error.get_ref().and_then(|inner| inner.downcast_ref()).expect("a TLS error")
     }
 
     #[tokio::test]
@@ -266,7 +268,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_certificate_of_somebody_elses_key_does_not_help() {
-        // The certificate is public, so anybody can show it; but only its owner can sign the handshake.
+        // The certificate is public, so anyone can present it, but only its owner can sign the handshake.
         let (certificate, _) = own(&SERVER).unwrap();
         let (_, key_of_other) = own(&OTHER).unwrap();
         let thief = rustls::sign::CertifiedKey::new(
@@ -287,7 +289,7 @@ mod tests {
         let old = old.with_no_client_auth().with_single_cert(vec![certificate], own_key).unwrap();
         assert!(meet(client_config(None, key(&SERVER)).unwrap(), old).await.0.is_err());
 
-        let verifier = Arc::new(Pinned { key: key(&SERVER), provider: provider() });
+        let verifier = Arc::new(PinnedKey { key: key(&SERVER), provider: provider() });
         let old = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS12]).unwrap();
         let old = old.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
         let (_, accepted) = meet(old, server_config(&SERVER).unwrap()).await;
@@ -301,6 +303,6 @@ mod tests {
         for length in 0..certificate.len() {
             assert!(public_key(&CertificateDer::from(certificate[..length].to_vec())).is_err());
         }
-        assert!(web_config().is_ok(), "ordinary web servers can be asked");
+        assert!(web_config().is_ok(), "ordinary web servers accept the client");
     }
 }

@@ -1,4 +1,5 @@
-//! Real brokers: one or more `nats-server` processes with JetStream on free ports of loopback, killed and started at will.
+//! Real brokers: one or more `nats-server` processes with JetStream on free loopback ports, killed and started on
+//! demand.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -14,21 +15,21 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A broker that is not ready after this is taken for broken.
+/// Timeout until a broker must be ready.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is looked at.
-const GLANCE: Duration = Duration::from_millis(10);
-/// Where Debian puts daemons: not always on the path of those who are not root.
+/// Polling interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Folders in which Debian installs daemons, not always on the path of users other than root.
 const DAEMON_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Servers of one broker; they go when this goes.
+/// The servers of one broker, stopped on drop.
 pub(crate) struct Brokers {
     folder: TempDir,
     ports: Vec<Ports>,
     processes: Vec<Option<Child>>,
 }
 
-/// Where a server listens: for clients, for the other servers, for leaf nodes, and for those who ask how it is.
+/// The ports of a server: for clients, for the other servers, for leaf nodes, and for monitoring.
 #[derive(Clone, Copy)]
 struct Ports {
     client: u16,
@@ -43,18 +44,18 @@ impl Brokers {
         Self::start_with(count, "")
     }
 
-    /// The same, with `more` at the end of every configuration.
+    /// Starts servers with `more` appended to every configuration.
     pub(crate) fn start_with(count: usize, more: &str) -> Self {
         Self::open(free_ports(count), |folder, ports, index| configuration(folder, ports, index) + more)
     }
 
-    /// Starts one server that other sites may be leaf nodes of: what it keeps is in a domain with a name.
+    /// Starts one server that accepts leaf nodes of other sites; its streams are in a named domain.
     pub(crate) fn start_hub() -> Self {
         let named = |text: String| text.replace("jetstream {", "jetstream { domain: hub,");
         Self::open(free_ports(1), |folder, ports, index| named(configuration(folder, ports, index)))
     }
 
-    /// Starts a leaf node of this broker: a server of another site that keeps nothing itself.
+    /// Starts a leaf node of this broker: a server of another site without streams of its own.
     pub(crate) fn start_leaf(&self) -> Self {
         let urls: Vec<String> =
             self.ports.iter().map(|ports| format!("\"nats-leaf://127.0.0.1:{}\"", ports.leaf)).collect();
@@ -81,26 +82,26 @@ impl Brokers {
         brokers
     }
 
-    /// Where clients connect to, each server.
+    /// Returns the client URL of each server.
     pub(crate) fn urls(&self) -> Vec<String> {
         self.ports.iter().map(|ports| format!("nats://127.0.0.1:{}", ports.client)).collect()
     }
 
-    /// The name of a server within the cluster.
+    /// Returns the name of a server within the cluster.
     pub(crate) fn name(index: usize) -> String {
         format!("broker-{index}")
     }
 
-    /// Ends a server where it stands.
+    /// Kills a server without a clean shutdown.
     pub(crate) fn kill(&mut self, index: usize) {
         let mut process = self.processes[index].take().expect("it runs");
         process.kill().unwrap();
         process.wait().unwrap();
     }
 
-    /// Starts a server that was killed, on the same ports and files.
+    /// Starts a killed server again, with the same ports and files.
     pub(crate) fn launch(&mut self, index: usize) {
-        assert!(self.processes[index].is_none(), "it runs already");
+        assert!(self.processes[index].is_none(), "the server is already running");
         let log = File::options().create(true).append(true).open(self.log_path(index)).unwrap();
         let mut command = Command::new(daemon());
         command.arg("--config").arg(config_path(self.folder.path(), index));
@@ -108,20 +109,20 @@ impl Brokers {
         self.processes[index] = Some(command.spawn().unwrap());
     }
 
-    /// Waits until every server that runs says that it is well, its streams included.
+    /// Waits until every running server reports that it is healthy, including its streams.
     pub(crate) fn wait_until_ready(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         for index in 0..self.processes.len() {
             while self.processes[index].is_some() && !is_well(self.ports[index].monitor) {
                 let ended = self.processes[index].as_mut().and_then(|process| process.try_wait().unwrap());
-                assert!(ended.is_none() && Instant::now() < deadline, "never ready: {}", self.said(index));
-                thread::sleep(GLANCE);
+                assert!(ended.is_none() && Instant::now() < deadline, "never ready: {}", self.output(index));
+                thread::sleep(POLL_INTERVAL);
             }
         }
     }
 
-    /// Everything that a server printed, for whoever wonders what went wrong.
-    pub(crate) fn said(&self, index: usize) -> String {
+    /// Returns a server's output, for diagnosis.
+    pub(crate) fn output(&self, index: usize) -> String {
         fs::read_to_string(self.log_path(index)).unwrap_or_default()
     }
 
@@ -133,14 +134,14 @@ impl Brokers {
 impl Drop for Brokers {
     fn drop(&mut self) {
         for process in self.processes.iter_mut().flatten() {
-            // Both fail for a process that has ended, which is as good.
+            // Both fail if the process has already ended, which is fine.
             let _ = process.kill();
             let _ = process.wait();
         }
     }
 }
 
-/// Where the program is; it has to be somewhere.
+/// Returns the path of `nats-server`, which must be installed.
 fn daemon() -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders = env::split_paths(&path).chain(DAEMON_FOLDERS.iter().map(Into::into));
@@ -148,7 +149,7 @@ fn daemon() -> PathBuf {
     found.expect("nats-server is missing; `cargo xtask test` installs it, or: apt-get install nats-server")
 }
 
-/// Ports that nobody listens at: all are taken at once, so they differ, and given back.
+/// Returns free ports. All are bound at once, so that they differ, and then released.
 fn free_ports(count: usize) -> Vec<Ports> {
     let listener = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let listeners: Vec<[TcpListener; 4]> = (0..count).map(|_| [0; 4].map(listener)).collect();
@@ -180,7 +181,7 @@ fn configuration(folder: &Path, ports: &[Ports], index: usize) -> String {
     text
 }
 
-/// Whether a server's monitor says `ok`.
+/// Returns true if a server's monitor reports `ok`.
 fn is_well(port: u16) -> bool {
     let ask = || -> std::io::Result<String> {
         let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;

@@ -1,4 +1,4 @@
-//! Small servers for tests, which tell each other what they accepted.
+//! Small servers for tests, which exchange the events that they accepted.
 
 #![allow(dead_code, reason = "every test uses a part of it")]
 
@@ -23,7 +23,7 @@ pub(crate) const START: Time = Time(1_728_432_000);
 
 const SIZES: BookSizes = BookSizes { spam_lines: 64, revoked_lines: 64, claim_lines: 256, bulk_lines: 256 };
 
-/// What all begin as: finding out what its books hold takes a while.
+/// The initial engine of all servers, shared because creating one takes a while.
 static BLANK: LazyLock<Engine> = LazyLock::new(|| {
     let realm = Realm::new(KEY, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, SIZES).unwrap();
     let plan = Plan { sizes: SIZES, ..Plan::for_budget(BUDGET_MIN).unwrap() };
@@ -42,12 +42,12 @@ pub(crate) fn origin(number: u8) -> Origin {
     Origin { key: *key(number).public().as_bytes(), incarnation: 1 }
 }
 
-/// The nodes with numbers below `count`.
+/// Returns the nodes with numbers below `count`.
 pub(crate) fn known(count: u8) -> Known {
     Known::new((0..count).map(|number| (key(number).public(), Relation::Cluster)))
 }
 
-/// A node of a cluster of `count`.
+/// Returns a node of a cluster of `count`.
 pub(crate) fn node(number: u8, count: u8) -> Engine {
     let mut engine = BLANK.empty_like(Policy::default(), START);
     let terms = Terms { relation: Relation::Cluster, standing: Standing::Pinned, group: 0, cap: MANY };
@@ -64,19 +64,19 @@ pub(crate) fn fingerprint(signature: u32) -> Fingerprint {
     KEY.fingerprint(&signature.to_le_bytes())
 }
 
-/// A claim of one of the site's own users.
+/// Returns a claim of a local user.
 pub(crate) fn claim(claim: Claim, user: u64, signature: u32) -> Event {
     let by = By { now: START, reporter: Reporter { id: user, standing: Standing::Own, group: user } };
     Event::Claim { by, claim, flag: 0, fingerprints: vec![fingerprint(signature)] }
 }
 
-/// Recipients that one of the site's own users counted.
+/// Returns recipients counted by a local user.
 pub(crate) fn recipients(targets: u32, signature: u32) -> Event {
     let by = By { now: START, reporter: Reporter { id: 1, standing: Standing::Own, group: 1 } };
     Event::Bulk { by, targets, fingerprints: vec![fingerprint(signature)] }
 }
 
-/// Puts all that waits into segments, at the end of their logs.
+/// Seals all queued entries into segments, and appends these to their logs.
 pub(crate) fn seal(number: u8, engine: &mut Engine, logs: &mut BTreeMap<Chain, Vec<Vec<u8>>>) {
     while let Some(waiting) = { engine.exchange().pending().next() } {
         let export = next_segment(engine.exchange(), waiting, realm(), &key(number), START).unwrap();
@@ -85,13 +85,13 @@ pub(crate) fn seal(number: u8, engine: &mut Engine, logs: &mut BTreeMap<Chain, V
     }
 }
 
-/// What is missing of a chain, if it goes on for ever.
+/// Returns a request for the rest of a chain, without an end.
 pub(crate) fn want(engine: &Engine, chain: Chain) -> Want {
     let from = engine.exchange().frontier(&chain);
     Want { chain, from, to: bruit_engine::exchange::Frontier { sequence: u64::MAX, ..from } }
 }
 
-/// Gives an engine bytes that may be the next segments of a chain; why they were rejected, if they were.
+/// Applies bytes that may be the next segments of a chain. Returns the reason if they were rejected.
 pub(crate) fn give(engine: &mut Engine, chain: Chain, bytes: &[u8], known: &Known) -> Option<&'static str> {
     let (received, rejected) = accept(bytes, &want(engine, chain), realm(), known);
     for segment in received {
@@ -101,7 +101,7 @@ pub(crate) fn give(engine: &mut Engine, chain: Chain, bytes: &[u8], known: &Know
     rejected.map(|rejected| rejected.name())
 }
 
-/// The whole state of an engine.
+/// Returns the encoded state of an engine.
 pub(crate) fn state(engine: &mut Engine) -> Vec<u8> {
     let mut bytes = Vec::new();
     engine.begin_snapshot(&mut bytes);

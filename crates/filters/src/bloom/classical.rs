@@ -26,19 +26,19 @@ pub struct ClassicalFilter<H> {
 }
 
 impl<H: HashFamily> ClassicalFilter<H> {
-    /// An empty filter of [`hash.cells()`](HashFamily::cells) bits.
+    /// Creates an empty filter of [`hash.cells()`](HashFamily::cells) bits.
     #[must_use]
     pub fn new(hash: H) -> Self {
         let lines = Lines::for_bits(hash.cells());
         Self { hash, lines }
     }
 
-    /// The hash functions.
+    /// Returns the hash functions.
     pub const fn hash(&self) -> &H {
         &self.hash
     }
 
-    /// Starts to load the k lines of `key`.
+    /// Prefetches the k lines of `key`.
     fn fetch(&self, key: &H::Key) {
         for position in self.hash.positions(key) {
             prefetch_line(&self.lines, (position / LINE_BITS) as usize);
@@ -47,6 +47,12 @@ impl<H: HashFamily> ClassicalFilter<H> {
 
     pub(crate) const fn lines(&self) -> &Lines {
         &self.lines
+    }
+
+    /// Words of the filter, for updates by position. Not part of the public interface.
+    #[doc(hidden)]
+    pub fn words_mut(&mut self) -> &mut [u64] {
+        self.lines.words_mut()
     }
 
     pub(crate) const fn lines_mut(&mut self) -> &mut Lines {
@@ -78,7 +84,7 @@ impl<H: HashFamily> MembershipFilter for ClassicalFilter<H> {
     }
 
     fn contains_batch(&self, keys: &[H::Key], found: &mut [bool]) {
-        assert_eq!(keys.len(), found.len(), "one answer per key");
+        assert_eq!(keys.len(), found.len(), "the slices differ in length");
         let (cached, hashes) = (is_cached(&self.lines), self.hash.hashes() as usize);
         look_ahead(keys, cached, hashes, |step, i, key| match step {
             Step::Fetch => self.fetch(key),
@@ -105,7 +111,7 @@ impl<H: HashFamily> MembershipFilter for ClassicalFilter<H> {
         count_ones(self.lines.words())
     }
 
-    /// m/k · ln(1 / share of zeros), and the number of insertions that would leave one zero for a full filter.
+    /// Returns m/k · ln(1 / share of zeros). For a full filter, assumes half a zero.
     fn estimated_keys(&self) -> f64 {
         let bits = self.bits() as f64;
         let zeros = (bits - self.ones() as f64).max(1.0);

@@ -12,9 +12,9 @@ use crate::mismatch::ensure_equal;
 use crate::sizing::{MembershipPlan, half_line_rate};
 use crate::snapshot::head::{Kind, lines_within, put_head, read_head, within, within_u32};
 use crate::snapshot::{RestoreError, Snapshot, continue_all};
-use crate::{Fingerprint, KeyId, Mismatch, OutOfMemory};
+use crate::{CreateError, Fingerprint, KeyId, Mismatch, OutOfMemory};
 
-/// A Bloom filter whose checks and inserts touch one cache line, in AVX2 where the processor has it.
+/// A Bloom filter whose checks and inserts touch one cache line. Uses AVX2 if the processor supports it.
 ///
 /// ```
 /// use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
@@ -36,37 +36,44 @@ use crate::{Fingerprint, KeyId, Mismatch, OutOfMemory};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneLineFilter {
     lines: Lines,
-    hashes: u32,
+    shape: Shape,
     fingerprint_bits: u32,
     key_id: KeyId,
+    /// The kernels for this processor, chosen once: detecting its features on every check would cost a fifth of the
+    /// check.
+    path: Path,
 }
 
 impl OneLineFilter {
-    /// An empty filter of `lines` lines with k = `hashes`; [`crate::sizing`] says how many.
+    /// Creates an empty filter of `lines` lines with k = `hashes`; see [`crate::sizing`] for how to choose them.
     ///
     /// # Panics
-    /// If `lines` is 0 or does not fit 32 bits, `hashes` is not in 1..=[`ONE_LINE_HASHES_MAX`], or `fingerprint_bits` is outside
-    /// [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
+    /// If `lines` is 0 or does not fit 32 bits, `hashes` is not in 1..=[`ONE_LINE_HASHES_MAX`], or `fingerprint_bits`
+    /// is outside [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
     #[must_use]
     pub fn new(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Self {
         Self::try_new(lines, hashes, fingerprint_bits, key_id).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`new`](Self::new), but fails if the memory cannot be allocated.
+    /// Like [`new`](Self::new), but returns an error where that panics.
     ///
     /// # Errors
-    /// [`OutOfMemory`].
-    ///
-    /// # Panics
-    /// As [`new`](Self::new), except for lack of memory.
-    pub fn try_new(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Result<Self, OutOfMemory> {
-        assert!((1..=LINES_MAX).contains(&lines), "a filter has 1 to 2^32 - 1 lines, not {lines}");
-        assert!((1..=ONE_LINE_HASHES_MAX).contains(&hashes), "k is 1 to {ONE_LINE_HASHES_MAX}, not {hashes}");
-        assert!((FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits));
-        Ok(Self { lines: Lines::try_new(lines)?, hashes, fingerprint_bits, key_id })
+    /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.
+    pub fn try_new(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Result<Self, CreateError> {
+        let bits = FINGERPRINT_BITS_MIN.into()..=FINGERPRINT_BITS_MAX.into();
+        CreateError::check("the number of lines", lines as u64, 1..=LINES_MAX as u64)?;
+        CreateError::check("the number of hash functions k", hashes.into(), 1..=ONE_LINE_HASHES_MAX.into())?;
+        CreateError::check("the number of fingerprint bits", fingerprint_bits.into(), bits)?;
+        Ok(Self::allocate(lines, hashes, fingerprint_bits, key_id)?)
     }
 
-    /// An empty filter as planned.
+    /// Creates an empty filter from valid parameters.
+    fn allocate(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Result<Self, OutOfMemory> {
+        let shape = Shape::new(hashes, fingerprint_bits);
+        Ok(Self { lines: Lines::try_new(lines)?, shape, fingerprint_bits, key_id, path: Path::best() })
+    }
+
+    /// Creates an empty filter of the planned size.
     ///
     /// # Panics
     /// If the plan is for the classical layout, or for 2^32 lines or more.
@@ -83,54 +90,57 @@ impl OneLineFilter {
     /// # Panics
     /// As [`from_plan`](Self::from_plan), except for lack of memory.
     pub fn try_from_plan(plan: &MembershipPlan, key_id: KeyId) -> Result<Self, OutOfMemory> {
-        let lines = plan.lines().expect("a plan for the one-line layout");
-        Self::try_new(lines as usize, plan.hashes, plan.fingerprint_bits, key_id)
+        let lines = plan.lines().expect("the plan must be for the one-line layout") as usize;
+        assert!(lines <= LINES_MAX, "a filter has 1 to 2^32 - 1 lines, not {lines}");
+        Self::allocate(lines, plan.hashes, plan.fingerprint_bits, key_id)
     }
 
-    /// k.
+    /// Returns k, the number of positions per key.
     #[must_use]
     pub const fn hashes(&self) -> u32 {
-        self.hashes
+        self.shape.k
     }
 
-    /// How many leading bits of a fingerprint decide where its key lies.
+    /// Returns the number of leading fingerprint bits that determine the positions of a key.
     #[must_use]
     pub const fn fingerprint_bits(&self) -> u32 {
         self.fingerprint_bits
     }
 
-    /// The same keys in half as many lines, if their number is even: each two neighbours become one, by OR. It is the filter
-    /// that would have come of so few lines from the start, since the line of a key is its place among all, in whole lines.
+    /// Returns a filter with the same keys in half as many lines, or `None` if the number of lines is odd.
+    ///
+    /// Each pair of neighbouring lines is merged by OR. The result equals a filter of that size into which the same
+    /// keys were inserted, because the line of a key scales with the number of lines.
     #[must_use]
     pub fn folded(&self) -> Option<Self> {
         let (pairs, rest) = self.lines.as_chunks::<2>();
         if !rest.is_empty() || pairs.is_empty() {
             return None;
         }
-        let mut folded = Self::new(pairs.len(), self.hashes, self.fingerprint_bits, self.key_id);
+        let mut folded = Self::new(pairs.len(), self.hashes(), self.fingerprint_bits, self.key_id);
         for (line, [Line(first), Line(second)]) in folded.lines.changing_all().iter_mut().zip(pairs) {
             line.0 = std::array::from_fn(|word| first[word] | second[word]);
         }
         Some(folded)
     }
 
-    /// Grows the filter by `factor` without changing an answer, by repeating each line. It stays as full as it was and keeps its
-    /// false-positive rate. A running snapshot is abandoned.
+    /// Grows the filter by `factor` without changing an answer, by repeating each line. Its fill and false-positive
+    /// rate stay the same. Cancels a running snapshot.
     ///
     /// # Panics
-    /// If `factor` is 0, the number of lines would not fit 32 bits, or the memory cannot be allocated.
+    /// Panics if `factor` is 0, if the number of lines would not fit in 32 bits, or if memory allocation fails.
     pub fn grow(&mut self, factor: usize) {
         let lines = self.lines.len().saturating_mul(factor);
         assert!((1..=LINES_MAX).contains(&lines), "a filter has 1 to 2^32 - 1 lines, not {lines}");
         self.lines = self.lines.repeated(factor);
     }
 
-    /// Forgets all keys.
+    /// Removes all keys.
     pub fn clear(&mut self) {
         self.lines.changing_all().fill(Line::default());
     }
 
-    /// The key under which the fingerprints were made.
+    /// Returns the id of the key that made the fingerprints.
     #[must_use]
     pub const fn key_id(&self) -> KeyId {
         self.key_id
@@ -143,10 +153,6 @@ impl OneLineFilter {
     pub(crate) const fn lines_mut(&mut self) -> &mut Lines {
         &mut self.lines
     }
-
-    fn shape(&self) -> Shape {
-        Shape::new(self.hashes, self.fingerprint_bits)
-    }
 }
 
 impl MembershipFilter for OneLineFilter {
@@ -156,25 +162,24 @@ impl MembershipFilter for OneLineFilter {
         self.insert_batch(std::slice::from_ref(key));
     }
 
+    #[inline]
     fn contains(&self, key: &Fingerprint) -> bool {
-        let mut found = [false];
-        self.contains_batch(std::slice::from_ref(key), &mut found);
-        found[0]
+        membership::contains_one(self.path, self.shape, &self.lines, key)
     }
 
     fn insert_batch(&mut self, keys: &[Fingerprint]) {
-        let (shape, count) = (self.shape(), self.lines.len());
+        let (path, shape, count) = (self.path, self.shape, self.lines.len());
         let lines = self.lines.changing(|| keys.iter().map(|key| line_of(shape.lead(key), count)));
-        membership::insert(Path::best(), shape, lines, keys);
+        membership::insert(path, shape, lines, keys);
     }
 
     fn contains_batch(&self, keys: &[Fingerprint], found: &mut [bool]) {
-        membership::contains(Path::best(), self.shape(), &self.lines, keys, found);
+        membership::contains(self.path, self.shape, &self.lines, keys, found);
     }
 
     fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {
         ensure_equal("the number of lines", &self.lines.len(), &other.lines.len())?;
-        ensure_equal("the number of hash functions k", &self.hashes, &other.hashes)?;
+        ensure_equal("the number of hash functions k", &self.hashes(), &other.hashes())?;
         ensure_equal("the number of fingerprint bits", &self.fingerprint_bits, &other.fingerprint_bits)?;
         ensure_equal("the key id", &self.key_id, &other.key_id)
     }
@@ -194,17 +199,17 @@ impl MembershipFilter for OneLineFilter {
         count_ones(self.lines.words())
     }
 
-    /// The sum over all lines of what each one's ones suggest.
+    /// Returns the sum of the estimates for each line.
     fn estimated_keys(&self) -> f64 {
-        let (low, high) = split(self.hashes);
+        let (low, high) = split(self.hashes());
         let (low, high) = (keys_by_ones(low), keys_by_ones(high));
-        let halves = if self.hashes == 1 { 1.0 } else { 2.0 };
+        let halves = if self.hashes() == 1 { 1.0 } else { 2.0 };
         self.ones_of_halves().map(|ones| low[ones.0] + high[ones.1]).sum::<f64>() / halves
     }
 
-    /// The mean over all lines, exact for these bits.
+    /// Returns the mean over all lines, exact for the current bits.
     fn estimated_false_positive_rate(&self) -> f64 {
-        let (low, high) = split(self.hashes);
+        let (low, high) = split(self.hashes());
         let (low, high) = (rate_by_ones(low), rate_by_ones(high));
         self.ones_of_halves().map(|ones| low[ones.0] * high[ones.1]).sum::<f64>() / self.lines.len() as f64
     }
@@ -212,7 +217,7 @@ impl MembershipFilter for OneLineFilter {
 
 impl Snapshot for OneLineFilter {
     fn begin_snapshot(&mut self, head: &mut Vec<u8>) {
-        let fields = [self.lines.len() as u64, self.key_id.0, self.hashes.into(), self.fingerprint_bits.into()];
+        let fields = [self.lines.len() as u64, self.key_id.0, self.hashes().into(), self.fingerprint_bits.into()];
         put_head(head, Kind::OneLineFilter, &fields);
         self.lines.begin_snapshot();
     }
@@ -235,14 +240,14 @@ impl Snapshot for OneLineFilter {
         let hashes = within_u32("the number of hash functions", hashes, 1..=ONE_LINE_HASHES_MAX)?;
         let bits = FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX;
         let fingerprint_bits = within_u32("the number of fingerprint bits", fingerprint_bits, bits)?;
-        let mut filter = Self::try_new(lines, hashes, fingerprint_bits, KeyId(key_id))?;
+        let mut filter = Self::allocate(lines, hashes, fingerprint_bits, KeyId(key_id))?;
         filter.lines.read(input)?;
         Ok(filter)
     }
 }
 
 impl OneLineFilter {
-    /// For each line, the ones in its first and in its second half.
+    /// Returns the number of ones in each half of each line.
     fn ones_of_halves(&self) -> impl Iterator<Item = (usize, usize)> {
         let ones = |words: &[u64]| count_ones(words) as usize;
         self.lines.iter().map(move |Line(words)| (ones(&words[..LINE_WORDS / 2]), ones(&words[LINE_WORDS / 2..])))
@@ -251,19 +256,19 @@ impl OneLineFilter {
 
 const HALF: usize = HALF_BITS as usize;
 
-/// For each number of ones in a half: the probability that `count` distinct positions all meet one.
+/// Entry n: the probability that `count` distinct positions are all set in a half with n ones.
 fn rate_by_ones(count: usize) -> [f64; HALF + 1] {
     std::array::from_fn(|ones| half_line_rate(ones as u32, count as u32))
 }
 
-/// For each number of ones in a half: the number of keys, of `count` positions each, that leaves as many on average.
+/// Entry n: the number of keys, with `count` positions each, that leaves n ones in a half on average.
 fn keys_by_ones(count: usize) -> [f64; HALF + 1] {
     if count == 0 {
         return [0.0; HALF + 1];
     }
     let log_kept = (-(count as f64) / HALF as f64).ln_1p();
     std::array::from_fn(|ones| {
-        // A full half says "many"; half a zero stands for less than one.
+        // A full half would give infinity, so it counts as having half a zero.
         let zeros = (HALF as f64 - ones as f64).max(0.5);
         (zeros / HALF as f64).ln() / log_kept
     })
@@ -275,17 +280,26 @@ mod tests {
     use crate::test_keys;
 
     #[test]
-    fn unlike_filters_refuse_to_merge_and_name_the_difference() {
+    fn filters_with_different_parameters_report_the_difference() {
         let mut filter = OneLineFilter::new(10, 6, 40, KeyId(1));
         for (other, what) in [
-            (OneLineFilter::new(11, 6, 40, KeyId(1)), "the number of lines is 10 here and 11 there"),
-            (OneLineFilter::new(10, 7, 40, KeyId(1)), "the number of hash functions k is 6 here and 7 there"),
-            (OneLineFilter::new(10, 6, 41, KeyId(1)), "the number of fingerprint bits is 40 here and 41 there"),
-            (OneLineFilter::new(10, 6, 40, KeyId(2)), "the key id is 0000000000000001 here"),
+            (OneLineFilter::new(11, 6, 40, KeyId(1)), "the number of lines is 11, expected 10"),
+            (OneLineFilter::new(10, 7, 40, KeyId(1)), "the number of hash functions k is 7, expected 6"),
+            (OneLineFilter::new(10, 6, 41, KeyId(1)), "the number of fingerprint bits is 41, expected 40"),
+            (OneLineFilter::new(10, 6, 40, KeyId(2)), "the key id is 0000000000000002, expected 0000000000000001"),
         ] {
             let error = filter.merge(&other).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
+    }
+
+    #[test]
+    fn invalid_parameters_are_errors() {
+        let refused =
+            |lines, hashes, bits| OneLineFilter::try_new(lines, hashes, bits, KeyId(1)).unwrap_err().to_string();
+        assert_eq!(refused(0, 6, 40), "the number of lines must be 1 to 4294967295, not 0");
+        assert_eq!(refused(1, 17, 40), "the number of hash functions k must be 1 to 16, not 17");
+        assert_eq!(refused(1, 6, 31), "the number of fingerprint bits must be 32 to 64, not 31");
     }
 
     #[test]

@@ -1,26 +1,26 @@
-//! Spam and revocation filters: how a set that cannot forget learns that it was wrong.
+//! Pairs of a spam filter and a revocation filter, so that keys can be revoked although filters cannot forget.
 
 use super::MembershipFilter;
 use crate::Mismatch;
 
-/// Keys of a batch looked up at a time; their answers fit the stack.
+/// Number of keys of a batch checked at a time; their answers fit on the stack.
 const BATCH: usize = 256;
 
-/// Which filter is asked first. The answer is the same; the second is spared when the first settles it.
+/// The filter to check first. It affects only speed: the second filter is skipped if the first settles the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LookupOrder {
-    /// Best when most keys are not listed.
+    /// Faster if most checked keys are not listed.
     #[default]
     SpamFirst,
-    /// Best when most keys that are asked about were revoked.
+    /// Faster if most checked keys were revoked.
     RevokedFirst,
 }
 
-/// The paper's pair: the spam filter (SBF) holds every signature reported, the revocation filter (RBF) every one taken
-/// back. A key is spam iff it is in the first and not in the second.
+/// The paper's pair: the spam filter (SBF) contains every reported signature, the revocation filter (RBF) every revoked
+/// signature. A key is spam if the first contains it and the second does not.
 ///
-/// A false positive of the revocation filter hides spam, and un-revoking is not possible within a pair: begin a new
-/// generation for that.
+/// A false positive of the revocation filter hides spam. A revocation cannot be undone within a pair; start a new
+/// generation instead.
 ///
 /// ```
 /// use bruit_filters::bloom::{LookupOrder, OneLineFilter, SpamPair};
@@ -43,22 +43,22 @@ pub struct SpamPair<F> {
 }
 
 impl<F: MembershipFilter> SpamPair<F> {
-    /// A pair of two filters, usually empty; they need not be of one size.
+    /// Creates a pair of two filters, which are usually empty and may differ in size.
     pub const fn new(spam: F, revoked: F, order: LookupOrder) -> Self {
         Self { spam, revoked, order }
     }
 
-    /// Lists `key`.
+    /// Adds `key` to the spam filter.
     pub fn report(&mut self, key: &F::Key) {
         self.spam.insert(key);
     }
 
-    /// Takes `key` off the list, for good.
+    /// Revokes `key` permanently.
     pub fn revoke(&mut self, key: &F::Key) {
         self.revoked.insert(key);
     }
 
-    /// Whether `key` is listed and was not taken back.
+    /// Returns true if `key` was reported and not revoked.
     pub fn is_spam(&self, key: &F::Key) -> bool {
         match self.order {
             LookupOrder::SpamFirst => self.spam.contains(key) && !self.revoked.contains(key),
@@ -66,12 +66,12 @@ impl<F: MembershipFilter> SpamPair<F> {
         }
     }
 
-    /// Writes to `found[i]` whether `keys[i]` is spam.
+    /// Sets `found[i]` to true if `keys[i]` is spam, and to false otherwise.
     ///
     /// # Panics
     /// If the two slices differ in length.
     pub fn is_spam_batch(&self, keys: &[F::Key], found: &mut [bool]) {
-        assert_eq!(keys.len(), found.len(), "one answer per key");
+        assert_eq!(keys.len(), found.len(), "the slices differ in length");
         for (keys, found) in keys.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
             self.is_spam_step(keys, found);
         }
@@ -99,7 +99,7 @@ impl<F: MembershipFilter> SpamPair<F> {
         }
     }
 
-    /// Adds what another pair has listed and taken back.
+    /// Adds the reports and revocations of another pair.
     ///
     /// # Errors
     /// [`Mismatch`] if either filter differs in a parameter; nothing is changed then.
@@ -109,12 +109,12 @@ impl<F: MembershipFilter> SpamPair<F> {
         self.revoked.merge(&other.revoked)
     }
 
-    /// The filter of reported keys.
+    /// Returns the filter of reported keys.
     pub const fn spam(&self) -> &F {
         &self.spam
     }
 
-    /// The filter of revoked keys.
+    /// Returns the filter of revoked keys.
     pub const fn revoked(&self) -> &F {
         &self.revoked
     }

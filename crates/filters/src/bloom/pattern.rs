@@ -1,54 +1,55 @@
-//! Where a key lies in the one-line layout: a line of 512 bits, and k positions in it.
+//! The positions of a key in the one-line layout: a line of 512 bits, and k positions in it.
 //!
-//! This is the definition that files depend on and that every kernel must agree with:
+//! Stored files depend on this definition, and every kernel must agree with it:
 //!
-//! - The line comes from the leading bits of the fingerprint.
-//! - ⌈k/2⌉ positions lie in the first half of the line, ⌊k/2⌋ in the second: a position is a byte, and a half is one
-//!   AVX2 register. One mixed word gives all positions up to k = 8, two up to k = 16.
-//! - A position that another one of its half repeats is moved by a constant of its own. That leaves about one key in
-//!   10,000 with a repetition at k = 6, where one in 43 would have had it, and saves a quarter of a per cent of the bits.
+//! - The leading bits of the fingerprint select the line.
+//! - ⌈k/2⌉ positions lie in the first half of the line and ⌊k/2⌋ in the second. A position is one byte, and a half is
+//!   one AVX2 register. One mixed word provides all positions up to k = 8, two words up to k = 16.
+//! - A position that equals another one of the same half is moved by a constant that depends on its index. At k = 6
+//!   this leaves a repetition in about one key in 10,000 instead of one in 43, and saves a quarter of a per cent of the
+//!   bits.
 //!
 //! Positions anywhere in the line would need 0.1 % fewer bits at a false-positive rate of 1 % and 0.4 % fewer at 0.1 %
-//! (`tests/sizing.rs` computes it), but twice the shifts in an insert.
+//! (computed in `tests/sizing.rs`), but an insert would need twice as many shifts.
 
 use crate::Fingerprint;
 use crate::hash::{MULTIPLIER_A, MULTIPLIER_B, leading_bits, mix, reduce};
 use crate::lines::LINE_WORDS;
 
-/// Most positions a key may have in a line. No one-line filter gains from more until f is below 10^-6, where two lines
+/// Maximum number of positions of a key in a line. More positions would help only at rates below 10^-6, where two lines
 /// are better than one.
 pub const ONE_LINE_HASHES_MAX: u32 = 16;
 
-/// Most positions in one half.
+/// Maximum number of positions in one half.
 pub(crate) const HALF_HASHES_MAX: usize = ONE_LINE_HASHES_MAX as usize / 2;
 
 /// Bits in half a line.
 pub(crate) const HALF_BITS: u32 = 256;
 
-/// What moves a repeated position, by its index. Distinct, so that two moved copies part.
+/// Displacement of a repeated position, by its index. All differ, so that two moved positions do not collide again.
 pub(crate) const DISPLACEMENTS: [u8; HALF_HASHES_MAX] = [0x1d, 0x3b, 0x57, 0x75, 0x93, 0xb1, 0xcf, 0xed];
 
-/// How many of k positions lie in each half.
+/// Returns the number of the k positions in each half.
 #[inline]
 pub(crate) const fn split(k: u32) -> (usize, usize) {
     (k.div_ceil(2) as usize, k as usize / 2)
 }
 
-/// The line of a key among `lines`, from the leading bits of its fingerprint.
+/// Returns the line of a key among `lines`, selected by the leading bits of its fingerprint.
 #[inline(always)]
 pub(crate) fn line_of(lead: u64, lines: usize) -> usize {
     reduce(lead, lines as u64) as usize
 }
 
-/// The words whose bytes are the raw positions. Up to k = 8 the first word's low half serves the first half of the line
-/// and its high half the second; above, each half of the line has a word of its own.
+/// Returns the words whose bytes are the raw positions. Up to k = 8 the low half of the first word serves the first
+/// half of the line and its high half the second; above, each half of the line has a word of its own.
 #[inline(always)]
 pub(crate) fn position_words(lead: u64, k: u32) -> (u64, u64) {
     let first = mix(lead, MULTIPLIER_A);
     if k <= 8 { (first, first >> 32) } else { (first, mix(lead, MULTIPLIER_B)) }
 }
 
-/// The `count` positions within one half that the bytes of `word` give.
+/// Returns the `count` positions within one half that are derived from the bytes of `word`.
 fn half_positions(word: u64, count: usize, rotations: usize) -> impl Iterator<Item = u8> {
     let raw = word.to_le_bytes();
     (0..count).map(move |i| {
@@ -57,7 +58,7 @@ fn half_positions(word: u64, count: usize, rotations: usize) -> impl Iterator<It
     })
 }
 
-/// The k positions of a key as a mask over its line.
+/// Returns the k positions of a key as a mask over its line.
 pub(crate) fn mask(lead: u64, k: u32) -> [u64; LINE_WORDS] {
     let mut mask = [0u64; LINE_WORDS];
     let (low_count, high_count) = split(k);
@@ -72,7 +73,7 @@ pub(crate) fn mask(lead: u64, k: u32) -> [u64; LINE_WORDS] {
     mask
 }
 
-/// The leading bits of a fingerprint that a filter looks at, as a mask.
+/// Returns a mask of the leading fingerprint bits that a filter uses.
 #[inline]
 pub(crate) fn lead_mask(fingerprint_bits: u32) -> u64 {
     leading_bits(Fingerprint::new(u64::MAX, 0), fingerprint_bits)
@@ -97,7 +98,7 @@ mod tests {
                 assert!(ones(&mask[..4]) <= low && ones(&mask[4..]) <= high);
                 repeated += usize::from(ones(&mask) < k as usize);
             }
-            // Untreated, one key in ten would repeat a position at k = 16.
+            // Without the displacement, one key in ten would repeat a position at k = 16.
             assert!(repeated < 20_000 / 100, "k = {k}: {repeated} keys with a repeated position");
         }
     }

@@ -1,8 +1,8 @@
-//! Cells: arrays of small numbers, and the packed form of them.
+//! Cells: arrays of small numbers, and their packed form.
 //!
-//! Packed cells leave no gaps: cell i is the w bits from bit i·w on, counted from the least significant bit of word 0,
-//! so that a cell of odd width may begin in one word and end in the next. That needs no division to find a cell,
-//! wastes no bit, and for w = 1, 2, 4, 8 and 16 no cell is split, so that whole words merge at once.
+//! Packed cells leave no gaps: cell i consists of the w bits that begin at bit i·w, counted from the least significant
+//! bit of word 0. A cell of odd width may begin in one word and end in the next. Finding a cell needs no division, no
+//! bit is wasted, and for w = 1, 2, 4, 8 and 16 no cell is split, so that whole words merge at once.
 
 use std::fmt;
 
@@ -12,79 +12,79 @@ use crate::kernels::{is_cached, merge, prefetch_line};
 use crate::lines::{LINE_BITS, LINE_BYTES, Lines};
 use crate::mismatch::ensure_equal;
 
-/// Widest cell, in bits.
+/// Maximum width of a cell, in bits.
 pub const CELL_BITS_MAX: u32 = 16;
 
-/// An array of small numbers, all zero at first: what a [`CountingFilter`](super::CountingFilter) keeps its counts in.
+/// An array of small numbers, initially zero, in which a [`CountingFilter`](super::CountingFilter) keeps its counts.
 ///
-/// Two implementations of equal shape and contents give equal answers to every query here.
+/// Two implementations with equal shape and contents return equal results for every method.
 #[expect(clippy::len_without_is_empty, reason = "an array of cells keeps its size")]
 pub trait Cells: Clone + PartialEq + fmt::Debug {
-    /// m, the number of cells.
+    /// Returns m, the number of cells.
     fn len(&self) -> u64;
 
-    /// w, the bits of the largest number a cell can hold.
+    /// Returns w, the width of a cell in bits.
     fn bits(&self) -> u32;
 
-    /// The number in `cell`.
+    /// Returns the value of `cell`.
     ///
     /// # Panics
-    /// If there is no such cell.
+    /// If `cell` is out of range.
     fn get(&self, cell: u64) -> u32;
 
-    /// Puts `value` into `cell`.
+    /// Sets `cell` to `value`.
     ///
     /// # Panics
-    /// If there is no such cell, or `value` is above the [`top`](Self::top).
+    /// If `cell` is out of range, or `value` is above the [`top`](Self::top).
     fn set(&mut self, cell: u64, value: u32);
 
-    /// As many cells of the same shape, all zero.
+    /// Returns an array of the same shape with all cells zero.
     fn zeroed(&self) -> Self;
 
-    /// Whether the cells are so few that [`fetch`](Self::fetch) gains nothing.
+    /// Returns true if the array is so small that [`fetch`](Self::fetch) has no benefit.
     fn is_cached(&self) -> bool {
         true
     }
 
-    /// Starts to load `cell`, which need not exist.
+    /// Prefetches `cell`, which may be out of range.
     fn fetch(&self, _cell: u64) {}
 
-    /// Refuses cells of another shape, naming the first difference.
+    /// Checks that `other` has the same shape.
     ///
     /// # Errors
-    /// [`Mismatch`] if any parameter differs.
+    /// [`Mismatch`] with the first parameter that differs.
     fn ensure_same(&self, other: &Self) -> Result<(), Mismatch>;
 
-    /// The largest number a cell can hold, 2^w − 1.
+    /// Returns the largest value of a cell, 2^w − 1.
     fn top(&self) -> u32 {
         u32::MAX >> (u32::BITS - self.bits())
     }
 
-    /// Adds `amount` to `cell`, ending at the [`top`](Self::top).
+    /// Adds `amount` to `cell`, saturating at the [`top`](Self::top).
     ///
     /// # Panics
-    /// If there is no such cell.
+    /// If `cell` is out of range.
     fn add(&mut self, cell: u64, amount: u32) {
         self.set(cell, self.get(cell).saturating_add(amount).min(self.top()));
     }
 
-    /// The numbers of all cells, in order.
+    /// Returns the values of all cells, in order.
     fn values(&self) -> impl Iterator<Item = u32> {
         (0..self.len()).map(|cell| self.get(cell))
     }
 
-    /// Adds `other` cell by cell, each sum ending at the [`top`](Self::top).
+    /// Adds `other` cell by cell, saturating at the [`top`](Self::top).
     ///
     /// # Errors
-    /// [`Mismatch`] if the shapes differ; nothing has changed then.
+    /// [`Mismatch`] if the shapes differ; nothing is changed then.
     fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         self.merge_all(&[other])
     }
 
-    /// Adds all `others` cell by cell, each sum ending at the [`top`](Self::top).
+    /// Adds all `others` cell by cell, saturating at the [`top`](Self::top).
     ///
     /// # Errors
-    /// [`Mismatch`] if any shape differs; nothing has changed then.
+    /// [`Mismatch`] if any shape differs; nothing is changed then.
     fn merge_all(&mut self, others: &[&Self]) -> Result<(), Mismatch> {
         others.iter().try_for_each(|other| self.ensure_same(other))?;
         for other in others {
@@ -94,7 +94,7 @@ pub trait Cells: Clone + PartialEq + fmt::Debug {
     }
 }
 
-/// Adds the cells of `source` that are not zero, one at a time.
+/// Adds the non-zero cells of `source`, one at a time.
 fn add_each<C: Cells>(target: &mut C, source: &C) {
     for (cell, amount) in (0..).zip(source.values()) {
         if amount > 0 {
@@ -103,7 +103,7 @@ fn add_each<C: Cells>(target: &mut C, source: &C) {
     }
 }
 
-/// m cells of w bits each, packed without gaps.
+/// An array of m cells of w bits each, packed without gaps.
 ///
 /// ```
 /// use bruit_filters::counting::{Cells, PackedCells};
@@ -113,7 +113,7 @@ fn add_each<C: Cells>(target: &mut C, source: &C) {
 /// let mut theirs = ours.clone();
 /// theirs.add(8, 1);
 /// ours.merge(&theirs)?;
-/// assert_eq!((ours.get(7), ours.get(8)), (15, 1), "9 + 9 ends at the top of four bits");
+/// assert_eq!((ours.get(7), ours.get(8)), (15, 1), "9 + 9 saturates at the top of four bits");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,13 +124,13 @@ pub struct PackedCells {
 }
 
 impl PackedCells {
-    /// `cells` cells of `bits` bits, all zero.
+    /// Creates `cells` cells of `bits` bits, all zero.
     ///
     /// # Errors
     /// If `bits` is outside `1..=`[`CELL_BITS_MAX`].
     ///
     /// # Panics
-    /// If the memory cannot be allocated, as `Vec` does.
+    /// If the memory cannot be allocated.
     pub fn new(cells: u64, bits: u32) -> Result<Self, ShapeError> {
         if !(1..=CELL_BITS_MAX).contains(&bits) {
             return Err(ShapeError::CellBits { bits });
@@ -139,7 +139,7 @@ impl PackedCells {
         Ok(Self { cells, bits, lines: Lines::for_bits(total_bits) })
     }
 
-    /// Bytes of memory that the cells take, whole cache lines.
+    /// Returns the memory of the cells in bytes, a whole number of cache lines.
     #[must_use]
     pub fn allocated_bytes(&self) -> u64 {
         (self.lines.len() * LINE_BYTES) as u64
@@ -153,13 +153,13 @@ impl PackedCells {
         &mut self.lines
     }
 
-    /// The padding of the last line would answer for cells that are none.
+    /// Panics if `cell` is out of range. Without this check, the padding of the last line would be read as cells.
     #[inline]
     fn ensure_cell(&self, cell: u64) {
         assert!(cell < self.cells, "cell {cell} of {}", self.cells);
     }
 
-    /// Adds the cells packed in `words` to those from word `start` on, where a cell begins.
+    /// Adds the cells packed in `words` to the cells of this array, starting at word `start`, where a cell must begin.
     pub(crate) fn add_packed(&mut self, start: usize, words: &[u64]) {
         if let Some(add_words) = merge::whole_words(self.bits) {
             return merge::add_sources(&mut self.lines.words_mut()[start..][..words.len()], &[words], add_words);
@@ -173,14 +173,14 @@ impl PackedCells {
     }
 }
 
-/// The word in which `cell` begins where cells of `bits` bits are packed, and the bit of it.
+/// Returns the word and the bit at which `cell` begins among packed cells of `bits` bits.
 #[inline]
 const fn place(cell: u64, bits: u32) -> (usize, u32) {
     let bit = cell * bits as u64;
     ((bit / 64) as usize, (bit % 64) as u32)
 }
 
-/// The number in `cell` of the cells of `bits` bits packed in `words`.
+/// Returns the value of `cell` if `words` contains packed cells of `bits` bits.
 #[inline]
 pub(crate) fn cell_at(words: &[u64], bits: u32, cell: u64) -> u32 {
     let (word, shift) = place(cell, bits);
@@ -191,7 +191,7 @@ pub(crate) fn cell_at(words: &[u64], bits: u32, cell: u64) -> u32 {
     value as u32 & (u32::MAX >> (u32::BITS - bits))
 }
 
-/// Puts `value`, which has no more than `bits` bits, into `cell` of the cells packed in `words`.
+/// Sets `cell` to `value`, which has at most `bits` bits, if `words` contains packed cells of `bits` bits.
 #[inline]
 pub(crate) fn set_cell_at(words: &mut [u64], bits: u32, cell: u64, value: u32) {
     let (word, shift) = place(cell, bits);
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn many_sources_over_many_blocks_merge_as_cell_by_cell() {
-        // The last block is short, and what a cell holds depends on its block.
+        // The last block is short, and the value of a cell depends on its block.
         let sources = [3, 5, 7].map(|period| {
             let cells = 16 * merge::STEP_WORDS as u32 * 5 / 2 + 3;
             filled(4, &(0..cells).map(|cell| cell / 1000 % period).collect::<Vec<_>>())

@@ -1,13 +1,12 @@
-//! The classical counting filter: one array of m cells, k positions anywhere in it.
+//! The classical counting filter: one array of m cells, with k positions anywhere in it.
 //!
-//! Promises that [`count`](CountingFilter::count) is never below the number of insertions, clipped at the top of a
-//! cell, whatever was inserted or merged in whatever order. Two misuses break it, and say so where they can be made:
+//! [`count`](CountingFilter::count) is never below the number of insertions, clipped at the top of a cell, after any
+//! sequence of insertions and merges. Two kinds of misuse break this guarantee and are documented where they can occur:
 //! removing keys that were never inserted, and refined deltas of a filter that several servers share.
-//! Knows nothing of files, generations or threads.
 //!
-//! An insertion first reads all k cells and then writes each from what was read. Positions that coincide thus write the
-//! same number twice, and the cell moves once: the paper's heuristic H2, in both extensions, without comparing
-//! positions.
+//! An insertion first reads all k cells and then writes each one from the values read. Coinciding positions thus write
+//! the same number twice, and the cell changes once. This is the paper's heuristic H2, in both extensions, without
+//! comparing positions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,21 +17,21 @@ use crate::hash::HashFamily;
 use crate::kernels::{Step, look_ahead};
 use crate::mismatch::ensure_equal;
 
-/// Most hash functions of a counting filter: the cells of one key are held in an array of this size.
+/// Maximum number of hash functions: the cells of one key are held in an array of this size.
 pub const HASHES_MAX: u32 = 64;
 
-/// Up to this many hash functions, a smaller array does.
+/// Up to this number of hash functions a smaller array is used.
 const HASHES_FEW: u32 = 8;
 
-/// How an insertion raises the k cells of its key.
+/// The rule for raising the k cells of an inserted key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
-    /// Every cell by one, as Fan et al. did. Keys can be removed, and the order of insertions does not matter.
+    /// Raises every cell by one (Fan et al.). Keys can be removed, and the order of insertions does not matter.
     Intuitive,
-    /// Only the cells at the minimum: the paper's heuristic H1, also known as conservative update.
+    /// Raises only the cells at the minimum: the paper's heuristic H1, also known as conservative update.
     ///
-    /// No cell is above that of the intuitive extension. The price is that nothing can be removed, and that deltas
-    /// have to be taken with care: see [`CountingFilter::delta_since`].
+    /// No cell is above that of the intuitive extension. In return, nothing can be removed, and deltas need care: see
+    /// [`CountingFilter::delta_since`].
     Refined,
 }
 
@@ -45,7 +44,7 @@ impl fmt::Display for Extension {
     }
 }
 
-/// Counts insertions of keys in m cells, by the hash family `H`.
+/// Counts insertions of keys in m cells, using the hash family `H`.
 ///
 /// ```
 /// use bruit_filters::counting::{CountingFilter, Extension};
@@ -64,7 +63,7 @@ impl fmt::Display for Extension {
 /// assert_eq!(ours.count(&pills), 6);
 ///
 /// ours.insert_many(&pills, 1000);
-/// assert_eq!(ours.count(&pills), 15, "cells of four bits end at 15");
+/// assert_eq!(ours.count(&pills), 15, "cells of four bits saturate at 15");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +74,7 @@ pub struct CountingFilter<H, C = PackedCells> {
 }
 
 impl<H: HashFamily> CountingFilter<H> {
-    /// An empty filter with packed cells of `cell_bits` bits.
+    /// Creates an empty filter with packed cells of `cell_bits` bits.
     ///
     /// # Errors
     /// If `cell_bits` is outside `1..=`[`CELL_BITS_MAX`](super::CELL_BITS_MAX), or `hash` has more than
@@ -87,10 +86,10 @@ impl<H: HashFamily> CountingFilter<H> {
 }
 
 impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
-    /// A filter on the given cells, empty if they are all zero.
+    /// Creates a filter from the given cells. It is empty if they are all zero.
     ///
     /// # Errors
-    /// If `hash` reaches more or fewer cells than there are, or has more than [`HASHES_MAX`] functions.
+    /// If the number of cells differs from that of `hash`, or `hash` has more than [`HASHES_MAX`] functions.
     pub fn with_cells(hash: H, extension: Extension, cells: C) -> Result<Self, ShapeError> {
         if !(1..=HASHES_MAX).contains(&hash.hashes()) {
             return Err(ShapeError::Hashes { hashes: hash.hashes() });
@@ -101,19 +100,19 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
         Ok(Self { hash, extension, cells })
     }
 
-    /// The hash family.
+    /// Returns the hash family.
     #[must_use]
     pub const fn hash(&self) -> &H {
         &self.hash
     }
 
-    /// How insertions raise cells.
+    /// Returns the rule for raising the cells of an inserted key.
     #[must_use]
     pub const fn extension(&self) -> Extension {
         self.extension
     }
 
-    /// The cells, to look at.
+    /// Returns the cells.
     #[must_use]
     pub const fn cells(&self) -> &C {
         &self.cells
@@ -149,10 +148,10 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
         });
     }
 
-    /// How often `key` was inserted, at most: the least of its k cells.
+    /// Returns an upper bound of the number of insertions of `key`: the minimum of its k cells.
     ///
-    /// Never less than the truth, except that counts end at the top of a cell. A key that was never inserted has a
-    /// count above 0 if others hit all its cells.
+    /// It is never too low, except that counts saturate at the top of a cell. A key that was never inserted has a count
+    /// above 0 if other keys share all its cells.
     #[inline]
     #[must_use]
     pub fn count(&self, key: &H::Key) -> u32 {
@@ -160,12 +159,12 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
         values.min().expect("a filter has at least one hash function")
     }
 
-    /// Writes the count of `keys[i]` to `found[i]`.
+    /// Sets `found[i]` to the count of `keys[i]`.
     ///
     /// # Panics
     /// If the two slices differ in length.
     pub fn count_batch(&self, keys: &[H::Key], found: &mut [u32]) {
-        assert_eq!(keys.len(), found.len(), "one answer per key");
+        assert_eq!(keys.len(), found.len(), "the slices differ in length");
         let (cached, hashes) = (self.cells.is_cached(), self.hash.hashes() as usize);
         look_ahead(keys, cached, hashes, |step, i, key| match step {
             Step::Fetch => self.fetch(key),
@@ -173,21 +172,21 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
         });
     }
 
-    /// Starts to load the cells of `key`.
+    /// Prefetches the cells of `key`.
     fn fetch(&self, key: &H::Key) {
         self.hash.positions(key).for_each(|position| self.cells.fetch(position));
     }
 
-    /// Undoes one insertion of `key`.
+    /// Undoes one earlier insertion of `key`.
     ///
-    /// A cell at the top stays there: it may stand for more than it shows, and lowering it could under-count other
-    /// keys. With cells of one bit nothing is ever removed.
+    /// A cell at the top stays there, because its true value may be higher: lowering it could make the counts of other
+    /// keys too low. Cells of one bit therefore never change.
     ///
-    /// Removing a key that was never inserted is refused if any of its cells is 0. If others hit all its cells this
-    /// cannot be seen: those keys are then counted too low by one. So remove only what you know was inserted.
+    /// Removing a key that was never inserted fails if any of its cells is 0. If other keys share all its cells, the
+    /// mistake goes undetected and makes the counts of those keys too low by one. Remove only keys that were inserted.
     ///
     /// # Errors
-    /// [`RemoveError`]; nothing has changed then.
+    /// [`RemoveError`]; nothing is changed then.
     pub fn remove(&mut self, key: &H::Key) -> Result<(), RemoveError> {
         if self.extension == Extension::Refined {
             return Err(RemoveError::Refined);
@@ -200,28 +199,28 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
         Ok(())
     }
 
-    /// Adds `other` cell by cell: the result counts what either has counted.
+    /// Adds `other` cell by cell. The result counts the insertions of both.
     ///
-    /// The result is no less than the truth and no more than what the intuitive extension gives for the joined
-    /// insertions. For the refined extension it may be above *or below* what inserting them all in one filter gives.
+    /// No count is too low, and none is above that of the intuitive extension for all insertions. With the refined
+    /// extension a count may be above *or below* that of one filter that received all insertions.
     ///
     /// # Errors
-    /// [`Mismatch`] if hash family, extension or cells differ; nothing has changed then.
+    /// [`Mismatch`] if hash family, extension or cells differ; nothing is changed then.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         self.merge_all(&[other])
     }
 
-    /// Adds all `others` cell by cell, in one pass over the receiver.
+    /// Adds all `others` cell by cell, in one pass over this filter.
     ///
     /// # Errors
-    /// [`Mismatch`] if hash family, extension or cells differ; nothing has changed then.
+    /// [`Mismatch`] if hash family, extension or cells differ; nothing is changed then.
     pub fn merge_all(&mut self, others: &[&Self]) -> Result<(), Mismatch> {
         others.iter().try_for_each(|other| self.ensure_same(other))?;
         let cells: Vec<&C> = others.iter().map(|other| &other.cells).collect();
         self.cells.merge_all(&cells)
     }
 
-    /// Refuses a filter that cannot be merged with this one, naming the first difference.
+    /// Checks that `other` can be merged with this filter.
     ///
     /// # Errors
     /// [`Mismatch`] if hash family, extension or cells differ.
@@ -231,7 +230,7 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
         self.cells.ensure_same(&other.cells)
     }
 
-    /// How many cells hold each number, for the numbers that occur.
+    /// Returns a map from each cell value that occurs to the number of cells with it.
     #[must_use]
     pub fn histogram(&self) -> BTreeMap<u32, u64> {
         let mut histogram = BTreeMap::new();
@@ -241,7 +240,7 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
         histogram
     }
 
-    /// Gives each cell of `key` the number that `change` makes of its own and the least one.
+    /// Replaces each cell of `key` by `change(cell, minimum of all its cells)`.
     #[inline]
     fn change(&mut self, key: &H::Key, change: impl Fn(u32, u32) -> u32) {
         if self.hash.hashes() <= HASHES_FEW {
@@ -270,11 +269,11 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
     }
 }
 
-/// Why a key cannot be removed.
+/// The error of removing a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoveError {
-    /// The refined extension does not know which cells an insertion raised.
+    /// The refined extension does not record which cells an insertion raised.
     #[error("the refined extension cannot remove keys")]
     Refined,
     /// A cell of the key is 0.
@@ -285,16 +284,15 @@ pub enum RemoveError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counting::CompactCounters;
-    use crate::hash::{Prime, UniversalHash};
+    use crate::hash::Offsets;
 
-    /// Key x hits cell x of 100, whatever the function: k positions that all coincide.
-    fn coinciding(hashes: usize) -> UniversalHash {
-        UniversalHash::new(100, Prime::Paper, vec![(1, 0); hashes]).unwrap()
+    /// A hash family that maps key x to cell x of 100 for every function: k coinciding positions.
+    fn coinciding(hashes: usize) -> Offsets {
+        Offsets { cells: 100, offsets: vec![0; hashes] }
     }
 
-    fn filter(extension: Extension, cell_bits: u32) -> CountingFilter<UniversalHash> {
-        let hash = UniversalHash::new(100, Prime::Paper, vec![(1, 0), (1, 1)]).unwrap();
+    fn filter(extension: Extension, cell_bits: u32) -> CountingFilter<Offsets> {
+        let hash = Offsets { cells: 100, offsets: vec![0, 1] };
         CountingFilter::new(hash, extension, cell_bits).unwrap()
     }
 
@@ -324,9 +322,8 @@ mod tests {
     }
 
     #[test]
-    fn every_one_of_many_hash_functions_counts() {
-        let pairs = (0..64).map(|d| (1, d)).collect();
-        let hash = UniversalHash::new(100, Prime::Paper, pairs).unwrap();
+    fn all_hash_functions_are_used() {
+        let hash = Offsets { cells: 100, offsets: (0..64).collect() };
         let mut filter = CountingFilter::new(hash, Extension::Intuitive, 4).unwrap();
         filter.insert(&0);
         assert_eq!(filter.histogram(), BTreeMap::from([(0, 36), (1, 64)]));
@@ -340,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_end_at_the_top_and_stay_there() {
+    fn counts_saturate_at_the_top() {
         let mut filter = filter(Extension::Intuitive, 4);
         filter.insert_many(&7, 14);
         filter.insert(&7);
@@ -389,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn unlike_filters_refuse_to_merge_and_name_the_difference() {
+    fn filters_with_different_parameters_report_the_difference() {
         let mut ours = filter(Extension::Refined, 4);
         ours.insert(&7);
         let before = ours.clone();
@@ -397,7 +394,7 @@ mod tests {
         let others = [
             (filter(Extension::Intuitive, 4), "the extension"),
             (filter(Extension::Refined, 5), "the cell width in bits"),
-            (other_hash, "a summand d"),
+            (other_hash, "an offset"),
         ];
         for (theirs, what) in &others {
             assert_eq!(ours.merge_all(&[&before, theirs]).unwrap_err().what, *what);
@@ -430,14 +427,5 @@ mod tests {
             }
             assert_eq!(run, singly, "{extension}");
         }
-    }
-
-    #[test]
-    fn the_filter_runs_on_compact_counters() {
-        let hash = coinciding(1);
-        let cells = CompactCounters::new(100, 2, 10, 10).unwrap();
-        let mut filter = CountingFilter::with_cells(hash, Extension::Refined, cells).unwrap();
-        filter.insert_many(&7, 5000);
-        assert_eq!(filter.count(&7), 4095);
     }
 }

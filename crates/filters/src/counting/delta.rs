@@ -1,18 +1,18 @@
-//! What changed in a counting filter between two states: the paper's delta filters.
+//! Differences between two states of a counting filter: the paper's delta filters.
 //!
-//! A delta holds, for each cell, how much it grew. Adding it to the base gives the target exactly. In memory only; how
-//! a delta is written is not known here.
+//! A delta contains the growth of each cell. Adding the delta to the base yields the target exactly. The deltas of this
+//! module exist only in memory; [`crate::delta`] encodes deltas for files.
 
 use super::{Cells, CountingFilter, Extension, PackedCells, ShapeError};
 use crate::Mismatch;
 use crate::hash::HashFamily;
 
-/// Cell differences between a base and a later state of the same filter. Made by [`CountingFilter::delta_since`].
+/// Cell differences between a base and a later state of the same filter. See [`CountingFilter::delta_since`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountingDelta<H, C = PackedCells>(CountingFilter<H, C>);
 
 impl<H: HashFamily, C: Cells> CountingDelta<H, C> {
-    /// A delta from differences that were received.
+    /// Creates a delta from received differences.
     ///
     /// # Errors
     /// As [`CountingFilter::with_cells`].
@@ -20,7 +20,7 @@ impl<H: HashFamily, C: Cells> CountingDelta<H, C> {
         CountingFilter::with_cells(hash, extension, differences).map(Self)
     }
 
-    /// How much each cell grew.
+    /// Returns the growth of each cell.
     #[must_use]
     pub const fn cells(&self) -> &C {
         self.0.cells()
@@ -28,31 +28,34 @@ impl<H: HashFamily, C: Cells> CountingDelta<H, C> {
 }
 
 impl<H: HashFamily + Clone, C: Cells> CountingFilter<H, C> {
-    /// What turns `base` into this filter: the growth of each cell.
+    /// Returns the delta that turns `base` into this filter: the growth of each cell.
     ///
-    /// To exchange counts, each server keeps a filter of **its own** insertions, sends that filter once and then its
-    /// deltas; receivers add everything to a merged filter. Do not take deltas of a merged filter in which several
-    /// servers go on inserting: under the refined extension each of them raises the same low cells up to cells that are
-    /// high already, the sum raises only the low ones, and the merged filter counts too low.
+    /// To exchange counts, each server keeps a filter of **its own** insertions, and sends first that filter and then
+    /// its deltas. Receivers add everything to a merged filter. Do not compute deltas of a merged filter into which
+    /// several servers insert. With the refined extension, each server raises the same low cells up to the high ones;
+    /// the sum of the deltas raises only the low cells, and the merged filter counts too low.
     ///
     /// ```
     /// use bruit_filters::counting::{CountingFilter, Extension};
-    /// use bruit_filters::hash::{Prime, UniversalHash};
+    /// use bruit_filters::FingerprintKey;
+    /// use bruit_filters::hash::FingerprintHash;
     ///
-    /// let hash = UniversalHash::new(1000, Prime::Paper, vec![(5, 1), (7, 2)])?;
+    /// let key = FingerprintKey::new([7; 16]);
+    /// let signature = key.fingerprint(b"42");
+    /// let hash = FingerprintHash::new(1000, 2, 40, key.id());
     /// let mut own = CountingFilter::new(hash, Extension::Refined, 6)?;
-    /// own.insert(&42);
+    /// own.insert(&signature);
     /// let sent = own.clone();
     /// let mut at_the_peer = sent.clone();
     ///
-    /// own.insert_many(&42, 3);
+    /// own.insert_many(&signature, 3);
     /// at_the_peer.apply_delta(&own.delta_since(&sent)?)?;
     /// assert_eq!(at_the_peer, own);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// If the filters differ in their parameters, or a cell is lower here than in `base`.
+    /// If the filters differ in their parameters, or a cell is lower in this filter than in `base`.
     pub fn delta_since(&self, base: &Self) -> Result<CountingDelta<H, C>, DeltaError> {
         self.ensure_same(base)?;
         let mut differences = self.cells().zeroed();
@@ -67,30 +70,30 @@ impl<H: HashFamily + Clone, C: Cells> CountingFilter<H, C> {
 }
 
 impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
-    /// Adds what changed elsewhere. Each cell ends at its top.
+    /// Adds a delta received from elsewhere. Each cell saturates at its top.
     ///
     /// # Errors
-    /// [`Mismatch`] if hash family, extension or cells differ; nothing has changed then.
+    /// [`Mismatch`] if hash family, extension or cells differ; nothing is changed then.
     pub fn apply_delta(&mut self, delta: &CountingDelta<H, C>) -> Result<(), Mismatch> {
         self.merge(&delta.0)
     }
 }
 
-/// Why there is no delta between two filters.
+/// The error of computing a delta between two filters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeltaError {
-    /// They are not states of one filter.
+    /// The filters have different parameters, so they are not two states of one filter.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
-    /// Something was removed since the base, or the states were swapped.
-    #[error("cell {cell} shrank from {before} to {after}, and a delta only adds")]
+    /// A cell is lower than in the base: a key was removed since, or the arguments are swapped.
+    #[error("cell {cell} decreased from {before} to {after}, but a delta can only add")]
     Shrunk {
-        /// Its number.
+        /// Index of the cell.
         cell: u64,
-        /// What it held in the base.
+        /// Value of the cell in the base.
         before: u32,
-        /// What it holds now.
+        /// Value of the cell now.
         after: u32,
     },
 }
@@ -98,10 +101,10 @@ pub enum DeltaError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{Prime, UniversalHash};
+    use crate::hash::Offsets;
 
-    fn filter(extension: Extension) -> CountingFilter<UniversalHash> {
-        let hash = UniversalHash::new(100, Prime::Paper, vec![(1, 0), (1, 1)]).unwrap();
+    fn filter(extension: Extension) -> CountingFilter<Offsets> {
+        let hash = Offsets { cells: 100, offsets: vec![0, 1] };
         CountingFilter::new(hash, extension, 4).unwrap()
     }
 
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn unlike_filters_have_no_delta() {
+    fn filters_with_different_parameters_have_no_delta() {
         let (ours, theirs) = (filter(Extension::Intuitive), filter(Extension::Refined));
         let Err(DeltaError::Mismatch(mismatch)) = ours.delta_since(&theirs) else { panic!("no mismatch") };
         assert_eq!(mismatch.what, "the extension");

@@ -1,4 +1,4 @@
-//! The production layout of refined counts: 4-bit cells, all of a key's in one line.
+//! The production layout of refined counts: 4-bit cells, all cells of a key in one line.
 
 use super::rows::{self, CELL_TOP};
 use super::spill::Spill;
@@ -6,19 +6,19 @@ use crate::hash::reduce;
 use crate::kernels::{Path, counts};
 use crate::lines::{LINE_BYTES, LINES_MAX, Lines};
 use crate::mismatch::ensure_equal;
-use crate::{Fingerprint, KeyId, Mismatch};
+use crate::{CreateError, Fingerprint, KeyId, Mismatch};
 
 /// Cells in a line of counts.
 pub const LINE_CELLS: u64 = 128;
 
-/// What a spilled record takes in memory at the usual load of a hash table.
+/// Memory of a spilled record, at the usual load factor of a hash table.
 const RECORD_BYTES: usize = 24;
 
-/// Refined counts in one cache line per key, to 2^32 − 1.
+/// Refined counts in one cache line per key, up to 2^32 − 1.
 ///
-/// Six cells of 4 bits per key, in six of the eight words of its line, updated by the paper's H1 and H2 without a branch. A
-/// key that passes 15 gets a record of its own, in the line if there is room and in a bounded spill table if not. Counts
-/// are never too low, whatever is inserted, merged or spilled.
+/// A key has six cells of 4 bits, in six of the eight words of its line, updated by the paper's H1 and H2 without a
+/// branch. A key whose count exceeds 15 gets a record of its own: in the line if an entry is free, otherwise in a
+/// bounded spill table. Counts are never too low.
 ///
 /// ```
 /// use bruit_filters::counting::OneLineCounts;
@@ -40,29 +40,37 @@ pub struct OneLineCounts {
 }
 
 impl OneLineCounts {
-    /// No counts, in `lines` lines; 32 bits per key, one line for 16, are usual.
+    /// Creates an empty filter of `lines` lines. One line for every 16 keys, or 32 bits per key, is usual.
     ///
     /// # Panics
-    /// If `lines` is 0 or does not fit 32 bits.
+    /// If `lines` is 0 or does not fit 32 bits, or the memory cannot be allocated.
     #[must_use]
     pub fn new(lines: usize, key_id: KeyId) -> Self {
-        assert!((1..=LINES_MAX).contains(&lines), "a filter has 1 to 2^32 - 1 lines, not {lines}");
-        Self { lines: Lines::new(lines), spill: Spill::new(lines), key_id }
+        Self::try_new(lines, key_id).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Counts one more arrival of `key`.
+    /// Like [`new`](Self::new), but returns an error where that panics.
+    ///
+    /// # Errors
+    /// [`CreateError`] if `lines` is out of range or the memory cannot be allocated.
+    pub fn try_new(lines: usize, key_id: KeyId) -> Result<Self, CreateError> {
+        CreateError::check("the number of lines", lines as u64, 1..=LINES_MAX as u64)?;
+        Ok(Self { lines: Lines::try_new(lines)?, spill: Spill::new(lines), key_id })
+    }
+
+    /// Counts one insertion of `key`.
     pub fn insert(&mut self, key: &Fingerprint) {
         self.insert_batch(std::slice::from_ref(key));
     }
 
-    /// Counts one more arrival of each of `keys`, in order.
+    /// Counts one insertion of each of `keys`, in order.
     pub fn insert_batch(&mut self, keys: &[Fingerprint]) {
         let count = self.lines.len();
         let lines = self.lines.changing(|| keys.iter().map(|key| line_of(key, count)));
         counts::insert(Path::best(), lines, &mut self.spill, keys);
     }
 
-    /// Counts `amount` arrivals of `key`, as that many [`insert`](Self::insert)s would.
+    /// Counts `amount` insertions of `key`, with the same result as that many calls of [`insert`](Self::insert).
     pub fn insert_many(&mut self, key: &Fingerprint, amount: u32) {
         let index = line_of(key, self.lines.len());
         let line = self.lines.changing_one(index);
@@ -75,7 +83,7 @@ impl OneLineCounts {
         }
     }
 
-    /// How often `key` arrived: at least as often as it did.
+    /// Returns an upper bound of the number of insertions of `key`.
     #[must_use]
     pub fn count(&self, key: &Fingerprint) -> u32 {
         let mut count = [0];
@@ -83,7 +91,7 @@ impl OneLineCounts {
         count[0]
     }
 
-    /// Writes the count of `keys[i]` to `found[i]`.
+    /// Sets `found[i]` to the count of `keys[i]`.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -91,12 +99,14 @@ impl OneLineCounts {
         counts::count(Path::best(), &self.lines, &self.spill, keys, found);
     }
 
-    /// Adds all counts of `other`: each key then has at least the sum of its two counts.
+    /// Adds all counts of `other`. Afterwards the count of each key is at least the sum of its counts in the two
+    /// filters.
     ///
-    /// A key past 15 on one side only is credited with its cell in row 0 on the other, which may be another key's.
+    /// If the count of a key exceeds 15 in only one filter, its row-0 cell in the other filter is added, although this
+    /// cell may count another key.
     ///
     /// # Errors
-    /// [`Mismatch`] if the filters were made with different parameters; nothing is changed then.
+    /// [`Mismatch`] if the filters have different parameters; nothing is changed then.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         ensure_equal("the number of lines", &self.lines.len(), &other.lines.len())?;
         ensure_equal("the key id", &self.key_id, &other.key_id)?;
@@ -105,25 +115,25 @@ impl OneLineCounts {
         Ok(())
     }
 
-    /// The number of lines.
+    /// Returns the number of lines.
     #[must_use]
     pub fn line_count(&self) -> usize {
         self.lines.len()
     }
 
-    /// The key under which the fingerprints were made.
+    /// Returns the id of the key that made the fingerprints.
     #[must_use]
     pub const fn key_id(&self) -> KeyId {
         self.key_id
     }
 
-    /// Bytes of lines and of spilled records.
+    /// Returns the memory of lines and spilled records in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.lines.len() * LINE_BYTES + self.spill.len() * RECORD_BYTES
     }
 
-    /// Records that found no room in their line.
+    /// Returns the number of records that did not fit in their line.
     #[must_use]
     pub fn spilled(&self) -> usize {
         self.spill.len()
@@ -146,7 +156,7 @@ impl OneLineCounts {
     }
 }
 
-/// The line of a key among `lines`.
+/// Returns the line of a key among `lines`.
 #[inline(always)]
 pub(crate) fn line_of(key: &Fingerprint, lines: usize) -> usize {
     reduce(key.high(), lines as u64) as usize
@@ -159,7 +169,7 @@ mod tests {
 
     #[test]
     fn counts_are_exact_across_the_places_they_are_kept_in() {
-        // From cells to an entry at 15, and from the entry to the spill table at 2^17.
+        // The count moves from cells to an entry at 15, and from the entry to the spill table at 2^17.
         let key = test_keys(0, 1)[0];
         for boundary in [15, 1 << 17] {
             let mut counts = OneLineCounts::new(10, KeyId(0));
@@ -175,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_end_at_the_largest_number_they_can_be() {
+    fn counts_saturate_at_their_maximum() {
         let key = test_keys(0, 1)[0];
         let mut counts = OneLineCounts::new(10, KeyId(0));
         counts.insert_many(&key, u32::MAX);

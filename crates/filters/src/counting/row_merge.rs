@@ -1,9 +1,9 @@
-//! Adding two filters of one-line counts, line by line, so that no count gets too low.
+//! Line-by-line addition of two filters of one-line counts, such that no count becomes too low.
 //!
-//! Rows live on both sides are added cell by cell. A key's record in the sum is the sum of what each side can say of it
-//! at most: its record there, else the "any" record of its row-0 cell, else that cell. Keys that had a record on neither
-//! side may pass 15 only now, and nobody knows which: each row-0 cell that does so gets an "any" record, if a key can
-//! have passed in all its rows at all.
+//! Rows that both sides use are added cell by cell. A record of the sum adds one upper bound from each side: the key's
+//! own record, else the "any" record of its row-0 cell, else the row-0 cell. A key without a record on either side may
+//! exceed 15 only in the sum, and cannot be identified. So each row-0 cell that exceeds 15 gets an "any" record,
+//! provided that some key can have exceeded 15 in all its rows.
 
 use super::rows::{
     ANY_TAGS, CELL_TOP, ENTRIES, INNER_ROWS_USED, LAST_ROW, ROWS, any_of, create, entry, entry_total, extend,
@@ -18,18 +18,19 @@ pub(crate) struct RowMerge<'a> {
     theirs: Side<'a>,
     /// The spill table of the result.
     spill: &'a mut Spill,
-    /// Tags, then records, of the line at work; kept for their memory.
+    /// Tags, then records, of the current line; kept to reuse their memory.
     tags: Vec<u16>,
     records: Vec<(u32, u16)>,
 }
 
 impl<'a> RowMerge<'a> {
-    /// `ours` and `theirs` are what the two filters had spilled, `spill` is the table of the result.
+    /// Creates a merge. `ours` and `theirs` are the spilled records of both filters, `spill` is the table of the
+    /// result.
     pub(crate) fn new(ours: &'a SpillRecords, theirs: &'a SpillRecords, spill: &'a mut Spill) -> Self {
         Self { ours: Side::new(ours), theirs: Side::new(theirs), spill, tags: Vec::new(), records: Vec::new() }
     }
 
-    /// Adds `other` to `line`, both the line `index` of their filters.
+    /// Adds `other` to `line`, where both have the same `index` in their filters.
     #[inline(always)]
     pub(crate) fn add_line(&mut self, line: &mut Line, other: &Line, index: u32) {
         let (sums, overflowed) = add_cells(line, other);
@@ -56,8 +57,9 @@ impl<'a> RowMerge<'a> {
         for &tag in &self.tags {
             self.records.push((self.ours.bound(tag).saturating_add(self.theirs.bound(tag)), tag));
         }
-        // The largest stay in the line, where they are read fastest. The order matters: if a record finds no room, then no
-        // smaller one after it does, and a key is never left with an "any" record below its own lost one.
+        // The largest records stay in the line, where they are read fastest. The order matters: if a record does not
+        // fit, no later, smaller record fits either. A key whose own record was lost is therefore never counted by a
+        // smaller "any" record.
         self.records.sort_unstable_by(|a, b| b.cmp(a));
         *line = sums;
         extend(line);
@@ -66,7 +68,8 @@ impl<'a> RowMerge<'a> {
         }
     }
 
-    /// The tags of all records that the line will need; `passed` has the row-0 cells in which keys may have passed 15.
+    /// Collects the tags of all records that the line needs; `passed` marks the row-0 cells whose keys may have passed
+    /// 15.
     fn collect_tags(&mut self, passed: u64) {
         self.tags.clear();
         let records = self.ours.records.iter().chain(&self.theirs.records);
@@ -77,10 +80,10 @@ impl<'a> RowMerge<'a> {
     }
 }
 
-/// What one side knows of the keys of the line at work.
+/// The counts of the current line on one side.
 struct Side<'a> {
     spilled: &'a SpillRecords,
-    /// Spilled records that belong to lines before the one at work.
+    /// Number of spilled records that belong to earlier lines.
     passed: usize,
     /// The cells of row 0.
     cells: u64,
@@ -103,7 +106,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The highest count that a key with `tag` can have here.
+    /// Returns an upper bound of the count of any key with `tag` on this side.
     fn bound(&self, tag: u16) -> u32 {
         let record = |tag: u16| self.records.iter().find(|record| record.0 == tag).map(|record| record.1);
         record(tag).or_else(|| record(any_of(tag))).unwrap_or_else(|| {
@@ -113,13 +116,13 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Whether a key can have passed 15 in all of its rows.
+/// Returns true if a key can have passed 15 in all of its rows.
 fn some_key_passed(overflowed: &[u64; ROWS], extended: bool) -> bool {
     let inner = overflowed[1..LAST_ROW].iter().filter(|&&cells| cells != 0).count();
     overflowed[0] != 0 && (extended || overflowed[LAST_ROW] != 0) && inner >= INNER_ROWS_USED
 }
 
-/// The cell-wise saturating sum of two lines, and for each row which cells would have passed 15.
+/// Returns the saturating sum of two lines by cells, and for each row the cells that overflowed.
 #[inline(always)]
 fn add_cells(a: &Line, b: &Line) -> (Line, [u64; ROWS]) {
     let (mut sums, mut overflowed) = (*a, [0; ROWS]);
@@ -129,7 +132,7 @@ fn add_cells(a: &Line, b: &Line) -> (Line, [u64; ROWS]) {
     (sums, overflowed)
 }
 
-/// Sixteen saturating 4-bit additions at once, and a non-zero nibble for each that saturated.
+/// Performs sixteen saturating 4-bit additions. Also returns a non-zero nibble for each one that saturated.
 #[inline(always)]
 pub(crate) const fn add_nibbles(a: u64, b: u64) -> (u64, u64) {
     const EVEN: u64 = 0x0f0f_0f0f_0f0f_0f0f;
@@ -137,7 +140,7 @@ pub(crate) const fn add_nibbles(a: u64, b: u64) -> (u64, u64) {
     let even = (a & EVEN) + (b & EVEN);
     let odd = (a >> 4 & EVEN) + (b >> 4 & EVEN);
     let (even_over, odd_over) = ((even & CARRY) >> 4, (odd & CARRY) >> 4);
-    // 15 in each nibble that went over; a multiplication would not vectorise.
+    // 15 in each nibble that overflowed; a multiplication would not vectorise.
     let (even_top, odd_top) = ((even_over << 4) - even_over, (odd_over << 4) - odd_over);
     ((even | even_top) & EVEN | ((odd | odd_top) & EVEN) << 4, even_over | odd_over << 4)
 }

@@ -1,15 +1,15 @@
-//! The spill table: counts that found no room in their line.
+//! The spill table: counts that do not fit in their line.
 //!
-//! Few lines need it, one in 200 on Zipf traffic, but the hottest keys do. It is bounded. Once full, arrivals that would
-//! need a new record raise one number, `unlisted`, which every key without a record then has on top of what its cells
-//! can show: counts become too high, never too low.
+//! Only one line in 200 needs the table on Zipf traffic, but these lines include the most frequent keys. The table is
+//! bounded. Once it is full, insertions that would need a new record raise the number `unlisted` instead. The count of
+//! every key without a record is then the value of its cells plus `unlisted`: too high, but never too low.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::hash::{MULTIPLIER_A, mix};
 
-/// Records a table may hold beyond one per line; keeps small filters from filling up at once.
+/// Maximum number of records in addition to one per line, so that small filters do not fill up at once.
 const LIMIT_BASE: usize = 1024;
 
 /// Counts by line and tag.
@@ -20,38 +20,39 @@ pub(crate) struct Spill {
     unlisted: u32,
 }
 
-/// A line and a tag as one number, in the order of the lines.
+/// Returns line and tag as one number, ordered by line.
 const fn place(line: u32, tag: u16) -> u64 {
     (line as u64) << 16 | tag as u64
 }
 
 impl Spill {
-    /// An empty table for a filter of `lines` lines.
+    /// Creates an empty table for a filter of `lines` lines.
     pub(crate) fn new(lines: usize) -> Self {
         Self { counts: HashMap::default(), limit: lines + LIMIT_BASE, unlisted: 0 }
     }
 
-    /// An empty table that starts where two others ended.
+    /// Creates an empty table for the sum of two filters, with the sum of their `unlisted` counts.
     pub(crate) fn joining(a: &Self, b: &Self) -> Self {
         Self { counts: HashMap::default(), limit: a.limit, unlisted: a.unlisted.saturating_add(b.unlisted) }
     }
 
-    /// Makes a table again from its records.
+    /// Restores a table from its records.
     pub(crate) fn restore(lines: usize, records: &SpillRecords) -> Self {
         Self { counts: records.places.iter().copied().collect(), unlisted: records.unlisted, ..Self::new(lines) }
     }
 
-    /// The count of a record, 0 if there is none.
+    /// Returns the count of a record, or 0 if there is none.
     pub(crate) fn get(&self, line: u32, tag: u16) -> u32 {
         self.counts.get(&place(line, tag)).copied().unwrap_or(0)
     }
 
-    /// Sets a record that exists, or one that has an entry in its line: at most two per line on top of the limit.
+    /// Sets a record that already exists or has an entry in its line. Records with an entry can exceed the limit, by at
+    /// most two per line.
     pub(crate) fn set(&mut self, line: u32, tag: u16, count: u32) {
         self.counts.insert(place(line, tag), count);
     }
 
-    /// Adds `amount` to a record that may be [`set`](Self::set), and starts at `base` if it is not there.
+    /// Adds `amount` to a record that may be [`set`](Self::set). A missing record starts at `base`.
     pub(crate) fn add(&mut self, line: u32, tag: u16, base: u32, amount: u32) {
         match self.counts.get_mut(&place(line, tag)) {
             Some(count) => *count = count.saturating_add(amount),
@@ -59,7 +60,8 @@ impl Spill {
         }
     }
 
-    /// Adds a record for a key past `top` if there is room; if not, every key without a record may have as many.
+    /// Adds a record for a key with a count above `top` if the table is not full, and otherwise raises `unlisted` to
+    /// cover the count.
     pub(crate) fn insert_or_unlist(&mut self, line: u32, tag: u16, count: u32, top: u32) {
         if self.counts.len() < self.limit {
             self.set(line, tag, count);
@@ -68,22 +70,22 @@ impl Spill {
         }
     }
 
-    /// The most that a key without a record can have, where cells end at `top`.
+    /// Returns the maximum count of a key that has no record and whose cells read `top`.
     pub(crate) const fn without_record(&self, top: u32) -> u32 {
         top.saturating_add(self.unlisted)
     }
 
-    /// What a key without a record may have beyond the top of its cells.
+    /// Returns the maximum excess of the count over the cells for a key without a record.
     pub(crate) const fn unlisted(&self) -> u32 {
         self.unlisted
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub(crate) fn len(&self) -> usize {
         self.counts.len()
     }
 
-    /// All records, in order.
+    /// Returns all records, in order.
     pub(crate) fn records(&self) -> SpillRecords {
         let mut places: Vec<_> = self.counts.iter().map(|(&place, &count)| (place, count)).collect();
         places.sort_unstable();
@@ -91,7 +93,7 @@ impl Spill {
     }
 }
 
-/// The records of a spill table in order of line and tag: what is written to files and merged.
+/// The records of a spill table ordered by line and tag, as written to files and merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpillRecords {
     places: Vec<(u64, u32)>,
@@ -99,19 +101,19 @@ pub(crate) struct SpillRecords {
 }
 
 impl SpillRecords {
-    /// Records as they were read from outside: `None` if they are not in strictly rising order.
+    /// Creates a list of untrusted records, or returns `None` if they are not in strictly ascending order.
     pub(crate) fn new(records: impl Iterator<Item = (u32, u16, u32)>, unlisted: u32) -> Option<Self> {
         let places: Vec<_> = records.map(|(line, tag, count)| (place(line, tag), count)).collect();
         places.is_sorted_by(|a, b| a.0 < b.0).then_some(Self { places, unlisted })
     }
 
-    /// Line, tag and count of each record.
+    /// Returns line, tag and count of each record.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (u32, u16, u32)> {
         self.places.iter().map(|&(place, count)| ((place >> 16) as u32, place as u16, count))
     }
 
-    /// Appends tag and count of the records of `line` to `found`, given that the first `passed` records belong to lines
-    /// before it; returns how many belong to lines up to it.
+    /// Appends tag and count of the records of `line` to `found`, where the first `passed` records belong to earlier
+    /// lines. Returns the number of records up to and including this line.
     pub(crate) fn append_line(&self, passed: usize, line: u32, found: &mut Vec<(u16, u32)>) -> usize {
         let records = &self.places[passed..];
         let first = records.iter().take_while(|record| record.0 < place(line, 0)).count();
@@ -121,14 +123,14 @@ impl SpillRecords {
         passed + first + found.len() - before
     }
 
-    /// What a key without a record may have beyond the top of its cells.
+    /// Returns the maximum excess of the count over the cells for a key without a record.
     pub(crate) const fn unlisted(&self) -> u32 {
         self.unlisted
     }
 }
 
-/// Places come from keyed fingerprints: one multiplication spreads them well enough. Whoever makes up a file can make
-/// places collide, at great cost to himself, and slow its reader down; the number of records is bounded.
+/// Hashes places with one multiplication. Places derive from keyed fingerprints, so only a crafted file can make them
+/// collide and slow down its reader; the number of records is bounded.
 #[derive(Default)]
 struct PlaceHasher(u64);
 

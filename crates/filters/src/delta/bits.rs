@@ -1,18 +1,19 @@
-//! Streams of bits, and the Golomb codes in them.
+//! Bit streams, and the Golomb codes in them.
 //!
-//! The Golomb code of v with divisor M: ⌊v / M⌋ zeros, a one, and v mod M in ⌊log2 M⌋ bits or one more. For the gaps
-//! between things that happen independently no code of whole bits per gap is shorter. Where M is a power of two it is
-//! also called Rice code; at one thing in 17 those alone would cost 2 % more than the entropy, and these cost 0.5 %.
+//! The Golomb code of v with divisor M is ⌊v / M⌋ zeros, a one, and v mod M in ⌊log2 M⌋ bits or one more. For gaps
+//! between independent events, no code with a whole number of bits per gap is shorter. If M is a power of two it is
+//! also called a Rice code. For one event in 17, Rice codes alone would cost 2 % more than the entropy; Golomb codes
+//! cost 0.5 %.
 
 use crate::file::FileError;
 
-/// Bits that a peek at the stream is sure to see.
+/// Minimum number of bits visible in a peek at the stream.
 const PEEK_BITS: u32 = 57;
 
-/// How many values are tried with several divisors.
+/// Number of values in the sample that is used to compare divisors.
 const SAMPLE: usize = 1024;
 
-/// A Golomb code, from the byte that names it.
+/// A Golomb code, identified by a byte.
 ///
 /// Divisors are 1, 2, 3, then four to an octave: (4 + p mod 4) · 2^(p/4 − 1) for byte p.
 #[derive(Clone, Copy, Debug)]
@@ -21,12 +22,12 @@ pub(crate) struct Code {
     divisor: u64,
     /// ⌊log2 divisor⌋.
     bits: u32,
-    /// Rests below this take `bits` bits, the others one more.
+    /// Remainders below this value have `bits` bits, the others one more.
     short_rests: u64,
 }
 
 impl Code {
-    /// Largest byte that names a code: 7 · 2^61.
+    /// Largest byte that identifies a code: 7 · 2^61.
     pub(crate) const PARAMETER_MAX: u8 = 251;
 
     pub(crate) fn new(parameter: u8) -> Result<Self, FileError> {
@@ -38,20 +39,20 @@ impl Code {
             _ => u64::from(4 + parameter % 4) << (parameter / 4 - 1),
         };
         let bits = divisor.ilog2();
-        // 2^(bits + 1) does not fit for the largest divisors, but what is left of it does.
+        // 2^(bits + 1) overflows for the largest divisors, but the difference fits.
         let short_rests = (1u64 << bits).wrapping_mul(2).wrapping_sub(divisor);
         Ok(Self { parameter, divisor, bits, short_rests })
     }
 
-    /// The code whose divisor is 2^`bits`, from 2 to 63 bits: a Rice code.
+    /// Returns the Rice code with divisor 2^`bits`, for 2 to 63 bits.
     pub(crate) fn rice(bits: u32) -> Self {
         Self::new((4 * (bits - 1)) as u8).expect("2 to 63 bits have a parameter")
     }
 
-    /// The code that takes about the fewest bits for `values`.
+    /// Returns a code that needs nearly the fewest bits for `values`.
     pub(crate) fn best<T: Copy + Into<u64>>(values: &[T]) -> Self {
         let sum: u128 = values.iter().map(|&value| u128::from(value.into())).sum();
-        // For gaps of mean g between independent things the best divisor is about (g + 1/2) · ln 2.
+        // For gaps of mean g between independent events the best divisor is about (g + 1/2) · ln 2.
         let divisor = (sum as f64 / values.len().max(1) as f64 + 0.5) * std::f64::consts::LN_2;
         let middle = parameter_near(divisor);
         let near = middle.saturating_sub(2).max(1)..=(middle + 2).min(Self::PARAMETER_MAX);
@@ -59,25 +60,25 @@ impl Code {
         codes.min_by_key(|code| code.sample_bits(values)).expect("there are codes to choose from")
     }
 
-    /// Bits for some of `values`.
+    /// Returns the number of bits for a sample of `values`.
     fn sample_bits<T: Copy + Into<u64>>(&self, values: &[T]) -> u64 {
         let step = (values.len() / SAMPLE).max(1);
         values.iter().step_by(step).fold(0, |sum, &value| sum.saturating_add(self.length(value.into())))
     }
 
-    /// Bits of the code of `value`.
+    /// Returns the number of bits for `value`.
     fn length(&self, value: u64) -> u64 {
         let (quotient, rest) = (value / self.divisor, value % self.divisor);
         quotient.saturating_add(1 + u64::from(self.bits) + u64::from(rest >= self.short_rests))
     }
 
-    /// The byte that names it.
+    /// Returns the byte that identifies the code.
     pub(crate) const fn parameter(&self) -> u8 {
         self.parameter
     }
 }
 
-/// The byte of about this divisor.
+/// Returns the byte of the code with about this divisor.
 fn parameter_near(divisor: f64) -> u8 {
     let divisor = divisor.max(1.0) as u64;
     let octave = divisor.ilog2();
@@ -85,7 +86,7 @@ fn parameter_near(divisor: f64) -> u8 {
     (parameter as u8).min(Code::PARAMETER_MAX)
 }
 
-/// Bits from the least significant one of each byte on.
+/// Writes bits, starting with the least significant bit of each byte.
 #[derive(Default)]
 pub(crate) struct BitWriter {
     bytes: Vec<u8>,
@@ -94,7 +95,7 @@ pub(crate) struct BitWriter {
 }
 
 impl BitWriter {
-    /// Appends the low `length` bits of `bits`; the others are zero, and `length` is below 64.
+    /// Appends the low `length` bits of `bits`. `length` is below 64, and the other bits are zero.
     #[inline]
     fn put(&mut self, bits: u64, length: u32) {
         self.buffer |= bits << self.used;
@@ -113,7 +114,7 @@ impl BitWriter {
         let (rest, length) = if rest < code.short_rests {
             (rest, code.bits)
         } else {
-            // The bit that not all rests have comes last.
+            // The bit that only long remainders have comes last.
             let long = rest + code.short_rests;
             (long >> 1 | (long & 1) << code.bits, code.bits + 1)
         };
@@ -128,7 +129,7 @@ impl BitWriter {
         }
     }
 
-    /// All bytes, the last one filled up with zeros.
+    /// Returns all bytes, with the last one padded by zeros.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let rest = self.buffer.to_le_bytes();
         self.bytes.extend_from_slice(&rest[..self.used.div_ceil(8) as usize]);
@@ -136,9 +137,9 @@ impl BitWriter {
     }
 }
 
-/// Reads what [`BitWriter`] wrote.
+/// Reads the output of [`BitWriter`].
 pub(crate) struct BitReader {
-    /// The stream, and eight zeros after it so that a peek always finds eight bytes.
+    /// The stream, followed by eight zeros so that a peek always finds eight bytes.
     bytes: Vec<u8>,
     position: usize,
     end: usize,
@@ -151,14 +152,15 @@ impl BitReader {
         Self { bytes, position: 0, end }
     }
 
-    /// The next bits: at least [`PEEK_BITS`], zeros after the end. `None` once that is behind.
+    /// Returns the next bits, at least [`PEEK_BITS`]. Bits after the end of the stream are zeros; far beyond the end,
+    /// returns `None`.
     #[inline]
     fn peek(&self) -> Option<u64> {
         let bytes = self.bytes.get(self.position / 8..)?.first_chunk()?;
         Some(u64::from_le_bytes(*bytes) >> (self.position % 8))
     }
 
-    /// The value of the next code.
+    /// Reads the next code and returns its value.
     #[inline]
     pub(crate) fn take_code(&mut self, code: Code) -> Result<u64, FileError> {
         let bits = self.peek().ok_or(FileError::Truncated)?;
@@ -171,11 +173,11 @@ impl BitReader {
         let is_long = short >= code.short_rests;
         let long = (short << 1 | bits >> code.bits & 1).wrapping_sub(code.short_rests);
         self.position += (quotient + 1 + code.bits) as usize + usize::from(is_long);
-        // Both are below 2^57, the quotient below 64.
+        // Both are below 2^57, and the quotient is below 64.
         Ok(u64::from(quotient) * code.divisor + if is_long { long } else { short })
     }
 
-    /// The same for codes that no single peek holds.
+    /// Reads a code that is too long for a single peek.
     fn take_long_code(&mut self, code: Code) -> Result<u64, FileError> {
         let mut quotient = 0u64;
         while self.take_bit()? == 0 {
@@ -201,8 +203,8 @@ impl BitReader {
         Ok(bit)
     }
 
-    /// How many bytes were read. Refuses a stream that was read beyond its end, or whose last byte read goes on with more
-    /// than zeros.
+    /// Returns the number of bytes read. Fails if the stream was read beyond its end, or if the unread bits of the last
+    /// byte are not zero.
     pub(crate) fn whole_bytes(&self) -> Result<usize, FileError> {
         if self.position > self.end {
             return Err(FileError::Truncated);
@@ -212,7 +214,7 @@ impl BitReader {
         if rest == 0 { Ok(bytes) } else { Err(FileError::invalid("the end of a stream of codes", rest)) }
     }
 
-    /// Refuses a stream that was read beyond its end, or that goes on with more than the zeros of its last byte.
+    /// Fails if the stream was read beyond its end, or if more follows than the zero padding of its last byte.
     pub(crate) fn finish(self) -> Result<(), FileError> {
         let left = self.end / 8 - self.whole_bytes()?;
         if left == 0 { Ok(()) } else { Err(FileError::invalid("the bytes after a stream of codes", left as u64)) }
@@ -254,14 +256,14 @@ mod tests {
         // Divisor 1: 0 is "1", 2 is "001". Divisor 2: 5 is "001", then "1".
         assert_eq!(written(&[0, 2], 1), [0b1001]);
         assert_eq!(written(&[5], 2), [0b1100]);
-        // Divisor 5: rests 0, 1, 2 take two bits; 3 is 6 = "110", its last bit last: 11, then 0.
+        // Divisor 5: remainders 0, 1, 2 have two bits; 3 is 6 = "110", its last bit last: 11, then 0.
         assert_eq!(written(&[2], 5), [0b101]);
         assert_eq!(written(&[3], 5), [0b0111]);
         assert_eq!(written(&[9], 5), [0b11110]);
     }
 
     #[test]
-    fn a_stream_without_a_one_is_cut_off_however_long() {
+    fn a_stream_without_a_one_is_rejected() {
         let mut reader = BitReader::new(vec![0; 1000]);
         assert!(matches!(reader.take_code(code(12)), Err(FileError::Truncated)));
     }
@@ -284,7 +286,7 @@ mod tests {
     proptest! {
         #[test]
         fn codes_come_back(values in vec((any::<u64>(), 0..64u32), 0..100), parameter in 1..=Code::PARAMETER_MAX) {
-            // Quotients up to 2^10: long ones too, but no endless ones.
+            // Quotients up to 2^10, which includes long codes but keeps the test fast.
             let top = code(parameter).divisor.saturating_mul(1 << 10);
             let values: Vec<u64> = values.into_iter().map(|(value, shift)| (value >> shift).min(top)).collect();
             let mut reader = BitReader::new(written(&values, parameter));

@@ -7,7 +7,7 @@ use super::cells::{Changes, change_cells};
 use super::zeros::{find_gaps, set_zeros};
 use crate::file::{FileError, Header, InputWords};
 
-/// Words of a block, at most: 32 KiB.
+/// Maximum number of words in a block: 32 KiB.
 pub(crate) const BLOCK_WORDS_MAX: usize = 4096;
 
 const UNCHANGED: u8 = 0;
@@ -22,7 +22,7 @@ const ZERO_GAPS_BYTES: usize = 5;
 /// Bytes of parameters and count before differences.
 const DIFFERENCES_BYTES: usize = 6;
 
-/// What a block has to know of its filter.
+/// The parameters of a filter that a block depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockShape {
     width: u32,
@@ -35,24 +35,19 @@ impl BlockShape {
         Self { width: header.cell_bits, is_membership: !header.kind.counts(), cells: header.cells }
     }
 
-    /// That of a block by itself, of `words` words with cells of `width` bits.
-    pub(crate) const fn of_words(width: u32, words: usize) -> Self {
-        Self { width, is_membership: width == 1, cells: words as u64 * 64 / width as u64 }
-    }
-
-    /// Words of every block but the last: whole cells.
+    /// Returns the words of every block except the last: a whole number of cells.
     pub(super) const fn block_words(&self) -> usize {
         BLOCK_WORDS_MAX - BLOCK_WORDS_MAX % self.width as usize
     }
 
-    /// The cells of the `words` from `start` on.
+    /// Returns the number of cells in `words` words, starting at word `start`.
     fn cells(&self, start: u64, words: usize) -> u64 {
         let width = u64::from(self.width);
         (words as u64 * 64 / width).min(self.cells - start * 64 / width)
     }
 }
 
-/// Encodes blocks. Holds the memory that all of them need in turn.
+/// Encodes blocks, reusing its memory.
 pub(crate) struct BlockEncoder {
     shape: BlockShape,
     gaps: Vec<u32>,
@@ -64,7 +59,7 @@ impl BlockEncoder {
         Self { shape, gaps: Vec::new(), changes: Changes::default() }
     }
 
-    /// Appends what turns the block `base` into `target`.
+    /// Appends the change from block `base` to block `target`.
     pub(crate) fn encode(&mut self, base: &[u64], target: &[u64], output: &mut Vec<u8>) {
         if base == target {
             return output.push(UNCHANGED);
@@ -105,10 +100,10 @@ fn count_bytes(gaps: &[u32]) -> [u8; 4] {
     (gaps.len() as u32).to_le_bytes()
 }
 
-/// Appends a coded block, or `target` whole if that is shorter.
+/// Appends a coded block, or the whole of `target` if that is shorter.
 fn encode_shorter(tag: u8, fixed: &[u8], codes: &[u8], target: &[u64], output: &mut Vec<u8>) {
     let length = fixed.len() + codes.len();
-    // A coded block is shorter than a whole one of 32 KiB, so that 16 bits hold its length.
+    // A coded block is shorter than a whole one of 32 KiB, so its length fits 16 bits.
     match u16::try_from(length) {
         Ok(short) if length + FRAME_BYTES < whole_bytes(target) => {
             output.push(tag);
@@ -120,7 +115,7 @@ fn encode_shorter(tag: u8, fixed: &[u8], codes: &[u8], target: &[u64], output: &
     }
 }
 
-/// Bytes of a block that is written whole.
+/// Returns the bytes of a block that is written as a whole.
 const fn whole_bytes(target: &[u64]) -> usize {
     1 + target.len() * 8
 }
@@ -130,7 +125,7 @@ fn encode_whole(target: &[u64], output: &mut Vec<u8>) {
     target.iter().for_each(|word| output.extend_from_slice(&word.to_le_bytes()));
 }
 
-/// Turns the block `words`, which begins at word `start`, into that of the target.
+/// Turns `words`, the block of the base that begins at word `start`, into the block of the target.
 pub(crate) fn decode_block<R: Read>(
     shape: BlockShape,
     start: u64,
@@ -177,14 +172,14 @@ fn decode_differences<R: Read>(
     codes.finish()
 }
 
-/// The next `N` bytes.
+/// Reads the next `N` bytes.
 pub(super) fn take<R: Read, const N: usize>(input: &mut InputWords<R>) -> Result<[u8; N], FileError> {
     let mut bytes = [0; N];
     input.take_bytes(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The length of a coded block, without the `fixed` bytes that come first in it.
+/// Reads the length of a coded block, and subtracts the `fixed` bytes at its start.
 fn take_length<R: Read>(input: &mut InputWords<R>, fixed: usize) -> Result<usize, FileError> {
     let length = u16::from_le_bytes(take(input)?);
     let codes = usize::from(length).checked_sub(fixed);
@@ -197,7 +192,7 @@ fn take_count<R: Read>(input: &mut InputWords<R>, cells: u64) -> Result<u32, Fil
     if fits { Ok(count) } else { Err(FileError::invalid("the number of changes in a block", count)) }
 }
 
-/// The next `length` bytes, 64 KiB at most, as codes.
+/// Reads the next `length` bytes, at most 64 KiB, as codes.
 pub(super) fn take_codes<R: Read>(input: &mut InputWords<R>, length: usize) -> Result<BitReader, FileError> {
     let mut bytes = Vec::with_capacity(length + 8);
     bytes.resize(length, 0);

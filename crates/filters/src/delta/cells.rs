@@ -1,20 +1,20 @@
-//! Which cells change, and by how much: gaps between them, and differences modulo the width.
+//! Changes of cells: the gaps between changed cells, and the differences modulo the width.
 
 use super::bits::{BitReader, Code};
 use crate::counting::cells::{cell_at, set_cell_at};
 use crate::file::FileError;
 
-/// The two numbers for each cell that changes.
+/// The changed cells: a gap and a difference for each.
 #[derive(Default)]
 pub(super) struct Changes {
-    /// Cells since the one before that changed.
+    /// Number of unchanged cells since the previous changed one.
     pub(super) gaps: Vec<u32>,
     /// (target − base) mod 2^width − 1.
     pub(super) steps: Vec<u32>,
 }
 
 impl Changes {
-    /// Replaces what is here with the changes from `base` to `target`, in cells of `width` bits.
+    /// Replaces the contents by the changes from `base` to `target`, in cells of `width` bits.
     pub(super) fn find(&mut self, base: &[u64], target: &[u64], width: u32) {
         self.gaps.clear();
         self.steps.clear();
@@ -23,7 +23,7 @@ impl Changes {
             let mut changed = before ^ after;
             while changed != 0 {
                 let cell = (i * 64 + changed.trailing_zeros()) / width;
-                // A cell that began in the word before has been seen there.
+                // A cell that began in the previous word was counted there.
                 if cell >= next_cell {
                     self.push(cell - next_cell, step(base, target, width, cell));
                     next_cell = cell + 1;
@@ -45,7 +45,7 @@ fn step(base: &[u64], target: &[u64], width: u32, cell: u32) -> u32 {
     after.wrapping_sub(before).wrapping_sub(1) & (u32::MAX >> (u32::BITS - width))
 }
 
-/// Changes the `count` cells of `words`, of `width` bits and `cells` in all, that the codes name.
+/// Applies `count` coded changes to `words`, which has `cells` cells of `width` bits.
 pub(super) fn change_cells(
     words: &mut [u64],
     width: u32,

@@ -1,11 +1,11 @@
-//! Why there is no delta, or why it does not fit.
+//! Errors of computing and applying deltas.
 
 use std::io;
 
 use crate::Mismatch;
 use crate::file::{FileError, HistoryError};
 
-/// Why no delta can be made.
+/// A delta cannot be computed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiffError {
@@ -15,21 +15,21 @@ pub enum DiffError {
     /// The target cannot be read.
     #[error("the target: {0}")]
     Target(#[source] FileError),
-    /// They are not states of one filter.
+    /// The filters have different parameters, so they are not two states of one filter.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
-    /// They are not an earlier and a later state of one site's own filter.
+    /// The files are not an earlier and a later state of one site's own filter.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// A cell is lower than before.
-    #[error("keys were removed since the base, and a difference can only add; send the whole filter")]
+    /// A cell is lower in the target than in the base.
+    #[error("keys were removed since the base, but a delta can only add; send the whole filter")]
     Shrunk,
     /// Writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Why a delta cannot be applied.
+/// A delta cannot be applied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
@@ -39,26 +39,26 @@ pub enum ApplyError {
     /// The delta cannot be read.
     #[error("the delta: {0}")]
     Delta(#[source] FileError),
-    /// It is a delta of another filter.
+    /// The delta belongs to another filter.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
-    /// It was applied before, comes too early, or belongs to another filter.
+    /// The delta is already applied, out of order, or belongs to another filter.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// It is a delta of this filter in another state.
-    #[error("the delta starts from another state of this filter (checksum {wanted:08x}, and this is {found:08x})")]
+    /// The delta was computed from another state of this filter.
+    #[error("the delta was made from another state of this filter (checksum {wanted:08x}, found {found:08x})")]
     WrongBase {
-        /// The checksum of the base it was made from.
+        /// Checksum of the base of the delta.
         wanted: u32,
-        /// The checksum of what it should be applied to.
+        /// Checksum of the filter that the delta was applied to.
         found: u32,
     },
-    /// The result is not the target that the delta was made for.
-    #[error("the delta does not lead to its target (checksum {wanted:08x}, and the result is {found:08x})")]
+    /// The result differs from the delta's target.
+    #[error("the result is not the target of the delta (checksum {wanted:08x}, found {found:08x})")]
     WrongTarget {
-        /// The checksum of the target.
+        /// Checksum of the target.
         wanted: u32,
-        /// The checksum of the result.
+        /// Checksum of the result.
         found: u32,
     },
     /// Writing failed.

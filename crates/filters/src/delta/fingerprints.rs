@@ -1,7 +1,8 @@
-//! The fingerprint form: the leading bits of the new keys, from which a membership filter is filled again.
+//! The fingerprint encoding: the leading bits of the new keys' fingerprints, which the receiver inserts into its
+//! membership filter.
 //!
-//! In the one-line layout fingerprints in order are lines in order, so they are inserted block by block. In the
-//! classical one each of them touches the whole array, which then is one block.
+//! In the one-line layout the order of fingerprints is the order of lines, so they are inserted block by block. In the
+//! classical layout a fingerprint can touch any part of the array, so the whole array is one block.
 
 use std::io::Read;
 
@@ -14,10 +15,10 @@ use crate::file::{FileError, FilterKind, Header, InputWords};
 use crate::hash::{FingerprintHash, HashFamily, leading_bits};
 use crate::lines::LINE_WORDS;
 
-/// Fingerprints that share a code.
+/// Number of fingerprints that share a code.
 const CHUNK: u64 = 4096;
 
-/// The leading bits of `fingerprints` as numbers, in order, none twice; none at all if there are too many of them.
+/// Returns the leading bits of `fingerprints` as sorted numbers without duplicates, or `None` if there are too many.
 pub(super) fn leading_numbers(header: &Header, fingerprints: &[Fingerprint]) -> Option<Vec<u64>> {
     let bits = header.fingerprint_bits;
     let number = |&fingerprint| leading_bits(fingerprint, bits) >> (64 - bits);
@@ -27,7 +28,7 @@ pub(super) fn leading_numbers(header: &Header, fingerprints: &[Fingerprint]) -> 
     (numbers.len() as u64 <= header.cells / CELLS_PER_FINGERPRINT_MIN).then_some(numbers)
 }
 
-/// Appends the chunks of `numbers`, which ascend.
+/// Appends `numbers`, which must be ascending, in chunks.
 pub(super) fn encode_numbers(numbers: &[u64], output: &mut Vec<u8>) {
     let mut next = 0;
     for chunk in numbers.chunks(CHUNK as usize) {
@@ -35,7 +36,7 @@ pub(super) fn encode_numbers(numbers: &[u64], output: &mut Vec<u8>) {
             .iter()
             .map(|&number| {
                 let gap = number - next;
-                // Only the last of a chunk can be the largest number there is, and nothing comes after it.
+                // Only the last number can be the maximum, and nothing comes after it.
                 next = number.wrapping_add(1);
                 gap
             })
@@ -44,7 +45,7 @@ pub(super) fn encode_numbers(numbers: &[u64], output: &mut Vec<u8>) {
         let mut codes = BitWriter::default();
         gaps.iter().for_each(|&gap| codes.put_code(gap, code));
         let codes = codes.finish();
-        // With the best divisor a code takes 67 bits at most on average: a chunk stays below 35 kB.
+        // With the best divisor a code has at most 67 bits on average, so a chunk is smaller than 35 kB.
         output.extend_from_slice(&(codes.len() as u16 + 1).to_le_bytes());
         output.push(code.parameter());
         output.extend(codes);
@@ -54,11 +55,11 @@ pub(super) fn encode_numbers(numbers: &[u64], output: &mut Vec<u8>) {
 /// Inserts fingerprints into the blocks of a membership filter.
 pub(super) struct Inserter {
     header: Header,
-    /// Read, and not inserted yet, last first.
+    /// Numbers read but not inserted yet, last first.
     pending: Vec<u64>,
-    /// Numbers that are still to be read.
+    /// Number of fingerprints still to be read.
     unread: u64,
-    /// No number that comes is below this.
+    /// Smallest valid value of the next number.
     next: u64,
 }
 
@@ -111,7 +112,7 @@ impl Inserter {
         Ok(())
     }
 
-    /// The next fingerprint, at the top of a word.
+    /// Returns the next fingerprint, in the top bits of a word.
     fn peek<R: Read>(&mut self, input: &mut InputWords<R>) -> Result<Option<u64>, FileError> {
         if self.pending.is_empty() && self.unread > 0 {
             self.read_chunk(input)?;
@@ -140,7 +141,7 @@ impl Inserter {
         Ok(())
     }
 
-    /// Whether every fingerprint has found its block.
+    /// Returns true if all fingerprints have been inserted.
     pub(super) fn is_done(&self) -> bool {
         self.unread == 0 && self.pending.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Steps of one origin: each applied once, to its own filter or to a merged one.
+//! Steps of one origin, applied exactly once to its own filter or to a merged one.
 
 use std::io::Read;
 
@@ -16,7 +16,7 @@ use crate::file::{
 };
 use crate::hash::FingerprintHash;
 
-/// Takes the cells of `before` off those of `after`, all of `width` bits and none split between blocks.
+/// Subtracts the cells of `before` from those of `after`. Cells have `width` bits and are not split between blocks.
 pub(super) fn subtract(after: &mut [u64], before: &[u64], width: u32) -> Result<(), DiffError> {
     if after == before {
         after.fill(0);
@@ -32,12 +32,12 @@ pub(super) fn subtract(after: &mut [u64], before: &[u64], width: u32) -> Result<
 
 /// Applies `delta`, a step of one origin, to `file`: the filter of that origin, or a merged one.
 ///
-/// Parameters and history are compared before anything changes. If the delta turns out to be cut off or damaged later,
-/// `file` has taken a part of it and should be thrown away.
+/// Parameters and history are compared before anything changes. If the delta later proves truncated or damaged, a part
+/// of it is already applied; discard `file` then.
 ///
 /// # Errors
-/// [`ApplyError::History`] if the delta was applied before, is not the next one, or belongs elsewhere, and the others of
-/// [`ApplyError`].
+/// [`ApplyError::History`] if the delta is already applied, out of order, or belongs to another filter; other variants
+/// of [`ApplyError`] if the file or the delta cannot be read, or they do not match.
 pub fn advance(file: &mut FilterFile, delta: &mut impl Read) -> Result<Step, ApplyError> {
     let header = read_header(delta).map_err(ApplyError::Delta)?;
     file.header.ensure_same(&header.target)?;
@@ -59,7 +59,7 @@ pub fn advance(file: &mut FilterFile, delta: &mut impl Read) -> Result<Step, App
     Ok(step)
 }
 
-/// The filter of the origin itself has to become its target, exactly.
+/// Returns an error if the origin's own filter is not exactly the target of the step.
 fn ensure_own_target(file: &FilterFile, step: &Step) -> Result<(), ApplyError> {
     let (wanted, found) = (step.target_checksum, file.header.checksum);
     match file.history {
@@ -68,7 +68,7 @@ fn ensure_own_target(file: &FilterFile, step: &Step) -> Result<(), ApplyError> {
     }
 }
 
-/// Adds the growth of every cell, ending at the top.
+/// Adds the growth of every cell, saturating at its top.
 fn add_growth(
     filter: &mut CountingFilter<FingerprintHash>,
     header: &DeltaHeader,

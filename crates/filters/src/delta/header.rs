@@ -1,4 +1,4 @@
-//! The header of a delta: what it starts from and where it leads.
+//! The header of a delta: its base and its target.
 
 use std::io::{ErrorKind, Read};
 
@@ -10,20 +10,21 @@ use crate::file::{
 
 /// Bytes of a delta's header.
 pub const DELTA_HEADER_BYTES: usize = 96;
-/// A list of more fingerprints than one for so many cells is longer than the filter.
+/// Minimum number of cells per fingerprint. A longer list would be larger than the filter.
 pub(super) const CELLS_PER_FINGERPRINT_MIN: u64 = 8;
-/// What [`verify`] reads at a time.
+/// Number of bytes that [`verify`] reads at a time.
 const VERIFY_BYTES: usize = 64 * 1024;
 
-/// How the body of a delta tells what changed.
+/// The encoding of the changes in a delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Encoding {
     /// Block by block: unchanged, whole, or coded gaps.
     Blocks,
-    /// By the fingerprints of the keys that were added.
+    /// The fingerprints of the keys that were added.
     Fingerprints,
-    /// By how much each cell grew, block by block. Classical counts of one origin, added to any filter that has its base.
+    /// The growth of each cell, block by block. For classical counts of one origin; can be added to any filter that
+    /// includes its base.
     Growth,
 }
 
@@ -46,7 +47,7 @@ impl Encoding {
     }
 }
 
-/// What a delta starts from and where it leads, checked.
+/// The header of a delta, validated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeltaHeader {
@@ -54,20 +55,20 @@ pub struct DeltaHeader {
     pub target: Header,
     /// The checksum of the base.
     pub base_checksum: u32,
-    /// What found no room in the spill section of the base.
+    /// The `unlisted` count of the base: counts that did not fit in its spill section.
     pub base_unlisted: u64,
-    /// Entries of the spill section of the base.
+    /// Number of entries in the spill section of the base.
     pub base_spill_entries: u32,
-    /// How the body is written.
+    /// Encoding of the changes.
     pub encoding: Encoding,
-    /// How many fingerprints there are, in that encoding.
+    /// Number of fingerprints, if they are the encoding.
     pub fingerprints: u64,
-    /// Whose filter it is a delta of, and between which revisions.
+    /// Origin and revisions, if the delta is a step of one origin.
     pub step: Option<Step>,
 }
 
 impl DeltaHeader {
-    /// From two headers that are like each other.
+    /// Creates a header from the headers of base and target, which have the same parameters.
     pub(super) fn new(base: &Header, target: &Header, encoding: Encoding, fingerprints: u64) -> Self {
         Self {
             target: Header { has_key: false, origins: 0, ..target.clone() },
@@ -80,7 +81,7 @@ impl DeltaHeader {
         }
     }
 
-    /// Refuses any base but the one the delta was made from.
+    /// Returns an error if `base` is not the base of the delta.
     pub(super) fn ensure_starts_from(&self, base: &Header) -> Result<(), ApplyError> {
         base.ensure_same(&self.target)?;
         let ours = (base.checksum, base.unlisted, base.spill_entries);
@@ -90,7 +91,7 @@ impl DeltaHeader {
         Err(ApplyError::WrongBase { wanted: self.base_checksum, found: base.checksum })
     }
 
-    /// The header, and the step section if there is one.
+    /// Returns the header and, if there is one, the step section.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let version = if self.step.is_some() { VERSION } else { VERSION_PLAIN };
         let mut bytes = self.fixed_bytes(version).to_vec();
@@ -115,7 +116,7 @@ impl DeltaHeader {
         bytes
     }
 
-    /// Reads the header, without its step, and whether one follows.
+    /// Reads the header without its step. Also returns true if a step follows.
     fn from_bytes(bytes: &[u8; DELTA_HEADER_BYTES]) -> Result<(Self, bool), FileError> {
         let mut fields = FieldReader::new(bytes);
         match fields.take() {
@@ -141,7 +142,7 @@ impl DeltaHeader {
         Ok((header.checked()?, has_step))
     }
 
-    /// Only counts have steps, and growth is told in steps only.
+    /// Checks that only deltas of counts have a step, and that a growth delta has one.
     fn ensure_step(&self, has_step: bool) -> Result<(), FileError> {
         let is_growth = self.encoding == Encoding::Growth;
         let fits = match self.target.kind {
@@ -167,10 +168,10 @@ impl DeltaHeader {
     }
 }
 
-/// Reads the header of a delta, and leaves the rest.
+/// Reads the header of a delta, and no further.
 ///
 /// # Errors
-/// [`FileError`]: not a delta, a later version, cut off, damaged.
+/// [`FileError`] if the input is not a delta, has a later version, is truncated or damaged.
 pub fn read_header(input: &mut impl Read) -> Result<DeltaHeader, FileError> {
     let bytes = read_start(input)?.ok_or(FileError::NotADelta)?;
     let (mut header, has_step) = DeltaHeader::from_bytes(&bytes)?;
@@ -180,7 +181,7 @@ pub fn read_header(input: &mut impl Read) -> Result<DeltaHeader, FileError> {
     Ok(header)
 }
 
-/// Reads a delta to its end, and refuses it if its checksum is wrong. Whether it fits a base only applying it tells.
+/// Reads a delta to its end and verifies its checksum. Does not check that the delta fits a base; applying it does.
 ///
 /// # Errors
 /// As [`read_header`].
@@ -188,7 +189,7 @@ pub fn verify(input: &mut impl Read) -> Result<DeltaHeader, FileError> {
     let header = read_header(input)?;
     let mut checksum = Checksum::default();
     let mut buffer = vec![0; VERIFY_BYTES];
-    // The last four bytes read are kept back: they may be the checksum.
+    // The last four bytes read are kept out of the checksum, because they may be the checksum itself.
     let mut kept = 0;
     loop {
         let read = read_some(input, &mut buffer[kept..])?;

@@ -10,14 +10,14 @@ use crate::Fingerprint;
 use crate::counting::spill::Spill;
 use crate::file::{Checksum, Header, Label, Stored, header_of};
 
-/// The delta from `base` to `target`, two states of one filter of `generation`.
+/// Returns the delta from `base` to `target`, two states of one filter of `generation`.
 ///
-/// If the caller knows which fingerprints were inserted since, and says so, a delta of membership filters can be
-/// shorter; a list that does not lead from base to target is not used. It also tells a receiver more: see
+/// If the caller passes the fingerprints inserted since `base`, a delta of membership filters can be shorter. A list
+/// that does not turn base into target is ignored. The fingerprint form discloses more to the receiver: see
 /// `docs/design/filter-files.md`.
 ///
 /// # Errors
-/// [`DiffError::Mismatch`] if these are not states of one filter.
+/// [`DiffError::Mismatch`] if `base` and `target` have different parameters.
 pub fn encode<F: Stored>(
     base: &F,
     target: &F,
@@ -47,7 +47,8 @@ fn encode_blocks<F: Stored>(base: &F, target: &F, base_header: &Header, target_h
     framed(&DeltaHeader::new(base_header, target_header, Encoding::Blocks, 0), &body)
 }
 
-/// The fingerprint form; none if there is none, or the list does not lead to the target.
+/// Returns the fingerprint form of the delta, or `None` if the filter has no such form or the list does not lead to the
+/// target.
 fn encode_fingerprints<F: Stored>(
     base: &F,
     base_header: &Header,
@@ -65,7 +66,7 @@ fn encode_fingerprints<F: Stored>(
     check(base, base_header, &bytes).is_ok().then_some(bytes)
 }
 
-/// Header, body and checksum.
+/// Returns header, body and checksum as one array.
 fn framed(header: &DeltaHeader, body: &[u8]) -> Vec<u8> {
     let mut checksum = Checksum::default();
     checksum.add(body);
@@ -74,10 +75,10 @@ fn framed(header: &DeltaHeader, body: &[u8]) -> Vec<u8> {
 
 /// Turns `filter`, which belongs to `generation`, into the target of `delta`.
 ///
-/// The delta is decoded twice: first to see that it fits and leads to its target, then to change the filter.
+/// The delta is decoded twice: first to check that it fits and yields its target, then to change the filter.
 ///
 /// # Errors
-/// [`ApplyError`]; nothing has changed then.
+/// [`ApplyError`]; nothing is changed then.
 pub fn apply<F: Stored>(filter: &mut F, generation: u64, delta: &[u8]) -> Result<(), ApplyError> {
     let base = header_of(filter, &Label { generation, key: None }).map_err(ApplyError::Base)?;
     check(filter, &base, delta)?;
@@ -91,14 +92,14 @@ pub fn apply<F: Stored>(filter: &mut F, generation: u64, delta: &[u8]) -> Result
     Ok(())
 }
 
-/// Refuses a delta that does not lead from `filter` to its target.
+/// Returns an error if applying the delta to `filter` does not yield the target.
 fn check<F: Stored>(filter: &F, base: &Header, delta: &[u8]) -> Result<(), ApplyError> {
     let empty = Spill::new(0);
     let opened = Opened::new(delta, base, filter.spill().unwrap_or(&empty))?;
     opened.transform(&mut LookOnly(filter.words()))
 }
 
-/// Blocks that are only looked at.
+/// Blocks that are read only.
 struct LookOnly<'a>(&'a [u64]);
 
 impl Blocks for LookOnly<'_> {
@@ -112,7 +113,7 @@ impl Blocks for LookOnly<'_> {
     }
 }
 
-/// Blocks that change where they are.
+/// Blocks that are changed in place.
 pub(super) struct InPlace<'a>(pub(super) &'a mut [u64]);
 
 impl Blocks for InPlace<'_> {

@@ -1,4 +1,4 @@
-//! What changed in a spill table.
+//! Changes of a spill table.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,7 +14,7 @@ fn records(spill: &Spill) -> Records {
     spill.records().iter().map(|(line, tag, count)| ((line, tag), count)).collect()
 }
 
-/// Appends what turns the table `base` into `target`: what is there now, and count 0 for what is gone.
+/// Appends the change from table `base` to `target`: changed and new records, and count 0 for removed ones.
 pub(super) fn encode_spill(base: &Spill, target: &Spill, output: &mut Vec<u8>) {
     let (before, after) = (records(base), records(target));
     let gone = before.keys().filter(|place| !after.contains_key(place)).map(|&place| (place, 0));
@@ -27,7 +27,7 @@ pub(super) fn encode_spill(base: &Spill, target: &Spill, output: &mut Vec<u8>) {
     }
 }
 
-/// The table of the target, from that of the base; only one-line counts have anything to read.
+/// Returns the spill table of the target, computed from the table of the base. Reads input only for one-line counts.
 pub(super) fn decode_spill<R: Read>(
     header: &DeltaHeader,
     base: &Spill,

@@ -1,4 +1,4 @@
-//! Deltas between files, of which only a few blocks are in memory at a time.
+//! Deltas between files, with only a few blocks in memory at a time.
 
 use std::io::{Read, Write};
 
@@ -13,9 +13,9 @@ use crate::file::{FilterKind, Header, HistoryError, OutputWords, Source, spill_e
 /// Writes the delta from the filter file `base` to the filter file `target`.
 ///
 /// # Errors
-/// [`DiffError`]; what was written until then is of no use.
+/// [`DiffError`]; output written so far must be discarded.
 pub fn diff(base: &mut impl Read, target: &mut impl Read, output: &mut impl Write) -> Result<DeltaHeader, DiffError> {
-    // Sizes need no limit: the memory taken does not depend on them.
+    // No limit is needed: memory use does not depend on the sizes.
     let mut base = Source::open(base, u64::MAX).map_err(DiffError::Base)?;
     let mut target = Source::open(target, u64::MAX).map_err(DiffError::Target)?;
     base.header.ensure_same(&target.header)?;
@@ -36,7 +36,7 @@ pub fn diff(base: &mut impl Read, target: &mut impl Read, output: &mut impl Writ
     Ok(header)
 }
 
-/// The header of the delta between two files: a step if they say whose they are.
+/// Returns the header of the delta between two files: a step if they have a history.
 fn header_between<B, T>(base: &Source<B>, target: &Source<T>) -> Result<DeltaHeader, DiffError> {
     let (from, to) = (&base.header, &target.header);
     let step = match (&base.history, &target.history) {
@@ -49,7 +49,7 @@ fn header_between<B, T>(base: &Source<B>, target: &Source<T>) -> Result<DeltaHea
     Ok(DeltaHeader { step, ..DeltaHeader::new(from, to, encoding, 0) })
 }
 
-/// Writes `body`, which holds what comes before the blocks, and then the blocks.
+/// Writes `body`, which contains everything before the blocks, and then the blocks.
 fn write_blocks<W: Write>(
     header: &DeltaHeader,
     base: &mut impl FnMut(&mut [u64]) -> Result<(), DiffError>,
@@ -78,15 +78,15 @@ fn write_blocks<W: Write>(
     Ok(())
 }
 
-/// Writes the filter file that `delta` makes of the filter file `base`, with the key of the base.
+/// Applies `delta` to the filter file `base` and writes the resulting filter file, with the key of the base.
 ///
-/// For files without a history; [`advance`](super::advance) is for the others.
+/// Both files are without a history; for files with a history use [`advance`](super::advance).
 ///
-/// Takes memory for a few blocks only, except that the fingerprint form needs a classical array in full;
-/// `payload_limit` bounds it.
+/// Keeps only a few blocks in memory, except that the fingerprint form needs the whole array of a classical filter.
+/// `payload_limit` is the maximum size of this array.
 ///
 /// # Errors
-/// [`ApplyError`]; what was written until then is of no use.
+/// [`ApplyError`]; output written so far must be discarded.
 pub fn apply_between(
     base: &mut impl Read,
     payload_limit: u64,
@@ -104,7 +104,7 @@ pub fn apply_between(
     write_front(&header, source.key.as_ref(), None, &entries, &mut output)?;
     let mut files = Files { source, output };
     let outcome = opened.transform(&mut files);
-    // A damaged base leads anywhere; then it is not the delta's fault.
+    // A damaged base leads to a wrong target, so its error takes precedence over that of the delta.
     files.source.finish().map_err(ApplyError::Base)?;
     outcome.map(|()| header)
 }

@@ -1,4 +1,4 @@
-//! Applying a delta, wherever base and target are: block after block, with all checks.
+//! Application of a delta, block by block and with all checks, independent of the location of base and target.
 
 use std::io::Read;
 
@@ -11,15 +11,15 @@ use crate::counting::spill::Spill;
 use crate::file::{Checksum, FileError, FilterKind, Header, HistoryError, InputWords, WordCheck, expect_checksum};
 use crate::file::{spill_bytes, spill_entries};
 
-/// Where the blocks of a base come from and those of a target go to.
+/// A source of the blocks of a base and a sink for those of a target.
 pub(super) trait Blocks {
-    /// Fills `words` with the base's from word `start` on.
+    /// Fills `words` with the words of the base, starting at word `start`.
     fn read(&mut self, start: u64, words: &mut [u64]) -> Result<(), ApplyError>;
-    /// Takes the target's words from word `start` on.
+    /// Writes `words`, the words of the target that begin at word `start`.
     fn write(&mut self, start: u64, words: &[u64]) -> Result<(), ApplyError>;
 }
 
-/// A delta that has turned out to fit a base, read up to its body.
+/// A delta that fits its base and has been read up to its body.
 pub(super) struct Opened<R> {
     pub(super) header: DeltaHeader,
     /// The spill table of the target.
@@ -28,13 +28,13 @@ pub(super) struct Opened<R> {
 }
 
 impl<R: Read> Opened<R> {
-    /// Reads up to the body, refusing a delta of anything but `base`.
+    /// Reads a delta up to its body. Fails if `base` is not the base of the delta.
     pub(super) fn new(mut input: R, base: &Header, base_spill: &Spill) -> Result<Self, ApplyError> {
         let header = read_header(&mut input).map_err(ApplyError::Delta)?;
         Self::after_header(header, input, base, base_spill)
     }
 
-    /// The same for a `header` that was read, and the `input` after it.
+    /// Continues after a `header` that was read from `input`.
     pub(super) fn after_header(
         header: DeltaHeader,
         input: R,
@@ -43,7 +43,7 @@ impl<R: Read> Opened<R> {
     ) -> Result<Self, ApplyError> {
         header.ensure_starts_from(base)?;
         if header.encoding == Encoding::Growth {
-            // A step of one origin, and not what turns one state into another.
+            // A growth delta is a step of one origin, not a change from one state to another.
             return Err(ApplyError::History(HistoryError::OriginsUnknown));
         }
         let mut input = InputWords::new(input);
@@ -51,7 +51,7 @@ impl<R: Read> Opened<R> {
         Ok(Self { header, spill, input })
     }
 
-    /// Turns all blocks into those of the target, and makes sure that they are.
+    /// Turns all blocks into the blocks of the target and verifies the checksum.
     pub(super) fn transform(mut self, blocks: &mut impl Blocks) -> Result<(), ApplyError> {
         let mut body = Body::new(&self.header);
         let entries = spill_entries(Some(&self.spill));
@@ -82,7 +82,7 @@ impl<R: Read> Opened<R> {
         }
     }
 
-    /// Checks what comes after the body.
+    /// Checks the end of the delta, after the body.
     fn finish(&mut self, body: &Body) -> Result<(), FileError> {
         body.ensure_done()?;
         expect_checksum(&mut self.input)
@@ -94,7 +94,7 @@ impl<R: Read> Opened<R> {
     }
 }
 
-/// How the blocks are told.
+/// The decoder for the encoding of the blocks.
 enum Body {
     Blocks(BlockShape),
     Fingerprints(Inserter),
@@ -108,7 +108,8 @@ impl Body {
         }
     }
 
-    /// How much is worked on at a time. Classical fingerprints go anywhere, so that is all.
+    /// Returns the number of words to process at a time: all words for fingerprints of a classical filter, whose
+    /// positions do not follow the order of the fingerprints.
     fn block_words(&self, target: &Header) -> usize {
         match self {
             Self::Fingerprints(_) if target.kind == FilterKind::ClassicalMembership => target.words() as usize,

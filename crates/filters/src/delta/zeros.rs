@@ -1,12 +1,12 @@
-//! Which zeros of a base become ones: gaps counted over the zeros, a word at a time.
+//! Zeros of a base that become ones: gaps counted in zeros, one word at a time.
 
 use super::bits::{BitReader, Code};
 use crate::file::FileError;
 
-/// Appends to `gaps` the number of the base's zeros before each one that becomes a one, since the one before.
-/// Tells whether no one of the base is lost; if one is, `gaps` mean nothing.
+/// Appends to `gaps` the number of zeros of the base between successive zeros that become ones.
+/// Returns false if a one becomes a zero; `gaps` are invalid then.
 ///
-/// Zeros beyond the last cell are zeros like others: nothing comes after them, and they never change.
+/// Zeros beyond the last cell need no special treatment: they never change, so no gap includes them.
 pub(super) fn find_gaps(base: &[u64], target: &[u64], gaps: &mut Vec<u32>) -> bool {
     let (mut gap, mut lost) = (0, 0);
     for (&base, &target) in base.iter().zip(target) {
@@ -26,11 +26,11 @@ pub(super) fn find_gaps(base: &[u64], target: &[u64], gaps: &mut Vec<u32>) -> bo
     lost == 0
 }
 
-/// Sets the `count` zeros of `words` that the codes name.
+/// Sets `count` zeros of `words` at the positions given by the codes.
 pub(super) fn set_zeros(words: &mut [u64], count: u32, code: Code, codes: &mut BitReader) -> Result<(), FileError> {
     let mut words = words.iter_mut();
     let (mut word, mut zeros) = (&mut 0, Ones::default());
-    // How many zeros of the word are behind.
+    // Number of zeros in the word that are already passed.
     let mut rank = 0;
     for _ in 0..count {
         rank += codes.take_code(code)?.min(GAP_MAX);
@@ -46,16 +46,16 @@ pub(super) fn set_zeros(words: &mut [u64], count: u32, code: Code, codes: &mut B
     Ok(())
 }
 
-/// Longer gaps lead out of every block, so how much longer does not matter.
+/// Maximum gap. A longer one is beyond the end of every block anyway.
 const GAP_MAX: u64 = 1 << 32;
 
-/// A word, prepared for finding its ones by number.
+/// A word, prepared for finding its n-th one.
 ///
 /// Sebastiano Vigna, *Broadword implementation of rank/select queries* (2008), with a table for the last byte.
 #[derive(Clone, Copy, Default)]
 struct Ones {
     word: u64,
-    /// Byte i: how many ones there are in bytes 0 to i.
+    /// Byte i: the number of ones in bytes 0 to i.
     sums: u64,
 }
 
@@ -76,11 +76,11 @@ impl Ones {
         self.sums >> 56
     }
 
-    /// Where the one with number `rank` is, counted from 0; there are more than `rank`.
+    /// Returns the position of the one with index `rank`, counted from 0. The word must have more than `rank` ones.
     #[inline]
     fn select(self, rank: u64) -> u32 {
         const TOPS: u64 = UNITS << 7;
-        // The top bit of each byte that ends before the one looked for.
+        // Sets the top bit of each byte that ends before the one to find.
         let before = (((rank * UNITS) | TOPS) - self.sums) & TOPS;
         let shift = ((before >> 7).wrapping_mul(UNITS) >> 56) as u32 * 8;
         let in_byte = rank.wrapping_sub(self.sums << 8 >> shift) as usize % 8;
@@ -89,7 +89,7 @@ impl Ones {
     }
 }
 
-/// For each byte, where its ones are.
+/// The positions of the ones of each byte value.
 const SELECT_IN_BYTE: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut byte = 0;
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn gaps_count_zeros_only() {
         let mut gaps = Vec::new();
-        // Zeros of the base at 0, 2, 4 and from 64 on; those at 2, 64 and 66 are set.
+        // The base has zeros at 0, 2, 4 and at all positions starting with 64; the target sets 2, 64 and 66.
         let (base, target) = ([!0b10101, 0], [!0b10001, 0b101]);
         assert!(find_gaps(&base, &target, &mut gaps));
         assert_eq!(gaps, [1, 1, 1]);

@@ -1,22 +1,22 @@
-//! Words that no filter has: what the code of the filters relies on, asked of arrays from outside.
+//! Validation of arrays from untrusted input: the invariants that the filters rely on.
 
 use super::spill::SpillEntry;
 use super::{FileError, FilterKind, Header};
 use crate::counting::rows;
 use crate::lines::{LINE_WORDS, Line};
 
-/// Looks at an array from front to back.
+/// Validates an array from front to back.
 pub(crate) struct WordCheck {
     is_one_line_counts: bool,
     words_left: u64,
     last_word_mask: u64,
     next_line: u32,
-    /// The spill entries of the lines to come, last first.
+    /// The spill entries of the remaining lines, last first.
     entries: Vec<SpillEntry>,
 }
 
 impl WordCheck {
-    /// For an array with these `entries`, in order.
+    /// Creates a check of an array with these `entries`, in order.
     pub(crate) fn new(header: &Header, mut entries: Vec<SpillEntry>) -> Self {
         entries.reverse();
         Self {
@@ -28,13 +28,13 @@ impl WordCheck {
         }
     }
 
-    /// How much of the array is still to come.
+    /// Returns the number of words not checked yet.
     pub(crate) const fn words_left(&self) -> u64 {
         self.words_left
     }
 
-    /// Refuses the next `words`, whole lines of them in one-line layouts, if no filter has them: bits beyond the last
-    /// cell, lines of counts that contradict themselves.
+    /// Checks the next `words`, which are whole lines in one-line layouts. Rejects words that no filter can have: bits
+    /// beyond the last cell, or inconsistent lines of counts.
     pub(crate) fn next(&mut self, words: &[u64]) -> Result<(), FileError> {
         self.words_left = self.words_left.saturating_sub(words.len() as u64);
         let padding = words.last().map_or(0, |last| last & !self.last_word_mask);

@@ -1,4 +1,4 @@
-//! Filter to bytes and back.
+//! Encoding and decoding of filters.
 
 use std::io::{self, Read, Write};
 
@@ -17,31 +17,31 @@ use crate::lines::LINE_WORDS;
 use crate::mismatch::ensure_equal;
 use crate::{FingerprintKey, KeyId};
 
-/// What a file tells beside the filter itself.
+/// Data of a file in addition to the filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Label {
     /// The generation, for filters that age.
     pub generation: u64,
-    /// The key, to be stored too. The file is then a secret; leave it out of what is sent to others.
+    /// The key to store with the filter, if any. A file with its key is secret; omit the key from files sent to others.
     pub key: Option<FingerprintKey>,
 }
 
-/// All that a filter file holds.
+/// The content of a filter file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FilterFile {
-    /// The header as it was read.
+    /// The header read from the file.
     pub header: Header,
-    /// The key, if the file has it.
+    /// The key, if the file contains it.
     pub key: Option<FingerprintKey>,
-    /// Whose counts it holds, if the file says so.
+    /// The origins of its counts, if the file contains them.
     pub history: Option<History>,
     /// The filter.
     pub filter: StoredFilter,
 }
 
 impl FilterFile {
-    /// A file of `filter`, which may have a history if it counts.
+    /// Creates a file of `filter`. A counting filter may have a history.
     ///
     /// # Errors
     /// As [`encode`].
@@ -50,7 +50,7 @@ impl FilterFile {
         Ok(Self { header, key: label.key, history, filter })
     }
 
-    /// Writes all of it, and returns the header that it wrote.
+    /// Writes the file and returns the header written.
     ///
     /// # Errors
     /// As [`encode`].
@@ -60,20 +60,20 @@ impl FilterFile {
         Ok(header)
     }
 
-    /// Adds all that the filter file `input` holds.
+    /// Adds the contents of the filter file `input`.
     ///
-    /// Header and history are compared before anything changes. If the file turns out to be cut off or damaged later, this
-    /// one has taken a part of it and should be thrown away.
+    /// Header and history are compared before anything changes. If `input` later proves truncated or damaged, a part of
+    /// it is already added; discard this file then.
     ///
     /// # Errors
-    /// [`FileError::Mismatch`] if the filters are unlike, [`FileError::History`] if counts would be added twice, and as
-    /// [`decode`].
+    /// [`FileError::Mismatch`] if the filters have different parameters, [`FileError::History`] if counts would be
+    /// added twice, and the errors of [`decode`].
     pub fn merge(&mut self, input: &mut impl Read) -> Result<(), FileError> {
         let source = Source::open_like(input, &self.header)?;
         let joined = match (&self.history, &source.history) {
             (Some(ours), Some(theirs)) => Some(ours.joined(self.header.checksum, theirs, source.header.checksum)?),
             (None, None) => None,
-            // The sum would not tell what it holds, so that the same counts could be added again.
+            // The history of the sum would be unknown, so the same counts could be added twice.
             _ => return Err(HistoryError::OriginsUnknown.into()),
         };
         merge_source(&mut self.filter, source)?;
@@ -82,18 +82,18 @@ impl FilterFile {
         Ok(())
     }
 
-    /// The label to write it with again.
+    /// Returns the label for writing this file again.
     #[must_use]
     pub fn label(&self) -> Label {
         Label { generation: self.header.generation, key: self.key.clone() }
     }
 }
 
-/// Writes `filter`, and gives the header that it wrote.
+/// Writes `filter` and returns the header written.
 ///
 /// # Errors
-/// If writing fails, the key of `label` is not the one that `filter` was filled under, or a parameter is beyond what
-/// files hold (k up to 64).
+/// If writing fails, the key of `label` is not the key that `filter` was filled under, or a parameter exceeds the range
+/// of the file format (k is at most 64).
 pub fn encode(filter: &impl Stored, label: &Label, output: &mut impl Write) -> Result<Header, FileError> {
     let header = header_of(filter, label)?;
     write_all(filter, &header, label.key.as_ref(), None, output)?;
@@ -112,7 +112,7 @@ fn write_all(
     output.put(filter.words())
 }
 
-/// The header with the number of origins that `history` has.
+/// Returns the header with the number of origins of `history`.
 pub(crate) fn with_history(header: Header, history: Option<&History>) -> Result<Header, FileError> {
     let Some(history) = history else { return Ok(Header { origins: 0, ..header }) };
     let origins = history.reached(0).len();
@@ -122,7 +122,7 @@ pub(crate) fn with_history(header: Header, history: Option<&History>) -> Result<
     Ok(Header { origins: origins as u32, ..header })
 }
 
-/// The complete header of `filter`.
+/// Returns the complete header of `filter`.
 pub(crate) fn header_of(filter: &impl Stored, label: &Label) -> Result<Header, FileError> {
     let shape = filter.shape();
     if let Some(key) = &label.key {
@@ -131,11 +131,12 @@ pub(crate) fn header_of(filter: &impl Stored, label: &Label) -> Result<Header, F
     let mut checksum = Checksum::default();
     checksum.add(&spill_bytes(&spill_entries(filter.spill())));
     checksum.add_words(filter.words());
-    // What no reader would take is not written: a classical filter may have any k, a file has at most 64.
+    // Readers reject a file with k above 64, but a classical filter may have any k, so the header is checked before
+    // writing.
     Header { generation: label.generation, has_key: label.key.is_some(), checksum: checksum.value(), ..shape }.checked()
 }
 
-/// Writes all that comes before the array.
+/// Writes everything before the array.
 pub(crate) fn write_front<W: Write>(
     header: &Header,
     key: Option<&FingerprintKey>,
@@ -159,10 +160,10 @@ pub(crate) fn spill_bytes(entries: &[SpillEntry]) -> Vec<u8> {
     bytes
 }
 
-/// Reads a filter whose array and spill section take at most `payload_limit` bytes.
+/// Reads a filter whose array and spill section have at most `payload_limit` bytes.
 ///
 /// # Errors
-/// [`FileError`]: not a filter, a later version, cut off, damaged, too large.
+/// [`FileError`] if the input is not a filter, has a later version, is truncated, damaged or too large.
 pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<FilterFile, FileError> {
     let mut source = Source::open(input, payload_limit)?;
     let mut filter = StoredFilter::empty(&source.header);
@@ -174,7 +175,7 @@ pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<FilterFile, F
     Ok(FilterFile { header, key, history, filter })
 }
 
-/// Reads header and key, and leaves the rest.
+/// Reads header and key, and no further.
 ///
 /// # Errors
 /// As [`decode`].
@@ -192,16 +193,16 @@ fn read_front(input: &mut impl Read) -> Result<Front, FileError> {
     Ok((with_history(header, history.as_ref())?, key, history))
 }
 
-/// Reads a key section, whose key must have this id.
-pub(crate) fn read_key(input: &mut impl Read, key_id: KeyId) -> Result<FingerprintKey, FileError> {
+/// Reads a key section. Its key must have the id `key_id`.
+pub fn read_key(input: &mut impl Read, key_id: KeyId) -> Result<FingerprintKey, FileError> {
     let mut key = [0; KEY_BYTES];
     read_exactly(input, &mut key)?;
-    // The id tells the width as well.
+    // The id also determines the width.
     let widths = [FingerprintKey::new(key), FingerprintKey::narrow(key)];
     widths.into_iter().find(|key| key.id() == key_id).ok_or(FileError::Damaged { part: Part::Key })
 }
 
-/// A filter file that is read from front to back, in whatever steps the reader likes.
+/// A filter file that is read from front to back, in steps of any size.
 pub(crate) struct Source<R> {
     pub(crate) header: Header,
     pub(crate) key: Option<FingerprintKey>,
@@ -212,7 +213,7 @@ pub(crate) struct Source<R> {
 }
 
 impl<R: Read> Source<R> {
-    /// Reads all that comes before the array.
+    /// Opens a file and reads everything before the array.
     pub(crate) fn open(mut input: R, payload_limit: u64) -> Result<Self, FileError> {
         let front = read_front(&mut input)?;
         let bytes = front.0.payload_bytes();
@@ -222,7 +223,7 @@ impl<R: Read> Source<R> {
         Self::after_front(front, input)
     }
 
-    /// The same, refusing a filter that is unlike `other`.
+    /// Opens a file whose header must match `other`.
     pub(crate) fn open_like(mut input: R, other: &Header) -> Result<Self, FileError> {
         let front = read_front(&mut input)?;
         other.ensure_same(&front.0)?;
@@ -237,13 +238,13 @@ impl<R: Read> Source<R> {
         Ok(Self { header, key, history, spill, input, check })
     }
 
-    /// Fills `words` with the next of the array, whole lines of them unless it ends.
+    /// Fills `words` with the next words of the array. They are whole lines, except at the end.
     pub(crate) fn take(&mut self, words: &mut [u64]) -> Result<(), FileError> {
         self.input.take(words)?;
         self.check.next(words)
     }
 
-    /// Reads what is left of the array, and refuses the whole if the checksum is wrong or bytes follow.
+    /// Reads the rest of the array. Fails if the checksum is wrong or bytes follow.
     pub(crate) fn finish(mut self) -> Result<Front, FileError> {
         let mut rest = [0; LINE_WORDS];
         while self.check.words_left() > 0 {
@@ -258,7 +259,7 @@ impl<R: Read> Source<R> {
     }
 }
 
-/// The table that `entries` are, for the kind that has one.
+/// Restores the spill table from `entries`, for the kind that has one.
 pub(crate) fn restore_spill(header: &Header, entries: &[SpillEntry]) -> Result<Spill, FileError> {
     let unlisted = u32::try_from(header.unlisted).map_err(|_| FileError::invalid("unlisted", header.unlisted))?;
     if let Some(entry) = entries.iter().find(|entry| !rows::is_sound_record(entry.tag, entry.count)) {

@@ -1,4 +1,4 @@
-//! Why bytes are not a filter or a delta.
+//! Errors of reading filters and deltas.
 
 use std::fmt;
 use std::io;
@@ -6,17 +6,17 @@ use std::io;
 use super::HistoryError;
 use crate::Mismatch;
 
-/// What a checksum covers.
+/// The part that a checksum covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Part {
     /// The header.
     Header,
-    /// The key section: its key has another id than the header says.
+    /// The key section; damaged if the id of its key differs from the header.
     Key,
     /// The array and the spill section.
     Array,
-    /// What follows the header of a delta.
+    /// Everything after the header of a delta.
     Changes,
     /// The history of a file, or the step of a delta.
     History,
@@ -34,65 +34,65 @@ impl fmt::Display for Part {
     }
 }
 
-/// Why an encoding was refused.
+/// An encoding could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// It starts otherwise than a filter file.
+    /// The input does not start with the magic number of a filter file.
     #[error("not a filter file")]
     NotAFilter,
-    /// It starts otherwise than a delta.
+    /// The input does not start with the magic number of a delta.
     #[error("not a delta")]
     NotADelta,
-    /// It starts otherwise than a map file.
+    /// The input does not start with the magic number of a map file.
     #[error("not a map file")]
     NotAMap,
-    /// A delta stands where a filter is wanted.
-    #[error("a delta, not a filter file")]
+    /// The input is a delta, but a filter was expected.
+    #[error("expected a filter file, found a delta")]
     Delta,
-    /// A filter stands where a delta is wanted.
-    #[error("a filter file, not a delta")]
+    /// The input is a filter, but a delta was expected.
+    #[error("expected a delta, found a filter file")]
     Filter,
-    /// It was written by a later version of the format.
-    #[error("format version {version} is not supported, only up to {supported}")]
+    /// The input has a later version of the format.
+    #[error("unsupported format version {version} (latest supported: {supported})")]
     UnsupportedVersion {
-        /// What it says.
+        /// Version of the input.
         version: u16,
-        /// What is known here.
+        /// Latest supported version.
         supported: u16,
     },
-    /// It ends too early.
-    #[error("truncated: it ends too early")]
+    /// The input is truncated.
+    #[error("truncated: unexpected end of input")]
     Truncated,
-    /// It goes on after its end.
-    #[error("bytes follow its end")]
+    /// Bytes follow the end of the encoding.
+    #[error("unexpected bytes after the end")]
     TrailingBytes,
     /// A checksum does not match.
     #[error("damaged: the checksum of the {part} does not match")]
     Damaged {
-        /// What was checked.
+        /// Part whose checksum was computed.
         part: Part,
     },
-    /// A field holds what no writer puts there.
+    /// A field has a value that no writer produces.
     #[error("invalid: {field} cannot be {value}")]
     InvalidField {
-        /// Which.
+        /// Name of the field.
         field: &'static str,
-        /// What it holds.
+        /// Value of the field.
         value: u64,
     },
-    /// The array would take more than the caller allows.
-    #[error("too large: the array takes {bytes} bytes and {limit_bytes} are allowed")]
+    /// The array needs more memory than the limit of the caller.
+    #[error("too large: the array has {bytes} bytes, the limit is {limit_bytes}")]
     TooLarge {
-        /// What the header asks for.
+        /// Size according to the header.
         bytes: u64,
-        /// What the caller allows.
+        /// Limit set by the caller.
         limit_bytes: u64,
     },
-    /// It is sound, and not like the filter it should be joined with.
+    /// The file is valid, but its parameters differ from those of the filter to merge with.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
-    /// It is sound and alike, and its counts must not be added.
+    /// The file is valid and has the same parameters, but its history does not allow adding its counts.
     #[error(transparent)]
     History(#[from] HistoryError),
     /// Reading or writing failed.
@@ -101,8 +101,9 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// [`InvalidField`](Self::InvalidField).
-    pub(crate) fn invalid(field: &'static str, value: impl Into<u64>) -> Self {
+    /// Returns [`InvalidField`](Self::InvalidField).
+    #[doc(hidden)]
+    pub fn invalid(field: &'static str, value: impl Into<u64>) -> Self {
         Self::InvalidField { field, value: value.into() }
     }
 }

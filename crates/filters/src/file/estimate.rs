@@ -1,4 +1,4 @@
-//! What the contents of a filter suggest.
+//! Estimates from the contents of a filter.
 
 use super::StoredFilter;
 use crate::bloom::MembershipFilter;
@@ -6,21 +6,21 @@ use crate::counting::{Cells, CountingFilter, OneLineCounts, rows};
 use crate::hash::{FingerprintHash, HashFamily};
 use crate::lines::Line;
 
-/// What the contents of a filter suggest. For counts, keys are distinct keys, and a false positive is a key that was
-/// never inserted and has a count.
+/// Estimates from the contents of a filter. In a counting filter, `keys` is the number of distinct keys, and a false
+/// positive is a key with a count above 0 that was never inserted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Estimates {
-    /// The share of cells that are not 0.
+    /// Fraction of cells that are not 0.
     pub fill: f64,
-    /// How many distinct keys there are.
+    /// Number of distinct keys.
     pub keys: f64,
-    /// The probability that a key never inserted is found now.
+    /// Current probability that a check finds a key that was never inserted.
     pub false_positive_rate: f64,
 }
 
 impl StoredFilter {
-    /// What its contents suggest. Reads all of them.
+    /// Computes estimates from the contents. Reads the whole filter.
     #[must_use]
     pub fn estimates(&self) -> Estimates {
         match self {
@@ -47,12 +47,12 @@ fn of_classical_counts(filter: &CountingFilter<FingerprintHash>) -> Estimates {
     Estimates { fill, keys: cells / hashes * (cells / zeros.max(1.0)).ln(), false_positive_rate: fill.powf(hashes) }
 }
 
-/// Cells of a row of one-line counts.
+/// Number of cells in a row of one-line counts.
 const ROW_CELLS: f64 = 16.0;
 
-/// Line by line.
+/// Computes the estimates line by line.
 fn of_one_line_counts(filter: &OneLineCounts) -> Estimates {
-    // The last row may hold something else, and a key leaves out two of the others but the first.
+    // The last row may be replaced by entries. Every key uses the first row, and skips two of the other rows.
     const ROWS: f64 = rows::LAST_ROW as f64;
     let rows_per_key = ROWS - 2.0;
     let (mut used, mut keys, mut rate) = (0.0, 0.0, 0.0);
@@ -60,7 +60,7 @@ fn of_one_line_counts(filter: &OneLineCounts) -> Estimates {
         let shares = used_shares(line);
         let share = shares[..rows::LAST_ROW].iter().sum::<f64>() / ROWS;
         used += share;
-        // A full line says "many"; half a zero stands for less than one.
+        // A full line would give infinity, so it counts as having half a zero.
         let zeros = (1.0 - share).max(0.5 / (ROWS * ROW_CELLS));
         keys += zeros.ln() / (1.0 - 1.0 / ROW_CELLS).ln() * ROWS / rows_per_key;
         rate += line_rate(&shares);
@@ -69,7 +69,7 @@ fn of_one_line_counts(filter: &OneLineCounts) -> Estimates {
     Estimates { fill: used / lines, keys, false_positive_rate: rate / lines }
 }
 
-/// For each row, the share of cells that are not 0; 1 for the last row where it holds something else.
+/// Returns the fraction of non-zero cells of each row; 1 for the last row if it was replaced by entries.
 fn used_shares(line: &Line) -> [f64; rows::ROWS] {
     const LOW: u64 = 0x1111_1111_1111_1111;
     std::array::from_fn(|row| {
@@ -79,7 +79,7 @@ fn used_shares(line: &Line) -> [f64; rows::ROWS] {
     })
 }
 
-/// The probability that all cells of a key are used, whichever rows it leaves out.
+/// Returns the probability that all cells of a key are used, averaged over the pairs of rows that keys skip.
 fn line_rate(shares: &[f64; rows::ROWS]) -> f64 {
     let rates = rows::LEFT_OUT_PAIRS.iter().map(|left_out| {
         let counted = (0..rows::ROWS).filter(|row| !left_out.contains(row));
@@ -112,7 +112,7 @@ mod tests {
             let rate = counts.iter().filter(|&&count| count > 0).count() as f64 / others.len() as f64;
             let estimates = filter.estimates();
             assert!((estimates.keys / 50_000.0 - 1.0).abs() < 0.03, "{estimates:?}");
-            // Five standard errors, and a tenth for the row that is left out.
+            // Five standard errors, and a tenth for the skipped row.
             let error = 5.0 * (rate / others.len() as f64).sqrt() + rate / 10.0;
             assert!((estimates.false_positive_rate - rate).abs() < error, "{estimates:?}, measured {rate}");
         }

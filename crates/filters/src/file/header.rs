@@ -1,4 +1,4 @@
-//! The header: everything about a filter but its contents.
+//! The header of a filter file: all data except the contents of the filter.
 
 use std::fmt;
 
@@ -14,7 +14,8 @@ use crate::lines::{LINE_BITS, LINES_MAX};
 use crate::mismatch::ensure_equal;
 use crate::{KeyId, Mismatch};
 
-/// The latest version: files with a history, deltas with a step. What has neither is written as [`VERSION_PLAIN`].
+/// The latest version, for files with a history and deltas with a step. All other files and deltas are written as
+/// [`VERSION_PLAIN`].
 pub const VERSION: u16 = 2;
 /// The version of files without a history and deltas without a step.
 pub const VERSION_PLAIN: u16 = 1;
@@ -22,10 +23,10 @@ pub const VERSION_PLAIN: u16 = 1;
 pub const HEADER_BYTES: usize = 64;
 /// Bytes of a key section.
 pub const KEY_BYTES: usize = 16;
-/// Most hash functions a filter in a file may have.
+/// Maximum number of hash functions of a filter in a file.
 pub const HASHES_MAX: u32 = 64;
 
-/// SipHash-1-3-128, with positions from the leading bits: the only hash that files know.
+/// The only hash in files: SipHash-1-3-128, with positions from the leading bits.
 const HASH_FINGERPRINT: u8 = 1;
 /// The first bytes of a filter file.
 pub const FILTER_MAGIC: [u8; 8] = *b"\x89bruitF\n";
@@ -36,11 +37,11 @@ const FLAG_HISTORY: u8 = 2;
 /// Cell width of the one-line counting layout.
 const ONE_LINE_CELL_BITS: u32 = 4;
 
-/// A spill table lists one record per line and some more, besides those of the two entries of each line.
+/// A spill table has at most about one record per line, and two more for the entries of each line.
 const SPILL_ENTRIES_PER_LINE_MAX: u64 = 3;
 const SPILL_ENTRIES_BASE: u64 = 1024;
 
-/// What is stored, and where the positions of a key lie.
+/// The kind of a filter: membership or counts, and the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilterKind {
@@ -58,13 +59,13 @@ impl FilterKind {
     const ALL: [Self; 4] =
         [Self::ClassicalMembership, Self::OneLineMembership, Self::ClassicalCounts, Self::OneLineCounts];
 
-    /// Whether it holds counts.
+    /// Returns true for counting filters.
     #[must_use]
     pub const fn counts(self) -> bool {
         matches!(self, Self::ClassicalCounts | Self::OneLineCounts)
     }
 
-    /// Whether a key keeps to one line.
+    /// Returns true for the one-line layouts.
     #[must_use]
     pub const fn is_one_line(self) -> bool {
         matches!(self, Self::OneLineMembership | Self::OneLineCounts)
@@ -95,52 +96,52 @@ impl fmt::Display for FilterKind {
     }
 }
 
-/// Everything about a filter but its contents, checked.
+/// All data of a filter except its contents, validated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {
-    /// What is stored.
+    /// Kind of the filter.
     pub kind: FilterKind,
-    /// m.
+    /// m, the number of cells.
     pub cells: u64,
-    /// k.
+    /// k, the number of positions per key.
     pub hashes: u32,
     /// Width of a cell; 1 for membership.
     pub cell_bits: u32,
-    /// How many leading bits of a fingerprint decide its positions.
+    /// Number of leading fingerprint bits that determine the positions.
     pub fingerprint_bits: u32,
-    /// How insertions raise cells, for counts.
+    /// The rule for raising the cells of an inserted key, for counts.
     pub extension: Option<Extension>,
-    /// The key under which fingerprints were made.
+    /// Id of the key that made the fingerprints.
     pub key_id: KeyId,
     /// The generation, for filters that age.
     pub generation: u64,
-    /// Entries of the spill section.
+    /// Number of entries in the spill section.
     pub spill_entries: u32,
-    /// What found no room in the spill section.
+    /// Counts that did not fit in the spill section.
     pub unlisted: u64,
-    /// Whether a key section follows.
+    /// True if a key section follows.
     pub has_key: bool,
-    /// Origins in the history section; 0 if there is none.
+    /// Number of origins in the history section; 0 if there is none.
     pub origins: u32,
-    /// CRC-32 of spill section and array.
+    /// CRC-32 of the spill section and the array.
     pub checksum: u32,
 }
 
 impl Header {
-    /// Words of the array.
+    /// Returns the words of the array.
     #[must_use]
     pub const fn words(&self) -> u64 {
         (self.cells * self.cell_bits as u64).div_ceil(64)
     }
 
-    /// Bytes of the spill section and the array.
+    /// Returns the bytes of the spill section and the array.
     #[must_use]
     pub const fn payload_bytes(&self) -> u64 {
         self.words() * 8 + self.spill_bytes()
     }
 
-    /// Bytes of the whole encoding.
+    /// Returns the bytes of the whole encoding.
     #[must_use]
     pub const fn file_bytes(&self) -> u64 {
         let key_bytes = if self.has_key { KEY_BYTES } else { 0 };
@@ -148,7 +149,7 @@ impl Header {
         (HEADER_BYTES + key_bytes) as u64 + history_bytes + self.payload_bytes()
     }
 
-    /// Lines of the one-line layouts.
+    /// Returns the number of lines in the one-line layouts.
     pub(crate) const fn lines(&self) -> u64 {
         self.words() * 64 / LINE_BITS
     }
@@ -157,7 +158,7 @@ impl Header {
         self.spill_entries as u64 * SPILL_ENTRY_BYTES as u64
     }
 
-    /// The bits of the last word that belong to cells.
+    /// Returns a mask of the bits of the last word that belong to cells.
     pub(crate) const fn last_word_mask(&self) -> u64 {
         match self.cells * self.cell_bits as u64 % 64 {
             0 => u64::MAX,
@@ -165,7 +166,7 @@ impl Header {
         }
     }
 
-    /// Refuses a filter that cannot be merged with this one, naming the first difference.
+    /// Checks that a filter with header `other` can be merged with this one.
     ///
     /// # Errors
     /// [`Mismatch`] if kind, a parameter, the key id or the generation differs.
@@ -193,7 +194,7 @@ impl Header {
         bytes
     }
 
-    /// Reads the header, and whether a history follows.
+    /// Reads the header. Also returns true if a history follows.
     pub(crate) fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> Result<(Self, bool), FileError> {
         let mut fields = FieldReader::new(bytes);
         match fields.take() {
@@ -211,7 +212,7 @@ impl Header {
         Ok((header, has_history))
     }
 
-    /// Refuses what no filter has, so that making one cannot fail.
+    /// Validates the fields, so that creating a filter from them cannot fail.
     pub(crate) fn checked(self) -> Result<Self, FileError> {
         let hashes_max = if self.kind == FilterKind::OneLineMembership { ONE_LINE_HASHES_MAX } else { HASHES_MAX };
         ensure(self.cells > 0, "m", self.cells)?;
@@ -223,7 +224,7 @@ impl Header {
             self.fingerprint_bits,
         )?;
         ensure(self.kind.counts() || self.cell_bits == 1, "the cell width", self.cell_bits)?;
-        // Half of what a u64 counts leaves room for every sum made of it.
+        // A number below half the range of a u64 cannot overflow in the sums computed from it.
         let bits = self.cells.checked_mul(u64::from(self.cell_bits)).filter(|&bits| bits <= u64::MAX / 2);
         let bits = bits.ok_or_else(|| FileError::invalid("m", self.cells))?;
         let whole_lines = bits.is_multiple_of(LINE_BITS) && bits / LINE_BITS <= LINES_MAX as u64;
@@ -273,7 +274,7 @@ fn extension_from(code: u8, kind: FilterKind) -> Result<Option<Extension>, FileE
     }
 }
 
-/// Writes version to checksum of the contents, the fields that filters and deltas share. `flags` is byte 15.
+/// Writes the fields that filters and deltas share, from version to checksum of the contents. `flags` is byte 15.
 pub(crate) fn write_fields<const N: usize>(fields: &mut FieldWriter<'_, N>, version: u16, header: &Header, flags: u8) {
     fields.put(&version.to_le_bytes());
     fields.put(&[header.kind.code(), HASH_FINGERPRINT, extension_code(header.extension)]);
@@ -287,7 +288,7 @@ pub(crate) fn write_fields<const N: usize>(fields: &mut FieldWriter<'_, N>, vers
     fields.put(&header.checksum.to_le_bytes());
 }
 
-/// Reads what [`write_fields`] writes, once version and checksum hold: the version, the header and byte 15.
+/// Reads the fields of [`write_fields`] if version and checksum are valid: the version, the header and byte 15.
 pub(crate) fn read_fields<const N: usize>(fields: &mut FieldReader<'_, N>) -> Result<(u16, Header, u8), FileError> {
     let version = u16::from_le_bytes(fields.take());
     if !(VERSION_PLAIN..=VERSION).contains(&version) {
@@ -315,49 +316,53 @@ pub(crate) fn read_fields<const N: usize>(fields: &mut FieldReader<'_, N>) -> Re
     Ok((version, header.checked()?, flags))
 }
 
-/// Fills `N` bytes from the front, a checksum last.
-pub(crate) struct FieldWriter<'a, const N: usize> {
+/// Writes `N` bytes from the front, with a checksum at the end.
+pub struct FieldWriter<'a, const N: usize> {
     bytes: &'a mut [u8; N],
     filled: usize,
 }
 
 impl<'a, const N: usize> FieldWriter<'a, N> {
-    pub(crate) const fn new(bytes: &'a mut [u8; N]) -> Self {
+    /// Starts at the first byte.
+    pub const fn new(bytes: &'a mut [u8; N]) -> Self {
         Self { bytes, filled: 0 }
     }
 
-    pub(crate) fn put(&mut self, field: &[u8]) {
+    /// Writes the next field.
+    pub fn put(&mut self, field: &[u8]) {
         self.bytes[self.filled..self.filled + field.len()].copy_from_slice(field);
         self.filled += field.len();
     }
 
-    /// Puts the checksum of everything so far, which has to be all but four bytes.
-    pub(crate) fn finish(mut self) {
+    /// Appends the checksum of all bytes written so far. Exactly four bytes must be left.
+    pub fn finish(mut self) {
         assert_eq!(self.filled, N - 4, "the fields fill the header");
         let checksum = crc32(&self.bytes[..N - 4]);
         self.put(&checksum.to_le_bytes());
     }
 }
 
-/// Takes `N` bytes from the front. The sizes of all fields are known when compiling; together they stay within N.
-pub(crate) struct FieldReader<'a, const N: usize> {
+/// Reads `N` bytes from the front. All field sizes are known at compile time and add up to at most N.
+pub struct FieldReader<'a, const N: usize> {
     bytes: &'a [u8; N],
     taken: usize,
 }
 
 impl<'a, const N: usize> FieldReader<'a, N> {
-    pub(crate) const fn new(bytes: &'a [u8; N]) -> Self {
+    /// Starts at the first byte.
+    pub const fn new(bytes: &'a [u8; N]) -> Self {
         Self { bytes, taken: 0 }
     }
 
-    pub(crate) fn take<const M: usize>(&mut self) -> [u8; M] {
+    /// Returns the next field.
+    pub fn take<const M: usize>(&mut self) -> [u8; M] {
         let field = self.bytes[self.taken..].first_chunk().expect("the fields fit the header");
         self.taken += M;
         *field
     }
 
-    /// Refuses bytes whose last four are not the checksum of the others.
-    pub(crate) fn verify(&self) -> Result<(), FileError> {
+    /// Returns an error if the last four bytes are not the checksum of the others.
+    pub fn verify(&self) -> Result<(), FileError> {
         let (fields, stored) = self.bytes.split_last_chunk().expect("a header is longer than its checksum");
         if crc32(fields) == u32::from_le_bytes(*stored) {
             return Ok(());

@@ -1,9 +1,10 @@
-//! The history of a file of counts: whose counts are in it, and up to which revision of each.
+//! The history of a file of counts: the origins of its counts, and the revision of each.
 //!
-//! Counts are joined by addition, so each must be added once. A site's own filter has an *origin*, a number drawn when it
-//! is created, and a *revision*, raised by every change. A merged filter lists the origins whose counts it holds, each
-//! with the revision it has reached and the checksum of the origin's own filter there. A difference names what it builds
-//! on, so applying it twice, out of order or to the wrong filter is refused before anything changes.
+//! Counts are merged by addition, so each must be added exactly once. A site's own filter has an *origin*, a random
+//! number drawn when it is created, and a *revision*, which every change increments. A merged filter lists the origins
+//! of its counts, each with its last revision and the checksum of the origin's own filter at that revision. A delta
+//! names the revision it builds on. Applying a delta twice, out of order or to the wrong filter fails and changes
+//! nothing.
 
 use std::fmt;
 use std::io::Read;
@@ -11,17 +12,17 @@ use std::io::Read;
 use super::words::{Checksum, read_exactly};
 use super::{FileError, Part};
 
-/// Most origins that a merged filter lists.
+/// Maximum number of origins of a merged filter.
 pub const ORIGINS_MAX: usize = 1024;
 /// Bytes of one origin in the history section.
 pub const HISTORY_ENTRY_BYTES: usize = 20;
-/// Bytes of a history section beside its origins.
+/// Bytes of a history section without its origins.
 pub const HISTORY_FRAME_BYTES: usize = 8;
 
 const OWN: u8 = 1;
 const MERGED: u8 = 2;
 
-/// The site that counted: a number drawn at random when its filter was created.
+/// The site that counted: a random number drawn when its filter was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin(pub u64);
 
@@ -31,161 +32,162 @@ impl fmt::Display for Origin {
     }
 }
 
-/// How much of an origin's counts a merged filter holds.
+/// The state of an origin within a merged filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
-    /// Whose counts.
+    /// Origin of the counts.
     pub origin: Origin,
-    /// The last revision that is in it.
+    /// Last revision included.
     pub revision: u64,
-    /// The checksum of the origin's own filter at that revision.
+    /// Checksum of the origin's own filter at that revision.
     pub checksum: u32,
 }
 
-/// A step of an origin's filter, from one revision to a later one.
+/// A step of an origin's filter from one revision to a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Whose filter.
+    /// Origin of the filter.
     pub origin: Origin,
-    /// The revision it builds on.
+    /// Revision that the step builds on.
     pub base: u64,
-    /// The revision it leads to.
+    /// Revision that the step leads to.
     pub target: u64,
-    /// The checksum of the origin's own filter at `base`.
+    /// Checksum of the origin's own filter at `base`.
     pub base_checksum: u32,
-    /// The same at `target`.
+    /// Checksum of the origin's own filter at `target`.
     pub target_checksum: u32,
 }
 
-/// Whose counts are in a filter.
+/// The origins of the counts in a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum History {
-    /// Those that one site counted itself.
+    /// Counts of one site's own filter.
     Own {
         /// The site.
         origin: Origin,
-        /// How many changes were made. Revision 0 is empty.
+        /// Number of changes so far. Revision 0 is empty.
         revision: u64,
     },
-    /// Those of several sites, sorted by origin; none twice, at most [`ORIGINS_MAX`].
+    /// Counts of several sites, sorted by origin without duplicates; at most [`ORIGINS_MAX`].
     Merged(Vec<Reached>),
 }
 
-/// Why counts are not joined.
+/// Counts cannot be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HistoryError {
-    /// The counts of an origin are there already.
-    #[error("already merged: the counts of origin {origin} are in it up to revision {revision}")]
+    /// The counts of an origin are already included.
+    #[error("already merged: the filter includes origin {origin} up to revision {revision}")]
     AlreadyMerged {
-        /// Whose.
+        /// Origin of the counts.
         origin: Origin,
-        /// Up to where.
+        /// Last revision included.
         revision: u64,
     },
-    /// A delta comes a second time.
+    /// The delta is already applied.
     #[error("already applied: revisions {base} to {target} of origin {origin}; the filter has revision {reached}")]
     AlreadyApplied {
-        /// Whose.
+        /// Origin of the delta.
         origin: Origin,
-        /// What the delta builds on.
+        /// Revision that the delta builds on.
         base: u64,
-        /// What it leads to.
+        /// Revision that the delta leads to.
         target: u64,
-        /// What is there.
+        /// Last revision in the filter.
         reached: u64,
     },
-    /// Deltas before this one are missing.
+    /// An earlier delta is missing.
     #[error(
         "out of order: it builds on revision {base} of origin {origin}, and the filter has revision {reached}; \
          apply the deltas between them first"
     )]
     OutOfOrder {
-        /// Whose.
+        /// Origin of the delta.
         origin: Origin,
-        /// What the delta builds on.
+        /// Revision that the delta builds on.
         base: u64,
-        /// What is there.
+        /// Last revision in the filter.
         reached: u64,
     },
-    /// A part of the delta is there already.
+    /// A part of the delta is already included.
     #[error(
         "partly applied: revisions {base} to {target} of origin {origin}, and the filter has revision {reached}; \
          make a delta from revision {reached}"
     )]
     PartlyApplied {
-        /// Whose.
+        /// Origin of the delta.
         origin: Origin,
-        /// What the delta builds on.
+        /// Revision that the delta builds on.
         base: u64,
-        /// What it leads to.
+        /// Revision that the delta leads to.
         target: u64,
-        /// What is there.
+        /// Last revision in the filter.
         reached: u64,
     },
-    /// One origin has two states of the same revision.
+    /// An origin has two different states with the same revision.
     #[error(
         "revision {revision} of origin {origin} exists in two versions (checksums {ours:08x} and {theirs:08x}): \
          two copies of its filter were changed"
     )]
     Forked {
-        /// Whose.
+        /// Origin of both states.
         origin: Origin,
-        /// Which.
+        /// Revision of both states.
         revision: u64,
-        /// What is recorded here.
+        /// Checksum recorded here.
         ours: u32,
-        /// What the other says.
+        /// Checksum of the other state.
         theirs: u32,
     },
-    /// Nothing of the origin is there to build on.
+    /// The filter contains no counts of the origin for the delta to build on.
     #[error(
         "it builds on revision {base} of origin {origin}, and the filter holds nothing of that origin; merge the \
          origin's whole filter first"
     )]
     UnknownOrigin {
-        /// Whose.
+        /// Origin of the delta.
         origin: Origin,
-        /// What the delta builds on.
+        /// Revision that the delta builds on.
         base: u64,
     },
-    /// The delta of one site, and the own filter of another.
+    /// The delta belongs to one site, and the filter is the own filter of another site.
     #[error(
-        "it is a delta of origin {origin}, and the filter is the own filter of origin {own}; apply it to a merged filter"
+        "it is a delta of origin {origin}, but the filter is the own filter of origin {own}; apply it to a merged filter"
     )]
     OtherOrigin {
-        /// Whose delta.
+        /// Origin of the delta.
         origin: Origin,
-        /// Whose filter.
+        /// Origin of the filter.
         own: Origin,
     },
-    /// The filter says nothing of origins, or the delta.
-    #[error("only one of the two records origins; create both filters with this version")]
+    /// The filter or the delta has no history.
+    #[error("only one of the two files records origins; create both with this version")]
     OriginsUnknown,
-    /// Only a site's own filter can be changed, and compared with its earlier states.
-    #[error("it holds the merged counts of several sites; change and compare the site's own filter")]
+    /// The operation needs a site's own filter: only an own filter can be changed, and compared with its earlier
+    /// states.
+    #[error("the filter is merged from several sites; use a site's own filter instead")]
     Merged,
-    /// One-line counts are merged whole.
+    /// One-line counts can only be merged as a whole.
     #[error(
         "differences of one-line counts cannot be added to a merged filter; apply them to a copy of the site's own \
          filter and merge again"
     )]
     OneLine,
-    /// The earlier state was given second.
-    #[error("the base has revision {base} and the target revision {target}: the older file comes first")]
+    /// The base is later than the target.
+    #[error("the base (revision {base}) is later than the target (revision {target}); name the older file first")]
     Reversed {
         /// Revision of the base.
         base: u64,
         /// Revision of the target.
         target: u64,
     },
-    /// The table is full.
+    /// The merged filter would have more than [`ORIGINS_MAX`] origins.
     #[error("a merged filter lists at most {ORIGINS_MAX} origins")]
     TooManyOrigins,
 }
 
 impl History {
-    /// A new filter of `origin`, empty.
+    /// Returns the history of a new, empty filter of `origin`.
     #[must_use]
     pub const fn new(origin: Origin) -> Self {
         Self::Own { origin, revision: 0 }
@@ -194,7 +196,7 @@ impl History {
     /// Records a change by the site itself.
     ///
     /// # Errors
-    /// [`HistoryError::Merged`] if the counts are those of several sites.
+    /// [`HistoryError::Merged`] if the filter is a merged one.
     pub const fn record_change(&mut self) -> Result<(), HistoryError> {
         match self {
             Self::Own { revision, .. } => {
@@ -205,7 +207,7 @@ impl History {
         }
     }
 
-    /// The origins with their revisions; `checksum` is that of the filter itself.
+    /// Returns the origins with their revisions; `checksum` is the checksum of the filter itself.
     #[must_use]
     pub fn reached(&self, checksum: u32) -> Vec<Reached> {
         match self {
@@ -214,7 +216,7 @@ impl History {
         }
     }
 
-    /// That of the sum of two filters, each with its checksum. An origin that is in both would count twice.
+    /// Returns the history of the sum of two filters with these checksums. Fails if an origin would be counted twice.
     pub(crate) fn joined(&self, checksum: u32, other: &Self, other_checksum: u32) -> Result<Self, HistoryError> {
         let (mut all, theirs) = (self.reached(checksum), other.reached(other_checksum));
         let twice = all.iter().find(|ours| theirs.iter().any(|their| their.origin == ours.origin));
@@ -230,7 +232,7 @@ impl History {
         if reached.len() > ORIGINS_MAX { Err(HistoryError::TooManyOrigins) } else { Ok(Self::Merged(reached)) }
     }
 
-    /// The step from the own filter with this history to that with `target`.
+    /// Returns the step from an own filter with this history to its later state with history `target`.
     pub(crate) fn step_to(&self, checksum: u32, target: &Self, target_checksum: u32) -> Result<Step, HistoryError> {
         let (Self::Own { origin, revision: base }, Self::Own { origin: other, revision: target }) = (self, target)
         else {
@@ -254,7 +256,7 @@ impl History {
         Ok(step)
     }
 
-    /// That of the filter with this history and `checksum` after `step`.
+    /// Returns the history of a filter, currently this history and `checksum`, after applying `step`.
     pub(crate) fn after(&self, checksum: u32, step: &Step) -> Result<Self, HistoryError> {
         match self {
             Self::Own { origin, .. } if *origin != step.origin => {
@@ -271,7 +273,7 @@ impl History {
                         step.ensure_next(found)?;
                         *found = step.reached();
                     }
-                    // Revision 0 is empty: nothing had to be merged before.
+                    // Revision 0 is empty, so a delta that builds on it needs no earlier merge.
                     None if step.base == 0 => reached.push(step.reached()),
                     None => return Err(HistoryError::UnknownOrigin { origin: step.origin, base: step.base }),
                 }
@@ -280,7 +282,7 @@ impl History {
         }
     }
 
-    /// Bytes of the section.
+    /// Returns the bytes of the section.
     pub(crate) const fn section_bytes(entries: u32) -> u64 {
         (HISTORY_FRAME_BYTES + entries as usize * HISTORY_ENTRY_BYTES) as u64
     }
@@ -346,7 +348,7 @@ const fn reached_from(bytes: &[u8; HISTORY_ENTRY_BYTES]) -> Reached {
 pub const STEP_BYTES: usize = 28;
 
 impl Step {
-    /// Refuses a step that does not begin where the filter is.
+    /// Returns an error if the step does not begin at the state of the filter.
     fn ensure_next(&self, found: &Reached) -> Result<(), HistoryError> {
         let Self { origin, base, target, .. } = *self;
         let reached = found.revision;
@@ -371,7 +373,7 @@ impl Step {
         Reached { origin: self.origin, revision: self.target, checksum: self.target_checksum }
     }
 
-    /// The section after the header of a delta, which has the two checksums.
+    /// Returns the bytes of the step section. The two checksums are in the header of the delta.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(STEP_BYTES);
         [self.origin.0, self.base, self.target].iter().for_each(|field| bytes.extend_from_slice(&field.to_le_bytes()));
@@ -385,7 +387,7 @@ impl Step {
         let fields = checked(&bytes, Part::History)?.as_chunks().0;
         let &[origin, base, target] = fields else { return Err(FileError::Truncated) };
         let [origin, base, target] = [origin, base, target].map(u64::from_le_bytes);
-        // A step to where it begins could be taken again and again.
+        // A step from a state to itself could be applied repeatedly.
         if target < base || (target == base && target_checksum != base_checksum) {
             return Err(FileError::invalid("the revision", target));
         }
@@ -399,7 +401,7 @@ fn append_checksum(bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&checksum.value().to_le_bytes());
 }
 
-/// All but the checksum at the end, which has to be right.
+/// Verifies the checksum at the end and returns the bytes before it.
 fn checked(bytes: &[u8], part: Part) -> Result<&[u8], FileError> {
     let (fields, stored) = bytes.split_last_chunk().ok_or(FileError::Truncated)?;
     let mut checksum = Checksum::default();

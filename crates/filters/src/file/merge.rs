@@ -1,4 +1,4 @@
-//! Merging straight from bytes, so that two filters join in the memory of one.
+//! Merging directly from a file, so that two filters need the memory of only one.
 
 use std::io::Read;
 
@@ -11,27 +11,27 @@ use crate::counting::{Cells, CountingFilter, OneLineCounts};
 use crate::hash::FingerprintHash;
 use crate::lines::{LINE_WORDS, Line};
 
-/// Words read before they are merged, at most.
+/// Maximum number of words read and merged at a time.
 const STEP_WORDS: usize = 8192;
 
-/// Lines of counts read before they are merged.
+/// Number of lines of counts read and merged at a time.
 const STEP_LINES: usize = STEP_WORDS / LINE_WORDS;
 
-/// Adds all that the filter file `input` holds to `filter`, which belongs to `generation`.
+/// Adds the contents of the filter file `input` to `filter`, which belongs to `generation`.
 ///
-/// Does not ask whose counts they are; [`FilterFile::merge`](super::FilterFile::merge) does.
+/// Does not check the history; [`FilterFile::merge`](super::FilterFile::merge) does.
 ///
-/// The header is compared before anything changes. If the file turns out to be cut off or damaged later, `filter` has
-/// taken a part of it and should be thrown away.
+/// The header is compared before anything changes. If `input` later proves truncated or damaged, a part of it is
+/// already added; discard `filter` then.
 ///
 /// # Errors
-/// [`FileError::Mismatch`] if the filters are unlike, and as [`decode`](super::decode).
+/// [`FileError::Mismatch`] if the filters have different parameters, and the errors of [`decode`](super::decode).
 pub fn merge_from(filter: &mut StoredFilter, generation: u64, input: &mut impl Read) -> Result<(), FileError> {
-    // A file that is like `filter` takes as much as it does; the comparison stands for the limit.
+    // No limit is needed: a file with the same parameters has the same size as `filter`.
     merge_source(filter, Source::open_like(input, &Header { generation, ..filter.shape() })?)
 }
 
-/// Adds all of `source`, which is like `filter`.
+/// Adds the contents of `source`, which has the same parameters as `filter`.
 pub(crate) fn merge_source<R: Read>(filter: &mut StoredFilter, mut source: Source<R>) -> Result<(), FileError> {
     match filter {
         StoredFilter::ClassicalMembership(filter) => or_from(filter, &mut source)?,

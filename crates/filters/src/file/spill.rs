@@ -1,4 +1,4 @@
-//! The spill section: counts that one-line counts keep beside their lines.
+//! The spill section: counts that one-line counts store outside their lines.
 
 use std::io::Read;
 
@@ -8,32 +8,32 @@ use super::words::InputWords;
 /// Bytes of one entry.
 pub const SPILL_ENTRY_BYTES: usize = 10;
 
-/// One count kept beside the lines. Ordered as a file has them.
+/// A count stored outside the lines. Entries are ordered as in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SpillEntry {
-    /// The line it belongs to.
-    pub line: u32,
-    /// What tells it from others of the line.
-    pub tag: u16,
+pub(crate) struct SpillEntry {
+    /// Line of the key.
+    pub(crate) line: u32,
+    /// Tag that identifies the entry within the line.
+    pub(crate) tag: u16,
     /// The count.
-    pub count: u32,
+    pub(crate) count: u32,
 }
 
 impl SpillEntry {
-    /// What no two entries share.
+    /// Returns the line and the tag, which identify the entry.
     pub(crate) const fn place(&self) -> (u32, u16) {
         (self.line, self.tag)
     }
 }
 
-/// Appends `entry` as a file has it.
+/// Appends `entry` in the format of a file.
 pub(crate) fn write_entry(entry: &SpillEntry, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&entry.line.to_le_bytes());
     bytes.extend_from_slice(&entry.tag.to_le_bytes());
     bytes.extend_from_slice(&entry.count.to_le_bytes());
 }
 
-/// Reads `count` entries of a filter with `lines` lines, each after the one before.
+/// Reads `count` entries of a filter with `lines` lines, in strictly ascending order.
 pub(crate) fn read_entries<R: Read>(
     input: &mut InputWords<R>,
     count: u32,

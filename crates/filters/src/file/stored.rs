@@ -12,10 +12,10 @@ use crate::mismatch::ensure_equal;
 use crate::{Fingerprint, KeyId, Mismatch};
 use parts::Parts;
 
-/// A filter that files and deltas can hold. Implemented by the filters of this crate, and by nothing else.
+/// A filter that can be stored in files and deltas. Only filters of this crate implement it.
 #[expect(private_bounds, reason = "seals the trait")]
 pub trait Stored: Parts {
-    /// What its file's header says, with generation 0 and without the checksum.
+    /// Returns the header of this filter's file, with generation 0 and without the checksum.
     fn shape(&self) -> Header;
 }
 
@@ -23,26 +23,26 @@ pub(crate) mod parts {
     use crate::counting::spill::Spill;
     use crate::file::Header;
 
-    /// How files get at the contents of a filter.
+    /// Access to the contents of a filter for encoding and decoding.
     pub(crate) trait Parts: Sized {
-        /// An empty filter. `header` has its kind.
+        /// Creates an empty filter from a `header` of the same kind.
         fn empty(header: &Header) -> Self;
-        /// The words that a file holds, in order.
+        /// Returns the words of the filter's array in the order of a file.
         fn words(&self) -> &[u64];
-        /// The same, to change.
+        /// Returns the words of the filter's array, mutable.
         fn words_mut(&mut self) -> &mut [u64];
-        /// The counts kept beside the words, by kinds that do.
+        /// Returns the spill table, for kinds that have one.
         fn spill(&self) -> Option<&Spill> {
             None
         }
-        /// The same, to change.
+        /// Returns the spill table, mutable.
         fn spill_mut(&mut self) -> Option<&mut Spill> {
             None
         }
     }
 }
 
-/// A membership header: what both layouts have in common.
+/// Returns the header fields that both membership layouts share.
 fn membership(kind: FilterKind, cells: u64, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Header {
     Header {
         kind,
@@ -65,7 +65,7 @@ fn fingerprint_hash(header: &Header) -> FingerprintHash {
     FingerprintHash::new(header.cells, header.hashes, header.fingerprint_bits, header.key_id)
 }
 
-/// The words of a classical array, without the padding of its last line.
+/// Returns the number of words of a classical array without the padding of its last line.
 fn used_words(bits: u64) -> usize {
     bits.div_ceil(64) as usize
 }
@@ -133,8 +133,8 @@ impl Stored for CountingFilter<FingerprintHash> {
 
 impl Parts for CountingFilter<FingerprintHash> {
     fn empty(header: &Header) -> Self {
-        let extension = header.extension.expect("a checked header of counts has an extension");
-        Self::new(fingerprint_hash(header), extension, header.cell_bits).expect("a checked header has a sound shape")
+        let extension = header.extension.expect("a validated header of counts has an extension");
+        Self::new(fingerprint_hash(header), extension, header.cell_bits).expect("a validated header has a valid shape")
     }
 
     fn words(&self) -> &[u64] {
@@ -182,14 +182,14 @@ impl Parts for OneLineCounts {
     }
 }
 
-/// The entries of a spill table, in the order of a file.
+/// Returns the entries of a spill table in the order of a file.
 pub(crate) fn spill_entries(spill: Option<&Spill>) -> Vec<SpillEntry> {
     let records = spill.map(Spill::records);
     let entries = records.iter().flat_map(SpillRecords::iter);
     entries.map(|(line, tag, count)| SpillEntry { line, tag, count }).collect()
 }
 
-/// A filter of any kind, as a file holds it.
+/// A filter of any kind that has a file format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoredFilter {
@@ -203,7 +203,7 @@ pub enum StoredFilter {
     OneLineCounts(OneLineCounts),
 }
 
-/// The same expression on whichever filter it is.
+/// Evaluates the same expression for a filter of any kind.
 macro_rules! each {
     ($stored:expr, $filter:ident => $value:expr) => {
         match $stored {
@@ -216,13 +216,13 @@ macro_rules! each {
 }
 
 impl StoredFilter {
-    /// An empty filter as `header` describes it.
+    /// Creates an empty filter as described by `header`.
     #[must_use]
     pub fn empty(header: &Header) -> Self {
         Parts::empty(header)
     }
 
-    /// Inserts all of `keys`, once each.
+    /// Inserts each of `keys` once.
     pub fn insert_batch(&mut self, keys: &[Fingerprint]) {
         match self {
             Self::ClassicalMembership(filter) => filter.insert_batch(keys),
@@ -232,7 +232,7 @@ impl StoredFilter {
         }
     }
 
-    /// Writes the count of `keys[i]` to `counts[i]`; a membership filter counts to 1.
+    /// Sets `counts[i]` to the count of `keys[i]`, which is at most 1 in a membership filter.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -249,7 +249,7 @@ impl StoredFilter {
 fn membership_counts(filter: &impl MembershipFilter<Key = Fingerprint>, keys: &[Fingerprint], counts: &mut [u32]) {
     let mut found = vec![false; keys.len()];
     filter.contains_batch(keys, &mut found);
-    assert_eq!(keys.len(), counts.len(), "one answer per key");
+    assert_eq!(keys.len(), counts.len(), "the slices differ in length");
     counts.iter_mut().zip(found).for_each(|(count, found)| *count = found.into());
 }
 
@@ -291,7 +291,7 @@ macro_rules! try_from_stored {
         impl TryFrom<StoredFilter> for $filter {
             type Error = FileError;
 
-            /// Refuses another kind, naming both.
+            /// Returns an error with both kinds if the filter is of another kind.
             fn try_from(stored: StoredFilter) -> Result<Self, FileError> {
                 match stored {
                     StoredFilter::$kind(filter) => Ok(filter),

@@ -1,63 +1,67 @@
-//! Streams of words: arrays on their way in and out, in steps that need little memory.
+//! Streams of words: arrays are read and written in small steps, to use little memory.
 
 use std::io::{self, Read, Write};
 
 use super::{FileError, Part};
 
-/// Words that are turned into bytes, or back, at a time.
+/// Number of words converted to or from bytes at a time.
 const STEP_WORDS: usize = 4096;
 
-/// How the magic of filters and of deltas begins.
+/// The common prefix of the magic numbers of filters and deltas.
 const MAGIC_FRONT: [u8; 6] = *b"\x89bruit";
 
-/// CRC-32 of `bytes`.
+/// Returns the CRC-32 of `bytes`.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
-/// A CRC-32 that grows.
+/// An incremental CRC-32.
 #[derive(Clone, Default)]
-pub(crate) struct Checksum(crc32fast::Hasher);
+pub struct Checksum(crc32fast::Hasher);
 
 impl Checksum {
-    pub(crate) fn add(&mut self, bytes: &[u8]) {
+    /// Adds `bytes`.
+    pub fn add(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// Adds `words` as a file holds them.
-    pub(crate) fn add_words(&mut self, words: &[u64]) {
+    /// Adds `words` in the byte order of a file.
+    pub fn add_words(&mut self, words: &[u64]) {
         let mut output = OutputWords::new(io::sink());
         output.checksum = std::mem::take(self);
-        output.put(words).expect("a sink takes everything");
+        output.put(words).expect("writing to a sink cannot fail");
         *self = output.checksum;
     }
 
-    pub(crate) fn value(&self) -> u32 {
+    /// Returns the checksum of the bytes so far.
+    pub fn value(&self) -> u32 {
         self.0.clone().finalize()
     }
 }
 
-/// Reads bytes and words, and keeps the checksum of them.
-pub(crate) struct InputWords<R> {
+/// Reads bytes and words, and computes their checksum.
+pub struct InputWords<R> {
     input: R,
     bytes: Vec<u8>,
-    pub(crate) checksum: Checksum,
+    /// Checksum of everything so far.
+    pub checksum: Checksum,
 }
 
 impl<R: Read> InputWords<R> {
-    pub(crate) fn new(input: R) -> Self {
+    /// Starts with an empty checksum.
+    pub fn new(input: R) -> Self {
         Self { input, bytes: Vec::new(), checksum: Checksum::default() }
     }
 
     /// Fills `bytes`.
-    pub(crate) fn take_bytes(&mut self, bytes: &mut [u8]) -> Result<(), FileError> {
+    pub fn take_bytes(&mut self, bytes: &mut [u8]) -> Result<(), FileError> {
         read_exactly(&mut self.input, bytes)?;
         self.checksum.add(bytes);
         Ok(())
     }
 
     /// Fills `words`.
-    pub(crate) fn take(&mut self, words: &mut [u64]) -> Result<(), FileError> {
+    pub fn take(&mut self, words: &mut [u64]) -> Result<(), FileError> {
         for step in words.chunks_mut(STEP_WORDS) {
             self.bytes.resize(step.len() * 8, 0);
             read_exactly(&mut self.input, &mut self.bytes)?;
@@ -69,29 +73,34 @@ impl<R: Read> InputWords<R> {
         Ok(())
     }
 
-    pub(crate) const fn input(&mut self) -> &mut R {
+    /// Returns the underlying reader.
+    pub const fn input(&mut self) -> &mut R {
         &mut self.input
     }
 }
 
-/// Writes bytes and words, and keeps the checksum of them.
-pub(crate) struct OutputWords<W> {
+/// Writes bytes and words, and computes their checksum.
+pub struct OutputWords<W> {
     output: W,
     bytes: Vec<u8>,
-    pub(crate) checksum: Checksum,
+    /// Checksum of everything so far.
+    pub checksum: Checksum,
 }
 
 impl<W: Write> OutputWords<W> {
-    pub(crate) fn new(output: W) -> Self {
+    /// Starts with an empty checksum.
+    pub fn new(output: W) -> Self {
         Self { output, bytes: Vec::new(), checksum: Checksum::default() }
     }
 
-    pub(crate) fn put_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Writes `bytes`.
+    pub fn put_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.checksum.add(bytes);
         self.output.write_all(bytes)
     }
 
-    pub(crate) fn put(&mut self, words: &[u64]) -> io::Result<()> {
+    /// Writes `words`, little-endian.
+    pub fn put(&mut self, words: &[u64]) -> io::Result<()> {
         for step in words.chunks(STEP_WORDS) {
             self.bytes.resize(step.len() * 8, 0);
             for (word, bytes) in step.iter().zip(self.bytes.as_chunks_mut().0) {
@@ -103,12 +112,13 @@ impl<W: Write> OutputWords<W> {
         Ok(())
     }
 
-    pub(crate) const fn output(&mut self) -> &mut W {
+    /// Returns the underlying writer.
+    pub const fn output(&mut self) -> &mut W {
         &mut self.output
     }
 }
 
-/// Fills `bytes`, telling an early end from other errors.
+/// Fills `bytes`. Returns [`FileError::Truncated`] if the input ends too early.
 pub(crate) fn read_exactly(input: &mut impl Read, bytes: &mut [u8]) -> Result<(), FileError> {
     input.read_exact(bytes).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => FileError::Truncated,
@@ -116,8 +126,8 @@ pub(crate) fn read_exactly(input: &mut impl Read, bytes: &mut [u8]) -> Result<()
     })
 }
 
-/// The first `N` bytes; none if they do not begin as all encodings of ours do.
-pub(crate) fn read_start<const N: usize>(input: &mut impl Read) -> Result<Option<[u8; N]>, FileError> {
+/// Returns the first `N` bytes, or `None` if they do not begin with the common prefix of this crate's magic numbers.
+pub fn read_start<const N: usize>(input: &mut impl Read) -> Result<Option<[u8; N]>, FileError> {
     let mut bytes = [0; N];
     let (front, rest) = bytes.split_at_mut(MAGIC_FRONT.len());
     match read_exactly(input, front) {
@@ -127,7 +137,7 @@ pub(crate) fn read_start<const N: usize>(input: &mut impl Read) -> Result<Option
     }
 }
 
-/// Refuses a delta whose last four bytes are not the checksum of what was read, or that goes on.
+/// Checks that the next four bytes are the checksum of everything read and that the input ends there.
 pub(crate) fn expect_checksum<R: Read>(input: &mut InputWords<R>) -> Result<(), FileError> {
     let computed = input.checksum.value();
     let mut stored = [0; 4];
@@ -138,8 +148,8 @@ pub(crate) fn expect_checksum<R: Read>(input: &mut InputWords<R>) -> Result<(), 
     expect_end(&mut input.input)
 }
 
-/// Refuses an input that goes on.
-pub(crate) fn expect_end(input: &mut impl Read) -> Result<(), FileError> {
+/// Returns an error if the input has more bytes.
+pub fn expect_end(input: &mut impl Read) -> Result<(), FileError> {
     match read_exactly(input, &mut [0]) {
         Ok(()) => Err(FileError::TrailingBytes),
         Err(FileError::Truncated) => Ok(()),

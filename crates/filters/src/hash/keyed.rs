@@ -1,19 +1,20 @@
 //! Positions from fingerprints: the production family.
 //!
-//! A filter looks at the leading `fingerprint_bits` of a fingerprint only. That is what lets a delta carry those bits
-//! instead of positions, in a third of the space: see [`crate::delta`]. log2(n / f) + 10 bits are enough for the cut to
-//! cost less than 1/1024 of the false-positive rate f ([`crate::sizing`] computes it).
+//! A filter uses only the leading `fingerprint_bits` of a fingerprint. A delta can therefore contain those bits instead
+//! of positions, which needs a third of the space: see [`crate::delta`]. With log2(n / f) + 10 bits, truncation adds
+//! less than 1/1024 of the false-positive rate f ([`crate::sizing`] computes it).
 
 use super::HashFamily;
 use crate::mismatch::ensure_equal;
-use crate::{Fingerprint, KeyId, Mismatch};
+use crate::{CreateError, Fingerprint, KeyId, Mismatch};
 
-/// Fewest bits of a fingerprint a filter may look at.
+/// Minimum number of fingerprint bits that a filter uses.
 pub const FINGERPRINT_BITS_MIN: u32 = 32;
-/// Most bits of a fingerprint a filter may look at.
+/// Maximum number of fingerprint bits that a filter uses.
 pub const FINGERPRINT_BITS_MAX: u32 = 64;
 
-/// The leading bits of `fingerprint`, at the top of the word, the rest zero: what positions derive from.
+/// Returns the leading bits of `fingerprint` in the top of a word whose other bits are zero. All positions derive from
+/// it.
 #[inline(always)]
 pub(crate) fn leading_bits(fingerprint: Fingerprint, fingerprint_bits: u32) -> u64 {
     fingerprint.high() & (u64::MAX << (64 - fingerprint_bits))
@@ -25,27 +26,28 @@ pub(crate) fn reduce(word: u64, n: u64) -> u64 {
     ((u128::from(word) * u128::from(n)) >> 64) as u64
 }
 
-/// Spreads every bit of `word` over 64 new ones. Not a keyed hash: the fingerprint is one already.
+/// Mixes every bit of `word` into all 64 bits of the result. The function uses no key, because fingerprints are already
+/// keyed hashes.
 #[inline(always)]
-pub(crate) fn mix(word: u64, multiplier: u64) -> u64 {
+pub fn mix(word: u64, multiplier: u64) -> u64 {
     let product = u128::from(word) * u128::from(multiplier);
     (product >> 64) as u64 ^ product as u64
 }
 
-/// Another word that looks as if it had nothing to do with this one; no two words give the same.
+/// Maps a word to another one with no visible relation to it. The function is a bijection.
 ///
-/// The finaliser of SplitMix64 (Steele, Lea, Flood, *Fast splittable pseudorandom number generators*, 2014, with the
-/// constants of Stafford's variant 13). Every bit in changes every bit out with probability 1/2, nearly, and so what the two
-/// stages of a ring derive from a word and from this has no pattern in common.
+/// It is the finaliser of SplitMix64 (Steele, Lea, Flood, *Fast splittable pseudorandom number generators*, 2014, with
+/// the constants of Stafford's variant 13). Every input bit flips every output bit with a probability of nearly 1/2.
+/// One stage of a ring uses the word and the other stage the result; the two stages therefore have no common pattern.
 #[inline(always)]
-pub(crate) const fn finalise(word: u64) -> u64 {
+pub const fn finalise(word: u64) -> u64 {
     let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ word >> 31
 }
 
-/// Odd, with no structure: from the binary expansion of √2 and √3.
-pub(crate) const MULTIPLIER_A: u64 = 0xb504_f333_f9de_6485;
+/// Odd multipliers without structure, from the binary expansions of √2 and √3.
+pub const MULTIPLIER_A: u64 = 0xb504_f333_f9de_6485;
 pub(crate) const MULTIPLIER_B: u64 = 0xbb67_ae85_84ca_a73b;
 
 /// 2^64 divided by the golden ratio.
@@ -61,25 +63,35 @@ pub struct FingerprintHash {
 }
 
 impl FingerprintHash {
-    /// k = `hashes` positions in m = `cells` cells.
+    /// Creates k = `hashes` functions onto m = `cells` cells.
     ///
     /// # Panics
     /// If `cells` or `hashes` is 0, or `fingerprint_bits` is outside
     /// [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
     #[must_use]
     pub fn new(cells: u64, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Self {
-        assert!(cells > 0 && hashes > 0, "a filter has at least one cell and one hash function");
-        assert!((FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits));
-        Self { cells, hashes, fingerprint_bits, key_id }
+        Self::try_new(cells, hashes, fingerprint_bits, key_id).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// How many leading bits of a fingerprint decide the positions.
+    /// Like [`new`](Self::new), but returns an error where that panics.
+    ///
+    /// # Errors
+    /// [`CreateError::OutOfRange`].
+    pub fn try_new(cells: u64, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Result<Self, CreateError> {
+        let bits = FINGERPRINT_BITS_MIN.into()..=FINGERPRINT_BITS_MAX.into();
+        CreateError::check("the number of cells m", cells, 1..=u64::MAX)?;
+        CreateError::check("the number of hash functions k", hashes.into(), 1..=u32::MAX.into())?;
+        CreateError::check("the number of fingerprint bits", fingerprint_bits.into(), bits)?;
+        Ok(Self { cells, hashes, fingerprint_bits, key_id })
+    }
+
+    /// Returns the number of leading fingerprint bits that determine the positions.
     #[must_use]
     pub const fn fingerprint_bits(&self) -> u32 {
         self.fingerprint_bits
     }
 
-    /// The key under which the fingerprints were made.
+    /// Returns the id of the key that made the fingerprints.
     #[must_use]
     pub const fn key_id(&self) -> KeyId {
         self.key_id
@@ -112,8 +124,9 @@ impl HashFamily for FingerprintHash {
         (0..u64::from(self.hashes)).map(move |i| {
             let position = reduce(word, self.cells);
             word = word.wrapping_add(step);
-            // Steps that change by an irrational share of the array: with equal ones, a step near a simple fraction of
-            // the array would make positions coincide, which at n = 100 and f = 10^-6 cost a factor of 50.
+            // The step changes by an irrational fraction of the array. If all steps were equal, a step near a simple
+            // fraction of the array would make positions coincide: at n = 100 and f = 10^-6 the rate would be 50 times
+            // higher.
             step = step.wrapping_add((i + 1).wrapping_mul(MULTIPLIER_C));
             position
         })

@@ -1,15 +1,16 @@
-//! Which of sixteen bytes are equal to one, as bits.
+//! Search for a byte among sixteen.
 //!
-//! Every x86-64 has two instructions for it, so no path has to be chosen, but the compiler does not find them by itself.
+//! SSE2, which every x86-64 has, needs two instructions for this search, but the compiler does not generate them
+//! automatically.
 
-/// Bit i is set if byte i is `byte`.
+/// Returns a mask in which bit i is set if byte i equals `byte`.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
-#[expect(unsafe_code, reason = "instructions that the compiler does not find by itself")]
+#[expect(unsafe_code, reason = "the compiler does not generate these instructions by itself")]
 pub(crate) fn equal_to(bytes: [u8; 16], byte: u8) -> u32 {
     use std::arch::x86_64::*;
     let value = u128::from_le_bytes(bytes);
-    // SAFETY: these work on values only, and SSE2 is part of every x86-64.
+    // SAFETY: these intrinsics access no memory, and SSE2 is part of every x86-64.
     unsafe {
         let bytes = _mm_set_epi64x((value >> 64) as i64, value as i64);
         _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8))) as u32

@@ -8,41 +8,41 @@ use crate::counting::rows::{self, CELL_TOP};
 use crate::counting::spill::Spill;
 use crate::lines::Line;
 
-/// Counts one more arrival of each key, in order.
-#[expect(unsafe_code, reason = "enters code that needs AVX2")]
+/// Counts one insertion of each key, in order.
+#[expect(unsafe_code, reason = "calls code that needs AVX2")]
 pub(crate) fn insert(path: Path, lines: &mut [Line], spill: &mut Spill, keys: &[Fingerprint]) {
     match path {
         Path::Portable => insert_portable(lines, spill, keys),
-        // SAFETY: the path is proof that the processor has AVX2.
+        // SAFETY: the path proves that the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
         Path::Avx2(_) => unsafe { super::avx2::counts::insert(lines, spill, keys) },
     }
 }
 
-/// Writes the count of each key to `found`.
-#[expect(unsafe_code, reason = "enters code that needs AVX2")]
+/// Sets `found[i]` to the count of `keys[i]`.
+#[expect(unsafe_code, reason = "calls code that needs AVX2")]
 pub(crate) fn count(path: Path, lines: &[Line], spill: &Spill, keys: &[Fingerprint], found: &mut [u32]) {
-    assert_eq!(keys.len(), found.len(), "one answer per key");
+    assert_eq!(keys.len(), found.len(), "the slices differ in length");
     match path {
         Path::Portable => count_portable(lines, spill, keys, found),
-        // SAFETY: the path is proof that the processor has AVX2.
+        // SAFETY: the path proves that the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
         Path::Avx2(_) => unsafe { super::avx2::counts::count(lines, spill, keys, found) },
     }
 }
 
-/// Adds the counts of other lines and their spill table to ours.
-#[expect(unsafe_code, reason = "enters code that needs AVX2")]
+/// Adds `others` and their spill table to `lines` and `spill`.
+#[expect(unsafe_code, reason = "calls code that needs AVX2")]
 pub(crate) fn merge(path: Path, lines: &mut [Line], spill: &mut Spill, others: &[Line], other_spill: &Spill) {
     match path {
         Path::Portable => merge_portable(lines, spill, others, other_spill),
-        // SAFETY: the path is proof that the processor has AVX2.
+        // SAFETY: the path proves that the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
         Path::Avx2(_) => unsafe { super::avx2::counts::merge(lines, spill, others, other_spill) },
     }
 }
 
-/// The line of `key`.
+/// Returns the line of `key`.
 #[inline(always)]
 pub(super) fn locate(lines: &[Line], key: &Fingerprint) -> u32 {
     line_of(key, lines.len()) as u32
@@ -73,7 +73,7 @@ fn count_portable(lines: &[Line], spill: &Spill, keys: &[Fingerprint], found: &m
     by_line(lines, keys, locate, work);
 }
 
-/// The merge of every path: written so that the compiler vectorises it for whatever the caller was compiled for.
+/// The merge for all paths: the compiler vectorises it for the processor features of each caller.
 #[inline(always)]
 pub(super) fn merge_portable(lines: &mut [Line], spill: &mut Spill, others: &[Line], other_spill: &Spill) {
     let (ours, theirs) = (spill.records(), other_spill.records());
@@ -89,13 +89,13 @@ mod tests {
     use super::*;
     use crate::test_keys;
 
-    /// Keys that arrive from once to thousands of times, interleaved.
+    /// Returns a stream of keys that occur from once to thousands of times, interleaved.
     fn stream(keys: &[Fingerprint]) -> Vec<Fingerprint> {
         let mut stream = Vec::new();
         for round in 0..2000 {
             stream.extend(keys.iter().take(keys.len() / (round + 1)));
         }
-        // One key comes to 2^17, where its count leaves the line, and one past it.
+        // The count of one key reaches 2^17, where it leaves the line; the count of another exceeds 2^17.
         stream.extend(std::iter::repeat_n(keys[1], (1 << 17) - 1000));
         stream.extend(std::iter::repeat_n(keys[2], 1 << 17));
         stream

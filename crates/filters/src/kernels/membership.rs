@@ -5,12 +5,12 @@ use crate::Fingerprint;
 use crate::bloom::pattern::{lead_mask, line_of, mask};
 use crate::lines::Line;
 
-/// What a kernel needs to know of a filter.
-#[derive(Clone, Copy, Debug)]
+/// The parameters of a filter that a kernel needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// k, from 1 to 16.
     pub(crate) k: u32,
-    /// The bits of a fingerprint's high word that count.
+    /// Mask of the used bits of a fingerprint's high word.
     pub(crate) lead_mask: u64,
 }
 
@@ -19,37 +19,49 @@ impl Shape {
         Self { k, lead_mask: lead_mask(fingerprint_bits) }
     }
 
-    /// The bits of a fingerprint that decide where its key lies.
+    /// Returns the bits of a fingerprint that determine the positions of its key.
     #[inline(always)]
     pub(crate) fn lead(&self, key: &Fingerprint) -> u64 {
         key.high() & self.lead_mask
     }
 
-    /// The line of `key`.
+    /// Returns the line of `key`.
     #[inline(always)]
     pub(crate) fn locate(&self, lines: &[Line], key: &Fingerprint) -> u32 {
         line_of(self.lead(key), lines.len()) as u32
     }
 }
 
-/// Writes to `found[i]` whether `keys[i]` is there.
-#[expect(unsafe_code, reason = "enters code that needs AVX2")]
+/// Sets `found[i]` to true if the filter contains `keys[i]`.
+#[expect(unsafe_code, reason = "calls code that needs AVX2")]
 pub(crate) fn contains(path: Path, shape: Shape, lines: &[Line], keys: &[Fingerprint], found: &mut [bool]) {
-    assert_eq!(keys.len(), found.len(), "one answer per key");
+    assert_eq!(keys.len(), found.len(), "the slices differ in length");
     match path {
         Path::Portable => contains_portable(shape, lines, keys, found),
-        // SAFETY: the path is proof that the processor has AVX2.
+        // SAFETY: the path proves that the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
         Path::Avx2(_) => unsafe { super::avx2::membership::contains(shape, lines, keys, found) },
     }
 }
 
+/// Returns true if the filter contains `key`. Cheaper than a batch of one key.
+#[expect(unsafe_code, reason = "calls code that needs AVX2")]
+#[inline]
+pub(crate) fn contains_one(path: Path, shape: Shape, lines: &[Line], key: &Fingerprint) -> bool {
+    match path {
+        Path::Portable => contains_one_portable(shape, lines, key),
+        // SAFETY: the path proves that the processor has AVX2.
+        #[cfg(target_arch = "x86_64")]
+        Path::Avx2(_) => unsafe { super::avx2::membership::contains_one(shape, lines, key) },
+    }
+}
+
 /// Sets the positions of every key.
-#[expect(unsafe_code, reason = "enters code that needs AVX2")]
+#[expect(unsafe_code, reason = "calls code that needs AVX2")]
 pub(crate) fn insert(path: Path, shape: Shape, lines: &mut [Line], keys: &[Fingerprint]) {
     match path {
         Path::Portable => insert_portable(shape, lines, keys),
-        // SAFETY: the path is proof that the processor has AVX2.
+        // SAFETY: the path proves that the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
         Path::Avx2(_) => unsafe { super::avx2::membership::insert(shape, lines, keys) },
     }
@@ -57,10 +69,18 @@ pub(crate) fn insert(path: Path, shape: Shape, lines: &mut [Line], keys: &[Finge
 
 fn contains_portable(shape: Shape, lines: &[Line], keys: &[Fingerprint], found: &mut [bool]) {
     let work = |lines: &mut &[Line], i: usize, key: &Fingerprint, place: u32| {
-        let mask = mask(shape.lead(key), shape.k);
-        found[i] = lines[place as usize].0.iter().zip(mask).all(|(word, mask)| word & mask == mask);
+        found[i] = line_contains(&lines[place as usize], shape, key);
     };
     by_line(lines, keys, |lines, key| shape.locate(lines, key), work);
+}
+
+#[inline(never)]
+fn contains_one_portable(shape: Shape, lines: &[Line], key: &Fingerprint) -> bool {
+    line_contains(&lines[shape.locate(lines, key) as usize], shape, key)
+}
+
+fn line_contains(line: &Line, shape: Shape, key: &Fingerprint) -> bool {
+    line.0.iter().zip(mask(shape.lead(key), shape.k)).all(|(word, mask)| word & mask == mask)
 }
 
 fn insert_portable(shape: Shape, lines: &mut [Line], keys: &[Fingerprint]) {
@@ -95,12 +115,16 @@ mod tests {
                     contains(*path, shape, lines, &stored, &mut found);
                     assert!(found.iter().all(|&found| found));
                 }
-                let found = by_path.map(|(path, lines)| {
+                let found = by_path.each_ref().map(|(path, lines)| {
                     let mut found = vec![false; 3000];
-                    contains(path, shape, &lines, &absent, &mut found);
+                    contains(*path, shape, lines, &absent, &mut found);
                     found
                 });
                 assert_eq!(found[0], found[1], "k = {k}");
+                for (path, lines) in &by_path {
+                    let one_by_one = absent.iter().map(|key| contains_one(*path, shape, lines, key));
+                    assert!(one_by_one.eq(found[0].iter().copied()), "k = {k}");
+                }
             }
         }
     }

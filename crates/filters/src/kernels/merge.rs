@@ -1,26 +1,27 @@
 //! Merging arrays of cells: saturating addition, which for cells of one bit is OR.
 //!
-//! Plain loops that the compiler turns into vector instructions, those of AVX2 where the processor has them. Some see the
-//! words as bytes or halfwords: in whichever order a machine stores those, each still holds whole cells and meets the one
-//! of the same cells. Both arrays are fetched ahead, for the processor's own prefetching alone reaches 85 % of the speed.
+//! Plain loops that the compiler vectorises, with AVX2 if the processor supports it. Some loops treat the words as
+//! bytes or halfwords. The result does not depend on the byte order: each byte or halfword consists of whole cells, and
+//! is added to the one with the same cells. Both arrays are prefetched, because hardware prefetching alone reaches only
+//! 85 % of the speed.
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 use super::{Path, prefetch};
 
-/// Adds the cells of a source to those of a target, word by word.
+/// A function that adds the cells of a source to those of a target, word by word.
 pub(crate) type AddWords = fn(&mut [u64], &[u64]);
 
-/// The sources are read once and the target written once, in steps that stay in the first-level cache.
+/// Number of words per step. Sources are read and the target written once, in steps that fit the first-level cache.
 pub(crate) const STEP_WORDS: usize = 1024;
 
 /// Words of a cache line.
 const LINE_WORDS: usize = 8;
 
-/// Lines fetched ahead of the one at work.
+/// Number of lines to prefetch ahead.
 const LINES_AHEAD: usize = 32;
 
-/// How to add cells of `bits` bits many at a time; `None` if cells of that width straddle words.
+/// Returns a function that adds cells of `bits` bits, many at a time; `None` if cells of that width straddle words.
 pub(crate) fn whole_words(bits: u32) -> Option<AddWords> {
     match bits {
         1 => Some(|target, source| add_all(target, source, |a: u64, b| a | b)),
@@ -42,11 +43,11 @@ pub(crate) fn add_sources(target: &mut [u64], sources: &[&[u64]], add_words: Add
     }
 }
 
-#[expect(unsafe_code, reason = "enters code that needs AVX2")]
+#[expect(unsafe_code, reason = "calls code that needs AVX2")]
 fn add_all<T: Pod>(target: &mut [u64], source: &[u64], add: impl Fn(T, T) -> T + Copy) {
     match Path::best() {
         Path::Portable => add_lines(target, source, add),
-        // SAFETY: the path is proof that the processor has AVX2.
+        // SAFETY: the path proves that the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
         Path::Avx2(_) => unsafe { add_lines_avx2(target, source, add) },
     }
@@ -81,7 +82,8 @@ fn zip_with<T: Copy>(target: &mut [T], source: &[T], add: impl Fn(T, T) -> T) {
 #[inline(always)]
 fn add_pairs(a: u64, b: u64) -> u64 {
     const LOW: u64 = 0x5555_5555_5555_5555;
-    // A full adder on all low bits and one on all high bits; where the second carries, both bits of the cell are set.
+    // One full adder for all low bits and one for all high bits. If the second adder carries, both bits of the cell are
+    // set.
     let carry_low = a & b & LOW;
     let low = (a ^ b) & LOW;
     let (a_high, b_high) = (a >> 1 & LOW, b >> 1 & LOW);
@@ -93,7 +95,7 @@ fn add_pairs(a: u64, b: u64) -> u64 {
 /// Adds two cells of four bits.
 #[inline(always)]
 fn add_nibbles(a: u8, b: u8) -> u8 {
-    // The low nibble of `a` rides along: with nothing added to it, it cannot carry into the high one.
+    // The low nibble of `a` cannot carry into the high one, because zero is added to it.
     let high = a.saturating_add(b & 0xf0) & 0xf0;
     let low = ((a & 0x0f) + (b & 0x0f)).min(0x0f);
     high | low

@@ -6,7 +6,7 @@ use crate::bloom::pattern::lead_mask;
 use crate::lines::Line;
 use crate::ring::membership::{lanes_with, lines_of, masks_of};
 
-/// What a kernel needs to know of a ring.
+/// The parameters of a ring that a kernel needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     lead_mask: u64,
@@ -17,19 +17,19 @@ impl Shape {
         Self { lead_mask: lead_mask(fingerprint_bits) }
     }
 
-    /// The bits of a fingerprint that decide where its key lies.
+    /// Returns the bits of a fingerprint that determine the positions of its key.
     #[inline(always)]
     pub(crate) fn lead(&self, key: &Fingerprint) -> u64 {
         key.high() & self.lead_mask
     }
 
-    /// The lines of `key`.
+    /// Returns the lines of `key`.
     #[inline(always)]
     pub(crate) fn locate(&self, lines: &[Line], key: &Fingerprint) -> [usize; 2] {
         lines_of(self.lead(key), lines.len())
     }
 
-    /// Sets the bits of `key` in one lane of its lines; returns how many were not set before.
+    /// Sets the bits of `key` in one lane of its lines. Returns the number of bits that were not set before.
     #[inline(always)]
     pub(crate) fn set(&self, lines: &mut [Line], lane: usize, key: &Fingerprint, places: [usize; 2]) -> u64 {
         let mut fresh = 0;
@@ -42,19 +42,19 @@ impl Shape {
     }
 }
 
-/// Starts to load both lines of a key.
+/// Prefetches both lines of a key.
 #[inline(always)]
 pub(crate) fn fetch(lines: &[Line], places: [usize; 2]) {
     prefetch_line(lines, places[0]);
     prefetch_line(lines, places[1]);
 }
 
-/// Sets the bits of every key in one lane; returns how many were not set before.
-#[expect(unsafe_code, reason = "enters code that needs AVX2")]
+/// Sets the bits of every key in one lane. Returns the number of bits that were not set before.
+#[expect(unsafe_code, reason = "calls code that needs AVX2")]
 pub(crate) fn insert(path: Path, shape: Shape, lines: &mut [Line], lane: usize, keys: &[Fingerprint]) -> u64 {
     match path {
         Path::Portable => insert_portable(shape, lines, lane, keys),
-        // SAFETY: the path is proof that the processor has AVX2 and POPCNT.
+        // SAFETY: the path proves that the processor has AVX2 and POPCNT.
         #[cfg(target_arch = "x86_64")]
         Path::Avx2(_) => unsafe { super::avx2::ring::insert(shape, lines, lane, keys) },
     }
@@ -68,12 +68,12 @@ fn insert_portable(shape: Shape, lines: &mut [Line], lane: usize, keys: &[Finger
     fresh
 }
 
-/// Calls `found` with the number of each key and the lanes that hold it, a bit each.
-#[expect(unsafe_code, reason = "enters code that needs AVX2")]
+/// Calls `found` with the index of each key and the lanes that contain it, one bit each.
+#[expect(unsafe_code, reason = "calls code that needs AVX2")]
 pub(crate) fn check(path: Path, shape: Shape, lines: &[Line], keys: &[Fingerprint], found: impl FnMut(usize, u8)) {
     match path {
         Path::Portable => check_portable(shape, lines, keys, found),
-        // SAFETY: the path is proof that the processor has AVX2.
+        // SAFETY: the path proves that the processor has AVX2.
         #[cfg(target_arch = "x86_64")]
         Path::Avx2(_) => unsafe { super::avx2::ring::check(shape, lines, keys, found) },
     }

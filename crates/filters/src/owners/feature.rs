@@ -1,16 +1,16 @@
-//! What an owner stores: features, and where in its text each came from.
+//! Features of an owner's text, each with the part of the text where it occurred.
 
 use crate::Fingerprint;
 
-/// Quarters of a text.
+/// Number of parts of a text: quarters.
 pub const PARTS: usize = 4;
 
 /// A feature of an owner's text, to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Feature {
-    /// What the feature is.
+    /// Fingerprint of the feature.
     pub fingerprint: Fingerprint,
-    /// Where it came from.
+    /// Part of the text in which it occurred.
     pub part: Part,
 }
 
@@ -19,13 +19,14 @@ pub struct Feature {
 pub struct Part(u8);
 
 impl Part {
-    /// The quarter with this number, from 0 to 3.
+    /// Returns the quarter with this number, from 0 to 3.
     #[must_use]
     pub const fn new(number: u8) -> Option<Self> {
         if (number as usize) < PARTS { Some(Self(number)) } else { None }
     }
 
-    /// The quarter in which position `index` of a text of `length` lies. What lies past the end is of the last one.
+    /// Returns the quarter that contains position `index` of a text of `length`. Positions past the end count as the
+    /// last position.
     ///
     /// ```
     /// use bruit_filters::owners::Part;
@@ -38,23 +39,24 @@ impl Part {
         if index >= length {
             return Self::from_bits(u8::MAX);
         }
-        // In 128 bits, so that no position is too large.
+        // Computed in 128 bits, so that no position overflows.
         Self((index as u128 * PARTS as u128 / length as u128) as u8)
     }
 
-    /// Its place among the counts of [`Votes`](super::Votes) and [`Added`](super::Added), below [`PARTS`].
+    /// Returns the index of this quarter in the counts of [`Votes`](super::Votes) and [`Added`](super::Added), below
+    /// [`PARTS`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The quarter that the low two bits name.
+    /// Returns the quarter in the low two bits.
     #[inline(always)]
     pub(super) const fn from_bits(bits: u8) -> Self {
         Self(bits & 3)
     }
 
-    /// The quarter in two bits.
+    /// Returns the quarter in two bits.
     #[inline(always)]
     pub(super) const fn bits(self) -> u8 {
         self.0

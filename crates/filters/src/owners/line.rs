@@ -8,10 +8,11 @@
 //!       60..64   parts of slots 2 to 16, four to a byte, lowest bits first; the highest two bits of byte 63 are zero
 //! ```
 //!
-//! In a table without parts the bits of the parts are the highest two of the tags.
+//! In a table without parts, the bits of the parts are the highest two bits of the tags.
 //!
-//! The checks lie together because a look-up compares all of them and then reads the tags and parts of the few that are
-//! equal. No field of these crosses a byte, and where it lies takes two or three operations on the slot's number.
+//! The checks are contiguous, because a lookup compares all of them and then reads tags and parts of the few slots that
+//! match. The high bits of a tag and the part never cross a byte boundary, and computing their position needs two or
+//! three operations.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -20,28 +21,29 @@ use super::numbering::TAG_BITS;
 use crate::kernels::bytes::equal_to;
 use crate::lines::Line;
 
-/// Slots of a line.
+/// Number of slots in a line.
 pub(crate) const SLOTS: usize = 17;
-/// Slots whose tags have their high bits in the low nibbles of eight bytes; as many have them in the high nibbles.
+/// Number of slots whose high tag bits are in the low nibbles of eight bytes. The same number of slots uses the high
+/// nibbles.
 const HALF: usize = SLOTS / 2;
-/// The bit of [`SlotLine::packed`] at which the parts begin.
+/// Bit of [`SlotLine::packed`] at which the parts begin.
 const PARTS_FROM: usize = 4 * SLOTS;
 
-/// The tag of a slot that was never written, or was erased.
+/// Tag of a slot that was never written, or was erased.
 pub(super) const EMPTY_TAG: u32 = 0;
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slot {
-    /// The owner's number in 20 bits, or 22.
+    /// The owner's number modulo 2^20, or 2^22 in a table without parts.
     pub(super) tag: u32,
-    /// Eight bits of the feature.
+    /// Eight bits of the feature's fingerprint.
     pub(super) check: u8,
-    /// Where in the owner's text the feature came from; the first part, if tags take the bits of it.
+    /// Part of the owner's text in which the feature occurred; always the first in a table without parts.
     pub(super) part: Part,
 }
 
-/// A line seen as slots.
+/// A line interpreted as slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct SlotLine {
@@ -62,7 +64,7 @@ impl SlotLine {
         bytemuck::cast_mut(line)
     }
 
-    /// The tag of slot `i`, of `BITS` bits.
+    /// Returns the tag of slot `i`, which has `BITS` bits.
     #[inline(always)]
     pub(super) fn tag<const BITS: u32>(&self, i: usize) -> u32 {
         let (byte, shift) = tag_high_at(i);
@@ -71,7 +73,7 @@ impl SlotLine {
         if BITS == TAG_BITS { tag } else { tag | u32::from(self.part(i).bits()) << TAG_BITS }
     }
 
-    /// The part of slot `i`.
+    /// Returns the part of slot `i`.
     #[inline(always)]
     fn part(&self, i: usize) -> Part {
         let (byte, shift) = part_at(i);
@@ -95,17 +97,18 @@ impl SlotLine {
         self.packed[byte] = self.packed[byte] & !(3 << shift) | last_bits << shift;
     }
 
-    /// Puts `slot` in place `i` and returns what was there.
+    /// Writes `slot` at index `i` and returns the previous content.
     pub(super) fn replace<const BITS: u32>(&mut self, i: usize, slot: Slot) -> Slot {
         let before = self.slot::<BITS>(i);
         self.set::<BITS>(i, slot);
         before
     }
 
-    /// The slots for which `is` holds of their tag.
+    /// Returns the slots whose tag satisfies `is`.
     #[inline(always)]
     pub(super) fn with_tag<const BITS: u32>(&self, is: impl Fn(u32) -> bool) -> SlotSet {
-        // Eight of them at a time, and a byte each instead of a bit: so the compiler works on several tags at once.
+        // Compares eight slots at a time, with a byte instead of a bit for each answer, so that the compiler vectorises
+        // the loop.
         let mut answers = [0; SLOTS];
         for (eight, answers) in answers.chunks_mut(HALF).enumerate() {
             let answer = |i: usize| u8::from(is(self.tag::<BITS>(HALF * eight + i)));
@@ -114,27 +117,27 @@ impl SlotLine {
         SlotSet::equal(&answers, 1)
     }
 
-    /// The slots whose check is `check`, empty and expired ones included.
+    /// Returns the slots whose check is `check`, including empty and expired ones.
     #[inline(always)]
     pub(super) fn with_check(&self, check: u8) -> SlotSet {
         SlotSet::equal(&self.checks, check)
     }
 }
 
-/// The byte of [`SlotLine::packed`] with the high bits of slot `i`'s tag, and how far up they lie.
+/// Returns the byte of [`SlotLine::packed`] with the high tag bits of slot `i`, and their shift within it.
 #[inline(always)]
 const fn tag_high_at(i: usize) -> (usize, usize) {
     (i % HALF + i / (2 * HALF) * HALF, i / HALF % 2 * 4)
 }
 
-/// The byte of [`SlotLine::packed`] with the part of slot `i`, and how far up it lies.
+/// Returns the byte of [`SlotLine::packed`] with the part of slot `i`, and its shift within it.
 #[inline(always)]
 const fn part_at(i: usize) -> (usize, usize) {
     let bit = PARTS_FROM + 2 * i;
     (bit / 8, bit % 8)
 }
 
-/// Some of the slots of a line, a bit each.
+/// A set of slots of a line, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SlotSet(u32);
 
@@ -150,7 +153,8 @@ impl SlotSet {
         self.0.count_ones()
     }
 
-    /// These of one line and then `others` of a second one, with whether it is the second.
+    /// Iterates over the slots of this line and then over `others` of a second line. The flag is true for slots of the
+    /// second line.
     #[inline(always)]
     pub(super) fn then(self, others: Self) -> impl Iterator<Item = (bool, usize)> {
         let mut left = u64::from(self.0) | u64::from(others.0) << 32;
@@ -161,7 +165,7 @@ impl SlotSet {
         })
     }
 
-    /// The first of them.
+    /// Returns the first slot of the set.
     #[inline(always)]
     pub(super) fn first(self) -> Option<usize> {
         (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
@@ -192,7 +196,7 @@ mod tests {
         })
     }
 
-    /// As much of it as a slot with tags of `BITS` bits holds.
+    /// Returns a slot reduced to the bits that a table with tags of `BITS` bits can store.
     fn slot<const BITS: u32>(tag: u32, check: u8, part: u8) -> Slot {
         let part = if BITS == TAG_BITS { Part::from_bits(part) } else { Part::default() };
         Slot { tag: tag & ((1 << BITS) - 1), check, part }
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_name_the_slots_that_are_alike() {
+    fn slot_sets_contain_the_matching_slots() {
         let mut line = Line::default();
         let slots = slots::<TAG_BITS>(99);
         slots.iter().enumerate().for_each(|(i, &slot)| SlotLine::of_mut(&mut line).set::<TAG_BITS>(i, slot));

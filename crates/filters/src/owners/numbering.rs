@@ -1,46 +1,49 @@
-//! Owners are numbered from 1 on, for ever; a tag is the low 20 bits of the number, or 22 in a table without parts.
+//! Numbering of owners: numbers begin at 1 and are never reused. A tag is the low 20 bits of the number, or 22 in a
+//! table without parts.
 //!
-//! The owners from `oldest` to `next` are live, never more than seven eighths of those that tags can tell apart, so a tag
-//! names one live owner at most. An expired owner's slots may lie about until its tag comes round again. Between the two
-//! at least [`sweep_owners`] owners are added, and each sweeps its share of the lines: enough for a whole round.
+//! The owners from `oldest` to `next` are live: at most seven eighths of the number of tags, so that a tag identifies
+//! at most one live owner. Slots of an expired owner may remain for a while. Before the tag is reused, at least
+//! [`sweep_owners`] owners are added; each addition sweeps its share of the lines, so together they sweep the whole
+//! table.
 
 use super::line::EMPTY_TAG;
 use crate::snapshot::RestoreError;
 use crate::snapshot::head::{NUMBER_MAX, within};
 
-/// Bits of a tag where two more tell the part.
+/// Bits of a tag in a table with parts.
 pub(super) const TAG_BITS: u32 = 20;
-/// Bits of a tag where nothing does.
+/// Bits of a tag in a table without parts.
 pub(super) const WIDE_TAG_BITS: u32 = 22;
 
-/// Owners added between the expiry of one, at the latest, and the return of its tag, which takes no part in it itself.
+/// Minimum number of owners added between the expiry of an owner and the reuse of its tag, without the owner that
+/// reuses it.
 pub(super) const fn sweep_owners(tag_bits: u32) -> u64 {
     1 << (tag_bits - 3)
 }
 
-/// Most owners that are live at a time: seven eighths of the tags. Adding one more expires the oldest.
+/// Maximum number of live owners: seven eighths of the tags. Adding one more expires the oldest.
 pub const OWNERS_LIVE_MAX: u64 = live_max(TAG_BITS);
 
-/// The same in a table without parts.
+/// Maximum number of live owners in a table without parts.
 pub const OWNERS_WITHOUT_PARTS_LIVE_MAX: u64 = live_max(WIDE_TAG_BITS);
 
 const fn live_max(tag_bits: u32) -> u64 {
     (1 << tag_bits) - sweep_owners(tag_bits)
 }
 
-/// The number of an owner, larger than that of every owner before it and never used again.
+/// The number of an owner. Numbers ascend and are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(u64);
 
 impl Owner {
-    /// The owner with this number, for a caller that has kept numbers elsewhere.
+    /// Returns the owner with this number, for a caller that stores numbers elsewhere.
     #[must_use]
     pub const fn from_number(number: u64) -> Self {
         Self(number)
     }
 
-    /// The number. Numbers follow each other without gaps but for multiples of 2^20, or of 2^22 without parts, which are
-    /// left out: their tag would be that of an empty slot.
+    /// Returns the number. Numbers are consecutive, except that multiples of 2^20 are skipped, or of 2^22 in a table
+    /// without parts: their tag would equal the tag of an empty slot.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
@@ -51,7 +54,7 @@ impl Owner {
     }
 }
 
-/// Which owners are live, where tags have `BITS` bits.
+/// The range of live owners of a table with tags of `BITS` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Numbering<const BITS: u32> {
     oldest: u64,
@@ -63,10 +66,11 @@ impl<const BITS: u32> Numbering<BITS> {
         Self { oldest: 1, next: 1 }
     }
 
-    /// A numbering again, from [`fields`](Self::fields).
+    /// Restores a numbering from its [`fields`](Self::fields).
     pub(super) fn restore([oldest, next]: [u64; 2]) -> Result<Self, RestoreError> {
         let next = within("the next owner", next, 1..=NUMBER_MAX)?;
-        // One more than live owners, if the number between the newest and the next is left out.
+        // The range may span one number more than the maximum of live owners, because one number between them may be
+        // skipped.
         let first = next.saturating_sub(live_max(BITS) + 1).max(1);
         let numbering = Self { oldest: within("the oldest owner", oldest, first..=next)?, next };
         if numbering.next().tag::<BITS>() == EMPTY_TAG {
@@ -75,7 +79,7 @@ impl<const BITS: u32> Numbering<BITS> {
         Ok(numbering)
     }
 
-    /// What a snapshot keeps of it.
+    /// Returns the fields to write to a snapshot.
     pub(super) const fn fields(&self) -> [u64; 2] {
         [self.oldest, self.next]
     }
@@ -88,12 +92,12 @@ impl<const BITS: u32> Numbering<BITS> {
         Owner(self.next)
     }
 
-    /// Expires whoever has to go before one more can come.
+    /// Expires the oldest owner if the maximum number of owners is live.
     pub(super) fn make_room(&mut self) {
         self.expire_before((self.next + 1).saturating_sub(live_max(BITS)));
     }
 
-    /// Hands out the next number, after [`make_room`](Self::make_room).
+    /// Allocates the next number. Call [`make_room`](Self::make_room) first.
     pub(super) fn hand_out(&mut self) -> Owner {
         let owner = self.next();
         self.next += 1;
@@ -112,19 +116,19 @@ impl<const BITS: u32> Numbering<BITS> {
         (self.oldest..self.next).contains(&owner.0) && owner.tag::<BITS>() != EMPTY_TAG
     }
 
-    /// How many owners after the oldest the one with this tag came, if it is live.
+    /// Returns the distance from the oldest owner to the live owner with this tag, if there is one.
     #[inline(always)]
     pub(super) fn place_of(&self, tag: u32) -> Option<u32> {
         self.is_live_tag(tag).then(|| self.distance(tag))
     }
 
-    /// Whether a live owner has this tag.
+    /// Returns true if a live owner has this tag.
     #[inline(always)]
     pub(super) fn is_live_tag(&self, tag: u32) -> bool {
         (tag != EMPTY_TAG) & (self.distance(tag) < (self.next - self.oldest) as u32)
     }
 
-    /// The owner at a place that [`place_of`](Self::place_of) gave.
+    /// Returns the owner at a distance that [`place_of`](Self::place_of) returned.
     pub(super) const fn owner_at(&self, place: u32) -> Owner {
         Owner(self.oldest + place as u64)
     }
@@ -154,7 +158,7 @@ mod tests {
             assert_eq!(Numbering::restore(numbering.fields()).unwrap(), numbering);
             if let Some(expired) = oldest.0.checked_sub(1 + i % sweep_owners(BITS)).map(Owner) {
                 assert!(!numbering.is_live(expired));
-                // Not yet the tag of another: as long as it lies about, it is known for dead.
+                // The tag is not reused yet, so a remaining slot with it is recognised as expired.
                 assert_eq!(numbering.place_of(expired.tag::<BITS>()), None);
             }
         }

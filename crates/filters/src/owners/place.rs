@@ -1,29 +1,29 @@
-//! Where the slots of a feature lie.
+//! The lines in which the slots of a feature lie.
 
 use super::line::{Slot, SlotLine};
 use crate::Fingerprint;
 use crate::hash::{MULTIPLIER_A, mix, reduce};
 use crate::lines::Line;
 
-/// The number of lines of a table, and how it grew.
+/// The number of lines of a table, and its growth.
 ///
-/// A table that grew consists of `factor` interleaved tables of `base` lines: line `factor * i + j` is line `i` of the j-th. A
-/// feature's home among all lines selects its table. So both lines of a feature are among the copies of the lines that it had
-/// before.
+/// A table that grew consists of `factor` interleaved tables of `base` lines: line `factor * i + j` is line `i` of the
+/// j-th. The home line of a feature, computed for all lines, selects the interleaved table. Both lines of a feature are
+/// therefore among the copies of its former lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// An even number, so that a feature's lines always differ.
+    /// Number of lines before any growth. Always even, so that the two lines of a feature differ.
     pub(super) base: usize,
     pub(super) factor: usize,
 }
 
 impl Shape {
-    /// A table of `lines` lines that never grew.
+    /// Creates the shape of a table of `lines` lines that never grew.
     pub(super) const fn new(lines: usize) -> Self {
         Self { base: lines, factor: 1 }
     }
 
-    /// The other line of a slot in `line`. Applying it twice gives `line` again.
+    /// Returns the other line of a slot in `line`. Applying it twice returns `line`.
     #[inline(always)]
     pub(super) fn other_line(&self, line: usize, check: u8) -> usize {
         let (inner, which) = (line / self.factor, line % self.factor);
@@ -31,7 +31,7 @@ impl Shape {
     }
 }
 
-/// Where a feature may lie, and its check.
+/// The two lines of a feature, and its check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub(super) lines: [usize; 2],
@@ -41,22 +41,24 @@ pub(super) struct Place {
 impl Place {
     #[inline(always)]
     pub(super) fn of(feature: &Fingerprint, shape: Shape) -> Self {
-        // Both halves of the fingerprint, because whoever stores "the lowest 48" leaves only one of them random.
+        // Uses both halves of the fingerprint: a caller may store only the features with the lowest values, whose high
+        // halves are not random.
         let word = feature.high() ^ feature.low();
         let Shape { base, factor } = shape;
         let inner = reduce(word, base as u64) as usize;
         let home = reduce(word, (base * factor) as u64) as usize;
         let check = word as u8;
-        // The result of `Shape::other_line` without its division: `home` is one of the copies of `inner`.
+        // Same result as `Shape::other_line`, without its division: `home` is one of the copies of `inner`.
         let other = factor * other_line(inner, check, base) + (home - factor * inner);
         Self { lines: [home, other], check }
     }
 }
 
-/// The other line of a slot in `line` of a table that never grew, computed from the slot alone. Applying it twice gives `line`
-/// again.
+/// Returns the other line of a slot in `line` of a table that never grew, computed from the slot alone. Applying it
+/// twice returns `line`.
 ///
-/// The two lines add up to an odd number that depends on the check, modulo an even one, and so differ.
+/// Modulo the even number of lines, the two lines add up to an odd number that depends on the check, so the two lines
+/// differ.
 #[inline(always)]
 fn other_line(line: usize, check: u8, lines: usize) -> usize {
     let spread = mix(u64::from(check) + 1, MULTIPLIER_A);
@@ -64,12 +66,12 @@ fn other_line(line: usize, check: u8, lines: usize) -> usize {
     if line <= sum { sum - line } else { sum + lines - line }
 }
 
-/// All slots that have the feature's check, in either of its lines.
+/// Returns all slots with the feature's check in either of its lines.
 #[inline(always)]
 pub(super) fn slots_with_check<const BITS: u32>(lines: &[Line], place: Place) -> impl Iterator<Item = Slot> {
     let pair = place.lines.map(|line| SlotLine::of(&lines[line]));
     let [first, second] = pair.map(|line| line.with_check(place.check));
-    // One loop over both lines: in which of them a slot lies is no branch that could be learnt.
+    // One loop over the slots of both lines: a branch on the line of a slot would be unpredictable.
     first.then(second).map(move |(second, i)| pair[usize::from(second)].slot::<BITS>(i))
 }
 

@@ -8,11 +8,11 @@ use super::table::{GROWTHS_MAX, OwnerTable};
 use crate::snapshot::head::{Kind, NUMBER_MAX, lines_within, put_grown_head, read_grown_head, within, within_u32};
 use crate::snapshot::{RestoreError, Snapshot, continue_all};
 
-/// Fewest lines of a table.
+/// Minimum number of lines of a table.
 const LINES_MIN: u64 = 2;
 
-/// The numbers of a table that grew: its factor of growth since it was made, and the growths that live owners saw, each as a
-/// number and a factor, with zeros after the last.
+/// Number of fields that describe the growth of a table: its total growth factor, then each growth that affects live
+/// owners, as an owner number and a factor, padded with zeros.
 const GROWTH_FIELDS: usize = 1 + 2 * GROWTHS_MAX;
 
 impl<const BITS: u32> OwnerTable<BITS> {
@@ -28,7 +28,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
     }
 }
 
-/// The shape of a table of `lines` lines, and its growths, from [`OwnerTable::growth_fields`].
+/// Restores the shape and growths of a table of `lines` lines from [`OwnerTable::growth_fields`].
 fn restore_growth(lines: usize, next: u64, fields: &[u64]) -> Result<(Shape, Vec<(u64, u64)>), RestoreError> {
     let what = "how often a table grew";
     let factor = within(what, fields[0].max(1), ..=lines as u64 / LINES_MIN)? as usize;

@@ -1,4 +1,4 @@
-//! The table: lines of slots, and how slots find their place.
+//! The owner table: lines of slots, and the placement of slots.
 
 use super::feature::{Feature, PARTS, Part};
 use super::line::{EMPTY_TAG, SLOTS, Slot, SlotLine, SlotSet};
@@ -11,20 +11,21 @@ use crate::lines::{LINE_BYTES, Line, Lines};
 use crate::sizing::{OWNER_LOAD, owner_table_bytes};
 use crate::{Fingerprint, OutOfMemory};
 
-/// Most owners of a feature; it is refused to the next.
+/// Maximum number of owners of a feature. Further owners are refused.
 ///
-/// Slots of other features with the same check are counted in, as nothing tells them apart. At a load of 0.95 they take
-/// one place of the four for 12 % of features, and all of them for one in 100,000.
+/// Slots of other features with the same check count as well, because they cannot be distinguished. At a load of 0.95
+/// such slots occupy one of the four places for 12 % of features, and all four for one feature in 100,000.
 pub const OWNERS_PER_FEATURE_MAX: usize = 4;
 
-/// Slots that may move before one is lost. In nine million slots the first loss then comes at a load of 0.971, with 64 at
-/// 0.983; but in a table that is over-full, where no move helps, every insert makes them all.
+/// Maximum number of slots moved before one is evicted. With nine million slots, the first eviction then occurs at a
+/// load of 0.971; with a maximum of 64 it occurs at 0.983. If the table is so full that moving does not help, every
+/// insert moves this maximum.
 const KICKS_MAX: usize = 32;
 
-/// The most growths that are remembered separately, each at least twofold.
+/// Maximum number of growths recorded separately, each at least twofold.
 pub(super) const GROWTHS_MAX: usize = 16;
 
-/// Features and the owners that stored them.
+/// A multimap from features to the owners that stored them.
 ///
 /// ```
 /// use bruit_filters::FingerprintKey;
@@ -47,40 +48,41 @@ pub(super) const GROWTHS_MAX: usize = 16;
 /// assert_eq!(votes.of(report.owner), [3, 1, 0, 1]);
 /// ```
 ///
-/// `BITS` is the bits of a tag: 20, which leave two for the part, or 22 in a table [without
+/// `BITS` is the number of bits of a tag: 20, which leaves two for the part, or 22 in a table [without
 /// parts](OwnerTable::without_parts).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerTable<const BITS: u32 = TAG_BITS> {
     pub(super) lines: Lines,
-    /// Their number, and how it grew.
+    /// The number of lines, and its growth.
     pub(super) shape: Shape,
-    /// The growths, in order: an owner number and a factor. The slots of owners before that number were copied `factor` times.
+    /// The growths in order, each as an owner number and a factor. Slots of owners before that number were copied
+    /// `factor` times.
     pub(super) growths: Vec<(u64, u64)>,
     pub(super) numbering: Numbering<BITS>,
-    /// The line to sweep next.
+    /// The next line to sweep.
     pub(super) sweep_at: usize,
-    /// Slots moved so far; its remainder chooses which one moves next.
+    /// Number of slots moved so far; this number modulo the slots in a line selects the slot that moves next.
     pub(super) kicks: u64,
-    /// Live slots lost so far.
+    /// Number of live slots evicted so far.
     pub(super) evictions: u64,
 }
 
-/// What became of an owner's features.
+/// The result of storing an owner's features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Added {
     /// The owner.
     pub owner: Owner,
-    /// How many of its features this call stored, for every part of its text: the n to compare votes with.
+    /// Number of features stored by this call for each part of the text; compare votes with these numbers.
     pub stored: [u32; PARTS],
-    /// How many were refused because they have [`OWNERS_PER_FEATURE_MAX`] owners.
+    /// Number of features refused because they have [`OWNERS_PER_FEATURE_MAX`] owners.
     pub refused: usize,
-    /// Slots of live owners lost to make room, but for the owner's own: these are taken off `stored`, as far as this call
-    /// stored any of their part.
+    /// Number of evicted slots of other live owners. Evicted slots of this owner are subtracted from `stored` instead,
+    /// if this call stored any features of the same part.
     pub evicted: usize,
 }
 
 impl Added {
-    /// How many features this call stored.
+    /// Returns the number of features stored by this call.
     #[must_use]
     pub fn stored_total(&self) -> usize {
         self.stored.iter().sum::<u32>() as usize
@@ -88,58 +90,58 @@ impl Added {
 }
 
 impl OwnerTable {
-    /// An empty table for `features` features of live owners, at a load of [`OWNER_LOAD`].
+    /// Creates an empty table for `features` features of live owners, at a load of [`OWNER_LOAD`].
     ///
-    /// Memory for more than [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners, 175 MB if they have 48 features each, would
-    /// lie idle.
+    /// More memory than [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners need, which is 175 MB with 48 features each,
+    /// would never be used.
     ///
     /// # Panics
-    /// If that is more than a PiB, or the memory cannot be allocated.
+    /// If the size exceeds a PiB, or the memory cannot be allocated.
     #[must_use]
     pub fn with_capacity(features: u64) -> Self {
         Self::try_with_capacity(features).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`with_capacity`](Self::with_capacity), but fails if the memory cannot be allocated.
+    /// Like [`with_capacity`](Self::with_capacity), but returns an error if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     ///
     /// # Panics
-    /// If that is more than a PiB.
+    /// If the size exceeds a PiB.
     pub fn try_with_capacity(features: u64) -> Result<Self, OutOfMemory> {
         Self::try_with_lines(Self::bytes_for(features) as usize / LINE_BYTES)
     }
 
-    /// The memory of a table made for `features` features.
+    /// Returns the memory in bytes of a table with capacity for `features` features.
     ///
     /// # Panics
-    /// If that is more than a PiB.
+    /// If the size exceeds a PiB.
     #[must_use]
     pub fn bytes_for(features: u64) -> u64 {
-        owner_table_bytes(1, features.max(1), OWNER_LOAD).expect("a table takes less than a PiB")
+        owner_table_bytes(1, features.max(1), OWNER_LOAD).expect("the table must be smaller than a PiB")
     }
 
-    /// An empty table in at most `bytes` bytes, but never less than two lines.
+    /// Creates an empty table of at most `bytes` bytes, but at least two lines.
     ///
     /// # Panics
-    /// If the memory cannot be allocated, as `Vec` does.
+    /// If the memory cannot be allocated.
     #[must_use]
     pub fn with_bytes(bytes: usize) -> Self {
         Self::try_with_lines(bytes / LINE_BYTES).unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
-/// A table that does not know parts, and tells more owners apart instead; see [`OwnerTable::without_parts`].
+/// A table without parts that distinguishes more owners; see [`OwnerTable::without_parts`].
 pub type OwnerTableWithoutParts = OwnerTable<WIDE_TAG_BITS>;
 
 impl OwnerTableWithoutParts {
-    /// An empty table in at most `bytes` bytes, but never less than two lines, that does not know parts and tells
-    /// [`OWNERS_WITHOUT_PARTS_LIVE_MAX`](super::OWNERS_WITHOUT_PARTS_LIVE_MAX) owners apart instead. Whatever part a
-    /// feature says it is of, it is stored and votes as one of the first.
+    /// Creates an empty table of at most `bytes` bytes, but at least two lines, that stores no parts. Without parts it
+    /// can distinguish [`OWNERS_WITHOUT_PARTS_LIVE_MAX`](super::OWNERS_WITHOUT_PARTS_LIVE_MAX) owners. The part of a
+    /// feature is ignored: all votes count for the first part.
     ///
     /// # Panics
-    /// If the memory cannot be allocated, as `Vec` does.
+    /// If the memory cannot be allocated.
     ///
     /// ```
     /// use bruit_filters::FingerprintKey;
@@ -160,7 +162,7 @@ impl OwnerTableWithoutParts {
         Self::try_without_parts(bytes).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`without_parts`](Self::without_parts), but fails if the memory cannot be allocated.
+    /// Like [`without_parts`](Self::without_parts), but returns an error if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -170,27 +172,27 @@ impl OwnerTableWithoutParts {
 }
 
 impl<const BITS: u32> OwnerTable<BITS> {
-    /// An empty table of at most `lines` lines, but never less than two.
+    /// Creates an empty table of at most `lines` lines, but at least two.
     pub(super) fn try_with_lines(lines: usize) -> Result<Self, OutOfMemory> {
         Self::try_with_shape(Shape::new((lines / 2 * 2).max(2)))
     }
 
-    /// An empty table of this shape.
+    /// Creates an empty table of this shape.
     pub(super) fn try_with_shape(shape: Shape) -> Result<Self, OutOfMemory> {
         let (lines, numbering) = (Lines::try_new(shape.base * shape.factor)?, Numbering::new());
         Ok(Self { lines, shape, growths: Vec::new(), numbering, sweep_at: 0, kicks: 0, evictions: 0 })
     }
 
-    /// Grows the table by `factor` without changing a vote, by repeating each line: a feature's lines are among the copies of its
-    /// former lines. A running snapshot is abandoned.
+    /// Grows the table by `factor` without changing a vote, by repeating each line: the lines of a feature are among
+    /// the copies of its former lines. Cancels a running snapshot.
     ///
-    /// The table stays as full as it was. As owners expire, all copies of their slots become free; see
+    /// The load of the table stays the same. When an owner expires, all copies of its slots become free; see
     /// [`copies`](Self::copies).
     ///
     /// # Panics
     /// If `factor` is 0, or the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
-        assert!(factor > 0, "a table does not vanish");
+        assert!(factor > 0, "the growth factor must be at least 1");
         if factor == 1 {
             return;
         }
@@ -203,20 +205,23 @@ impl<const BITS: u32> OwnerTable<BITS> {
             self.growths.push((next, factor as u64));
         }
         if self.growths.len() > GROWTHS_MAX {
-            // Treats the oldest owners as if they had been copied once more: they count for too much, never too little.
+            // Treats the oldest owners as copied once more than they were: their share of the table is overestimated,
+            // never underestimated.
             let (_, oldest) = self.growths.remove(0);
             self.growths[0].1 = self.growths[0].1.saturating_mul(oldest);
         }
     }
 
-    /// The number of slots that a feature of an owner takes: more than one if the table grew since it was stored.
+    /// Returns the number of slots that a feature of an owner occupies: more than one if the table grew since it was
+    /// stored.
     #[must_use]
     pub fn copies(&self, owner: Owner) -> u64 {
         let since = self.growths.iter().filter(|(before, _)| owner.number() < *before);
         since.fold(1, |copies: u64, (_, factor)| copies.saturating_mul(*factor))
     }
 
-    /// The total number of slots that one feature of each of these owners takes: the number of owners if the table never grew.
+    /// Returns the total number of slots for one feature of each of these owners. It equals the number of owners if the
+    /// table never grew.
     #[must_use]
     pub fn copies_of_all(&self, owners: std::ops::Range<Owner>) -> u64 {
         let (mut from, end) = (owners.start.number(), owners.end.number());
@@ -231,19 +236,19 @@ impl<const BITS: u32> OwnerTable<BITS> {
 
     /// Stores the first `wanted` features of `candidates` that are not refused, under a new owner.
     ///
-    /// A feature that occurs twice is stored once, with the part it has first. If as many owners are live as can be, which
-    /// is [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) where parts are known, the oldest expires. It never fails: an owner
-    /// of which nothing could be stored is an owner without features.
+    /// A feature that occurs twice is stored once, with its first part. If the maximum number of owners is live
+    /// ([`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) in a table with parts), the oldest expires. The call never fails:
+    /// if no feature can be stored, the owner has no features.
     pub fn add(&mut self, candidates: &[Feature], wanted: usize) -> Added {
         self.numbering.make_room();
-        // Before the number is handed out: what has the same tag now is of an owner long expired.
+        // Sweep before the number is allocated: slots that have its tag now belong to a long-expired owner.
         self.sweep();
         let owner = self.numbering.hand_out();
         self.extend(owner, candidates, wanted)
     }
 
-    /// Stores up to `wanted` more features for an owner, from `candidates` as [`add`](Self::add) does: the second choice
-    /// when the first gave too few. Nothing is stored if the owner has expired.
+    /// Stores up to `wanted` more features for an owner, from `candidates`, as [`add`](Self::add) does. Used to try
+    /// other features if the first choice stored too few. Stores nothing if the owner has expired.
     pub fn extend(&mut self, owner: Owner, candidates: &[Feature], wanted: usize) -> Added {
         let mut added = Added { owner, stored: [0; PARTS], refused: 0, evicted: 0 };
         let mut rest = if self.numbering.is_live(owner) { candidates } else { &[] };
@@ -258,7 +263,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
         }
     }
 
-    /// Stores features whose lines can all be on their way together.
+    /// Stores features whose lines can all be prefetched together.
     fn add_ready(&mut self, features: &[Feature], added: &mut Added) {
         let shape = self.shape;
         if !is_cached(&self.lines) {
@@ -282,7 +287,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
         added.stored[part.index()] += 1;
         let Some(lost) = self.insert(place, Slot { tag, check: place.check, part }) else { return };
         self.evictions += 1;
-        // In a table too small for it, an owner may push out itself: what this call stored, or what an earlier one did.
+        // If the table is too small, an owner may evict its own slots, from this call or an earlier one.
         let own = &mut added.stored[lost.part.index()];
         if lost.tag == tag && *own > 0 {
             *own -= 1;
@@ -291,14 +296,14 @@ impl<const BITS: u32> OwnerTable<BITS> {
         }
     }
 
-    /// The tags of the live slots that could be this feature's.
+    /// Returns the tags of the live slots that may belong to this feature.
     #[inline(always)]
     fn live_tags(&self, place: Place) -> impl Iterator<Item = u32> {
         let numbering = self.numbering;
         slots_with_check::<BITS>(&self.lines, place).map(|slot| slot.tag).filter(move |&tag| numbering.is_live_tag(tag))
     }
 
-    /// Puts `slot` into one of its lines; returns the live slot that was lost for it, if any.
+    /// Writes `slot` to one of its two lines. Returns the live slot that was evicted for it, if any.
     fn insert(&mut self, place: Place, slot: Slot) -> Option<Slot> {
         let free = place.lines.map(|line| self.free_slots(line));
         let emptier = usize::from(free[1].len() > free[0].len());
@@ -310,9 +315,10 @@ impl<const BITS: u32> OwnerTable<BITS> {
         None
     }
 
-    /// Puts `slot` into a full line, a slot of which moves to its other line, and so on until one finds room.
+    /// Writes `slot` to a full line. A slot of that line moves to its other line, and so on until a line has a free
+    /// slot.
     ///
-    /// Which one moves only depends on how many have moved before: equal histories give equal tables.
+    /// The choice depends only on the number of earlier moves, so that equal histories produce equal tables.
     fn insert_by_kicks(&mut self, mut line: usize, slot: Slot) -> Option<Slot> {
         let mut homeless = slot;
         for _ in 0..KICKS_MAX {
@@ -328,7 +334,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
         Some(self.displace_oldest(line, homeless))
     }
 
-    /// Of the slots of a full line and `homeless`, gives up the oldest: the newest knowledge wins.
+    /// Evicts the oldest slot among a full line and `homeless`, and stores the others.
     fn displace_oldest(&mut self, line: usize, homeless: Slot) -> Slot {
         let numbering = self.numbering;
         let age_order = |slot: Slot| numbering.place_of(slot.tag);
@@ -340,7 +346,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
         self.line_mut(line).replace::<BITS>(oldest, homeless)
     }
 
-    /// The slots of a line that may be written: empty ones and those of expired owners.
+    /// Returns the slots of a line that may be overwritten: empty ones and those of expired owners.
     fn free_slots(&self, line: usize) -> SlotSet {
         let numbering = self.numbering;
         SlotLine::of(&self.lines[line]).with_tag::<BITS>(|tag| !numbering.is_live_tag(tag))
@@ -350,8 +356,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
         SlotLine::of_mut(self.lines.changing_one(line))
     }
 
-    /// Empties the slots of expired owners in the next few lines, as many as it takes for all lines to have their turn
-    /// while [`sweep_owners`] owners are added.
+    /// Erases the slots of expired owners in the next few lines, at a rate that covers all lines while [`sweep_owners`]
+    /// owners are added.
     fn sweep(&mut self) {
         let count = self.lines.len();
         for _ in 0..(count as u64).div_ceil(sweep_owners(BITS)) {
@@ -365,7 +371,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
         }
     }
 
-    /// Counts, for every live owner and part of its text, how many of `features` may be its. A feature given twice votes
+    /// Counts the matches of `features` for every live owner and part of its text. A feature that occurs twice votes
     /// twice.
     pub fn votes(&self, features: &[Fingerprint], votes: &mut Votes) {
         votes.clear();
@@ -383,13 +389,15 @@ impl<const BITS: u32> OwnerTable<BITS> {
         votes.count(&self.numbering);
     }
 
-    /// How many live slots could be this feature's: from [`OWNERS_PER_FEATURE_MAX`] on, [`add`](Self::add) refuses it.
+    /// Returns the number of live slots that may belong to this feature. At [`OWNERS_PER_FEATURE_MAX`],
+    /// [`add`](Self::add) refuses it.
     #[must_use]
     pub fn owners_of(&self, feature: &Fingerprint) -> usize {
         self.live_tags(Place::of(feature, self.shape)).count()
     }
 
-    /// Erases the features of a revoked owner; returns how many slots that were. Give all it may have stored.
+    /// Erases the features of a revoked owner and returns the number of erased slots. Pass all features that the owner
+    /// may have stored.
     pub fn remove(&mut self, features: &[Fingerprint], owner: Owner) -> usize {
         if !self.numbering.is_live(owner) {
             return 0;
@@ -412,43 +420,45 @@ impl<const BITS: u32> OwnerTable<BITS> {
         removed
     }
 
-    /// Forgets all owners before `oldest_live`, at once: their slots are free from now on. What has expired stays so.
+    /// Expires all owners before `oldest_live`, which frees their slots at once. Has no effect on owners already
+    /// expired.
     pub fn expire_before(&mut self, oldest_live: Owner) {
         self.numbering.expire_before(oldest_live.number());
     }
 
-    /// The live owners: from the first to before the second, which will be the next.
+    /// Returns the range of live owners. Its end is the next owner to be added.
     #[must_use]
     pub const fn live(&self) -> std::ops::Range<Owner> {
         self.numbering.oldest()..self.numbering.next()
     }
 
-    /// Features of live owners that the table is made for. Up to there nothing is lost; beyond, the oldest slots go.
+    /// Returns the number of features of live owners that fit without evictions. Above this number, the oldest slots
+    /// are evicted.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         (OWNER_LOAD * self.slots() as f64) as u64
     }
 
-    /// The share of slots that belong to live owners. Reads the whole table.
+    /// Returns the fraction of slots that belong to live owners. Reads the whole table.
     #[must_use]
     pub fn load(&self) -> f64 {
         let free: u64 = (0..self.lines.len()).map(|line| u64::from(self.free_slots(line).len())).sum();
         1.0 - free as f64 / self.slots() as f64
     }
 
-    /// Slots of live owners that were lost because the table was too full.
+    /// Returns the number of slots of live owners evicted because the table was too full.
     #[must_use]
     pub const fn evictions(&self) -> u64 {
         self.evictions
     }
 
-    /// Slots moved to make room so far.
+    /// Returns the number of slots moved so far to free a slot for another feature.
     #[must_use]
     pub const fn kicks(&self) -> u64 {
         self.kicks
     }
 
-    /// The memory of the slots.
+    /// Returns the memory of the slots in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         (self.lines.len() * LINE_BYTES) as u64

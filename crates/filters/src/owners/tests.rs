@@ -1,4 +1,4 @@
-//! What the slots themselves must be like, which no answer of the table shows.
+//! Tests of the slots, which the public interface does not expose.
 
 use super::feature::{Feature, Part};
 use super::line::SlotLine;
@@ -20,9 +20,8 @@ fn features_of(owner: u64) -> Vec<Feature> {
     fingerprints.map(|(i, fingerprint)| Feature { fingerprint, part: Part::of(i, FEATURES as usize) }).collect()
 }
 
-/// Every slot that counts as live must lie in a line of a feature with that check and part, which `features` says its
-/// owner has.
-/// Returns how many there are.
+/// Asserts that every live slot lies in a line of a feature of its owner with the same check and part, where `features`
+/// returns the features of an owner. Returns the number of live slots.
 fn assert_slots_are_their_owners(table: &OwnerTable, features: impl Fn(Owner) -> Vec<Feature>) -> usize {
     let lines = &table.lines;
     let mut live = 0;
@@ -45,13 +44,14 @@ fn assert_slots_are_their_owners(table: &OwnerTable, features: impl Fn(Owner) ->
     live
 }
 
-/// The hardest case for the sweep: one line per owner, just enough for a round, and nothing else that overwrites slots.
+/// The hardest case for the sweep: it covers one line per owner, which is just enough for one round of tags, and no
+/// other writes erase slots.
 #[test]
 fn a_tag_that_returns_finds_no_slot_of_its_former_owner() {
     const LINES: usize = sweep_owners(TAG_BITS) as usize;
     const OWNERS: u64 = 8000;
     let mut table = OwnerTable::with_bytes(LINES * LINE_BYTES);
-    // The first owners have features, all others have none, for two rounds of tags.
+    // The first owners have features and all others have none, for two rounds of tags.
     let features = |owner: Owner| if owner.number() <= OWNERS { features_of(owner.number()) } else { Vec::new() };
     let mut stored = 0;
     for number in 1..(2 << 20) {
@@ -82,7 +82,7 @@ fn slots_stay_with_their_owners_while_they_move_expire_and_are_lost() {
     assert!(table.kicks() > 1000 && table.evictions() > 1000, "{} {}", table.kicks(), table.evictions());
 }
 
-/// On every processor: what two servers hold after the same history can be compared byte by byte.
+/// Servers with the same history must have the same bytes on every processor.
 #[test]
 fn a_history_has_one_outcome_in_bytes() {
     let mut table = OwnerTable::with_bytes(100 * LINE_BYTES);

@@ -1,30 +1,24 @@
-//! A ring of refined counts: how often a key arrived in each live generation.
+//! A ring of refined counts: the number of insertions of a key in each live generation.
 //!
 //! A line is sixteen slots of 32 bits, and nibble g of a slot is the cell of generation g. A key has two lines and two
-//! slots in each, one among the first eight and one among the last eight; its cells are updated by H1 and H2 within the
-//! generation. Where a key passes 15 its count is in one of that generation's `records`, under its first line and a tag;
-//! after merges, in the "any" record of its first slot if it has none of its own (see `counts_merge`).
+//! slots in each, one among the first eight and one among the last eight. Its cells are updated by H1 and H2 within the
+//! generation. A count above 15 is in one of the generation's `records`, stored under the key's first line and a tag. A
+//! ring restored from a snapshot may also have "any" records. Such a record counts all keys of one first slot that have
+//! no record of their own.
 
-use super::counts_merge::merged_records;
 use super::lanes::{LANES, Lanes, NotLive};
 use super::records::{OWN_TAG, Records};
-use crate::counting::row_merge::add_nibbles;
 use crate::hash::{MULTIPLIER_A, mix, reduce};
 use crate::kernels::ring::fetch;
 use crate::kernels::{is_cached, pipelined};
 use crate::lines::{LINE_BITS, LINE_BYTES, LINES_MAX, Line, Lines};
-use crate::mismatch::ensure_equal;
 use crate::sizing::ring::counts_window_rate;
-use crate::{Fingerprint, KeyId, Mismatch, OutOfMemory};
+use crate::{Fingerprint, KeyId, OutOfMemory};
 
 /// The highest value of a cell.
 pub(super) const CELL_TOP: u32 = 15;
-/// Bits of a cell.
-pub(super) const CELL_BITS: u32 = 4;
-/// Slots of a line.
-const SLOTS: usize = 16;
 
-/// Counts by generation, of which the oldest is forgotten whenever a new one begins. Never too low.
+/// Counts of keys, in eight generations. When a new generation begins, the oldest is dropped. Counts are never too low.
 ///
 /// ```
 /// use bruit_filters::ring::CountsRing;
@@ -44,32 +38,32 @@ pub struct CountsRing {
     pub(super) lines: Lines,
     pub(super) lanes: Lanes,
     pub(super) records: Records,
-    /// Arrivals in each lane of keys that read 0 there before: distinct keys, except those that read too high. It includes copies
-    /// made when the ring grew.
+    /// Number of keys in each lane that read 0 when first inserted: the distinct keys, except keys that read too high.
+    /// Includes copies made when the ring grew.
     pub(super) keys: [u64; LANES as usize],
-    /// The number of them that are copies.
+    /// Number of keys in each lane that are copies.
     pub(super) copied: [u64; LANES as usize],
     key_id: KeyId,
 }
 
-/// The room that one more count takes in a generation.
+/// The resources of a generation that an insertion needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// The key is new to the generation, and sets cells of it.
+    /// The key is new to the generation and will raise cells from 0.
     pub cells: bool,
-    /// The key passes 15, and has no record yet.
+    /// The count exceeds 15 and has no record yet.
     pub record: bool,
 }
 
-/// Where the cells of a key are.
+/// The position of a key's cells.
 struct Place {
     /// Line and slot of each cell.
     slots: [(usize, usize); 4],
-    /// What its own record is named by.
+    /// Tag of the key's own record.
     tag: u16,
 }
 
-/// The lines of a key among `lines`.
+/// Returns the lines of a key among `lines`.
 #[inline(always)]
 fn lines_of(key: &Fingerprint, lines: usize) -> [usize; 2] {
     [key.high(), mix(key.high(), MULTIPLIER_A)].map(|word| reduce(word, lines as u64) as usize)
@@ -86,20 +80,20 @@ impl Place {
         }
     }
 
-    /// The line that its records are filed under.
+    /// Returns the line that identifies the key's records.
     const fn line(&self) -> u32 {
         self.slots[0].0 as u32
     }
 }
 
-/// A slot: two to a word.
+/// Returns the content of a slot. A word consists of two slots.
 #[inline(always)]
 pub(super) fn slot(lines: &[Line], (line, slot): (usize, usize)) -> u32 {
     (lines[line].0[slot / 2] >> (32 * (slot % 2))) as u32
 }
 
 impl CountsRing {
-    /// No counts, in `lines` lines; 32 bits per key and generation are usual.
+    /// Creates an empty ring of `lines` lines; 32 bits per key and generation are usual.
     ///
     /// # Panics
     /// If `lines` is 0 or does not fit 32 bits.
@@ -108,7 +102,7 @@ impl CountsRing {
         Self::try_new(lines, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`new`](Self::new), but fails if the memory cannot be allocated.
+    /// Like [`new`](Self::new), but returns an error if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -122,12 +116,12 @@ impl CountsRing {
         Ok(Self { lines: cells, lanes: Lanes::new(epoch), records, keys: none, copied: none, key_id })
     }
 
-    /// Grows the ring by `factor` without changing a count, by repeating each line together with its records. A running snapshot
-    /// is abandoned.
+    /// Grows the ring by `factor` without changing a count, by repeating each line together with its records. Cancels a
+    /// running snapshot.
     ///
-    /// The room for records grows by the same factor, so that none is lost. Only if the ring has fewer than 1,280 lines can
-    /// counts past 15 become too high; they never become too low. Generations stay as full as they were; see
-    /// [`copied`](Self::copied).
+    /// The capacity for records grows by the same factor, so that no record is lost. Only in a ring of fewer than 1,280
+    /// lines can counts above 15 become too high; they never become too low. The fill of the generations stays the
+    /// same; see [`copied`](Self::copied).
     ///
     /// # Panics
     /// If `factor` is 0, the number of lines would not fit 32 bits, or the memory cannot be allocated.
@@ -144,12 +138,12 @@ impl CountsRing {
         self.lanes.grow(factor);
     }
 
-    /// Counts one more arrival of `key` in the current epoch.
+    /// Counts one insertion of `key` in the current epoch.
     pub fn insert(&mut self, key: &Fingerprint) {
         self.add(key, self.lanes.current(), 1);
     }
 
-    /// Counts one more arrival of each of `keys` in the current epoch.
+    /// Counts one insertion of each of `keys` in the current epoch.
     pub fn insert_batch(&mut self, keys: &[Fingerprint]) {
         let lane = self.lanes.current();
         let cached = is_cached(&self.lines);
@@ -158,58 +152,58 @@ impl CountsRing {
         pipelined(self, keys, cached, locate, fetch, |ring, _, key, _| ring.add(key, lane, 1));
     }
 
-    /// Counts `amount` arrivals of `key` in the current epoch.
+    /// Counts `amount` insertions of `key` in the current epoch.
     pub fn insert_many(&mut self, key: &Fingerprint, amount: u32) {
         self.add(key, self.lanes.current(), amount);
     }
 
-    /// Counts `amount` arrivals of `key` in a live epoch.
+    /// Counts `amount` insertions of `key` in a live epoch.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn insert_many_at(&mut self, epoch: u64, key: &Fingerprint, amount: u32) -> Result<(), NotLive> {
         let lane = self.lanes.lane_of(epoch)?;
         self.add(key, lane, amount);
         Ok(())
     }
 
-    /// Starts to load what `key` will be counted in, and does not wait for it. It changes no answer.
+    /// Prefetches the lines of `key` without waiting for them.
     pub fn prefetch(&self, key: &Fingerprint) {
         fetch(&self.lines, lines_of(key, self.lines.len()));
     }
 
-    /// How often `key` arrived in the live generations together.
+    /// Returns the count of `key` over all live generations.
     #[must_use]
     pub fn count(&self, key: &Fingerprint) -> u32 {
         self.window_count(key)
     }
 
-    /// Writes the count of `keys[i]` over the live generations to `found[i]`.
+    /// Sets `found[i]` to the count of `keys[i]` over all live generations.
     ///
     /// # Panics
     /// If the two slices differ in length.
     pub fn count_batch(&self, keys: &[Fingerprint], found: &mut [u32]) {
-        assert_eq!(keys.len(), found.len(), "one answer per key");
+        assert_eq!(keys.len(), found.len(), "the slices differ in length");
         let locate = |ring: &&Self, key: &Fingerprint| lines_of(key, ring.lines.len());
         let fetch = |ring: &&Self, places| fetch(&ring.lines, places);
         let cached = is_cached(&self.lines);
         pipelined(self, keys, cached, locate, fetch, |ring, i, key, _| found[i] = ring.window_count(key));
     }
 
-    /// How often `key` arrived in a live epoch.
+    /// Returns the count of `key` in a live epoch.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn count_in(&self, key: &Fingerprint, epoch: u64) -> Result<u32, NotLive> {
         let lane = self.lanes.lane_of(epoch)?;
         let place = Place::of(key, self.lines.len());
         Ok(self.lane_count(lane, (self.least(&place) >> (8 * lane)) as u32 & CELL_TOP, &place))
     }
 
-    /// The room that counting `amount` more arrivals of `key` in a live epoch would take.
+    /// Returns the resources that `amount` more insertions of `key` in a live epoch would need.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn needs(&self, key: &Fingerprint, epoch: u64, amount: u32) -> Result<Needs, NotLive> {
         let lane = self.lanes.lane_of(epoch)?;
         let place = Place::of(key, self.lines.len());
@@ -219,27 +213,27 @@ impl CountsRing {
         Ok(Needs { cells: cell == 0 && amount > 0, record })
     }
 
-    /// The current epoch.
+    /// Returns the current epoch.
     #[must_use]
     pub const fn epoch(&self) -> u64 {
         self.lanes.epoch()
     }
 
-    /// Begins the next epoch, in the lane of the oldest generation, of which [`expire`](Self::expire) may have cleared
-    /// most already; the rest is cleared here.
+    /// Begins the next epoch in the lane of the oldest generation. Clears the rest of that lane that
+    /// [`expire`](Self::expire) has not cleared.
     pub fn advance(&mut self) {
         self.expire(usize::MAX);
         self.lanes.advance();
     }
 
-    /// Clears the oldest generation in at most `lines` more lines; returns whether it is clear in all.
+    /// Clears the oldest generation in at most `lines` more lines. Returns true if it is cleared in all lines.
     pub fn expire(&mut self, lines: usize) -> bool {
         let (lane, count) = (self.lanes.outgoing(), self.lines.len());
         let step = self.lanes.next_step(lines, count);
         for line in self.lines.changing_range(step.clone()) {
             line.0.iter_mut().for_each(|word| *word &= !nibbles_of(1 << lane));
         }
-        // Records go when the generation does, not before: a budget of no lines changes nothing.
+        // The records are dropped only when the generation is no longer live: expiring zero lines changes nothing.
         if !self.lanes.is_live(lane) {
             self.records.expire(lane, step, count);
             (self.keys[lane], self.copied[lane]) = (0, 0);
@@ -247,7 +241,8 @@ impl CountsRing {
         self.lanes.is_clear(count)
     }
 
-    /// Returns true if the oldest generation is cleared in all lines, so that [`expire`](Self::expire) has nothing left to do.
+    /// Returns true if the oldest generation is cleared in all lines, so that [`expire`](Self::expire) has nothing left
+    /// to do.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.lanes.is_clear(self.lines.len())
@@ -259,64 +254,36 @@ impl CountsRing {
         self.is_expired() && self.keys.iter().all(|keys| *keys == 0)
     }
 
-    /// Begins a later epoch at once, like repeated calls of [`advance`](Self::advance). The ring must be [clear](Self::is_clear).
+    /// Begins a later epoch directly, with the same result as repeated calls of [`advance`](Self::advance). The ring
+    /// must be [clear](Self::is_clear).
     ///
     /// # Panics
     /// If the ring is not clear, or the epoch is not later.
     pub fn begin_epoch(&mut self, epoch: u64) {
-        assert!(self.is_clear() && epoch > self.epoch(), "a clear ring goes forward");
+        assert!(self.is_clear() && epoch > self.epoch(), "the ring must be clear and the epoch later");
         self.lanes.begin(epoch);
     }
 
-    /// Adds all counts of `other` to the same generations here: each key then has at least the sum of its two counts.
-    ///
-    /// A key past 15 on one side only is credited with the lesser cell of its first line on the other.
-    ///
-    /// # Errors
-    /// [`Mismatch`] if the rings were made with different parameters or are not in the same epoch; nothing is changed
-    /// then.
-    pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
-        ensure_equal("the number of lines", &self.lines.len(), &other.lines.len())?;
-        ensure_equal("the key id", &self.key_id, &other.key_id)?;
-        self.lanes.ensure_same(&other.lanes)?;
-        let live = self.lanes.live() & other.lanes.live();
-        let records = merged_records([self, other], live);
-        for (index, other) in other.lines.iter().enumerate() {
-            let line = self.lines[index];
-            let sums = Line(std::array::from_fn(|i| add_nibbles(line.0[i], other.0[i] & nibbles_of(live)).0));
-            // Line by line, so that a running snapshot keeps only what does change.
-            if sums != line {
-                *self.lines.changing_one(index) = sums;
-            }
-        }
-        for (lane, unlisted, records) in records {
-            self.records.replace(lane, unlisted, records);
-            self.keys[lane] = self.keys[lane].saturating_add(other.keys[lane]);
-            self.copied[lane] = self.copied[lane].saturating_add(other.copied[lane]);
-        }
-        Ok(())
-    }
-
-    /// The number of distinct keys that arrived in a live epoch, except those that read too high when they first arrived. Merging
-    /// adds the numbers of both rings, so keys known to both count twice. It includes [`copied`](Self::copied) ones: compare it
-    /// with the number the ring was made for.
+    /// Returns the number of distinct keys inserted in a live epoch, except keys that read too high when first
+    /// inserted. Includes [`copied`](Self::copied) keys. Compare it with the number that the ring was sized for.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn keys(&self, epoch: u64) -> Result<u64, NotLive> {
         Ok(self.keys[self.lanes.lane_of(epoch)?])
     }
 
-    /// The number of [`keys`](Self::keys) of a live epoch that never arrived but are copies, made when the ring
-    /// [grew](Self::grow). They take room as keys do.
+    /// Returns the number of [`keys`](Self::keys) of a live epoch that are copies, made when the ring
+    /// [grew](Self::grow). Copies use as much capacity as inserted keys.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn copied(&self, epoch: u64) -> Result<u64, NotLive> {
         Ok(self.copied[self.lanes.lane_of(epoch)?])
     }
 
-    /// The probability that a key which never arrived reads above 0 over the live generations, by the keys of each.
+    /// Returns the probability that an absent key reads above 0 over the live generations, from the number of keys of
+    /// each.
     #[must_use]
     pub fn estimated_rate(&self) -> f64 {
         let live = (0..LANES as usize).filter(|&lane| self.lanes.is_live(lane));
@@ -324,18 +291,18 @@ impl CountsRing {
         counts_window_rate(&keys, self.lines.len() as u64)
     }
 
-    /// How many keys of a live epoch have a count past 15 on record, and how many can.
+    /// Returns the number of records of a live epoch, for counts above 15, and their maximum.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn records(&self, epoch: u64) -> Result<(usize, usize), NotLive> {
         Ok((self.records.held(self.lanes.lane_of(epoch)?), self.records.limit()))
     }
 
-    /// Forgets all counts of a live epoch.
+    /// Removes all counts of a live epoch.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn clear(&mut self, epoch: u64) -> Result<(), NotLive> {
         let lane = self.lanes.lane_of(epoch)?;
         let count = self.lines.len();
@@ -347,37 +314,38 @@ impl CountsRing {
         Ok(())
     }
 
-    /// The lines of its cells.
+    /// Returns the number of lines of cells.
     #[must_use]
     pub fn lines(&self) -> u64 {
         self.lines.len() as u64
     }
 
-    /// The bits of the whole ring, without records.
+    /// Returns the bits of the whole ring without records.
     #[must_use]
     pub fn bits(&self) -> u64 {
         self.lines.len() as u64 * LINE_BITS
     }
 
-    /// The bytes of the whole ring with the room for records: all that it ever takes.
+    /// Returns the bytes of the whole ring, including the memory reserved for records, which changes only with
+    /// [`grow`](Self::grow).
     #[must_use]
     pub fn bytes(&self) -> u64 {
         ((self.lines.len() + self.records.lines.len()) * LINE_BYTES) as u64
     }
 
-    /// The key under which the fingerprints were made.
+    /// Returns the id of the key that made the fingerprints.
     #[must_use]
     pub const fn key_id(&self) -> KeyId {
         self.key_id
     }
 
-    /// All ones in the byte of every live lane.
+    /// Returns a mask with all ones in the byte of every live lane.
     #[inline(always)]
     const fn live_bytes(&self) -> u64 {
         if self.lanes.live() == u8::MAX { u64::MAX } else { !(0xff << (8 * self.lanes.outgoing())) }
     }
 
-    /// The least of a key's cells in every generation, a byte each.
+    /// Returns the minimum of a key's cells in every generation, one byte each.
     #[inline(always)]
     fn least(&self, place: &Place) -> u64 {
         let [a, b, c, d] = place.slots.map(|at| spread(slot(&self.lines, at)));
@@ -393,7 +361,7 @@ impl CountsRing {
         if heavy != 0 {
             return self.heavy_window_count(least, &place);
         }
-        // The product gathers the sum of all bytes in the top one.
+        // The product sums all bytes in the top one.
         (least.wrapping_mul(0x0101_0101_0101_0101) >> 56) as u32
     }
 
@@ -403,7 +371,7 @@ impl CountsRing {
         cells.fold(0, |sum: u32, (lane, cell)| sum.saturating_add(self.lane_count(lane, u32::from(cell), place)))
     }
 
-    /// The count in one generation of a key whose least cell there is `cell`.
+    /// Returns the count of a key in one generation. `cell` is the minimum of the key's cells in that generation.
     fn lane_count(&self, lane: usize, cell: u32, place: &Place) -> u32 {
         if cell < CELL_TOP { cell } else { self.records.heavy_count(lane, place.line(), place.tag) }
     }
@@ -431,7 +399,7 @@ impl CountsRing {
     }
 }
 
-/// All ones in the nibbles of `lanes` in both slots of a word.
+/// Returns a mask with all ones in the nibbles of `lanes` in both slots of a word.
 const fn nibbles_of(lanes: u8) -> u64 {
     let mut slot = 0;
     let mut lane = 0;
@@ -442,21 +410,7 @@ const fn nibbles_of(lanes: u8) -> u64 {
     slot | slot << 32
 }
 
-/// The cells of a lane in a line, one after the other.
-pub(super) fn lane_cells(line: &Line, lane: usize) -> u64 {
-    let cell = |i: usize| u64::from(slot(std::slice::from_ref(line), (0, i)) >> (4 * lane) & CELL_TOP);
-    (0..SLOTS).fold(0, |cells, i| cells | cell(i) << (4 * i))
-}
-
-/// Makes `cells` those of a lane in a line.
-pub(super) fn set_lane_cells(line: &mut Line, lane: usize, cells: u64) {
-    for (i, word) in line.0.iter_mut().enumerate() {
-        let [first, second] = [2 * i, 2 * i + 1].map(|slot| cells >> (4 * slot) & u64::from(CELL_TOP));
-        *word = *word & !nibbles_of(1 << lane) | (first | second << 32) << (4 * lane);
-    }
-}
-
-/// Eight nibbles to eight bytes.
+/// Spreads eight nibbles to eight bytes.
 #[inline(always)]
 const fn spread(nibbles: u32) -> u64 {
     let pairs = (nibbles as u64 | (nibbles as u64) << 16) & 0x0000_ffff_0000_ffff;
@@ -464,7 +418,7 @@ const fn spread(nibbles: u32) -> u64 {
     (bytes | bytes << 4) & 0x0f0f_0f0f_0f0f_0f0f
 }
 
-/// The lesser of each pair of bytes, all below 128.
+/// Returns the minimum of each pair of bytes, all below 128.
 #[inline(always)]
 const fn least_bytes(a: u64, b: u64) -> u64 {
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -497,27 +451,25 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_never_too_low_through_ageing_merging_and_large_counts() {
+    fn counts_are_never_too_low_through_ageing_and_large_counts() {
         let keys = test_keys(0, 300);
-        let mut rings = [0, 1].map(|_| CountsRing::new(8, KeyId(1), 0));
+        let mut ring = CountsRing::new(8, KeyId(1), 0);
         let mut truth: HashMap<(usize, u64), u32> = HashMap::new();
         for epoch in 0..16u64 {
             for (i, key) in keys.iter().enumerate() {
                 let amount = [0, 1, 3, 14, 16, 200_000][(i + epoch as usize) % 6];
-                rings[i % 2].insert_many(key, amount);
-                rings[1].insert(key);
+                ring.insert_many(key, amount);
+                ring.insert(key);
                 *truth.entry((i, epoch)).or_default() += amount + 1;
             }
-            let mut merged = rings[0].clone();
-            merged.merge(&rings[1]).unwrap();
             for (i, key) in keys.iter().enumerate() {
                 let window = epoch.saturating_sub(7)..=epoch;
                 let expected: u32 = window.clone().map(|epoch| truth[&(i, epoch)]).sum();
-                assert!(merged.count(key) >= expected, "{} of {expected}", merged.count(key));
-                let parts: u32 = window.map(|epoch| merged.count_in(key, epoch).unwrap()).sum();
-                assert_eq!(parts, merged.count(key));
+                assert!(ring.count(key) >= expected, "{} of {expected}", ring.count(key));
+                let parts: u32 = window.map(|epoch| ring.count_in(key, epoch).unwrap()).sum();
+                assert_eq!(parts, ring.count(key));
             }
-            rings.iter_mut().for_each(CountsRing::advance);
+            ring.advance();
         }
     }
 
@@ -534,33 +486,6 @@ mod tests {
         let mut found = vec![0; keys.len()];
         ring.count_batch(&keys, &mut found);
         assert!(found.iter().all(|&count| count == 40), "{found:?}");
-    }
-
-    #[test]
-    fn keys_that_pass_15_only_in_the_sum_of_two_rings_are_not_counted_too_low() {
-        let keys = test_keys(0, 50);
-        let mut ring = CountsRing::new(1000, KeyId(1), 0);
-        keys.iter().for_each(|key| ring.insert_many(key, 10));
-        ring.insert_many(&keys[0], 90);
-        let other = ring.clone();
-        ring.merge(&other).unwrap();
-        assert_eq!(ring.count(&keys[0]), 200);
-        assert!(keys[1..].iter().all(|key| (20..=25).contains(&ring.count(key))));
-        ring.insert(&keys[1]);
-        assert!(ring.count(&keys[1]) >= 21);
-    }
-
-    #[test]
-    fn merging_others_in_again_and_again_does_not_raise_the_counts_of_a_key() {
-        let keys = test_keys(0, 2);
-        let mut ring = CountsRing::new(1000, KeyId(1), 0);
-        ring.insert_many(&keys[0], 16);
-        let mut other = CountsRing::new(1000, KeyId(1), 0);
-        other.insert_many(&keys[1], 16);
-        for merges in 1..=100 {
-            ring.merge(&other).unwrap();
-            assert_eq!((ring.count(&keys[0]), ring.count(&keys[1])), (16, 16 * merges));
-        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which lane holds which epoch, and how far the outgoing one has been cleared.
+//! The assignment of lanes to epochs, and the progress of clearing the outgoing lane.
 
 use std::ops::Range;
 
@@ -7,21 +7,21 @@ use crate::mismatch::ensure_equal;
 use crate::snapshot::RestoreError;
 use crate::snapshot::head::{NUMBER_MAX, within};
 
-/// Generations of a ring: the current one and seven older.
+/// Number of generations of a ring: the current one and seven older.
 pub const GENERATIONS: u32 = 8;
 
-/// Lanes of a line, one per generation.
+/// Number of lanes of a line, one per generation.
 pub(crate) const LANES: u64 = GENERATIONS as u64;
 
-/// An epoch that the ring does not hold: already expired, or not yet begun.
+/// The ring does not contain the epoch: it has expired or not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("epoch {epoch} is not live: the ring holds epochs {oldest} to {current}")]
 pub struct NotLive {
-    /// The epoch asked for.
+    /// Requested epoch.
     pub epoch: u64,
-    /// The oldest live epoch.
+    /// Oldest live epoch.
     pub oldest: u64,
-    /// The current epoch.
+    /// Current epoch.
     pub current: u64,
 }
 
@@ -29,24 +29,24 @@ pub struct NotLive {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lanes {
     epoch: u64,
-    /// Lines in which the oldest generation is cleared already; from the first on it is not live.
+    /// Number of lines in which the oldest generation is cleared. The generation is live only while this is 0.
     cleared: usize,
 }
 
 impl Lanes {
-    /// All lanes clear, `epoch` current.
+    /// Creates the lanes of an empty ring whose current epoch is `epoch`.
     pub(crate) const fn new(epoch: u64) -> Self {
         Self { epoch, cleared: 0 }
     }
 
-    /// The lanes of a ring of `lines` lines again, from [`fields`](Self::fields).
+    /// Restores the lanes of a ring of `lines` lines from their [`fields`](Self::fields).
     pub(crate) fn restore([epoch, cleared]: [u64; 2], lines: usize) -> Result<Self, RestoreError> {
         let epoch = within("the current epoch", epoch, ..=NUMBER_MAX)?;
         let cleared = within("the number of cleared lines", cleared, ..=lines as u64)?;
         Ok(Self { epoch, cleared: cleared as usize })
     }
 
-    /// What a snapshot keeps of them.
+    /// Returns the fields to write to a snapshot.
     pub(crate) const fn fields(&self) -> [u64; 2] {
         [self.epoch, self.cleared as u64]
     }
@@ -55,33 +55,33 @@ impl Lanes {
         self.epoch
     }
 
-    /// Lines in which the oldest generation is cleared already.
+    /// Returns the number of lines in which the oldest generation is cleared.
     pub(crate) const fn cleared(&self) -> usize {
         self.cleared
     }
 
-    /// Whether the generation in `lane` is live.
+    /// Returns true if the generation in `lane` is live.
     pub(crate) const fn is_live(&self, lane: usize) -> bool {
         self.live() >> lane & 1 == 1
     }
 
-    /// The oldest epoch that can be live.
+    /// Returns the oldest epoch that can be live.
     pub(crate) const fn oldest(&self) -> u64 {
         let expiring = (self.cleared > 0) as u64;
         self.epoch.saturating_sub(LANES - 1 - expiring)
     }
 
-    /// The lane of the current epoch.
+    /// Returns the lane of the current epoch.
     pub(crate) const fn current(&self) -> usize {
         (self.epoch % LANES) as usize
     }
 
-    /// The lane of the oldest generation, which the next epoch will take over.
+    /// Returns the lane of the oldest generation, which the next epoch will use.
     pub(crate) const fn outgoing(&self) -> usize {
         ((self.epoch + 1) % LANES) as usize
     }
 
-    /// The lane of a live epoch.
+    /// Returns the lane of a live epoch.
     pub(crate) fn lane_of(&self, epoch: u64) -> Result<usize, NotLive> {
         if (self.oldest()..=self.epoch).contains(&epoch) {
             Ok((epoch % LANES) as usize)
@@ -90,24 +90,24 @@ impl Lanes {
         }
     }
 
-    /// One bit per live lane.
+    /// Returns the live lanes, one bit each.
     pub(crate) const fn live(&self) -> u8 {
         if self.cleared == 0 { u8::MAX } else { !(1 << self.outgoing()) }
     }
 
-    /// The lines in which to clear the oldest generation next, at most `limit` of them, which count as cleared from now on.
+    /// Returns the next lines in which to clear the oldest generation, at most `limit`, and counts them as cleared.
     pub(crate) fn next_step(&mut self, limit: usize, lines: usize) -> Range<usize> {
         let start = self.cleared;
         self.cleared = start.saturating_add(limit).min(lines);
         start..self.cleared
     }
 
-    /// Whether the oldest generation is cleared.
+    /// Returns true if the oldest generation is cleared.
     pub(crate) const fn is_clear(&self, lines: usize) -> bool {
         self.cleared == lines
     }
 
-    /// Begins the next epoch in the lane that was cleared.
+    /// Begins the next epoch in the cleared lane.
     pub(crate) fn advance(&mut self) {
         self.epoch += 1;
         self.cleared = 0;
@@ -118,7 +118,7 @@ impl Lanes {
         *self = Self::new(epoch);
     }
 
-    /// The same lanes in `factor` times as many lines, after each line was repeated.
+    /// Adapts the state to a ring in which each line was repeated `factor` times.
     pub(crate) const fn grow(&mut self, factor: usize) {
         self.cleared *= factor;
     }
@@ -127,49 +127,49 @@ impl Lanes {
         ensure_equal("the current epoch", &self.epoch, &other.epoch)
     }
 
-    /// A set of lanes as a set of ages.
+    /// Converts a set of lanes to a set of ages.
     pub(crate) const fn generations(&self, lanes: u8) -> Generations {
-        // The current lane to the top bit, then age 0 to the bottom.
+        // Rotates the current lane to the top bit, then reverses, so that age 0 is the lowest bit.
         Generations((lanes & self.live()).rotate_left(7 - self.current() as u32).reverse_bits())
     }
 }
 
-/// A set of live generations, by age: 0 is the current one.
+/// A set of live generations by age, where 0 is the current one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Generations(u8);
 
 impl Generations {
-    /// Whether no generation is in the set.
+    /// Returns true if the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether the generation `age` epochs before the current one is in the set.
+    /// Returns true if the set contains the generation `age` epochs before the current one.
     #[must_use]
     pub const fn contains(self, age: u32) -> bool {
         age < 8 && self.0 >> age & 1 == 1
     }
 
-    /// The age of the newest generation in the set: when the key was last seen.
+    /// Returns the age of the newest generation in the set: when the key was last seen.
     #[must_use]
     pub const fn newest(self) -> Option<u32> {
         if self.is_empty() { None } else { Some(self.0.trailing_zeros()) }
     }
 
-    /// The age of the oldest generation in the set: when the key was first seen.
+    /// Returns the age of the oldest generation in the set: when the key was first seen.
     #[must_use]
     pub const fn oldest(self) -> Option<u32> {
         if self.is_empty() { None } else { Some(7 - self.0.leading_zeros()) }
     }
 
-    /// The generations in both sets.
+    /// Returns the intersection of both sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// The ages in the set, newest first.
+    /// Returns the ages in the set, newest first.
     pub fn ages(self) -> impl Iterator<Item = u32> {
         (0..8).filter(move |&age| self.contains(age))
     }

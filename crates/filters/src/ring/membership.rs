@@ -1,8 +1,8 @@
-//! A ring of membership filters: which generations hold a key.
+//! A ring of membership filters, which returns the generations that contain a key.
 //!
-//! A line is eight words, and word g is the lane of generation g. A key has two lines, and four bits of a word in each,
-//! the same in every generation. (One line with eight bits would need 22 bits per key where two need 16, at a
-//! false-positive rate of 1 % over the window.)
+//! A line is eight words, and word g is the lane of generation g. A key has two lines, and four bits of a word in each
+//! line, the same bits in every generation. (One line with eight bits would need 22 bits per key instead of 16, at a
+//! false-positive rate of 1 % over all live generations.)
 
 use std::io::Read;
 
@@ -15,7 +15,7 @@ use crate::mismatch::ensure_equal;
 use crate::sizing::ring::{LINES_PER_KEY, WORD_BITS, half_keys_by_fill, window_rate};
 use crate::{Fingerprint, KeyId, Mismatch, OutOfMemory};
 
-/// Generations of a set, of which the oldest is forgotten whenever a new one begins.
+/// An ageing set of keys, in eight generations. When a new generation begins, the oldest is dropped.
 ///
 /// ```
 /// use bruit_filters::ring::MembershipRing;
@@ -37,22 +37,22 @@ use crate::{Fingerprint, KeyId, Mismatch, OutOfMemory};
 pub struct MembershipRing {
     pub(super) lines: Lines,
     pub(super) lanes: Lanes,
-    /// The bits that are set in each lane, those of a lane that is being cleared no longer counted.
+    /// Number of bits set in each lane; a lane that is being cleared is not counted.
     ones: [u64; LINE_WORDS],
-    /// For each lane, the number of estimated keys that are copies, made when the ring grew.
+    /// Estimated number of keys of each lane that are copies, made when the ring grew.
     pub(super) copied: [u64; LINE_WORDS],
     pub(super) fingerprint_bits: u32,
     key_id: KeyId,
 }
 
-/// The lines of a key among `lines`.
+/// Returns the lines of a key among `lines`.
 #[inline(always)]
 pub(crate) fn lines_of(lead: u64, lines: usize) -> [usize; 2] {
     let reduce = |word| crate::hash::reduce(word, lines as u64) as usize;
     [reduce(lead), reduce(mix(lead, MULTIPLIER_B))]
 }
 
-/// The bits of a key in a word of each of its lines: eight fields of six bits.
+/// Returns the bits of a key in a word of each of its lines: eight fields of six bits.
 #[inline(always)]
 pub(crate) fn masks_of(lead: u64) -> [u64; 2] {
     let fields = mix(lead, MULTIPLIER_A);
@@ -62,7 +62,7 @@ pub(crate) fn masks_of(lead: u64) -> [u64; 2] {
     [four(fields), four(fields >> 24)]
 }
 
-/// The lanes of a line in which all bits of `mask` are set, a bit each.
+/// Returns the lanes of a line in which all bits of `mask` are set, one bit each.
 #[inline(always)]
 pub(crate) fn lanes_with(line: &Line, mask: u64) -> u8 {
     let words = line.0.iter().enumerate();
@@ -70,8 +70,8 @@ pub(crate) fn lanes_with(line: &Line, mask: u64) -> u8 {
 }
 
 impl MembershipRing {
-    /// An empty ring of `lines` lines whose current epoch is `epoch`; [`crate::sizing::ring_lines_for_rate`] says how
-    /// many.
+    /// Creates an empty ring of `lines` lines whose current epoch is `epoch`; see
+    /// [`crate::sizing::ring_lines_for_rate`] for the number of lines.
     ///
     /// # Panics
     /// If `lines` is 0 or `fingerprint_bits` is outside [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
@@ -80,7 +80,7 @@ impl MembershipRing {
         Self::try_new(lines, fingerprint_bits, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`new`](Self::new), but fails if the memory cannot be allocated.
+    /// Like [`new`](Self::new), but returns an error if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -94,16 +94,16 @@ impl MembershipRing {
         Ok(Self { lines, lanes, ones: [0; LINE_WORDS], copied: [0; LINE_WORDS], fingerprint_bits, key_id })
     }
 
-    /// Grows the ring by `factor` without changing an answer, by repeating each line: a key's lines are among the copies of its
-    /// former lines. A running snapshot is abandoned.
+    /// Grows the ring by `factor` without changing an answer, by repeating each line: the lines of a key are among the
+    /// copies of its former lines. Cancels a running snapshot.
     ///
-    /// Existing generations keep their false-positive rate and stay as full as they were: new keys only find room beside the
-    /// copies. See [`copied`](Self::copied).
+    /// Existing generations keep their fill and false-positive rate. New keys fill only the capacity that the copies
+    /// leave; see [`copied`](Self::copied).
     ///
     /// # Panics
     /// If `factor` is 0, or the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
-        assert!(factor > 0, "a ring does not vanish");
+        assert!(factor > 0, "the growth factor must be at least 1");
         for lane in 0..LINE_WORDS {
             let seeming = self.keys_by_fill(lane).round() as u64;
             self.copied[lane] = self.copied[lane].saturating_add(seeming.saturating_mul(factor as u64 - 1));
@@ -113,7 +113,7 @@ impl MembershipRing {
         self.lanes.grow(factor);
     }
 
-    /// A ring with these lanes, whose lines are read from a snapshot; the other arguments as in [`new`](Self::new).
+    /// Reads a ring with these lanes from the lines of a snapshot; the other arguments are as in [`new`](Self::new).
     pub(super) fn read(
         lines: usize,
         fingerprint_bits: u32,
@@ -140,7 +140,7 @@ impl MembershipRing {
     /// Adds all `keys` to the generation of a live epoch.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn insert_batch_at(&mut self, epoch: u64, keys: &[Fingerprint]) -> Result<(), NotLive> {
         let lane = self.lanes.lane_of(epoch)?;
         self.insert_in(lane, keys);
@@ -153,12 +153,12 @@ impl MembershipRing {
         self.ones[lane] += ring::insert(Path::best(), shape, lines, lane, keys);
     }
 
-    /// Starts to load what `key` will be looked up or inserted in, and does not wait for it. It changes no answer.
+    /// Prefetches the lines of `key` without waiting for them.
     pub fn prefetch(&self, key: &Fingerprint) {
         ring::fetch(&self.lines, self.shape().locate(&self.lines, key));
     }
 
-    /// The live generations that hold `key`.
+    /// Returns the live generations that contain `key`.
     #[must_use]
     pub fn check(&self, key: &Fingerprint) -> Generations {
         let mut found = [Generations::default()];
@@ -166,31 +166,31 @@ impl MembershipRing {
         found[0]
     }
 
-    /// Writes the live generations that hold `keys[i]` to `found[i]`.
+    /// Sets `found[i]` to the live generations that contain `keys[i]`.
     ///
     /// # Panics
     /// If the two slices differ in length.
     pub fn check_batch(&self, keys: &[Fingerprint], found: &mut [Generations]) {
-        assert_eq!(keys.len(), found.len(), "one answer per key");
+        assert_eq!(keys.len(), found.len(), "the slices differ in length");
         let lanes = self.lanes;
         ring::check(Path::best(), self.shape(), &self.lines, keys, |i, set| found[i] = lanes.generations(set));
     }
 
-    /// The current epoch.
+    /// Returns the current epoch.
     #[must_use]
     pub const fn epoch(&self) -> u64 {
         self.lanes.epoch()
     }
 
-    /// Begins the next epoch, in the lane of the oldest generation, of which [`expire`](Self::expire) may have cleared
-    /// most already; the rest is cleared here.
+    /// Begins the next epoch in the lane of the oldest generation. Clears the rest of that lane that
+    /// [`expire`](Self::expire) has not cleared.
     pub fn advance(&mut self) {
         self.expire(usize::MAX);
         self.lanes.advance();
     }
 
-    /// Clears the oldest generation in at most `lines` more lines; returns whether it is clear in all. Called now and
-    /// then towards the end of an epoch, it spares [`advance`](Self::advance) the work.
+    /// Clears the oldest generation in at most `lines` more lines. Returns true if it is cleared in all lines. With
+    /// regular calls towards the end of an epoch, [`advance`](Self::advance) has nothing left to clear.
     pub fn expire(&mut self, lines: usize) -> bool {
         let lane = self.lanes.outgoing();
         let count = self.lines.len();
@@ -203,7 +203,8 @@ impl MembershipRing {
         self.lanes.is_clear(count)
     }
 
-    /// Returns true if the oldest generation is cleared in all lines, so that [`expire`](Self::expire) has nothing left to do.
+    /// Returns true if the oldest generation is cleared in all lines, so that [`expire`](Self::expire) has nothing left
+    /// to do.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.lanes.is_clear(self.lines.len())
@@ -215,20 +216,20 @@ impl MembershipRing {
         self.is_expired() && self.ones.iter().all(|ones| *ones == 0)
     }
 
-    /// Begins a later epoch at once, like repeated calls of [`advance`](Self::advance). The ring must be [clear](Self::is_clear).
+    /// Begins a later epoch directly, with the same result as repeated calls of [`advance`](Self::advance). The ring
+    /// must be [clear](Self::is_clear).
     ///
     /// # Panics
     /// If the ring is not clear, or the epoch is not later.
     pub fn begin_epoch(&mut self, epoch: u64) {
-        assert!(self.is_clear() && epoch > self.epoch(), "a clear ring goes forward");
+        assert!(self.is_clear() && epoch > self.epoch(), "the ring must be clear and the epoch later");
         self.lanes.begin(epoch);
     }
 
-    /// Adds all keys of `other` to the same generations here.
+    /// Adds all keys of `other` to the same generations of this ring.
     ///
     /// # Errors
-    /// [`Mismatch`] if the rings were made with different parameters or are not in the same epoch; nothing is changed
-    /// then.
+    /// [`Mismatch`] if the rings differ in parameters or epoch; nothing is changed then.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         ensure_equal("the number of lines", &self.lines.len(), &other.lines.len())?;
         ensure_equal("the number of fingerprint bits", &self.fingerprint_bits, &other.fingerprint_bits)?;
@@ -239,7 +240,7 @@ impl MembershipRing {
         for (index, other) in other.lines.iter().enumerate() {
             let line = self.lines[index];
             let joined = Line(std::array::from_fn(|lane| line.0[lane] | other.0[lane] & live[lane]));
-            // Line by line, so that a running snapshot keeps only what does change.
+            // Line by line, so that a running snapshot copies only lines that change.
             if joined != line {
                 *self.lines.changing_one(index) = joined;
                 count_fresh(&mut self.ones, &line, &joined);
@@ -251,52 +252,41 @@ impl MembershipRing {
         Ok(())
     }
 
-    /// Adds `words` to those of a lane from `first_line` on.
-    pub(super) fn join_lane(&mut self, lane: usize, first_line: usize, words: &[u64]) {
-        for (index, &word) in (first_line..).zip(words) {
-            let fresh = word & !self.lines[index].0[lane];
-            // Line by line, so that a running snapshot keeps only what does change.
-            if fresh != 0 {
-                self.lines.changing_one(index).0[lane] |= fresh;
-                self.ones[lane] += u64::from(fresh.count_ones());
-            }
-        }
-    }
-
-    /// The share of bits that are set in the generation of a live epoch. Kept count of, so it costs nothing.
+    /// Returns the fraction of bits that are set in the generation of a live epoch. The number of set bits is
+    /// maintained, so this call is cheap.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn fill(&self, epoch: u64) -> Result<f64, NotLive> {
         Ok(self.lane_fill(self.lanes.lane_of(epoch)?))
     }
 
-    /// The number of distinct keys estimated from the fill of a live epoch's generation, including [`copied`](Self::copied) ones.
-    /// Compare it with the number the ring was made for.
+    /// Returns the number of distinct keys, estimated from the fill of a live epoch's generation. Includes
+    /// [`copied`](Self::copied) keys. Compare it with the number that the ring was sized for.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn estimated_keys(&self, epoch: u64) -> Result<f64, NotLive> {
         Ok(self.keys_by_fill(self.lanes.lane_of(epoch)?))
     }
 
-    /// The number of [`estimated_keys`](Self::estimated_keys) of a live epoch that were not inserted but are copies, made when
-    /// the ring [grew](Self::grow). They take room as keys do.
+    /// Returns the number of [`estimated_keys`](Self::estimated_keys) of a live epoch that are copies, made when the
+    /// ring [grew](Self::grow). Copies use as much capacity as inserted keys.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn copied(&self, epoch: u64) -> Result<u64, NotLive> {
         Ok(self.copied[self.lanes.lane_of(epoch)?])
     }
 
-    /// The probability that a check finds an absent key in any live generation, by how full these are now. It takes some
-    /// microseconds, however large the ring is.
+    /// Returns the probability that a check finds an absent key in any live generation, from their current fill. Takes
+    /// some microseconds, independent of the size of the ring.
     #[must_use]
     pub fn estimated_rate(&self) -> f64 {
         window_rate(&self.half_keys(), LINES_PER_KEY)
     }
 
-    /// The mean number of half-keys in a word, for every live generation.
+    /// Returns the mean number of half-keys in a word for every live generation.
     pub(super) fn half_keys(&self) -> Vec<f64> {
         let live = (0..LANES as usize).filter(|&lane| self.lanes.is_live(lane));
         live.map(|lane| half_keys_by_fill(self.lane_fill(lane), self.lines.len())).collect()
@@ -307,7 +297,7 @@ impl MembershipRing {
         half_keys * self.lines.len() as f64 / f64::from(LINES_PER_KEY)
     }
 
-    /// The lines of the ring.
+    /// Returns the number of lines.
     #[must_use]
     pub fn lines(&self) -> u64 {
         self.lines.len() as u64
@@ -317,19 +307,19 @@ impl MembershipRing {
         self.ones[lane] as f64 / (self.lines.len() as f64 * WORD_BITS)
     }
 
-    /// The bits of the whole ring.
+    /// Returns the bits of the whole ring.
     #[must_use]
     pub fn bits(&self) -> u64 {
         self.lines.len() as u64 * LINE_BITS
     }
 
-    /// The bytes of the whole ring.
+    /// Returns the bytes of the whole ring.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bits() / 8
     }
 
-    /// The key under which the fingerprints were made.
+    /// Returns the id of the key that made the fingerprints.
     #[must_use]
     pub const fn key_id(&self) -> KeyId {
         self.key_id
@@ -340,12 +330,12 @@ impl MembershipRing {
     }
 }
 
-/// The bits that are set in a lane.
+/// Returns the number of bits set in a lane.
 fn ones_of(lines: &[Line], lane: usize) -> u64 {
     lines.iter().map(|line| u64::from(line.0[lane].count_ones())).sum()
 }
 
-/// Counts the bits that `after` has and `before` had not.
+/// Adds the number of bits that are set in `after` and not in `before`, by lane.
 fn count_fresh(ones: &mut [u64; LINE_WORDS], before: &Line, after: &Line) {
     for (ones, (before, after)) in ones.iter_mut().zip(before.0.iter().zip(after.0)) {
         *ones += u64::from((after & !before).count_ones());
@@ -379,7 +369,7 @@ mod tests {
         for batch in keys.chunks(3000) {
             ring.advance();
             ring.insert_batch(batch);
-            // Again: keys that are there already count once.
+            // Each batch is inserted twice: keys already present are not counted again.
             ring.insert_batch(batch);
             let estimated = ring.estimated_keys(ring.epoch()).unwrap();
             assert!((estimated / 3000.0 - 1.0).abs() < 0.02, "{estimated}");
@@ -404,7 +394,7 @@ mod tests {
                 assert!(age >= super::super::GENERATIONS || found == keys.len(), "age {age}: {found}");
             }
         }
-        // What has expired is gone but for false positives.
+        // Expired keys are found only as false positives.
         let gone = batches[..12].iter().flatten().filter(|key| !ring.check(key).is_empty()).count();
         assert!(gone < 60, "{gone} of 6,000");
     }

@@ -1,9 +1,8 @@
-//! The records of a ring of counts: what keys past 15 came to, in room that is set aside beforehand.
+//! The records of a ring of counts: counts above 15, in memory allocated beforehand.
 //!
-//! Every lane has a table of its own, of as many lines, so that memory does not grow with what arrives and is cleared
-//! with the lane. Once a table holds as many records as it may, arrivals that would need a new one raise one number,
-//! `unlisted`, which every key without a record then has on top of what its cells can show: counts become too high,
-//! never too low.
+//! All lanes have tables of the same size, so that memory does not grow and a table is cleared with its lane. Once a
+//! table is full, insertions that would need a new record raise the number `unlisted` instead. The count of every key
+//! without a record is then the value of its cells plus `unlisted`: too high, but never too low.
 //!
 //! ```text
 //! word 0..5   record i: bits 0..15 its tag, 16..47 the line it is filed under, 48..63 the low half of its count
@@ -11,7 +10,8 @@
 //! word 7      those of records 4 and 5; bits 32..63 how many records the line has, which come first
 //! ```
 //!
-//! A record lies in the line that its place hashes to, or if that is full in the next one of the lane with room.
+//! A record is in the line that its place hashes to or, if that line is full, in the next line of the lane that is not
+//! full.
 
 use std::ops::Range;
 
@@ -23,32 +23,32 @@ use crate::lines::{Line, Lines};
 use crate::snapshot::RestoreError;
 use crate::snapshot::head::within;
 
-/// Records that a line has room for.
+/// Maximum number of records in a line.
 pub(super) const LINE_RECORDS: usize = 6;
-/// Records of a lane for each of its lines. The place that is left free keeps searches short.
+/// Maximum number of records of a lane, per line. One place per line stays free on average, which keeps searches short.
 const RECORDS_PER_LINE: usize = 5;
-/// Lines of cells for each line of records: records take a tenth of what cells do.
+/// Number of lines of cells per line of records: records need a tenth of the memory of cells.
 ///
-/// That is one record for each 25.6 keys of a generation that has 40 bits for each. Under Zipf traffic as many pass 15 when
-/// keys arrive nine times on average (of two million keys 3.85 % do, measured); at ten times, and ever more beyond, counts
-/// of the last to pass become too high.
+/// A generation with 40 bits per key then has one record for every 25.6 keys. Under Zipf traffic this is enough if keys
+/// arrive nine times on average (3.85 % of two million keys then pass 15, measured). If keys arrive ten times or more,
+/// the counts of the last keys that pass 15 become too high.
 const CELL_LINES_PER_LINE: usize = 10;
-/// Fewest lines of a lane; keeps small rings from filling up at once.
+/// Minimum number of lines of a lane, so that small rings do not fill up at once.
 const LANE_LINES_MIN: usize = 16;
 
 const PLACE_MASK: u64 = (1 << 48) - 1;
 const LAST: usize = 7;
 
-/// The bit of a tag that says: the record of one key. The others are the lowest fifteen of the fingerprint, which begin
-/// with the slots of its cells, so that a record tells which cells bound it.
+/// The tag bit of a record of one key. The other bits are the lowest fifteen of the fingerprint. They include the slots
+/// of the key's cells, so the cells that bound the record can be found from the tag.
 pub(super) const OWN_TAG: u16 = 1 << 15;
 
-/// The tag of the record of any key whose first slot is that of `tag`.
+/// Returns the tag of the "any" record for the first slot of `tag`.
 pub(super) const fn any_of(tag: u16) -> u16 {
     tag & 7
 }
 
-/// A line of cells and a tag as one number: what no two records of a lane share.
+/// Returns a line of cells and a tag as one number, which identifies a record within its lane.
 pub(super) const fn place(line: u32, tag: u16) -> u64 {
     (line as u64) << 16 | tag as u64
 }
@@ -56,34 +56,34 @@ pub(super) const fn place(line: u32, tag: u16) -> u64 {
 /// The records of all lanes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Records {
-    /// As many for each lane, in their order.
+    /// The tables of all lanes in order, of equal size.
     pub(super) lines: Lines,
-    /// How many records each lane has.
+    /// Number of records of each lane.
     held: [usize; LANES as usize],
-    /// What a key without a record may have beyond the top of its cells, in each lane.
+    /// Maximum excess of the count over the cells for a key without a record, for each lane.
     unlisted: [u32; LANES as usize],
 }
 
 /// A record outside the table: line, count, tag.
 pub(super) type Record = (u32, u32, u16);
 
-/// What a search ends at.
+/// The result of a search.
 enum Found {
-    /// The record: line of the table, and which of its records.
+    /// The record: a line of the table, and the index of the record in it.
     Record(usize, usize),
-    /// The line of the table that has room for it.
+    /// The line of the table that has space for the record.
     Room(usize),
 }
 
 impl Records {
-    /// No records, for a ring of `cell_lines` lines.
+    /// Creates empty tables for a ring of `cell_lines` lines.
     pub(super) fn try_new(cell_lines: usize) -> Result<Self, OutOfMemory> {
         let lines = Lines::try_new(lines_for(cell_lines))?;
         Ok(Self { lines, held: [0; LANES as usize], unlisted: [0; LANES as usize] })
     }
 
-    /// The records of the `live` lanes for a ring in which every line was repeated `factor` times, `cell_lines` in all. Each
-    /// record is filed under all copies of its line.
+    /// Returns the records of the `live` lanes for a ring of `cell_lines` lines in which every line was repeated
+    /// `factor` times. Each record is stored for all copies of its line.
     pub(super) fn repeated(&self, factor: u32, cell_lines: usize, live: u8) -> Self {
         let mut repeated = Self::try_new(cell_lines).unwrap_or_else(|error| panic!("{error}"));
         for lane in (0..LANES as usize).filter(|lane| live >> lane & 1 == 1) {
@@ -95,7 +95,7 @@ impl Records {
         repeated
     }
 
-    /// Counts what was read into the lines anew, and refuses what no ring of `cell_lines` lines can hold.
+    /// Counts the records of lines just read. Rejects lines that are invalid in a ring of `cell_lines` lines.
     pub(super) fn recount(&mut self, unlisted: [u32; LANES as usize], cell_lines: usize) -> Result<(), RestoreError> {
         self.unlisted = unlisted;
         for lane in 0..LANES as usize {
@@ -112,22 +112,22 @@ impl Records {
         Ok(())
     }
 
-    /// What a key without a record may have beyond the top of its cells, in each lane.
+    /// Returns the maximum excess of the count over the cells for a key without a record, for each lane.
     pub(super) const fn unlisted(&self) -> [u32; LANES as usize] {
         self.unlisted
     }
 
-    /// How many records a lane may hold.
+    /// Returns the maximum number of records of a lane.
     pub(super) fn limit(&self) -> usize {
         self.lane(0).len() * RECORDS_PER_LINE
     }
 
-    /// How many records a lane holds.
+    /// Returns the number of records of a lane.
     pub(super) const fn held(&self, lane: usize) -> usize {
         self.held[lane]
     }
 
-    /// The count of a record, if there is one.
+    /// Returns the count of a record, if it exists.
     pub(super) fn get(&self, lane: usize, line: u32, tag: u16) -> Option<u32> {
         match self.find(lane, place(line, tag)) {
             Found::Record(at, i) => Some(count(&self.lines[at], i)),
@@ -135,23 +135,23 @@ impl Records {
         }
     }
 
-    /// Returns true if counts of a key with its own `tag` go to an existing record.
+    /// Returns true if an existing record counts the key with this `tag`.
     pub(super) fn has_record(&self, lane: usize, line: u32, tag: u16) -> bool {
         [tag, any_of(tag)].into_iter().any(|tag| self.get(lane, line, tag).is_some())
     }
 
-    /// The most that a key without a record can have.
+    /// Returns the maximum count of a key without a record.
     pub(super) const fn without_record(&self, lane: usize) -> u32 {
         CELL_TOP.saturating_add(self.unlisted[lane])
     }
 
-    /// The count of a key with an own `tag` whose cells read 15.
+    /// Returns the count of a key whose own tag is `tag` and whose cells read 15.
     pub(super) fn heavy_count(&self, lane: usize, line: u32, tag: u16) -> u32 {
         let own = self.get(lane, line, tag);
         own.or_else(|| self.get(lane, line, any_of(tag))).unwrap_or_else(|| self.without_record(lane))
     }
 
-    /// Counts `amount` more arrivals of a key whose cells read 15 where [`heavy_count`](Self::heavy_count) will find them.
+    /// Adds `amount` insertions of a key whose cells read 15, where [`heavy_count`](Self::heavy_count) will find them.
     #[inline(never)]
     pub(super) fn add_heavy(&mut self, lane: usize, line: u32, tag: u16, amount: u32) {
         for tag in [tag, any_of(tag)] {
@@ -163,7 +163,7 @@ impl Records {
         self.insert_or_unlist(lane, (line, self.without_record(lane).saturating_add(amount), tag));
     }
 
-    /// Sets a record if there is room; if not, every key without one may have as many.
+    /// Sets a record if the table is not full, and otherwise raises `unlisted` to cover its count.
     fn insert_or_unlist(&mut self, lane: usize, (line, count, tag): Record) {
         let place = place(line, tag);
         match self.find(lane, place) {
@@ -176,31 +176,26 @@ impl Records {
         }
     }
 
-    /// All records of a lane, in no order that means anything.
+    /// Returns all records of a lane, in unspecified order.
     pub(super) fn iter(&self, lane: usize) -> impl Iterator<Item = Record> {
         self.lane(lane).flat_map(|at| self.line_records(at))
     }
 
-    /// The records of a line of the table.
+    /// Returns the records of a line of the table.
     pub(super) fn line_records(&self, at: usize) -> impl Iterator<Item = Record> {
         let line = &self.lines[at];
         (0..used(line)).map(|i| ((line.0[i] >> 16) as u32, count(line, i), line.0[i] as u16))
     }
 
-    /// Makes `lines` those of the table in the `range` of a lane, which then has `held` records in all.
-    pub(super) fn replace_lines(&mut self, lane: usize, range: Range<usize>, lines: &[Line], held: usize) {
-        self.lines.changing_range(range).copy_from_slice(lines);
-        self.held[lane] = held;
-    }
-
-    /// Makes `records` those of a lane, as far as there is room, with `unlisted` to start from.
+    /// Replaces the records of a lane with `records`. Sets `unlisted` to the given value, and raises it for records
+    /// that do not fit.
     pub(super) fn replace(&mut self, lane: usize, unlisted: u32, records: Vec<Record>) {
         self.clear_lines(self.lane(lane));
         (self.held[lane], self.unlisted[lane]) = (0, unlisted);
         records.into_iter().for_each(|record| self.insert_or_unlist(lane, record));
     }
 
-    /// Forgets the records of a lane that is no longer live, and clears the same share of their lines as `step` is of
+    /// Drops the records of a lane that is no longer live, and clears a fraction of their lines: the share of `step` in
     /// the ring's `cell_lines`.
     pub(super) fn expire(&mut self, lane: usize, step: Range<usize>, cell_lines: usize) {
         (self.held[lane], self.unlisted[lane]) = (0, 0);
@@ -213,7 +208,7 @@ impl Records {
         self.lines.changing_range(lines).fill(Line::default());
     }
 
-    /// The lines of a lane's table.
+    /// Returns the lines of a lane's table.
     pub(super) fn lane(&self, lane: usize) -> Range<usize> {
         let lines = self.lines.len() / LANES as usize;
         lane * lines..(lane + 1) * lines
@@ -236,23 +231,23 @@ impl Records {
     }
 }
 
-/// Puts the largest record of a line first. If a record finds no room, no smaller one after it does, so a key is never left with
-/// an "any" record below its own lost one.
+/// Sorts the largest record of a line first. If a record does not fit, no later, smaller record fits either. A key
+/// whose own record was lost is therefore never counted by a smaller "any" record.
 pub(super) fn sort_for_room(records: &mut [Record]) {
     records.sort_unstable_by(|a, b| (a.0, b.1, a.2).cmp(&(b.0, a.1, b.2)));
 }
 
-/// Lines of records that a ring of `cell_lines` lines has.
+/// Returns the number of lines of records of a ring with `cell_lines` lines.
 pub(super) fn lines_for(cell_lines: usize) -> usize {
     (cell_lines / CELL_LINES_PER_LINE / LANES as usize).max(LANE_LINES_MIN) * LANES as usize
 }
 
-/// How many records a line has.
+/// Returns the number of records in a line.
 pub(super) const fn used(line: &Line) -> usize {
     (line.0[LAST] >> 32) as usize
 }
 
-/// The word with the high half of the count of record `i`, and how far up it lies.
+/// Returns the word with the high half of the count of record `i`, and its shift.
 const fn high_half(i: usize) -> (usize, usize) {
     (LINE_RECORDS + i / 4, 16 * (i % 4))
 }
@@ -268,7 +263,7 @@ fn set_count(line: &mut Line, i: usize, count: u32) {
     line.0[word] = line.0[word] & !(0xffff << shift) | u64::from(count >> 16) << shift;
 }
 
-/// Adds a record to a line with room for it.
+/// Adds a record to a line, which must not be full.
 pub(super) fn append(line: &mut Line, place: u64, count: u32) {
     let i = used(line);
     line.0[i] = place;
@@ -298,7 +293,7 @@ mod tests {
         assert_eq!(records.get(2, 77, OWN_TAG | 1), None);
         assert_eq!(records.iter(3).collect::<Vec<_>>().len(), limit);
         assert_eq!(records.unlisted()[3], 0);
-        // One more has no room, and is not forgotten either.
+        // One more record does not fit, but its count is included in `unlisted`.
         records.add_heavy(3, 4999, OWN_TAG, 100);
         assert_eq!((records.held(3), records.heavy_count(3, 4999, OWN_TAG)), (limit, 115));
         assert_eq!(records.heavy_count(3, 4998, OWN_TAG | 5), 115);

@@ -1,8 +1,8 @@
-//! Membership rings whose lines lie elsewhere, as in a file: where a key is, and what its lines say.
+//! Membership rings whose lines are outside memory, for instance in a file.
 //!
-//! [`RingShape`] knows how many lines there are and which epoch is current, and is asked with a function that reads a line.
-//! So a check of a ring on disk reads two lines of [`RING_LINE_BYTES`] bytes and nothing more. [`MembershipRing`] answers by
-//! the same positions: the tests hold the two against each other.
+//! [`RingShape`] has the number of lines and the current epoch; the caller passes a function that reads a line. A check
+//! of a ring on disk therefore reads only two lines of [`RING_LINE_BYTES`] bytes. [`MembershipRing`] uses the same
+//! positions; the tests compare the two.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -14,14 +14,14 @@ use crate::lines::{LINE_BYTES, Line};
 use crate::snapshot::head::NUMBER_MAX;
 use crate::{Fingerprint, KeyId};
 
-/// The bytes of a line: eight words, the least significant byte first, of which word g is the lane of every epoch that is g
-/// modulo 8.
+/// Bytes of a line: eight little-endian words. Word g is the lane of every epoch that equals g modulo 8.
 pub const RING_LINE_BYTES: usize = LINE_BYTES;
 
-/// The latest epoch of a ring with lines elsewhere.
+/// Latest epoch of a ring whose lines are outside memory.
 pub const RING_EPOCH_MAX: u64 = NUMBER_MAX;
 
-/// A ring of which the oldest generation has expired, so that seven are live, and whose keys use all 64 leading bits.
+/// The shape of a ring whose oldest generation has expired, so that seven are live, and whose keys use all 64 leading
+/// bits.
 ///
 /// ```
 /// use bruit_filters::FingerprintKey;
@@ -44,23 +44,23 @@ pub const RING_EPOCH_MAX: u64 = NUMBER_MAX;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingShape {
-    /// How many lines it has, at least one.
+    /// Number of lines, at least one.
     pub lines: usize,
     /// The current epoch, at most [`RING_EPOCH_MAX`].
     pub epoch: u64,
 }
 
 impl RingShape {
-    /// The two lines of a key.
+    /// Returns the two lines of a key.
     #[must_use]
     pub fn lines_of(&self, key: &Fingerprint) -> [usize; 2] {
         lines_of(key.high(), self.lines)
     }
 
-    /// The live generations that hold `key`, by its lines as `read` brings them.
+    /// Returns the live generations that contain `key`. Calls `read` for the lines of the key.
     ///
     /// # Errors
-    /// What `read` says.
+    /// Errors of `read`.
     pub fn check<E>(
         &self,
         key: &Fingerprint,
@@ -73,7 +73,7 @@ impl RingShape {
         Ok(self.lanes().generations(set))
     }
 
-    /// The lanes, of which the outgoing one is not live.
+    /// Returns the lanes. The outgoing lane is not live.
     fn lanes(&self) -> Lanes {
         let mut lanes = Lanes::new(self.epoch);
         lanes.next_step(1, self.lines);
@@ -82,10 +82,10 @@ impl RingShape {
 }
 
 impl MembershipRing {
-    /// The ring of a shape whose lines `input` has, one after the other. Its oldest generation is cleared, whatever they say.
+    /// Reads a ring of this shape from an input with all its lines in order. Clears its oldest generation.
     ///
     /// # Errors
-    /// What the input says.
+    /// Errors of the input.
     ///
     /// # Panics
     /// As [`new`](Self::new) does.
@@ -99,7 +99,7 @@ impl MembershipRing {
     /// Appends the bytes of these lines.
     ///
     /// # Panics
-    /// If the ring has fewer.
+    /// If the range exceeds the lines of the ring.
     pub fn put_lines(&self, lines: Range<usize>, out: &mut Vec<u8>) {
         let words = self.lines[lines].iter().flat_map(|line| line.0);
         words.for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_elsewhere_answer_as_the_ring_does() {
+    fn lines_in_a_file_give_the_same_answers_as_the_ring() {
         let mut ring = MembershipRing::new(LINES, 64, KeyId(1), 20);
         ring.expire(1);
         for epoch in 20..40 {

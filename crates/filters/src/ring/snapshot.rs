@@ -84,7 +84,7 @@ impl Snapshot for StagedRing {
     }
 }
 
-/// The numbers in the head of a ring of counts before those of the lanes.
+/// Number of fields before the lane fields in the head of a ring of counts.
 const COUNTS_FIELDS: usize = 4;
 
 impl Snapshot for CountsRing {
@@ -129,14 +129,14 @@ impl Snapshot for CountsRing {
     }
 }
 
-/// The copied keys of each lane, if they are in range.
+/// Returns the number of copied keys of each lane if they are in range.
 fn copied_within(copied: [u64; LANES as usize]) -> Result<[u64; LANES as usize], RestoreError> {
     copied.iter().try_for_each(|&keys| within("the number of copied keys", keys, ..=NUMBER_MAX).map(drop))?;
     Ok(copied)
 }
 
 impl CountsRing {
-    /// Reads the lines of the records, and checks what the code relies on.
+    /// Reads the lines of the records and validates them.
     fn read_records(&mut self, unlisted: &[u64], input: &mut dyn Read) -> Result<(), RestoreError> {
         let mut of_lanes = [0; LANES as usize];
         for (of_lane, &unlisted) in of_lanes.iter_mut().zip(unlisted) {
@@ -147,7 +147,7 @@ impl CountsRing {
         records.recount(of_lanes, self.lines.len())?;
         let outgoing = self.lanes.outgoing();
         if !self.lanes.is_live(outgoing) {
-            // As the steps so far left it, whatever the bytes say.
+            // Repeats the expiry steps made before the snapshot, whatever lines it contains.
             records.expire(outgoing, 0..self.lanes.cleared(), self.lines.len());
         }
         self.records = records;

@@ -1,11 +1,11 @@
-//! A membership ring for rates that leave no room for false positives: two stages that must both say yes.
+//! A membership ring for very low false-positive rates: two stages that must both contain the key.
 //!
-//! Both stages are membership rings of one size. The second takes the fingerprint with its halves swapped, so that what
-//! one stage finds tells nothing about the other and their rates multiply. One ring would have to be made 2.3 times as
-//! large as both for a rate of 10^-6 over the window, for its eight positions per key cannot become more.
+//! Both stages are membership rings of the same size. The second uses the fingerprint with its halves swapped, so that
+//! the two are independent and their rates multiply. For a rate of 10^-6 over all live generations, a single ring would
+//! have to be 2.3 times as large as both stages together, because it always has eight positions per key.
 //!
-//! A check asks the first stage for the whole batch and the second one only for what the first found. An absent key thus
-//! costs two line reads, hardly ever four.
+//! A check of a batch queries the second stage only for keys that the first one contains. An absent key thus costs two
+//! line reads, and very rarely four.
 
 use super::lanes::{Generations, NotLive};
 use super::membership::MembershipRing;
@@ -13,10 +13,10 @@ use crate::hash::FINGERPRINT_BITS_MAX;
 use crate::sizing::ring::{STAGED_LINES_PER_KEY, window_rate};
 use crate::{Fingerprint, KeyId, Mismatch, OutOfMemory};
 
-/// Keys that are swapped at a time on their way into the second stage.
+/// Number of keys processed at a time when inserting into the second stage.
 const STEP_KEYS: usize = 512;
 
-/// Generations of a set, with very few false positives.
+/// An ageing set of keys with very few false positives, in eight generations.
 ///
 /// ```
 /// use bruit_filters::FingerprintKey;
@@ -38,31 +38,31 @@ const STEP_KEYS: usize = 512;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedRing {
-    /// Always in the same epoch, and cleared as far.
+    /// The stages always have the same epoch and expiry state.
     pub(super) stages: [MembershipRing; 2],
 }
 
-/// What [`StagedRing::check_batch`] works with, in memory that the next call uses again.
+/// Working memory of [`StagedRing::check_batch`], reused by later calls.
 ///
-/// It grows to the most keys that ever passed the first stage at once and allocates nothing from then on.
+/// The memory grows to the largest number of keys that ever passed the first stage in one call.
 #[derive(Clone, Debug, Default)]
 pub struct StagedScratch {
-    /// Which keys of the batch passed the first stage.
+    /// Indices of the keys that passed the first stage.
     passed: Vec<usize>,
-    /// These, swapped.
+    /// The fingerprints of the keys that passed the first stage, with their halves swapped.
     keys: Vec<Fingerprint>,
-    /// What the second stage said of them.
+    /// Results of the second stage.
     found: Vec<Generations>,
 }
 
-/// The fingerprint as the second stage sees it.
+/// Returns the fingerprint for the second stage.
 const fn swapped(key: &Fingerprint) -> Fingerprint {
     Fingerprint::new(key.low(), key.high())
 }
 
 impl StagedRing {
-    /// An empty ring of twice `lines_per_stage` lines whose current epoch is `epoch`;
-    /// [`crate::sizing::staged_ring_lines_for_rate`] says how many.
+    /// Creates an empty ring of twice `lines_per_stage` lines whose current epoch is `epoch`;
+    /// see [`crate::sizing::staged_ring_lines_for_rate`] for the number of lines.
     ///
     /// # Panics
     /// If `lines_per_stage` is 0.
@@ -71,10 +71,10 @@ impl StagedRing {
         Self::try_new(lines_per_stage, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`new`](Self::new), but fails if the memory cannot be allocated.
+    /// Like [`new`](Self::new), but returns an error if the memory cannot be allocated.
     ///
     /// # Errors
-    /// [`OutOfMemory`], with the bytes of both stages.
+    /// [`OutOfMemory`] with the bytes of both stages.
     ///
     /// # Panics
     /// As [`new`](Self::new), except for lack of memory.
@@ -107,7 +107,7 @@ impl StagedRing {
     /// Adds all `keys` to the generation of a live epoch.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn insert_batch_at(&mut self, epoch: u64, keys: &[Fingerprint]) -> Result<(), NotLive> {
         let [first, second] = &mut self.stages;
         first.insert_batch_at(epoch, keys)?;
@@ -120,21 +120,21 @@ impl StagedRing {
         Ok(())
     }
 
-    /// See [`MembershipRing::prefetch`].
+    /// Prefetches the lines of `key`; see [`MembershipRing::prefetch`].
     pub fn prefetch(&self, key: &Fingerprint) {
         let [first, second] = &self.stages;
         first.prefetch(key);
         second.prefetch(&swapped(key));
     }
 
-    /// The live generations that hold `key`.
+    /// Returns the live generations that contain `key`.
     #[must_use]
     pub fn check(&self, key: &Fingerprint) -> Generations {
         let first = self.stages[0].check(key);
         if first.is_empty() { first } else { first.and(self.stages[1].check(&swapped(key))) }
     }
 
-    /// Writes the live generations that hold `keys[i]` to `found[i]`.
+    /// Sets `found[i]` to the live generations that contain `keys[i]`.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -153,7 +153,7 @@ impl StagedRing {
         }
     }
 
-    /// The current epoch.
+    /// Returns the current epoch.
     #[must_use]
     pub const fn epoch(&self) -> u64 {
         self.stages[0].epoch()
@@ -164,7 +164,8 @@ impl StagedRing {
         self.stages.iter_mut().for_each(MembershipRing::advance);
     }
 
-    /// Clears the oldest generation in at most `lines` more lines of each stage; returns whether it is clear in all.
+    /// Clears the oldest generation in at most `lines` more lines of each stage. Returns true if it is cleared in all
+    /// lines.
     pub fn expire(&mut self, lines: usize) -> bool {
         let [first, second] = self.stages.each_mut().map(|stage| stage.expire(lines));
         first && second
@@ -182,7 +183,7 @@ impl StagedRing {
         self.stages.iter().all(MembershipRing::is_clear)
     }
 
-    /// Begins a later epoch at once, as [`MembershipRing::begin_epoch`] does.
+    /// Begins a later epoch directly, as [`MembershipRing::begin_epoch`] does.
     ///
     /// # Panics
     /// If the ring is not [clear](Self::is_clear), or the epoch is not later.
@@ -190,45 +191,45 @@ impl StagedRing {
         self.stages.iter_mut().for_each(|stage| stage.begin_epoch(epoch));
     }
 
-    /// Adds all keys of `other` to the same generations here.
+    /// Adds all keys of `other` to the same generations of this ring.
     ///
     /// # Errors
-    /// [`Mismatch`] if the rings were made with different parameters or are not in the same epoch; nothing is changed
-    /// then.
+    /// [`Mismatch`] if the rings differ in parameters or epoch; nothing is changed then.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
-        // What differs between the rings differs in both stages: if the second refuses, the first has already.
+        // Both stages have the same parameters, so the second merge fails only if the first one did.
         self.stages.iter_mut().zip(&other.stages).try_for_each(|(stage, other)| stage.merge(other))
     }
 
-    /// The share of bits that are set in the generation of a live epoch, in both stages together. It is kept count of and
-    /// costs nothing to ask for.
+    /// Returns the fraction of bits that are set in the generation of a live epoch, in both stages together. The number
+    /// of set bits is maintained, so this call is cheap.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn fill(&self, epoch: u64) -> Result<f64, NotLive> {
         self.mean(|stage| stage.fill(epoch))
     }
 
-    /// The number of [`estimated_keys`](Self::estimated_keys) of a live epoch that are copies, made when the ring grew: see
-    /// [`MembershipRing::copied`].
+    /// Returns the number of [`estimated_keys`](Self::estimated_keys) of a live epoch that are copies, made when the
+    /// ring grew: see [`MembershipRing::copied`].
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn copied(&self, epoch: u64) -> Result<u64, NotLive> {
         let [first, second] = &self.stages;
         Ok(first.copied(epoch)?.midpoint(second.copied(epoch)?))
     }
 
-    /// The number of distinct keys estimated from the fill of a live epoch's generation, including [`copied`](Self::copied) ones.
+    /// Returns the number of distinct keys, estimated from the fill of a live epoch's generation. Includes
+    /// [`copied`](Self::copied) keys.
     ///
     /// # Errors
-    /// [`NotLive`] if the epoch is not.
+    /// [`NotLive`] if the epoch is not live.
     pub fn estimated_keys(&self, epoch: u64) -> Result<f64, NotLive> {
         self.mean(|stage| stage.estimated_keys(epoch))
     }
 
-    /// The probability that a check finds an absent key in any live generation, by how full these are now. It takes less
-    /// than a millisecond, however large the ring is.
+    /// Returns the probability that a check finds an absent key in any live generation, from their current fill. Takes
+    /// less than a millisecond, independent of the size of the ring.
     #[must_use]
     pub fn estimated_rate(&self) -> f64 {
         let [first, second] = self.stages.each_ref().map(MembershipRing::half_keys);
@@ -236,25 +237,25 @@ impl StagedRing {
         window_rate(&mean, STAGED_LINES_PER_KEY)
     }
 
-    /// The lines of each stage.
+    /// Returns the number of lines of each stage.
     #[must_use]
     pub fn lines_per_stage(&self) -> u64 {
         self.stages[0].lines()
     }
 
-    /// The bits of the whole ring.
+    /// Returns the bits of the whole ring.
     #[must_use]
     pub fn bits(&self) -> u64 {
         self.stages.iter().map(MembershipRing::bits).sum()
     }
 
-    /// The bytes of the whole ring.
+    /// Returns the bytes of the whole ring.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bits() / 8
     }
 
-    /// The key under which the fingerprints were made.
+    /// Returns the id of the key that made the fingerprints.
     #[must_use]
     pub const fn key_id(&self) -> KeyId {
         self.stages[0].key_id()
@@ -287,7 +288,7 @@ mod tests {
             let age = 11 - i as u32 / 600;
             assert!(age >= 8 || found.contains(age), "key {i}");
         }
-        // So full that the first stage alone finds many in generations they were not in, and the second does not.
+        // The ring is so full that the first stage alone has many false positives, and both stages together have few.
         let ages = |found: &[Generations]| found.iter().map(|found| found.ages().count()).sum::<usize>();
         let first: Vec<_> = keys.iter().map(|key| ring.stages[0].check(key)).collect();
         assert!(ages(&first) > ages(&found) + 1000, "{} and {}", ages(&first), ages(&found));

@@ -1,28 +1,28 @@
 //! The classical filter: equation (1), its optimum and Table 1.
 //!
-//! Edges, the same for every rate in [`sizing`](super): a filter without cells, or one that looks at no position, says
-//! yes to everything (rate 1); otherwise a filter that holds no key says no to everything (rate 0).
+//! Edge cases are the same for every rate in [`sizing`](super). If a filter has no cells or no positions, every check
+//! finds its key (rate 1). Otherwise, if it has no keys, no check finds a key (rate 0).
 
 use std::f64::consts::LN_2;
 
 use super::error::{SizingError, ensure_keys, ensure_rate};
 use super::plan::CELLS_MAX;
 
-/// Bits of the signatures that a filter replaces: Razor's are SHA-1 digests.
+/// Bits of a signature without a filter: a SHA-1 digest, as in Razor.
 pub const SIGNATURE_BITS: u32 = 160;
 
-/// Most positions a plan gives a key of the classical layout: half-full, a rate of 2^-64, below which the 64 bits a
-/// filter may look at no longer tell keys apart.
+/// Maximum number of positions per key in a plan of the classical layout. In a half-full filter, 64 positions have a
+/// rate of 2^-64. Lower rates are impossible: the 64 bits of a fingerprint no longer distinguish keys.
 pub const HASHES_MAX: u32 = 64;
 
-/// The false-positive rate by equation (1), first form: (1 − (1 − 1/m)^(kn))^k.
+/// Returns the false-positive rate by equation (1), first form: (1 − (1 − 1/m)^(kn))^k.
 ///
 /// ```
 /// use bruit_filters::sizing::classical_rate;
 ///
 /// assert_eq!(format!("{:.3e}", classical_rate(1_000_000, 16_000_000, 4)), "2.394e-3");
-/// assert_eq!(classical_rate(0, 100, 4), 0.0); // Nothing inserted: always no.
-/// assert_eq!(classical_rate(5, 0, 4), 1.0); // Nowhere to look: always yes.
+/// assert_eq!(classical_rate(0, 100, 4), 0.0); // No keys: always no.
+/// assert_eq!(classical_rate(5, 0, 4), 1.0); // No cells: always yes.
 /// ```
 #[must_use]
 pub fn classical_rate(keys: u64, cells: u64, hashes: u32) -> f64 {
@@ -32,41 +32,41 @@ pub fn classical_rate(keys: u64, cells: u64, hashes: u32) -> f64 {
     })
 }
 
-/// The false-positive rate by equation (1), second form: (1 − e^(−kn/m))^k.
+/// Returns the false-positive rate by equation (1), second form: (1 − e^(−kn/m))^k.
 #[must_use]
 pub fn classical_rate_exponential(keys: u64, cells: u64, hashes: u32) -> f64 {
     edge_rate(keys, cells, hashes).unwrap_or_else(|| exponential_form(load(keys, cells, hashes), f64::from(hashes)))
 }
 
-/// The k that would minimise the rate if k need not be whole: ln 2 · m/n. Infinite for no keys.
+/// Returns the real k that minimises the rate: ln 2 · m/n. Infinite if there are no keys.
 #[must_use]
 pub fn optimal_hashes(keys: u64, cells: u64) -> f64 {
     if cells == 0 { 0.0 } else { LN_2 * cells as f64 / keys as f64 }
 }
 
-/// The whole k with the lowest rate, in 1..=[`HASHES_MAX`]; the smaller of two equals.
+/// Returns the integer k with the lowest rate, in 1..=[`HASHES_MAX`]. If two have the same rate, returns the smaller k.
 #[must_use]
 pub fn best_hashes(keys: u64, cells: u64) -> u32 {
-    // The rate has one minimum in k, so the neighbours of the real optimum are the only candidates.
+    // The rate has a single minimum in k, so only the neighbours of the real optimum are candidates.
     let below = (optimal_hashes(keys, cells).floor().max(1.0) as u32).min(HASHES_MAX);
     let above = (below + 1).min(HASHES_MAX);
     if classical_rate(keys, cells, above) < classical_rate(keys, cells, below) { above } else { below }
 }
 
-/// The rate at the optimal real k: 2^(−ln 2 · m/n), about 0.6185^(m/n).
+/// Returns the rate at the optimal real k: 2^(−ln 2 · m/n), about 0.6185^(m/n).
 #[must_use]
 pub fn lowest_rate(keys: u64, cells: u64) -> f64 {
     if keys == 0 && cells > 0 { 0.0 } else { (-LN_2 * optimal_hashes(keys, cells)).exp() }
 }
 
-/// How many times smaller m cells of one bit are than n signatures of 160 bits, without the index those would need:
-/// 160·n/m. For no cells it is infinite, for no keys 0.
+/// Returns 160·n/m, the size of n signatures of 160 bits, without an index, relative to m cells of one bit. Infinite if
+/// there are no cells, 0 if there are no keys.
 #[must_use]
 pub fn compression_rate(keys: u64, bits: u64) -> f64 {
     if keys == 0 { 0.0 } else { f64::from(SIGNATURE_BITS) * keys as f64 / bits as f64 }
 }
 
-/// The fewest cells for `rate`, and the k that goes with them.
+/// Returns the minimum number of cells for `rate`, and the corresponding k.
 ///
 /// # Errors
 /// [`SizingError`] for a rate outside (0, 1), no keys, or more than a PiB.
@@ -81,7 +81,7 @@ pub fn classical_cells_for_rate(keys: u64, rate: f64) -> Result<(u64, u32), Sizi
         return Err(SizingError::TooLarge);
     }
     let mut cells = cells.ceil() as u64;
-    // The closed form rounds; a few cells more put the promise right.
+    // The closed form has rounding errors; a few more cells compensate for them.
     let mut step = 1;
     while classical_rate(keys, cells, hashes) > rate && cells < CELLS_MAX {
         cells += step;
@@ -93,22 +93,22 @@ pub fn classical_cells_for_rate(keys: u64, rate: f64) -> Result<(u64, u32), Sizi
 /// Equation (1), first form, solved for m.
 fn cells_for(keys: u64, rate: f64, hashes: u32) -> f64 {
     let ln_fill = rate.ln() / f64::from(hashes);
-    // Two ways to ln(1 − fill): each keeps its digits where the other rounds to 0 or to −∞.
+    // Two formulas for ln(1 − fill): each is accurate in the range in which the other rounds to 0 or to −∞.
     let ln_untouched = if ln_fill < -0.5 { (-ln_fill.exp()).ln_1p() } else { (-ln_fill.exp_m1()).ln() };
     -1.0 / (ln_untouched / (f64::from(hashes) * keys as f64)).exp_m1()
 }
 
-/// kn/m, the mean number of times a cell is touched.
+/// Returns kn/m, the mean number of increments per cell.
 pub(super) fn load(keys: u64, cells: u64, hashes: u32) -> f64 {
     f64::from(hashes) * keys as f64 / cells as f64
 }
 
-/// (1 − e^(−load))^k.
+/// Returns (1 − e^(−load))^k.
 pub(super) fn exponential_form(load: f64, hashes: f64) -> f64 {
     (-(-load).exp_m1()).powf(hashes)
 }
 
-/// The rate where it does not depend on a formula.
+/// Returns the rate in the edge cases, in which the formulas do not apply.
 pub(super) fn edge_rate(keys: u64, cells: u64, hashes: u32) -> Option<f64> {
     if cells == 0 || hashes == 0 {
         Some(1.0)
@@ -132,7 +132,7 @@ pub struct Table1Row {
     pub false_positive_rate: f64,
 }
 
-/// The paper's Table 1: what five choices of m/n and k save and cost.
+/// Returns the paper's Table 1: compression and false-positive rates of five choices of m/n and k.
 #[must_use]
 pub fn table_1() -> [Table1Row; 5] {
     [(16, 4), (10, 8), (16, 8), (40, 8), (40, 16)].map(|(bits_per_key, hashes)| Table1Row {

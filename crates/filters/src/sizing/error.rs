@@ -1,57 +1,57 @@
-//! Why a sizing question has no answer.
+//! Errors of sizing functions.
 
-/// A sizing question without an answer.
+/// The arguments of a sizing function have no solution.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizingError {
-    /// No number of cells gives this rate.
-    #[error("the false-positive rate must lie strictly between 0 and 1, not be {rate}")]
+    /// The rate is not between 0 and 1.
+    #[error("the false-positive rate must be above 0 and below 1, not {rate}")]
     RateOutOfRange {
-        /// What was asked for.
+        /// Requested rate.
         rate: f64,
     },
-    /// A rate below what fingerprints of 64 bits can tell apart.
-    #[error("a rate of {rate:e} is out of reach: fingerprints alone make unknown keys known at {least:.1e}")]
+    /// The rate is lower than fingerprints of 64 bits allow.
+    #[error("the false-positive rate {rate:e} is too low: fingerprints of 64 bits allow at least {least:.1e}")]
     RateOutOfReach {
-        /// What was asked for.
+        /// Requested rate.
         rate: f64,
-        /// Below this there is nothing for so many keys.
+        /// Lowest rate for this number of keys.
         least: f64,
     },
-    /// A table cannot hold more than it has slots for, nor be empty and sized by it.
-    #[error("the load must be more than 0 and at most 1, not {load}")]
+    /// The load is not above 0 and at most 1.
+    #[error("the load must be above 0 and at most 1, not {load}")]
     LoadOutOfRange {
-        /// What was asked for.
+        /// Requested load.
         load: f64,
     },
-    /// A cell width outside `1..=`[`CELL_BITS_MAX`](crate::counting::CELL_BITS_MAX).
+    /// The cell width is outside `1..=`[`CELL_BITS_MAX`](crate::counting::CELL_BITS_MAX).
     #[error("cells have 1 to {} bits, not {bits}", crate::counting::CELL_BITS_MAX)]
     CellBits {
-        /// What was asked for.
+        /// Requested width.
         bits: u32,
     },
-    /// Bits per key and the best k are undefined for an empty set.
-    #[error("a plan needs at least one signature")]
+    /// There are no keys: bits per key and the best k are undefined.
+    #[error("a plan needs at least one key")]
     NoKeys,
-    /// The budget holds not even the smallest filter of this layout.
-    #[error("{bytes} bytes are too few: the smallest filter takes {bytes_min}")]
+    /// The memory is too small for the smallest filter of this layout.
+    #[error("{bytes} bytes are too few: the smallest filter needs {bytes_min}")]
     TooSmall {
-        /// The budget.
+        /// Requested memory.
         bytes: u64,
-        /// The least that would do.
+        /// Minimum memory.
         bytes_min: u64,
     },
-    /// Above [`BYTES_MAX`](super::BYTES_MAX) cells could no longer be counted exactly.
+    /// The filter would exceed [`BYTES_MAX`](super::BYTES_MAX); larger numbers of cells could not be computed exactly.
     #[error("the filter would exceed 1 PiB")]
     TooLarge,
 }
 
-/// Refuses a rate that no filter has; not-a-number included.
+/// Returns an error for a rate that is not in (0, 1), including NaN.
 pub(super) fn ensure_rate(rate: f64) -> Result<(), SizingError> {
     if rate > 0.0 && rate < 1.0 { Ok(()) } else { Err(SizingError::RateOutOfRange { rate }) }
 }
 
-/// Refuses the empty set.
+/// Returns an error if there are no keys.
 pub(super) fn ensure_keys(keys: u64) -> Result<(), SizingError> {
     if keys > 0 { Ok(()) } else { Err(SizingError::NoKeys) }
 }

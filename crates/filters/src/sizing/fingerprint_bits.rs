@@ -1,28 +1,30 @@
-//! How many leading bits of a fingerprint a filter looks at.
+//! The number of leading fingerprint bits that a filter uses.
 //!
-//! Two keys that share those bits share all positions, so an absent key is a false positive whenever it shares them with
-//! one of the n keys held: with probability about n/2^b for b bits, on top of the layout's own rate f (of which it
-//! spares the share f, being a false positive either way). Ten bits more than log2(n/f) keep that below f/1024. No
-//! other figure of [`sizing`](super) includes it.
+//! Two keys that share those bits share all positions. An absent key is therefore a false positive if it shares its
+//! leading bits with one of the n keys of the filter, which has a probability of about n/2^b for b bits. This
+//! probability adds to the rate f of the layout, except for the fraction f of keys that are false positives anyway.
+//! With ten bits more than log2(n/f), the additional rate stays below f/1024. The other functions of [`sizing`](super)
+//! do not include it.
 
 use crate::hash::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
 
-/// With so many bits more than log2(n/f), the cut adds less than 1/1024 of f.
+/// Bits beyond log2(n/f), so that truncation adds less than 1/1024 of f.
 const MARGIN_BITS: f64 = 10.0;
 
-/// The leading bits to look at for `keys` keys at `rate`: log2(n/f) + 10, rounded up, within what a filter may use.
+/// Returns the number of leading bits to use for `keys` keys at `rate`: log2(n/f) + 10, rounded up and clamped to the
+/// range that a filter supports.
 ///
-/// A rate of 0 asks for all 64; no keys, or a rate that is not a number, for the fewest.
+/// A rate of 0 needs all 64 bits. If there are no keys or the rate is NaN, returns the minimum.
 #[must_use]
 pub fn fingerprint_bits(keys: u64, rate: f64) -> u32 {
     let bits = (keys as f64 / rate).log2().ceil() + MARGIN_BITS;
-    // The conversion saturates, and takes not-a-number to 0.
+    // The conversion saturates, and maps NaN to 0.
     (bits as u32).clamp(FINGERPRINT_BITS_MIN, FINGERPRINT_BITS_MAX)
 }
 
-/// The probability that an absent key shares its leading `bits` with one of `keys` keys: 1 − e^(−n/2^b).
+/// Returns the probability that an absent key shares its leading `bits` with one of `keys` keys: 1 − e^(−n/2^b).
 #[must_use]
-pub fn shared_fingerprint_rate(keys: u64, bits: u32) -> f64 {
+pub(super) fn shared_fingerprint_rate(keys: u64, bits: u32) -> f64 {
     -(-(keys as f64) * (-f64::from(bits)).exp2()).exp_m1()
 }
 

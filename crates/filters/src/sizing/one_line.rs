@@ -1,13 +1,14 @@
-//! The one-line layout's true rate.
+//! The exact false-positive rate of the one-line layout.
 //!
-//! A key picks one of L lines at random, and ⌈k/2⌉ distinct positions in its first half of 256 bits and ⌊k/2⌋ in its
-//! second. Lines are small, so some hold many more keys than the mean, and those answer for most false positives: the
-//! classical formula promises up to a third less than what happens. Two things are approximated: the load of a line is
-//! taken as Poisson(n/L), exact in the limit of many lines, and positions as always distinct, which they are but for one
-//! key in some thousands.
+//! A key selects one of L lines at random, and ⌈k/2⌉ distinct positions in the first half of 256 bits and ⌊k/2⌋ in the
+//! second. Lines are small, so some contain many more keys than the mean, and these cause most false positives: the
+//! classical formula is up to a third too low. There are two approximations. The load of a line is assumed to be
+//! Poisson(n/L), which is exact in the limit of many lines. Positions are assumed to be distinct, which is false for
+//! one key in some thousands.
 //!
-//! For a given load the rate of a half follows from a small Markov chain: how many of the positions asked about are still
-//! clear. Each key drawn covers a hypergeometric number of them. All terms are positive, so tiny rates keep their digits.
+//! For a given load, the rate of a half follows from a small Markov chain whose state is the number of checked
+//! positions that are still clear. Each key covers a hypergeometric number of them. All terms are positive, so that
+//! tiny rates keep their precision.
 
 use super::bloom::edge_rate;
 use super::error::{SizingError, ensure_keys, ensure_rate};
@@ -22,29 +23,28 @@ pub const LINE_BITS: u32 = lines::LINE_BITS as u32;
 /// Bytes of a line.
 pub const LINE_BYTES: u64 = lines::LINE_BYTES as u64;
 
-/// Most lines of a plan.
+/// Maximum number of lines in a plan.
 const LINES_MAX: u64 = CELLS_MAX / LINE_BITS as u64;
 
-/// Lines, and positions per key.
+/// The size of a one-line filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineSize {
-    /// L.
+    /// L, the number of lines.
     pub lines: u64,
-    /// k.
+    /// k, the number of positions per key.
     pub hashes: u32,
 }
 
-/// The false-positive rate of n keys in L lines with k positions each.
+/// Returns the false-positive rate of n keys in L lines with k positions each.
 ///
-/// Edges as for [`classical_rate`](super::classical_rate). More than 512 positions count as 512.
+/// Edge cases are the same as for [`classical_rate`](super::classical_rate). More than 512 positions count as 512.
 #[must_use]
 pub fn one_line_rate(keys: u64, lines: u64, hashes: u32) -> f64 {
     edge_rate(keys, lines, hashes)
         .unwrap_or_else(|| LoadRates::new(hashes.min(LINE_BITS)).rate(keys as f64 / lines as f64))
 }
 
-/// The rate of a check that falls on half a line with `ones` bits set and asks for `positions` of it:
-/// C(t, j) / C(256, j).
+/// Returns the rate of a check of `positions` positions in half a line with `ones` bits set: C(t, j) / C(256, j).
 #[must_use]
 pub fn half_line_rate(ones: u32, positions: u32) -> f64 {
     let ones = ones.min(HALF_BITS);
@@ -54,14 +54,14 @@ pub fn half_line_rate(ones: u32, positions: u32) -> f64 {
     (0..positions).map(|i| f64::from(ones - i) / f64::from(HALF_BITS - i)).product()
 }
 
-/// The k in 1..=[`ONE_LINE_HASHES_MAX`] with the lowest rate for n keys in L lines, and that rate.
+/// Returns the k in 1..=[`ONE_LINE_HASHES_MAX`] with the lowest rate for n keys in L lines, and that rate.
 #[must_use]
 pub fn one_line_best_hashes(keys: u64, lines: u64) -> (u32, f64) {
     let rates = (1..=ONE_LINE_HASHES_MAX).map(|hashes| (hashes, one_line_rate(keys, lines, hashes)));
     rates.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((1, 1.0))
 }
 
-/// The fewest lines for `rate`, and the k that goes with them.
+/// Returns the minimum number of lines for `rate`, and the corresponding k.
 ///
 /// # Errors
 /// [`SizingError`] for a rate outside (0, 1), no keys, or more than a PiB.
@@ -74,14 +74,14 @@ pub fn one_line_for_rate(keys: u64, rate: f64) -> Result<LineSize, SizingError> 
         let rates = LoadRates::new(hashes);
         if let Some(lines) = fewest(lines_max, |lines| rates.rate(keys as f64 / lines as f64) <= rate) {
             best = Some(LineSize { lines, hashes });
-            // The next k must do with less, or it is not worth its time.
+            // A higher k costs time, so it is chosen only if it needs fewer lines.
             lines_max = lines - 1;
         }
     }
     best.ok_or(SizingError::TooLarge)
 }
 
-/// The least number in `1..=max` that is `enough`, for a property that larger numbers keep.
+/// Returns the smallest number in `1..=max` that satisfies `enough`. All larger numbers must satisfy it too.
 pub(super) fn fewest(max: u64, enough: impl Fn(u64) -> bool) -> Option<u64> {
     if max == 0 || !enough(max) {
         return None;
@@ -98,12 +98,13 @@ pub(super) fn fewest(max: u64, enough: impl Fn(u64) -> bool) -> Option<u64> {
     Some(high)
 }
 
-/// The rate of a check on a line that holds 0, 1, 2, … keys, up to the load at which it is 1.
+/// The rate of a check on a line with 0, 1, 2, … keys, up to the load at which the rate is 1.
 struct LoadRates(Vec<f64>);
 
-/// A line whose rate is nearer to 1 than this counts as full.
+/// A line counts as full if its rate is within this distance of 1.
 const SATURATED: f64 = 1e-16;
-/// Most loads tabulated. One position per key saturates last, after 256 · ln(10^16), about 9,400.
+/// Maximum number of loads in the table. Half a line saturates last with one position per key, at a load of 256 ·
+/// ln(10^16), about 9,400.
 const LOADS_MAX: usize = 1 << 15;
 
 impl LoadRates {
@@ -119,10 +120,10 @@ impl LoadRates {
     }
 }
 
-/// The rate of a check of `positions` in one half, for each load up to the one at which it is 1.
+/// Returns the rate of a check of `positions` in one half, for each load up to the load at which the rate is 1.
 fn half_rates(positions: usize) -> Vec<f64> {
     let transitions = cover_probabilities(positions);
-    // clear[u] is the probability that u of the positions asked about are still clear.
+    // clear[u] is the probability that u of the checked positions are still clear.
     let mut clear = vec![0.0; positions + 1];
     clear[positions] = 1.0;
     let mut rates = vec![clear[0]];
@@ -133,7 +134,7 @@ fn half_rates(positions: usize) -> Vec<f64> {
     rates
 }
 
-/// `[u][i]`: the probability that one key's k positions in a half cover i of u given ones.
+/// Entry `[u][i]`: the probability that the positions of one key in a half cover i of u given positions.
 fn cover_probabilities(positions: usize) -> Vec<Vec<f64>> {
     let k = positions as u64;
     let bits = u64::from(HALF_BITS);
@@ -142,7 +143,7 @@ fn cover_probabilities(positions: usize) -> Vec<Vec<f64>> {
 }
 
 fn insert_one_key(clear: &mut [f64], cover: &[Vec<f64>]) {
-    // Mass only moves down, so going up in place moves each share once.
+    // Probability only moves to lower indices, so an ascending loop in place moves each part once.
     for u in 1..clear.len() {
         let mass = std::mem::take(&mut clear[u]);
         for (i, probability) in cover[u].iter().enumerate() {

@@ -1,21 +1,21 @@
-//! The owner table: how large, and how many votes are false.
+//! The size of an owner table, and its rate of false votes.
 //!
-//! A feature may lie in either of two lines of 17 slots, and a slot is taken for the feature's if its eight check bits are
-//! equal. So a feature that was never stored finds 2 · 17 · load / 256 slots on average, of owners drawn at random.
+//! A feature may lie in either of two lines of 17 slots, and a slot matches if its eight check bits are equal. So a
+//! feature that was never stored matches 2 · 17 · load / 256 slots of random owners on average.
 
 use super::error::{SizingError, ensure_keys};
 use super::one_line::LINE_BYTES;
 use super::plan::BYTES_MAX;
 use crate::owners::SLOTS;
 
-/// The load an owner table is made for. From about 0.97 on, slots of live owners are lost.
+/// The design load of an owner table. Evictions of live owners' slots begin at a load of about 0.97.
 pub const OWNER_LOAD: f64 = 0.95;
 
 const LINES_PER_FEATURE: f64 = 2.0;
 const CHECKS: f64 = 256.0;
 
-/// The bytes of an owner table for `owners` owners of `features` features each, filled to `load`. More than
-/// [`OWNERS_LIVE_MAX`](crate::owners::OWNERS_LIVE_MAX) of them need several tables.
+/// Returns the bytes of an owner table for `owners` owners of `features` features each, filled to `load`. More than
+/// [`OWNERS_LIVE_MAX`](crate::owners::OWNERS_LIVE_MAX) owners need several tables.
 ///
 /// # Errors
 /// [`SizingError`] for a load outside (0, 1], no features, or more than a PiB.
@@ -25,12 +25,12 @@ pub fn owner_table_bytes(owners: u64, features: u64, load: f64) -> Result<u64, S
     }
     ensure_keys(owners.min(features))?;
     let lines = (owners as f64 * features as f64 / (load * SLOTS as f64)).ceil();
-    // Two lines at a time, as the two of a feature must differ.
+    // An even number of lines, because the two lines of a feature must differ.
     let bytes = (lines / 2.0).ceil() * 2.0 * LINE_BYTES as f64;
     if bytes <= BYTES_MAX as f64 { Ok(bytes as u64) } else { Err(SizingError::TooLarge) }
 }
 
-/// The false votes that a feature which was never stored casts on average, in an owner table filled to `load`.
+/// Returns the mean number of false votes for a feature that was never stored, in an owner table filled to `load`.
 ///
 /// ```
 /// use bruit_filters::sizing::false_votes;
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_size_is_refused() {
+    fn invalid_sizes_are_rejected() {
         for load in [0.0, -1.0, 1.01, f64::NAN] {
             assert!(matches!(owner_table_bytes(1, 1, load), Err(SizingError::LoadOutOfRange { .. })));
         }

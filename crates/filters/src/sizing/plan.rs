@@ -1,4 +1,4 @@
-//! The inverse problem: what to build for n keys and a wanted rate, or n keys and a memory budget.
+//! Plans: the filter to build for n keys and a required rate, or for n keys and a memory limit.
 
 use super::bloom::{best_hashes, classical_cells_for_rate, classical_rate, compression_rate};
 use super::counting::{counting_line_rate, counting_lines_for_rate};
@@ -9,31 +9,31 @@ use crate::counting::CELL_BITS_MAX;
 use crate::counting::rows::CELLS_PER_KEY;
 use crate::hash::FINGERPRINT_BITS_MAX;
 
-/// Largest filter a plan describes: 1 PiB.
+/// Largest filter that a plan can describe: 1 PiB.
 pub const BYTES_MAX: u64 = 1 << 50;
 /// Bits of a cell in a [`CountingPlan`].
 pub const CELL_BITS: u32 = 4;
-/// Memory the one-line counting layout is usually given: 32 bits, that is eight cells, per key.
+/// Usual memory of the one-line counting layout: 32 bits, or eight cells, per key.
 pub const COUNTING_BITS_PER_KEY: u64 = 32;
 
-/// Up to 2^53 cells an `f64` counts each one.
+/// An `f64` represents every number of cells up to 2^53 exactly.
 pub(super) const CELLS_MAX: u64 = BYTES_MAX * 8;
 
 const WORD_BYTES: u64 = 8;
 /// Cells of one line of the counting layout.
 const LINE_CELLS: u64 = (LINE_BITS / CELL_BITS) as u64;
 
-/// Where a key's positions may lie.
+/// The arrangement of a key's positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {
-    /// Anywhere: the fewest bits, k cache misses.
+    /// Anywhere in the filter: the fewest bits, k cache misses.
     Classical,
     /// In one line of 512 bits: a few per cent more bits, one cache miss.
     OneLine,
 }
 
-/// What a plan has to meet.
+/// The requirement for a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Goal {
@@ -43,33 +43,33 @@ pub enum Goal {
     Memory(u64),
 }
 
-/// A filter for membership.
+/// The size of a membership filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MembershipPlan {
-    /// Where positions lie.
+    /// Arrangement of positions.
     pub layout: Layout,
-    /// m, whole words or whole lines of one-bit cells.
+    /// m, in whole words or whole lines of one-bit cells.
     pub cells: u64,
-    /// k.
+    /// k, the number of positions per key.
     pub hashes: u32,
-    /// Memory of the cells.
+    /// Memory of the cells in bytes.
     pub bytes: u64,
     /// Bits of memory for each of the n keys.
     pub bits_per_key: f64,
-    /// The rate that n keys will show.
+    /// False-positive rate with n keys.
     pub false_positive_rate: f64,
-    /// How many times smaller than n signatures of 160 bits.
+    /// Size of n signatures of 160 bits, relative to the filter.
     pub compression_rate: f64,
-    /// Leading bits of a fingerprint to look at.
+    /// Number of leading fingerprint bits to use.
     pub fingerprint_bits: u32,
 }
 
 impl MembershipPlan {
-    /// The smallest filter, or the most accurate, that meets `goal` for `keys` keys.
+    /// Computes the smallest or the most accurate filter that meets `goal` for `keys` keys.
     ///
     /// # Errors
-    /// [`SizingError`] for no keys, a rate outside (0, 1), a budget below one word or line, or more than a PiB.
+    /// [`SizingError`] for no keys, a rate outside (0, 1), memory for less than one word or line, or more than a PiB.
     pub fn new(layout: Layout, keys: u64, goal: Goal) -> Result<Self, SizingError> {
         ensure_keys(keys)?;
         let goal = without_shared_fingerprints(keys, goal)?;
@@ -79,7 +79,7 @@ impl MembershipPlan {
         }
     }
 
-    /// Lines of the one-line layout; `None` for the classical one.
+    /// Returns the number of lines, or `None` for the classical layout.
     #[must_use]
     pub fn lines(&self) -> Option<u64> {
         (self.layout == Layout::OneLine).then_some(self.bytes / LINE_BYTES)
@@ -100,13 +100,13 @@ impl MembershipPlan {
     }
 }
 
-/// What all 64 bits of a fingerprint leave of a rate: below n / 2^64 keys cannot be told apart. (Where fewer bits are
-/// looked at, they are chosen so that this adds less than a thousandth.)
+/// Adds the rate at which keys share all 64 bits of a fingerprint, n / 2^64. (A filter that uses fewer bits has enough
+/// of them that truncation adds less than a thousandth to the rate.)
 fn with_shared_fingerprints(keys: u64, rate: f64) -> f64 {
     (rate + shared_fingerprint_rate(keys, FINGERPRINT_BITS_MAX)).min(1.0)
 }
 
-/// The goal that is left for the bits of the filter.
+/// Returns the goal for the bits of the filter, without the rate of shared fingerprints.
 fn without_shared_fingerprints(keys: u64, goal: Goal) -> Result<Goal, SizingError> {
     let least = shared_fingerprint_rate(keys, FINGERPRINT_BITS_MAX);
     match goal {
@@ -137,35 +137,35 @@ fn one_line_membership(keys: u64, goal: Goal) -> Result<MembershipPlan, SizingEr
     Ok(MembershipPlan::from_size(Layout::OneLine, keys, lines * LINE_BYTES, hashes, rate))
 }
 
-/// A filter for counts, in cells of [`CELL_BITS`] bits unless another width is asked for.
+/// The size of a counting filter, with cells of [`CELL_BITS`] bits unless another width is requested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CountingPlan {
-    /// Where positions lie.
+    /// Arrangement of positions.
     pub layout: Layout,
     /// m, the number of cells.
     pub cells: u64,
     /// Bits of each cell.
     pub cell_bits: u32,
-    /// k.
+    /// k, the number of positions per key.
     pub hashes: u32,
-    /// Memory of the cells.
+    /// Memory of the cells in bytes.
     pub bytes: u64,
     /// Bits of memory for each of the n keys.
     pub bits_per_key: f64,
-    /// The rate at which a key never inserted reads a count above 0.
+    /// Rate at which a key that was never inserted reads a count above 0.
     pub false_positive_rate: f64,
-    /// How many times smaller than n signatures of 160 bits, without their counts.
+    /// Size of n signatures of 160 bits without their counts, relative to the filter.
     pub compression_rate: f64,
-    /// Leading bits of a fingerprint to look at; one-line counts look at all of it.
+    /// Number of leading fingerprint bits to use; one-line counts use all of them.
     pub fingerprint_bits: u32,
 }
 
 impl CountingPlan {
-    /// The smallest filter, or the most accurate, that meets `goal` for `keys` keys.
+    /// Computes the smallest or the most accurate filter that meets `goal` for `keys` keys.
     ///
     /// # Errors
-    /// [`SizingError`] for no keys, a rate outside (0, 1), a budget below one word or line, or more than a PiB.
+    /// [`SizingError`] for no keys, a rate outside (0, 1), memory for less than one word or line, or more than a PiB.
     pub fn new(layout: Layout, keys: u64, goal: Goal) -> Result<Self, SizingError> {
         ensure_keys(keys)?;
         match layout {
@@ -174,10 +174,10 @@ impl CountingPlan {
         }
     }
 
-    /// The classical layout in cells of `cell_bits` bits.
+    /// Computes a filter of the classical layout with cells of `cell_bits` bits.
     ///
     /// # Errors
-    /// [`SizingError`] for cells of no width or of more than [`CELL_BITS_MAX`] bits, and as [`new`](Self::new).
+    /// [`SizingError`] if `cell_bits` is 0 or above [`CELL_BITS_MAX`], and in the cases of [`new`](Self::new).
     pub fn classical(keys: u64, goal: Goal, cell_bits: u32) -> Result<Self, SizingError> {
         ensure_keys(keys)?;
         if !(1..=CELL_BITS_MAX).contains(&cell_bits) {
@@ -186,7 +186,7 @@ impl CountingPlan {
         classical_counting(keys, goal, cell_bits)
     }
 
-    /// The one-line layout at its usual [`COUNTING_BITS_PER_KEY`].
+    /// Computes a filter of the one-line layout with the usual [`COUNTING_BITS_PER_KEY`].
     ///
     /// # Errors
     /// [`SizingError`] for no keys, or more than a PiB.
@@ -210,7 +210,7 @@ impl CountingPlan {
         }
     }
 
-    /// Lines of the one-line layout; `None` for the classical one.
+    /// Returns the number of lines, or `None` for the classical layout.
     #[must_use]
     pub fn lines(&self) -> Option<u64> {
         (self.layout == Layout::OneLine).then_some(self.cells / LINE_CELLS)
@@ -233,7 +233,7 @@ fn one_line_counting(keys: u64, goal: Goal) -> Result<CountingPlan, SizingError>
     Ok(CountingPlan { fingerprint_bits: FINGERPRINT_BITS_MAX, ..plan })
 }
 
-/// Bytes in whole words, and k, for cells of `cell_bits` anywhere.
+/// Returns the bytes, in whole words, and k for cells of `cell_bits` in the classical layout.
 fn classical_size(keys: u64, goal: Goal, cell_bits: u32) -> Result<(u64, u32), SizingError> {
     match goal {
         Goal::Rate(wanted) => {
@@ -249,7 +249,7 @@ fn classical_size(keys: u64, goal: Goal, cell_bits: u32) -> Result<(u64, u32), S
     }
 }
 
-/// How many units of `unit_bytes` a budget holds: at least one, at most a PiB.
+/// Returns the number of whole units of `unit_bytes` in `bytes`: at least one, and at most a PiB in total.
 fn whole_units(bytes: u64, unit_bytes: u64) -> Result<u64, SizingError> {
     if bytes < unit_bytes {
         Err(SizingError::TooSmall { bytes, bytes_min: unit_bytes })

@@ -1,15 +1,15 @@
-//! Binomial and Poisson probabilities that keep their digits at n = 10^9.
+//! Binomial and Poisson probabilities that stay precise at n = 10^9.
 //!
-//! Subtracting logarithms of huge factorials would lose them: ln(10^9!) is about 2·10^10, so its last bit is worth 4·10^-6.
-//! Both distributions are therefore computed in the saddle-point form of C. Loader, *Fast and Accurate Computation of
-//! Binomial Probabilities* (2000): small corrections to Stirling's formula, and deviances that vanish at the mean.
-//! Relative accuracy of a probability p: about 10^-14 · (1 + |ln p|).
+//! Subtracting logarithms of huge factorials loses precision: ln(10^9!) is about 2·10^10, so its last bit is worth
+//! 4·10^-6. Both distributions are therefore computed in the saddle-point form of C. Loader, *Fast and Accurate
+//! Computation of Binomial Probabilities* (2000): small corrections to Stirling's formula, and deviances that vanish at
+//! the mean. Relative accuracy of a probability p: about 10^-14 · (1 + |ln p|).
 
 use std::f64::consts::TAU;
 
-/// ln of the binomial coefficient "n over j"; −∞ if j > n. Relative accuracy about 10^-14.
+/// Returns ln of the binomial coefficient "n over j"; −∞ if j > n. Relative accuracy about 10^-14.
 #[must_use]
-pub fn ln_binomial(n: u64, j: u64) -> f64 {
+pub(super) fn ln_binomial(n: u64, j: u64) -> f64 {
     if j > n {
         return f64::NEG_INFINITY;
     }
@@ -25,7 +25,8 @@ pub fn ln_binomial(n: u64, j: u64) -> f64 {
         - 0.5 * (TAU * part * (rest / whole)).ln()
 }
 
-/// ln P(X = j) for X binomial with `trials` trials of probability `p`, all three finite, `trials` and `j` whole.
+/// Returns ln P(X = j) for X binomial with `trials` trials of probability `p`. All arguments are finite, and `trials`
+/// and `j` are integers.
 pub(super) fn ln_binomial_probability(trials: f64, j: f64, p: f64) -> f64 {
     if j < 0.0 || j > trials {
         return f64::NEG_INFINITY;
@@ -49,7 +50,7 @@ pub(super) fn ln_binomial_probability(trials: f64, j: f64, p: f64) -> f64 {
         - 0.5 * (TAU * j * (rest / trials)).ln()
 }
 
-/// ln P(low ≤ X ≤ high) for X binomial; `high` may be infinite. A sum of positive terms only.
+/// Returns ln P(low ≤ X ≤ high) for X binomial; `high` may be infinite. Computed as a sum of positive terms only.
 pub(super) fn ln_binomial_range(trials: f64, p: f64, low: f64, high: f64) -> f64 {
     let high = high.min(trials);
     if low > high {
@@ -60,20 +61,21 @@ pub(super) fn ln_binomial_range(trials: f64, p: f64, low: f64, high: f64) -> f64
     if low <= 0.0 && high >= trials || low < mean - CERTAIN * deviation && high > mean + CERTAIN * deviation {
         return 0.0;
     }
-    // Terms fall on both sides of the mode, so the largest one inside the range is where to start.
+    // Terms decrease on both sides of the mode, so the sum starts at the largest one in the range.
     let start = mean.floor().clamp(low.max(0.0), high);
     let ln_start = ln_binomial_probability(trials, start, p);
     let odds = p / (1.0 - p);
-    let upwards = sum_while_it_matters(start, high, |j| (trials - j) / (j + 1.0) * odds);
-    let downwards = sum_while_it_matters(-start, -low.max(0.0), |j| -j / ((trials + j + 1.0) * odds));
+    let upwards = sum_significant_terms(start, high, |j| (trials - j) / (j + 1.0) * odds);
+    let downwards = sum_significant_terms(-start, -low.max(0.0), |j| -j / ((trials + j + 1.0) * odds));
     (ln_start + (1.0 + upwards + downwards).ln()).min(0.0)
 }
 
-/// So many standard deviations from the mean nothing is left that an `f64` next to 1 could show.
+/// A number of standard deviations so large that the probability of a larger deviation does not change an `f64` near 1.
 const CERTAIN: f64 = 40.0;
 
-/// Terms after the first, relative to it, from `start` to `end`: `ratio(j)` is term j + 1 over term j.
-fn sum_while_it_matters(start: f64, end: f64, ratio: impl Fn(f64) -> f64) -> f64 {
+/// Returns the sum of the terms after `start`, up to `end`, relative to the first: `ratio(j)` is term j + 1 over term
+/// j.
+fn sum_significant_terms(start: f64, end: f64, ratio: impl Fn(f64) -> f64) -> f64 {
     let (mut sum, mut term, mut j) = (0.0, 1.0, start);
     while j < end {
         term *= ratio(j);
@@ -88,8 +90,8 @@ fn sum_while_it_matters(start: f64, end: f64, ratio: impl Fn(f64) -> f64) -> f64
 
 const NEGLIGIBLE: f64 = 1e-18;
 
-/// The mean of `rate(load)` over a Poisson load, for a rate that never falls as the load grows and is 1 from load
-/// `saturated` on. A sum of positive terms only, so tiny results keep their digits.
+/// Returns the mean of `rate(load)` over a Poisson load, for a monotonic rate that is 1 at load `saturated` and above.
+/// Computed as a sum of positive terms only, so that tiny results stay precise.
 pub(super) fn poisson_mixture(mean: f64, saturated: u64, rate: impl Fn(u64) -> f64) -> f64 {
     if mean > 4.0 * saturated as f64 + 1000.0 {
         return 1.0;
@@ -117,7 +119,7 @@ fn ln_poisson_probability(j: f64, mean: f64) -> f64 {
     if j == 0.0 { -mean } else { -stirling_error(j) - deviance(j, mean) - 0.5 * (TAU * j).ln() }
 }
 
-/// ln(x!) less Stirling's formula, for whole x ≥ 1; absolute accuracy about 10^-14.
+/// Returns ln(x!) minus Stirling's formula, for integers x ≥ 1; absolute accuracy about 10^-14.
 fn stirling_error(x: f64) -> f64 {
     if x <= 20.0 {
         let factorial = (2..=x as u64).product::<u64>() as f64;
@@ -128,7 +130,7 @@ fn stirling_error(x: f64) -> f64 {
     (1.0 / 12.0 - inverse_square * series) / x
 }
 
-/// x·ln(x / mean) + mean − x, without cancellation where x is near the mean.
+/// Returns x·ln(x / mean) + mean − x, without cancellation if x is near the mean.
 fn deviance(x: f64, mean: f64) -> f64 {
     let difference = x - mean;
     if difference.abs() >= 0.1 * (x + mean) {

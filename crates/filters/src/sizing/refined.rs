@@ -1,38 +1,38 @@
-//! How often a count is wrong: exact for the intuitive filter, an estimate for the refined one.
+//! Error rates of counts: exact for the intuitive filter, an estimate for the refined one.
 //!
-//! Refined cells never exceed intuitive ones, so the intuitive error f_I is an upper bound whatever the stream. How far
-//! the refined error f_R stays below it depends on the order of arrival and on how unequal the counts are.
+//! Refined cells never exceed intuitive ones, so the intuitive error f_I is an upper bound for every stream. The
+//! refined error f_R depends on the order of arrival and on the distribution of counts.
 //!
-//! **Runs.** If each key's insertions come in one run, key number x of n is wrong if all its cells were touched by the
-//! keys before it, so f_R = ∫₀¹ (1 − e^(−λu))^k du with the load λ = kn/m.
+//! **Runs.** If all insertions of each key are consecutive, key number x of n is wrong if the keys before it touched
+//! all its cells. So f_R = ∫₀¹ (1 − e^(−λu))^k du with the load λ = kn/m.
 //!
-//! **Shuffled.** Keys overtake one another. A cell misleads a key only while some other key there is ahead of it, and
-//! the key is wrong once all its cells mislead it at the same moment. We keep the form and let one exponent say how much
-//! being late still matters:
+//! **Shuffled.** The order of keys by count changes over time. A cell reads too high for a key only while another key
+//! of that cell has a higher count. The count of the key becomes wrong as soon as all its cells read too high at the
+//! same moment. The formula keeps its form, with an exponent for the effect of late arrival:
 //!
 //! > f_R ≈ ∫₀¹ (1 − e^(−λ·u^ρ))^k du
 //!
-//! ρ = 1 is the run, ρ = 0 the intuitive filter. ρ was **fitted** to simulations of this filter (equal, Poisson, uniform
-//! and geometric counts, means 1 to 100) and to the paper's experiments 3, 4, 6, 7 and 8:
-//! ρ = c^(−0.82) + (0.47·v + 1.66·v²)·(k/6)^0.37 for counts of mean c and coefficient of variation v.
-//! The largest deviation beyond sampling error was a factor of 1.3; the rarest cases (fewer than ten wrong keys in all
-//! rounds) say little either way.
+//! ρ = 1 describes runs, ρ = 0 the intuitive filter. ρ was **fitted** to simulations of this filter (equal, Poisson,
+//! uniform and geometric counts, means 1 to 100) and to the paper's experiments 3, 4, 6, 7 and 8: ρ = c^(−0.82) +
+//! (0.47·v + 1.66·v²)·(k/6)^0.37 for counts of mean c and coefficient of variation v. The largest deviation beyond
+//! sampling error was a factor of 1.3. The rarest cases (fewer than ten wrong keys in all rounds) are inconclusive.
 
 use super::bloom::{edge_rate, exponential_form, load};
 
-/// In which order insertions arrive, and how counts are spread.
+/// The order in which insertions arrive, and the distribution of counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Order {
-    /// All insertions of a key in one run, or round after round of the same sequence (experiments 1, 2 and 5).
+    /// All insertions of a key in one run, or repeated rounds of the same sequence (experiments 1, 2 and 5).
     Runs,
     /// Insertions of all keys shuffled (experiments 3, 4, 6, 7 and 8).
     Shuffled(Counts),
-    /// Nothing is known: between runs and the intuitive filter, as a share of distinct keys.
+    /// Unknown order: estimates a rate between those of runs and of the intuitive filter, as a fraction of distinct
+    /// keys.
     Unknown,
 }
 
-/// How often keys are inserted: mean and spread over the keys inserted at least once.
+/// The distribution of counts: mean and variation over the keys inserted at least once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counts {
     /// Mean count, at least 1.
@@ -42,13 +42,13 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Every key `count` times.
+    /// Every key has this count.
     #[must_use]
     pub fn equal(count: u32) -> Self {
         Self { mean: f64::from(count), variation: 0.0 }
     }
 
-    /// Poisson counts, zeros left out.
+    /// Poisson counts without the zeros.
     #[must_use]
     pub fn poisson(mean: f64) -> Self {
         let inserted = -(-mean).exp_m1();
@@ -57,7 +57,7 @@ impl Counts {
         Self::from_moments(mean_inserted, square)
     }
 
-    /// Counts uniform on 0..=`largest`, zeros left out.
+    /// Counts uniform on 0..=`largest` without the zeros.
     #[must_use]
     pub fn uniform(largest: u32) -> Self {
         let largest = f64::from(largest);
@@ -69,7 +69,7 @@ impl Counts {
     }
 }
 
-/// An estimated rate and the band in which the true one is expected.
+/// An estimated rate, and the band that is expected to contain the true rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The best single figure.
@@ -80,15 +80,18 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// f_I: the share of keys whose count reads too high in the intuitive filter, equation (1) in its second form.
+/// Returns f_I: the fraction of keys whose count reads too high in the intuitive filter, equation (1) in its second
+/// form.
 ///
-/// Order of arrival and spread of counts do not matter. Edges as for [`classical_rate`](super::classical_rate).
+/// It is independent of order and distribution of counts. Edge cases are the same as for
+/// [`classical_rate`](super::classical_rate).
 #[must_use]
 pub fn intuitive_error(keys: u64, cells: u64, hashes: u32) -> f64 {
     edge_rate(keys, cells, hashes).unwrap_or_else(|| exponential_form(load(keys, cells, hashes), f64::from(hashes)))
 }
 
-/// f_R: an **estimate** of how often a count reads too high in the refined filter, after n distinct keys.
+/// Returns f_R: an **estimate** of the fraction of counts that are too high in the refined filter, after n distinct
+/// keys.
 ///
 /// | order | rate | band | checked |
 /// |---|---|---|---|
@@ -96,8 +99,8 @@ pub fn intuitive_error(keys: u64, cells: u64, hashes: u32) -> f64 {
 /// | [`Order::Shuffled`] | fitted ρ | a factor of 1.3 for m/n 8 to 32, k 4 to 8, means 1 to 100, v up to 1; elsewhere 0 to f_I | experiments 3, 4, 6, 7, 8 |
 /// | [`Order::Unknown`] | geometric mean of the ends | runs to f_I | all |
 ///
-/// Wrong keys are weighted by their count, as in the paper, except for `Unknown`, which is about the plain share of
-/// keys: with very unequal counts the weighted share is lower still.
+/// Wrong keys are weighted by their count, as in the paper. `Unknown` is an exception: it is the plain fraction of
+/// keys. With very unequal counts, the weighted fraction is lower than this estimate.
 ///
 /// ```
 /// use bruit_filters::sizing::{Counts, Order, intuitive_error, refined_error};
@@ -130,25 +133,25 @@ fn shuffled(load: f64, hashes: u32, counts: Counts, upper: f64) -> Estimate {
     }
 }
 
-/// The fit's largest deviation from simulation, as a factor.
+/// The largest deviation of the fit from simulations, as a factor.
 const SHUFFLED_BAND: f64 = 1.3;
 
 fn was_checked(load: f64, hashes: u32, counts: Counts) -> bool {
     let cells_per_key = f64::from(hashes) / load;
-    // A little slack, so that a filter made for exactly 8 cells per key counts as checked.
+    // A small tolerance, so that a filter built for exactly 8 or 32 cells per key lies in the checked range.
     (7.5..=32.5).contains(&cells_per_key)
         && (4..=8).contains(&hashes)
         && (1.0..=100.0).contains(&counts.mean)
         && (0.0..=1.0).contains(&counts.variation)
 }
 
-/// ρ of the module's formula, fitted. Means below 1 count as 1, variations beyond 1 as 1.
+/// Returns ρ by the formula of the module. Means below 1 count as 1, variations above 1 as 1.
 fn lateness_exponent(counts: Counts, hashes: u32) -> f64 {
     let (mean, variation) = (counts.mean.max(1.0), counts.variation.clamp(0.0, 1.0));
     mean.powf(-0.82) + (0.47 * variation + 1.66 * variation * variation) * (f64::from(hashes) / 6.0).powf(0.37)
 }
 
-/// ∫₀¹ (1 − e^(−λ·u^ρ))^k du, by Simpson's rule in s = −ln u, where the integrand is smooth for every ρ.
+/// Returns ∫₀¹ (1 − e^(−λ·u^ρ))^k du, by Simpson's rule in s = −ln u, for which the integrand is smooth for every ρ.
 fn lateness_integral(load: f64, hashes: u32, exponent: f64) -> f64 {
     const STEPS: u32 = 1600;
     const S_MAX: f64 = 40.0;
@@ -172,7 +175,7 @@ mod tests {
         assert!((lateness_integral(0.5, 1, 1.0) / expected - 1.0).abs() < 1e-6);
         // Tiny loads: λ^k / (1 + kρ).
         assert!((lateness_integral(1e-6, 4, 0.5) / (1e-24 / 3.0) - 1.0).abs() < 1e-4);
-        // ρ = 0: no order at all, the intuitive error.
+        // ρ = 0: the order has no effect, as in the intuitive filter.
         assert!((lateness_integral(0.5, 4, 0.0) / exponential_form(0.5, 4.0) - 1.0).abs() < 1e-6);
     }
 

@@ -1,53 +1,53 @@
-//! Why a structure cannot be made from bytes.
+//! Errors of restoring a structure from a snapshot.
 
 use std::io;
 
 use crate::OutOfMemory;
 
-/// Bytes that are no snapshot, or none of the structure wanted.
+/// The bytes are not a snapshot of the requested structure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The input could not be read.
+    /// Reading the input failed.
     #[error("failed to read the snapshot")]
     Io(#[source] io::Error),
-    /// The input ends before the snapshot does.
-    #[error("the snapshot ends too early")]
+    /// The input ends before the end of the snapshot.
+    #[error("the snapshot is truncated")]
     Truncated,
-    /// The input starts with something else.
-    #[error("this is no snapshot of a filter")]
+    /// The input does not start with the magic number of a snapshot.
+    #[error("not a snapshot of a filter")]
     NotASnapshot,
-    /// A snapshot of a later version than this.
-    #[error("the snapshot has version {found}, which this program does not know")]
+    /// The snapshot has a later version than this code supports.
+    #[error("unsupported snapshot version {found}")]
     UnknownVersion {
-        /// Its version.
+        /// Version of the snapshot.
         found: u8,
     },
-    /// A snapshot of another structure.
-    #[error("the snapshot is of kind {found}, not {expected}")]
+    /// The snapshot belongs to another kind of structure.
+    #[error("snapshot of kind {found}, expected kind {expected}")]
     OtherKind {
-        /// The kind of the structure wanted.
+        /// Kind of the requested structure.
         expected: u8,
-        /// The kind of the snapshot.
+        /// Kind of the snapshot.
         found: u8,
     },
-    /// The structure would take more than the caller allows.
-    #[error("the snapshot has {lines} lines of 64 bytes, and only {limit_bytes} bytes are allowed")]
+    /// The structure needs more memory than the caller allows.
+    #[error("the snapshot has {lines} lines of 64 bytes, the limit is {limit_bytes} bytes")]
     TooLarge {
         /// Lines of the structure.
         lines: u64,
-        /// What was allowed.
+        /// Limit set by the caller.
         limit_bytes: u64,
     },
     /// The structure is valid, but its memory cannot be allocated.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
-    /// A number that no structure has.
-    #[error("{what} has the impossible value {value}")]
+    /// A field has a value that no structure can have.
+    #[error("{what} has the invalid value {value}")]
     OutOfRange {
-        /// What the number is.
+        /// Name of the field.
         what: &'static str,
-        /// What it says.
+        /// Value of the field.
         value: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! The head of a snapshot: eight bytes that say what it is, then numbers of eight bytes, as many as its kind has.
+//! The head of a snapshot: eight bytes of magic, version and kind, then a fixed number of 8-byte fields for each kind.
 
 use std::io::Read;
 use std::ops::{RangeBounds, RangeInclusive};
@@ -6,18 +6,18 @@ use std::ops::{RangeBounds, RangeInclusive};
 use super::RestoreError;
 use crate::lines::LINE_BYTES;
 
-/// What every head starts with.
+/// The first bytes of every head.
 const MAGIC: [u8; 6] = *b"brsnap";
-/// The version of a structure that never grew.
+/// The version of a snapshot of a structure that never grew.
 const VERSION: u8 = 1;
-/// The version of a structure that grew, with more numbers at the end.
+/// The version of a snapshot of a structure that grew. It has additional fields at the end.
 const VERSION_GROWN: u8 = 2;
 
-/// The largest epoch, number or counter that a snapshot may have: far beyond what can be reached, and far enough from the
-/// end of 64 bits to go on counting.
+/// The largest epoch, number or counter allowed in a snapshot: larger than any value that can occur, and far enough
+/// below 2^64 that later increments cannot overflow.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
-/// Which structure a snapshot is of.
+/// The kind of structure in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -33,7 +33,8 @@ pub(crate) fn put_head(out: &mut Vec<u8>, kind: Kind, fields: &[u64]) {
     put_start(out, VERSION, kind, fields);
 }
 
-/// Appends a head with the numbers of a structure that grew. If they are all zero, writes the version of one that never grew.
+/// Appends a head with the additional fields of a structure that grew. If these fields are all zero, writes the version
+/// without them.
 pub(crate) fn put_grown_head(out: &mut Vec<u8>, kind: Kind, fields: &[u64], grown: &[u64]) {
     if grown.iter().all(|&number| number == 0) {
         return put_start(out, VERSION, kind, fields);
@@ -52,7 +53,7 @@ fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
     numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
 }
 
-/// Reads the head of a snapshot of this kind, which has `N` numbers.
+/// Reads the head of a snapshot of this kind, which has `N` fields.
 pub(crate) fn read_head<const N: usize>(input: &mut dyn Read, kind: Kind) -> Result<[u64; N], RestoreError> {
     match read_version(input, kind)? {
         VERSION => read_numbers(input),
@@ -60,7 +61,8 @@ pub(crate) fn read_head<const N: usize>(input: &mut dyn Read, kind: Kind) -> Res
     }
 }
 
-/// Reads the head of a snapshot of this kind: `N` numbers, and `G` more if the structure grew; otherwise those are zeros.
+/// Reads the head of a snapshot of this kind: `N` fields, and `G` more if the structure grew. If it never grew, returns
+/// zeros for these `G` fields.
 pub(crate) fn read_grown_head<const N: usize, const G: usize>(
     input: &mut dyn Read,
     kind: Kind,
@@ -69,7 +71,7 @@ pub(crate) fn read_grown_head<const N: usize, const G: usize>(
         VERSION => Ok((read_numbers(input)?, [0; G])),
         VERSION_GROWN => {
             let (numbers, grown): (_, [u64; G]) = (read_numbers(input)?, read_numbers(input)?);
-            // A structure that never grew is written as the version before.
+            // All zeros are invalid: a structure that never grew is written in the version without these fields.
             within("the growth", grown.iter().copied().max().unwrap_or(0), 1..)?;
             Ok((numbers, grown))
         }
@@ -103,18 +105,18 @@ fn read_numbers<const N: usize>(input: &mut dyn Read) -> Result<[u64; N], Restor
     Ok(numbers)
 }
 
-/// `value`, if it may be what it is said to be.
+/// Returns `value` if it is in `range`, or an error with the name `what`.
 pub(crate) fn within(what: &'static str, value: u64, range: impl RangeBounds<u64>) -> Result<u64, RestoreError> {
     if range.contains(&value) { Ok(value) } else { Err(RestoreError::OutOfRange { what, value }) }
 }
 
-/// [`within`] for a number of 32 bits.
+/// Like [`within`], but returns a number of 32 bits.
 pub(crate) fn within_u32(what: &'static str, value: u64, range: RangeInclusive<u32>) -> Result<u32, RestoreError> {
     let small = u32::try_from(value).ok().filter(|small| range.contains(small));
     small.ok_or(RestoreError::OutOfRange { what, value })
 }
 
-/// `lines` as a number of lines to allocate, if they and `others` fit the limit.
+/// Returns `lines` if that many lines and `others` together fit the limit.
 pub(crate) fn lines_within(lines: u64, others: u64, limit_bytes: u64) -> Result<usize, RestoreError> {
     let total = lines.saturating_add(others);
     let fits = total.checked_mul(LINE_BYTES as u64).is_some_and(|bytes| bytes <= limit_bytes);

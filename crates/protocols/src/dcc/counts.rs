@@ -1,70 +1,70 @@
-//! Numbers of recipients, and the marks among them.
+//! Recipient counts and the special values among them.
 
 use std::cmp::Ordering;
 
 use super::items::Kind;
 
-/// Most recipients that one report may name.
+/// Maximum number of recipients in one report.
 pub const TARGETS_MAX: u32 = 2000;
 
-/// The client says that the message is spam.
+/// Bit of a report in which the client declares the message spam.
 const SPAM_BIT: u32 = 1 << 24;
-/// The client reports the message again, as the reputation of its sender made it spam.
+/// Bit of a report that repeats an earlier one, because the sender's reputation made the message spam.
 const SECOND_BIT: u32 = 1 << 25;
 
-/// A total as answered: a number, or a mark.
+/// A total on the wire: a number or a special value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Count(u32);
 
-/// What an answer says of one checksum.
+/// Totals for one checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Totals {
-    /// With this report.
+    /// Total that includes this report.
     pub current: Count,
-    /// Before it.
+    /// Total before this report.
     pub previous: Count,
 }
 
-/// How many received a message, as a report says.
+/// Number of recipients in a report, and its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Targets {
-    /// At most [`TARGETS_MAX`].
+    /// Number of recipients, at most [`TARGETS_MAX`].
     pub count: u32,
-    /// Whether the client says that it is spam.
+    /// True if the client declares the message spam.
     pub is_spam: bool,
-    /// Whether the message was reported before, so that its recipients are counted already.
+    /// True if the message was reported before, so its recipients are already counted.
     pub is_second: bool,
 }
 
 impl Count {
-    /// "Many": declared spam, or as many as anyone counts.
+    /// "Many": the message was declared spam, or the counter is saturated.
     pub const TOO_MANY: Self = Self(0xff_fff0);
-    /// Whitelisted at the server.
+    /// Whitelisted on the server.
     pub const OK: Self = Self(0xff_fff1);
     /// Half whitelisted.
     pub const OK2: Self = Self(0xff_fff2);
-    /// As the total before: this kind is not kept here.
+    /// Invalid. As the previous total, it means that the server does not keep this kind.
     pub const INVALID: Self = Self(0x0100_0000);
 
-    /// A number; what is not below [`TOO_MANY`](Self::TOO_MANY) is that.
+    /// Creates a count from a number, saturating at [`TOO_MANY`](Self::TOO_MANY).
     #[must_use]
     pub const fn number(number: u32) -> Self {
         if number < Self::TOO_MANY.0 { Self(number) } else { Self::TOO_MANY }
     }
 
-    /// What these bits are on the wire.
+    /// Converts from the bits on the wire.
     #[must_use]
     pub const fn from_word(word: u32) -> Self {
         Self(word)
     }
 
-    /// The bits on the wire.
+    /// Returns the bits on the wire.
     #[must_use]
     pub const fn word(self) -> u32 {
         self.0
     }
 
-    /// The sum, in which OK absorbs OK2, that absorbs "many", and that absorbs numbers.
+    /// Adds two counts. OK absorbs OK2, OK2 absorbs "many", and "many" absorbs numbers.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         match self.rank().cmp(&other.rank()) {
@@ -86,10 +86,10 @@ impl Count {
 }
 
 impl Totals {
-    /// Of a checksum whose kind is not kept.
+    /// Totals of a checksum whose kind the server does not keep.
     pub const NOT_KEPT: Self = Self { current: Count(0), previous: Count::INVALID };
 
-    /// Of a checksum that was asked about, or whose report was not counted.
+    /// Totals of a checksum that was queried, or whose report was not counted.
     #[must_use]
     pub const fn unchanged(count: Count) -> Self {
         Self { current: count, previous: count }
@@ -97,7 +97,7 @@ impl Totals {
 }
 
 impl Kind {
-    /// Whether servers count this kind. The others change with every message, or prove nothing about its text.
+    /// Returns true if servers count this kind. Other kinds change with every message, or do not depend on its text.
     #[must_use]
     pub const fn is_kept(self) -> bool {
         matches!(self, Self::Body | Self::Fuz1 | Self::Fuz2)
@@ -105,7 +105,7 @@ impl Kind {
 }
 
 impl Targets {
-    /// What these bits of a report say; none if a server is to be silent about it.
+    /// Decodes the number of recipients of a report. Returns `None` if the server must not answer the report.
     pub(super) fn read(word: u32) -> Option<Self> {
         if word & !(SPAM_BIT | SECOND_BIT | 0xff_ffff) != 0 {
             return None;
@@ -116,12 +116,6 @@ impl Targets {
             true => Some(Self { count: count.clamp(1, TARGETS_MAX), is_spam, is_second }),
             false => (count <= TARGETS_MAX).then_some(Self { count, is_spam, is_second }),
         }
-    }
-
-    pub(super) const fn word(self) -> u32 {
-        let spam = if self.is_spam && !self.is_second { SPAM_BIT } else { 0 };
-        let second = if self.is_second { SECOND_BIT } else { 0 };
-        self.count | spam | second
     }
 }
 

@@ -1,4 +1,4 @@
-//! What all frames have in common: header and signature.
+//! Header and signature, common to all frames.
 
 use std::ops::RangeInclusive;
 
@@ -6,42 +6,42 @@ use md5::{Digest, Md5};
 
 use super::VERSION_MAX;
 
-/// The sender of a request that no account stands behind.
+/// Client ID of anonymous requests.
 pub const ANONYMOUS: u32 = 1;
 
-/// The IDs of servers, under which they are administered.
+/// IDs of servers, used for administrative requests.
 pub const SERVER_IDS: RangeInclusive<u32> = 100..=0x7fff;
 
-/// The IDs of clients.
+/// IDs of clients with an account.
 pub const CLIENT_IDS: RangeInclusive<u32> = 0x8000..=0xff_ffff;
 
-/// The bytes at the end of a frame that prove who sent it.
+/// Size of the signature at the end of a frame.
 pub const SIGNATURE_BYTES: usize = 16;
 
-/// The four numbers of a transaction, as sent: host, process, request and transmission.
+/// The four transaction numbers as sent: host, process, request and transmission.
 pub type Numbers = [u8; 16];
 
-/// The bytes of a header.
+/// Size of a header.
 pub(super) const HEADER_BYTES: usize = 24;
 
-/// The oldest version that a reply is given in.
+/// The oldest version used in a reply.
 pub(super) const VERSION_MIN: u8 = 4;
 
 /// The newest version whose unauthenticated replies carry a signature.
 const VERSION_SIGNING_ALL: u8 = 8;
 
-/// What a frame begins with.
+/// A frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The version it is written in.
+    /// Protocol version of the frame.
     pub version: u8,
-    /// Who sent it: a client, a server, or [`ANONYMOUS`].
+    /// ID of the sender: a client, a server, or [`ANONYMOUS`].
     pub sender: u32,
-    /// The transaction.
+    /// Transaction numbers.
     pub numbers: Numbers,
 }
 
-/// A frame taken apart.
+/// A frame split into its parts.
 pub(super) struct Frame<'f> {
     pub(super) header: Header,
     pub(super) op: u8,
@@ -49,7 +49,7 @@ pub(super) struct Frame<'f> {
 }
 
 impl<'f> Frame<'f> {
-    /// Takes a datagram apart; none if it is too short, or not as long as it says.
+    /// Splits a datagram. Returns `None` if it is too short or its length field is wrong.
     pub(super) fn read(datagram: &'f [u8]) -> Option<Self> {
         let (unsigned, _) = datagram.split_last_chunk::<SIGNATURE_BYTES>()?;
         let (header, body) = unsigned.split_first_chunk::<HEADER_BYTES>()?;
@@ -65,7 +65,8 @@ impl<'f> Frame<'f> {
 }
 
 impl Header {
-    /// Appends a frame to `out`: this header, the body that `body` writes, and the signature that `sign` makes of both.
+    /// Appends a frame to `out`: this header, the body written by `body`, and the signature that `sign` computes over
+    /// both.
     pub(super) fn write(
         &self,
         op: u8,
@@ -85,13 +86,13 @@ impl Header {
         out.extend_from_slice(&signature);
     }
 
-    /// The header of a reply to this one. Its version is the request's, as far as we speak it.
+    /// Returns the header of a reply. Its version is that of the request, clamped to the supported versions.
     pub(super) fn of_reply(&self, server: u32) -> Self {
         Self { version: self.version.clamp(VERSION_MIN, VERSION_MAX), sender: server, numbers: self.numbers }
     }
 
-    /// The signature of a reply to a request that no password signed: none, but up to version 8 one by the transaction
-    /// numbers, which are not padded as passwords are.
+    /// Returns the signature of a reply to an unsigned request. Up to version 8, the transaction numbers are its key.
+    /// Unlike passwords, they are not padded. In later versions, the signature is zero.
     #[must_use]
     pub fn unauthenticated(&self, reply: &[u8]) -> [u8; SIGNATURE_BYTES] {
         if self.version > VERSION_SIGNING_ALL {
@@ -101,7 +102,7 @@ impl Header {
     }
 }
 
-/// Whether a request may come under this ID.
+/// Returns true if a request may use this ID.
 pub(super) fn is_sender(id: u32) -> bool {
     id == ANONYMOUS || SERVER_IDS.contains(&id) || CLIENT_IDS.contains(&id)
 }

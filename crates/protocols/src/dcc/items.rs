@@ -1,57 +1,57 @@
-//! Checksums as a request lists them.
+//! Checksums in a request.
 
-/// The bytes of one item: kind, length, sum.
+/// Size of one item: kind, length, checksum.
 pub const ITEM_BYTES: usize = 18;
 
-/// Most items of one request: one of each kind, as the kinds must ascend.
+/// Maximum number of items in a request: one item of each kind, because kinds must ascend.
 pub const ITEMS_MAX: usize = Kind::ALL.len();
 
-/// A checksum, which is an MD5.
+/// A checksum, always an MD5.
 pub type Sum = [u8; 16];
 
-/// What a checksum is of. The numbers are those on the wire.
+/// The part of a message that a checksum covers. The values are those on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// The address of the client that sent the message.
+    /// IP address of the SMTP client that sent the message.
     Ip = 1,
-    /// The sender of the envelope.
+    /// Envelope sender.
     EnvFrom,
-    /// The field `From`.
+    /// The `From` field.
     From,
-    /// A field of the client's choice.
+    /// A field chosen by the client.
     Substitute,
-    /// The field `Message-ID`.
+    /// The `Message-ID` field.
     MessageId,
-    /// The last field `Received`.
+    /// The last `Received` field.
     Received,
     /// The body.
     Body,
     /// The letters of the text.
     Fuz1,
-    /// The words of the text that are in the client's dictionaries.
+    /// The words of the text that occur in the client's dictionaries.
     Fuz2,
-    /// The address again: how much mail it sends.
+    /// The IP address again, for the total volume of mail from it.
     ReputationTotal,
-    /// The address again: how much of it is bulk.
+    /// The IP address again, for the volume of bulk mail from it.
     Reputation,
 }
 
 /// One checksum of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Item {
-    /// What it is of.
+    /// Part of the message that the checksum covers.
     pub kind: Kind,
     /// The checksum.
     pub sum: Sum,
 }
 
-/// The items of a request, which are known to be sound.
+/// The validated items of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Items<'f>(&'f [[u8; ITEM_BYTES]]);
 
 impl Kind {
-    /// All there are, in ascending order.
+    /// All kinds, in ascending order.
     pub const ALL: [Self; 11] = [
         Self::Ip,
         Self::EnvFrom,
@@ -66,13 +66,13 @@ impl Kind {
         Self::Reputation,
     ];
 
-    /// The kind with this number on the wire.
+    /// Returns the kind with this number on the wire.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 
-    /// The name in headers, logs and configuration.
+    /// Name in headers, logs and configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -92,20 +92,15 @@ impl Kind {
 }
 
 impl Item {
-    /// The item in these bytes; none if its kind or length is wrong.
+    /// Decodes an item. Returns `None` if its kind or length is wrong.
     pub(super) fn read(&[kind, length, sum @ ..]: &[u8; ITEM_BYTES]) -> Option<Self> {
         let kind = Kind::from_number(kind).filter(|_| usize::from(length) == ITEM_BYTES)?;
         Some(Self { kind, sum })
     }
-
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[self.kind as u8, ITEM_BYTES as u8]);
-        out.extend_from_slice(&self.sum);
-    }
 }
 
 impl<'f> Items<'f> {
-    /// The items in these bytes; none if one is wrong, or not of a higher kind than the one before.
+    /// Decodes a list of items. Returns `None` if an item is invalid or the kinds do not ascend.
     pub(super) fn read(bytes: &'f [u8]) -> Option<Self> {
         let (items, []) = bytes.as_chunks::<ITEM_BYTES>() else { return None };
         let mut highest = 0;
@@ -119,21 +114,21 @@ impl<'f> Items<'f> {
         Some(Self(items))
     }
 
-    /// How many there are, at most [`ITEMS_MAX`].
+    /// Number of items, at most [`ITEMS_MAX`].
     #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none, which is legal.
+    /// Returns true if there are no items, which is legal.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The items, in the order of the request.
+    /// Iterates over the items in request order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Item> + 'f {
-        self.0.iter().map(|item| Item::read(item).expect("items are read once before they are kept"))
+        self.0.iter().map(|item| Item::read(item).expect("items are validated when decoded"))
     }
 }
 

@@ -1,56 +1,56 @@
-//! What is answered.
+//! Replies.
 
 use super::VERSION_MAX;
 use super::counts::Totals;
 use super::frame::{Header, SIGNATURE_BYTES};
 use super::request::op;
 
-/// The longest brand: its field ends in a zero.
+/// Maximum length of a brand. Its field ends in a zero byte.
 pub const BRAND_BYTES_MAX: usize = BRAND_BYTES - 1;
 
-/// The longest text of an error.
+/// Maximum length of an error text.
 pub const ERROR_BYTES_MAX: usize = 127;
 
-/// The longest text of an administrative reply.
+/// Maximum length of the text in an administrative reply.
 pub const TEXT_BYTES_MAX: usize = 1460;
 
-/// The field of the brand.
+/// Size of the brand field.
 pub(super) const BRAND_BYTES: usize = 64;
 
 /// A reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'r> {
-    /// To a NOP, and to what was done.
+    /// The reply to a NOP, or to a request that was executed.
     Ok {
-        /// The server's name in the headers that clients write.
+        /// Server name that clients write into mail headers.
         brand: &'r Brand,
-        /// How long replies to this client will be held up, in milliseconds.
+        /// Delay before each reply to this client, in milliseconds.
         delay_ms: u16,
     },
-    /// To a query or a report: the totals of its items, in their order.
+    /// The reply to a query or report: the totals of its items, in order.
     Answer(&'r [Totals]),
-    /// That it could not be done, and why; [`ERROR_BYTES_MAX`] bytes of it are sent.
+    /// The request failed, with the reason; truncated to [`ERROR_BYTES_MAX`] bytes.
     Error(&'r str),
-    /// To an administrative request; [`TEXT_BYTES_MAX`] bytes of it are sent.
+    /// The reply to an administrative request; truncated to [`TEXT_BYTES_MAX`] bytes.
     Text(&'r str),
-    /// To the question by how much replies to anonymous clients are held up.
+    /// The delay for anonymous clients.
     AnonymousDelay {
-        /// By how many requests of a network its delay doubles.
+        /// Number of requests from a network after which its delay doubles.
         inflate: u32,
-        /// In milliseconds.
+        /// Delay in milliseconds.
         delay_ms: u16,
     },
 }
 
-/// The name of a server in the headers that clients write.
+/// Server name that clients write into mail headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Brand {
     bytes: [u8; BRAND_BYTES],
 }
 
 impl Reply<'_> {
-    /// Appends the reply to a request with this header. `server` is our ID; `sign` makes the signature of the frame so far:
-    /// by the password that verified the request, or else by [`Header::unauthenticated`].
+    /// Appends the reply to a request with this header. `server` is our ID. `sign` computes the signature over the
+    /// frame so far, with the password that verified the request or else with [`Header::unauthenticated`].
     pub fn encode(
         &self,
         request: &Header,
@@ -100,7 +100,8 @@ impl Totals {
 }
 
 impl Brand {
-    /// A name of 1 to [`BRAND_BYTES_MAX`] visible characters, without colons; none if it is another.
+    /// Creates a brand of 1 to [`BRAND_BYTES_MAX`] visible characters without colons. Returns `None` for any other
+    /// name.
     #[must_use]
     pub fn new(name: &str) -> Option<Self> {
         let is_allowed = |byte: &u8| byte.is_ascii_graphic() && *byte != b':';
@@ -113,7 +114,7 @@ impl Brand {
     }
 }
 
-/// As many bytes of a text as fit, whole characters only.
+/// Truncates a text to `bytes_max` bytes at a character boundary.
 fn cut(text: &str, bytes_max: usize) -> &[u8] {
     text.as_bytes().get(..text.floor_char_boundary(bytes_max)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What is asked.
+//! Requests.
 
 use std::ops::RangeInclusive;
 
@@ -7,22 +7,22 @@ use super::counts::Targets;
 use super::frame::{Frame, Header, SIGNATURE_BYTES, is_sender};
 use super::items::{ITEM_BYTES, ITEMS_MAX, Item, Items};
 
-/// The versions in which anything but a NOP is understood.
+/// Versions in which all operations are supported.
 pub const VERSIONS: RangeInclusive<u8> = 6..=VERSION_MAX;
 
-/// The longest request: a report of all kinds.
+/// Maximum length of a request: a report with all kinds.
 pub const FRAME_BYTES_MAX: usize = 44 + ITEMS_MAX * ITEM_BYTES;
 
-/// The versions in which a NOP is answered.
+/// Versions in which a NOP is answered.
 const NOP_VERSIONS: RangeInclusive<u8> = super::frame::VERSION_MIN..=32;
 
-/// How much of a frame tells its retransmissions from other requests: all before the number of the transmission.
+/// Number of leading bytes that are equal in all retransmissions of a frame: those before the transmission number.
 const DUPLICATE_KEY_BYTES: usize = 20;
 
-/// What an administrative request may carry behind its fixed part.
+/// Maximum length of the variable part of an administrative request.
 const ADMIN_REST_BYTES_MAX: usize = 64;
 
-/// The numbers of operations.
+/// Operation numbers.
 pub(super) mod op {
     pub(in super::super) const NOP: u8 = 1;
     pub(in super::super) const REPORT: u8 = 2;
@@ -34,38 +34,38 @@ pub(super) mod op {
     pub(in super::super) const DELETE: u8 = 8;
 }
 
-/// A request. It borrows from its frame; nothing is allocated.
+/// A request. It borrows from its frame and does not allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'f> {
     frame: &'f [u8],
-    /// Who asks, in which transaction.
+    /// Sender and transaction.
     pub header: Header,
-    /// What is wanted.
+    /// The requested operation.
     pub ask: Ask<'f>,
 }
 
-/// What is wanted. A client that asks gives its items as a slice.
+/// A requested operation. Clients pass the items as a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask<'f, I = Items<'f>> {
-    /// Nothing: how far away is the server, and which version does it speak?
+    /// No operation. Used to measure the round-trip time and to negotiate the version.
     Nop,
-    /// A check.
+    /// A check of checksums.
     Query(I),
-    /// A message that was received.
+    /// A report of a received message.
     Report {
-        /// By how many.
+        /// Number of recipients.
         targets: Targets,
-        /// Its checksums.
+        /// Checksums of the message.
         items: I,
     },
-    /// That a checksum be forgotten.
+    /// Deletion of a checksum.
     Delete {
         /// The client's clock, in Unix seconds.
         clock: u32,
         /// The checksum.
         item: Item,
     },
-    /// Something about the server itself.
+    /// An administrative request to the server.
     Admin(Admin<'f>),
 }
 
@@ -74,48 +74,48 @@ pub enum Ask<'f, I = Items<'f>> {
 pub struct Admin<'f> {
     /// The client's clock, in Unix seconds.
     pub clock: u32,
-    /// What is wanted.
+    /// The requested operation.
     pub operation: AdminOperation,
     /// The first argument.
     pub value: u32,
-    /// Three more.
+    /// Three further arguments.
     pub values: [u8; 3],
-    /// An address block or an ID, for the lists of clients.
+    /// An address block or an ID, for client lists.
     pub rest: &'f [u8],
 }
 
-/// What an administrative request wants. The numbers are those on the wire.
+/// An administrative operation. The values are those on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum AdminOperation {
-    /// That the server stops.
+    /// Stop the server.
     Stop = 1,
-    /// Control of the exchange between servers.
+    /// Control the exchange between servers.
     Flood = 3,
-    /// A cleaning of the database begins.
+    /// Announce that a database cleaning begins.
     CleaningBegins = 4,
-    /// A cleaned database is ready.
+    /// Announce that the cleaned database is ready.
     DatabaseReady = 5,
-    /// The counters of the server.
+    /// Return the server's counters.
     Stats = 6,
-    /// The same, which then begin at zero.
+    /// Return the server's counters and reset them.
     StatsClear = 7,
-    /// More logging.
+    /// Enable trace logging.
     TraceOn = 8,
-    /// Less logging.
+    /// Disable trace logging.
     TraceOff = 9,
-    /// Clients by address.
+    /// List clients by address.
     ClientsByAddress = 11,
-    /// Clients by ID.
+    /// List clients by ID.
     ClientsById = 12,
-    /// By how much replies to anonymous clients are held up.
+    /// Return the delay for anonymous clients.
     AnonymousDelay = 13,
-    /// How far the two clocks are apart.
+    /// Measure the difference between the two clocks.
     Clock = 14,
 }
 
 impl<'f> Request<'f> {
-    /// Reads a datagram. What breaks a rule is none, and is not to be answered.
+    /// Decodes a datagram. Returns `None` for invalid requests, which must not be answered.
     #[must_use]
     pub fn decode(datagram: &'f [u8]) -> Option<Self> {
         let Frame { header, op, body } = Frame::read(datagram)?;
@@ -127,20 +127,20 @@ impl<'f> Request<'f> {
         Some(Self { frame: datagram, header, ask })
     }
 
-    /// The whole frame, whose last [`SIGNATURE_BYTES`] sign the others.
+    /// Returns the whole frame; its last [`SIGNATURE_BYTES`] sign the rest.
     #[must_use]
     pub const fn frame(&self) -> &'f [u8] {
         self.frame
     }
 
-    /// Whether there is a signature to verify: anonymous clients send zeros.
+    /// Returns true if there is a signature to verify. Anonymous clients send zeros instead.
     #[must_use]
     pub fn is_signed(&self) -> bool {
         let signature = self.frame.last_chunk::<SIGNATURE_BYTES>();
         self.header.sender != super::ANONYMOUS && signature != Some(&[0; SIGNATURE_BYTES])
     }
 
-    /// What the retransmissions of a request have in common. The caller adds the address and port they came from.
+    /// Returns the bytes shared by retransmissions of a request. The caller adds the source address and port.
     #[must_use]
     pub fn duplicate_key(&self) -> &'f [u8] {
         self.frame.get(..DUPLICATE_KEY_BYTES).unwrap_or(self.frame)
@@ -171,39 +171,6 @@ impl<'f> Ask<'f> {
     }
 }
 
-impl<I: AsRef<[Item]>> Ask<'_, I> {
-    /// The number of the operation.
-    pub(super) const fn op(&self) -> u8 {
-        match self {
-            Self::Nop => op::NOP,
-            Self::Query(_) => op::QUERY,
-            Self::Report { .. } => op::REPORT,
-            Self::Delete { .. } => op::DELETE,
-            Self::Admin(_) => op::ADMN,
-        }
-    }
-
-    /// Appends the body.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Nop => {}
-            Self::Query(items) => write_items(0, items.as_ref(), out),
-            Self::Report { targets, items } => write_items(targets.word(), items.as_ref(), out),
-            Self::Delete { clock, item } => {
-                out.extend_from_slice(&clock.to_be_bytes());
-                item.write(out);
-                out.extend_from_slice(&[0, 0]);
-            }
-            Self::Admin(admin) => admin.write(out),
-        }
-    }
-}
-
-fn write_items(targets: u32, items: &[Item], out: &mut Vec<u8>) {
-    out.extend_from_slice(&targets.to_be_bytes());
-    items.iter().for_each(|item| item.write(out));
-}
-
 impl<'f> Admin<'f> {
     fn read(body: &'f [u8]) -> Option<Self> {
         let (&[a, b, c, d, e, f, g, h, operation, values @ ..], rest) = body.split_first_chunk::<12>()?;
@@ -211,18 +178,10 @@ impl<'f> Admin<'f> {
         let (clock, value) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
         (rest.len() <= ADMIN_REST_BYTES_MAX).then_some(Self { clock, operation, value, values, rest })
     }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.clock.to_be_bytes());
-        out.extend_from_slice(&self.value.to_be_bytes());
-        out.push(self.operation as u8);
-        out.extend_from_slice(&self.values);
-        out.extend_from_slice(self.rest);
-    }
 }
 
 impl AdminOperation {
-    /// All there are.
+    /// All operations.
     pub const ALL: [Self; 12] = [
         Self::Stop,
         Self::Flood,

@@ -1,6 +1,7 @@
-//! The file in which a server's operator says what counts never or always.
+//! The server operator's file of checksums with fixed counts.
 //!
-//! It is the `whitelist` of the original server: a line has a value, a kind of checksum, and what the checksum is of.
+//! The format is that of the original server's `whitelist`: each line has a value, a checksum kind, and the item that
+//! the checksum covers.
 //!
 //! ```text
 //! # our own machines, a list that all of us read, and a known body
@@ -10,10 +11,10 @@
 //! MANY  Hex Body    7ae7d243 ee003263 6cc6106a 72e82bb2
 //! ```
 //!
-//! Names of values and kinds may be in either case; what follows `#` at the start of a line is a comment. A server sees only
-//! checksums, so a range of addresses becomes as many entries as it has addresses: it may be as large as a /16. Host names
-//! are not looked up and `include` is refused, as nothing here reads a file or asks a name server; so are the values
-//! (`MX`, `MXDCC`, `SUBMIT`), kinds (`env_To`) and options that only clients know.
+//! Values and kinds are case-insensitive. A line that starts with `#` is a comment. Because a server receives only
+//! checksums, an address range is expanded to one entry per address and is limited to the size of a /16. Host names are
+//! not resolved and `include` is rejected, because this module accesses neither files nor DNS. Values (`MX`, `MXDCC`,
+//! `SUBMIT`), kinds (`env_To`) and options that only apply to clients are also rejected.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -23,16 +24,16 @@ use thiserror::Error;
 use super::counts::Count;
 use super::items::{Item, Kind, Sum};
 
-/// The longest line.
+/// Maximum length of a line.
 pub const LINE_BYTES_MAX: usize = 2048;
 
-/// Most entries of a file, the addresses of ranges counted one by one.
+/// Maximum number of entries in a file, counting each address of a range.
 pub const ENTRIES_MAX: usize = 1 << 18;
 
-/// Most addresses of a range: those of a /16.
+/// Maximum number of addresses in a range: a /16.
 pub const RANGE_MAX: u128 = 1 << 16;
 
-/// A checksum and what it is answered with.
+/// A checksum and its fixed count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The checksum.
@@ -41,59 +42,59 @@ pub struct Entry {
     pub value: Count,
 }
 
-/// A line that could not be read.
+/// A line that could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {problem}")]
 pub struct WhitelistError {
-    /// Its number, from 1.
+    /// Line number, starting at 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem with the line.
     pub problem: Problem,
 }
 
-/// What is wrong with a line.
+/// A problem with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// The line is too long.
     #[error("more than {LINE_BYTES_MAX} bytes")]
     LongLine,
-    /// The line begins with something else than a value.
+    /// The line does not begin with a value.
     #[error("expected OK, OK2 or MANY")]
     NoValue,
-    /// A value or an option that only clients know.
-    #[error("only clients have this; it means nothing to a server")]
+    /// A value or option that only applies to clients.
+    #[error("only valid in a client's whitelist, not in a server's")]
     OnlyForClients,
-    /// Another file is named.
-    #[error("include is not supported: put the lines of that file here")]
+    /// The line includes another file.
+    #[error("include is not supported: insert the lines of that file instead")]
     Include,
-    /// The value is followed by something else than a kind.
+    /// The value is not followed by a kind.
     #[error("expected IP, env_From, From, Message-ID, Received, Substitute or Hex")]
     NoKind,
-    /// Nothing follows the kind.
-    #[error("nothing is named")]
+    /// The kind is not followed by an item.
+    #[error("nothing follows the kind")]
     Nothing,
-    /// No address or range.
-    #[error("expected an address, a range first-last, or address/length; host names are not looked up")]
+    /// The item is not an address or range.
+    #[error("expected an address, a range first-last, or address/length; host names are not resolved")]
     NoAddress,
-    /// The range ends before it begins, or mixes versions, or has bits beyond its length.
-    #[error("the range is not in order")]
+    /// The range ends before it begins, mixes IP versions, or has bits set beyond its prefix length.
+    #[error("invalid range: expected first-last in ascending order, or a block without host bits")]
     Disordered,
     /// The range is too large.
-    #[error("a range has at most 65536 addresses, a /16 or for IPv6 a /112")]
+    #[error("range too large: the maximum is 65536 addresses (a /16, or a /112 for IPv6)")]
     LargeRange,
-    /// The digits of a checksum are wrong.
-    #[error("expected a kind and four groups of eight hexadecimal digits")]
+    /// The hex digits of a checksum are invalid.
+    #[error("expected a kind and four groups of eight hex digits")]
     NoSum,
     /// The file has too many entries.
     #[error("more than {ENTRIES_MAX} entries")]
     TooMany,
 }
 
-/// Reads a file.
+/// Parses a file.
 ///
 /// # Errors
-/// At the first line that cannot be read.
+/// Returns the first line that cannot be parsed.
 pub fn read(text: &[u8]) -> Result<Vec<Entry>, WhitelistError> {
     let mut entries = Vec::new();
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
@@ -133,7 +134,7 @@ fn read_value(value: &[u8]) -> Result<Count, Problem> {
     }
 }
 
-/// What a line names, behind its value.
+/// Parses the rest of a line, after its value.
 fn read_sums(text: &[u8]) -> Result<Box<dyn Iterator<Item = Item>>, Problem> {
     let (kind, rest) = word(text);
     if is(kind, "env_To") {
@@ -172,7 +173,7 @@ fn read_hex(text: &[u8]) -> Result<Item, Problem> {
     Ok(Item { kind, sum: read_groups(groups).ok_or(Problem::NoSum)? })
 }
 
-/// Four groups of eight digits.
+/// Parses four groups of eight hex digits.
 fn read_groups(text: &[u8]) -> Option<Sum> {
     let mut groups = text.split(u8::is_ascii_whitespace).filter(|group| !group.is_empty());
     let mut sum = [0; 16];
@@ -183,7 +184,7 @@ fn read_groups(text: &[u8]) -> Option<Sum> {
     groups.next().is_none().then_some(sum)
 }
 
-/// An address, `first-last`, or `address/length`.
+/// Parses an address, `first-last`, or `address/length`.
 fn read_range(text: &[u8]) -> Result<impl Iterator<Item = IpAddr> + use<>, Problem> {
     let text = str::from_utf8(text).map_err(|_| Problem::NoAddress)?;
     let (first, last) = if let Some((first, last)) = text.split_once('-') {
@@ -211,7 +212,7 @@ fn read_address(text: &str) -> Result<IpAddr, Problem> {
     text.trim().parse().map_err(|_| Problem::NoAddress)
 }
 
-/// The first and the last address of a block.
+/// Returns the first and last address of a block.
 fn block(address: IpAddr, length: u32) -> Result<(IpAddr, IpAddr), Problem> {
     let bits = if address.is_ipv4() { 32 } else { 128 };
     let free = bits - Some(length).filter(|length| *length <= bits).ok_or(Problem::NoAddress)?;
@@ -237,7 +238,7 @@ fn is(word: &[u8], name: &str) -> bool {
     word.eq_ignore_ascii_case(name.as_bytes())
 }
 
-/// The first word of a text, and what follows it.
+/// Splits a text into its first word and the rest.
 fn word(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
     let (word, rest) = text.split_at_checked(end).unwrap_or((text, &[]));
@@ -275,7 +276,7 @@ mod tests {
             (Kind::Fuz2, Count::OK),
         ];
         assert_eq!(entries.iter().map(|entry| (entry.item.kind, entry.value)).collect::<Vec<_>>(), expected);
-        // The checksum of this address in the captured frames.
+        // The expected checksum of this address is from the captured frames.
         assert_eq!(u128::from_be_bytes(entries[0].item.sum), 0xbb10_27c0_791f_aac6_1948_40a7_72f7_3220);
         assert_eq!(entries[1].item.sum, field_sum(b"a@example.org"));
         assert_eq!(u128::from_be_bytes(entries[6].item.sum), 0x7ae7_d243_ee00_3263_6cc6_106a_72e8_2bb2);
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_only_so_many_entries() {
+    fn the_entries_of_a_file_are_bounded() {
         let lines = "OK IP 10.1.0.0/16\n".repeat(ENTRIES_MAX >> 16);
         assert_eq!(count(&lines), ENTRIES_MAX);
         let error = read(format!("{lines}OK From a").as_bytes()).unwrap_err();
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn parse_errors_name_the_line_and_the_problem() {
         for (line, expected) in [
             ("include other", Problem::Include),
             ("MX IP 10.0.0.1", Problem::OnlyForClients),

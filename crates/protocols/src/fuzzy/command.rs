@@ -1,98 +1,98 @@
-//! What a client asks.
+//! Commands: the requests of a client.
 
 use super::extensions;
 use super::{COMMAND_BYTES, DATAGRAM_BYTES_MAX, DIGEST_BYTES, SHINGLED_BYTES, SHINGLES, put, split};
 
-/// The version in the low half of its byte; the high half has flags of the client.
+/// The bits of the version byte that contain the version. The others are client flags.
 const VERSION_MASK: u8 = 0x0f;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Which language it is in.
+    /// Protocol version.
     pub version: Version,
-    /// What is asked.
+    /// Requested operation.
     pub operation: Operation,
-    /// The list, such as "spam" or "white": what the numbers mean is between the clients.
+    /// The number of the list, such as "spam" or "white". The clients agree on the meaning of the numbers.
     pub flag: u8,
-    /// The weight that is written; 0 in a check.
+    /// The weight to write; 0 in a check.
     pub value: i32,
-    /// What the reply repeats, so that the client knows it by.
+    /// A tag that the reply repeats, so that the client can match the reply with the request.
     pub tag: u32,
     /// The digest of the text.
     pub digest: [u8; DIGEST_BYTES],
-    /// Its shingles; texts of few words have none.
+    /// Shingles of the text. Short texts have none.
     pub shingles: Option<[u64; SHINGLES]>,
 }
 
-/// The versions of the language.
+/// A protocol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// Of very old clients, whose replies are short.
+    /// Very old clients, which expect short replies.
     V3,
-    /// rspamd to date. The byte may have flags of the client: 0x14 is from one that also reads longer replies.
+    /// Current rspamd. The byte may carry client flags: 0x14 marks a client that also accepts longer replies.
     V4,
-    /// A client that has seen a longer reply.
+    /// A client that has received a longer reply.
     V5,
 }
 
-/// What is asked.
+/// A requested operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operation {
-    /// What is known of a text.
+    /// Look up a text.
     Check = 0,
-    /// A text is put on a list.
+    /// Add a text to a list.
     Write = 1,
-    /// A text is taken off.
+    /// Remove a text from a list.
     Delete = 2,
-    /// How many texts are known.
+    /// Return the number of known texts.
     Stat = 3,
-    /// Whether anybody is there.
+    /// Test whether the server responds.
     Ping = 4,
 }
 
-/// Why a datagram holds no command.
+/// Reason why a datagram is not a valid command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// It ends before the command does.
-    #[error("a datagram of {length} bytes ends before its command does")]
+    /// The datagram is shorter than its command.
+    #[error("truncated command: the datagram has only {length} bytes")]
     TooShort {
-        /// Its length.
+        /// Length of the datagram.
         length: usize,
     },
-    /// It is longer than a command can be.
-    #[error("a datagram of {length} bytes is longer than a command of its version")]
+    /// The datagram is longer than a command can be.
+    #[error("datagram of {length} bytes is too long for a command of its version")]
     TooLong {
-        /// Its length.
+        /// Length of the datagram.
         length: usize,
     },
-    /// A language nobody knows.
-    #[error("version byte {0:#04x} is none of 3, 4 and 5")]
+    /// Unknown version.
+    #[error("unknown version byte {0:#04x}: expected version 3, 4 or 5")]
     Version(u8),
-    /// No command of the network: rspamd has some of its own above.
-    #[error("command {0} is none of 0 to 4")]
+    /// An operation that clients cannot request. rspamd uses higher numbers internally.
+    #[error("unknown command {0}: expected 0 to 4")]
     Operation(u8),
-    /// An extension ends too early.
-    #[error("an extension of type {kind:#04x} is cut")]
+    /// An extension is truncated.
+    #[error("truncated extension of type {kind:#04x}")]
     ExtensionCut {
-        /// Its type.
+        /// The type of the extension.
         kind: u8,
     },
-    /// An extension whose length is not known.
-    #[error("extensions of type {kind:#04x} are not known")]
+    /// An extension of unknown length.
+    #[error("unknown extension type {kind:#04x}")]
     Extension {
-        /// Its type.
+        /// The type of the extension.
         kind: u8,
     },
 }
 
 impl Command {
-    /// Reads a command from a datagram, or from what one was decrypted to.
+    /// Decodes a command from a plain datagram or from decrypted bytes.
     ///
     /// # Errors
-    /// [`DecodeError`] for anything that is not a command; it is not to be answered.
+    /// Returns [`DecodeError`] if the bytes are not a command. Such datagrams must not be answered.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let length = bytes.len();
         if length > DATAGRAM_BYTES_MAX {
@@ -113,7 +113,7 @@ impl Command {
         Ok(command)
     }
 
-    /// Reads the part that every command has, and whether shingles follow: any number of them stands for all 32.
+    /// Decodes the fixed part. Also returns whether shingles follow: any nonzero shingle count means all 32.
     fn decode_head(head: &[u8; COMMAND_BYTES]) -> Result<(Self, bool), DecodeError> {
         let [version, operation, shingle_count, flag, v0, v1, v2, v3, t0, t1, t2, t3, digest @ ..] = head;
         let command = Self {
@@ -128,7 +128,7 @@ impl Command {
         Ok((command, *shingle_count > 0))
     }
 
-    /// Writes the command as a client sends it, without extensions.
+    /// Encodes the command as a client sends it, without extensions.
     pub fn encode<'b>(&self, out: &'b mut [u8; SHINGLED_BYTES]) -> &'b [u8] {
         let mut rest = put(out, &self.head());
         let Some(shingles) = &self.shingles else {
@@ -140,8 +140,8 @@ impl Command {
         out
     }
 
-    /// What is equal in a command and in those sent again because no reply came, and differs otherwise: its bytes but for the
-    /// shingles and what follows them. The address of the client goes with it.
+    /// Returns a key that is equal for a command and its retransmissions and differs for other commands: the command
+    /// without shingles and extensions. The caller adds the client's address.
     #[must_use]
     pub fn duplicate_key(&self) -> [u8; COMMAND_BYTES] {
         self.head()
@@ -205,7 +205,7 @@ fn decode_shingles(bytes: &[u8; SHINGLES * 8]) -> [u64; SHINGLES] {
 mod tests {
     use super::*;
 
-    /// A check of version 4 with a block of shingles.
+    /// Returns a check of version 4 with a block of shingles.
     fn shingled() -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..SHINGLED_BYTES).map(|at| at as u8).collect();
         bytes[..3].copy_from_slice(&[4, 0, 32]);
@@ -222,7 +222,7 @@ mod tests {
     fn the_versions_of_old_and_new_clients_are_understood() {
         let version = |byte| Command::decode(&with(0, byte)).map(|command| command.version);
         assert_eq!(version(3), Ok(Version::V3));
-        // 0x14 is rspamd 4's first request to a server.
+        // rspamd 4 sends 0x14 in its first request to a server.
         for (byte, expected) in [(4, Version::V4), (0x14, Version::V4), (5, Version::V5), (0x15, Version::V5)] {
             assert_eq!(version(byte), Ok(expected));
         }
@@ -264,7 +264,7 @@ mod tests {
         let length = SHINGLED_BYTES + 5;
         assert_eq!(Command::decode(&extended(3)), Err(DecodeError::TooLong { length }));
         assert!(Command::decode(&extended(4)).is_ok());
-        // A block of shingles that the head does not announce is no extension either.
+        // A block of shingles that the head does not announce is not an extension either.
         let mut unannounced = with(0, 3);
         unannounced[2] = 0;
         assert_eq!(Command::decode(&unannounced), Err(DecodeError::TooLong { length: SHINGLED_BYTES }));

@@ -1,20 +1,20 @@
-//! What may follow a command: facts about the sender, each with its type. We use none of them.
+//! Extensions after a command: facts about the sender, each with a type. This module skips them.
 
 use super::DecodeError;
 
-/// The domain of the sender: a length, and as many bytes.
+/// Domain of the sender: a length byte, then that many bytes.
 const DOMAIN: u8 = b'd';
-/// The address a message came from: 4 bytes.
+/// IPv4 address of the message's sender: 4 bytes.
 const IPV4: u8 = b'4';
-/// The same: 16 bytes.
+/// IPv6 address of the message's sender: 16 bytes.
 const IPV6: u8 = b'6';
-/// Types from here on have a length, so that those not known yet can be passed over.
+/// First type whose extensions state their length. Unknown types of this kind can be skipped.
 const WITH_LENGTH_FROM: u8 = 0x80;
 
-/// Passes over all extensions.
+/// Skips all extensions.
 ///
 /// # Errors
-/// [`DecodeError`] for one that is cut, or of a type whose length nobody knows.
+/// Returns [`DecodeError`] if an extension is truncated or its length is unknown.
 pub(super) fn skip_all(mut bytes: &[u8]) -> Result<(), DecodeError> {
     while let Some((&kind, rest)) = bytes.split_first() {
         bytes = skip(kind, rest).ok_or(DecodeError::ExtensionCut { kind })??;
@@ -22,7 +22,7 @@ pub(super) fn skip_all(mut bytes: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// What comes behind an extension; none if it is cut.
+/// Returns the bytes after an extension, or `None` if it is truncated.
 fn skip(kind: u8, bytes: &[u8]) -> Option<Result<&[u8], DecodeError>> {
     let rest = match kind {
         IPV4 => bytes.get(4..),
@@ -43,7 +43,7 @@ mod tests {
         let all: [&[u8]; 8] =
             [b"", b"d\0", b"d\x03a.b", b"4abcd", &address, b"\x80\x04facts", b"\xff\0", b"d\x01a4abcd"];
         for bytes in all {
-            // The five letters of "facts" are one too many: a type of its own.
+            // The length is 4, so the "s" of "facts" is read as the type of another extension.
             let expected = if bytes.ends_with(b"s") { Err(DecodeError::Extension { kind: b's' }) } else { Ok(()) };
             assert_eq!(skip_all(bytes), expected, "{bytes:?}");
         }

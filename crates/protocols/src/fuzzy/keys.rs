@@ -1,4 +1,4 @@
-//! Key pairs of Curve25519, and what requests call them.
+//! Curve25519 key pairs and key IDs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,16 +9,16 @@ use x25519_dalek::{X25519_BASEPOINT_BYTES, x25519};
 use super::sealed::SharedKey;
 use super::text::{self, KeyTextError};
 
-/// The bytes of a key, public or secret.
+/// Size of a key, public or secret.
 pub const KEY_BYTES: usize = 32;
 
-/// The leading bytes of a public key that a request carries.
+/// Number of bytes at the start of a public key that a request contains.
 pub const KEY_ID_BYTES: usize = 8;
 
-/// What a request calls the key of the server that it is encrypted to.
+/// Identifies the server's key to which a request is encrypted.
 pub type KeyId = [u8; KEY_ID_BYTES];
 
-/// The public half of a key pair. Its text is that of rspamd's configuration, `encryption_key`.
+/// A public key. Its text form is that of rspamd's `encryption_key` setting.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PublicKey(pub [u8; KEY_BYTES]);
 
@@ -29,13 +29,13 @@ pub struct Keypair {
     public: PublicKey,
 }
 
-/// Why there is no [`SharedKey`].
+/// Reason why a [`SharedKey`] cannot be derived: the public key is weak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the public key is of those that give the same shared key with every other")]
+#[error("weak public key: it yields the same shared key with every other key")]
 pub struct KeyError;
 
 impl PublicKey {
-    /// What a request calls it.
+    /// Returns the key ID used in requests.
     #[must_use]
     pub fn id(&self) -> KeyId {
         self.0.first_chunk().copied().unwrap_or_default()
@@ -43,36 +43,37 @@ impl PublicKey {
 }
 
 impl Keypair {
-    /// The pair of a secret: 32 random bytes.
+    /// Creates a key pair from a secret of 32 random bytes.
     #[must_use]
     pub fn from_secret(secret: [u8; KEY_BYTES]) -> Self {
         Self { secret, public: PublicKey(x25519(secret, X25519_BASEPOINT_BYTES)) }
     }
 
-    /// The pair of a secret in rspamd's text form (`privkey`), or in hexadecimal.
+    /// Creates a key pair from a secret in rspamd's text form (`privkey`) or in hexadecimal.
     ///
     /// # Errors
-    /// [`KeyTextError`] if that is none.
+    /// Returns [`KeyTextError`] if the text is not a key.
     pub fn from_secret_text(text: &str) -> Result<Self, KeyTextError> {
         text::decode(text).map(Self::from_secret)
     }
 
-    /// The public half.
+    /// Returns the public key.
     #[must_use]
     pub const fn public(&self) -> PublicKey {
         self.public
     }
 
-    /// The secret half in rspamd's text form.
+    /// Returns the secret key in rspamd's text form.
     #[must_use]
     pub fn secret_text(&self) -> String {
         text::encode(&self.secret)
     }
 
-    /// What is shared with the owner of another public key. It takes tens of microseconds: keep it.
+    /// Derives the key shared with the owner of another public key. This takes tens of microseconds, so cache the
+    /// result.
     ///
     /// # Errors
-    /// [`KeyError`] if anybody could compute it, as it does not depend on our secret.
+    /// Returns [`KeyError`] if the result does not depend on our secret, because anyone could then compute it.
     pub fn shared_key(&self, other: &PublicKey) -> Result<SharedKey, KeyError> {
         let point = x25519(self.secret, other.0);
         let is_zero = point.ct_eq(&[0; KEY_BYTES]);
@@ -101,7 +102,7 @@ impl FromStr for PublicKey {
 }
 
 impl fmt::Debug for Keypair {
-    /// Without the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keypair").field("public", &self.public).finish_non_exhaustive()
     }

@@ -1,72 +1,72 @@
-//! What a client is answered.
+//! Replies.
 
 use super::{Command, DIGEST_BYTES, Version, put};
 
-/// The bytes of a reply.
+/// Size of a reply.
 pub const REPLY_BYTES: usize = 96;
 
-/// The bytes of a reply to [`Version::V3`].
+/// Size of a reply to [`Version::V3`].
 pub const REPLY_BYTES_SHORT: usize = 16;
 
-/// The probability that a client takes for success: more than a half.
+/// Probability that means success. Clients accept any value above one half.
 const SUCCESS: f32 = 1.0;
 
-/// One answer.
+/// A reply.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reply {
-    /// The weight of what was found; the code of a refusal.
+    /// Weight of the match, or the code of a refusal.
     pub value: i32,
-    /// The list it is on; of [`Reply::records`], the low half of the number.
+    /// List of the match. For [`Reply::records`], the low half of the number.
     pub flag: u32,
-    /// That of the command.
+    /// Tag of the command.
     pub tag: u32,
-    /// How similar what was found is, 0 to 1. Up to a half nothing was.
+    /// Similarity of the match, 0 to 1. Values up to one half mean no match.
     pub probability: f32,
-    /// The digest of what was found.
+    /// Digest of the match.
     pub digest: [u8; DIGEST_BYTES],
-    /// When that was written first, in seconds since the start of 1970.
+    /// Time when the match was first written, in Unix seconds.
     pub time: u32,
 }
 
-/// Why bytes are no reply.
+/// Reason why bytes are not a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} bytes are no reply: those have 16, 96 or more")]
+#[error("invalid reply length {0}: expected 16, or at least 96")]
 pub struct ReplyError(pub usize);
 
 impl Reply {
-    /// Nothing is known of that text.
+    /// Creates the reply for an unknown text.
     #[must_use]
     pub const fn not_found(tag: u32) -> Self {
         Self { value: 0, flag: 0, tag, probability: 0.0, digest: [0; DIGEST_BYTES], time: 0 }
     }
 
-    /// A write or deletion was accepted.
+    /// Creates the reply to an accepted write or deletion.
     #[must_use]
     pub const fn accepted(command: &Command) -> Self {
         let digest = command.digest;
         Self { flag: command.flag as u32, probability: SUCCESS, digest, ..Self::not_found(command.tag) }
     }
 
-    /// The command is refused, with [`CODE_FORBIDDEN`](super::CODE_FORBIDDEN) or another code.
+    /// Creates a refusal, with [`CODE_FORBIDDEN`](super::CODE_FORBIDDEN) or another code.
     #[must_use]
     pub const fn refused(command: &Command, code: i32) -> Self {
         Self { value: code, flag: command.flag as u32, ..Self::not_found(command.tag) }
     }
 
-    /// So many texts are known.
+    /// Creates the reply with the number of known texts.
     #[must_use]
     pub const fn records(tag: u32, count: u64) -> Self {
         let (high, low) = ((count >> 32) as i32, count as u32);
         Self { value: high, flag: low, probability: SUCCESS, ..Self::not_found(tag) }
     }
 
-    /// Somebody is there. The value is the command's, in which clients put the time.
+    /// Creates the reply to a ping. It repeats the command's value, which is the client's time.
     #[must_use]
     pub const fn pong(command: &Command) -> Self {
         Self { value: command.value, probability: SUCCESS, ..Self::not_found(command.tag) }
     }
 
-    /// Writes the reply to a command of this version.
+    /// Encodes the reply to a command of this version.
     pub fn encode<'b>(&self, version: Version, out: &'b mut [u8; REPLY_BYTES]) -> &'b [u8] {
         *out = self.bytes();
         match version {
@@ -75,7 +75,7 @@ impl Reply {
         }
     }
 
-    /// All bytes of the reply.
+    /// Returns all bytes of the reply.
     #[must_use]
     pub fn bytes(&self) -> [u8; REPLY_BYTES] {
         let mut bytes = [0; REPLY_BYTES];
@@ -90,10 +90,10 @@ impl Reply {
         bytes
     }
 
-    /// Reads a reply as a client does: short, usual or longer; what is behind the first 84 bytes is not looked at.
+    /// Decodes a reply of the short, usual or longer form, as a client does. Bytes after the first 84 are ignored.
     ///
     /// # Errors
-    /// [`ReplyError`] for other lengths.
+    /// Returns [`ReplyError`] for any other length.
     pub fn decode(bytes: &[u8]) -> Result<Self, ReplyError> {
         let error = ReplyError(bytes.len());
         let (numbers, rest) = bytes.split_first_chunk::<REPLY_BYTES_SHORT>().ok_or(error)?;
@@ -113,7 +113,7 @@ impl Reply {
         Ok(Self { digest: *digest, time: u32::from_le_bytes(*time), ..short })
     }
 
-    /// Whether a client takes it for success.
+    /// Returns true if a client treats the reply as success.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.probability > 0.5
@@ -164,7 +164,7 @@ mod tests {
         let records = Reply::records(1, (5 << 32) + 7);
         assert_eq!((records.value, records.flag), (5, 7));
         assert!(records.is_success());
-        assert!(Reply::records(1, 0).is_success(), "an empty storage answers too");
+        assert!(Reply::records(1, 0).is_success(), "an empty storage replies with success");
     }
 
     #[test]

@@ -1,32 +1,32 @@
-//! Keys as text: 52 characters of base 32 in an alphabet of its own, or 64 hexadecimal digits.
+//! Text form of keys: 52 characters of base 32 in rspamd's alphabet, or 64 hex digits.
 //!
-//! The bits are taken from the low end of characters and bytes alike, so the last character has one bit of the key.
+//! Bits are taken from the low end of both characters and bytes, so the last character holds one bit of the key.
 
-/// Why a text is no key.
+/// Reason why a text is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyTextError {
-    /// Neither 52 nor 64 characters.
-    #[error("a key has {KEY_CHARACTERS} characters, or {HEX_DIGITS} hexadecimal digits, and not {0}")]
+    /// The text has neither 52 nor 64 characters.
+    #[error("invalid key length {0}: expected {KEY_CHARACTERS} characters or {HEX_DIGITS} hex digits")]
     Length(usize),
-    /// A character that is none of the alphabet's.
-    #[error("{0:?} does not occur in keys")]
+    /// A character outside the alphabet.
+    #[error("invalid character {0:?} in key")]
     Character(char),
-    /// More than 256 bits.
-    #[error("the last character of a key is y or b, as it has only one bit")]
+    /// The text encodes more than 256 bits.
+    #[error("invalid last character of key: expected y or b, because it holds only one bit")]
     TooLarge,
 }
 
-/// The characters of a key in base 32.
+/// Number of characters of a key in base 32.
 pub(super) const KEY_CHARACTERS: usize = 52;
 
-/// The digits of a key in hexadecimal.
+/// Number of digits of a key in hexadecimal.
 const HEX_DIGITS: usize = 64;
 
-/// The digits of base 32 from 0 to 31, as rspamd has them.
+/// rspamd's base 32 digits, from 0 to 31.
 const ALPHABET: &[u8; 32] = b"ybndrfg8ejkmcpqxot1uwisza345h769";
 
-/// A key in base 32.
+/// Encodes a key in base 32.
 pub(super) fn encode(key: &[u8; 32]) -> String {
     let mut text = String::with_capacity(KEY_CHARACTERS);
     let (mut bits, mut count) = (0_u32, 0);
@@ -46,7 +46,7 @@ fn character(digit: u32) -> char {
     ALPHABET.get(digit as usize).map_or('y', |&character| char::from(character))
 }
 
-/// Reads a key in base 32 or hexadecimal; how long it is tells which.
+/// Decodes a key in base 32 or hexadecimal, distinguished by length.
 pub(super) fn decode(text: &str) -> Result<[u8; 32], KeyTextError> {
     match text.len() {
         KEY_CHARACTERS => decode_base32(text),
@@ -68,7 +68,7 @@ fn decode_base32(text: &str) -> Result<[u8; 32], KeyTextError> {
             (bits, count) = (bits >> 8, count - 8);
         }
     }
-    // 52 characters are 260 bits.
+    // 52 characters have 260 bits, so some must be zero.
     if bits == 0 { Ok(key) } else { Err(KeyTextError::TooLarge) }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_key_of_rspamd_is_read_and_written() {
         let key = decode(TEXT).unwrap();
-        // The key id of the requests that were recorded with it.
+        // The key ID is the one in the requests recorded with this key.
         assert_eq!(key[..8], [0xa3, 0x52, 0x3e, 0xfd, 0xa7, 0x31, 0x20, 0x3e]);
         assert_eq!(encode(&key), TEXT);
         let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(decode(&format!("{TEXT}y")), Err(KeyTextError::Length(53)));
         assert_eq!(decode(&TEXT.to_uppercase()), Err(KeyTextError::Character('D')));
         assert_eq!(decode(&"g".repeat(64)), Err(KeyTextError::Character('g')));
-        // As long in bytes, but of fewer characters.
+        // This text has the same length in bytes, but fewer characters.
         assert_eq!(decode(&"é".repeat(26)), Err(KeyTextError::Character('é')));
         assert_eq!(decode(&"é".repeat(32)), Err(KeyTextError::Character('é')));
     }

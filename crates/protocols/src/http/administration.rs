@@ -1,4 +1,4 @@
-//! Accounts and whitelists, for whoever may administer a server.
+//! Accounts and whitelists, for administrators.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use super::subject::NamedSignature;
 /// A page of the accounts, sorted by protocol and name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccountPage {
-    /// Some of them.
+    /// Accounts on this page.
     pub accounts: Vec<AccountEntry>,
-    /// All that there are.
+    /// Total number of accounts.
     pub total: u64,
-    /// Where the next page begins, as `?offset=` of the next request; absent on the last one.
+    /// Start of the next page, for `?offset=` of the next request. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
 }
@@ -19,132 +19,133 @@ pub struct AccountPage {
 /// An account.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccountEntry {
-    /// Its protocol: `razor`, `pyzor`, `dcc` or `fuzzy`.
+    /// Protocol: `razor`, `pyzor`, `dcc` or `fuzzy`.
     pub protocol: String,
-    /// Its name there.
+    /// Name within the protocol.
     pub name: String,
-    /// What the operator knows of it: `trap`, `own`, `pinned` or `account`.
+    /// Standing assigned by the operator: `trap`, `own`, `pinned` or `account`.
     pub standing: String,
-    /// The group whose members count as one voice, 16 hexadecimal digits.
+    /// Group whose members count as one voice, as 16 hex digits.
     pub group: String,
-    /// Whether its claims are accepted.
+    /// True if claims of the account are accepted.
     pub enabled: bool,
-    /// When it was registered.
+    /// Time of registration.
     pub created: u64,
-    /// Who registered it: `operator`, `itself`, or `unknown` if it is from before this was kept.
+    /// Registrar: `operator`, `itself`, or `unknown` for accounts older than this field.
     pub registered_by: String,
-    /// When it last claimed something, since the server was started; absent if it has not.
+    /// Time of the account's last claim since the server started. Absent if it has made none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used: Option<u64>,
-    /// How its claims have fared; absent before one of them was settled.
+    /// Track record of the account's claims. Absent until the first claim is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<AccountTrust>,
 }
 
-/// How the claims of an account have fared.
+/// Track record of an account's claims.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccountTrust {
-    /// The lower bound of how often it is right.
+    /// Lower bound of the fraction of the account's claims that are right.
     pub precision: f64,
-    /// What its claims weigh.
+    /// Weight of the account's claims.
     pub weight: f64,
-    /// Claims that anchors of other groups confirmed, and that were made before it was known.
+    /// Number of claims that were made before the signature was known, and that anchors of other groups confirmed.
     pub confirmed: u32,
-    /// Claims they refuted.
+    /// Number of claims refuted by anchors.
     pub refuted: u32,
-    /// Claims they said nothing of.
+    /// Number of claims neither confirmed nor refuted.
     pub unconfirmed: u32,
 }
 
-/// An account to be registered.
+/// An account to register.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewAccount {
-    /// Its protocol: `razor`, `pyzor` or `dcc`. Key pairs of `fuzzy` are named in the server's configuration.
+    /// Protocol: `razor`, `pyzor` or `dcc`. Key pairs of `fuzzy` are listed in the server's configuration.
     pub protocol: String,
-    /// Its name there; for `dcc` the number of the client.
+    /// Name within the protocol; for `dcc` the client number.
     pub name: String,
-    /// A password for `razor` and `dcc`; for `pyzor` the key that `pyzor genkey` prints behind the comma.
+    /// For `razor` and `dcc`, a password. For `pyzor`, the key that `pyzor genkey` prints after the comma.
     pub secret: String,
-    /// What the operator knows of it: `trap`, `own`, `pinned` or `account`, which it is unless told.
+    /// Standing assigned by the operator: `trap`, `own`, `pinned` or `account` (the default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<String>,
-    /// A word for the group whose members count as one voice; a group of its own unless told.
+    /// Name of the group whose members count as one voice. By default, the account has a group of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
 
-/// Changes of an account; what is absent stays. It stays the same account, with the weight it has earned.
+/// Changes to an account. Absent fields stay unchanged. The account keeps its identity and the weight it has earned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccountPatch {
-    /// Its protocol.
+    /// Protocol.
     pub protocol: String,
-    /// Its name there.
+    /// Name within the protocol.
     pub name: String,
-    /// What it proves itself with from now on, as in [`NewAccount`].
+    /// New secret, as in [`NewAccount`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// Whether its claims are accepted.
+    /// True to accept claims of the account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// What the operator knows of it, as in [`NewAccount`].
+    /// Standing assigned by the operator, as in [`NewAccount`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<String>,
-    /// A word for the group whose members count as one voice.
+    /// Name of the group whose members count as one voice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
 
-/// An account by its name.
+/// Identifies an account by protocol and name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccountName {
-    /// Its protocol.
+    /// Protocol.
     pub protocol: String,
-    /// Its name there.
+    /// Name within the protocol.
     pub name: String,
 }
 
-/// What is whitelisted: all signatures, and a page of the senders.
+/// The whitelist: the number of signatures and a page of the senders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Whitelist {
-    /// Senders: addresses, domains (`example.org`), everything below a domain (`.example.org`).
+    /// Senders: addresses, domains (`example.org`), or all subdomains of a domain (`.example.org`).
     pub senders: Vec<String>,
-    /// All senders that there are.
+    /// Total number of senders.
     pub sender_count: u64,
-    /// Where the next page of senders begins, as `?offset=` of the next request; absent on the last one.
+    /// Start of the next page of senders, for `?offset=` of the next request. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
-    /// How many signatures there are. Only keyed hashes are kept, so they cannot be listed.
+    /// Number of signatures. They cannot be listed, because only keyed hashes of them are kept.
     pub signature_count: u64,
 }
 
-/// Something to be put on the whitelist, or to be taken off: a sender or a signature.
+/// A sender or signature to add to or remove from the whitelist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhitelistEntry {
-    /// An address, `example.org` for everybody there, `.example.org` for everybody below it.
+    /// An address, `example.org` for all its addresses, or `.example.org` for all its subdomains.
     Sender(String),
     /// A signature.
     Signature(NamedSignature),
 }
 
-/// The answer to a change: it is on disk.
+/// The answer to a change, sent once the change is on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// Whether anything is other than before.
+    /// True if the request changed anything.
     pub changed: bool,
 }
 
-/// The answer to a request to accept the system clock. All times are in seconds since 1970.
+/// The answer to a request to accept the system clock. All times are in Unix seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockAccepted {
-    /// The server's time before.
+    /// Server time before the request.
     pub before: u64,
-    /// Its time from now on. It does not go back: if the system clock is behind, time stands still until it has caught up.
+    /// Server time after the request. Server time never goes back: if the system clock is behind, server time stands
+    /// still until the system clock catches up.
     pub now: u64,
-    /// The time of the system clock.
+    /// Time of the system clock.
     pub system: u64,
 }
 

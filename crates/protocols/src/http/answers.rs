@@ -1,4 +1,4 @@
-//! What a check or claim is answered, and what went wrong.
+//! Answers to checks and claims, and errors.
 
 use std::fmt;
 
@@ -9,23 +9,23 @@ pub(super) const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// What is thought of a message or signature.
+/// A verdict on a message or signature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Nothing that decides.
+    /// There is not enough evidence.
     #[default]
     Unknown,
-    /// It is spam.
+    /// Spam.
     Spam,
-    /// Many have received it.
+    /// Received by many recipients.
     Bulk,
-    /// It was called spam wrongly, or must never be.
+    /// Revoked or whitelisted.
     Ham,
 }
 
 impl Verdict {
-    /// The word for it, as in JSON.
+    /// Returns the name used in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,53 +46,52 @@ impl fmt::Display for Verdict {
 /// The answer to a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
-    /// What is thought of the message.
+    /// Verdict on the message.
     pub verdict: Verdict,
-    /// Why, in a word: `own_reports`, `evidence`, `listed`, `revoked`, `whitelisted`, `sender_whitelisted`,
+    /// Reason: `own_reports`, `evidence`, `listed`, `revoked`, `whitelisted`, `sender_whitelisted`,
     /// `many_recipients`, `suspected` or `not_reported`.
     pub reason: String,
-    /// How sure that it is spam, 0 to 100.
+    /// Confidence that the message is spam, 0 to 100.
     pub confidence: u8,
     /// Share of the message that the deciding evidence covers, in per cent.
     #[serde(default)]
     pub coverage: u8,
-    /// Recipients counted, with those that this request counted.
+    /// Number of recipients counted, including those of this request.
     pub bulk_count: u32,
-    /// Number of recipients from which the message is bulk: that of the request, or else the server's. Older servers do not
-    /// say it.
+    /// Minimum number of recipients of a bulk message, from the request or else from the server. Older servers omit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bulk_threshold: Option<u32>,
-    /// Recipients that this request added to the total, if it was to count any.
+    /// Number of recipients that this request added to the total. Present only if the request counts recipients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<u32>,
-    /// Reason why they are fewer than the request says.
+    /// Reason why fewer recipients were counted than requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count_reason: Option<String>,
-    /// Signature by signature, in the order of the request; the near replica last, under the scheme `bruit`.
+    /// Results per signature, in request order. The near replica comes last, with the scheme `bruit`.
     pub signatures: Vec<CheckedSignature>,
 }
 
-/// What is thought of one signature.
+/// Verdict on one signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckedSignature {
     /// The scheme.
     pub scheme: String,
-    /// The signature; absent for near replicas, which have none.
+    /// The signature. Absent for near replicas, which have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// What is thought of it.
+    /// Verdict on the signature.
     pub verdict: Verdict,
-    /// Why, as in [`Checked::reason`].
+    /// Reason, as in [`Checked::reason`].
     pub reason: String,
-    /// How sure that it is spam, 0 to 100.
+    /// Confidence that the signature is spam, 0 to 100.
     pub confidence: u8,
-    /// Claims that it is spam, by reporters whose word has weight.
+    /// Number of reports by reporters with weight.
     pub report_count: u32,
-    /// Claims that it is not.
+    /// Number of revocations.
     pub revoke_count: u32,
-    /// Recipients counted.
+    /// Number of recipients counted.
     pub bulk_count: u32,
-    /// Whether it decided the verdict on the message.
+    /// True if the signature decided the verdict on the message.
     #[serde(default, skip_serializing_if = "is_false")]
     pub decided: bool,
     /// For a near replica: share of the message that agrees with the claimed text, in per cent.
@@ -101,38 +100,38 @@ pub struct CheckedSignature {
     /// For a near replica: share of the claimed text that agrees with the message, in per cent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_report: Option<u8>,
-    /// Reason why it does not decide although it is listed: `one_part`, `picture`, `accessory`, `beside_text`,
+    /// Reason why a listed signature does not decide: `one_part`, `picture`, `accessory`, `beside_text`,
     /// `other_file`, `short_text`, `quoted`, `resemblance` or `template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
 }
 
-/// The answer to a report or revocation: it is on disk.
+/// The answer to a report or revocation, sent once the claims are on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimed {
-    /// Signatures whose claim was taken; the text of a message is one of them.
+    /// Number of accepted claims. The text of a message counts as one signature.
     pub accepted: u32,
-    /// Signatures that are listed as spam since.
+    /// Number of signatures newly listed as spam.
     pub listed: u32,
-    /// Signatures that are revoked since.
+    /// Number of signatures newly revoked.
     pub revoked: u32,
-    /// Signatures of which no claim is taken, as they are whitelisted.
+    /// Number of claims ignored because the signature is whitelisted.
     pub ignored: u32,
-    /// Signatures whose claim was refused.
+    /// Number of refused claims.
     pub refused: u32,
-    /// Why, if any was refused.
+    /// Reason for a refusal, if any claim was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// The answer to a request to count the recipients of a message: they are on disk.
+/// The answer to a request to count the recipients of a message, sent once the count is on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Recipients that this request added to the total.
+    /// Number of recipients that this request added to the total.
     pub counted: u32,
-    /// Recipients counted, with them.
+    /// Number of recipients counted, including those of this request.
     pub bulk_count: u32,
-    /// Reason why fewer were added than the request says.
+    /// Reason why fewer recipients were added than requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count_reason: Option<String>,
 }
@@ -140,25 +139,25 @@ pub struct Counted {
 /// The answer to a request to learn a good message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnAnswer {
-    /// Number of features learnt from its text. A feature becomes good once two different messages had it.
+    /// Number of features learned from the text. A feature becomes good once it has occurred in two different messages.
     pub learnt: u32,
-    /// Reason why none were learnt, if so.
+    /// Reason why no features were learned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// What went wrong, as `application/problem+json` (RFC 9457).
+/// An error, as `application/problem+json` (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{title}: {detail}")]
 pub struct Problem {
-    /// What kind of problem it is: `about:blank`, as the status says it all.
+    /// Problem type: always `about:blank`, because the status already identifies the problem.
     #[serde(rename = "type", default = "blank")]
     pub kind: String,
-    /// The kind in words.
+    /// Problem type in words.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What is wrong with this request.
+    /// Details of this occurrence.
     pub detail: String,
 }
 
@@ -167,7 +166,7 @@ fn blank() -> String {
 }
 
 impl Problem {
-    /// A problem whose kind is its status.
+    /// Creates a problem that is identified by its status.
     #[must_use]
     pub fn new(status: u16, title: &str, detail: impl fmt::Display) -> Self {
         Self { kind: blank(), title: title.to_owned(), status, detail: detail.to_string() }

@@ -1,120 +1,121 @@
-//! Everything that is known of signatures, for whoever wants to know why.
+//! All evidence about signatures, to explain a verdict.
 
 use serde::{Deserialize, Serialize};
 
 use super::answers::{CheckedSignature, Verdict};
 use super::subject::Outline;
 
-/// The answer to the question why.
+/// An explained verdict.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
-    /// What is thought of the message, as a check is answered.
+    /// Verdict on the message, as in a check.
     pub verdict: Verdict,
-    /// Why, as in [`Checked::reason`](super::Checked::reason).
+    /// Reason, as in [`Checked::reason`](super::Checked::reason).
     pub reason: String,
-    /// How sure that it is spam, 0 to 100.
+    /// Confidence that the message is spam, 0 to 100.
     pub confidence: u8,
-    /// How much of the message the deciding evidence covers, in per cent.
+    /// Share of the message that the deciding evidence covers, in per cent.
     #[serde(default)]
     pub coverage: u8,
-    /// What the message consists of, if the request said so.
+    /// Composition of the message, if the request included it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outline: Option<Outline>,
-    /// Recipients counted of the most widely sent of its signatures.
+    /// Number of recipients of the most widely sent signature of the message.
     pub bulk_count: u32,
-    /// Whether the sender is whitelisted; absent if none was named.
+    /// True if the sender is whitelisted. Absent if the request did not name a sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_whitelisted: Option<bool>,
-    /// Signature by signature, in the order of the request; the near replica last, under the scheme `bruit`.
+    /// Results per signature, in request order. The near replica comes last, with the scheme `bruit`.
     pub signatures: Vec<ExplainedSignature>,
 }
 
-/// Everything known of one signature.
+/// All evidence about one signature.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExplainedSignature {
-    /// What a check of it is answered.
+    /// Result of a check of the signature.
     #[serde(flatten)]
     pub checked: CheckedSignature,
-    /// Why no claim about it counts, if so: `empty` (every empty message has it), `operator` or `protocol`.
+    /// Reason why claims about the signature are ignored, if they are: `empty` (all empty messages share it),
+    /// `operator` or `protocol`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whitelisted: Option<String>,
-    /// The generations in which it is listed, by how many epochs ago they began: 0 is the current one.
+    /// Generations in which the signature is listed, by age in epochs. The current generation is 0.
     pub listed: Vec<u32>,
-    /// The generations in which it is revoked.
+    /// Generations in which the signature is revoked, by age in epochs.
     pub revoked: Vec<u32>,
-    /// Whether it is listed in spite of its revocation, by more weight than that had.
+    /// True if the signature is listed despite a revocation, because the later reports had more weight.
     pub reinstated: bool,
-    /// Claims in each live generation, newest first, where there are any.
+    /// Claims per live generation, newest first. Generations without claims are omitted.
     pub claims: Vec<GenerationClaims>,
-    /// Recipients in each live generation, newest first, where there are any.
+    /// Recipients per live generation, newest first. Generations without recipients are omitted.
     pub recipients: Vec<GenerationRecipients>,
-    /// What its claims add up to, while they are remembered one by one.
+    /// Sum of the signature's claims. Present while the claims are still kept individually.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
-    /// When it was first claimed or listed.
+    /// Time when the signature was first claimed or listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seen: Option<u64>,
-    /// When it was last claimed or listed.
+    /// Time when the signature was last claimed or listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<u64>,
 }
 
-/// Claims counted in a generation.
+/// Claims counted in one generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GenerationClaims {
-    /// When the generation began.
+    /// Start of the generation.
     pub since: u64,
-    /// The kind under which they were counted.
+    /// Kind of the counted claims, as a number.
     pub flag: u8,
-    /// Claims that it is spam.
+    /// Number of reports.
     pub report_count: u32,
-    /// Claims that it is not.
+    /// Number of revocations.
     pub revoke_count: u32,
 }
 
-/// Recipients counted in a generation.
+/// Recipients counted in one generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GenerationRecipients {
-    /// When the generation began.
+    /// Start of the generation.
     pub since: u64,
-    /// How many.
+    /// Number of recipients.
     pub bulk_count: u32,
 }
 
-/// What the claims of a signature add up to.
+/// The sum of a signature's claims.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// How far it goes: `unknown`, `suspect` or `block`.
+    /// Level reached: `unknown`, `suspect` or `block`.
     pub level: String,
-    /// What is compared with thresholds: spam less ham.
+    /// Score that is compared with the thresholds: `spam` minus `ham`.
     pub score: f64,
-    /// Evidence for spam, one voice per group.
+    /// Evidence for spam. Each group counts as one voice.
     pub spam: f64,
-    /// Evidence for ham.
+    /// Evidence for ham. Each group counts as one voice.
     pub ham: f64,
-    /// The part of `ham` that comes from anchors.
+    /// Part of `ham` that comes from anchors.
     pub ham_anchored: f64,
-    /// Groups with a report that weighs something.
+    /// Number of groups whose reports have weight.
     pub groups: u32,
-    /// Anchored groups among them.
+    /// Number of anchored groups that reported.
     pub anchored_reports: u32,
-    /// Anchored groups that revoke.
+    /// Number of anchored groups that revoked.
     pub anchored_revokes: u32,
-    /// Own reporters who report.
+    /// Number of own reporters who reported.
     pub own_reports: u32,
-    /// Own reporters who revoke.
+    /// Number of own reporters who revoked.
     pub own_revokes: u32,
-    /// Whether a trap reports.
+    /// True if a trap reported the signature.
     pub trap: bool,
-    /// Reports, repeated ones too.
+    /// Number of reports, including repeated ones.
     pub report_count: u32,
-    /// Revocations, repeated ones too.
+    /// Number of revocations, including repeated ones.
     pub revoke_count: u32,
-    /// When it was first claimed.
+    /// Time of the first claim.
     pub first: u64,
-    /// When it was last claimed.
+    /// Time of the last claim.
     pub last: u64,
-    /// When it was listed, if it was and still is.
+    /// Time when the signature was listed, if it still is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promoted: Option<u64>,
 }
@@ -137,7 +138,7 @@ mod tests {
         };
         let explained = Explained { signatures: vec![signature], ..Explained::default() };
         let value = serde_json::to_value(&explained).unwrap();
-        assert_eq!(value["signatures"][0]["scheme"], "pyzor", "the answer of a check lies flat in it");
+        assert_eq!(value["signatures"][0]["scheme"], "pyzor", "the result of the check is flattened");
         assert_eq!(serde_json::from_value::<Explained>(value).unwrap(), explained);
     }
 }

@@ -1,64 +1,65 @@
-//! What a server exchanges with which others.
+//! State of the exchange with other servers.
 
 use serde::{Deserialize, Serialize};
 
-/// A server, and those it exchanges with.
+/// A server and its peers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peers {
-    /// The server's own public key, which others have to know.
+    /// The server's own public key, to be configured on its peers.
     pub key: String,
-    /// The others, in the order of the configuration.
+    /// Peers, in the order of the configuration.
     pub peers: Vec<PeerStatus>,
 }
 
-/// How it goes with another server.
+/// State of the exchange with one peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerStatus {
-    /// What it is called here.
+    /// Name in this server's configuration.
     pub name: String,
-    /// Its public key.
+    /// Public key of the peer.
     pub key: String,
     /// `cluster` or `peer`.
     pub relation: String,
-    /// What brings its segments: `https`, `nats`, or `none`.
+    /// Transport for segments of the peer: `https`, `nats`, or `none`.
     pub transport: String,
-    /// `up_to_date`, `behind`, `silent`, `clock_differs`, `refused`, `unreachable`, `waiting` for its first heads, or `not_asked`.
+    /// `up_to_date`, `behind`, `silent`, `clock_differs`, `refused`, `unreachable`, `waiting` (for its first heads), or
+    /// `not_asked`.
     pub state: String,
-    /// The start of that state, in seconds since 1970; for a silent server, the last change of its heads.
+    /// Start of the current state, in Unix seconds. For a silent peer, the time when its heads last changed.
     pub since: u64,
-    /// The reason, if it is refused or unreachable.
+    /// Reason, if the peer is refused or unreachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The seconds by which its clock is ahead of ours, negative if behind; absent until measured.
+    /// Seconds from our clock to the peer's, negative if the peer's is behind. Absent until measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_skew_seconds: Option<i64>,
-    /// The seconds since its heads last changed. A running server changes them every 2.5 seconds.
+    /// Seconds since the heads of the peer last changed. A running server changes them every 2.5 seconds.
     pub silent_seconds: u64,
-    /// Segments that it has and we lack, including generations that are not live here.
+    /// Number of segments that the peer has and this server lacks, including generations that are not live here.
     pub lag_segments: u64,
-    /// How long ago we last had everything.
+    /// Seconds since this server last had all segments of the peer.
     pub lag_seconds: u64,
-    /// Bytes that came from it.
+    /// Bytes received from the peer.
     pub bytes_in: u64,
-    /// Bytes that it was sent.
+    /// Bytes sent to the peer.
     pub bytes_out: u64,
-    /// Signatures that it told us of.
+    /// Number of signatures learned from the peer.
     pub signatures_learned: u64,
-    /// When its digests and ours were last the same.
+    /// Time when the digests of the peer last matched ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_digest_match: Option<u64>,
-    /// Bytes of its segments that were refused, since the start.
+    /// Number of bytes of refused segments since the start.
     #[serde(default)]
     pub bytes_refused: u64,
-    /// Segments that were not taken, by why.
+    /// Number of refused segments, by reason.
     pub refused: Vec<RefusedSegments>,
 }
 
-/// Segments that were not taken.
+/// Number of segments refused for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedSegments {
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// How many.
+    /// Number of segments.
     pub count: u64,
 }

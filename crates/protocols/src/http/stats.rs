@@ -1,57 +1,57 @@
-//! How a server is doing.
+//! State of a server.
 
 use serde::{Deserialize, Serialize};
 
 /// The state of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
-    /// Which release it is.
+    /// Release version.
     pub version: String,
-    /// How long it has run.
+    /// Seconds since the server started.
     pub uptime_seconds: u64,
-    /// Memory set aside for what it knows.
+    /// Memory allocated for the server's data.
     pub memory_bytes: u64,
-    /// What that may be.
+    /// Maximum memory for the server's data.
     pub memory_budget_bytes: u64,
-    /// The rings of the books.
+    /// Rings of the books.
     pub rings: Vec<Ring>,
-    /// What refuses or forgets when it is full.
+    /// Bounded tables, which refuse or evict entries when full.
     pub tables: Vec<Table>,
-    /// The active conditions, the worst first; empty if the server is healthy.
+    /// Active conditions, most severe first; empty if the server is healthy.
     pub health: Vec<Condition>,
-    /// The policy by which claims are weighed.
+    /// Policy that determines the weight of claims.
     pub trust: TrustPolicy,
-    /// How the store is doing.
+    /// State of the store.
     pub store: Store,
-    /// What opening the store found.
+    /// Result of opening the store.
     pub recovery: Recovery,
     /// Requests since the start.
     pub requests: Vec<RequestCount>,
 }
 
-/// What can be set of the policy by which claims are weighed: `[trust]` in the server's configuration.
+/// The policy that determines the weight of claims: `[trust]` in the server's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrustPolicy {
-    /// How many own users list a signature.
+    /// Number of own users whose reports suffice to list a signature.
     pub own_reports_needed: u32,
-    /// How many anchored groups a listing needs.
+    /// Number of anchored groups that a listing requires.
     pub block_anchors: u32,
-    /// How many groups a listing needs.
+    /// Number of groups that a listing requires.
     pub block_groups: u32,
-    /// The score from which a signature is listed.
+    /// Minimum score of a listed signature.
     pub block_score: f64,
-    /// The score from which a signature is suspect.
+    /// Minimum score of a suspect signature.
     pub suspect_score: f64,
-    /// How many groups a suspicion needs.
+    /// Number of groups that a suspicion requires.
     pub suspect_groups: u32,
-    /// From how many anchored reports on unanchored revokes cannot prevent a listing.
+    /// Minimum number of anchored reports at which unanchored revocations can no longer prevent a listing.
     pub anchors_beyond_doubt: u32,
-    /// How long after a signature was first seen its claims are settled.
+    /// Seconds from the time when a signature is first seen until its claims are settled.
     pub settle_after_seconds: u64,
 }
 
 impl TrustPolicy {
-    /// Every key of the configuration with its value.
+    /// Returns every configuration key with its value.
     #[must_use]
     pub fn fields(&self) -> [(&'static str, String); 8] {
         [
@@ -70,84 +70,84 @@ impl TrustPolicy {
 /// The state of a ring.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ring {
-    /// Which one.
+    /// Name of the ring.
     pub name: String,
-    /// Its memory.
+    /// Memory of the ring.
     pub bytes: u64,
-    /// How long an epoch of its generations is.
+    /// Length of an epoch.
     pub epoch_seconds: u64,
-    /// What a generation holds before it errs more often than planned.
+    /// Number of signatures that fit into a generation at the planned error rate.
     pub capacity: u64,
-    /// How full the fullest generation is; 1 where errors pass what was planned.
+    /// Fill of the fullest generation. Above 1, errors exceed the planned rate.
     pub fill: f64,
-    /// The live generations, newest first.
+    /// Live generations, newest first.
     pub generations: Vec<Generation>,
-    /// The error to expect now.
+    /// Current error rate, estimated from the fill.
     pub error_rate: f64,
-    /// The error it was planned for.
+    /// Planned error rate.
     pub planned_rate: f64,
 }
 
 /// A generation of a ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generation {
-    /// When it began.
+    /// Start of the generation.
     pub since: u64,
-    /// About how many signatures it holds.
+    /// Approximate number of signatures.
     pub signatures: u64,
 }
 
 /// The state of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
-    /// Which one.
+    /// Name of the table.
     pub name: String,
-    /// Its memory.
+    /// Memory of the table.
     pub bytes: u64,
-    /// What it holds.
+    /// Number of entries.
     pub used: u64,
-    /// What it has room for.
+    /// Maximum number of entries.
     pub capacity: u64,
 }
 
 /// The state of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Store {
-    /// The number of the last event that was applied.
+    /// Sequence number of the last applied event.
     pub sequence: u64,
-    /// The number up to which the journal is on disk for certain.
+    /// Sequence number up to which the journal is durable.
     pub durable: u64,
-    /// Records written since the start.
+    /// Number of records written since the start.
     pub records: u64,
-    /// Bytes of journal written since the start.
+    /// Number of journal bytes written since the start.
     pub journal_bytes: u64,
-    /// Files that the journal has.
+    /// Number of journal files.
     pub segments: u64,
-    /// The numbers of the last events in the snapshots that are kept.
+    /// Sequence numbers of the last events in the retained snapshots.
     pub snapshots: Vec<u64>,
-    /// Events that wait for the disk.
+    /// Number of events that wait to be written.
     pub waiting_events: u64,
-    /// Why nothing is accepted any more, if so.
+    /// Reason why the store accepts no events, if it has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// Why the last snapshot was not taken, if so.
+    /// Reason why the last snapshot failed, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_failure: Option<String>,
 }
 
-/// What opening the store found.
+/// Result of opening the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
-    /// The snapshot that was restored, by the number of its last event.
+    /// Sequence number of the last event in the restored snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<u64>,
-    /// Newer snapshots that were damaged.
+    /// Number of newer snapshots that were damaged.
     pub damaged_snapshots: u64,
-    /// Events replayed behind it.
+    /// Number of events replayed after the snapshot.
     pub replayed_events: u64,
-    /// Bytes of an unfinished write that were left out.
+    /// Number of bytes of a torn write that were dropped.
     pub torn_bytes: u64,
-    /// The number of the last event then.
+    /// Sequence number of the last event after recovery.
     pub sequence: u64,
 }
 
@@ -156,30 +156,30 @@ pub struct Recovery {
 pub struct RequestCount {
     /// The protocol, such as `pyzor`.
     pub protocol: String,
-    /// What became of them, such as `spam`, `accepted` or `limited`.
+    /// Outcome, such as `spam`, `accepted` or `limited`.
     pub answered: String,
-    /// How many.
+    /// Number of requests.
     pub count: u64,
 }
 
-/// A state in which the server is degraded.
+/// A condition that degrades the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
-    /// Its name, the same as in the log and in metrics.
+    /// Name of the condition, the same as in logs and metrics.
     pub state: String,
-    /// The ring, table or peer concerned; empty for the server as a whole.
+    /// Affected ring, table or peer. Empty if the condition affects the whole server.
     pub subject: String,
     /// `severe` if it makes the server not ready, otherwise `warning`.
     pub severity: String,
-    /// A text that says what is wrong and what to do.
+    /// Text that describes the problem and the remedy.
     pub text: String,
-    /// The time when it began, in seconds since 1970.
+    /// Time when the condition began, in Unix seconds.
     pub since: u64,
 }
 
 /// The answer of a server that is ready but degraded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
-    /// The active conditions.
+    /// Active conditions.
     pub conditions: Vec<Condition>,
 }

@@ -1,4 +1,4 @@
-//! What a check, report, revocation or explanation is about.
+//! The subject of a check, report, revocation or explanation.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,20 +12,20 @@ use super::answers::is_false;
 pub use bruit_signatures::mailing_list::LIST_BYTES_MAX;
 pub use bruit_signatures::sender::SENDER_BYTES_MAX;
 
-/// Most signatures in one request.
+/// Maximum number of signatures in one request.
 pub const SIGNATURES_MAX: usize = 256;
 
-/// Most features of each kind in one request. The 256 KiB of text that count have fewer words than a third of that, and
-/// each word makes three pairs at most.
+/// Maximum number of features of each kind in one request. At most 256 KiB of text are read. The number of words in
+/// them is less than a third of that number, and each word makes at most three pairs.
 pub const FEATURES_MAX: usize = 1 << 18;
 
-/// The longest request: the features in base64, and room for everything else.
+/// Maximum length of a request: the features in base64, plus 256 KiB for everything else.
 pub const SUBJECT_BYTES_MAX: usize = FEATURES_MAX * 8 / 3 * 4 + (1 << 18);
 
-/// The longest base64 of a list of features.
+/// Maximum length of a feature list in base64.
 const FEATURES_TEXT_MAX: usize = (FEATURES_MAX * 8).div_ceil(3) * 4;
 
-/// What a check, report, revocation or explanation is about.
+/// The subject of a check, report, revocation or explanation.
 ///
 /// ```
 /// use bruit_protocols::http::Subject;
@@ -45,19 +45,19 @@ pub struct Subject {
     /// The text, for near replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Text>,
-    /// The composition of the message. Without it, the request is about signatures: in a check, each signature and
-    /// the text decide independently; a claim covers everything in the request.
+    /// The composition of the message. Without it, the request is about separate signatures: in a check, each signature
+    /// and the text decide independently, and a claim covers everything in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outline: Option<Outline>,
-    /// The sender's address, for the whitelist of senders. It is not kept.
+    /// Sender's address, for the sender whitelist. It is not kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
-    /// The identifier of the mailing list, for the whitelist of lists. It is not kept.
+    /// Mailing list identifier, for the list whitelist. It is not kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub list: Option<String>,
 }
 
-/// A signature by its scheme's name and in its spelling.
+/// A signature in text form, with the name of its scheme.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedSignature {
@@ -65,8 +65,7 @@ pub struct NamedSignature {
     pub scheme: String,
     /// The signature.
     pub value: String,
-    /// The piece of the message that it covers, if not the whole: `main_text`, `other_text`, `picture`, `accessory`,
-    /// `file` or `forwarded`.
+    /// Name of the piece of the message that the signature covers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub piece: Option<String>,
 }
@@ -77,7 +76,7 @@ pub struct NamedSignature {
 pub struct Outline {
     /// Number of words, without greetings, signatures and boilerplate.
     pub words: u32,
-    /// Number of the sender's own words among them: neither quoted nor forwarded.
+    /// Number of words that are the sender's own: those in `words` that are neither quoted nor forwarded.
     pub own_words: u32,
     /// Number of files, except pictures, accessories such as business cards, and files inside an attached message.
     pub files: u32,
@@ -87,7 +86,7 @@ pub struct Outline {
     pub links: u32,
 }
 
-/// The features of a text, each list in base64 of little-endian numbers of 8 bytes, at most [`FEATURES_MAX`] of each.
+/// Features of a text. Each list is the base64 of at most [`FEATURES_MAX`] little-endian 8-byte numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Text {
@@ -98,58 +97,58 @@ pub struct Text {
     pub appended: String,
     /// Links.
     pub links: String,
-    /// The whole, 16 hexadecimal digits, of texts with few features.
+    /// Hash of the whole text, as 16 hex digits, for texts with few features.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole: Option<String>,
-    /// Whether the text is quoted or forwarded, and the message has no other text.
+    /// True if the text is quoted or forwarded and the message has no other text.
     #[serde(skip_serializing_if = "is_false")]
     pub quoted: bool,
 }
 
-/// Why a request is not understood.
+/// Reason why a request is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubjectError {
-    /// Nothing is asked about.
-    #[error("neither signatures nor a text are given")]
+    /// The request has neither signatures nor a text.
+    #[error("neither signatures nor a text given")]
     Empty,
-    /// [`SIGNATURES_MAX`].
-    #[error("{found} signatures are given, more than {SIGNATURES_MAX}")]
+    /// The request has more than [`SIGNATURES_MAX`] signatures.
+    #[error("too many signatures: {found}, the maximum is {SIGNATURES_MAX}")]
     TooManySignatures {
-        /// How many.
+        /// Number of signatures.
         found: usize,
     },
-    /// [`FEATURES_MAX`].
-    #[error("more than {FEATURES_MAX} features of one kind are given")]
+    /// The request has more than [`FEATURES_MAX`] features of one kind.
+    #[error("too many features of one kind: the maximum is {FEATURES_MAX}")]
     TooManyFeatures,
-    /// A scheme that there is not.
-    #[error("there is no scheme of the name {0:?}")]
+    /// An unknown scheme.
+    #[error("unknown scheme {0:?}")]
     UnknownScheme(String),
-    /// A piece with an unknown name.
+    /// An unknown piece name.
     #[error("unknown piece {0:?}")]
     UnknownPiece(String),
-    /// A signature that its scheme does not have.
+    /// A signature that is invalid for its scheme.
     #[error(transparent)]
     Signature(#[from] SpellingError),
-    /// Features that are not base64 of numbers.
-    #[error("features are not in base64, or not whole numbers of 8 bytes")]
+    /// Features that are not base64 of 8-byte numbers.
+    #[error("invalid features: expected base64 of 8-byte numbers")]
     Features,
-    /// One feature, twice.
-    #[error("a feature is given twice")]
+    /// A feature is repeated.
+    #[error("duplicate feature")]
     RepeatedFeature,
-    /// A whole that is no number.
-    #[error("the whole of a text is 16 hexadecimal digits")]
+    /// A hash of the whole text that is not 16 hex digits.
+    #[error("invalid hash of the whole text: expected 16 hex digits")]
     Whole,
-    /// [`SENDER_BYTES_MAX`].
-    #[error("a sender has at most {SENDER_BYTES_MAX} bytes")]
+    /// A sender longer than [`SENDER_BYTES_MAX`].
+    #[error("sender is longer than {SENDER_BYTES_MAX} bytes")]
     LongSender,
-    /// [`LIST_BYTES_MAX`].
-    #[error("the identifier of a mailing list has at most {LIST_BYTES_MAX} bytes")]
+    /// A list identifier longer than [`LIST_BYTES_MAX`].
+    #[error("mailing list identifier is longer than {LIST_BYTES_MAX} bytes")]
     LongList,
 }
 
 impl Subject {
-    /// What was computed of a message. Signatures and features past the bounds are left out.
+    /// Creates a subject from a signed message. Signatures and features beyond the limits are dropped.
     #[must_use]
     pub fn of(signed: &Signed, sender: Option<String>) -> Self {
         Self {
@@ -161,10 +160,10 @@ impl Subject {
         }
     }
 
-    /// What it says: signatures in their order, and features. Where links lead is not among it.
+    /// Decodes the signatures, in order, and the features. Link targets are not included.
     ///
     /// # Errors
-    /// [`SubjectError`] if it is more than a request may have, or not understood.
+    /// Returns [`SubjectError`] if the subject exceeds a limit or is invalid.
     pub fn signed(&self) -> Result<Signed, SubjectError> {
         let found = self.signatures.len();
         if found > SIGNATURES_MAX {
@@ -186,7 +185,7 @@ impl Subject {
 }
 
 impl NamedSignature {
-    /// A signature by name.
+    /// Creates the text form of a signature.
     #[must_use]
     pub fn of(signature: &Signature) -> Self {
         let piece = Some(signature.piece()).filter(|&piece| piece != Piece::Message);
@@ -197,10 +196,10 @@ impl NamedSignature {
         }
     }
 
-    /// The signature.
+    /// Parses the signature.
     ///
     /// # Errors
-    /// [`SubjectError`] if there is no such scheme, or it has no such signature.
+    /// Returns [`SubjectError`] if the scheme is unknown or the signature is invalid for it.
     pub fn signature(&self) -> Result<Signature, SubjectError> {
         let unknown = || SubjectError::UnknownScheme(self.scheme.chars().take(32).collect());
         let scheme = Scheme::from_name(&self.scheme).ok_or_else(unknown)?;
@@ -215,7 +214,7 @@ impl NamedSignature {
 }
 
 impl Outline {
-    /// The outline of a message.
+    /// Creates the outline of a message.
     #[must_use]
     pub const fn of(outline: &signatures::Outline) -> Self {
         let signatures::Outline { words, own_words, files, pictures, links } = *outline;
@@ -229,7 +228,7 @@ impl Outline {
 }
 
 impl Text {
-    /// The features of a text, as many as a request may have.
+    /// Encodes the features of a text, up to the limit of a request.
     #[must_use]
     pub fn of(features: &Features) -> Self {
         Self {
@@ -241,10 +240,10 @@ impl Text {
         }
     }
 
-    /// The features.
+    /// Decodes the features.
     ///
     /// # Errors
-    /// [`SubjectError`] if they are too many, or not understood.
+    /// Returns [`SubjectError`] if there are too many features, or if they are malformed.
     pub fn features(&self) -> Result<Features, SubjectError> {
         Ok(Features {
             pairs: decode(&self.pairs)?,
@@ -262,7 +261,7 @@ fn encode(features: &[u64]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// The numbers of a text, each once: one that is repeated would count for more than one pair of words can.
+/// Decodes the numbers of a list. Duplicates are an error, because they would count for more than one pair of words.
 fn decode(text: &str) -> Result<Vec<u64>, SubjectError> {
     if text.len() > FEATURES_TEXT_MAX {
         return Err(SubjectError::TooManyFeatures);
@@ -310,11 +309,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_computed_comes_out_again() {
+    fn a_subject_decodes_to_what_was_encoded() {
         let signed = sign(MESSAGE, &Wanted::ALL, &Context::default());
         let subject = Subject::of(&signed, Some("a@b.example".into()));
         let text = serde_json::to_string(&subject).unwrap();
-        assert!(!text.contains("watches"), "no word of the message goes out: {text}");
+        assert!(!text.contains("watches"), "the request contains no word of the message: {text}");
         let read: Subject = serde_json::from_str(&text).unwrap();
         assert_eq!(read, subject);
         let again = read.signed().unwrap();
@@ -330,7 +329,7 @@ mod tests {
         assert_eq!(with(found).signed(), Err(SubjectError::TooManySignatures { found }));
         let mut signed = with(SIGNATURES_MAX).signed().unwrap();
         signed.signatures.push(signed.signatures[0]);
-        assert_eq!(Subject::of(&signed, None).signatures.len(), SIGNATURES_MAX, "the rest is left out");
+        assert_eq!(Subject::of(&signed, None).signatures.len(), SIGNATURES_MAX, "the rest is dropped");
     }
 
     #[test]
@@ -343,12 +342,12 @@ mod tests {
         assert_eq!(with_pairs(0..FEATURES_MAX as u64 + 1).signed(), Err(SubjectError::TooManyFeatures));
         assert_eq!(with_pairs(0..FEATURES_MAX as u64 + 9).signed(), Err(SubjectError::TooManyFeatures));
         let more = Features { pairs: (0..FEATURES_MAX as u64 + 1).collect(), ..Features::default() };
-        assert_eq!(Text::of(&more).features().unwrap().pairs, features.pairs, "the rest is left out");
+        assert_eq!(Text::of(&more).features().unwrap().pairs, features.pairs, "the rest is dropped");
     }
 
     #[test]
     fn no_text_has_more_features_than_fit() {
-        // Different pairs of the shortest words there are, as many as are read.
+        // The text consists of distinct pairs of the shortest possible words, up to the limit.
         let letters = b'a'..=b'z';
         let words: Vec<String> = letters
             .clone()
@@ -364,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_is_so_long() {
+    fn senders_are_bounded() {
         let mut subject = with(1);
         subject.sender = Some("a".repeat(SENDER_BYTES_MAX));
         assert!(subject.signed().is_ok());
@@ -373,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_list_is_so_long() {
+    fn list_identifiers_are_bounded() {
         let mut subject = with(1);
         subject.list = Some("a".repeat(LIST_BYTES_MAX));
         assert!(subject.signed().is_ok());
@@ -382,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_by_name() {
+    fn invalid_subjects_are_refused_by_name() {
         assert_eq!(Subject::default().signed(), Err(SubjectError::Empty));
         assert_eq!(with_pairs([1, 2, 1].into_iter()).signed(), Err(SubjectError::RepeatedFeature));
         let text =

@@ -1,14 +1,12 @@
-//! A digest: what Pyzor calls the signature of a message, and its spelling.
+//! Digests (Pyzor's term for the signature of a message) and their text form.
 
-/// The bytes of a digest, which is a SHA-1.
+/// Size of a digest, which is a SHA-1.
 pub const DIGEST_BYTES: usize = 20;
 
 /// A digest.
 pub type Digest = [u8; DIGEST_BYTES];
 
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
-
-/// The digest that is spelt so: forty hexadecimal digits of either case.
+/// Parses forty hex digits in upper or lower case.
 pub(super) fn read(digits: &[u8]) -> Option<Digest> {
     let (pairs, []) = digits.as_chunks::<2>() else { return None };
     let pairs: &[[u8; 2]; DIGEST_BYTES] = pairs.try_into().ok()?;
@@ -21,13 +19,8 @@ pub(super) fn read(digits: &[u8]) -> Option<Digest> {
     (wrong < 16).then_some(digest)
 }
 
-/// Appends the digits of some bytes.
-pub(super) fn write(bytes: &[u8], out: &mut Vec<u8>) {
-    let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or_default();
-    out.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]));
-}
-
-/// The value of a digit; 16 or more of what is none. Without branches, as digits follow no pattern.
+/// Returns the value of a hex digit, or at least 16 for any other byte. The code has no branches, because digits are
+/// unpredictable.
 const fn value(digit: u8) -> u8 {
     let decimal = digit.wrapping_sub(b'0');
     let letter = (digit | 0x20).wrapping_sub(b'a');
@@ -46,9 +39,8 @@ mod tests {
         let digest = read(digits).unwrap();
         assert_eq!((digest[0], digest[19]), (0xeb, 0x9a));
         assert_eq!(read(&digits.to_ascii_uppercase()), Some(digest));
-        let mut written = Vec::new();
-        write(&digest, &mut written);
-        assert_eq!(written, digits);
+        let written: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(written.as_bytes(), digits);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-/// One line that is a field, without white space around its name and value.
+/// A header field, with white space around name and value removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field<'f> {
     pub(super) name: &'f [u8],
@@ -10,7 +10,7 @@ pub(super) struct Field<'f> {
 }
 
 impl<'f> Field<'f> {
-    /// The field on a line; none if it has no name, or is blank at the start: no client folds lines.
+    /// Parses a line. Returns `None` if the line has no name or starts with white space. Clients do not fold lines.
     fn read(line: &'f [u8]) -> Option<Self> {
         let colon = memchr(b':', line)?;
         let (name, value) = (line.get(..colon)?, line.get(colon + 1..)?);
@@ -23,7 +23,7 @@ impl<'f> Field<'f> {
     }
 }
 
-/// The lines of `text` that are not blank, without their ends.
+/// Iterates over the lines of `text` that are not blank, without line endings.
 pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -39,12 +39,12 @@ pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The fields of `text`; lines that are none are passed over.
+/// Iterates over the fields of `text`, skipping lines that are not fields.
 pub(super) fn fields(text: &[u8]) -> impl Iterator<Item = Field<'_>> {
     lines(text).filter_map(Field::read)
 }
 
-/// Decimal digits, up to the highest number there is.
+/// Parses decimal digits. Returns `None` for anything else, and for numbers above `u64::MAX`.
 pub(super) fn number(digits: &[u8]) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()

@@ -1,73 +1,73 @@
-//! What is answered.
+//! Replies.
 
 /// A reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'t> {
-    /// How it went.
+    /// Status code.
     pub code: Code,
-    /// What the request's [`thread`](super::Request::thread) was.
+    /// The request's [`thread`](super::Request::thread).
     pub thread: &'t [u8],
-    /// What was asked for.
+    /// Result of the operation.
     pub body: Body,
 }
 
-/// How a request went.
+/// A status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// 200: it is done.
+    /// 200: success.
     Ok,
-    /// 400: no version, or a digest that is none.
+    /// 400: no version, or an invalid digest.
     BadRequest,
-    /// 401: an unknown user, a wrong signature, or a time too far from ours.
+    /// 401: an unknown user, a wrong signature, or a timestamp too far from ours.
     Unauthorized,
-    /// 403: not for this user, or no such op.
+    /// 403: the user lacks the right, or the operation is unknown.
     Forbidden,
-    /// 500: our fault.
+    /// 500: internal error.
     Internal,
-    /// 503: a book, or a daily share of it, is used up; try later.
+    /// 503: a book is full, or a daily share of it is used up. The client may retry later.
     Unavailable,
-    /// 505: another version of the protocol.
+    /// 505: unsupported protocol version.
     VersionNotSupported,
 }
 
-/// What a reply says beyond how it went.
+/// The part of a reply after its status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Body {
-    /// Nothing: to a ping, a report, a revocation, and whatever failed.
+    /// Empty: the reply to a ping, report, revocation or failed request.
     #[default]
     Empty,
-    /// To a check or a pong.
+    /// The reply to a check or pong.
     Counts {
-        /// Claims that it is spam.
+        /// Number of reports.
         reports: u64,
-        /// Claims that it is not.
+        /// Number of revocations.
         revokes: u64,
     },
-    /// To an info.
+    /// The reply to an info request.
     Info {
-        /// When reports came.
+        /// Times of the reports.
         reported: Times,
-        /// When revocations came.
+        /// Times of the revocations.
         revoked: Times,
-        /// Claims that it is spam.
+        /// Number of reports.
         reports: u64,
-        /// Claims that it is not.
+        /// Number of revocations.
         revokes: u64,
     },
 }
 
-/// When claims of one kind came, in Unix seconds; 0 is never.
+/// Times of all reports, or of all revocations, in Unix seconds; 0 means never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// The first.
+    /// Time of the first claim.
     pub entered: u64,
-    /// The last.
+    /// Time of the last claim.
     pub updated: u64,
 }
 
 impl Reply<'_> {
-    /// Appends the reply to `out`: code, text, version and thread, then what was asked for. The Perl client needs this
-    /// order, and the empty line at the end.
+    /// Appends the reply to `out`: code, text, version and thread, then the body. The Perl client requires this order,
+    /// and the empty line at the end.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.code.head().as_bytes());
         out.extend_from_slice(self.thread);
@@ -78,7 +78,7 @@ impl Reply<'_> {
 }
 
 impl Code {
-    /// All there are.
+    /// All codes.
     pub const ALL: [Self; 7] = [
         Self::Ok,
         Self::BadRequest,
@@ -89,7 +89,7 @@ impl Code {
         Self::VersionNotSupported,
     ];
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     #[must_use]
     pub const fn number(self) -> u16 {
         match self {
@@ -103,7 +103,7 @@ impl Code {
         }
     }
 
-    /// The reply up to the value of `Thread`.
+    /// Returns the text of the reply before the value of `Thread`.
     const fn head(self) -> &'static str {
         match self {
             Self::Ok => "Code: 200\nDiag: OK\nPV: 2.1\nThread: ",
@@ -113,7 +113,9 @@ impl Code {
                 "Code: 403\nDiag: Forbidden: User is not authorized to request the operation.\nPV: 2.1\nThread: "
             }
             Self::Internal => "Code: 500\nDiag: Internal error.\nPV: 2.1\nThread: ",
-            Self::Unavailable => "Code: 503\nDiag: No room for new reports now: try again later.\nPV: 2.1\nThread: ",
+            Self::Unavailable => {
+                "Code: 503\nDiag: Out of capacity for new reports: try again later.\nPV: 2.1\nThread: "
+            }
             Self::VersionNotSupported => "Code: 505\nDiag: Version not supported.\nPV: 2.1\nThread: ",
         }
     }

@@ -1,20 +1,20 @@
-//! What is asked.
+//! Requests.
 
 use super::digest::{self, Digest};
 use super::fields::{Field, fields, lines, number};
 use super::reply::Code;
 use super::{DIGESTS_MAX, FRAME_BYTES_MAX, THREAD_BYTES_MAX};
 
-/// What a request wants done.
+/// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Nothing: is anybody there?
+    /// No operation. Used to test whether the server responds.
     Ping,
-    /// Nothing: the client tests what it makes of counts.
+    /// No operation. Used to test how the client handles counts.
     Pong,
     /// A check.
     Check,
-    /// A check that also wants times.
+    /// A check that also returns times.
     Info,
     /// A report.
     Report,
@@ -22,10 +22,10 @@ pub enum Op {
     Whitelist,
 }
 
-/// A request. It borrows from its frame; nothing is allocated.
+/// A request. It borrows from its frame and does not allocate.
 #[derive(Clone, Debug)]
 pub struct Request<'f> {
-    /// What is looked at of the datagram.
+    /// The part of the datagram that is read.
     frame: &'f [u8],
     op: Option<Op>,
     version: Option<Version>,
@@ -34,24 +34,24 @@ pub struct Request<'f> {
     time: Option<&'f [u8]>,
     signature: Option<&'f [u8]>,
     first_digest: Option<Digest>,
-    /// Lines `Op-Digest`, whatever they say.
+    /// Number of `Op-Digest` lines, valid or not.
     digest_lines: usize,
     has_bad_digest: bool,
 }
 
-/// What a line `PV` says.
+/// The version in the `PV` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
-    /// A version of the protocol we speak: any 2.
+    /// A supported version: any 2.x.
     Spoken,
-    /// Another version.
+    /// An unsupported version.
     Other,
-    /// No number.
+    /// The version is not a number.
     Malformed,
 }
 
 impl<'f> Request<'f> {
-    /// Reads a datagram. What has no line `Op` is none, and is not to be answered.
+    /// Decodes a datagram. Returns `None` if it has no `Op` line; such datagrams must not be answered.
     #[must_use]
     pub fn decode(datagram: &'f [u8]) -> Option<Self> {
         let mut request = Self::empty(whole_lines(datagram));
@@ -81,7 +81,7 @@ impl<'f> Request<'f> {
         }
     }
 
-    /// Takes a field in. Of several with one name the first counts, but for digests.
+    /// Stores a field. If a field other than a digest is repeated, its first value counts.
     fn take(&mut self, field: &Field<'f>) {
         let value = match field.name.len() {
             9 if field.is("Op-Digest") => return self.take_digest(field.value),
@@ -105,14 +105,15 @@ impl<'f> Request<'f> {
         self.digest_lines += 1;
     }
 
-    /// What is wanted; none if it is nothing we know.
+    /// Returns the operation, or `None` if it is unknown.
     #[must_use]
     pub const fn op(&self) -> Option<Op> {
         self.op
     }
 
-    /// Why the request cannot be served, whoever asks. To be asked after the signature was verified, in the order of the
-    /// original server: a version that is no number or not ours, an unknown op, a digest that is none.
+    /// Returns the reason why the request cannot be served for any user. Call this after verifying the signature.
+    /// Faults are reported in the order of the original server: malformed version, unsupported version, unknown
+    /// operation, invalid digest.
     #[must_use]
     pub const fn fault(&self) -> Option<Code> {
         match self {
@@ -124,7 +125,7 @@ impl<'f> Request<'f> {
         }
     }
 
-    /// What the reply is to repeat: the request's `Thread`, or `0` if there is none, or none that should be sent on.
+    /// Returns the `Thread` value for the reply: that of the request, or `0` if it is absent or invalid.
     #[must_use]
     pub fn thread(&self) -> &'f [u8] {
         let is_echoed = |thread: &&[u8]| {
@@ -133,31 +134,32 @@ impl<'f> Request<'f> {
         self.thread.filter(is_echoed).unwrap_or(b"0")
     }
 
-    /// Who asks; none if nobody says so, or says `anonymous`. The signature of such a request means nothing.
+    /// Returns the user name, or `None` if it is absent or `anonymous`. Without a user, the signature is meaningless.
     #[must_use]
     pub fn user(&self) -> Option<&'f [u8]> {
         self.user.filter(|user| !user.is_empty() && *user != b"anonymous")
     }
 
-    /// The time of signing, as sent.
+    /// Returns the time of signing, as sent.
     #[must_use]
     pub const fn time(&self) -> Option<&'f [u8]> {
         self.time
     }
 
-    /// The time of signing in Unix seconds; none if there is none, or no number.
+    /// Returns the time of signing in Unix seconds, or `None` if it is absent or not a number.
     #[must_use]
     pub fn time_seconds(&self) -> Option<u64> {
         self.time.and_then(number)
     }
 
-    /// The signature, as sent.
+    /// Returns the signature, as sent.
     #[must_use]
     pub const fn signature(&self) -> Option<&'f [u8]> {
         self.signature
     }
 
-    /// Replaces `out` by what the signature is of: the lines without `Sig`, joined by line feeds, without white space around.
+    /// Replaces `out` with the signed text: all lines except `Sig`, joined by line feeds, without surrounding white
+    /// space.
     pub fn signed_text(&self, out: &mut Vec<u8>) {
         out.clear();
         let is_signed = |line: &&[u8]| !fields(line).any(|field| field.is("Sig"));
@@ -169,13 +171,13 @@ impl<'f> Request<'f> {
         out.truncate(out.trim_ascii_end().len());
     }
 
-    /// The digest that a check is about: the first.
+    /// Returns the digest to check, which is the first.
     #[must_use]
     pub const fn first_digest(&self) -> Option<&Digest> {
         self.first_digest.as_ref()
     }
 
-    /// The digests, at most [`DIGESTS_MAX`].
+    /// Iterates over the digests, at most [`DIGESTS_MAX`].
     pub fn digests(&self) -> impl Iterator<Item = Digest> + 'f {
         let is_digest = |field: &Field<'_>| field.is("Op-Digest");
         let only_one = self.digest_lines == 1;
@@ -184,13 +186,13 @@ impl<'f> Request<'f> {
         self.first_digest.filter(|_| only_one).into_iter().chain(digests).take(DIGESTS_MAX)
     }
 
-    /// Replaces `out` by what two requests have in common of which one repeats the other: op, user, time, thread and
-    /// digests. For an anonymous request the caller adds whence it came, as clients that share nothing else may agree in
-    /// all of these; a signed one is the same wherever it comes from.
+    /// Replaces `out` with a key shared by a request and its retransmissions: operation, user, time, thread and
+    /// digests. For an anonymous request, the caller adds the source address, because unrelated clients may send the
+    /// same values. A signed request is the same from any address.
     pub fn duplicate_key(&self, out: &mut Vec<u8>) {
         out.clear();
         out.push(self.op.map_or(0, |op| op as u8 + 1));
-        // No value has a line feed in it.
+        // Values cannot contain line feeds, so the key is unambiguous.
         for value in [self.user(), self.time, self.thread] {
             out.extend_from_slice(value.unwrap_or_default());
             out.push(b'\n');
@@ -200,10 +202,10 @@ impl<'f> Request<'f> {
 }
 
 impl Op {
-    /// All there are.
+    /// All operations.
     pub const ALL: [Self; 6] = [Self::Ping, Self::Pong, Self::Check, Self::Info, Self::Report, Self::Whitelist];
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -234,7 +236,7 @@ impl Version {
     }
 }
 
-/// What is looked at of a datagram: [`FRAME_BYTES_MAX`] bytes, without the line that may have gone on beyond.
+/// Truncates a datagram to [`FRAME_BYTES_MAX`] bytes and drops a last line that may extend beyond them.
 fn whole_lines(datagram: &[u8]) -> &[u8] {
     let Some((head, rest)) = datagram.split_at_checked(FRAME_BYTES_MAX) else { return datagram };
     if matches!(rest, [b'\r' | b'\n', ..]) {
@@ -254,14 +256,14 @@ mod tests {
         Request::decode(text.as_bytes()).unwrap().fault()
     }
 
-    /// A check with this line among the others.
+    /// Returns a check request with this additional line.
     fn with(line: &str) -> String {
         format!("Op: check\nOp-Digest: {DIGITS}\n{line}\n\n")
     }
 
-    /// The table of edge cases that the original server was seen to serve.
+    /// Edge cases that the original server was observed to accept.
     #[test]
-    fn what_the_original_server_reads_is_read() {
+    fn edge_cases_of_the_original_server_are_accepted() {
         let usual = with("Thread: 4242\nPV: 2.1");
         let spellings = [
             usual.clone(),
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_op_is_dropped() {
+    fn datagrams_without_op_are_dropped() {
         for garbage in [&b""[..], b"\n\n", b"Thread: 1\nPV: 2.1\n\n", b"\xff\xfe\0", b" Op: check\n", b"Op check\n"] {
             assert!(Request::decode(garbage).is_none(), "{garbage:?}");
         }
@@ -320,7 +322,7 @@ mod tests {
         for digits in [&DIGITS[1..], "", "many", &format!("{DIGITS}0")] {
             assert_eq!(fault(&with(&format!("PV: 2.1\nOp-Digest: {digits}"))), Some(Code::BadRequest), "{digits}");
         }
-        assert_eq!(fault("Op: check\nPV: 2.1\n\n"), None, "none at all is none to object to");
+        assert_eq!(fault("Op: check\nPV: 2.1\n\n"), None, "no digest is not an invalid digest");
     }
 
     #[test]
@@ -367,7 +369,7 @@ mod tests {
         }
     }
 
-    /// A frame of this length whose last line is a digest.
+    /// Returns a frame of this length whose last line is a digest.
     fn ending_in_a_digest(length: usize) -> Vec<u8> {
         let last = format!("Op-Digest: {DIGITS}");
         let head = "Op: report\nPV: 2.1\n";
@@ -379,7 +381,7 @@ mod tests {
     fn a_digest_that_is_cut_is_not_counted() {
         let count = |datagram: &[u8]| Request::decode(datagram).unwrap().digests().count();
         assert_eq!(count(&ending_in_a_digest(FRAME_BYTES_MAX - 1)), 1);
-        // At the bound itself nobody knows: the listener may have cut what it received.
+        // At exactly the limit, the last line is ambiguous: the listener may have truncated the datagram.
         for length in FRAME_BYTES_MAX..FRAME_BYTES_MAX + 60 {
             let request = ending_in_a_digest(length);
             let request = Request::decode(&request).unwrap();

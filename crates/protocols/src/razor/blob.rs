@@ -1,13 +1,13 @@
-//! Reports: what was announced by signature, and the parts that follow in blobs.
+//! Reports: the client announces parts by signature, then sends them in blobs.
 //!
-//! A blob is the mail's header block and all of its parts:
+//! A blob contains the mail's header block and all of its parts:
 //!
 //! ```text
 //! header lines LF … CR LF X-Razor2-Agent: … LF … body CR LF X-Razor2-Agent: … LF … body
 //! ```
 //!
-//! Parts have no CR LF of their own, but the header block may, if the mail has CR CR LF in it: whoever wrote the mail
-//! can put parts there. So a part counts only if its e4 signature was announced, by the client that computed it.
+//! Parts never contain CR LF. The header block contains CR LF if the mail has CR CR LF in it, so the author of the mail
+//! can insert parts there. Therefore a part counts only if the client has computed and announced its e4 signature.
 
 use std::collections::HashSet;
 
@@ -20,61 +20,62 @@ use memchr::memmem;
 use super::Signature;
 use super::frame::BLOB_KIB;
 
-/// Most signatures that one connection may announce.
+/// Maximum number of signatures that one connection may announce.
 pub const ANNOUNCED_MAX: usize = 1024;
 
-/// Most signatures that are taken of one part: one e4 per epoch, and the first e8.
+/// Maximum number of signatures used per part: one e4 signature per epoch, and the first e8 signatures.
 pub const PART_SIGNATURES_MAX: usize = 64;
 
-/// What parts begin with, behind the end of what is before.
+/// Start of each part, after the end of the previous one.
 const PART_START: &[u8] = b"\r\nX-Razor2-";
 
-/// The smallest blob that is not the last of a report: one more part would have made it too large.
+/// Minimum size of a blob that is not the last of a report. The client begins another blob only when the next part
+/// would exceed the limit.
 const SPLIT_BYTES_MIN: usize = BLOB_KIB * 1024 - (HEADER_BYTES_MAX + BODY_BYTES_MAX + 1024);
 
-/// What a connection announced by signature, as far as it was not refused.
+/// Signatures that a connection has announced and that were not refused.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
-    /// The parameters of all of them: a client has one at a time.
+    /// Parameters of all announced signatures. A client has only one set at a time.
     ep4: Option<Ep4>,
     signatures: Vec<Announcement>,
-    /// What came before of a mail whose parts take several blobs.
+    /// Incomplete outline of a mail whose parts need several blobs.
     begun: Option<Outline>,
 }
 
 /// The parts of a reported mail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedParts {
-    /// Each of them.
+    /// The parts.
     pub parts: Vec<ReportedPart>,
-    /// What they make up.
+    /// Outline of the mail.
     pub outline: Outline,
 }
 
 /// A part of a reported mail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedPart {
-    /// What it is.
+    /// Kind of piece.
     pub piece: Piece,
-    /// What it is known by.
+    /// Signatures of the part.
     pub signatures: Vec<Signature>,
-    /// The signature of its content, if it is a file.
+    /// Signature of the content, if the part is a file.
     pub file: Option<Sha256Signature>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Announcement {
     e4: E4Signature,
-    /// Whether the client was asked for the part, and has not sent it.
+    /// True if the server has requested the part and the client has not sent it yet.
     is_wanted: bool,
 }
 
-/// That a blob is not what its client announced.
+/// A blob does not match the announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotAnnounced;
 
 impl Announced {
-    /// Whether so many more may be announced, under these parameters.
+    /// Returns true if `more` signatures may be announced with these parameters.
     pub(super) fn has_room(&self, more: usize, ep4: &Ep4) -> bool {
         self.signatures.len() + more <= ANNOUNCED_MAX && self.ep4.as_ref().is_none_or(|known| known == ep4)
     }
@@ -84,10 +85,11 @@ impl Announced {
         self.signatures.push(Announcement { e4, is_wanted });
     }
 
-    /// The announced parts of a blob, with one e4 signature for each of `epochs`.
+    /// Returns the announced parts of a blob, with one e4 signature for each of `epochs`.
     ///
     /// # Errors
-    /// If none was announced, or wanted ones are missing and the blob is too small for more to come.
+    /// Fails if no part was announced. Also fails if requested parts are missing and the blob is too small for another
+    /// blob to follow.
     pub(super) fn take(&mut self, blob: &[u8], epochs: &[Ep4]) -> Result<ReportedParts, NotAnnounced> {
         let ep4 = self.ep4.clone().ok_or(NotAnnounced)?;
         let announced: Vec<_> = parts(blob).filter(|part| self.notice(part, &ep4)).collect();
@@ -100,7 +102,7 @@ impl Announced {
         Ok(ReportedParts { parts: announced.into_iter().zip(found.pieces).map(part).collect(), outline: found.outline })
     }
 
-    /// What the parts of a blob are. The main text of a mail in several blobs is in the first that has one.
+    /// Classifies the parts of a blob. If a mail needs several blobs, its main text is in the first blob that has one.
     fn outline(&mut self, parts: &[&[u8]], goes_on: bool) -> PartsOutline {
         let mut found = PartsOutline::of(parts.iter().copied());
         if let Some(begun) = self.begun.take() {
@@ -120,7 +122,7 @@ impl Announced {
         found
     }
 
-    /// Whether a part was announced. If it was wanted, it is no longer.
+    /// Returns true if a part was announced, and marks it as received.
     fn notice(&mut self, part: &[u8], ep4: &Ep4) -> bool {
         let Some(signed) = sign_part(part, ep4) else { return false };
         let mut is_announced = false;
@@ -132,18 +134,19 @@ impl Announced {
     }
 }
 
-/// The parts of a blob, which its header block is not.
+/// Splits a blob into parts, without its header block.
 fn parts(blob: &[u8]) -> impl Iterator<Item = &[u8]> {
     let ends = memmem::find_iter(blob, PART_START).skip(1).chain([blob.len()]);
     memmem::find_iter(blob, PART_START).zip(ends).filter_map(|(start, end)| blob.get(start + 2..end))
 }
 
-/// The signature of the content of a part that is a file.
+/// Returns the signature of the content if the part is a file.
 fn file(part: &[u8]) -> Option<Sha256Signature> {
     attachment::sign(&Message::read(part)).first().map(|file| file.signature)
 }
 
-/// What a part is known by: e4 under every one of `epochs`, then e8, each once. Hosts that everybody links to are left out.
+/// Returns the signatures of a part, without duplicates: e4 for each of `epochs`, then e8. Very common hosts are
+/// omitted.
 fn signatures(part: &[u8], epochs: &[Ep4]) -> Vec<Signature> {
     let signed: Vec<_> = epochs.iter().filter_map(|ep4| sign_part(part, ep4)).collect();
     let e4 = signed.iter().map(|signed| Signature::E4(signed.e4));
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn announcements_have_an_end_and_one_epoch() {
+    fn announcements_are_bounded_and_of_one_epoch() {
         let mut announced = announced(&["one"]);
         assert!(announced.has_room(ANNOUNCED_MAX - 1, &Ep4::default()));
         assert!(!announced.has_room(ANNOUNCED_MAX, &Ep4::default()));

@@ -1,14 +1,14 @@
-//! A connection: what may be said when, and who says it.
+//! A connection: the order of requests and the identity of the client.
 //!
 //! ```text
-//! receive(bytes) ─► next_action() ─► None: more bytes are needed, or an answer
+//! receive(bytes) ─► next_action() ─► None: more bytes or an answer needed
 //!                                    Some(Reply | Close): do it
-//!                                    Some(Check | Report | …): find out, then answer(replies)
-//!                                    Some(Pause): wait for BLOB_PAUSE, receiving what comes, then resume()
+//!                                    Some(Check | Report | …): decide, then answer(replies)
+//!                                    Some(Pause): wait for BLOB_PAUSE, receive any bytes, then resume()
 //! ```
 //!
-//! One thing at a time: until a question is answered there is no other action. What a client sends meanwhile waits, but
-//! behind a blob it ends the conversation.
+//! Actions are sequential: the next action comes after the answer to the previous one. Bytes that a client sends in the
+//! meantime are buffered, but after a blob they end the conversation.
 
 use std::mem;
 use std::sync::Arc;
@@ -24,44 +24,43 @@ use super::reply::{self, ErrorCode, Reply};
 use super::request::{self, Request};
 use super::terms::{ServerList, Terms};
 
-/// How long the reply to a blob waits, so that what was smuggled behind it shows itself. A client that has to wait for
-/// less than its time-out does not notice.
+/// Delay before the reply to a blob, so that requests smuggled in after it are detected. Clients do not notice a delay
+/// that is shorter than their timeout.
 pub const BLOB_PAUSE: Duration = Duration::from_millis(50);
 
-/// What is to be done for a client.
+/// An action for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Write this, in one go.
+    /// Write these bytes with a single write.
     Reply(Vec<u8>),
-    /// Say what is thought of each signature: [`Reply::Spam`] or [`Reply::NotSpam`].
+    /// Answer a check of each signature with [`Reply::Spam`] or [`Reply::NotSpam`].
     Check(Vec<Signature>),
-    /// Take a report of each signature for the user, with [`Reply::Done`], or ask for the parts with
+    /// Accept a report of each signature for the user with [`Reply::Done`], or request the parts with
     /// [`ErrorCode::BODY_WANTED`].
     Report(Vec<E4Signature>),
-    /// Take a report of a mail with these parts, with one reply.
+    /// Accept a report of a mail with these parts. Expects one reply.
     ReportBodies(ReportedParts),
-    /// Take a revocation of each signature.
+    /// Accept a revocation of each signature.
     Revoke(Vec<Signature>),
-    /// Make an account, under a name and password of the server's choice where none is given:
-    /// [`Reply::Registered`].
+    /// Create an account and answer with [`Reply::Registered`]. If the name or password is absent, choose one.
     Register {
-        /// The name that is wished for.
+        /// Requested name.
         user: Option<Vec<u8>>,
-        /// The password that is wished for.
+        /// Requested password.
         password: Option<Vec<u8>>,
     },
-    /// Draw a challenge for this user: [`Reply::Challenge`], or [`ErrorCode::UNKNOWN_USER`].
+    /// Create a challenge for this user. Answer with [`Reply::Challenge`] or [`ErrorCode::UNKNOWN_USER`].
     Challenge {
-        /// The name.
+        /// User name.
         user: Vec<u8>,
     },
-    /// See whether the response proves the user's password: [`Reply::Done`] or [`Reply::Refused`].
+    /// Verify that the response proves the user's password. Answer with [`Reply::Done`] or [`Reply::Refused`].
     Verify {
-        /// The name.
+        /// User name.
         user: Vec<u8>,
-        /// What was drawn.
+        /// The challenge sent.
         challenge: Vec<u8>,
-        /// What the client made of it.
+        /// The client's response.
         response: Vec<u8>,
     },
     /// Wait for [`BLOB_PAUSE`].
@@ -78,87 +77,87 @@ pub struct Conversation {
     decoder: Decoder,
     identity: Identity,
     announced: Announced,
-    /// Whether nothing has come yet: only then a client greets.
+    /// True until the first bytes arrive. A client may send a greeting only then.
     is_first: bool,
-    /// Whether something came that no client of Razor sends.
+    /// True if bytes arrived that no Razor client sends.
     is_foreign: bool,
-    /// Whether a blob has come: then only blobs may follow.
+    /// True after a blob, when only further blobs are allowed.
     is_after_blob: bool,
     phase: Phase,
 }
 
-/// Whom the connection speaks for.
+/// The user on whose behalf the connection makes requests.
 #[derive(Debug, Default)]
 enum Identity {
     #[default]
     Nobody,
-    /// Perhaps this user, who has to answer the challenge.
+    /// A claimed identity, whose challenge is not yet answered.
     Claimed { user: Vec<u8>, challenge: Vec<u8> },
-    /// This user.
+    /// An authenticated user.
     Proven { user: Vec<u8> },
 }
 
-/// What the conversation waits for.
+/// The event that the conversation waits for.
 #[derive(Debug)]
 enum Phase {
     /// A frame.
     Reading,
-    /// Answers of the caller.
+    /// Answers from the caller.
     Asked(Question),
-    /// The end of a pause, with the blob it is for.
+    /// The end of a pause, with the blob to process after it.
     Paused(Vec<u8>),
-    /// That the caller takes the parts of a blob.
+    /// The next call of `next_action`, which processes the blob.
     Resumed(Vec<u8>),
-    /// That the caller takes a reply, the last one or not.
+    /// The next call of `next_action`, which returns the reply.
     Replying { bytes: Vec<u8>, is_last: bool },
-    /// That the caller closes.
+    /// The next call of `next_action`, which returns [`Action::Close`].
     Closing,
-    /// Nothing any more.
+    /// Nothing: the conversation is over.
     Closed,
 }
 
-/// What the caller was asked.
+/// A question to the caller.
 #[derive(Debug)]
 struct Question {
     subject: Subject,
     form: Form,
-    /// The answers so far: `None` where the caller is to say.
+    /// The answers so far. `None` means that the caller decides.
     slots: Vec<Option<Reply>>,
 }
 
-/// What the answers mean for the conversation.
+/// The effect of the answers on the conversation.
 #[derive(Debug)]
 enum Subject {
-    /// Nothing.
+    /// No effect.
     Other,
-    /// Whether parts are wanted.
+    /// Determines which parts are requested.
     Report { announced: Vec<E4Signature>, ep4: Ep4 },
-    /// Which challenge a user gets.
+    /// Determines the user's challenge.
     Challenge { user: Vec<u8> },
-    /// Whether a user has proven to be it.
+    /// Determines whether the user is authenticated.
     Verify { user: Vec<u8> },
-    /// That a blob was taken.
+    /// Confirms that a blob was accepted.
     Bodies,
 }
 
-/// How a reply is written.
+/// Form of a reply.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Single,
     Batch,
 }
 
-/// A frame, taken apart.
+/// A parsed frame.
 enum Received {
     Single(Result<Request, ErrorCode>),
     Batch(Vec<Result<Request, ErrorCode>>),
     Blob(Result<Request, ErrorCode>, Vec<u8>),
-    /// Something that no client sends.
+    /// A frame that no client sends.
     Foreign,
 }
 
 impl Conversation {
-    /// A conversation that has not begun. The greeting, [`Terms::greeting`], is for the caller to write.
+    /// Creates a conversation. The caller sends the greeting, [`Terms::greeting`].
     #[must_use]
     pub fn new(terms: Arc<Terms>, servers: ServerList) -> Self {
         Self {
@@ -174,7 +173,7 @@ impl Conversation {
         }
     }
 
-    /// Whom the connection has proven to speak for.
+    /// Returns the authenticated user.
     #[must_use]
     pub fn user(&self) -> Option<&[u8]> {
         match &self.identity {
@@ -183,13 +182,13 @@ impl Conversation {
         }
     }
 
-    /// Whether a request has begun to come in: it should not take long.
+    /// Returns true if part of a request has been received. The rest should arrive soon.
     #[must_use]
     pub fn is_within_request(&self) -> bool {
         matches!(self.phase, Phase::Reading) && self.decoder.has_more()
     }
 
-    /// Bytes of memory that what came in takes.
+    /// Returns the memory used for received bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let blob = match &self.phase {
@@ -199,24 +198,24 @@ impl Conversation {
         self.decoder.held_bytes() + blob
     }
 
-    /// Ends the conversation because there is no room for what comes in, and says so.
+    /// Ends the conversation for lack of memory, with an error reply.
     pub fn give_up(&mut self) {
         self.reply(Form::Single, &[Reply::Error(ErrorCode::LIMITED)], true);
     }
 
-    /// Takes bytes that came in, at most [`RECEIVE_BYTES_MAX`](super::RECEIVE_BYTES_MAX). A caller that goes on while
-    /// actions wait has them dropped, and the conversation ended, before they take up much memory.
+    /// Buffers received bytes, at most [`RECEIVE_BYTES_MAX`](super::RECEIVE_BYTES_MAX). If the caller continues while
+    /// actions are pending, the bytes are dropped and the conversation ends, which bounds its memory.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.decoder.receive(bytes);
     }
 
-    /// Whether it ended because something came that no client of Razor sends.
+    /// Returns true if the conversation ended because of bytes that no Razor client sends.
     #[must_use]
     pub const fn is_foreign(&self) -> bool {
         self.is_foreign
     }
 
-    /// What is to be done next; nothing as long as bytes or answers are missing.
+    /// Returns the next action, or `None` if more bytes or answers are needed.
     pub fn next_action(&mut self) -> Option<Action> {
         loop {
             match mem::replace(&mut self.phase, Phase::Closed) {
@@ -244,8 +243,8 @@ impl Conversation {
         }
     }
 
-    /// Answers the action that asked: a reply for each thing that was asked about, in order. Those that are missing
-    /// are answered as [`ErrorCode::UNAVAILABLE`].
+    /// Answers the pending question with one reply per item, in order. Missing replies become
+    /// [`ErrorCode::UNAVAILABLE`].
     pub fn answer(&mut self, replies: impl IntoIterator<Item = Reply>) {
         let Phase::Asked(Question { subject, form, slots }) = &mut self.phase else { return };
         let mut given = replies.into_iter();
@@ -262,14 +261,14 @@ impl Conversation {
         self.reply(form, &replies, is_last);
     }
 
-    /// Goes on after a pause.
+    /// Continues after a pause.
     pub fn resume(&mut self) {
         if let Phase::Paused(blob) = &mut self.phase {
             self.phase = Phase::Resumed(mem::take(blob));
         }
     }
 
-    /// Looks at what came in. `None`: not enough. `Some(None)`: go on.
+    /// Reads the next frame. Returns `None` if it is incomplete, and `Some(None)` if the caller should continue.
     fn read(&mut self) -> Option<Option<Action>> {
         if self.decoder.beginning().is_some_and(|bytes| !grammar::may_begin(bytes)) {
             return Some(self.reject());
@@ -283,7 +282,7 @@ impl Conversation {
         Some(match received {
             Ok(Some(Received::Foreign)) => self.reject(),
             Ok(Some(Received::Single(Ok(Request::Greeting)))) if !is_first => self.reject(),
-            // Of nobody a blob is not even read.
+            // Blobs from unauthenticated clients are not read at all.
             Ok(None) if self.decoder.is_in_blob() && self.user().is_none() => {
                 self.refuse(Reply::Error(ErrorCode::NOT_AUTHENTICATED))
             }
@@ -297,19 +296,19 @@ impl Conversation {
         })
     }
 
-    /// Ends without a word, as whoever is there does not speak Razor.
+    /// Ends without a reply, because the client does not speak Razor.
     fn reject(&mut self) -> Option<Action> {
         self.is_foreign = true;
         self.close()
     }
 
-    /// Ends without a word.
+    /// Ends without a reply.
     fn close(&mut self) -> Option<Action> {
         self.phase = Phase::Closed;
         Some(Action::Close)
     }
 
-    /// Says why, and ends.
+    /// Ends with a final reply that states the reason.
     fn refuse(&mut self, reply: Reply) -> Option<Action> {
         self.reply(Form::Single, &[reply], true);
         None
@@ -327,7 +326,7 @@ impl Conversation {
         self.phase = Phase::Replying { bytes, is_last: false };
     }
 
-    /// A single request.
+    /// Handles a single request.
     fn handle(&mut self, request: Result<Request, ErrorCode>) -> Option<Action> {
         let request = match request {
             Ok(request) => request,
@@ -349,7 +348,7 @@ impl Conversation {
             Request::Check(_) | Request::Report { .. } | Request::Revoke(_) => {
                 return self.handle_alike(Form::Single, vec![Ok(request)]);
             }
-            // Outside of a blob there are no bodies.
+            // Bodies are only valid in a blob.
             Request::ReportBodies | Request::Quit => return self.answer_at_once(ErrorCode::OUT_OF_PLACE),
         }
         None
@@ -365,7 +364,7 @@ impl Conversation {
         Some(action)
     }
 
-    /// A challenge is good for one response.
+    /// Authenticates a user. A challenge is valid for one response.
     fn authenticate(&mut self, response: Vec<u8>) -> Option<Action> {
         let Identity::Claimed { user, challenge } = mem::take(&mut self.identity) else {
             return self.answer_at_once(ErrorCode::OUT_OF_PLACE);
@@ -381,7 +380,8 @@ impl Conversation {
         self.handle_alike(Form::Batch, requests)
     }
 
-    /// Checks, reports or revocations. All are of the kind of the first that can be read; no client mixes them.
+    /// Handles checks, reports or revocations. The first valid request determines the kind of the batch, because no
+    /// client mixes kinds.
     fn handle_alike(&mut self, form: Form, requests: Vec<Result<Request, ErrorCode>>) -> Option<Action> {
         let first = requests.iter().find_map(|request| request.as_ref().ok());
         let (slots, subject, action) = match first {
@@ -449,7 +449,7 @@ impl Conversation {
         (slots, Subject::Report { announced, ep4: common.unwrap_or(current) }, action)
     }
 
-    /// A blob has come: nothing is done with it before what may follow it had time to come.
+    /// Delays the processing of a blob, so that anything sent after the blob has time to arrive.
     fn pause(&mut self, request: Result<Request, ErrorCode>, blob: Vec<u8>) -> Option<Action> {
         if self.user().is_none() {
             return self.refuse(Reply::Error(ErrorCode::NOT_AUTHENTICATED));
@@ -464,7 +464,8 @@ impl Conversation {
         Some(Action::Pause)
     }
 
-    /// Asks the caller to take the parts of a blob, if nothing followed it and it is what was announced.
+    /// Asks the caller to accept the parts of a blob. Requires that nothing followed the blob, and that it matches the
+    /// announcement.
     fn take_blob(&mut self, blob: &[u8]) -> Option<Action> {
         if self.decoder.has_more() {
             return self.refuse(Reply::Refused);
@@ -475,7 +476,7 @@ impl Conversation {
         }
     }
 
-    /// What the answers mean for what comes next. True if nothing must come next.
+    /// Applies the effect of the answers. Returns true if the conversation must end after them.
     fn learn(&mut self, subject: Subject, asked: &[Reply]) -> bool {
         match (subject, asked) {
             (Subject::Report { announced, ep4 }, _) => {
@@ -512,10 +513,10 @@ impl Received {
     }
 }
 
-/// What is answered at once, what the answers of the caller mean, and what it is asked.
+/// Immediate answers, the effect of the caller's answers, and the question to the caller.
 type Asked = (Vec<Option<Reply>>, Subject, Option<Action>);
 
-/// The answer to a request that is not of the kind of its batch.
+/// Returns the answer to a request that is not of its batch's kind.
 fn refusal(request: Result<Request, ErrorCode>) -> Option<Reply> {
     Some(Reply::Error(request.err().unwrap_or(ErrorCode::OUT_OF_PLACE)))
 }

@@ -1,92 +1,93 @@
-//! Frames: where a request begins and ends in what a connection brings.
+//! Frames: request boundaries in the bytes of a connection.
 //!
-//! The first byte decides. A line is a request; a line that begins with `-` starts a batch, which ends with a line of
-//! only `.`; and if one of the values in that first line is a bare `*`, all bytes up to CR LF `.` CR LF are that value,
-//! a blob. Lines may end in a bare LF, a blob may not: LF `.` LF can be part of a mail.
+//! The first byte of a line decides. A line that begins with `-` starts a batch, which ends with a line consisting of
+//! `.`. Any other line is a single request. If a value in the first line of a batch is a bare `*`, all bytes up to
+//! CR LF `.` CR LF are that value, a blob. Lines may end in a bare LF; a blob may not, because LF `.` LF can occur in a
+//! mail.
 //!
-//! Bytes come in any pieces. However small they are, at most one line is looked at again because another byte came.
+//! Bytes may arrive in pieces of any size. Each arrival rescans at most one line.
 
 use memchr::{memchr, memmem};
 
 use super::sis;
 
-/// Longest line in bytes, with its end. The longest that clients send has some 300.
+/// Maximum length of a line, including its line ending. Clients send lines of up to some 300 bytes.
 pub const LINE_BYTES_MAX: usize = 4 * 1024;
 
-/// Most requests in one batch, as the server announces by `bql`: so many replies fit
+/// Maximum number of requests in a batch, which the server announces as `bql`. That many replies fit into
 /// [`REPLY_BYTES_MAX`](super::REPLY_BYTES_MAX).
 pub const BATCH_LINES_MAX: usize = 50;
 
-/// Most bytes of one batch. Fifty checks have 3,000.
+/// Maximum size of a batch. Fifty checks have 3,000 bytes.
 pub const BATCH_BYTES_MAX: usize = 16 * 1024;
 
-/// What the server announces by `bqs`, in KiB: clients cut what they report into blobs below it.
+/// Blob size in KiB, which the server announces as `bqs`. Clients split reports into blobs below this size.
 pub(super) const BLOB_KIB: usize = 128;
 
-/// Most bytes of one blob, with some room for how clients count.
+/// Maximum size of a blob, with some margin for the way clients count.
 pub const BLOB_BYTES_MAX: usize = (BLOB_KIB + 4) * 1024;
 
-/// Most bytes to hand over at a time.
+/// Maximum number of bytes per call of `receive`.
 pub const RECEIVE_BYTES_MAX: usize = 16 * 1024;
 
-/// Most bytes that wait: a blob with its first line, and what was received with its end.
+/// Maximum number of buffered bytes: a blob with its first line, and the bytes received together with its end.
 const WAITING_BYTES_MAX: usize = LINE_BYTES_MAX + BLOB_BYTES_MAX + BLOB_END.len() + RECEIVE_BYTES_MAX;
 
 const BLOB_END: &[u8] = b"\r\n.\r\n";
 
-/// Memory that is kept between frames. What most clients send fits.
+/// Buffer capacity kept between frames. Requests of most clients fit into it.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
-/// One unit of what a client sends.
+/// One unit of client input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
-    /// A line, without its end.
+    /// A line, without its line ending.
     Single(&'a [u8]),
-    /// The lines of a batch, without the leading `-` and the last `.`, with their ends.
+    /// The lines of a batch with their line endings, without the leading `-` and the final `.`.
     Batch(&'a [u8]),
-    /// A blob: its first line without `-` and end, and its bytes.
+    /// A blob: its first line, without `-` and line ending, and its bytes.
     Blob(&'a [u8], &'a [u8]),
 }
 
-/// Why what came in can be no frame. Nothing after it can be told apart.
+/// Reason why the input is not a frame. Bytes after such input cannot be interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FrameError {
-    #[error("a line has more than {LINE_BYTES_MAX} bytes")]
+    #[error("line is longer than {LINE_BYTES_MAX} bytes")]
     LineTooLong,
-    #[error("a batch has more than {BATCH_LINES_MAX} lines or {BATCH_BYTES_MAX} bytes")]
+    #[error("batch is longer than {BATCH_LINES_MAX} lines or {BATCH_BYTES_MAX} bytes")]
     BatchTooLong,
-    #[error("a blob has more than {BLOB_BYTES_MAX} bytes")]
+    #[error("blob is longer than {BLOB_BYTES_MAX} bytes")]
     BlobTooLong,
-    #[error("more than {WAITING_BYTES_MAX} bytes came without waiting for a reply")]
+    #[error("more than {WAITING_BYTES_MAX} bytes received from a client that did not wait for a reply")]
     Flood,
 }
 
-/// Finds frames in bytes that come in pieces.
+/// Finds frames in bytes that arrive in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     buffer: Vec<u8>,
-    /// Where the frame begins that is being received.
+    /// Start of the frame that is being received.
     start: usize,
-    /// How far the bytes behind `start` have been looked at.
+    /// Number of bytes after `start` that have been scanned.
     scanned: usize,
     progress: Progress,
     error: Option<FrameError>,
 }
 
-/// What the frame at the start of the buffer is known to be.
+/// The state of the frame at the start of the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 enum Progress {
-    /// Nothing yet.
+    /// The kind of frame is not known yet.
     #[default]
     Start,
-    /// A batch with so many lines.
+    /// A batch with this many lines so far.
     Batch { lines: usize },
-    /// A blob whose bytes begin here.
+    /// A blob whose bytes begin at this offset.
     Blob { head_bytes: usize },
 }
 
 impl Decoder {
-    /// Takes bytes that came in, at most [`RECEIVE_BYTES_MAX`].
+    /// Buffers received bytes, at most [`RECEIVE_BYTES_MAX`].
     pub(super) fn receive(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.start);
         self.start = 0;
@@ -94,44 +95,44 @@ impl Decoder {
             self.error = Some(FrameError::Flood);
             return;
         }
-        // In steps, not by doubling: what is held is charged to whoever sent it.
+        // Grow in steps instead of doubling, because buffered memory is charged to the sender.
         if self.buffer.capacity() - self.buffer.len() < bytes.len() && self.buffer.len() >= KEPT_BYTES_MAX {
             self.buffer.reserve_exact(bytes.len().max(RECEIVE_BYTES_MAX));
         }
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Gives back memory that only long frames need.
+    /// Frees memory that only long frames need.
     pub(super) fn shrink(&mut self) {
         if !self.has_more() && self.buffer.capacity() > KEPT_BYTES_MAX {
             *self = Self { progress: self.progress, ..Self::default() };
         }
     }
 
-    /// Bytes of memory that are held.
+    /// Returns the memory used by the buffer.
     pub(super) const fn held_bytes(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// What there is of a frame of which nothing is known yet.
+    /// Returns the received bytes of a frame whose kind is not yet known.
     pub(super) fn beginning(&self) -> Option<&[u8]> {
         matches!(self.progress, Progress::Start).then(|| self.waiting())
     }
 
-    /// Whether the first line of a blob has come, but not its end.
+    /// Returns true if the first line of a blob has been received, but not the end of the blob.
     pub(super) const fn is_in_blob(&self) -> bool {
         matches!(self.progress, Progress::Blob { .. })
     }
 
-    /// Whether there are bytes behind the last frame.
+    /// Returns true if there are bytes after the last frame.
     pub(super) fn has_more(&self) -> bool {
         self.buffer.len() > self.start || self.error.is_some()
     }
 
-    /// The next frame; none if it is incomplete.
+    /// Returns the next frame, or `None` if it is incomplete.
     ///
     /// # Errors
-    /// [`FrameError`] if there can be none, for ever.
+    /// Returns [`FrameError`] if there can be no further frame.
     pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -150,12 +151,12 @@ impl Decoder {
         }
     }
 
-    /// The bytes of the frame that is being received.
+    /// Returns the bytes of the frame that is being received.
     fn waiting(&self) -> &[u8] {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
-    /// Looks at the next line of a single request or batch.
+    /// Scans the next line of a single request or batch.
     fn find_line(&mut self) -> Result<Option<Line>, FrameError> {
         let rest = self.waiting().get(self.scanned..).unwrap_or_default();
         let within = rest.get(..LINE_BYTES_MAX).unwrap_or(rest);
@@ -180,12 +181,13 @@ impl Decoder {
         Ok(Some(Line { bytes, is_last }))
     }
 
-    /// Whether a line of so many bytes makes a batch too long. A template takes a line more than it has requests.
+    /// Returns true if another line of this length would exceed the batch limits. A batch with a template has one line
+    /// more than requests.
     fn is_too_long(&self, bytes: usize, progress: Progress) -> bool {
         matches!(progress, Progress::Batch { lines } if lines > BATCH_LINES_MAX + 1 || self.scanned + bytes > BATCH_BYTES_MAX)
     }
 
-    /// The frame whose last line has so many bytes.
+    /// Returns the frame whose last line has this length.
     fn take(&mut self, bytes: usize) -> Frame<'_> {
         let is_batch = matches!(self.progress, Progress::Batch { .. });
         let (start, lines_end, end) = (self.start, self.start + self.scanned, self.start + self.scanned + bytes);
@@ -205,7 +207,7 @@ impl Decoder {
             if within.len() == most {
                 return Err(*self.error.insert(FrameError::BlobTooLong));
             }
-            // The end may have begun already.
+            // The last bytes may be the beginning of the end marker.
             self.scanned = within.len().saturating_sub(BLOB_END.len() - 1).max(head_bytes);
             return Ok(None);
         };
@@ -223,13 +225,13 @@ impl Decoder {
     }
 }
 
-/// A line that was found.
+/// A complete line.
 struct Line {
     bytes: usize,
     is_last: bool,
 }
 
-/// Whether the value of one key is to follow as a blob.
+/// Returns true if a line announces a blob as the value of one of its keys.
 fn is_blob_head(line: &[u8]) -> bool {
     sis::raw_pairs(line).any(|(_, value)| value == b"*")
 }
@@ -238,7 +240,7 @@ fn is_blob_head(line: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The frames in `pieces`, written out.
+    /// Formats the frames in `pieces`.
     fn frames<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> Result<Vec<String>, FrameError> {
         let mut decoder = Decoder::default();
         let mut found = Vec::new();
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_an_end() {
+    fn lines_are_bounded() {
         let line = |bytes: usize| [&vec![b'x'; bytes - 1][..], b"\n"].concat();
         assert_eq!(in_pieces(&line(LINE_BYTES_MAX)).map(|frames| frames.len()), Ok(1));
         assert_eq!(in_pieces(&line(LINE_BYTES_MAX + 1)), Err(FrameError::LineTooLong));
@@ -301,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_have_an_end() {
+    fn batches_are_bounded() {
         let batch = |lines: usize| [b"-", &b"a=c\n".repeat(lines)[..], b".\n"].concat();
         assert_eq!(in_pieces(&batch(BATCH_LINES_MAX + 1)).map(|frames| frames.len()), Ok(1));
         assert_eq!(in_pieces(&batch(BATCH_LINES_MAX + 2)), Err(FrameError::BatchTooLong));
@@ -315,14 +317,14 @@ mod tests {
     }
 
     #[test]
-    fn blobs_have_an_end() {
+    fn blobs_are_bounded() {
         let blob = |bytes: usize| [b"-m=*\r\n", &vec![b'x'; bytes][..], b"\r\n.\r\n"].concat();
         assert_eq!(in_pieces(&blob(BLOB_BYTES_MAX)).map(|frames| frames.len()), Ok(1));
         assert_eq!(in_pieces(&blob(BLOB_BYTES_MAX + 1)), Err(FrameError::BlobTooLong));
     }
 
     #[test]
-    fn what_is_not_taken_does_not_pile_up() {
+    fn bytes_received_while_an_action_is_pending_are_bounded() {
         let mut decoder = Decoder::default();
         let line = [&b"x".repeat(1023)[..], b"\n"].concat();
         for _ in 0..WAITING_BYTES_MAX / line.len() {

@@ -1,19 +1,19 @@
-//! The forms that clients' lines have. Whatever has another is of another protocol, and ends the connection.
+//! The forms of client lines. A line of any other form belongs to another protocol and ends the connection.
 //!
-//! A browser can be made to send a form to any port, and the lines of its body could be requests. So the first line counts that is
-//! no request of Razor's, and nothing after it does: a request line of HTTP begins with neither of the keys that Razor's lines
-//! begin with, and it has blanks.
+//! A web page can make a browser post a form to any port, and the lines of the form could be requests. Therefore the
+//! first line that is not a Razor request ends the connection, and everything after it is ignored. An HTTP request line
+//! never qualifies: it does not begin with a key that Razor lines begin with, and it contains blanks.
 
 use super::frame::Frame;
 use super::sis;
 
-/// The key that requests begin with.
+/// First key of a request.
 const ACTION: &[u8] = b"a=";
 
-/// The keys of a client's greeting, `cn=razor-agents&cv=2.84`, in their order.
+/// Keys of a client greeting, `cn=razor-agents&cv=2.84`, in order.
 const GREETING: [&[u8]; 2] = [b"cn", b"cv"];
 
-/// Whether bytes can be the start of a frame, as far as they have come.
+/// Returns true if the bytes received so far can be the start of a frame.
 pub(super) fn may_begin(bytes: &[u8]) -> bool {
     let begins = |start: &[u8], bytes: &[u8]| bytes.starts_with(start) || start.starts_with(bytes);
     match bytes.strip_prefix(b"-") {
@@ -23,7 +23,7 @@ pub(super) fn may_begin(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether a frame has one of the forms that clients send.
+/// Returns true if a frame has one of the forms that clients send.
 pub(super) fn is_frame(frame: &Frame<'_>) -> bool {
     match frame {
         Frame::Single(line) => is_request(line) || is_greeting(line),
@@ -32,7 +32,7 @@ pub(super) fn is_frame(frame: &Frame<'_>) -> bool {
     }
 }
 
-/// Whether a line is a client's greeting: its name and its version.
+/// Returns true if a line is a client greeting: name and version.
 pub(super) fn is_greeting(line: &[u8]) -> bool {
     let pairs = sis::raw_pairs(line).map(|(key, value)| (key, !value.is_empty()));
     is_written(line) && pairs.eq(GREETING.map(|key| (key, true)))
@@ -50,7 +50,7 @@ fn is_batch(lines: &[u8]) -> bool {
     (first.is_empty() || is_request(first)) && lines.all(is_line)
 }
 
-/// Whether a line has only characters that are left after escaping: no blanks, no control characters, nothing beyond ASCII.
+/// Returns true if a line contains only characters that escaping leaves: ASCII without blanks and control characters.
 fn is_written(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_graphic)
 }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_other_protocols_are_none_of_ours() {
+    fn lines_of_other_protocols_are_rejected() {
         for line in [
             "POST / HTTP/1.1",
             "Host: 127.0.0.1:2703",

@@ -1,81 +1,81 @@
-//! Replies, and the one buffer each of them is written from.
+//! Replies. Each reply is written from a single buffer.
 
 use super::sis;
 
-/// Longest reply in bytes. The client reads so much at once, and takes what comes later for the reply to its next
-/// request.
+/// Maximum length of a reply. The client reads at most this much at once, and would mistake further bytes for the reply
+/// to its next request.
 pub const REPLY_BYTES_MAX: usize = 1024;
 
 /// The answer to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// To a check: the signature is not known as spam.
+    /// Reply to a check: the signature is not known to be spam.
     NotSpam,
-    /// To a check: it is known.
+    /// Reply to a check: the signature is known to be spam.
     Spam {
-        /// How surely, 0 to 100.
+        /// Confidence, 0 to 100.
         confidence: u8,
-        /// Whether reporters disagree. Clients by default ignore such a part.
+        /// True if reporters disagree. By default, clients ignore contested parts.
         contested: bool,
     },
-    /// Done, or accepted.
+    /// The request was executed or accepted.
     Done,
-    /// Refused.
+    /// The request was refused.
     Refused,
-    /// To a registration: what the client is to store.
+    /// Reply to a registration: the credentials, which the client stores.
     Registered {
-        /// The name.
+        /// User name.
         user: Vec<u8>,
-        /// The password.
+        /// Password.
         password: Vec<u8>,
     },
-    /// To the announcement of a user: what is to be hashed under the password.
+    /// Reply to an identification: the challenge to hash with the password.
     Challenge(Vec<u8>),
-    /// Why not.
+    /// An error.
     Error(ErrorCode),
 }
 
-/// Why a request was not done. Clients act on 210, 213 and 230; other codes they only log.
+/// Reason why a request failed. Clients act on 210, 213 and 230; they only log other codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ErrorCode(pub u16);
 
 impl ErrorCode {
-    /// The request cannot be read, or is longer than any may be.
+    /// The request is malformed or too long.
     pub const MALFORMED: Self = Self(200);
-    /// An action that is not known here.
+    /// Unknown action.
     pub const UNKNOWN_ACTION: Self = Self(201);
-    /// Claims need an account.
+    /// Claims require an account.
     pub const NOT_AUTHENTICATED: Self = Self(202);
-    /// The account or the address may not do this.
+    /// The account or address lacks the right.
     pub const FORBIDDEN: Self = Self(203);
-    /// A request that may not be made here: in such a batch, after a blob, or without what must come before.
+    /// The request is not valid at this point: in this batch, after a blob, or before a required request.
     pub const OUT_OF_PLACE: Self = Self(204);
-    /// A limit is reached: later, perhaps.
+    /// A limit is reached. The client may retry later.
     pub const LIMITED: Self = Self(205);
-    /// The server could not do it.
+    /// The server failed to execute the request.
     pub const UNAVAILABLE: Self = Self(206);
-    /// To a registration: the name is taken. The client tries to log in.
+    /// Error of a registration: the name is taken. The client then tries to log in.
     pub const USER_EXISTS: Self = Self(210);
-    /// To a registration: the name cannot be one.
+    /// Error of a registration: the name is invalid.
     pub const NAME_REFUSED: Self = Self(211);
-    /// To a registration: the password is too short, too long or too common.
+    /// Error of a registration: the password is too short, too long or too common.
     pub const PASSWORD_REFUSED: Self = Self(212);
-    /// Nobody has registered under this name. The client does, and comes again.
+    /// The user is unknown. The client then registers and tries again.
     pub const UNKNOWN_USER: Self = Self(213);
-    /// No signature of engine 4 or 8, where one is asked for.
+    /// A required signature of engine 4 or 8 is missing.
     pub const NO_SIGNATURE: Self = Self(220);
-    /// To a report: send the parts of the mail.
+    /// Answer to a report: the server requests the parts of the mail.
     pub const BODY_WANTED: Self = Self(230);
 }
 
-/// The reply to a single request or a blob: one plain line.
+/// Encodes the reply to a single request or a blob: one plain line.
 pub(super) fn single(reply: &Reply) -> Vec<u8> {
     let mut out = Vec::with_capacity(64);
     put_line(&mut out, reply);
     within_bounds(out)
 }
 
-/// The reply to a batch: a line for each request, between `-` and `.`.
+/// Encodes the reply to a batch: a line per request, between `-` and `.`.
 pub(super) fn batch(replies: &[Reply]) -> Vec<u8> {
     let mut out = Vec::with_capacity(REPLY_BYTES_MAX);
     out.push(b'-');
@@ -87,7 +87,7 @@ pub(super) fn batch(replies: &[Reply]) -> Vec<u8> {
     within_bounds(out)
 }
 
-/// A reply that the client would not take for one is not sent: that we cannot answer is.
+/// Replaces a reply that is too long for the client with the error [`ErrorCode::UNAVAILABLE`].
 fn within_bounds(reply: Vec<u8>) -> Vec<u8> {
     if reply.len() <= REPLY_BYTES_MAX { reply } else { single(&Reply::Error(ErrorCode::UNAVAILABLE)) }
 }
@@ -111,7 +111,7 @@ fn put_line(out: &mut Vec<u8>, reply: &Reply) {
     }
 }
 
-/// A number from 0 to 100 in decimal.
+/// Formats a number from 0 to 100 in decimal.
 fn percent(number: u8) -> Vec<u8> {
     number.min(100).to_string().into_bytes()
 }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_one_read_is_not_sent() {
+    fn replies_longer_than_one_read_are_not_sent() {
         let challenge = |bytes: usize| single(&Reply::Challenge(vec![b'c'; bytes]));
         let most = REPLY_BYTES_MAX - b"achal=\r\n".len();
         assert_eq!(challenge(most).len(), REPLY_BYTES_MAX);

@@ -1,4 +1,4 @@
-//! Requests: what a line asks for.
+//! Requests: parsed lines.
 
 use std::borrow::Cow;
 
@@ -8,49 +8,49 @@ use super::Signature;
 use super::reply::ErrorCode;
 use super::sis;
 
-/// Longest user name in bytes that is looked at.
+/// Maximum length of an accepted user name in bytes.
 pub const USER_BYTES_MAX: usize = 128;
 
-/// Longest password in bytes that is looked at.
+/// Maximum length of an accepted password in bytes.
 pub(super) const PASSWORD_BYTES_MAX: usize = 64;
 
-/// Longest response to a challenge in bytes that is looked at; clients send 28.
+/// Maximum length of an accepted response to a challenge, in bytes. Clients send 28 bytes.
 const RESPONSE_BYTES_MAX: usize = 64;
 
-/// What a client wants.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    /// It says who made it. There is no answer to that.
+    /// Client name and version. It gets no reply.
     Greeting,
-    /// The state of the server.
+    /// Return the server state.
     State,
-    /// The catalogue servers.
+    /// Return the catalogue servers.
     CatalogueServers,
-    /// The nomination servers.
+    /// Return the nomination servers.
     NominationServers,
-    /// An account, under this name and password if given.
+    /// Create an account, with this name and password if present.
     Register { user: Option<Vec<u8>>, password: Option<Vec<u8>> },
-    /// A challenge for this user.
+    /// Return a challenge for this user.
     Identify { user: Vec<u8> },
-    /// To be known as that user.
+    /// Authenticate as the identified user.
     Authenticate { response: Vec<u8> },
-    /// What is thought of a signature.
+    /// Check a signature.
     Check(Signature),
-    /// That a part with this signature is spam. Without `ep4` it is of the current one.
+    /// Report a part with this signature as spam. Without `ep4`, the current value applies.
     Report { e4: E4Signature, ep4: Option<Ep4> },
-    /// That a signature is no spam.
+    /// Revoke a signature.
     Revoke(Signature),
-    /// That the parts of this blob are spam.
+    /// Report the parts of this blob as spam.
     ReportBodies,
-    /// The end.
+    /// End the conversation.
     Quit,
 }
 
 impl Request {
-    /// The request of a line without its end.
+    /// Parses a line without its line ending.
     ///
     /// # Errors
-    /// The code to answer with.
+    /// Returns the error code for the reply.
     pub(super) fn parse(line: &[u8]) -> Result<Self, ErrorCode> {
         let fields = Fields::of(line);
         match fields.action.as_deref() {
@@ -71,7 +71,7 @@ impl Request {
     }
 }
 
-/// The keys of a line that mean something. Of a key that is repeated the last counts.
+/// The known keys of a line. If a key is repeated, the last value counts.
 #[derive(Default)]
 struct Fields<'a> {
     action: Option<Cow<'a, [u8]>>,
@@ -115,7 +115,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// An empty name or password is none: the server makes one up.
+    /// Creates a registration. An empty name or password counts as absent, so that the server chooses one.
     fn register(self) -> Result<Request, ErrorCode> {
         let given = |field: Option<Cow<'a, [u8]>>, bytes_max, code| {
             let field = field.filter(|field| !field.is_empty());
@@ -151,14 +151,14 @@ fn text(bytes: &[u8]) -> Result<&str, ErrorCode> {
     str::from_utf8(bytes).map_err(|_| ErrorCode::NO_SIGNATURE)
 }
 
-/// A value of 1 to `bytes_max` bytes.
+/// Returns the value if it has 1 to `bytes_max` bytes, otherwise the error `code`.
 fn bounded(value: Option<Cow<'_, [u8]>>, bytes_max: usize, code: ErrorCode) -> Result<Vec<u8>, ErrorCode> {
     let value = value.unwrap_or_default();
     if (1..=bytes_max).contains(&value.len()) { Ok(value.into_owned()) } else { Err(code) }
 }
 
-/// The requests of a batch: of its lines, or, if the first has values that are a bare `?`, of the first with those
-/// filled from each of the others.
+/// Parses the requests of a batch, one per line. If the first line is a template, with a bare `?` for some values, each
+/// further line is a request that consists of those values.
 pub(super) fn batch(lines: &[u8]) -> Vec<Result<Request, ErrorCode>> {
     let mut lines = lines.split_inclusive(|&byte| byte == b'\n').map(sis::strip_line_end);
     let first = lines.next().unwrap_or_default();
@@ -169,7 +169,7 @@ pub(super) fn batch(lines: &[u8]) -> Vec<Result<Request, ErrorCode>> {
     first.into_iter().chain(lines).map(Request::parse).collect()
 }
 
-/// A template with its `?` replaced by the values of a line, which are joined by commas.
+/// Replaces each `?` of a template with the comma-separated values of a line.
 fn filled(template: &[u8], values: &[u8]) -> Result<Vec<u8>, ErrorCode> {
     let mut values = values.split(|&byte| byte == b',');
     let mut line = Vec::with_capacity(template.len() + values.size_hint().0);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_has_a_code() {
+    fn invalid_requests_have_an_error_code() {
         for (line, code) in [
             ("a=", ErrorCode::UNKNOWN_ACTION),
             ("a=xyz", ErrorCode::UNKNOWN_ACTION),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn names_passwords_and_responses_have_an_end() {
+    fn names_passwords_and_responses_are_bounded() {
         let line = |key: &str, bytes: usize| parse(&format!("{key}={}", "x".repeat(bytes)));
         for (key, bytes_max, code) in [
             ("a=reg&user", USER_BYTES_MAX, ErrorCode::NAME_REFUSED),

@@ -1,18 +1,18 @@
 //! Structured information strings: `key=value` pairs joined by `&`, one string per line.
 //!
-//! Keys are short lower-case words. In values everything but letters, digits and `-._~` is written as `%` and two
-//! hexadecimal digits. The client splits at every `=`, so `=` is never written into a value as it is.
+//! Keys are short lower-case words. In values, all characters except letters, digits and `-._~` are escaped as `%` and
+//! two hex digits. The client splits at every `=`, so `=` is always escaped in values.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// The pairs of a line without its line end, in order, values decoded. A key without a value has an empty one.
+/// Iterates over the pairs of a line without its line ending, in order, with decoded values. A missing value is empty.
 pub(super) fn pairs(line: &[u8]) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
     raw_pairs(line).map(|(key, value)| (key, unescape(value)))
 }
 
-/// The pairs of a line with their values as they were written.
+/// Iterates over the pairs of a line. The values are not decoded.
 pub(super) fn raw_pairs(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     line.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()).map(split_pair)
 }
@@ -24,13 +24,13 @@ fn split_pair(pair: &[u8]) -> (&[u8], &[u8]) {
     (key, value.get(1..).unwrap_or_default())
 }
 
-/// A line without its LF and the CR before it.
+/// Strips LF and a preceding CR.
 pub(super) fn strip_line_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Undoes percent-coding. A `%` that two hexadecimal digits do not follow stands for itself.
+/// Decodes percent-escapes. A `%` not followed by two hex digits is literal.
 pub(super) fn unescape(value: &[u8]) -> Cow<'_, [u8]> {
     if memchr(b'%', value).is_none() {
         return Cow::Borrowed(value);
@@ -45,14 +45,14 @@ pub(super) fn unescape(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(decoded)
 }
 
-/// The byte that the two digits at the start of `text` stand for.
+/// Returns the byte encoded by the two digits at the start of `text`.
 fn escaped(text: &[u8]) -> Option<u8> {
     let [high, low, ..] = text else { return None };
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     Some(digit(*high)? << 4 | digit(*low)?)
 }
 
-/// Appends a line of pairs, whose keys should ascend.
+/// Appends a line of pairs. The keys should ascend.
 pub(super) fn put_line(out: &mut Vec<u8>, pairs: &[(&str, &[u8])]) {
     for (place, (key, value)) in pairs.iter().enumerate() {
         out.extend_from_slice(if place == 0 { b"" } else { b"&" });

@@ -1,4 +1,4 @@
-//! What a server tells every client about itself: the greeting, its state, and where to find it.
+//! The values that a server announces to every client: its greeting, its state and its addresses.
 
 use std::net::SocketAddr;
 
@@ -8,25 +8,25 @@ use super::frame::{BATCH_LINES_MAX, BLOB_KIB};
 use super::reply::REPLY_BYTES_MAX;
 use super::sis;
 
-/// Most `ep4` that a server keeps, the current one and those before it: a reported part is signed under each.
+/// Maximum number of `ep4` values, current and previous. Each reported part is signed with all of them.
 pub const EPOCHS_MAX: usize = 8;
 
-/// Most names in a list of servers.
+/// Maximum number of names in a server list.
 pub const SERVERS_MAX: usize = 16;
 
-/// The port of servers that are named without one.
+/// Default port of servers.
 const PORT: u16 = 2703;
 
-/// The one engine that reports are made by; with any other the client sends nonsense.
+/// The only valid engine for reports. With any other value, the client sends garbage.
 const REPORT_ENGINE: &str = "4";
 
 /// Engines 4 and 8: bit n − 1 is engine n, in hexadecimal.
 const ENGINES: &str = "88";
 
-/// The letter for a catalogue server. Clients log it, and play all three roles with any.
+/// Role letter of a catalogue server. Clients only log it, and use a server in all three roles.
 const ROLE: &str = "C";
 
-/// What is the same for all connections of a server.
+/// Values announced on every connection of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     epochs: Vec<Ep4>,
@@ -34,38 +34,40 @@ pub struct Terms {
     state: Vec<u8>,
 }
 
-/// What a client may ask when it looks for servers: names with a dot or addresses, with a port if it is not 2703.
+/// Servers announced to discovering clients: addresses, or names with a dot. The port follows if it is not 2703.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerList(Vec<String>);
 
-/// Why terms cannot be announced.
+/// Reason why values cannot be announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TermsError {
-    /// More than 100 per cent.
-    #[error("the recommended confidence is a number from 0 to 100")]
+    /// The confidence exceeds 100.
+    #[error("invalid recommended confidence: expected 0 to 100")]
     Confidence,
-    /// None, or too many.
-    #[error("a server has 1 to {EPOCHS_MAX} values of ep4, the current one first")]
+    /// There are no epochs, or too many.
+    #[error("expected 1 to {EPOCHS_MAX} values of ep4, the current one first")]
     Epochs,
-    /// None, or too many.
-    #[error("a list of Razor servers has 1 to {SERVERS_MAX} names")]
+    /// There are no servers, or too many.
+    #[error("expected 1 to {SERVERS_MAX} Razor servers")]
     Servers,
-    /// Something that clients would not take for a server.
-    #[error("a Razor server is an IPv4 address or a name with a dot, with a port behind a colon if it is not 2703")]
+    /// A name is not a valid server name for clients.
+    #[error(
+        "invalid Razor server: expected an IPv4 address or a name with a dot, followed by a colon and the port if it is not 2703"
+    )]
     Name,
-    /// More than a reply holds.
-    #[error("the list of Razor servers does not fit a reply of {REPLY_BYTES_MAX} bytes")]
+    /// The list is too long for a reply.
+    #[error("list of Razor servers does not fit into a reply of {REPLY_BYTES_MAX} bytes")]
     TooLong,
 }
 
 impl Terms {
-    /// Terms by the confidence from which the server recommends to take a message for spam, the parameters of e4 (the
-    /// current ones first) and the revision, which must grow whenever one of the others changes: only then do clients
-    /// ask again.
+    /// Creates terms from the recommended spam threshold (a confidence), the e4 parameters (current ones first) and the
+    /// revision. The revision must increase whenever another value changes. Otherwise clients do not fetch the terms
+    /// again.
     ///
     /// # Errors
-    /// [`TermsError`] if clients could not be told so.
+    /// Returns [`TermsError`] if the values cannot be announced to clients.
     pub fn new(confidence: u8, epochs: Vec<Ep4>, revision: u32) -> Result<Self, TermsError> {
         if confidence > 100 {
             return Err(TermsError::Confidence);
@@ -76,13 +78,13 @@ impl Terms {
         Ok(Self { epochs, greeting, state })
     }
 
-    /// What the server says first.
+    /// Returns the server's greeting.
     #[must_use]
     pub fn greeting(&self) -> &[u8] {
         &self.greeting
     }
 
-    /// The parameters of e4, the current ones first.
+    /// Returns the e4 parameters, current ones first.
     #[must_use]
     pub fn epochs(&self) -> &[Ep4] {
         &self.epochs
@@ -94,10 +96,10 @@ impl Terms {
 }
 
 impl ServerList {
-    /// A list in the order in which clients get it; they shuffle.
+    /// Creates a list of servers. It is sent in this order, but clients shuffle it.
     ///
     /// # Errors
-    /// [`TermsError`] if it does not fit a reply, or has something in it that clients do not take.
+    /// Returns [`TermsError`] if the list does not fit into a reply, or has a name that clients reject.
     pub fn new(names: Vec<String>) -> Result<Self, TermsError> {
         if !(1..=SERVERS_MAX).contains(&names.len()) {
             return Err(TermsError::Servers);
@@ -109,8 +111,9 @@ impl ServerList {
         if list.encode("csl").len() > REPLY_BYTES_MAX { Err(TermsError::TooLong) } else { Ok(list) }
     }
 
-    /// The list of a server that is reached at this address, and has no name. At Razor's own port it is two spellings of it:
-    /// with a list of one, clients look for servers again before every check.
+    /// Creates the list for a server without a name, reachable at this address. At Razor's default port, the list
+    /// contains the address in two spellings, because clients with only one server repeat the discovery before every
+    /// check.
     #[must_use]
     pub fn at(address: SocketAddr) -> Self {
         let host = address.ip().to_canonical();
@@ -118,7 +121,7 @@ impl ServerList {
         Self(if address.port() == PORT { vec![host.to_string(), whole] } else { vec![whole] })
     }
 
-    /// The reply that gives the list under `key`. A list of one is a plain line, or the client misreads it.
+    /// Encodes the list with the key `key`. A list of one server must be a plain line, or the client misreads it.
     pub(super) fn encode(&self, key: &str) -> Vec<u8> {
         let Self(names) = self;
         let lines: Vec<_> = names.iter().map(|name| (key, name.as_str())).collect();
@@ -143,7 +146,7 @@ fn state(confidence: u8, current: &Ep4, revision: u32) -> Vec<u8> {
     ])
 }
 
-/// All pairs in one line.
+/// Writes all pairs in one line.
 fn plain(pairs: &[(&str, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
     let pairs: Vec<_> = pairs.iter().map(|(key, value)| (*key, value.as_bytes())).collect();
@@ -151,7 +154,7 @@ fn plain(pairs: &[(&str, &str)]) -> Vec<u8> {
     out
 }
 
-/// A line for each pair, framed.
+/// Writes one line per pair, framed as a batch.
 fn listed(pairs: &[(&str, &str)]) -> Vec<u8> {
     let mut out = b"-".to_vec();
     pairs.iter().for_each(|(key, value)| sis::put_line(&mut out, &[(key, value.as_bytes())]));
@@ -159,7 +162,7 @@ fn listed(pairs: &[(&str, &str)]) -> Vec<u8> {
     out
 }
 
-/// Whether the client takes this for a server: it wants a dot, and letters, digits and hyphens around it.
+/// Returns true if clients accept this as a server name: letters, digits and hyphens, with at least one dot.
 fn is_server(name: &str) -> bool {
     let (host, port) = name.split_once(':').map_or((name, None), |(host, port)| (host, Some(port)));
     let is_host = host.contains('.') && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte));
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_that_cannot_be_told_are_refused() {
+    fn terms_that_cannot_be_announced_are_refused() {
         let terms = |confidence, epochs| Terms::new(confidence, vec![Ep4::default(); epochs], 1).map(|_| ());
         assert_eq!([terms(100, 1), terms(0, EPOCHS_MAX)], [Ok(()); 2]);
         assert_eq!(terms(101, 1), Err(TermsError::Confidence));
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_an_end() {
+    fn lists_are_bounded() {
         assert_eq!(list(&[]), Err(TermsError::Servers));
         assert!(list(&["a.b"; SERVERS_MAX]).is_ok());
         assert_eq!(list(&["a.b"; SERVERS_MAX + 1]), Err(TermsError::Servers));

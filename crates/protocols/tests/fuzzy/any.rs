@@ -1,4 +1,4 @@
-//! What holds for any command, any reply and any bytes.
+//! Properties of all commands, replies and byte strings.
 
 use bruit_protocols::fuzzy::{
     Buffer, Command, DATAGRAM_BYTES_MAX, Keypair, MESSAGE_BYTES_MAX, NONCE_BYTES, OpenError, Operation, PublicKey,

@@ -1,4 +1,4 @@
-//! rspamd's fuzzy storage: the recorded datagrams, and what holds for any.
+//! rspamd's fuzzy storage: recorded datagrams, and properties of arbitrary ones.
 
 mod any;
 mod recorded;

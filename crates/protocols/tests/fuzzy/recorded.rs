@@ -1,4 +1,4 @@
-//! What rspamd and its storage said to each other is read, and written again byte for byte.
+//! Recorded datagrams of rspamd and its storage are decoded, and encoded again with the same bytes.
 
 use bruit_protocols::fuzzy::{
     Buffer, COMMAND_BYTES, Command, OpenError, Operation, REPLY_BYTES, Reply, SHINGLED_BYTES, SealedRequest, SharedKey,
@@ -11,7 +11,7 @@ fn parse(bytes: &[u8]) -> SealedRequest<'_> {
     SealedRequest::parse(bytes).expect("encrypted")
 }
 
-/// What the two sides of an encrypted exchange share.
+/// Returns the key shared by the two sides of an encrypted exchange.
 fn shared_key(transcript: &Transcript, request: &SealedRequest<'_>) -> SharedKey {
     transcript.server.shared_key(&request.client).expect("an ordinary key")
 }
@@ -36,7 +36,7 @@ fn assert_means(command: &Command, datagram: &Datagram, title: &str) {
     assert_eq!(command.shingles.is_some(), datagram.means("shingles") == "yes", "{title}");
 }
 
-/// What the transcript says that a reply is.
+/// Returns the reply that the transcript describes.
 fn meant(datagram: &Datagram) -> Reply {
     let (agreed, of) = datagram.means("probability").split_once('/').expect("a fraction");
     Reply {
@@ -75,7 +75,7 @@ fn every_request_is_written_as_rspamd_does() {
         let mut bytes = [0; SHINGLED_BYTES];
         let command = Command::decode(&request.plain()).expect("a command");
         let written = command.encode(&mut bytes);
-        // We send no extensions.
+        // Compare only the beginning, because our client does not send extensions.
         assert_eq!(written, &request.plain()[..written.len()], "{title}");
         assert!([COMMAND_BYTES, SHINGLED_BYTES].contains(&written.len()));
 
@@ -110,7 +110,7 @@ fn every_reply_is_written_as_rspamd_does_and_read_again() {
 }
 
 #[test]
-fn what_we_answer_is_what_the_storage_answered() {
+fn our_replies_equal_the_recorded_ones() {
     let transcript = Transcript::read();
     for exchange in &transcript.exchanges {
         let command = Command::decode(&exchange.request.plain()).expect("a command");
@@ -131,7 +131,7 @@ fn no_byte_of_an_encrypted_request_can_be_changed() {
     let request = transcript.exchanges[0].request.bytes();
     let key = shared_key(&transcript, &parse(&request));
     let mut buffer = Buffer::default();
-    // Which key the client calls by its name is for the server to know.
+    // Skip the key ID, which only selects a key of the server. A changed client key is tested below.
     for at in 44..request.len() {
         let mut changed = request.clone();
         changed[at] ^= 0x40;

@@ -1,13 +1,13 @@
-//! Reads `testdata/wire/fuzzy/`; its README says what is in there.
+//! Parser for `testdata/wire/fuzzy/`. The README there describes the format.
 
 use std::collections::HashMap;
 use std::fs;
 
 use bruit_protocols::fuzzy::Keypair;
 
-/// The fields of an encrypted datagram, in their order.
+/// Fields of an encrypted datagram, in order.
 const SEALED: [&str; 6] = ["magic", "key-id", "client-key", "nonce", "mac", "ciphertext"];
-/// Those of what is encrypted, or sent plain.
+/// Fields of a plain datagram or of a decrypted one.
 const PLAIN: [&str; 5] = ["head", "digest", "shingles", "extension", "tail"];
 
 /// A recording: the storage's key pair, and requests with their replies.
@@ -24,7 +24,7 @@ pub(crate) struct Exchange {
     pub(crate) reply: Datagram,
 }
 
-/// A datagram by its fields.
+/// A datagram, by field.
 #[derive(Default)]
 pub(crate) struct Datagram {
     pub(crate) is_encrypted: bool,
@@ -81,32 +81,32 @@ impl Datagram {
         datagram
     }
 
-    /// As it was sent.
+    /// Returns the bytes as sent.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         if self.is_encrypted { self.joined(&SEALED) } else { self.plain() }
     }
 
-    /// Before it was encrypted, or after.
+    /// Returns the bytes before encryption.
     pub(crate) fn plain(&self) -> Vec<u8> {
         self.joined(&PLAIN)
     }
 
-    /// The bytes of a field.
+    /// Returns the bytes of a field.
     pub(crate) fn field<const N: usize>(&self, name: &str) -> [u8; N] {
-        self.fields[name].as_slice().try_into().expect("as many bytes as the field has")
+        self.fields[name].as_slice().try_into().expect("the field has N bytes")
     }
 
-    /// What the transcript says that a value is.
+    /// Returns the value in the description of the datagram.
     pub(crate) fn means(&self, name: &str) -> &str {
         &self.means[name]
     }
 
-    /// The same for a number.
+    /// Returns a number in the description of the datagram.
     pub(crate) fn number<N: std::str::FromStr<Err: std::fmt::Debug>>(&self, name: &str) -> N {
         self.means(name).parse().expect("a number")
     }
 
-    /// The tag.
+    /// Returns the tag.
     pub(crate) fn tag(&self) -> u32 {
         u32::from_str_radix(self.means("tag"), 16).expect("a tag")
     }

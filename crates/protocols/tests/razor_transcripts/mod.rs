@@ -1,5 +1,5 @@
-//! Transcripts of real clients, from `testdata/wire/razor`: what the client sent is handed over, what is asked is compared
-//! with the transcript and answered from it, and so is every reply, byte for byte.
+//! Transcripts of real clients, from `testdata/wire/razor`. The test passes the client's bytes to a conversation,
+//! answers its questions from the transcript, and compares questions and replies with the transcript byte for byte.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn folder() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/wire/razor")
 }
 
-/// One entry of a transcript: a letter, and the lines that belong to it.
+/// One entry of a transcript: a letter and its lines.
 struct Entry {
     letter: char,
     bytes: Vec<u8>,
@@ -67,7 +67,7 @@ fn replay_connection(terms: &Arc<Terms>, entries: &[Entry]) {
         let text = std::str::from_utf8(bytes).unwrap().trim_end();
         match letter {
             'C' => {
-                assert_eq!(conversation.next_action(), None, "more is done than the transcript has, before {text}");
+                assert_eq!(conversation.next_action(), None, "an action that is not in the transcript, before {text}");
                 conversation.receive(bytes);
             }
             'A' => {
@@ -88,7 +88,7 @@ fn replay_connection(terms: &Arc<Terms>, entries: &[Entry]) {
     assert_eq!(conversation.next_action(), None);
 }
 
-/// The entries of one connection.
+/// Returns the entries of one connection.
 fn entries(text: &str) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -101,7 +101,7 @@ fn entries(text: &str) -> Vec<Entry> {
     entries
 }
 
-/// The bytes that a line stands for.
+/// Returns the bytes that a line represents.
 fn line_bytes(line: &str) -> Vec<u8> {
     match line.strip_suffix("[LF]") {
         Some(bare) => format!("{bare}\n").into_bytes(),
@@ -109,7 +109,7 @@ fn line_bytes(line: &str) -> Vec<u8> {
     }
 }
 
-/// An action as transcripts spell it.
+/// Formats an action as in the transcripts.
 fn written(action: &Action) -> String {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let optional = |bytes: &Option<Vec<u8>>| bytes.as_deref().map_or_else(|| "-".to_owned(), text);
@@ -144,7 +144,7 @@ fn spelt(signature: &Signature) -> String {
     }
 }
 
-/// Decisions as transcripts spell them.
+/// Parses decisions as written in the transcripts.
 fn decisions(text: &str) -> Vec<Reply> {
     let bytes = |word: &str| word.as_bytes().to_vec();
     match text.split(' ').collect::<Vec<_>>()[..] {

@@ -1,16 +1,16 @@
-//! The readable transcripts in `testdata/wire`; its README has their format.
+//! The readable transcripts in `testdata/wire`. The README there describes the format.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Who sent a frame.
+/// Sender of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sender {
     Client,
     Server,
 }
 
-/// All transcripts of a protocol: name of the file, and text.
+/// Returns all transcripts of a protocol: file name and text.
 pub(crate) fn transcripts(protocol: &str) -> Vec<(String, String)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/wire").join(protocol);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -23,7 +23,7 @@ pub(crate) fn transcripts(protocol: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Who sends the line, and the rest of it; none if it only goes on.
+/// Splits a line into its sender and the rest. Returns `None` for a continuation line.
 pub(crate) fn sender(line: &str) -> Option<(Sender, &str)> {
     let sender = match line.chars().next()? {
         '>' => Sender::Client,

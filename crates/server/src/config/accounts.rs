@@ -1,73 +1,73 @@
-//! Accounts and tokens as the file names them.
+//! Accounts and tokens in the file.
 
 use bruit_engine::accounts::Protocol;
 use bruit_engine::accounts::fuzzy::Flags;
 use bruit_engine::trust::Standing;
 use serde::Deserialize;
 
-use super::{ConfigError, wrong};
+use super::{ConfigError, invalid};
 
-/// The bytes of a SHA-256.
+/// Length of a SHA-256 hash.
 const SHA256_BYTES: usize = 32;
 
-/// The shortest token: what can be tried at the speed of HTTP must not be found.
+/// Minimum length of a token: it must resist guessing at the rate of HTTP requests.
 pub(crate) const TOKEN_BYTES_MIN: usize = 16;
 
-/// An account that the file names.
+/// An account in the file.
 #[derive(Clone, Debug)]
 pub struct AccountSettings {
-    /// Its protocol.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it proves itself with.
+    /// The secret.
     pub secret: AccountSecret,
-    /// What the operator knows of it.
+    /// The standing assigned by the operator.
     pub standing: Standing,
-    /// Whose voice it is, if it is not one by itself.
+    /// The group of the account. Without one, the account is a group of its own.
     pub group: Option<String>,
 }
 
-/// What an account proves itself with.
+/// The secret of an account.
 #[derive(Clone)]
 pub enum AccountSecret {
-    /// Razor's.
+    /// A Razor password.
     Password(String),
-    /// DCC's, with the one that will be.
+    /// A DCC password and the next one.
     Passwords(String, Option<String>),
-    /// Pyzor's, in hexadecimal digits.
+    /// A Pyzor key, in hexadecimal digits.
     Key(String),
-    /// The secret half of a key pair of rspamd's fuzzy storage, and the flags that may be written with it.
+    /// The private key for rspamd's fuzzy storage, and the flags that may be written with it.
     KeyPair(String, Flags),
 }
 
 impl std::fmt::Debug for AccountSecret {
-    /// Keeps the secret.
+    /// Omits the secret.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str("AccountSecret")
     }
 }
 
-/// Someone who may do more over HTTP.
+/// A token, which grants rights over HTTP.
 #[derive(Clone, Debug)]
 pub struct Token {
-    /// What it is called in the books.
+    /// The reporter's name for recorded claims.
     pub name: String,
-    /// The SHA-256 of what a request carries.
+    /// The SHA-256 of the token.
     pub sha256: [u8; SHA256_BYTES],
-    /// What the operator knows of its holder.
+    /// The standing assigned by the operator.
     pub standing: Standing,
-    /// Whether its holder may administer the server.
+    /// Whether the token grants administration.
     pub admin: bool,
-    /// Whether its holder may see how the server is doing.
+    /// Whether the token grants access to metrics and statistics.
     pub monitor: bool,
-    /// Whether its holder may have the realm, for a replica.
+    /// Whether the token grants access to the realm, for a replica.
     pub replica: bool,
-    /// Whether its holder may claim on behalf of people it names.
+    /// Whether claims with the token may name another reporter.
     pub reporters: bool,
 }
 
-/// An account as it is written.
+/// An account as written in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAccount {
@@ -83,7 +83,7 @@ pub(super) struct RawAccount {
     group: Option<String>,
 }
 
-/// A token as it is written.
+/// A token as written in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawToken {
@@ -136,7 +136,7 @@ impl RawAccount {
     pub(super) fn check(self) -> Result<AccountSettings, ConfigError> {
         let key = format!("account {:?}", self.name);
         let missing =
-            |what: &str| wrong(&key, format!("{what} is missing, or something that does not belong here is given"));
+            |what: &str| invalid(&key, format!("{what} is missing, or an option of another protocol is given"));
         let given = (self.password, self.next_password, self.key, self.secret, self.flags);
         let (protocol, secret) = match (self.protocol, given) {
             (RawProtocol::Razor, (Some(password), None, None, None, None)) => {
@@ -154,7 +154,7 @@ impl RawAccount {
             (RawProtocol::Pyzor, _) => return Err(missing("key")),
             (RawProtocol::Fuzzy, _) => return Err(missing("secret")),
         };
-        protocol.check_name(self.name.as_bytes()).map_err(|error| wrong(&key, error.to_string()))?;
+        protocol.check_name(self.name.as_bytes()).map_err(|error| invalid(&key, error.to_string()))?;
         Ok(AccountSettings { protocol, name: self.name, secret, standing: self.standing.into(), group: self.group })
     }
 }
@@ -164,18 +164,19 @@ impl RawToken {
         let key = format!("token {:?}", self.name);
         let sha256 = match (&self.token, &self.sha256) {
             (Some(token), None) if token.len() >= TOKEN_BYTES_MIN => sha256(token.as_bytes()),
-            (Some(_), None) => return Err(wrong(&key, format!("a token has at least {TOKEN_BYTES_MIN} characters"))),
-            (None, Some(digits)) => {
-                bruit_signatures::hex::read(digits).ok_or_else(|| wrong(&key, "sha256 is 64 hexadecimal digits"))?
+            (Some(_), None) => {
+                return Err(invalid(&key, format!("token: expected at least {TOKEN_BYTES_MIN} characters")));
             }
-            _ => return Err(wrong(&key, "either token or sha256")),
+            (None, Some(digits)) => bruit_signatures::hex::read(digits)
+                .ok_or_else(|| invalid(&key, "sha256: expected 64 hexadecimal digits"))?,
+            _ => return Err(invalid(&key, "expected either token or sha256")),
         };
         let Self { name, standing, admin, monitor, replica, reporters, .. } = self;
         Ok(Token { name, sha256, standing: standing.into(), admin, monitor, replica, reporters })
     }
 }
 
-/// The SHA-256 of a token, which is what is kept of it.
+/// Returns the SHA-256 of a token, the only form in which a token is stored.
 pub(crate) fn sha256(token: &[u8]) -> [u8; SHA256_BYTES] {
     use sha2::Digest as _;
     sha2::Sha256::digest(token).into()

@@ -1,4 +1,4 @@
-//! DCC's file of what a server counts never or always.
+//! DCC's whitelist file: checksums that are never counted, and checksums whose reply is always "many".
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,32 +7,32 @@ use std::sync::Arc;
 
 use bruit_protocols::dcc::{Count, Item, whitelist};
 
-use super::{ConfigError, wrong};
+use super::{ConfigError, invalid};
 
-/// The longest file: as many entries as there can be, of some length.
+/// Maximum length of the file: the maximum number of entries at a plausible length.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Checksums that are answered with a mark, whatever was counted.
+/// Checksums whose reply does not depend on their count.
 #[derive(Clone, Debug, Default)]
 pub struct DccWhitelist {
     marks: Arc<HashMap<Item, Count>>,
 }
 
 impl DccWhitelist {
-    /// Reads a file, in the format of [`whitelist`].
+    /// Reads a file in the format of [`whitelist`].
     ///
     /// # Errors
-    /// [`ConfigError`], with the line that is wrong.
+    /// [`ConfigError`], with the line number.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
         let failed = |source| ConfigError::Read { file: file.to_owned(), source };
         if fs::metadata(file).map_err(failed)?.len() > FILE_BYTES_MAX {
-            return Err(wrong("dcc.whitelist", format!("{} is longer than {FILE_BYTES_MAX} bytes", file.display())));
+            return Err(invalid("dcc.whitelist", format!("{} is longer than {FILE_BYTES_MAX} bytes", file.display())));
         }
         Self::parse(&fs::read(file).map_err(failed)?)
-            .map_err(|error| wrong("dcc.whitelist", format!("{}, {error}", file.display())))
+            .map_err(|error| invalid("dcc.whitelist", format!("{}, {error}", file.display())))
     }
 
-    /// Of several entries for one checksum the strongest counts, as in the original server's database.
+    /// Parses a file. If a checksum has several entries, the strongest wins, as in the original server's database.
     fn parse(text: &[u8]) -> Result<Self, whitelist::WhitelistError> {
         let mut marks: HashMap<Item, Count> = HashMap::new();
         for entry in whitelist::read(text)? {
@@ -42,10 +42,10 @@ impl DccWhitelist {
         Ok(Self { marks: Arc::new(marks) })
     }
 
-    /// What a checksum is answered with, if the file says.
+    /// Returns the fixed reply for a checksum, if the file has one.
     #[must_use]
     pub fn mark(&self, item: &Item) -> Option<Count> {
-        // Most sites have no file: no hash for each checksum then.
+        // Most sites have no whitelist; skip hashing the checksum.
         if self.marks.is_empty() { None } else { self.marks.get(item).copied() }
     }
 }

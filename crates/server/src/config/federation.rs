@@ -1,4 +1,4 @@
-//! Other servers: where they reach us, who they are, and what they are to us.
+//! Peers: their identities, their relations to this server, and the addresses where they connect.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -11,83 +11,83 @@ use bruit_federation::transport::nats::{Login, NatsSettings, REPLICAS_MAX};
 use serde::Deserialize;
 
 use super::raw::{RawListen, within};
-use super::{ConfigError, MANY_NEVER, wrong};
+use super::{ConfigError, MANY_NEVER, invalid};
 use crate::units::{Bytes, Span};
 
-/// Most other servers.
+/// Maximum number of peers.
 pub const PEERS_MAX: usize = 64;
 
-/// The longest name of one.
+/// Maximum length of a peer's name.
 pub const PEER_NAME_BYTES_MAX: usize = 64;
 
-/// Recipients of a signature that are believed of a peer, unless told.
+/// Default maximum recipient count accepted from a peer for one signature.
 const BULK_CAP: u32 = 100;
 
-/// Most addresses of a broker.
+/// Maximum number of broker addresses.
 pub const BROKER_URLS_MAX: usize = 16;
 
-/// How long a broker keeps segments, unless told: as long as the spam book remembers.
+/// Default retention time of segments at a broker, equal to the retention time of the spam book.
 const BROKER_MAX_AGE: Duration = Duration::from_secs(30 * 86_400);
 
-/// How many bytes of them, unless told.
+/// Default retention size of segments at a broker.
 const BROKER_MAX_BYTES: u64 = 4 << 30;
 
-/// How this server shares what it learns.
+/// The exchange with other servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FederationSettings {
-    /// A directory for a static file host.
+    /// The directory to publish segments in, for a static file host.
     pub publish: Option<PathBuf>,
-    /// A NATS JetStream broker.
+    /// The NATS JetStream broker.
     pub broker: Option<NatsSettings>,
 }
 
-/// Another server.
+/// A peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerSettings {
-    /// What it is called here.
+    /// The local name of the peer.
     pub name: String,
-    /// Where it is asked for segments; nowhere if they come by a broker, or only go there.
+    /// The URL to request segments from. Unset if the segments come through a broker, or if the peer only receives.
     pub url: Option<String>,
-    /// Its key.
+    /// The public key of the peer.
     pub key: PublicKey,
-    /// What it is to us.
+    /// The relation of the peer to this server.
     pub relation: Relation,
-    /// Whether what it says counts from the first day; of servers of other operators.
+    /// Whether the peer's claims count from the first day. Applies only to servers of other operators.
     pub trust: PeerTrust,
-    /// Servers of one group are one voice.
+    /// The group of the peer. All servers of a group count as one voice.
     pub group: String,
-    /// Recipients of a signature that are believed of it.
+    /// Maximum recipient count accepted from the peer for one signature.
     pub bulk_cap: u32,
-    /// By what it is known at its URL.
+    /// How the peer is authenticated at its URL.
     pub tls: PeerTls,
 }
 
-/// How much the word of another operator's server counts.
+/// The initial trust in a server of another operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerTrust {
-    /// As that of a reporter whom the operator trusts.
+    /// The trust of a reporter whom the operator trusts.
     Pinned,
-    /// As it turns out to be right.
+    /// The trust earned by correct claims.
     #[default]
     Earned,
 }
 
-/// By what a server is known at its URL.
+/// How a peer is authenticated at its URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerTls {
-    /// By its key, and it knows us by ours.
+    /// By its public key. This server authenticates with its own key.
     Pinned,
-    /// As any web server is, for static file hosts; by nothing without encryption.
+    /// Like any web server, by certificate; for static file hosts. Plain HTTP is not authenticated.
     Web,
 }
 
 impl PeerSettings {
-    /// How it is asked for segments, by the server with this key; not at all if it has no URL.
+    /// Returns the source of segments for the server with this key, or `None` if the peer has no URL.
     ///
     /// # Errors
-    /// [`UrlError`], which was looked for when the configuration was read.
+    /// [`UrlError`], which is checked when the configuration is read.
     pub fn source(&self, seed: &[u8; 32]) -> Result<Option<HttpsSource>, UrlError> {
         let Some(url) = &self.url else { return Ok(None) };
         match self.tls {
@@ -146,20 +146,20 @@ pub(super) struct RawNats {
     max_bytes: Option<Bytes>,
 }
 
-/// All other servers, each with a name and a key of its own.
+/// Checks the peers and requires distinct names and keys.
 pub(super) fn peers(given: Vec<RawPeer>) -> Result<Vec<PeerSettings>, ConfigError> {
     if given.len() > PEERS_MAX {
-        return Err(wrong("peers", format!("at most {PEERS_MAX}, not {}", given.len())));
+        return Err(invalid("peers", format!("expected at most {PEERS_MAX}, found {}", given.len())));
     }
     let peers = given.into_iter().map(RawPeer::check).collect::<Result<Vec<_>, _>>()?;
     let (mut names, mut keys) = (HashSet::new(), HashSet::new());
     for peer in &peers {
         let place = place(&peer.name);
         if !names.insert(&peer.name) {
-            return Err(wrong(&place, "another peer has its name"));
+            return Err(invalid(&place, "another peer has the same name"));
         }
         if !keys.insert(peer.key) {
-            return Err(wrong(&place, "another peer has its key"));
+            return Err(invalid(&place, "another peer has the same key"));
         }
     }
     Ok(peers)
@@ -173,13 +173,13 @@ impl RawPeer {
     fn check(self) -> Result<PeerSettings, ConfigError> {
         let place = place(&self.name);
         if !is_name(&self.name) {
-            let reason = format!("a name has 1 to {PEER_NAME_BYTES_MAX} letters, digits, '.', '_' and '-'");
-            return Err(wrong(&place, reason));
+            let reason = format!("invalid name: expected 1 to {PEER_NAME_BYTES_MAX} letters, digits, '.', '_' or '-'");
+            return Err(invalid(&place, reason));
         }
-        let key = self.key.parse().map_err(|error| wrong(&place, format!("key: {error}")))?;
+        let key = self.key.parse().map_err(|error| invalid(&place, format!("key: {error}")))?;
         let is_judged = self.trust.is_some() || self.group.is_some() || self.bulk_cap.is_some();
         if self.relation == RawRelation::Cluster && is_judged {
-            return Err(wrong(&place, "trust, group and bulk_cap are of relation = \"peer\""));
+            return Err(invalid(&place, "trust, group and bulk_cap require relation = \"peer\""));
         }
         let is_encrypted = self.url.as_ref().is_none_or(|url| !url.starts_with("http:"));
         let peer = PeerSettings {
@@ -192,12 +192,12 @@ impl RawPeer {
             tls: self.tls.unwrap_or(if is_encrypted { PeerTls::Pinned } else { PeerTls::Web }),
             name: self.name,
         };
-        peer.source(&[0; 32]).map_err(|error| wrong(&place, format!("url: {error}")))?;
+        peer.source(&[0; 32]).map_err(|error| invalid(&place, format!("url: {error}")))?;
         Ok(peer)
     }
 }
 
-/// What can stand in a log, a table and a label.
+/// Returns true if the name is valid in logs, tables and metric labels.
 fn is_name(name: &str) -> bool {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=PEER_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_usual)
@@ -211,12 +211,15 @@ impl RawNats {
         };
         within("nats.url: addresses", urls.len(), 1, BROKER_URLS_MAX)?;
         if let Some(url) = urls.iter().find(|url| !is_broker(url)) {
-            return Err(wrong("nats.url", format!("{url:?} is not an address such as \"nats://127.0.0.1:4222\"")));
+            return Err(invalid(
+                "nats.url",
+                format!("invalid URL {url:?}: expected one such as \"nats://127.0.0.1:4222\""),
+            ));
         }
         let max_bytes = self.max_bytes.map_or(BROKER_MAX_BYTES, |given| given.0);
         let max_age = self.max_age.map_or(BROKER_MAX_AGE, |given| given.0);
         if max_age.is_zero() {
-            return Err(wrong("nats.max_age", "more than nothing"));
+            return Err(invalid("nats.max_age", "expected a duration above 0"));
         }
         let settings = NatsSettings {
             urls,
@@ -227,7 +230,7 @@ impl RawNats {
             max_age,
             max_bytes: within("nats.max_bytes", max_bytes, 1 << 20, i64::MAX as u64)?,
         };
-        settings.check().map_err(|error| wrong("nats", error.to_string()))?;
+        settings.check().map_err(|error| invalid("nats", error.to_string()))?;
         Ok(settings)
     }
 }
@@ -248,7 +251,7 @@ fn login(
         (Some(file), None, None, None) => Ok(Login::Credentials(file)),
         (None, Some(file), None, None) => Ok(Login::Nkey(file)),
         (None, None, Some(user), Some(file)) => Ok(Login::Password { user, file }),
-        _ => Err(wrong("nats", "either credentials, or nkey, or user and password_file")),
+        _ => Err(invalid("nats", "expected either credentials, or nkey, or user and password_file")),
     }
 }
 
@@ -295,14 +298,14 @@ mod tests {
         let cluster = peer(1, "trust = \"pinned\"").replace("relation = \"peer\"", "relation = \"cluster\"");
         for (text, expected) in [
             (peer(1, "url = \"bruit.example.org\""), "peer \"p1\": url: "),
-            (peer(1, "url = \"http://x\"\ntls = \"pinned\""), "say https"),
-            (peer(1, "bulk_cap = 16777201"), "peer \"p1\": bulk_cap: 0 to 16777200"),
+            (peer(1, "url = \"http://x\"\ntls = \"pinned\""), "use https"),
+            (peer(1, "bulk_cap = 16777201"), "peer \"p1\": bulk_cap: expected 0 to 16777200"),
             (peer(1, "port = 1"), "unknown field `port`"),
-            (peer(1, "").replace("name = \"p1\"", "name = \"a b\""), "a name has 1 to 64"),
-            (peer(1, "").replace(&key(1).to_string(), "abc"), "peer \"p1\": key: a public key is 64"),
-            ([peer(1, ""), peer(1, "")].concat(), "another peer has its name"),
-            ([peer(1, ""), peer(1, "").replace("p1", "p2")].concat(), "another peer has its key"),
-            (cluster, "are of relation"),
+            (peer(1, "").replace("name = \"p1\"", "name = \"a b\""), "expected 1 to 64"),
+            (peer(1, "").replace(&key(1).to_string(), "abc"), "peer \"p1\": key: "),
+            ([peer(1, ""), peer(1, "")].concat(), "another peer has the same name"),
+            ([peer(1, ""), peer(1, "").replace("p1", "p2")].concat(), "another peer has the same key"),
+            (cluster, "require relation"),
         ] {
             let error = refused(&text);
             assert!(error.contains(expected), "{text}: {error}");
@@ -314,7 +317,7 @@ mod tests {
     fn there_are_so_many_peers_and_no_more() {
         let several = |count: u8| (0..count).map(|number| peer(number, "")).collect::<String>();
         assert!(Config::parse(&several(PEERS_MAX as u8)).is_ok());
-        assert!(refused(&several(PEERS_MAX as u8 + 1)).contains("peers: at most 64, not 65"));
+        assert!(refused(&several(PEERS_MAX as u8 + 1)).contains("peers: expected at most 64, found 65"));
         let named = |length: usize| peer(1, "").replace("\"p1\"", &format!("\"{}\"", "a".repeat(length)));
         assert!(Config::parse(&named(PEER_NAME_BYTES_MAX)).is_ok());
         assert!(Config::parse(&named(PEER_NAME_BYTES_MAX + 1)).is_err());
@@ -329,15 +332,15 @@ mod tests {
         let login = broker("url = [\"tls://a\", \"tls://b\"]\nuser = \"n1\"\npassword_file = \"f\"").unwrap().unwrap();
         assert_eq!(login.login, Login::Password { user: "n1".into(), file: "f".into() });
         for (text, expected) in [
-            ("url = []", "nats.url: addresses: 1 to 16"),
-            ("url = \"http://x\"", "is not an address such as"),
-            ("url = \"nats://a\"\nreplicas = 6", "nats.replicas: 1 to 5"),
-            ("url = \"nats://a\"\nreplicas = 0", "nats.replicas: 1 to 5"),
+            ("url = []", "nats.url: addresses: expected 1 to 16"),
+            ("url = \"http://x\"", "invalid URL"),
+            ("url = \"nats://a\"\nreplicas = 6", "nats.replicas: expected 1 to 5"),
+            ("url = \"nats://a\"\nreplicas = 0", "nats.replicas: expected 1 to 5"),
             ("url = \"nats://a\"\nmax_age = \"0s\"", "nats.max_age: "),
             ("url = \"nats://a\"\nmax_bytes = \"1B\"", "nats.max_bytes: "),
-            ("url = \"nats://a\"\ndomain = \"a.b\"", "nats: a domain is"),
-            ("url = \"nats://a\"\nuser = \"a\"", "nats: either"),
-            ("url = \"nats://a\"\nnkey = \"a\"\ncredentials = \"b\"", "nats: either"),
+            ("url = \"nats://a\"\ndomain = \"a.b\"", "nats: a domain may"),
+            ("url = \"nats://a\"\nuser = \"a\"", "nats: expected either"),
+            ("url = \"nats://a\"\nnkey = \"a\"\ncredentials = \"b\"", "nats: expected either"),
             ("replicas = 1", "missing field `url`"),
         ] {
             let error = broker(text).unwrap_err().to_string();

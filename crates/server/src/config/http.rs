@@ -1,4 +1,4 @@
-//! HTTP: where it is served, by which names, and who may do what.
+//! HTTP: listen addresses, host names and rights.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,46 +10,46 @@ use serde::Deserialize;
 
 use super::accounts::RawToken;
 use super::raw::{RawListen, RawRights, addresses, within};
-use super::{ConfigError, MANY_NEVER, Token, sha256, wrong};
+use super::{ConfigError, MANY_NEVER, Token, invalid, sha256};
 use crate::certificate::Certificate;
 use crate::http;
 use crate::rights::{Rights, Who};
 use crate::units::Bytes;
 
-/// The mode of the Unix socket unless the file says otherwise: for its owner and its group.
+/// Default mode of the Unix socket: owner and group.
 const SOCKET_MODE: u32 = 0o660;
 
-/// What is HTTP's own.
+/// HTTP settings.
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
-    /// Who may do what without a token.
+    /// The rights of callers without a token.
     pub rights: Rights,
-    /// Who may do more.
+    /// The tokens that grant more rights.
     pub tokens: Vec<Token>,
-    /// The longest request.
+    /// Maximum length of a request body.
     pub body_bytes_max: usize,
-    /// Recipients from which a message is bulk.
+    /// The minimum recipient count of a bulk message.
     pub bulk_threshold: u32,
-    /// Names, besides addresses, under which the server may be asked: those of the machine, and those of the file.
+    /// Host names, in addition to addresses, that requests may use: those of the machine and those in the file.
     pub hosts: Vec<String>,
-    /// Proxies that say truly whom they speak for.
+    /// Networks of proxies that are trusted to name the client.
     pub trusted_proxies: Vec<IpNet>,
-    /// The certificate and key, if it is served over TLS.
+    /// The certificate and key, if TLS is enabled.
     pub tls: Option<Arc<Certificate>>,
 }
 
 /// A Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpSocket {
-    /// Its path.
+    /// The path of the socket.
     pub path: PathBuf,
-    /// Who may connect, as a mode of files: whoever may write.
+    /// The mode of the socket file. Connecting requires write permission.
     pub mode: u32,
-    /// The group it belongs to, if not the server's.
+    /// The group of the socket file, if it differs from the server's.
     pub group: Option<String>,
 }
 
-/// The addresses of HTTP: plain, over TLS, and a Unix socket.
+/// Listen addresses: plain, TLS, and the Unix socket.
 type Addresses = (Vec<SocketAddr>, Vec<SocketAddr>, Option<HttpSocket>);
 
 #[derive(Debug, Default, Deserialize)]
@@ -83,7 +83,7 @@ struct RawSocket {
 }
 
 impl RawHttp {
-    /// Where it is served. If TLS has no addresses of its own, it has those of plain HTTP.
+    /// Returns the listen addresses. TLS without addresses of its own uses those of plain HTTP.
     pub(super) fn addresses(&self) -> Result<Addresses, ConfigError> {
         let plain = addresses("http.listen", self.listen.as_ref(), 8625)?;
         let (plain, secure) = match &self.tls {
@@ -96,10 +96,10 @@ impl RawHttp {
 
     pub(super) fn check(self) -> Result<HttpSettings, ConfigError> {
         if self.rights.admin.is_some() {
-            return Err(wrong("http.rights.admin", "administration takes a token, whoever asks: remove this key"));
+            return Err(invalid("http.rights.admin", "administration always requires a token: remove this key"));
         }
         let body_max = self.body_max.map_or(16 << 20, |given| given.0);
-        // Other protocols have accounts for those who are not our own; here that is what tokens are for.
+        // Other protocols have accounts for callers outside our own networks; HTTP has tokens.
         let usual = Rights { report: Who::Own, revoke: Who::Own, admin: Who::Nobody, ..Rights::default() };
         let tokens = self.tokens.into_iter().map(RawToken::check).collect::<Result<Vec<_>, _>>()?;
         ensure_distinct(&tokens)?;
@@ -117,17 +117,18 @@ impl RawHttp {
     }
 }
 
-/// Refuses tokens that could be taken for one another, and the hash of nothing, which a forgotten variable leaves.
+/// Rejects tokens with equal names or secrets. Also rejects the hash of an empty token, which results from an unset
+/// variable.
 fn ensure_distinct(tokens: &[Token]) -> Result<(), ConfigError> {
     let nothing = [sha256(b""), sha256(b"\n")];
     for (at, token) in tokens.iter().enumerate() {
         let key = format!("token {:?}", token.name);
         let is_taken = |other: &Token| other.name == token.name || other.sha256 == token.sha256;
         if token.name == ADMIN_TOKEN_FILE || tokens.iter().take(at).any(is_taken) {
-            return Err(wrong(&key, "another token has this name or this secret"));
+            return Err(invalid(&key, "another token has the same name or secret"));
         }
         if nothing.contains(&token.sha256) {
-            return Err(wrong(&key, "sha256 is that of an empty token"));
+            return Err(invalid(&key, "sha256 is the hash of an empty token"));
         }
     }
     Ok(())
@@ -136,7 +137,7 @@ fn ensure_distinct(tokens: &[Token]) -> Result<(), ConfigError> {
 impl RawTls {
     fn check(&self) -> Result<Arc<Certificate>, ConfigError> {
         let read = Certificate::read(&self.certificate, &self.key);
-        read.map(Arc::new).map_err(|error| wrong("http.tls", error.to_string()))
+        read.map(Arc::new).map_err(|error| invalid("http.tls", error.to_string()))
     }
 }
 
@@ -147,7 +148,7 @@ impl RawSocket {
             Some(digits) => u32::from_str_radix(digits, 8)
                 .ok()
                 .filter(|mode| *mode <= 0o777)
-                .ok_or_else(|| wrong("http.socket.mode", "octal digits such as \"0660\""))?,
+                .ok_or_else(|| invalid("http.socket.mode", "expected octal digits such as \"0660\""))?,
         };
         Ok(HttpSocket { path: self.path.clone(), mode, group: self.group.clone() })
     }
@@ -183,7 +184,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_named() {
         let error = |text: &str| Config::parse(text).unwrap_err().to_string();
-        assert!(error("[http.rights]\nadmin = \"own\"").contains("administration takes a token"));
+        assert!(error("[http.rights]\nadmin = \"own\"").contains("administration always requires a token"));
         let token = |name: &str, sha256: &str| format!("[[http.tokens]]\nname = {name:?}\nsha256 = {sha256:?}\n");
         let (one, two, empty) =
             ("11".repeat(32), "22".repeat(32), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");

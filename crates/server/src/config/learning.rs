@@ -1,4 +1,4 @@
-//! What the server learns by itself.
+//! Automatic learning.
 
 use bruit_engine::seen::SEEN_DAYS;
 use serde::Deserialize;
@@ -6,19 +6,19 @@ use serde::Deserialize;
 use super::ConfigError;
 use super::raw::within;
 
-/// The days on which a feature has to be seen, unless told.
+/// Default number of days on which a feature must be seen.
 const DAYS: u32 = 3;
 
-/// What the server learns by itself.
+/// Automatic learning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearningSettings {
-    /// Whether it learns the text that checked mail has in common, if nobody reports it.
+    /// Whether to learn text that recurs in the unreported mail of own users' checks.
     pub checks: bool,
-    /// The different days on which that text has to be seen.
+    /// Number of different days on which a text must be seen before it counts as recurring.
     pub days: u32,
 }
 
-/// The section as it is written. What is absent has its default.
+/// The section as written in the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawLearning {
@@ -46,7 +46,7 @@ mod tests {
         assert_eq!((other.checks, other.days), (true, 7));
         for days in ["1", "8"] {
             let error = learning(&format!("[learning]\ndays = {days}")).unwrap_err().to_string();
-            assert_eq!(error, format!("learning.days: 2 to 7, not {days}"));
+            assert_eq!(error, format!("learning.days: expected 2 to 7, found {days}"));
         }
     }
 }

@@ -2,23 +2,23 @@
 
 use serde::Deserialize;
 
-/// What is logged, and how.
+/// The log's settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogSettings {
-    /// The level, or a filter such as `info,bruit::request=debug`; `info` if nothing is said.
+    /// The level, or a filter such as `info,bruit::request=debug`; the default is `info`.
     pub level: Option<String>,
-    /// The format of its lines.
+    /// The line format.
     pub format: LogFormat,
 }
 
-/// The format of the log's lines.
+/// A format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Plain text, for people.
     #[default]
     Text,
-    /// For programs: one JSON object each.
+    /// One JSON object a line, for programs.
     Json,
 }

@@ -1,4 +1,4 @@
-//! The file as it is written, and its way into what the server works with.
+//! The file as written, and its conversion to the checked configuration.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use super::word_list::RawPasswords;
 use super::{
     ACCOUNTS_MAX, ADDRESSES_MAX, ClockSettings, Config, ConfigError, Confirm, DccSettings, DccWhitelist,
     FederationSettings, FuzzyBulk, FuzzySettings, LimitSettings, Listen, LogSettings, MANY_NEVER, PyzorSettings,
-    RELAXED_WINDOW, RazorSettings, Settings, THREADS_MAX, wrong,
+    RELAXED_WINDOW, RazorSettings, Settings, THREADS_MAX, invalid,
 };
 use crate::accounts;
 use crate::fuzzy_keys::Keyring;
@@ -30,7 +30,8 @@ use crate::limits::Rate;
 use crate::rights::{Rights, Who};
 use crate::units::{Bytes, Span};
 
-/// The bounds of `clock_jump`: a second, the smallest routine correction of a clock, to ten years, longer than any real gap.
+/// The range of `clock_jump`: from one second, the smallest routine correction of a clock, to ten years, longer than
+/// any real outage.
 const CLOCK_JUMP_MIN: Duration = Duration::from_secs(1);
 const CLOCK_JUMP_MAX: Duration = Duration::from_secs(3_650 * 86_400);
 
@@ -71,7 +72,7 @@ enum RawDurability {
     Relaxed,
 }
 
-/// One address, or several.
+/// One address or several.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "expected an address and port such as \"127.0.0.1:2703\", or a list of them")]
 pub(super) enum RawListen {
@@ -152,13 +153,13 @@ struct RawFuzzy {
     bulk: Option<FuzzyBulk>,
 }
 
-/// The names of DCC servers.
+/// The valid server IDs of DCC.
 const SERVER_IDS: std::ops::RangeInclusive<u32> = 100..=32_767;
 
-/// What the server of a site without other plans calls itself.
+/// The default server ID of DCC, for a server without a registered ID.
 const SERVER_ID: u32 = 1_024;
 
-/// The least count that SpamAssassin's Pyzor plugin believes.
+/// The default minimum count in replies about listed signatures: SpamAssassin's threshold.
 const LISTED_COUNT: u32 = 5;
 
 impl File {
@@ -172,14 +173,14 @@ impl File {
             http,
             https,
             http_socket,
-            // Where there are no other servers there is nothing to listen for.
+            // Federation is off by default.
             federation: match &self.federation.listen {
                 None => Vec::new(),
                 given => addresses("federation.listen", given.as_ref(), 0)?,
             },
         };
         if self.accounts.len() > ACCOUNTS_MAX {
-            return Err(wrong("accounts", format!("at most {ACCOUNTS_MAX}, not {}", self.accounts.len())));
+            return Err(invalid("accounts", format!("expected at most {ACCOUNTS_MAX}, found {}", self.accounts.len())));
         }
         let accounts = self.accounts.into_iter().map(RawAccount::check).collect::<Result<Vec<_>, _>>()?;
         let passwords = self.passwords.check()?;
@@ -192,7 +193,7 @@ impl File {
             dcc: self.dcc.check()?,
             pyzor: self.pyzor.check()?,
             fuzzy: FuzzySettings {
-                // Strangers' texts are not kept, and only own users may delete.
+                // Strangers' texts are not stored, and only own users may delete.
                 rights: self.fuzzy.rights.check_over(Rights {
                     report: Who::Accounts,
                     revoke: Who::Own,
@@ -227,13 +228,13 @@ impl File {
 }
 
 fn memory(Bytes(bytes): Bytes) -> Result<u64, ConfigError> {
-    Plan::for_budget(bytes).map(|_| bytes).map_err(|error| wrong("memory", error.to_string()))
+    Plan::for_budget(bytes).map(|_| bytes).map_err(|error| invalid("memory", error.to_string()))
 }
 
 fn durability(kind: RawDurability, window: Option<Span>) -> Result<Durability, ConfigError> {
     match (kind, window) {
         (RawDurability::Strict, None) => Ok(Durability::Strict),
-        (RawDurability::Strict, Some(_)) => Err(wrong("relaxed_window", "only with durability = \"relaxed\"")),
+        (RawDurability::Strict, Some(_)) => Err(invalid("relaxed_window", "requires durability = \"relaxed\"")),
         (RawDurability::Relaxed, window) => {
             Ok(Durability::Relaxed { window: window.map_or(RELAXED_WINDOW, |window| window.0) })
         }
@@ -243,7 +244,7 @@ fn durability(kind: RawDurability, window: Option<Span>) -> Result<Durability, C
 fn clock_jump(given: Option<Span>) -> Result<Option<Duration>, ConfigError> {
     let Some(Span(jump)) = given else { return Ok(None) };
     if !(CLOCK_JUMP_MIN..=CLOCK_JUMP_MAX).contains(&jump) {
-        return Err(wrong("clock_jump", "1s to 3650d"));
+        return Err(invalid("clock_jump", "expected 1s to 3650d"));
     }
     Ok(Some(jump))
 }
@@ -254,13 +255,13 @@ pub(super) fn addresses(key: &str, given: Option<&RawListen>, port: u16) -> Resu
         Some(RawListen::One(address)) => Ok(vec![*address]),
         Some(RawListen::Several(addresses)) if addresses.len() <= ADDRESSES_MAX => Ok(addresses.clone()),
         Some(RawListen::Several(addresses)) => {
-            Err(wrong(key, format!("at most {ADDRESSES_MAX} addresses, not {}", addresses.len())))
+            Err(invalid(key, format!("expected at most {ADDRESSES_MAX} addresses, found {}", addresses.len())))
         }
     }
 }
 
 fn loopback() -> Vec<IpNet> {
-    ["127.0.0.0/8", "::1/128"].iter().map(|network| network.parse().expect("a network")).collect()
+    ["127.0.0.0/8", "::1/128"].iter().map(|network| network.parse().expect("a valid network")).collect()
 }
 
 pub(super) fn within<N: PartialOrd + std::fmt::Display>(
@@ -270,7 +271,7 @@ pub(super) fn within<N: PartialOrd + std::fmt::Display>(
     most: N,
 ) -> Result<N, ConfigError> {
     if value < least || value > most {
-        return Err(wrong(key, format!("{least} to {most}, not {value}")));
+        return Err(invalid(key, format!("expected {least} to {most}, found {value}")));
     }
     Ok(value)
 }
@@ -302,7 +303,8 @@ impl RawLimits {
             )?,
             longer_replies: rate("limits.longer_replies", self.longer_replies, Rate { per_second: 10.0, burst: 50 })?,
             costly: rate("limits.costly", self.costly, Rate { per_second: 0.1, burst: 20 })?,
-            // The table of 256 MiB has 6,291 places for those who register themselves: five weeks.
+            // With 256 MiB, the account table has 6,291 entries for self-registered accounts. At this rate, they last
+            // five weeks.
             registrations: rate("limits.registrations", self.registrations, Rate { per_second: 0.002, burst: 100 })?,
             connections: within("limits.connections", self.connections.unwrap_or(1_024), 1, 65_536)?,
             connections_per_network: within(
@@ -318,7 +320,7 @@ impl RawLimits {
 fn rate(key: &str, given: Option<RawRate>, usual: Rate) -> Result<Rate, ConfigError> {
     let rate = given.map_or(usual, |given| Rate { per_second: given.per_second, burst: given.burst });
     if !(0.0..=1e9).contains(&rate.per_second) {
-        return Err(wrong(key, format!("0 to 1e9 per second, not {}", rate.per_second)));
+        return Err(invalid(key, format!("expected 0 to 1e9 per second, found {}", rate.per_second)));
     }
     Ok(rate)
 }
@@ -327,13 +329,13 @@ impl RawRazor {
     fn check(self) -> Result<RazorSettings, ConfigError> {
         let ep4 = self.ep4.map_or_else(|| Ok(vec![Ep4::default()]), |given| epochs(&given))?;
         let confidence = within("razor.confidence", self.confidence.unwrap_or(50), 1, 100)?;
-        // A list that grows at every change of the parameters raises the revision by itself.
+        // The default revision is the length of the list, so it rises whenever new parameters are added.
         let revision = self.revision.unwrap_or(ep4.len() as u32);
         let terms =
-            Terms::new(confidence, ep4.clone(), revision).map_err(|error| wrong("razor.ep4", error.to_string()))?;
+            Terms::new(confidence, ep4.clone(), revision).map_err(|error| invalid("razor.ep4", error.to_string()))?;
         let hosts = Some(self.hosts).filter(|hosts| !hosts.is_empty());
         let servers =
-            hosts.map(ServerList::new).transpose().map_err(|error| wrong("razor.hosts", error.to_string()))?;
+            hosts.map(ServerList::new).transpose().map_err(|error| invalid("razor.hosts", error.to_string()))?;
         Ok(RazorSettings {
             rights: self.rights.check(),
             register: self.register.unwrap_or(Who::Anyone),
@@ -353,7 +355,7 @@ fn check_bulk(bulk: FuzzyBulk) -> Result<FuzzyBulk, ConfigError> {
 }
 
 fn epochs(given: &[String]) -> Result<Vec<Ep4>, ConfigError> {
-    let parse = |text: &String| text.parse().map_err(|error| wrong("razor.ep4", format!("{text:?}: {error}")));
+    let parse = |text: &String| text.parse().map_err(|error| invalid("razor.ep4", format!("{text:?}: {error}")));
     given.iter().map(parse).collect()
 }
 
@@ -361,14 +363,17 @@ impl RawDcc {
     fn check(self) -> Result<DccSettings, ConfigError> {
         let brand = self.brand.unwrap_or_else(|| "bruit".into());
         if Brand::new(&brand).is_none() {
-            return Err(wrong("dcc.brand", format!("1 to {BRAND_BYTES_MAX} printable characters without ':'")));
+            return Err(invalid(
+                "dcc.brand",
+                format!("expected 1 to {BRAND_BYTES_MAX} printable characters without ':'"),
+            ));
         }
         if self
             .password
             .as_ref()
             .is_some_and(|password| bruit_engine::accounts::dcc::DccPassword::new(password.as_bytes()).is_none())
         {
-            return Err(wrong("dcc.password", "1 to 32 bytes without blanks"));
+            return Err(invalid("dcc.password", "expected 1 to 32 bytes without blanks"));
         }
         Ok(DccSettings {
             rights: self.rights.check(),

@@ -1,4 +1,4 @@
-//! The policy of trust as the file says it: the constants that `docs/trust.md` tells operators to change.
+//! The trust policy in the file: the constants that `docs/trust.md` describes for operators.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use bruit_engine::trust::Policy;
 use serde::Deserialize;
 
 use super::raw::within;
-use super::{ConfigError, wrong};
+use super::{ConfigError, invalid};
 use crate::units::Span;
 
-/// The bounds of `settle_after`: anchors need time to have their say, and a claim is forgotten after 14 days.
+/// The range of `settle_after`: anchors need time to claim, and a claim is forgotten after 14 days.
 const SETTLE_AFTER_MIN: Duration = Duration::from_secs(3_600);
 const SETTLE_AFTER_MAX: Duration = Duration::from_secs(13 * 86_400);
 
-/// The highest score that can be asked for: what 40 groups of the greatest weight come to.
+/// The highest valid score: the sum of 40 groups of maximum weight.
 const SCORE_MAX: f64 = 100.0;
 
-/// The section as it is written. What is absent has its default.
+/// The section as written in the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawTrust {
@@ -35,7 +35,7 @@ impl RawTrust {
         let usual = Policy::default();
         let voices = |key, given: Option<u32>, usual| within(key, given.unwrap_or(usual), 1, usual_votes());
         let policy = Policy {
-            // One vote less than a signature has room for, so that a revoke still finds some.
+            // At most one vote less than a signature can hold, to leave space for a revocation.
             own_reports_needed: within(
                 "trust.own_reports_needed",
                 self.own_reports_needed.unwrap_or(usual.own_reports_needed),
@@ -56,26 +56,32 @@ impl RawTrust {
             ..usual
         };
         if policy.suspect_score > policy.block_score {
-            return Err(wrong("trust.suspect_score", format!("at most block_score, which is {}", policy.block_score)));
+            return Err(invalid(
+                "trust.suspect_score",
+                format!("expected at most block_score, which is {}", policy.block_score),
+            ));
         }
-        policy.check().map_err(|error| wrong("trust", error.to_string()))?;
+        policy.check().map_err(|error| invalid("trust", error.to_string()))?;
         Ok(policy)
     }
 }
 
-/// How many votes a signature has room for.
+/// Returns the number of votes that a signature can hold.
 fn usual_votes() -> u32 {
     Policy::default().votes_max
 }
 
-/// A score above what patience alone can reach.
+/// Returns the score required for a listing. It must exceed the score that one voice can reach by waiting.
 fn block_score(given: Option<f64>, usual: &Policy) -> Result<f64, ConfigError> {
     let score = given.unwrap_or(usual.block_score);
     let floor = usual.unanchored_spam_max;
     if score > floor && score <= SCORE_MAX {
         return Ok(score);
     }
-    Err(wrong("trust.block_score", format!("more than {floor}, which takes no anchor, to {SCORE_MAX}, not {score}")))
+    Err(invalid(
+        "trust.block_score",
+        format!("expected more than {floor}, which is possible without an anchor, up to {SCORE_MAX}, found {score}"),
+    ))
 }
 
 fn suspect_score(given: Option<f64>, usual: f64) -> Result<f64, ConfigError> {
@@ -83,13 +89,13 @@ fn suspect_score(given: Option<f64>, usual: f64) -> Result<f64, ConfigError> {
     if score > 0.0 && score <= SCORE_MAX {
         return Ok(score);
     }
-    Err(wrong("trust.suspect_score", format!("more than 0 to {SCORE_MAX}, not {score}")))
+    Err(invalid("trust.suspect_score", format!("expected more than 0, up to {SCORE_MAX}, found {score}")))
 }
 
 fn settle_after(given: Option<Span>, usual: u64) -> Result<u64, ConfigError> {
     let Some(Span(time)) = given else { return Ok(usual) };
     if !(SETTLE_AFTER_MIN..=SETTLE_AFTER_MAX).contains(&time) {
-        return Err(wrong("trust.settle_after", "1h to 13d"));
+        return Err(invalid("trust.settle_after", "expected 1h to 13d"));
     }
     Ok(time.as_secs())
 }

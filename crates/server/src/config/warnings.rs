@@ -1,7 +1,8 @@
-//! Settings that can be used, but that most operators would not choose if they knew what follows.
+//! Warnings about valid settings with consequences that most operators would not want.
 //!
-//! A table of rules: each looks at the configuration and at what is known of the machine, and says what may happen and what to
-//! write instead. The server logs its warnings at every start and reload; `bruit serve --check-config` prints them.
+//! Each rule inspects the configuration and facts about the machine. It describes a possible consequence and the
+//! setting to write instead. The server logs its warnings at every start and reload; `bruit serve --check-config`
+//! prints them.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -14,37 +15,37 @@ use ipnet::IpNet;
 use super::{Config, MANY_NEVER};
 use crate::rights::Who;
 
-/// Shortest prefix of an own network that is no mistake: the largest that one site has.
+/// Minimum IPv4 prefix length of an own network. A shorter prefix is larger than the network of any one site.
 const V4_PREFIX_MIN: u8 = 8;
-/// See [`V4_PREFIX_MIN`].
+/// Minimum IPv6 prefix length of an own network. See [`V4_PREFIX_MIN`].
 const V6_PREFIX_MIN: u8 = 16;
 
-/// Mode bits that a file with secrets must not have: others read or write it, or the group writes it.
+/// Mode bits that a file with secrets must not have: access by others, or write access by the group.
 const OPEN_MODE: u32 = 0o026;
 
-/// Mode bits that no configuration file should have: somebody else writes it.
+/// Mode bits that no configuration file should have: write access by the group or others.
 const WRITABLE_MODE: u32 = 0o022;
 
-/// Something that an operator should know about a setting.
+/// A warning about a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// The setting.
+    /// The key of the setting.
     pub key: String,
-    /// What may happen, and what to write instead.
+    /// A possible consequence, and the setting to write instead.
     pub text: String,
 }
 
-/// What is known beside the configuration.
+/// Facts about the file and the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The mode of the configuration file, if there is one.
     pub file_mode: Option<u32>,
-    /// The memory of the machine or of this process's control group, in bytes, if the system says.
+    /// The memory of the machine or of this process's control group in bytes, if known.
     pub machine_bytes: Option<u64>,
 }
 
 impl Facts {
-    /// What the system says of the configuration file and the machine.
+    /// Reads the facts about the configuration file and the machine from the system.
     #[must_use]
     pub fn gather(file: Option<&Path>) -> Self {
         let mode = file.and_then(|file| fs::metadata(file).ok()).map(|metadata| metadata.permissions().mode() & 0o777);
@@ -54,11 +55,11 @@ impl Facts {
 
 type Rule = fn(&Config, &Facts) -> Vec<Warning>;
 
-/// Every rule.
+/// All rules for warnings.
 const RULES: [Rule; 6] = [wide_networks, fuzzy_strangers, counted_strangers, open_file, much_memory, in_the_clear];
 
 impl Config {
-    /// What the operator should know about these settings.
+    /// Returns the warnings about this configuration.
     #[must_use]
     pub fn warnings(&self, facts: &Facts) -> Vec<Warning> {
         RULES.iter().flat_map(|rule| rule(self, facts)).collect()
@@ -84,7 +85,7 @@ fn wide_networks(config: &Config, _facts: &Facts) -> Vec<Warning> {
         warning(
             "http.trusted_proxies",
             format!(
-                "{network} contains machines of others: anyone there can claim to speak for one of the site's own users. Name the \
+                "{network} contains machines of others: anyone there can impersonate one of the site's own users. Name the \
                  proxies themselves, such as \"192.0.2.7/32\""
             ),
         )
@@ -94,8 +95,8 @@ fn wide_networks(config: &Config, _facts: &Facts) -> Vec<Warning> {
         warning(
             "own_networks",
             format!(
-                "{network} contains networks of others: anyone there is one of the site's own users, whose reports list mail at \
-                 once and who has no limits. Name the site's own networks only, such as \"192.0.2.0/24\""
+                "{network} contains networks of others: everyone there counts as an own user, whose reports list mail at \
+                 once and who has no limits. Name only the site's own networks, such as \"192.0.2.0/24\""
             ),
         )
     };
@@ -105,13 +106,13 @@ fn wide_networks(config: &Config, _facts: &Facts) -> Vec<Warning> {
 fn fuzzy_strangers(config: &Config, _facts: &Facts) -> Vec<Warning> {
     let rights = &config.settings.fuzzy.rights;
     let report = (rights.report > Who::Accounts).then(|| {
-        let text = "\"anyone\" is treated as \"accounts\": what strangers write is refused, as it would have no weight. Write \
+        let text = "\"anyone\" is treated as \"accounts\": strangers' texts are refused, because they would have no weight. Write \
                     report = \"accounts\", and give each client an account with a key";
         warning("fuzzy.rights.report", text)
     });
     let revoke = (rights.revoke > Who::Own).then(|| {
         let text =
-            "more than \"own\" is treated as \"own\": only the site's own users delete texts. Write revoke = \"own\"";
+            "any value beyond \"own\" is treated as \"own\": only the site's own users may delete texts. Write revoke = \"own\"";
         warning("fuzzy.rights.revoke", text)
     });
     report.into_iter().chain(revoke).collect()
@@ -127,7 +128,7 @@ fn counted_strangers(config: &Config, _facts: &Facts) -> Vec<Warning> {
         warning(
             key,
             format!(
-                "any stranger can report a message {threshold} times over DCC, and it is bulk for everybody. Write report = \
+                "any stranger can report a message {threshold} times over DCC and so make it bulk for everyone. Write report = \
                  \"accounts\" under [dcc.rights], or listen on loopback only"
             ),
         )
@@ -156,7 +157,7 @@ fn much_memory(config: &Config, facts: &Facts) -> Vec<Warning> {
     let wanted = config.memory_bytes.unwrap_or(BUDGET_DEFAULT);
     let Some(has) = facts.machine_bytes.filter(|has| wanted > *has) else { return Vec::new() };
     let text = format!(
-        "{} MiB are more than the {} MiB that this machine or its control group allows: the server will swap, or be killed when \
+        "{} MiB exceeds the {} MiB that this machine or its control group allows: the server will swap, or be killed when \
          its books fill. Write memory = \"{}MiB\" or less",
         wanted >> 20,
         has >> 20,
@@ -171,8 +172,8 @@ fn in_the_clear(config: &Config, _facts: &Facts) -> Vec<Warning> {
         warning(
             "razor.listen",
             format!(
-                "Razor has no encryption, and {address} can be reached from the Internet: reported mail can be read on the way. \
-                 Listen on loopback or a private network, or let clients in by a VPN"
+                "Razor is not encrypted, and {address} may be reachable from the Internet: reported mail can be read in transit. \
+                 Listen on loopback or a private network, or connect clients through a VPN"
             ),
         )
     });
@@ -180,8 +181,8 @@ fn in_the_clear(config: &Config, _facts: &Facts) -> Vec<Warning> {
         warning(
             "http.listen",
             format!(
-                "HTTP at {address} has no encryption and can be reached from the Internet: tokens and mail can be read on the \
-                 way. Listen on loopback or a private network, or give it a certificate (`[http] tls`)"
+                "HTTP on {address} is not encrypted and may be reachable from the Internet: tokens and mail can be read in \
+                 transit. Listen on loopback or a private network, or set a certificate (`tls` in [http])"
             ),
         )
     });
@@ -192,7 +193,7 @@ fn is_beyond_loopback(address: &SocketAddr) -> bool {
     !address.ip().to_canonical().is_loopback()
 }
 
-/// Whether strangers may reach an address to listen at. One that stands for all addresses of the machine may be one.
+/// Returns true if a listen address may be reachable from the Internet, as the unspecified address may.
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => {
@@ -203,7 +204,7 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// The memory that this process may have at most.
+/// Returns the memory limit of this process.
 fn machine_bytes() -> Option<u64> {
     let read = |path: &str| fs::read_to_string(path).ok();
     let machine = read("/proc/meminfo").and_then(|text| total_memory(&text));
@@ -217,7 +218,7 @@ fn machine_bytes() -> Option<u64> {
     machine.into_iter().chain(group).min()
 }
 
-/// The memory of the machine, by `/proc/meminfo`.
+/// Returns the memory of the machine according to `/proc/meminfo`.
 fn total_memory(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
@@ -279,7 +280,7 @@ mod tests {
         assert_eq!(keys_of(open), ["dcc.many", "http.bulk_threshold"]);
         assert_eq!(keys_of(&format!("{open}[dcc.rights]\nreport = \"accounts\"")), [""; 0]);
         assert_eq!(keys_of("[dcc]\nmany = 200"), [""; 0], "loopback");
-        assert_eq!(keys_of("[dcc]\nlisten = \"0.0.0.0:6277\""), [""; 0], "nothing follows");
+        assert_eq!(keys_of("[dcc]\nlisten = \"0.0.0.0:6277\""), [""; 0], "no threshold to reach");
     }
 
     #[test]

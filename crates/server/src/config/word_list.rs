@@ -1,4 +1,4 @@
-//! Words that no account may have as a password: the operator's own, beside those that the program knows.
+//! The operator's own lists of refused passwords, in addition to the built-in one.
 
 use std::fs;
 use std::io::Read as _;
@@ -9,13 +9,13 @@ use bruit_engine::passwords::{WeakPassword, WordList};
 use bruit_filters::file::FILTER_MAGIC;
 use serde::Deserialize;
 
-use super::{ConfigError, wrong};
+use super::{ConfigError, invalid};
 
-/// The longest file. Twenty million words, or a filter of a hundred million.
+/// Maximum length of a file: twenty million words, or a filter of a hundred million.
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// The longest word, which is longer than any password that a protocol takes.
+/// Maximum length of a word: longer than any password that a protocol accepts.
 const WORD_BYTES_MAX: usize = 1024;
-/// Most files: each is asked for every password.
+/// Maximum number of files: each is searched for every password.
 const FILES_MAX: usize = 16;
 
 const KEY: &str = "passwords.refuse";
@@ -30,21 +30,21 @@ pub(super) struct RawPasswords {
 impl RawPasswords {
     pub(super) fn check(self) -> Result<PasswordSettings, ConfigError> {
         if self.refuse.len() > FILES_MAX {
-            return Err(wrong(KEY, format!("at most {FILES_MAX} files, not {}", self.refuse.len())));
+            return Err(invalid(KEY, format!("expected at most {FILES_MAX} files, found {}", self.refuse.len())));
         }
         let lists = self.refuse.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
         Ok(PasswordSettings { lists: lists.into() })
     }
 }
 
-/// The operator's own lists of words that are refused as passwords.
+/// The operator's own lists of refused passwords.
 #[derive(Clone, Debug, Default)]
 pub struct PasswordSettings {
     lists: Arc<[WordList]>,
 }
 
 impl PasswordSettings {
-    /// Whether a password may be chosen, as far as these lists go.
+    /// Rejects a password in one of these lists.
     ///
     /// # Errors
     /// [`WeakPassword::Listed`].
@@ -53,10 +53,10 @@ impl PasswordSettings {
     }
 }
 
-/// Reads a file: text with a word in each line, or a filter file, which begins with its magic.
+/// Reads a file: text with one word per line, or a filter file, which begins with its magic.
 fn read(file: &Path) -> Result<WordList, ConfigError> {
     let failed = |source| ConfigError::Read { file: file.to_owned(), source };
-    let refused = |what: String| wrong(KEY, format!("{}{what}", file.display()));
+    let refused = |what: String| invalid(KEY, format!("{}{what}", file.display()));
     if !fs::metadata(file).map_err(failed)?.is_file() {
         return Err(refused(" is not a regular file".to_owned()));
     }
@@ -75,14 +75,14 @@ fn read(file: &Path) -> Result<WordList, ConfigError> {
     Ok(WordList::of(words(&bytes), key))
 }
 
-/// The lines that are not empty, without their ends.
+/// Returns the lines that are not empty, without line endings.
 fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     text.split(|&byte| byte == b'\n')
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
         .filter(|line| !line.is_empty())
 }
 
-/// Refuses a line that is no word, by its number.
+/// Rejects a line that is not a word, with its line number.
 fn ensure_words(text: &[u8]) -> Result<(), String> {
     for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
         if line.len() > WORD_BYTES_MAX {
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// The settings with a file of this content.
+    /// Returns the settings with one file of this content.
     fn settings(content: &[u8]) -> Result<PasswordSettings, String> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("words");
@@ -121,7 +121,7 @@ mod tests {
             assert_eq!(settings.judge(password.as_bytes()), Err(WeakPassword::Listed), "{password}");
         }
         assert_eq!(settings.judge(b"tin whistle 7"), Ok(()));
-        assert_eq!(settings.judge(b""), Ok(()), "an empty line is no word");
+        assert_eq!(settings.judge(b""), Ok(()), "an empty line is not a word");
         assert_eq!(PasswordSettings::default().judge(b"hufnagel"), Ok(()));
     }
 
@@ -144,7 +144,7 @@ mod tests {
         assert!(error.ends_with("words, line 2: expected a word of at most 1024 bytes, found 1025"), "{error}");
         assert!(settings(b"a\nb\0c\n").unwrap_err().ends_with("line 2: expected text, found a zero byte"));
         let too_many = RawPasswords { refuse: vec![PathBuf::from("none"); FILES_MAX + 1] };
-        assert!(too_many.check().unwrap_err().to_string().contains("at most 16 files, not 17"));
+        assert!(too_many.check().unwrap_err().to_string().contains("at most 16 files, found 17"));
         assert!(matches!(RawPasswords { refuse: vec!["none".into()] }.check(), Err(ConfigError::Read { .. })));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("words");

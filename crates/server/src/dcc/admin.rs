@@ -1,42 +1,42 @@
-//! Requests about the server itself, as `cdcc` makes them.
+//! Administrative requests, as `cdcc` sends them.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use bruit_engine::accounts::{Protocol, name_id};
+use bruit_engine::accounts::{self, name_id};
 use bruit_engine::event::{By, Event};
 use bruit_engine::trust::{Claim, Reporter, Standing};
-use bruit_engine::whitelist::{By as ListedBy, WhitelistChange};
+use bruit_engine::whitelist::{ListAuthor, WhitelistChange};
 use bruit_engine::{Outcome, Refusal};
 use bruit_protocols::dcc::{Admin, AdminOperation, Brand, Item, Reply, Request as DccRequest};
 
 use super::answers::fingerprint;
-use super::caller::{Caller, identity};
-use super::{Asked, ReplyTo, Waiting, brand};
-use crate::audit::{Who, audit, audit_refusal};
-use crate::metrics::{Answered, Language};
+use super::caller::{DccCaller, identity};
+use super::{PendingDcc, PendingKind, ReplyTo, brand};
+use crate::audit::{Actor, audit, audit_refusal};
+use crate::metrics::{Disposition, Protocol};
 use crate::udp::{Change, Request, Step};
 
-/// How far the clock of who administers the server may be from ours, in seconds; as in the original server.
+/// Maximum difference between the administrator's clock and ours, in seconds; as in the original server.
 const CLOCK_TOLERANCE_SECONDS: u64 = 64;
 
-/// Why something that only the server's own ID may is refused.
-const NOT_ALLOWED: &str = "only with the server's own ID and password, and a clock within 64 seconds";
+/// The error for requests that require the server's own ID.
+const NOT_ALLOWED: &str = "this requires the server's own ID and password, and a clock within 64 seconds";
 
-/// Answers a request about the server.
+/// Answers an administrative request.
 pub(super) fn answer(
     admin: &Admin<'_>,
-    caller: &Caller,
+    caller: &DccCaller,
     to: &ReplyTo,
     request: &Request<'_>,
     reply: &mut Vec<u8>,
-) -> Step<Waiting> {
+) -> Step<PendingDcc> {
     let is_known = caller.password.is_some();
     if !is_known && !request.settings.dcc.rights.admin.includes(caller.reporter.standing) {
-        to.write(&Reply::Error("not without an ID and its password"), reply);
-        let who = Who { from: request.source.address, name: None };
-        audit_refusal(&who, "dcc admin", "not without an ID and its password");
-        return Step::Reply(to.answered(Answered::Refused));
+        to.write(&Reply::Error("this requires an ID and its password"), reply);
+        let who = Actor { from: request.source.address, name: None };
+        audit_refusal(&who, "dcc admin", "this requires an ID and its password");
+        return Step::Reply(to.answered(Disposition::Refused));
     }
     match admin.operation {
         AdminOperation::Stats => to.write(&Reply::Text(&statistics(request)), reply),
@@ -44,7 +44,7 @@ pub(super) fn answer(
             to.write(&Reply::Error("statistics are since the start of the server, and not cleared"), reply);
         }
         AdminOperation::Clock => to.write(&Reply::Text(&clock_text(admin.clock.into(), request.now.0)), reply),
-        // Nobody is held up, however many ask.
+        // There is never a delay.
         AdminOperation::AnonymousDelay => to.write(&Reply::AnonymousDelay { inflate: u32::MAX, delay_ms: 0 }, reply),
         AdminOperation::ClientsByAddress | AdminOperation::ClientsById => {
             to.write(&Reply::Error("addresses of clients are not kept"), reply);
@@ -56,44 +56,46 @@ pub(super) fn answer(
         | AdminOperation::TraceOn
         | AdminOperation::TraceOff => to.write(&Reply::Error("not by this protocol"), reply),
     }
-    Step::Reply(to.answered(Answered::Other))
+    Step::Reply(to.answered(Disposition::Other))
 }
 
-/// Has a checksum forgotten, if it is kept and the server itself is told so.
+/// Starts the deletion of a checksum, if its kind is kept and the caller has proven the server's own ID.
 pub(super) fn delete(
     clock: u32,
     item: Item,
-    caller: &Caller,
+    caller: &DccCaller,
     to: ReplyTo,
     asked: &DccRequest<'_>,
     request: &Request<'_>,
     reply: &mut Vec<u8>,
-) -> Step<Waiting> {
+) -> Step<PendingDcc> {
     let is_timely = u64::from(clock).abs_diff(request.now.0) <= CLOCK_TOLERANCE_SECONDS;
     if !caller.is_self || !is_timely {
         to.write(&Reply::Error(NOT_ALLOWED), reply);
-        audit_refusal(&Who { from: request.source.address, name: None }, "dcc delete", NOT_ALLOWED);
-        return Step::Reply(to.answered(Answered::Refused));
+        audit_refusal(&Actor { from: request.source.address, name: None }, "dcc delete", NOT_ALLOWED);
+        return Step::Reply(to.answered(Disposition::Refused));
     }
     let Some(fingerprint) = fingerprint(&request.service.key, &item) else {
         to.write(&Reply::Error(&format!("{} checksums are not kept", item.kind.name())), reply);
-        return Step::Reply(Answered::Refused);
+        return Step::Reply(Disposition::Refused);
     };
     let name = to.server_id.to_string();
-    let id = name_id(Protocol::Dcc, name.as_bytes(), &request.service.key);
+    let id = name_id(accounts::Protocol::Dcc, name.as_bytes(), &request.service.key);
     let by = By { now: request.now, reporter: Reporter { id, standing: Standing::Own, group: id } };
-    let change = WhitelistChange::List(fingerprint, ListedBy::Protocol);
-    // The claim first: of what is whitelisted none is taken, and by that a second deletion is known.
+    let change = WhitelistChange::List(fingerprint, ListAuthor::Protocol);
+    // Submit the claim first: a whitelisted signature accepts no claims, and this reveals a second deletion.
     let events = vec![
         Event::Claim { by, claim: Claim::Revoke, flag: 0, fingerprints: vec![fingerprint] },
         Event::Whitelist { now: request.now, change },
     ];
-    let waiting =
-        Waiting { reply: to, asked: Asked::Deletion { item, brand: brand(request), from: request.source.address } };
+    let waiting = PendingDcc {
+        reply: to,
+        asked: PendingKind::Deletion { item, brand: brand(request), from: request.source.address },
+    };
     Step::Change(Change { waiting, events, reporter: by.reporter, request: identity(asked, request) })
 }
 
-/// Writes what a deletion came to.
+/// Writes the reply to a deletion.
 pub(super) fn answer_deletion(
     item: &Item,
     brand: &Brand,
@@ -101,28 +103,28 @@ pub(super) fn answer_deletion(
     to: &ReplyTo,
     outcomes: &[Outcome],
     reply: &mut Vec<u8>,
-) -> Answered {
+) -> Disposition {
     let name = to.server_id.to_string();
     let failure = outcomes.iter().find_map(Outcome::refusal).map(|refusal| refusal.to_string());
-    audit(&Who { from, name: Some(&name) }, "dcc.delete", item.kind.name(), failure.as_deref());
+    audit(&Actor { from, name: Some(&name) }, "dcc.delete", item.kind.name(), failure.as_deref());
     match outcomes {
         [Outcome::Refused(Refusal::Whitelisted), ..] => {
-            to.write(&Reply::Error(&format!("{} already deleted", spelt(item))), reply);
-            Answered::Refused
+            to.write(&Reply::Error(&format!("{} already deleted", checksum_text(item))), reply);
+            Disposition::Refused
         }
         [.., Outcome::Refused(refusal)] => {
             to.write(&Reply::Error(&refusal.to_string()), reply);
-            Answered::Refused
+            Disposition::Refused
         }
         _ => {
             to.write(&Reply::Ok { brand, delay_ms: 0 }, reply);
-            Answered::Accepted
+            Disposition::Accepted
         }
     }
 }
 
-/// A checksum as DCC's programs write it: its kind, and four groups of eight digits.
-fn spelt(item: &Item) -> String {
+/// Formats a checksum as DCC's programs do: its kind and four groups of eight digits.
+fn checksum_text(item: &Item) -> String {
     let groups = item.sum.as_chunks::<4>().0.iter().map(|group| format!(" {:08x}", u32::from_be_bytes(*group)));
     std::iter::once(item.kind.name().to_owned()).chain(groups).collect()
 }
@@ -135,13 +137,13 @@ fn clock_text(theirs: u64, ours: u64) -> String {
     }
 }
 
-/// What was answered since the start.
+/// Returns the counters since the start.
 fn statistics(request: &Request<'_>) -> String {
-    let metrics = request.service.metrics.of(Language::Dcc);
+    let metrics = request.service.metrics.of(Protocol::Dcc);
     let version = env!("CARGO_PKG_VERSION");
     let (id, seconds) = (request.settings.dcc.server_id, request.uptime.as_secs());
     let mut text = format!("bruit {version}, server-ID {id}, up {seconds} seconds\nrequests since then:\n");
-    for answered in Answered::ALL {
+    for answered in Disposition::ALL {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{:>12} {}", metrics.total(answered), answered.name());
     }
@@ -157,7 +159,7 @@ mod tests {
     #[test]
     fn checksums_are_spelt_as_in_the_captured_error() {
         let sum = 0x7ae7_d243_ee00_3263_6cc6_106a_72e8_2bb2_u128.to_be_bytes();
-        assert_eq!(spelt(&Item { kind: Kind::Body, sum }), "Body 7ae7d243 ee003263 6cc6106a 72e82bb2");
+        assert_eq!(checksum_text(&Item { kind: Kind::Body, sum }), "Body 7ae7d243 ee003263 6cc6106a 72e82bb2");
     }
 
     #[test]

@@ -9,23 +9,24 @@ use bruit_protocols::dcc::{Count, ITEMS_MAX, Item, Items, Kind, Totals};
 use bruit_signatures::Scheme;
 
 use crate::config::DccWhitelist;
-use crate::metrics::Answered;
+use crate::metrics::Disposition;
 
-/// Kinds of checksums that are kept.
+/// Number of checksum kinds that the clearinghouse keeps.
 const KEPT_MAX: usize = 3;
 
-/// The answer about a message: known at once for what is not kept or whitelisted by the file, filled in for the others.
+/// The reply about a message. Totals of checksums that are not kept, or that are in the whitelist file, are known at
+/// once; the others are filled in later.
 #[derive(Clone, Copy)]
-pub(super) struct Answers {
+pub(super) struct MessageTotals {
     totals: [Totals; ITEMS_MAX],
     length: usize,
-    /// What the books know the kept checksums by, and their places.
+    /// The fingerprints of the kept checksums, and their positions.
     fingerprints: [Fingerprint; KEPT_MAX],
     places: [usize; KEPT_MAX],
     kept: usize,
 }
 
-impl Answers {
+impl MessageTotals {
     pub(super) fn new(items: &Items<'_>, whitelist: &DccWhitelist, key: &FingerprintKey) -> Self {
         let mut answers = Self {
             totals: [Totals::NOT_KEPT; ITEMS_MAX],
@@ -57,29 +58,29 @@ impl Answers {
         }
     }
 
-    /// What is to be looked up or counted.
+    /// Returns the fingerprints to look up or count.
     pub(super) fn kept(&self) -> &[Fingerprint] {
         self.fingerprints.get(..self.kept).unwrap_or_default()
     }
 
-    /// The totals, in the order of the request.
+    /// Returns the totals in the order of the request.
     pub(super) fn totals(&self) -> &[Totals] {
         self.totals.get(..self.length).unwrap_or_default()
     }
 
-    /// Fills in what was found, in the order of [`kept`](Self::kept).
+    /// Fills in the totals of the kept checksums, in the order of [`kept`](Self::kept).
     fn fill(&mut self, found: impl Iterator<Item = Totals>) {
         for (place, totals) in self.places.into_iter().take(self.kept).zip(found) {
             self.set(place, totals);
         }
     }
 
-    /// Fills in what a query is answered.
+    /// Fills in the totals in reply to a query.
     pub(super) fn fill_unchanged<'v>(&mut self, found: impl Iterator<Item = (&'v Verdict, u32)>, many: u32) {
         self.fill(found.map(|(verdict, total)| Totals::unchanged(count(verdict, total, many))));
     }
 
-    /// Fills in what a report is answered: `counted` if its recipients were, and whether it made its checksums spam.
+    /// Fills in the totals in reply to a report. `counted` is true if the recipients of the report were counted.
     pub(super) fn fill_reported(
         &mut self,
         engine: &Engine,
@@ -100,20 +101,20 @@ impl Answers {
         self.fill(found);
     }
 
-    /// What a query comes to.
-    pub(super) fn answered(&self) -> Answered {
+    /// Returns the result of a query for the metrics.
+    pub(super) fn answered(&self) -> Disposition {
         let is = |mark| self.totals().iter().any(|totals| totals.current == mark);
         if is(Count::TOO_MANY) {
-            Answered::Spam
+            Disposition::Spam
         } else if is(Count::OK) || is(Count::OK2) {
-            Answered::Ham
+            Disposition::Ham
         } else {
-            Answered::Unknown
+            Disposition::Unknown
         }
     }
 }
 
-/// What is answered of a checksum that is kept.
+/// Returns the count in a reply for a kept checksum.
 fn count(verdict: &Verdict, total: u32, many: u32) -> Count {
     match (verdict.kind, verdict.reason) {
         (_, Reason::Whitelisted) => Count::number(0),
@@ -123,7 +124,7 @@ fn count(verdict: &Verdict, total: u32, many: u32) -> Count {
     }
 }
 
-/// What the books know a checksum by; none if its kind is not kept.
+/// Returns a checksum's fingerprint, or `None` if its kind is not kept.
 pub(super) fn fingerprint(key: &FingerprintKey, item: &Item) -> Option<Fingerprint> {
     match item.kind {
         Kind::Body => fingerprint_of_bytes(key, Scheme::DccBody, &item.sum),

@@ -1,4 +1,4 @@
-//! Who asks, and whether it was asked before.
+//! The caller of a DCC request, and the detection of repeated requests.
 
 use std::net::IpAddr;
 
@@ -10,20 +10,20 @@ use bruit_protocols::dcc::{ANONYMOUS, Request as DccRequest};
 
 use crate::udp::Request;
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Copy)]
-pub(super) struct Caller {
+pub(super) struct DccCaller {
     pub(super) reporter: Reporter,
-    /// What the request was signed with; none if it is anonymous, or as good as.
+    /// The password that verified the request. `None` if the request is anonymous or handled as anonymous.
     pub(super) password: Option<DccPassword>,
-    /// Whether it came under the server's own ID, and proved it.
+    /// Whether the request has proven the server's own ID.
     pub(super) is_self: bool,
-    /// Whether an ID was named and not proved.
+    /// Whether the request names an ID that it has not proven.
     pub(super) is_unverified: bool,
 }
 
-impl Caller {
-    /// Who is behind a request. Under the ID of a server one may administer it, but is no reporter.
+impl DccCaller {
+    /// Identifies the caller of a request. A server's ID grants administration, but its holder cannot make claims.
     pub(super) fn of(asked: &DccRequest<'_>, request: &Request<'_>) -> Self {
         let is_named = asked.header.sender != ANONYMOUS;
         let reporter = request.source.reporter(&request.service.key);
@@ -39,7 +39,7 @@ impl Caller {
         Self::client(asked, request).unwrap_or(nobody)
     }
 
-    /// Who has the account of this client-ID, if the signature is right.
+    /// Returns the account of this client ID if the signature is correct.
     fn client(asked: &DccRequest<'_>, request: &Request<'_>) -> Option<Self> {
         let mut digits = [0; 10];
         let name = decimal(asked.header.sender, &mut digits);
@@ -51,7 +51,7 @@ impl Caller {
     }
 }
 
-/// A number in decimal digits, without memory of its own.
+/// Formats a number in decimal without allocating.
 fn decimal(number: u32, digits: &mut [u8; 10]) -> &[u8] {
     let (mut rest, mut start) = (number, digits.len());
     for digit in digits.iter_mut().rev() {
@@ -65,7 +65,7 @@ fn decimal(number: u32, digits: &mut [u8; 10]) -> &[u8] {
     digits.get(start..).unwrap_or_default()
 }
 
-/// A keyed hash of what the copies of a request have in common: most of its header, and whence it came.
+/// Returns a keyed hash of the parts that all copies of a request share: most of the header, and the source.
 pub(super) fn identity(asked: &DccRequest<'_>, request: &Request<'_>) -> Fingerprint {
     let address = match request.source.address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),

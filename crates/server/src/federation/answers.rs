@@ -1,4 +1,4 @@
-//! What is asked, and what is answered, whoever asks.
+//! Federation requests and responses, common to both listeners.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -17,23 +17,23 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Federation, held};
+use super::{Federation, counted_body};
 use crate::http::Fault;
-use crate::metrics::Answered;
+use crate::metrics::Disposition;
 
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// What an offer is asked for with.
+/// The query of a request for an offer.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct OfferQuery {
-    /// The one that was seen, in hexadecimal digits.
+    /// The last offer seen, in hexadecimal digits.
     seen: String,
-    /// How many seconds to wait for another.
+    /// Number of seconds to wait for a newer offer.
     wait: u64,
 }
 
-/// Turns true when the server stops, as an extension of requests.
+/// Becomes true when the server stops. It is an extension of requests.
 #[derive(Clone)]
 pub(crate) struct Stop(pub(crate) watch::Receiver<bool>);
 
@@ -45,7 +45,7 @@ struct Part {
 }
 
 impl Federation {
-    /// What the reader may have; a later offer than the one that was seen, if it comes while they wait.
+    /// Returns the offer for a reader. If the reader has already seen it, waits for a newer one.
     pub(crate) async fn offer(
         &self,
         reader: Reader,
@@ -53,8 +53,9 @@ impl Federation {
         headers: &HeaderMap,
         stop: Stop,
     ) -> Result<Response, Fault> {
-        let seen = paths::bytes(&query.seen, TAG_BYTES_MAX)
-            .ok_or_else(|| Fault::malformed(format!("seen is at most {TAG_BYTES_MAX} bytes in hexadecimal digits")))?;
+        let seen = paths::bytes(&query.seen, TAG_BYTES_MAX).ok_or_else(|| {
+            Fault::malformed(format!("seen: expected up to {TAG_BYTES_MAX} bytes in hexadecimal digits"))
+        })?;
         let stock = self.stock()?;
         let wait = Duration::from_secs(query.wait).min(WAIT_MAX);
         let offer = self.next_offer(&stock, reader, &seen, wait, stop).await;
@@ -63,7 +64,7 @@ impl Federation {
             return respond(StatusCode::NOT_MODIFIED, &[(ETAG, etag)], axum::body::Body::empty());
         }
         let room = self.room(offer.heads.len())?;
-        respond(StatusCode::OK, &[(ETAG, etag)], held::body(offer.heads, room))
+        respond(StatusCode::OK, &[(ETAG, etag)], counted_body::body(offer.heads, room))
     }
 
     async fn next_offer(
@@ -76,7 +77,7 @@ impl Federation {
     ) -> Offer {
         let end = Instant::now() + wait;
         let mut changes = stock.changes();
-        // Whoever finds no place to wait gets what there is.
+        // If too many requests are already waiting, respond at once.
         let permit = self.waiting.try_acquire();
         loop {
             changes.borrow_and_update();
@@ -94,7 +95,7 @@ impl Federation {
         }
     }
 
-    /// A part of a log, or all of it if it is short.
+    /// Returns the requested part of a log, or the whole log if it is short.
     pub(crate) async fn log(&self, reader: Reader, path: &str, headers: &HeaderMap) -> Result<Response, Fault> {
         let chain = path.strip_prefix(paths::BASE).and_then(|path| paths::chain(path.strip_prefix('/')?));
         let chain = chain.filter(|chain| reader.may_have(chain.book)).ok_or_else(no_log)?;
@@ -109,24 +110,24 @@ impl Federation {
         if bytes.is_empty() {
             return Err(Fault::new(
                 StatusCode::RANGE_NOT_SATISFIABLE,
-                Answered::Other,
-                "there is nothing at that offset, or not yet",
+                Disposition::Other,
+                "the log has no data at this offset yet",
             ));
         }
         let last = part.offset + bytes.len() as u64 - 1;
         let range = HeaderValue::try_from(format!("bytes {}-{last}/*", part.offset)).map_err(|_| Fault::broken())?;
-        respond(StatusCode::PARTIAL_CONTENT, &[(CONTENT_RANGE, range)], held::body(bytes, room))
+        respond(StatusCode::PARTIAL_CONTENT, &[(CONTENT_RANGE, range)], counted_body::body(bytes, room))
     }
 
     async fn whole_log(&self, chain: Chain) -> Result<Response, Fault> {
-        // One byte more, to tell whether that was all.
+        // Read one extra byte to detect whether the log is longer.
         let (bytes, room) = self.read_log(chain, Part { offset: 0, bytes_max: FETCH_BYTES_MAX + 1 }).await?;
         if bytes.len() > FETCH_BYTES_MAX {
             return Err(Fault::malformed(format!(
-                "ask for a range of at most {FETCH_BYTES_MAX} bytes: this is longer"
+                "the log is too long for one response: request a range of at most {FETCH_BYTES_MAX} bytes"
             )));
         }
-        respond(StatusCode::OK, &[], held::body(bytes, room))
+        respond(StatusCode::OK, &[], counted_body::body(bytes, room))
     }
 
     async fn read_log(&self, chain: Chain, part: Part) -> Result<(Vec<u8>, OwnedSemaphorePermit), Fault> {
@@ -134,40 +135,40 @@ impl Federation {
         let mut room = self.room(part.bytes_max)?;
         let read = spawn_blocking(move || stock.log(&chain, part.offset, part.bytes_max)).await;
         let read = read.map_err(|_| Fault::broken())?.map_err(|error| {
-            tracing::error!(%error, "a log cannot be read");
+            tracing::error!(%error, "failed to read a log");
             Fault::broken()
         })?;
         let bytes = read.ok_or_else(no_log)?;
-        // What was not needed is given back at once.
+        // Release the unused part at once.
         drop(room.split(part.bytes_max.saturating_sub(bytes.len())));
         Ok((bytes, room))
     }
 
-    /// The file of the realm. Whoever asks must be allowed to.
+    /// Returns the realm file. The caller must check the reader's rights.
     pub(crate) async fn realm(self: &Arc<Self>) -> Result<Response, Fault> {
         let federation = Arc::clone(self);
         let read = spawn_blocking(move || federation.founding()).await.map_err(|_| Fault::broken())?;
         let bytes = read.map_err(|error| {
-            tracing::error!(%error, "the file of the realm cannot be read");
+            tracing::error!(%error, "failed to read the realm file");
             Fault::broken()
         })?;
         let room = self.room(bytes.len())?;
         let secret = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        respond(StatusCode::OK, &[secret], held::body(bytes, room))
+        respond(StatusCode::OK, &[secret], counted_body::body(bytes, room))
     }
 
     fn stock(&self) -> Result<Arc<dyn Stock>, Fault> {
         let stock = self.stock.read().unwrap_or_else(PoisonError::into_inner).clone();
         stock.ok_or_else(|| {
-            Fault::new(StatusCode::NOT_FOUND, Answered::Refused, "this server does not share what it learned")
+            Fault::new(StatusCode::NOT_FOUND, Disposition::Refused, "this server does not share its books")
         })
     }
 
-    /// Room for an answer of so many bytes.
+    /// Reserves memory for a response of this length.
     fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Fault> {
         let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.answers).try_acquire_many_owned(permits);
-        room.map_err(|_| Fault::busy("too many answers are under way: try again"))
+        room.map_err(|_| Fault::busy("too many responses are in progress: try again"))
     }
 }
 
@@ -183,12 +184,12 @@ fn respond(
     building.body(body).map_err(|_| Fault::broken())
 }
 
-/// What a reader may not have is not there.
+/// Returns the response for a log that does not exist, or that the reader may not read.
 fn no_log() -> Fault {
-    Fault::new(StatusCode::NOT_FOUND, Answered::Other, "there is no such log")
+    Fault::new(StatusCode::NOT_FOUND, Disposition::Other, "no such log")
 }
 
-/// The part that `bytes=3-5` or `bytes=3-` names, as far as one answer goes.
+/// Parses `bytes=3-5` or `bytes=3-`, limited to the length of one response.
 fn part(range: &HeaderValue) -> Result<Part, Fault> {
     let parse = || {
         let (offset, last) = range.to_str().ok()?.strip_prefix("bytes=")?.split_once('-')?;
@@ -197,7 +198,7 @@ fn part(range: &HeaderValue) -> Result<Part, Fault> {
         let bytes = last.checked_sub(offset)?.min(FETCH_BYTES_MAX as u64 - 1) as usize + 1;
         Some(Part { offset, bytes_max: bytes })
     };
-    parse().ok_or_else(|| Fault::malformed("Range is bytes=FIRST-LAST or bytes=FIRST-"))
+    parse().ok_or_else(|| Fault::malformed("Range: expected bytes=FIRST-LAST or bytes=FIRST-"))
 }
 
 #[cfg(test)]
@@ -210,7 +211,7 @@ mod tests {
     use super::super::{ANSWERS_BYTES_MAX, WAITING_MAX};
     use super::*;
 
-    /// One offer that never changes, and logs of zeros without end.
+    /// A single offer that never changes, and infinite logs of zeros.
     struct Still(watch::Sender<u64>);
 
     impl Stock for Still {
@@ -258,7 +259,7 @@ mod tests {
         let (first, second) = last.await;
         assert!(first >= WAIT_MAX && second.is_zero(), "{first:?} {second:?}");
         drop(others);
-        assert!(wait(&federation, &stop).await >= WAIT_MAX, "places are given back");
+        assert!(wait(&federation, &stop).await >= WAIT_MAX, "permits are returned");
     }
 
     #[tokio::test(start_paused = true)]

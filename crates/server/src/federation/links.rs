@@ -1,51 +1,45 @@
-//! This server among others: who is heard, what they are told, and the tasks that do it.
+//! Links to peers and the broker: the tasks that fetch segments, and the exporter's thread.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use bruit_engine::event::Event;
-use bruit_engine::exchange::{Chain, OriginChange, Relation, Terms};
-use bruit_engine::time::Time;
-use bruit_engine::trust::Standing;
-use bruit_engine::{Outcome, Refusal};
+use bruit_engine::Refusal;
+use bruit_engine::exchange::{Chain, Relation};
 use bruit_federation::exporter::ExportError;
-use bruit_federation::judge::Known;
-use bruit_federation::keys::{NodeKey, PublicKey};
-use bruit_federation::library::Library;
-use bruit_federation::link::{Link, Site};
+use bruit_federation::keys::NodeKey;
+use bruit_federation::link::Link;
 use bruit_federation::publisher::publish;
-use bruit_federation::shelf::Shelf;
 use bruit_federation::stock::{Reader, Stock};
 use bruit_federation::transport::files::DirectorySink;
 use bruit_federation::transport::https::UrlError;
 use bruit_federation::transport::nats::{NatsBroker, NatsError, NatsSettings, ReadLog};
-use bruit_store::{Clearinghouse, SHELF_FOLDER, SubmitError};
+use bruit_store::{SHELF_FOLDER, SubmitError};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
+use super::export_task::{ExportTask, start_export};
+use super::local_site::{LocalSite, open_library, submit_origins};
 use super::peers::Watch;
-use super::telling::{Telling, begin_telling};
-use crate::config::{FederationSettings, PeerSettings, PeerTrust};
+use crate::config::{FederationSettings, PeerSettings};
 use crate::fatal::Vital;
 use crate::service::Service;
 
-/// Between two looks at what waits to be told.
+/// Interval between exporter steps.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Between two reports of how it goes with others.
+/// Interval between updates of the peers' states.
 const REPORT: Duration = Duration::from_secs(1);
 
-/// Why a server does not take part.
+/// The exchange with other servers cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FederationError {
     /// The folder to publish in cannot be created.
-    #[error("failed to open {}, the folder to publish in", .folder.display())]
+    #[error("failed to open {}, the folder of federation.publish", .folder.display())]
     Publish {
         /// The folder.
         folder: PathBuf,
@@ -54,74 +48,49 @@ pub enum FederationError {
         source: io::Error,
     },
     /// A thread cannot be started.
-    #[error("failed to start the thread that tells other servers")]
+    #[error("failed to start the exporter thread")]
     Thread(#[source] io::Error),
-    /// Who is heard cannot be written down.
-    #[error("failed to keep which servers are heard")]
+    /// The list of accepted origins cannot be written.
+    #[error("failed to write the list of peers")]
     Submit(#[from] SubmitError),
-    /// Who is heard is refused.
-    #[error("the servers of the configuration are refused: {0}")]
+    /// The list of accepted origins was refused.
+    #[error("the configured peers are refused: {0}")]
     Refused(Refusal),
-    /// It cannot begin to tell others.
-    #[error("failed to begin to tell other servers")]
+    /// The exporter cannot start.
+    #[error("failed to start the exporter")]
     Begin(#[from] ExportError),
-    /// A URL cannot be used.
-    #[error("the URL of {name} cannot be used")]
+    /// A peer's URL is invalid.
+    #[error("invalid URL of peer {name}")]
     Url {
-        /// Whose.
+        /// The peer.
         name: String,
         /// The cause.
         #[source]
         source: UrlError,
     },
-    /// The broker cannot even be tried.
-    #[error("the broker cannot be used")]
+    /// The broker's settings are unusable.
+    #[error("invalid broker settings")]
     Broker(#[from] NatsError),
 }
 
-/// What links work for.
-pub(super) struct Neighbour {
-    pub(super) service: Arc<Service>,
-    pub(super) library: Arc<Library>,
-    known: RwLock<Arc<Known>>,
-}
-
-impl Site for Neighbour {
-    fn store(&self) -> &Clearinghouse {
-        &self.service.store
-    }
-
-    fn library(&self) -> &Library {
-        &self.library
-    }
-
-    fn known(&self) -> Arc<Known> {
-        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn now(&self) -> Time {
-        self.service.now()
-    }
-}
-
-/// A link, and which servers' segments it brings.
+/// A link, and the origins whose segments it delivers.
 #[derive(Clone)]
-pub(super) struct Road {
+pub(super) struct PeerLink {
     pub(super) link: Arc<Link>,
     pub(super) transport: &'static str,
-    /// The server at its end; all of them, if there is a broker.
+    /// The peer at the other end, or `None` for a broker.
     pub(super) key: Option<[u8; 32]>,
 }
 
-/// The running part: a thread that tells, and tasks that ask.
+/// The running part: the exporter thread and the fetching tasks.
 pub(crate) struct Links {
-    site: Arc<Neighbour>,
+    site: Arc<LocalSite>,
     stop: Sender<()>,
     exporter: JoinHandle<()>,
 }
 
 impl Links {
-    /// Takes up with the servers of the configuration.
+    /// Starts the exchange with the configured servers.
     pub(crate) fn start(
         service: &Arc<Service>,
         settings: &FederationSettings,
@@ -134,14 +103,13 @@ impl Links {
         let is_cluster = settings.broker.is_some() || peers.iter().any(|peer| peer.relation == Relation::Cluster);
         let is_wanted = is_cluster || !peers.is_empty() || settings.publish.is_some();
         let library = Arc::new(open_library(service, &directory.join(SHELF_FOLDER), key));
-        let telling = begin_telling(service, &library, is_cluster, is_wanted, service.now())?;
-        hear(service, &peers)?;
+        let mut export_task = start_export(service, &library, is_cluster, is_wanted, service.now())?;
+        submit_origins(service, &peers)?;
         service.federation.share(Arc::clone(&library) as Arc<dyn Stock>);
-        let known = RwLock::new(Arc::new(known(key.public(), &peers)));
-        let site = Arc::new(Neighbour { service: Arc::clone(service), library, known });
-        let mut roads = ask_peers(&site, &peers, key, runtime, stop)?;
+        let site = Arc::new(LocalSite::new(service, library, &peers));
+        let mut peer_links = ask_peers(&site, &peers, key, runtime, stop)?;
         if let Some(broker) = &settings.broker {
-            roads.push(join_broker(&site, broker, &peers, runtime, stop)?);
+            peer_links.push(join_broker(&site, broker, &peers, runtime, stop)?);
         }
         if let Some(folder) = &settings.publish {
             let failed = |source| FederationError::Publish { folder: folder.clone(), source };
@@ -150,26 +118,29 @@ impl Links {
             let vital = Vital::new(service, "the task that publishes to a folder");
             spawn(runtime, stop, vital, async move { publish(&sink, &library, Reader::Peer, &name).await });
         }
+        // Publishes the heads before the listeners start, so that the first replica finds an offer. A node of a cluster
+        // publishes its heads only after it has heard from another node.
+        export_task.step(&site, awaits_cluster(&site, &peer_links));
         let (stop, stopped) = mpsc::channel();
         let exporting = Arc::clone(&site);
         let vital = Vital::new(service, "the exporter");
         let exporter = move || {
             let _vital = vital;
-            tell_others(&exporting, telling, &roads, &stopped);
+            run_exporter(&exporting, export_task, &peer_links, &stopped);
         };
         let exporter = thread::Builder::new().name("bruit-exporter".into()).spawn(exporter);
         Ok(Self { site, stop, exporter: exporter.map_err(FederationError::Thread)? })
     }
 
-    /// Hears the servers of new settings. Whom to ask for segments is decided when the server starts: `before` are those it asks.
+    /// Applies the peers of new settings. The fetching tasks are fixed at startup; `before` lists the peers that have
+    /// tasks.
     pub(crate) fn hear(&self, service: &Service, before: &[PeerSettings]) -> Result<(), FederationError> {
         let peers = service.settings().peers.clone();
-        hear(service, &peers)?;
-        let known = known(self.site.library.key().public(), &peers);
-        *self.site.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        submit_origins(service, &peers)?;
+        self.site.set_peers(&peers);
         let is_asked = |peer: &&PeerSettings| before.iter().any(|other| other.key == peer.key && other.url == peer.url);
         for peer in peers.iter().filter(|peer| !is_asked(peer)) {
-            tracing::warn!(peer = peer.name, "this server is asked for segments when the server is started again");
+            tracing::warn!(peer = peer.name, "segments will be requested from this peer after a restart");
         }
         Ok(())
     }
@@ -182,82 +153,34 @@ impl Links {
     }
 }
 
-/// Who is heard: the servers of the configuration, and what others have of what we said ourselves.
-fn known(own: PublicKey, peers: &[PeerSettings]) -> Known {
-    let others = peers.iter().map(|peer| (peer.key, peer.relation));
-    Known::new(others.chain([(own, Relation::Cluster)]))
-}
-
-/// Opens the library on the shelf in `folder`. A shelf that cannot be read or written now is noted, but does not stop the server.
-fn open_library(service: &Service, folder: &Path, key: &NodeKey) -> Library {
-    let open = || {
-        Shelf::open(folder).and_then(|shelf| {
-            shelf.check()?;
-            service.store.check(|engine| Library::open(shelf, key.clone(), engine))
-        })
-    };
-    open().unwrap_or_else(|error| {
-        tracing::error!(%error, folder = %folder.display(), "failed to open the folder of logs for other servers");
-        service.store.check(|engine| Library::closed(Shelf::at(folder), key.clone(), engine))
-    })
-}
-
-/// Tells the clearinghouse who is heard from now on.
-fn hear(service: &Service, peers: &[PeerSettings]) -> Result<(), FederationError> {
-    let wanted: BTreeMap<[u8; 32], Terms> =
-        peers.iter().map(|peer| (*peer.key.as_bytes(), terms(service, peer))).collect();
-    let members: BTreeMap<_, _> = service.store.check(|engine| engine.exchange().members().collect());
-    let leave = members.keys().filter(|key| !wanted.contains_key(*key)).map(|key| OriginChange::Leave { key: *key });
-    let is_new = |(key, terms): &(&[u8; 32], &Terms)| members.get(*key).is_none_or(|member| member.terms != **terms);
-    let join = wanted.iter().filter(is_new).map(|(key, terms)| OriginChange::Join { key: *key, terms: *terms });
-    let now = service.now();
-    for change in leave.chain(join) {
-        // One after the other: what is submitted together is judged by what was before.
-        let outcomes = service.store.submit(vec![Event::Origin { now, change }])?;
-        if let Some(Outcome::Refused(refusal)) = outcomes.first() {
-            return Err(FederationError::Refused(*refusal));
-        }
-    }
-    Ok(())
-}
-
-fn terms(service: &Service, peer: &PeerSettings) -> Terms {
-    let standing = match peer.trust {
-        PeerTrust::Pinned => Standing::Pinned,
-        PeerTrust::Earned => Standing::Account,
-    };
-    let group = service.key.fingerprint(format!("group of servers: {}", peer.group).as_bytes()).high();
-    Terms { relation: peer.relation, standing, group, cap: peer.bulk_cap }
-}
-
 fn ask_peers(
-    site: &Arc<Neighbour>,
+    site: &Arc<LocalSite>,
     peers: &[PeerSettings],
     key: &NodeKey,
     runtime: &Runtime,
     stop: &watch::Sender<bool>,
-) -> Result<Vec<Road>, FederationError> {
-    let mut roads = Vec::new();
+) -> Result<Vec<PeerLink>, FederationError> {
+    let mut peer_links = Vec::new();
     for peer in peers {
         let source = peer.source(key.seed());
         let source = source.map_err(|source| FederationError::Url { name: peer.name.clone(), source })?;
         let Some(source) = source else { continue };
         let (link, site) = (Arc::new(Link::new(peer.name.as_str())), Arc::clone(site));
-        roads.push(Road { link: Arc::clone(&link), transport: "https", key: Some(*peer.key.as_bytes()) });
+        peer_links.push(PeerLink { link: Arc::clone(&link), transport: "https", key: Some(*peer.key.as_bytes()) });
         let vital = Vital::new(&site.service, format!("the link to {}", peer.name));
         spawn(runtime, stop, vital, async move { link.follow(&source, &*site).await });
     }
-    Ok(roads)
+    Ok(peer_links)
 }
 
-/// Follows the broker, publishes there, and answers other nodes' questions.
+/// Starts to follow the broker, publish to it, and answer requests of other nodes.
 fn join_broker(
-    site: &Arc<Neighbour>,
+    site: &Arc<LocalSite>,
     settings: &NatsSettings,
     peers: &[PeerSettings],
     runtime: &Runtime,
     stop: &watch::Sender<bool>,
-) -> Result<Road, FederationError> {
+) -> Result<PeerLink, FederationError> {
     let library = Arc::clone(&site.library);
     let read_log: ReadLog =
         Arc::new(move |chain: &Chain, offset, bytes_max| library.log(chain, offset, bytes_max).ok().flatten());
@@ -268,14 +191,14 @@ fn join_broker(
     let broker = Arc::new(runtime.block_on(started)?);
     let name = settings.name();
     let link = Arc::new(Link::new(name.as_str()));
-    let road = Road { link: Arc::clone(&link), transport: "nats", key: None };
+    let peer_link = PeerLink { link: Arc::clone(&link), transport: "nats", key: None };
     let (asked, site_asking) = (Arc::clone(&broker), Arc::clone(site));
     let vital = Vital::new(&site.service, "the link to the broker");
     spawn(runtime, stop, vital, async move { link.follow(&*asked, &*site_asking).await });
     let library = Arc::clone(&site.library);
     let vital = Vital::new(&site.service, "the task that publishes to the broker");
     spawn(runtime, stop, vital, async move { publish(&*broker, &library, Reader::Cluster, &name).await });
-    Ok(road)
+    Ok(peer_link)
 }
 
 /// Runs a task until the server stops. A panic in it ends the process.
@@ -290,28 +213,28 @@ fn spawn(runtime: &Runtime, stop: &watch::Sender<bool>, vital: Vital, task: impl
     });
 }
 
-/// The exporter's thread.
-fn tell_others(site: &Neighbour, mut telling: Telling, roads: &[Road], stopped: &mpsc::Receiver<()>) {
+/// Runs the exporter thread.
+fn run_exporter(site: &LocalSite, mut export_task: ExportTask, peer_links: &[PeerLink], stopped: &mpsc::Receiver<()>) {
     let (mut watch, mut reported) = (Watch::default(), None);
     while stopped.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
         let uptime = site.service.uptime();
-        telling.step(site, is_unheard(site, roads));
+        export_task.step(site, awaits_cluster(site, peer_links));
         if reported.is_none_or(|reported| uptime.saturating_sub(reported) >= REPORT) {
             reported = Some(uptime);
-            watch.look(site, roads);
+            watch.look(site, peer_links);
         }
     }
 }
 
-/// Whether no node of the cluster was heard yet.
-fn is_unheard(site: &Neighbour, roads: &[Road]) -> bool {
-    let is_node = |road: &&Road| match road.key {
+/// Returns true if this node has not received data from any other node of the cluster yet.
+fn awaits_cluster(site: &LocalSite, peer_links: &[PeerLink]) -> bool {
+    let is_node = |peer_link: &&PeerLink| match peer_link.key {
         None => true,
         Some(key) => {
             let relation = site.service.store.check(|engine| engine.exchange().member(&key));
             relation.is_some_and(|member| member.terms.relation == Relation::Cluster)
         }
     };
-    let mut nodes = roads.iter().filter(is_node).peekable();
-    nodes.peek().is_some() && nodes.all(|road| road.link.status().heard.is_none())
+    let mut nodes = peer_links.iter().filter(is_node).peekable();
+    nodes.peek().is_some() && nodes.all(|peer_link| peer_link.link.status().heard.is_none())
 }

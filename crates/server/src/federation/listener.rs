@@ -1,4 +1,4 @@
-//! Connections of other servers, over TLS: who is at the other end, and what they may have.
+//! TLS connections from other servers: the identity of the peer, and its rights.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,15 +22,15 @@ use super::{OfferQuery, Stop};
 use crate::config::PeerSettings;
 use crate::connections::Class;
 use crate::http::{Fault, Note, serve_stream};
-use crate::metrics::{Answered, Language};
+use crate::metrics::{Disposition, Protocol};
 use crate::service::{Limited, Service};
 use crate::sources::Source;
 use crate::tcp::Connection;
 
-/// How long a handshake may take.
+/// Time limit of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Serves connections of other servers.
+/// Accepts connections from other servers.
 #[derive(Clone)]
 pub(crate) struct Listener {
     acceptor: TlsAcceptor,
@@ -38,26 +38,26 @@ pub(crate) struct Listener {
     service: Arc<Service>,
 }
 
-/// Who is at the other end, as an extension of requests.
+/// The client's identity. It is an extension of the client's requests.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct ClientIdentity {
     source: Source,
     key: Option<[u8; 32]>,
 }
 
-/// Another server that may ask.
-struct Asker {
+/// A configured peer that made a request.
+struct PeerCaller {
     reader: Reader,
     key: Option<[u8; 32]>,
 }
 
-type AskedOffer = Result<Query<OfferQuery>, axum::extract::rejection::QueryRejection>;
+type PeerOfferQuery = Result<Query<OfferQuery>, axum::extract::rejection::QueryRejection>;
 
 impl Listener {
-    /// A listener of the server with this key.
+    /// Creates a listener for the server with this key.
     ///
     /// # Errors
-    /// If there can be no TLS with it.
+    /// If TLS cannot be set up with the key.
     pub(crate) fn new(service: &Arc<Service>, seed: &[u8; 32]) -> Result<Self, rustls::Error> {
         let config: ServerConfig = tls::server_config(seed)?;
         let acceptor = TlsAcceptor::from(Arc::new(config));
@@ -67,7 +67,7 @@ impl Listener {
     /// Serves one connection to its end.
     pub(crate) async fn serve(self, connection: Connection) {
         let Connection { stream, source, stop, permit } = connection;
-        // Whoever cannot speak TLS is nobody we could tell.
+        // A client without TLS cannot be answered.
         let handshake = tokio::select! {
             handshake = timeout(HANDSHAKE_TIMEOUT, self.acceptor.accept(stream)) => handshake,
             () = permit.ended() => return,
@@ -75,11 +75,11 @@ impl Listener {
         let Ok(Ok(stream)) = handshake else { return };
         let key = tls::peer_key(stream.get_ref().1);
         let is_peer = |peer: &PeerSettings| Some(*peer.key.as_bytes()) == key;
-        // Others stay at the door: they are told that nobody knows them.
+        // Other connections stay in the doorway class, and their requests are refused.
         if self.service.settings().peers.iter().any(is_peer) {
             permit.prove(Class::Peer);
         }
-        serve_stream(stream, permit, stop, self.router, Known { source, key }).await;
+        serve_stream(stream, permit, stop, self.router, ClientIdentity { source, key }).await;
     }
 }
 
@@ -96,28 +96,28 @@ fn router(service: Arc<Service>) -> Router {
 
 async fn count(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
     let received = Instant::now();
-    let note = Note::begin(&mut request).zip(request.extensions().get::<Known>().copied());
+    let note = Note::begin(&mut request).zip(request.extensions().get::<ClientIdentity>().copied());
     let mut response = next.run(request).await;
-    let answered = response.extensions_mut().remove().unwrap_or(Answered::Other);
-    service.metrics.of(Language::Federation).record(answered, received.elapsed());
+    let answered = response.extensions_mut().remove().unwrap_or(Disposition::Other);
+    service.metrics.of(Protocol::Federation).record(answered, received.elapsed());
     if let Some((note, known)) = note {
         note.set_account(&known.name(&service));
-        note.write(Language::Federation, known.source.address, answered, &response);
+        note.write(Protocol::Federation, known.source.address, answered, &response);
     }
     response
 }
 
-impl FromRequestParts<Arc<Service>> for Asker {
+impl FromRequestParts<Arc<Service>> for PeerCaller {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, Fault> {
-        let Some(known) = parts.extensions.get::<Known>() else { return Err(Fault::broken()) };
+        let Some(known) = parts.extensions.get::<ClientIdentity>() else { return Err(Fault::broken()) };
         Ok(Self { reader: known.reader(service)?, key: known.key })
     }
 }
 
-impl Known {
-    /// The server's name in the configuration; else the first digits of its key.
+impl ClientIdentity {
+    /// Returns the peer's name in the configuration, or else the first digits of its key.
     fn name(&self, service: &Service) -> String {
         let Some(key) = self.key else { return "no key".into() };
         let settings = service.settings();
@@ -126,7 +126,7 @@ impl Known {
         peer.map_or_else(|| format!("unknown key {}…", digits()), |peer| peer.name.clone())
     }
 
-    /// What they may have. Servers of the same operator may ask as often as they like.
+    /// Returns the peer's rights to read. Servers of the same operator are not rate-limited.
     fn reader(&self, service: &Service) -> Result<Reader, Fault> {
         let settings = service.settings();
         let relation = self.key.and_then(|key| {
@@ -145,17 +145,15 @@ impl Known {
             _ if !is_admitted => Err(Fault::limited("requests")),
             Some(Relation::Cluster) => Ok(Reader::Cluster),
             Some(Relation::Peer) => Ok(Reader::Peer),
-            None => Err(Fault::forbidden(
-                "this server does not know your key: peers in its configuration has those it knows",
-            )),
+            None => Err(Fault::forbidden("unknown key: add it to [[peers]] in this server's configuration")),
         }
     }
 }
 
 async fn offer(
     State(service): State<Arc<Service>>,
-    Asker { reader, .. }: Asker,
-    query: AskedOffer,
+    PeerCaller { reader, .. }: PeerCaller,
+    query: PeerOfferQuery,
     Extension(stop): Extension<Stop>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
@@ -165,7 +163,7 @@ async fn offer(
 
 async fn log(
     State(service): State<Arc<Service>>,
-    Asker { reader, key }: Asker,
+    PeerCaller { reader, key }: PeerCaller,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
@@ -176,9 +174,9 @@ async fn log(
     Ok(response)
 }
 
-async fn realm(State(service): State<Arc<Service>>, Asker { reader, .. }: Asker) -> Result<Response, Fault> {
+async fn realm(State(service): State<Arc<Service>>, PeerCaller { reader, .. }: PeerCaller) -> Result<Response, Fault> {
     if reader != Reader::Cluster {
-        return Err(Fault::forbidden("the realm is for servers in cluster relation"));
+        return Err(Fault::forbidden("only servers with relation = \"cluster\" may read the realm"));
     }
     service.federation.realm().await
 }

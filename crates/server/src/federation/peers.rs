@@ -1,4 +1,4 @@
-//! The state of every configured server, for `bruit peers`, metrics and the table of health.
+//! The state of every configured server, for `bruit peers`, metrics and health.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,69 +8,70 @@ use bruit_federation::link::{LinkStatus, PeerView, Site};
 use bruit_federation::peer::{PeerState, clock_bound};
 use bruit_protocols::http::{PeerStatus, RefusedSegments};
 
-use super::links::{Neighbour, Road};
+use super::links::PeerLink;
+use super::local_site::LocalSite;
 use crate::config::PeerSettings;
 use crate::health::State;
 
-/// The time without any arrival after which missing segments become a condition; until then they count as in transit.
+/// The time without progress after which missing segments become a condition. Before that, they count as in transit.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// State kept about every server between two looks.
+/// State of every server, kept between updates.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    known: BTreeMap<String, Watched>,
+    known: BTreeMap<String, PeerRecord>,
 }
 
-/// A server's state at the last look.
+/// State of a server at the last update.
 #[derive(Debug)]
-struct Watched {
+struct PeerRecord {
     state: &'static str,
     since: u64,
     lag_segments: u64,
     learned: u64,
-    /// The last time when a segment arrived or none was missing, by the clock that never jumps.
+    /// The uptime when a segment last arrived, or when none was missing.
     progressed: Duration,
 }
 
-/// The subject of a server's conditions.
-struct Looked {
+/// The state of a server, used to derive its conditions.
+struct PeerReport {
     status: PeerStatus,
     state: PeerState,
     stuck: Duration,
 }
 
 impl Watch {
-    /// Checks all servers, and notes their problems in health.
-    pub(super) fn look(&mut self, site: &Neighbour, roads: &[Road]) {
+    /// Updates the state and the conditions of all servers.
+    pub(super) fn look(&mut self, site: &LocalSite, peer_links: &[PeerLink]) {
         let peers = site.service.settings().peers.clone();
         self.known.retain(|name, _| peers.iter().any(|peer| peer.name == *name));
-        let looked: Vec<Looked> = peers.iter().map(|peer| self.look_at(site, roads, peer)).collect();
+        let looked: Vec<PeerReport> = peers.iter().map(|peer| self.look_at(site, peer_links, peer)).collect();
         note_conditions(site, &looked);
-        site.service.federation.tell_peers(looked.into_iter().map(|looked| looked.status).collect());
+        site.service.federation.set_peer_status(looked.into_iter().map(|looked| looked.status).collect());
     }
 
-    fn look_at(&mut self, site: &Neighbour, roads: &[Road], peer: &PeerSettings) -> Looked {
+    fn look_at(&mut self, site: &LocalSite, peer_links: &[PeerLink], peer: &PeerSettings) -> PeerReport {
         let key = *peer.key.as_bytes();
-        // Its own link if it has one, otherwise the broker's.
-        let own = roads.iter().find(|road| road.key == Some(key));
-        let road = own.or_else(|| roads.iter().find(|road| road.key.is_none()));
-        let link = road.map(|road| road.link.status()).unwrap_or_default();
+        // Prefer a direct link to the server over the broker.
+        let own = peer_links.iter().find(|peer_link| peer_link.key == Some(key));
+        let peer_link = own.or_else(|| peer_links.iter().find(|peer_link| peer_link.key.is_none()));
+        let link = peer_link.map(|peer_link| peer_link.link.status()).unwrap_or_default();
         let not_asked =
             PeerView { state: PeerState::NotAsked, lag_segments: 0, skew_seconds: None, silence: Duration::ZERO };
-        let view = road.map_or(not_asked, |road| road.link.view(&key, site));
+        let view = peer_link.map_or(not_asked, |peer_link| peer_link.link.view(&key, site));
         let mut status = status_of(site, peer, &link, &view);
-        status.bytes_refused = road.map_or(0, |road| road.link.refused_bytes(&key));
-        status.transport = road.map_or("none", |road| road.transport).into();
+        status.bytes_refused = peer_link.map_or(0, |peer_link| peer_link.link.refused_bytes(&key));
+        status.transport = peer_link.map_or("none", |peer_link| peer_link.transport).into();
         let watched = self.watch(&status, &view.state, site);
         status.since = watched.since;
         let stuck = site.service.uptime().saturating_sub(watched.progressed);
-        Looked { status, state: view.state, stuck }
+        PeerReport { status, state: view.state, stuck }
     }
 
-    fn watch(&mut self, status: &PeerStatus, state: &PeerState, site: &Neighbour) -> &Watched {
+    fn watch(&mut self, status: &PeerStatus, state: &PeerState, site: &LocalSite) -> &PeerRecord {
         let (uptime, now) = (site.service.uptime(), site.now().0);
         let learned = status.signatures_learned;
-        let new = || Watched {
+        let new = || PeerRecord {
             state: state.name(),
             since: now,
             lag_segments: status.lag_segments,
@@ -93,7 +94,7 @@ impl Watch {
     }
 }
 
-fn status_of(site: &Neighbour, peer: &PeerSettings, link: &LinkStatus, view: &PeerView) -> PeerStatus {
+fn status_of(site: &LocalSite, peer: &PeerSettings, link: &LinkStatus, view: &PeerView) -> PeerStatus {
     let key = peer.key.as_bytes();
     let member = site.service.store.check(|engine| engine.exchange().member(key));
     let agreed = link.agreed.get(key).copied();
@@ -118,10 +119,10 @@ fn status_of(site: &Neighbour, peer: &PeerSettings, link: &LinkStatus, view: &Pe
     }
 }
 
-/// Updates the table of conditions.
-fn note_conditions(site: &Neighbour, looked: &[Looked]) {
+/// Updates the conditions in health.
+fn note_conditions(site: &LocalSite, looked: &[PeerReport]) {
     let (health, now) = (&site.service.health, site.now());
-    let of = |text: fn(&Looked) -> Option<String>| -> Vec<(String, String)> {
+    let of = |text: fn(&PeerReport) -> Option<String>| -> Vec<(String, String)> {
         looked.iter().filter_map(|looked| Some((looked.status.name.clone(), text(looked)?))).collect()
     };
     health.set_all(State::PeerSilent, of(silent), now);
@@ -132,45 +133,45 @@ fn note_conditions(site: &Neighbour, looked: &[Looked]) {
     health.set_all(State::PeerClock, clock_conditions(&skews, clock_bound(&site.library.epochs())), now);
 }
 
-fn silent(looked: &Looked) -> Option<String> {
+fn silent(looked: &PeerReport) -> Option<String> {
     let PeerState::Silent { .. } = looked.state else { return None };
     let seconds = looked.status.silent_seconds;
     let carrier = if looked.status.transport == "nats" { "it and its connection to the broker" } else { "it" };
-    Some(format!(
-        "nothing new has come from this server for {seconds} s, although it should every 10 s: check {carrier}"
-    ))
+    Some(format!("no update from this server for {seconds} s, although one is due every 10 s: check {carrier}"))
 }
 
-fn behind(looked: &Looked) -> Option<String> {
+fn behind(looked: &PeerReport) -> Option<String> {
     let PeerState::Behind { segments } = looked.state else { return None };
     let seconds = looked.stuck.as_secs();
     (looked.stuck >= STUCK).then(|| {
-        format!("{segments} segments of this server are missing, and none has come for {seconds} s: see `bruit peers`")
+        format!(
+            "{segments} segments of this server are missing, and none have arrived for {seconds} s: see `bruit peers`"
+        )
     })
 }
 
-fn refused(looked: &Looked) -> Option<String> {
+fn refused(looked: &PeerReport) -> Option<String> {
     let PeerState::Refused { reason } = &looked.state else { return None };
     let advice = match reason.contains("full") {
-        true => "give both servers the same `memory`",
-        false => "check keys, realm and versions of both servers",
+        true => "set the same `memory` on both servers",
+        false => "compare keys, realms and versions of both servers",
     };
     Some(format!("{reason}: {advice}"))
 }
 
-fn unreachable(looked: &Looked) -> Option<String> {
+fn unreachable(looked: &PeerReport) -> Option<String> {
     let PeerState::Unreachable { reason } = &looked.state else { return None };
-    Some(format!("{reason}: what it reports is missing here until it can be reached"))
+    Some(format!("{reason}: its reports are missing here until it is reachable"))
 }
 
-/// The clock of a server whose heads arrive.
-fn measured_skew(looked: &Looked) -> Option<(&str, i64)> {
+/// Returns the clock skew of a server that sends heads.
+fn measured_skew(looked: &PeerReport) -> Option<(&str, i64)> {
     let is_heard =
         matches!(looked.state, PeerState::UpToDate | PeerState::Behind { .. } | PeerState::ClockDiffers { .. });
     looked.status.clock_skew_seconds.filter(|_| is_heard).map(|skew| (&*looked.status.name, skew))
 }
 
-/// Describes each wrong clock. If most servers agree with each other and not with us, the wrong one is ours.
+/// Describes each wrong clock. If most servers agree with each other but not with us, our clock is the wrong one.
 fn clock_conditions(skews: &[(&str, i64)], bound: u64) -> Vec<(String, String)> {
     let differing: Vec<(&str, i64)> = skews.iter().filter(|(_, skew)| skew.unsigned_abs() > bound).copied().collect();
     let agree_with = |skew: i64| differing.iter().filter(|(_, other)| other.abs_diff(skew) <= bound).count();
@@ -178,7 +179,7 @@ fn clock_conditions(skews: &[(&str, i64)], bound: u64) -> Vec<(String, String)> 
     if let Some((count, skew)) = largest.filter(|(count, _)| *count > 1 && 2 * count > skews.len()) {
         let (all, by, which) = (skews.len(), span(skew), if skew > 0 { "behind" } else { "ahead" });
         let text = format!(
-            "our own clock is probably wrong, {by} {which}: {count} of {all} other servers agree with each other and not \
+            "our own clock is probably wrong, {by} {which}: {count} of {all} other servers agree with each other but not \
              with it; set the clock (NTP)"
         );
         return vec![(String::new(), text)];
@@ -192,7 +193,7 @@ fn clock_conditions(skews: &[(&str, i64)], bound: u64) -> Vec<(String, String)> 
     differing.into_iter().map(text).collect()
 }
 
-/// `90 s`, `5 min`, `36 h`, `40 days`.
+/// Formats a duration in a readable unit: `90 s`, `5 min`, `36 h`, `40 days`.
 fn span(seconds: i64) -> String {
     match seconds.unsigned_abs() {
         seconds @ 0..=119 => format!("{seconds} s"),

@@ -1,4 +1,4 @@
-//! What encrypted requests take beside their key pairs: keys shared with clients, and nonces.
+//! The state of encryption in addition to key pairs: keys shared with clients, and nonces.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -8,22 +8,23 @@ use bruit_protocols::fuzzy::{KeyId, Keypair, NONCE_BYTES, Nonce, PublicKey, Shar
 
 use crate::replays::Replays;
 
-/// Most clients whose shared key is kept by a thread; the one that came first goes. A client makes its key anew at every start.
+/// Maximum number of shared keys kept by a thread. A new key evicts the oldest. A client makes a new key at every
+/// start.
 pub(super) const SHARED_KEYS_MAX: usize = 1_024;
 
-/// The bytes of a nonce before its number.
+/// Length of the random prefix of a nonce.
 const NONCE_START_BYTES: usize = NONCE_BYTES - size_of::<u64>();
 
-/// Keys that are shared with clients.
+/// The keys shared with clients.
 #[derive(Default)]
 pub(super) struct SharedKeys {
     keys: HashMap<(KeyId, PublicKey), SharedKey>,
-    /// Oldest first.
+    /// The cached keys, oldest first.
     order: VecDeque<(KeyId, PublicKey)>,
 }
 
 impl SharedKeys {
-    /// The key between one of ours and a client's.
+    /// Returns the key shared between one of our keys and a client's.
     pub(super) fn get(&self, ours: KeyId, client: PublicKey) -> Option<&SharedKey> {
         self.keys.get(&(ours, client))
     }
@@ -41,7 +42,7 @@ impl SharedKeys {
     }
 }
 
-/// What the ends of all threads share.
+/// The encryption state shared by all threads.
 pub(crate) struct Vault {
     /// The server's own key pair.
     pub(super) own: Keypair,
@@ -50,7 +51,7 @@ pub(crate) struct Vault {
 }
 
 impl Vault {
-    /// A vault with this key pair.
+    /// Creates a vault with this key pair.
     ///
     /// # Errors
     /// If the system has no random numbers.
@@ -61,14 +62,14 @@ impl Vault {
     }
 }
 
-/// Nonces of replies: no two are equal, and none is a client's but by a chance of one in 2^128.
+/// Generates the nonces of replies. They are unique. The probability that one equals a client's nonce is 2^-128.
 pub(super) struct Nonces {
     start: [u8; NONCE_START_BYTES],
     count: AtomicU64,
 }
 
 impl Nonces {
-    /// Nonces that begin with `start`, which is random.
+    /// Creates a generator of nonces that begin with `start`, which must be random.
     pub(super) const fn new(start: [u8; NONCE_START_BYTES]) -> Self {
         Self { start, count: AtomicU64::new(0) }
     }
@@ -107,7 +108,7 @@ mod tests {
         }
         assert!(keys.get([0; 8], client(0)).is_none());
         assert!(keys.get([0; 8], client(1)).is_some() && keys.get([0; 8], client(SHARED_KEYS_MAX)).is_some());
-        assert!(keys.get([1; 8], client(1)).is_none(), "of another of our keys");
+        assert!(keys.get([1; 8], client(1)).is_none(), "shared with another of our keys");
         assert_eq!((keys.keys.len(), keys.order.len()), (SHARED_KEYS_MAX, SHARED_KEYS_MAX));
     }
 }

@@ -1,4 +1,4 @@
-//! Commands through the whole end, to a clearinghouse on disk and back, without sockets.
+//! Tests of the path from a datagram to a clearinghouse on disk and back, without sockets.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use bruit_engine::realm::Realm;
 use bruit_engine::signature::fingerprint_of_digest;
 use bruit_engine::time::Time;
 use bruit_engine::trust::Policy;
-use bruit_engine::whitelist::{By as ListedBy, WhitelistChange};
+use bruit_engine::whitelist::{ListAuthor, WhitelistChange};
 use bruit_protocols::fuzzy::{
     Buffer, CODE_FORBIDDEN, CODE_SKIPPED, Command, Keypair, Nonce, Operation, REPLY_BYTES, Reply, SHINGLED_BYTES,
     SharedKey, Version,
@@ -24,7 +24,7 @@ use super::{Fuzzy, Vault};
 use crate::accounts;
 use crate::config::{Config, Settings};
 use crate::duplicates::REMEMBERED;
-use crate::metrics::Answered;
+use crate::metrics::Disposition;
 use crate::service::Service;
 use crate::sources::Source;
 use crate::udp::{Batch, Datagrams, Found, Request, Step};
@@ -34,7 +34,7 @@ const OWN: &str = "127.0.0.1:40000";
 const STRANGER: &str = "192.0.2.7:40000";
 const DIGEST: [u8; 64] = [7; 64];
 
-/// A clearinghouse and the end of one thread.
+/// A clearinghouse and the handler of one thread.
 struct Site {
     service: Service,
     settings: Settings,
@@ -49,7 +49,7 @@ struct Client {
     pair: Keypair,
     server: Keypair,
     key: SharedKey,
-    /// The number of its last nonce.
+    /// The number of the last nonce.
     sent: u8,
 }
 
@@ -76,8 +76,8 @@ impl Site {
         assert_eq!(self.service.store.submit(vec![event]).unwrap(), [Outcome::Done]);
     }
 
-    /// What becomes of a datagram, and its reply.
-    fn serve(&mut self, from: &str, packet: &[u8]) -> (Answered, Vec<u8>) {
+    /// Handles a datagram and returns its result and the reply.
+    fn serve(&mut self, from: &str, packet: &[u8]) -> (Disposition, Vec<u8>) {
         let Self { service, settings, end, uptime, .. } = self;
         let from: SocketAddr = from.parse().unwrap();
         let source = Source::new(from.ip(), &settings.own_networks);
@@ -103,7 +103,7 @@ impl Site {
         (answered, reply)
     }
 
-    /// The reply to a plain command.
+    /// Returns the reply to a plain command.
     fn ask(&mut self, from: &str, command: &Command) -> Reply {
         let (_, reply) = self.serve(from, command.encode(&mut [0; SHINGLED_BYTES]));
         assert_eq!(reply.len(), REPLY_BYTES);
@@ -112,7 +112,7 @@ impl Site {
         reply
     }
 
-    /// The same, encrypted.
+    /// Returns the reply to an encrypted command.
     fn ask_sealed(&mut self, from: &str, client: &mut Client, command: &Command) -> Option<Reply> {
         let datagram = client.seal(command);
         let (_, reply) = self.serve(from, &datagram);
@@ -154,7 +154,8 @@ fn shingles(seed: u64) -> [u64; 32] {
     std::array::from_fn(|at| (seed * 100 + at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// A configuration with an account of this standing, whose secret half is 64 times `5`, and which may write list 11.
+/// Returns a configuration and a key pair. The configuration has an account of this standing that may write list 11.
+/// The private key is 64 times `5`.
 fn with_account(standing: &str) -> (String, Keypair) {
     let secret = "5".repeat(64);
     let configuration = format!(
@@ -243,7 +244,7 @@ fn weights_that_would_not_grow_are_refused() {
 fn whitelisted_texts_cannot_be_written() {
     let mut site = Site::new("");
     let fingerprint = fingerprint_of_digest(&site.service.key, &DIGEST);
-    let change = WhitelistChange::List(fingerprint, ListedBy::Operator);
+    let change = WhitelistChange::List(fingerprint, ListAuthor::Operator);
     site.submit(Event::Whitelist { now: START, change });
     let write = command(Operation::Write);
     assert_eq!(site.ask(OWN, &write), Reply::refused(&write, CODE_SKIPPED));
@@ -277,15 +278,15 @@ fn what_cannot_be_decrypted_is_dropped() {
     let mut client = site.client(2);
     let mut datagram = client.seal(&command(Operation::Check));
     *datagram.last_mut().unwrap() ^= 1;
-    assert_eq!(site.serve(OWN, &datagram), (Answered::Unverified, Vec::new()));
+    assert_eq!(site.serve(OWN, &datagram), (Disposition::Unverified, Vec::new()));
     let mut lost = Client::new(2, &Keypair::from_secret([9; 32]));
     let to_nobody = lost.seal(&command(Operation::Check));
-    assert_eq!(site.serve(OWN, &to_nobody), (Answered::Unverified, Vec::new()));
-    // A public key with which everybody shares the same.
+    assert_eq!(site.serve(OWN, &to_nobody), (Disposition::Unverified, Vec::new()));
+    // A weak public key, whose shared key is the same with every other key.
     let mut weak = client.seal(&command(Operation::Check));
     weak[12..44].fill(0);
-    assert_eq!(site.serve(OWN, &weak), (Answered::Unverified, Vec::new()));
-    assert_eq!(site.serve(OWN, b"nonsense"), (Answered::Malformed, Vec::new()));
+    assert_eq!(site.serve(OWN, &weak), (Disposition::Unverified, Vec::new()));
+    assert_eq!(site.serve(OWN, b"nonsense"), (Disposition::Malformed, Vec::new()));
 }
 
 #[test]
@@ -340,7 +341,7 @@ fn accounts_that_are_not_the_sites_own_are_heard_but_delete_nothing() {
     let write = command(Operation::Write);
     assert!(site.ask_sealed(STRANGER, &mut client, &write).unwrap().is_success());
     assert_eq!(site.ask(OWN, &command(Operation::Stat)), Reply::records(99, 1));
-    // A text that is known is not changed by it, but its claim counts.
+    // A known text stays unchanged, but the claim counts.
     site.ask(OWN, &Command { digest: [8; 64], ..write });
     let known = Command { digest: [8; 64], tag: 1, ..write };
     assert!(site.ask_sealed(STRANGER, &mut client, &known).unwrap().is_success());
@@ -350,7 +351,7 @@ fn accounts_that_are_not_the_sites_own_are_heard_but_delete_nothing() {
     assert_eq!(site.ask_sealed(STRANGER, &mut client, &delete), Some(refused));
     let fingerprint = fingerprint_of_digest(&site.service.key, &DIGEST);
     let counts = site.service.store.check(|engine| engine.check(&fingerprint, 0).counts);
-    assert_eq!((counts.reports, counts.revocations), (1, 0), "nor is it heard as a revocation");
+    assert_eq!((counts.report_count, counts.revoke_count), (1, 0), "nor is it heard as a revocation");
 }
 
 #[test]
@@ -362,7 +363,7 @@ fn a_disabled_account_gets_no_answer() {
     let change = AccountChange::Disable(Protocol::Fuzzy, b"friends".to_vec().into());
     site.submit(Event::Account { now: START, change });
     assert_eq!(site.ask_sealed(STRANGER, &mut client, &command(Operation::Check)), None);
-    // Nor one that is in the configuration no more, though its shared key is known.
+    // An account removed from the configuration may not write either, although its shared key is cached.
     site.submit(Event::Account { now: START, change: AccountChange::Enable(Protocol::Fuzzy, (*b"friends").into()) });
     site.settings = Config::default().settings;
     assert_eq!(site.ask_sealed(STRANGER, &mut client, &command(Operation::Check)), None);
@@ -374,11 +375,11 @@ fn a_recorded_change_cannot_be_sent_again_by_others_or_later() {
     let mut site = Site::new(&configuration);
     let mut client = Client::new(2, &keys);
     let datagram = client.seal(&command(Operation::Write));
-    assert_eq!(site.serve(STRANGER, &datagram).0, Answered::Accepted);
+    assert_eq!(site.serve(STRANGER, &datagram).0, Disposition::Accepted);
     let other = "198.51.100.1:40000";
-    assert_eq!(site.serve(other, &datagram), (Answered::Duplicate, Vec::new()));
+    assert_eq!(site.serve(other, &datagram), (Disposition::Duplicate, Vec::new()));
     site.uptime = REMEMBERED + Duration::from_secs(1);
-    assert_eq!(site.serve(STRANGER, &datagram), (Answered::Duplicate, Vec::new()));
+    assert_eq!(site.serve(STRANGER, &datagram), (Disposition::Duplicate, Vec::new()));
     assert_eq!(site.ask(OWN, &command(Operation::Check)).value, 10);
 }
 
@@ -393,10 +394,10 @@ fn strangers_make_us_compute_few_keys_and_own_users_as_many_as_they_need() {
                 site.serve(from, &datagram).0
             })
             .collect();
-        // A client that is known goes on being answered.
+        // A client with a cached key is still answered.
         let again = site.client(10).seal(&command(Operation::Ping));
-        assert_eq!(site.serve(from, &again).0, Answered::Other);
-        asked.iter().filter(|&&answered| answered == Answered::Unknown).count()
+        assert_eq!(site.serve(from, &again).0, Disposition::Other);
+        asked.iter().filter(|&&answered| answered == Disposition::Unknown).count()
     };
     assert_eq!(served(STRANGER), 3);
     assert_eq!(served(OWN), 10);

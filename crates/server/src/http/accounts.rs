@@ -1,17 +1,17 @@
-//! Accounts: who there is, how their claims have fared, and changes of them.
+//! Accounts: listing, reporter records, and changes.
 
 use bruit_engine::Engine;
 use bruit_engine::accounts::{Account, AccountChange, AccountUpdate, ChangeError, Protocol, Registration};
 use bruit_engine::trust::Standing;
 use bruit_protocols::http::{AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, NewAccount};
 
+use super::administration::{PAGE_MAX, next_offset};
 use super::fault::Fault;
-use super::router::{PAGE_MAX, next_offset};
 use crate::accounts;
 use crate::config::{AccountSecret, AccountSettings, PasswordSettings};
 use crate::service::Service;
 
-/// The accounts from `offset` on.
+/// Returns a page of accounts, starting at index `offset`.
 pub(super) fn page(service: &Service, offset: u64) -> AccountPage {
     service.store.check(|engine| {
         let total = engine.accounts().len() as u64;
@@ -21,7 +21,7 @@ pub(super) fn page(service: &Service, offset: u64) -> AccountPage {
     })
 }
 
-/// One account, as a page of its own.
+/// Returns a page with one account.
 pub(super) fn one(service: &Service, named: &AccountName) -> Result<AccountPage, Fault> {
     let (protocol, name) = (protocol(&named.protocol)?, named.name.as_bytes());
     service.store.check(|engine| {
@@ -53,7 +53,7 @@ fn entry(service: &Service, engine: &Engine, name: &[u8], account: &Account) -> 
     }
 }
 
-/// What registers an account.
+/// Returns the change that registers an account.
 pub(super) fn registration(
     engine: &Engine,
     passwords: &PasswordSettings,
@@ -69,12 +69,12 @@ pub(super) fn registration(
     Ok(AccountChange::Register { name, credential, group, standing, registration })
 }
 
-/// What removes an account.
+/// Returns the change that removes an account.
 pub(super) fn removal(named: AccountName) -> Result<AccountChange, Fault> {
     Ok(AccountChange::Remove(protocol(&named.protocol)?, named.name.into_bytes().into()))
 }
 
-/// What changes an account.
+/// Returns the change that updates an account.
 pub(super) fn update(
     engine: &Engine,
     passwords: &PasswordSettings,
@@ -93,7 +93,7 @@ pub(super) fn update(
     };
     let update = AccountUpdate { credential, standing, group, enabled: patch.enabled };
     if update == AccountUpdate::default() {
-        return Err(Fault::malformed("nothing to change: give secret, enabled, standing or group"));
+        return Err(Fault::malformed("nothing to change: expected secret, enabled, standing or group"));
     }
     Ok(AccountChange::Update { protocol, name: patch.name.into_bytes().into(), update })
 }
@@ -104,19 +104,19 @@ fn secret(protocol: Protocol, given: String) -> Result<AccountSecret, Fault> {
         Protocol::Dcc => Ok(AccountSecret::Passwords(given, None)),
         Protocol::Pyzor => Ok(AccountSecret::Key(given)),
         Protocol::Fuzzy => {
-            Err(Fault::malformed("key pairs of the fuzzy storage are set in the server's configuration"))
+            Err(Fault::malformed("accounts with key pairs (fuzzy) can only be set in the server's configuration"))
         }
     }
 }
 
 fn protocol(name: &str) -> Result<Protocol, Fault> {
-    let unknown = || Fault::malformed("a protocol is razor, pyzor, dcc or fuzzy");
+    let unknown = || Fault::malformed("invalid protocol: expected razor, pyzor, dcc or fuzzy");
     Protocol::ALL.into_iter().find(|protocol| protocol.name() == name).ok_or_else(unknown)
 }
 
 fn standing(name: &str) -> Result<Standing, Fault> {
     let known = [Standing::Trap, Standing::Own, Standing::Pinned, Standing::Account];
-    let unknown = || Fault::malformed("a standing is trap, own, pinned or account");
+    let unknown = || Fault::malformed("invalid standing: expected trap, own, pinned or account");
     known.into_iter().find(|standing| standing_name(*standing) == name).ok_or_else(unknown)
 }
 

@@ -1,7 +1,7 @@
-//! Bodies of requests, and the messages in them.
+//! Request bodies and the messages in them.
 //!
-//! A body is read as it comes and counted with all others that are held, so that neither many nor long nor slow ones take
-//! more than their share of memory.
+//! The memory of a body is reserved as the body arrives, from a pool shared by all bodies. So no number of bodies,
+//! however long or slow, can exceed the pool.
 
 use std::time::Duration;
 
@@ -23,42 +23,42 @@ use super::fault::Fault;
 use crate::config::Settings;
 use crate::service::Limited;
 
-/// How long a body may take to come.
+/// Time limit for receiving a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The longest body of an administrator's request.
+/// Maximum length of an administrative request.
 const SMALL_BYTES_MAX: usize = 64 << 10;
 
 /// The media types of a raw message.
 const MESSAGES: [&str; 3] = ["message/rfc822", "text/plain", "application/octet-stream"];
 
-/// What a message is signed for.
+/// The purpose for which a message is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Check,
     Claim,
-    /// To count recipients.
+    /// A count of recipients.
     Count,
 }
 
-/// What is asked about.
-pub(super) struct Asked {
+/// The subject of a request.
+pub(super) struct RequestSubject {
     pub(super) signed: Signed,
     pub(super) sender: Option<String>,
     pub(super) list: Option<String>,
-    /// Its part of what is held.
+    /// The permits for its memory.
     _permits: Vec<OwnedSemaphorePermit>,
 }
 
-/// A body in memory, and its part of what is held.
-pub(super) struct Held {
+/// A body in memory, and the permits for it.
+pub(super) struct ReceivedBody {
     bytes: Vec<u8>,
     is_message: bool,
     permits: Vec<OwnedSemaphorePermit>,
 }
 
-/// Reads what a request is about: JSON, or a message.
-pub(super) async fn read_subject(http: &Http, caller: &Caller, request: Request) -> Result<Held, Fault> {
+/// Reads the body of a request about a message: JSON, or the message itself.
+pub(super) async fn read_subject(http: &Http, caller: &Caller, request: Request) -> Result<ReceivedBody, Fault> {
     let (parts, body) = request.into_parts();
     let media = media_type(&parts.headers);
     let is_message = MESSAGES.contains(&&*media);
@@ -66,51 +66,56 @@ pub(super) async fn read_subject(http: &Http, caller: &Caller, request: Request)
     let bytes_max = match &*media {
         JSON => limit.min(SUBJECT_BYTES_MAX),
         _ if is_message => limit,
-        _ => return Err(Fault::media(format!("a subject is {JSON}, a message {}", MESSAGES.join(", ")))),
+        _ => {
+            return Err(Fault::media(format!(
+                "unsupported Content-Type: expected {JSON} for a subject, or {} for a message",
+                MESSAGES.join(", ")
+            )));
+        }
     };
     if is_message {
         caller.take(Limited::Costly, &http.service)?;
     }
     let bodies = if caller.is_stranger() { &http.strangers_bodies } else { &http.bodies };
     let (bytes, permits) = collect(body, bytes_max, bodies).await?;
-    Ok(Held { bytes, is_message, permits })
+    Ok(ReceivedBody { bytes, is_message, permits })
 }
 
-/// Reads a short body of JSON.
+/// Reads a short JSON body.
 pub(super) async fn read_json<T: DeserializeOwned>(http: &Http, request: Request) -> Result<T, Fault> {
     let (parts, body) = request.into_parts();
     if media_type(&parts.headers) != JSON {
-        return Err(Fault::media(format!("the body has to be {JSON}")));
+        return Err(Fault::media(format!("unsupported Content-Type: expected {JSON}")));
     }
     let (bytes, _permits) = collect(body, SMALL_BYTES_MAX, &http.bodies).await?;
     serde_json::from_slice(&bytes).map_err(Fault::malformed)
 }
 
-/// A text of more features than most messages have, which take long to look up.
+/// Minimum number of text features of an expensive lookup. Most messages have fewer.
 const FEATURES_MANY: usize = 4_096;
 
-impl Asked {
-    /// Asks `admit` whether a text that takes long to look up may be.
+impl RequestSubject {
+    /// Calls `admit` if the text is expensive to look up.
     pub(super) fn ensure_short(&self, admit: impl FnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
         let count = self.signed.features.as_ref().map_or(0, Features::len);
         if count > FEATURES_MANY { admit() } else { Ok(()) }
     }
 }
 
-impl Held {
-    /// What is in the body. Takes as long as signing a message does.
-    pub(super) fn asked(self, purpose: Purpose, settings: &Settings) -> Result<Asked, Fault> {
+impl ReceivedBody {
+    /// Parses the body. If the body is a message, computes the message's signatures.
+    pub(super) fn asked(self, purpose: Purpose, settings: &Settings) -> Result<RequestSubject, Fault> {
         if self.is_message {
-            return Ok(Asked { _permits: self.permits, ..of_message(&self.bytes, purpose, settings) });
+            return Ok(RequestSubject { _permits: self.permits, ..of_message(&self.bytes, purpose, settings) });
         }
         let subject: Subject = serde_json::from_slice(&self.bytes).map_err(Fault::malformed)?;
         let signed = subject.signed().map_err(Fault::malformed)?;
-        Ok(Asked { signed, sender: subject.sender, list: subject.list, _permits: self.permits })
+        Ok(RequestSubject { signed, sender: subject.sender, list: subject.list, _permits: self.permits })
     }
 }
 
-/// What a client would send of the message.
-fn of_message(message: &[u8], purpose: Purpose, settings: &Settings) -> Asked {
+/// Computes from a message the same subject that a client would send.
+fn of_message(message: &[u8], purpose: Purpose, settings: &Settings) -> RequestSubject {
     let is_check = purpose == Purpose::Check;
     let wanted = match purpose {
         Purpose::Check => Wanted { url: false, razor_pieces: false, ..Wanted::ALL },
@@ -125,7 +130,7 @@ fn of_message(message: &[u8], purpose: Purpose, settings: &Settings) -> Asked {
         _ => true,
     });
     let names_source = purpose != Purpose::Claim;
-    Asked {
+    RequestSubject {
         signed,
         sender: names_source.then(|| sender::of(message)).flatten(),
         list: names_source.then(|| mailing_list::of(message)).flatten(),
@@ -133,7 +138,7 @@ fn of_message(message: &[u8], purpose: Purpose, settings: &Settings) -> Asked {
     }
 }
 
-/// The media type, in lower case and without parameters.
+/// Returns the media type in lower case, without parameters.
 fn media_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
@@ -147,8 +152,8 @@ async fn collect(
     let (mut body, mut bytes, mut permits) = (body, Vec::new(), Vec::new());
     let read = async {
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| Fault::malformed("the body broke off"))?;
-            // Trailers say nothing.
+            let frame = frame.map_err(|_| Fault::malformed("incomplete body"))?;
+            // Skip trailers.
             let Ok(data) = frame.into_data() else { continue };
             take(&data, bytes_max, &mut bytes, &mut permits, bodies)?;
         }
@@ -170,7 +175,7 @@ fn take(
     }
     let count = u32::try_from(data.len()).map_err(|_| Fault::too_long(bytes_max))?;
     let permit = std::sync::Arc::clone(bodies).try_acquire_many_owned(count);
-    let permit = permit.map_err(|_| Fault::busy("too many long requests at once: try again"))?;
+    let permit = permit.map_err(|_| Fault::busy("too many long requests in progress: try again"))?;
     match permits.first_mut() {
         Some(first) => first.merge(permit),
         None => permits.push(permit),

@@ -1,7 +1,7 @@
-//! The caller of a request, and what they may do.
+//! The caller of a request and its rights.
 //!
-//! Being in one of the site's own networks gives the right to check, report and revoke, no more: everything else takes a token, or
-//! the Unix socket, where the kernel says which user is at the other end.
+//! An address in the site's own networks grants only checks, reports and revocations. Everything else requires a token,
+//! or the Unix socket, where the kernel identifies the user.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -20,34 +20,34 @@ use super::names::{check_host, check_origin};
 use super::note::Note;
 use super::proxies::{self, Ends};
 use crate::admin_token::AdminToken;
-use crate::audit::Who;
+use crate::audit::Actor;
 use crate::config::{Settings, Token, sha256};
 use crate::connections::{Class, Permit};
 use crate::service::{Limited, Service};
 use crate::sources::Source;
 
-/// The group of all users of this machine who come by the Unix socket.
+/// The group of all users of the Unix socket.
 const LOCAL_USERS: &[u8] = b"local users";
 
-/// The other end of a connection, as an extension of its requests.
+/// The other end of a connection. It is an extension of the connection's requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Peer {
-    /// Another machine, or a program on this one.
+pub(super) enum RemoteEnd {
+    /// A network connection.
     Network(Ends),
-    /// A user of this machine, at the Unix socket.
+    /// A user of this machine, over the Unix socket.
     User(LocalUser),
 }
 
-/// The source of a request, by what is known of its connection.
-pub(super) fn source_of(peer: Peer, version: Version, headers: &HeaderMap, settings: &Settings) -> Source {
+/// Returns the source of a request.
+pub(super) fn source_of(peer: RemoteEnd, version: Version, headers: &HeaderMap, settings: &Settings) -> Source {
     match peer {
-        Peer::Network(ends) => proxies::source(ends, version, headers, settings),
-        Peer::User(_) => Source { address: peer.address(), is_own: proxies::is_direct_local(version, headers) },
+        RemoteEnd::Network(ends) => proxies::source(ends, version, headers, settings),
+        RemoteEnd::User(_) => Source { address: peer.address(), is_own: proxies::is_direct_local(version, headers) },
     }
 }
 
-impl Peer {
-    /// Its address; users of this machine are at loopback.
+impl RemoteEnd {
+    /// Returns the address, which is loopback for users of the Unix socket.
     pub(super) const fn address(&self) -> IpAddr {
         match self {
             Self::Network(ends) => ends.remote,
@@ -60,58 +60,58 @@ impl Peer {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LocalUser {
     pub(super) id: u32,
-    /// Whether it is root, or the user that the server runs as.
+    /// Whether the user is root or the user that runs the server.
     pub(super) is_admin: bool,
 }
 
 /// The caller of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
-    /// The settings in force when they asked.
+    /// The settings in force when the request arrived.
     pub(super) settings: Arc<Settings>,
-    /// Whom limits and rights go by.
+    /// The reporter to whom limits and claims are attributed.
     reporter: Reporter,
     source: Source,
     grant: Grant,
-    /// The name of the token, or the user at the Unix socket, if there is one.
+    /// The name of the token or of the user at the Unix socket, if there is one.
     name: Option<String>,
-    /// The log's line about the request, if it is logged.
+    /// The request's log line, if requests are logged.
     pub(super) note: Option<Note>,
     on_behalf: OnBehalf,
 }
 
-/// The person on whose behalf a claim is made, as the request names it.
+/// The person on whose behalf a request makes a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OnBehalf {
-    /// Nobody is named.
+    /// The request does not name a person.
     Nobody,
-    /// This person, by the holder of this token.
+    /// A person named by the holder of this token.
     Person { token: String, name: String },
-    /// Somebody, by one who may not.
+    /// The request names a person, but the caller may not name one.
     Forbidden,
-    /// The field is no name.
+    /// The header is malformed.
     Malformed,
 }
 
-/// Something that somebody wants to do.
+/// An operation that needs a right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Right {
     Check,
     Report,
     Revoke,
-    /// To teach good mail.
+    /// Teaching good mail.
     Learn,
-    /// To see how the server is doing.
+    /// Reading metrics and statistics.
     Monitor,
-    /// To have the secret of the realm, as replicas need it.
+    /// Reading the realm's secret, for a replica.
     Realm,
     Administer,
 }
 
-/// The rights that a token or a user has by itself.
+/// The rights of a token or a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Grant {
-    /// To check, report and revoke.
+    /// Checking, reporting and revoking.
     can_use: bool,
     can_monitor: bool,
     can_read_realm: bool,
@@ -122,7 +122,7 @@ impl FromRequestParts<Http> for Caller {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
-        let Some(&peer) = parts.extensions.get::<Peer>() else { return Err(Fault::broken()) };
+        let Some(&peer) = parts.extensions.get::<RemoteEnd>() else { return Err(Fault::broken()) };
         let service = &*http.service;
         let settings = service.settings();
         let source = source_of(peer, parts.version, &parts.headers, &settings);
@@ -135,7 +135,7 @@ impl FromRequestParts<Http> for Caller {
                 }
                 caller.take(Limited::Request, service).map(|()| caller)
             }
-            // To guess costs as much as to ask.
+            // Failed guesses count towards the limit of requests.
             Err(fault) if service.admits(&source, Limited::Request, &settings, service.uptime()) => Err(fault),
             Err(_) => Err(Fault::limited("requests")),
         }
@@ -144,7 +144,7 @@ impl FromRequestParts<Http> for Caller {
 
 impl Caller {
     fn of(
-        peer: Peer,
+        peer: RemoteEnd,
         source: Source,
         parts: &Parts,
         settings: &Arc<Settings>,
@@ -158,8 +158,8 @@ impl Caller {
         let on_behalf = on_behalf(&parts.headers, known.as_ref());
         let (reporter, grant, name) = match (known, peer) {
             (Some(token), _) => (holder(&token, &source, key), Grant::of(&token), Some(token.name)),
-            // A proxy before the socket has the rights of its user; whoever is behind it has none.
-            (None, Peer::User(user)) if source.is_own => {
+            // A proxy at the socket has the rights of its user, but the proxy's clients have none.
+            (None, RemoteEnd::User(user)) if source.is_own => {
                 (local_user(user, key), Grant::of_user(user), Some(format!("user {} of this machine", user.id)))
             }
             (None, _) => (source.reporter(key), Grant::default(), None),
@@ -167,33 +167,34 @@ impl Caller {
         Ok(Self { settings: Arc::clone(settings), reporter, source, grant, name, note: None, on_behalf })
     }
 
-    /// The reporter of a claim: the caller, or the person it names. People of one token are voices of one group, with its standing.
+    /// Returns the reporter of a claim: the caller, or the person named by the caller. All persons named with one token
+    /// form one group, with the token's standing.
     pub(super) fn claimant(&self, key: &FingerprintKey) -> Result<Reporter, Fault> {
         match &self.on_behalf {
             OnBehalf::Nobody => Ok(self.reporter),
             OnBehalf::Person { token, name } => Ok(Reporter { id: person_id(token, name, key), ..self.reporter }),
             OnBehalf::Forbidden => {
-                Err(Fault::forbidden("Bruit-Reporter is for tokens with reporters = true in [[http.tokens]]"))
+                Err(Fault::forbidden("Bruit-Reporter requires a token with reporters = true in [[http.tokens]]"))
             }
             OnBehalf::Malformed => {
-                Err(Fault::malformed("Bruit-Reporter is one name of 1 to 256 bytes without control characters"))
+                Err(Fault::malformed("Bruit-Reporter: expected one name of 1 to 256 bytes without control characters"))
             }
         }
     }
 
-    /// The caller's name for the audit trail.
-    pub(super) fn who(&self) -> Who<'_> {
-        Who { from: self.source.address, name: self.name.as_deref() }
+    /// Returns the caller for the audit trail.
+    pub(super) fn who(&self) -> Actor<'_> {
+        Actor { from: self.source.address, name: self.name.as_deref() }
     }
 
-    /// Gives whoever has shown a token the room of the site's own users.
+    /// Moves the connection of a token's holder to the class of own users.
     fn prove(&self, permit: Option<&Arc<Permit>>) {
         if let Some(permit) = permit.filter(|_| self.grant.can_use) {
             permit.prove(Class::Own);
         }
     }
 
-    /// Refuses what the caller may not do.
+    /// Refuses an operation if the caller lacks the right.
     pub(super) fn require(&self, right: Right) -> Result<(), Fault> {
         let rights = &self.settings.http.rights;
         let standing = self.reporter.standing;
@@ -212,7 +213,7 @@ impl Caller {
         if is_allowed { Ok(()) } else { Err(Fault::forbidden(needed).for_token(self.name.as_deref())) }
     }
 
-    /// Refuses what is more than the caller may ask for. The site's own networks may ask for anything.
+    /// Refuses a request beyond the caller's limit. Own networks have none.
     pub(super) fn take(&self, kind: Limited, service: &Service) -> Result<(), Fault> {
         let what = match kind {
             Limited::Request | Limited::LongerReply => "requests",
@@ -226,42 +227,42 @@ impl Caller {
         if is_admitted { Ok(()) } else { Err(Fault::limited(what)) }
     }
 
-    /// Refuses claims about more signatures than the caller may make.
+    /// Refuses claims about more signatures than the caller's limit allows.
     pub(super) fn take_claims(&self, count: u32, service: &Service) -> Result<(), Fault> {
         let Self { reporter, source, settings, .. } = self;
         let is_admitted = service.admits_claims(reporter, source, count, settings, service.uptime());
         if is_admitted { Ok(()) } else { Err(Fault::limited("reports and revocations")) }
     }
 
-    /// Whether the server may learn from mail that the caller checks: the operator allows it, and the caller has the
-    /// standing `own`.
+    /// Returns true if the server may learn from the mail that the caller checks: learning is enabled, and the caller
+    /// has the standing `own`.
     pub(super) fn teaches_by_checks(&self) -> bool {
         self.settings.learning.checks && self.reporter.standing == Standing::Own
     }
 
-    /// Whether nobody vouches for the caller.
+    /// Returns true if the caller is a stranger.
     pub(super) const fn is_stranger(&self) -> bool {
         matches!(self.reporter.standing, Standing::Stranger)
     }
 }
 
-/// What a caller needs to check, report or revoke.
-const USE_NEEDED: &str = "this takes a token, or an address in the site's own networks without a proxy in between";
+/// Requirement for checks, reports and revocations.
+const USE_NEEDED: &str = "this requires a token, or an address in the site's own networks without a proxy";
 /// Requirement for teaching good mail.
 const LEARN_NEEDED: &str = "only the site's own users may teach good mail: use a token with \
-    `standing = \"own\"`, or connect from the site's own networks without a proxy in between";
-/// What a caller needs to see how the server is doing.
-const MONITOR_NEEDED: &str = "this takes an administrator's token, or one with `monitor = true`: admin.token in the server's data \
-    directory is an administrator's (bruit ... --token-file FILE)";
-/// What a caller needs to have the realm.
-const REALM_NEEDED: &str = "this takes an administrator's token, or one with `replica = true`: admin.token in the server's data \
-    directory is an administrator's (bruit ... --token-file FILE)";
-/// What a caller needs to change something.
-const ADMIN_NEEDED: &str = "this takes an administrator's token: admin.token in the server's data directory is one (bruit ... \
+    `standing = \"own\"`, or connect from the site's own networks without a proxy";
+/// Requirement for metrics and statistics.
+const MONITOR_NEEDED: &str = "this requires an administrator's token, or one with `monitor = true`: admin.token in the server's data \
+    directory contains an administrator's (bruit ... --token-file FILE)";
+/// Requirement for the realm.
+const REALM_NEEDED: &str = "this requires an administrator's token, or one with `replica = true`: admin.token in the server's data \
+    directory contains an administrator's (bruit ... --token-file FILE)";
+/// Requirement for changes.
+const ADMIN_NEEDED: &str = "this requires an administrator's token: admin.token in the server's data directory contains one (bruit ... \
     --token-file FILE)";
 
 impl Grant {
-    /// Whoever has a token may check, report and revoke: that is what it was given for.
+    /// Every token grants checks, reports and revocations.
     const fn of(token: &Token) -> Self {
         Self {
             can_use: true,
@@ -276,13 +277,14 @@ impl Grant {
     }
 }
 
-/// A user at the Unix socket: one of the site's own, and all of them one group.
+/// Returns the reporter for a user of the Unix socket: an own user, in one group with all of them.
 fn local_user(user: LocalUser, key: &FingerprintKey) -> Reporter {
     let id = key.fingerprint(format!("user:{}", user.id).as_bytes()).high();
     Reporter { id, standing: Standing::Own, group: key.fingerprint(LOCAL_USERS).high() }
 }
 
-/// The holder of a token. As with accounts, one that is used from an own network is one of the site's own users.
+/// Returns the reporter for the holder of a token. A token used from an own network has the standing `own`, as accounts
+/// do.
 fn holder(token: &Token, source: &Source, key: &FingerprintKey) -> Reporter {
     let id = key.fingerprint(format!("token:{}", token.name).as_bytes()).high();
     let standing = match token.standing {
@@ -292,7 +294,7 @@ fn holder(token: &Token, source: &Source, key: &FingerprintKey) -> Reporter {
     Reporter { id, standing, group: id }
 }
 
-/// The person that a request names.
+/// Returns the person named in a request.
 fn on_behalf(headers: &HeaderMap, token: Option<&Token>) -> OnBehalf {
     let mut fields = headers.get_all(REPORTER_FIELD).iter();
     let Some(field) = fields.next() else { return OnBehalf::Nobody };
@@ -302,16 +304,16 @@ fn on_behalf(headers: &HeaderMap, token: Option<&Token>) -> OnBehalf {
     if !is_name || fields.next().is_some() {
         return OnBehalf::Malformed;
     }
-    // An address that is written in capitals once is no second person.
+    // Ignore case: a capitalized address is the same person.
     OnBehalf::Person { token: token.name.clone(), name: name.to_lowercase() }
 }
 
-/// What a person is called among reporters. Lengths keep names apart that differ in where they are divided.
+/// Returns a person's reporter ID. The hash includes the lengths, so that ("a", "bc") and ("ab", "c") differ.
 fn person_id(token: &str, name: &str, key: &FingerprintKey) -> u64 {
     key.fingerprint(format!("person:{}:{token}:{name}", token.len()).as_bytes()).high()
 }
 
-/// The hash of the token that a request carries, if it carries one.
+/// Returns the hash of the token in a request, if it has one.
 fn shown_token(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
     let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let (scheme, shown) = value.to_str().ok().and_then(|text| text.split_once(' ')).unwrap_or_default();
@@ -321,7 +323,7 @@ fn shown_token(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
     Ok(Some(sha256(shown.trim().as_bytes())))
 }
 
-/// The token with this hash. Hashes are compared, so that the time it takes says nothing about a token.
+/// Returns the token with this hash. Comparing hashes leaks nothing about tokens through timing.
 fn known(hash: &[u8; 32], admin: &AdminToken, settings: &Settings) -> Result<Token, Fault> {
     if admin.is(hash) {
         return Ok(AdminToken::as_token(*hash));

@@ -1,4 +1,4 @@
-//! Reports and revocations: events for the store, which answers when they are on disk.
+//! Reports and revocations. They are events for the store, and are acknowledged once they are on disk.
 
 use bruit_engine::event::{By, Event};
 use bruit_engine::message::claim_events;
@@ -8,21 +8,21 @@ use bruit_protocols::http::Claimed;
 use tokio::sync::oneshot;
 
 use super::Http;
-use super::body::Asked;
+use super::body::RequestSubject;
 use super::fault::Fault;
 use crate::service::Service;
 
-/// Keeps events, and waits until they are on disk.
+/// Submits events and waits until they are on disk.
 pub(super) async fn submit(http: &Http, events: Vec<Event>) -> Result<Vec<Outcome>, Fault> {
     let (sender, receiver) = oneshot::channel();
-    // Whoever asked may have gone, which changes nothing.
+    // The caller may have disconnected, which does not matter.
     http.service.store.submit_with(events, move |result| drop(sender.send(result)));
     let result = receiver.await.map_err(|_| Fault::stopping())?;
     http.service.note(&result);
     result.map_err(|error| Fault::of_submit(&error))
 }
 
-/// Keeps one event that is done or refused. Whether it changed anything.
+/// Submits one event that is either applied or refused. Returns true if it changed anything.
 pub(super) async fn submit_one(http: &Http, event: Event) -> Result<bool, Fault> {
     match submit(http, vec![event]).await?.first() {
         Some(Outcome::Refused(Refusal::NotListed)) => Ok(false),
@@ -31,7 +31,7 @@ pub(super) async fn submit_one(http: &Http, event: Event) -> Result<bool, Fault>
     }
 }
 
-/// What became of a claim, if anything of it was taken or need not be.
+/// Returns the result of a claim, unless all of it was refused.
 pub(super) fn claimed(events: &[Event], outcomes: &[Outcome]) -> Result<Claimed, Fault> {
     let mut claimed = Claimed::default();
     let mut last = None;
@@ -40,7 +40,7 @@ pub(super) fn claimed(events: &[Event], outcomes: &[Outcome]) -> Result<Claimed,
             (Event::Claim { fingerprints, .. }, outcome) => {
                 last = add(&mut claimed, fingerprints.len() as u32, outcome).or(last);
             }
-            // The claims stand, but replicas will not be found.
+            // The claims are accepted, but near replicas will not be recognized.
             (_, Outcome::Refused(refusal)) => last = last.or(Some(*refusal)),
             _ => {}
         }
@@ -52,7 +52,7 @@ pub(super) fn claimed(events: &[Event], outcomes: &[Outcome]) -> Result<Claimed,
     }
 }
 
-/// Adds the outcome of a claim of `count` signatures; why some were refused.
+/// Adds the outcome of a claim about `count` signatures, and returns the reason if some were refused.
 fn add(claimed: &mut Claimed, count: u32, outcome: &Outcome) -> Option<Refusal> {
     match outcome {
         Outcome::Claimed { listed, revoked, ignored, refused, reason } => {
@@ -75,18 +75,18 @@ fn add(claimed: &mut Claimed, count: u32, outcome: &Outcome) -> Option<Refusal> 
     }
 }
 
-/// Returns the events of a claim, given the current books. There are none if nothing can be claimed.
-pub(super) fn prepare(service: &Service, asked: &Asked, claim: Claim, by: By) -> Vec<Event> {
+/// Returns the events of a claim, given the current books, or none if nothing can be claimed.
+pub(super) fn prepare(service: &Service, asked: &RequestSubject, claim: Claim, by: By) -> Vec<Event> {
     let events = service.store.check(|engine| claim_events(engine, &asked.signed, claim, by));
     let has_claim = events.iter().any(|event| matches!(event, Event::Claim { .. }));
     if has_claim { events } else { Vec::new() }
 }
 
-/// Returns the answer to a claim if nothing of the message can be claimed.
+/// Returns the response to a claim if no part of the message can be claimed.
 pub(super) fn nothing_claimed(claim: Claim) -> Claimed {
     let reason = match claim {
         Claim::Report => {
-            "nothing sets it apart from good mail: its text is short or quoted, and it has no file that can be listed"
+            "nothing distinguishes it from good mail: its text is short or quoted, and it has no attachment that can be listed"
         }
         Claim::Revoke => "no part of the message was ever reported",
     };

@@ -1,7 +1,7 @@
-//! Connections: how slow, how long, and what ends them.
+//! HTTP connections: time limits, length limits, and shutdown.
 //!
-//! One that sends no request, or half of one, ends after [`HEADER_TIMEOUT`]; the longest ends after [`CONNECTION_TIMEOUT`],
-//! whatever it does, so that a client that does not read cannot stay for ever.
+//! A connection without a complete request header is closed after [`HEADER_TIMEOUT`]. Every connection is closed after
+//! [`CONNECTION_TIMEOUT`], so that a client that does not read cannot hold one forever.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::caller::{LocalUser, Peer};
+use super::caller::{LocalUser, RemoteEnd};
 use super::proxies::Ends;
 use crate::connections::Permit;
 use crate::federation::Stop;
 use crate::service::Service;
 use crate::tcp::Connection;
 
-/// How long the header of a request may take, and how long a connection may be idle.
+/// Time limit for a request header, and for an idle connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The longest header.
+/// Maximum length of a request header.
 const HEADER_BYTES_MAX: usize = 16 << 10;
 
-/// Most fields of a header.
+/// Maximum number of header fields.
 const FIELDS_MAX: usize = 64;
 
-/// How long a connection lasts.
+/// Maximum lifetime of a connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How long a connection that is to end may take to finish what it does.
+/// Time for a connection to finish its request when it must close.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a TLS handshake may take.
+/// Time limit of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves one connection to its end.
@@ -54,7 +54,7 @@ pub(crate) async fn serve(connection: Connection, router: Router) {
     }
 }
 
-/// The same over TLS, with the certificate in force.
+/// Serves one TLS connection to its end, with the current certificate.
 pub(crate) async fn serve_secure(connection: Connection, service: Arc<Service>, router: Router) {
     let Some(peer) = peer(&connection) else { return };
     let Some(certificate) = service.settings().http.tls.clone() else { return };
@@ -66,27 +66,27 @@ pub(crate) async fn serve_secure(connection: Connection, service: Arc<Service>, 
         handshake = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(certificate.config()).accept(stream)) => handshake,
         () = permit.ended() => return,
     };
-    // Whoever cannot speak TLS cannot be answered.
+    // A client without TLS cannot be answered.
     if let Ok(Ok(stream)) = handshake {
         serve_stream(stream, permit, stop, router, peer).await;
     }
 }
 
-/// Serves a user of this machine, at the Unix socket.
+/// Serves a user of this machine on the Unix socket.
 pub(crate) async fn serve_user(stream: UnixStream, permit: Arc<Permit>, stop: watch::Receiver<bool>, router: Router) {
     let Ok(credentials) = stream.peer_cred() else { return };
     let id = credentials.uid();
     let is_admin = id == 0 || id == nix::unistd::geteuid().as_raw();
-    serve_stream(stream, permit, stop, router, Peer::User(LocalUser { id, is_admin })).await;
+    serve_stream(stream, permit, stop, router, RemoteEnd::User(LocalUser { id, is_admin })).await;
 }
 
-/// The two ends, unless the other one is gone already.
-fn peer(connection: &Connection) -> Option<Peer> {
+/// Returns the addresses of both ends, unless the connection is already closed.
+fn peer(connection: &Connection) -> Option<RemoteEnd> {
     let local = connection.stream.local_addr().ok()?.ip();
-    Some(Peer::Network(Ends { remote: connection.source.address, local }))
+    Some(RemoteEnd::Network(Ends { remote: connection.source.address, local }))
 }
 
-/// Waits for the first byte: whoever says nothing takes no buffers.
+/// Waits for the first byte, so that a silent connection allocates no buffers.
 async fn is_heard(connection: &Connection) -> bool {
     let mut stop = connection.stop.clone();
     tokio::select! {
@@ -96,8 +96,8 @@ async fn is_heard(connection: &Connection) -> bool {
     }
 }
 
-/// Serves a stream to its end. Its requests have `known`, which is what is known of the other end, as an extension.
-/// Its `permit` is another extension, for whatever proves who is there.
+/// Serves a stream to its end. Each request carries two extensions: `known` identifies the client, and handlers use
+/// `permit` to record the class that the caller has proven.
 pub(crate) async fn serve_stream<S, K>(
     stream: S,
     permit: Arc<Permit>,
@@ -126,7 +126,7 @@ pub(crate) async fn serve_stream<S, K>(
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     builder.max_header_size(HEADER_BYTES_MAX).max_headers(FIELDS_MAX);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    // What goes wrong on a connection is the other end's affair, and nobody is left to tell.
+    // Ignore connection errors: the client causes them, and there is no one to report them to.
     tokio::select! {
         _ = connection.as_mut() => return,
         () = permit.ended() => return,

@@ -1,7 +1,8 @@
-//! Recipients of messages: counted alone, or by a check.
+//! Counting of a message's recipients, alone or as part of a check.
 //!
-//! Both go the way of DCC's reports: an event for the store, believed by the caller's standing and within its limits and
-//! quotas. A check is answered even if nothing can be counted, and says why; a count alone is refused.
+//! Both work like DCC's reports: they submit an event to the store, weighted by the caller's standing and subject to
+//! its limits and shares. If nothing can be counted, a check is still answered, with the reason; a count alone is
+//! refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,19 +20,19 @@ use serde::Deserialize;
 use tokio::sync::oneshot;
 
 use super::Http;
-use super::body::{Asked, Purpose, read_subject};
+use super::body::{Purpose, RequestSubject, read_subject};
 use super::caller::{Caller, Right};
 use super::fault::{Fault, Reply};
 use super::judge::whitelisted_source;
 use super::router::Answer;
-use crate::duplicates::{Copy, Duplicates};
-use crate::metrics::Answered;
+use crate::duplicates::{Duplicates, FirstCopy};
+use crate::metrics::Disposition;
 use crate::service::{Service, signatures};
 
-/// How long a request with a name of its own is remembered; not longer than the server runs, and not all if there are many.
+/// How long requests with an idempotency key are remembered. A restart, or too many requests, shortens this time.
 pub(super) const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What the query of a check or count says.
+/// The query options of a check or count.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Options {
@@ -39,22 +40,22 @@ pub(super) struct Options {
     pub(super) bulk_threshold: Option<u32>,
 }
 
-pub(super) type AskedOptions = Result<Query<Options>, QueryRejection>;
+pub(super) type OptionsResult = Result<Query<Options>, QueryRejection>;
 
 impl Options {
-    /// Reads a query, within its bounds.
-    pub(super) fn read(asked: AskedOptions) -> Result<Self, Fault> {
+    /// Checks the options against their ranges.
+    pub(super) fn read(asked: OptionsResult) -> Result<Self, Fault> {
         let Query(options) = asked.map_err(Fault::malformed)?;
         for (name, given) in [("recipients", options.recipients), ("bulk_threshold", options.bulk_threshold)] {
             if given.is_some_and(|number| !(1..=RECIPIENTS_MAX).contains(&number)) {
-                return Err(Fault::malformed(format!("{name}: expected a number from 1 to {RECIPIENTS_MAX}")));
+                return Err(Fault::malformed(format!("{name}: expected 1 to {RECIPIENTS_MAX}")));
             }
         }
         Ok(options)
     }
 }
 
-/// What a caller wants counted, and by which name the request is known if it comes again.
+/// A requested count, and its idempotency key.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     recipients: u32,
@@ -68,13 +69,13 @@ impl Wanted {
         let is_name = |name: &&[u8]| (1..=IDEMPOTENCY_BYTES_MAX).contains(&name.len());
         if names.next().is_some() || name.as_ref().is_some_and(|name| !is_name(name)) {
             return Err(Fault::malformed(format!(
-                "Idempotency-Key: expected one name of 1 to {IDEMPOTENCY_BYTES_MAX} bytes"
+                "Idempotency-Key: expected one key of 1 to {IDEMPOTENCY_BYTES_MAX} bytes"
             )));
         }
         Ok(Self { recipients, name: name.map(Into::into) })
     }
 
-    /// A keyed hash of what copies of a request have in common.
+    /// Returns a keyed hash that all copies of a request share.
     fn identity(&self, by: &By, fingerprints: &[Fingerprint], key: &FingerprintKey) -> Option<Fingerprint> {
         let name = self.name.as_ref()?;
         let mut bytes = [by.reporter.id.to_le_bytes().as_slice(), &self.recipients.to_le_bytes()].concat();
@@ -87,24 +88,24 @@ impl Wanted {
     }
 }
 
-/// Counts recipients, and answers when they are on disk.
+/// Counts recipients, and responds once they are on disk.
 pub(super) async fn count(
     State(http): State<Http>,
     caller: Caller,
-    options: AskedOptions,
+    options: OptionsResult,
     request: Request,
 ) -> Answer<Counted> {
     caller.require(Right::Report)?;
     let options = Options::read(options)?;
     if options.bulk_threshold.is_some() {
-        return Err(Fault::malformed("bulk_threshold: a count has no verdict; use /v1/check with recipients"));
+        return Err(Fault::malformed("bulk_threshold: /v1/count returns no verdict; use /v1/check with recipients"));
     }
     let wanted = Wanted::new(options.recipients.unwrap_or(1), request.headers())?;
     let held = read_subject(&http, &caller, request).await?;
     let (asker, number) = (caller.clone(), wanted.recipients);
     let prepared = http.compute(move |service| {
         let mut asked = held.asked(Purpose::Count, &asker.settings)?;
-        // Nothing is counted by it, and it may take long to look up.
+        // A count does not need the features, and looking them up may be slow.
         asked.signed.features = None;
         let prepared = prepare(service, &asker, &asked, number)?;
         let total = if prepared.is_err() { total(service, &asked) } else { 0 };
@@ -117,14 +118,14 @@ pub(super) async fn count(
         }
         (Err(reason), bulk_count) => Counted { counted: 0, bulk_count, count_reason: Some(reason.to_string()) },
     };
-    Ok(Reply(Answered::Accepted, counted))
+    Ok(Reply(Disposition::Accepted, counted))
 }
 
-/// Counts recipients for a check, which is answered whatever becomes of that.
+/// Counts recipients for a check. The check is answered even if the count fails.
 pub(super) async fn count_for_check(
     http: &Http,
     caller: &Caller,
-    asked: Arc<Asked>,
+    asked: Arc<RequestSubject>,
     wanted: &Wanted,
 ) -> (u32, Option<String>) {
     let counted = async {
@@ -141,23 +142,28 @@ pub(super) async fn count_for_check(
     }
 }
 
-/// The event that counts, or why there is none.
-fn prepare(service: &Service, caller: &Caller, asked: &Asked, number: u32) -> Result<Result<Event, NotCounted>, Fault> {
+/// Returns the event that counts, or the reason why nothing is counted.
+fn prepare(
+    service: &Service,
+    caller: &Caller,
+    asked: &RequestSubject,
+    number: u32,
+) -> Result<Result<Event, NotCounted>, Fault> {
     let by = By { now: service.now(), reporter: caller.claimant(&service.key)? };
     Ok(service.store.check(|engine| {
-        // Whom we trust is nobody's business who might forge it.
+        // Do not reveal whitelisted senders to callers who could forge them.
         let source =
             if caller.is_stranger() { WhitelistedSource::default() } else { whitelisted_source(engine, asked) };
         count_event(engine, &asked.signed, source, number, by)
     }))
 }
 
-/// The recipients of a message so far.
-fn total(service: &Service, asked: &Asked) -> u32 {
+/// Returns the message's recipients so far.
+fn total(service: &Service, asked: &RequestSubject) -> u32 {
     service.store.check(|engine| super::judge::check(engine, asked, RECIPIENTS_MAX, None).checked.bulk_count)
 }
 
-/// Counts, unless a copy of the request did.
+/// Submits a count, unless a copy of the request has already counted.
 async fn submit(http: &Http, caller: &Caller, event: Event, wanted: &Wanted) -> Result<Counted, Fault> {
     let service = &http.service;
     let Event::Bulk { by, fingerprints, .. } = &event else { return Err(Fault::broken()) };
@@ -168,14 +174,14 @@ async fn submit(http: &Http, caller: &Caller, event: Event, wanted: &Wanted) -> 
     caller.take_claims(count, service)?;
     let identity = wanted.identity(by, fingerprints, &service.key);
     match identity.and_then(|identity| http.counts.claim(identity, service.uptime())) {
-        Some(Copy::Answered(outcomes)) => return counted(&outcomes, wanted.recipients),
-        Some(Copy::UnderWay) => return Err(Fault::busy("this request is being counted: try again")),
+        Some(FirstCopy::Answered(outcomes)) => return counted(&outcomes, wanted.recipients),
+        Some(FirstCopy::InProgress) => return Err(Fault::busy("a copy of this request is in progress: try again")),
         None => {}
     }
     let (sender, receiver) = oneshot::channel();
     let counts = Arc::clone(&http.counts);
     service.store.submit_with(vec![event], move |result| {
-        // Also if whoever asked has gone: they will ask again.
+        // Record the result even if the caller has disconnected: it will retry.
         if let Some(identity) = identity {
             remember(&counts, identity, &result);
         }
@@ -186,7 +192,7 @@ async fn submit(http: &Http, caller: &Caller, event: Event, wanted: &Wanted) -> 
     counted(&result.map_err(|error| Fault::of_submit(&error))?, wanted.recipients)
 }
 
-/// Remembers what a request came to; one that was refused may be tried again.
+/// Remembers the outcome of a request. A refused request may be retried.
 fn remember(counts: &Duplicates, identity: Fingerprint, result: &Result<Vec<Outcome>, SubmitError>) {
     match result {
         Ok(outcomes) if outcomes.iter().all(|outcome| matches!(outcome, Outcome::Counted { .. })) => {
@@ -196,14 +202,14 @@ fn remember(counts: &Duplicates, identity: Fingerprint, result: &Result<Vec<Outc
     }
 }
 
-/// What became of a count.
+/// Returns the result of a count.
 fn counted(outcomes: &[Outcome], recipients: u32) -> Result<Counted, Fault> {
     match outcomes.first() {
         Some(Outcome::Counted { totals, reason, .. }) => {
             let counted = totals.iter().map(|total| total.current.saturating_sub(total.previous)).max().unwrap_or(0);
             let bulk_count = totals.iter().map(|total| total.current).max().unwrap_or(0);
             let is_short = counted < recipients && bulk_count < RECIPIENTS_MAX;
-            let believed = || format!("the server believes {counted} recipients in one request of this caller");
+            let believed = || format!("the limit for this caller is {counted} recipients per request");
             let count_reason = reason.map(|refusal| refusal.to_string()).or_else(|| is_short.then(believed));
             Ok(Counted { counted, bulk_count, count_reason })
         }
@@ -253,6 +259,6 @@ mod tests {
         let whole = Counted { counted: 5, bulk_count: 25, count_reason: None };
         assert_eq!(counted(std::slice::from_ref(&outcome), 5).unwrap(), whole);
         let short = counted(&[outcome], 6).unwrap();
-        assert!(short.counted == 5 && short.count_reason.unwrap().contains("believes 5 recipients"));
+        assert!(short.counted == 5 && short.count_reason.unwrap().contains("is 5 recipients"));
     }
 }

@@ -1,20 +1,20 @@
-//! Everything that is known of the signatures of a message.
+//! Explanations: all evidence about the signatures of a message.
 
 use bruit_engine::signature::fingerprint_of;
 use bruit_engine::trust::{Assessment, Level};
-use bruit_engine::whitelist::{By, Why};
+use bruit_engine::whitelist::{ListAuthor, WhitelistReason};
 use bruit_engine::{Engine, Explanation};
 use bruit_protocols::http::{
     CheckedSignature, Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients,
     Outline as OutlineJson,
 };
 
-use super::body::Asked;
-use super::judge::{self, Judged};
+use super::body::RequestSubject;
+use super::judge::{self, Judgement};
 
-/// Why a message is thought of as it is.
-pub(super) fn explain(engine: &Engine, asked: &Asked, bulk_threshold: u32) -> Explained {
-    let Judged { checked, text, .. } = judge::check(engine, asked, bulk_threshold, None);
+/// Explains the verdict on a message.
+pub(super) fn explain(engine: &Engine, asked: &RequestSubject, bulk_threshold: u32) -> Explained {
+    let Judgement { checked, text, .. } = judge::check(engine, asked, bulk_threshold, None);
     let key = engine.realm().key();
     let names = asked.signed.signatures.iter().map(|signature| Some(fingerprint_of(key, signature)));
     let text = asked.signed.features.as_ref().map(|_| text);
@@ -36,14 +36,14 @@ pub(super) fn explain(engine: &Engine, asked: &Asked, bulk_threshold: u32) -> Ex
     }
 }
 
-/// What is known of a signature; nothing of a text that no report was like.
+/// Describes the evidence about a signature. A text without similar reports has none.
 fn signature(checked: CheckedSignature, known: Option<Explanation>) -> ExplainedSignature {
     let Some(known) = known else { return ExplainedSignature { checked, ..ExplainedSignature::default() } };
     let claims = known.claims.iter().map(|claims| GenerationClaims {
         since: claims.since.0,
         flag: claims.flag,
-        report_count: claims.counts.reports,
-        revoke_count: claims.counts.revocations,
+        report_count: claims.counts.report_count,
+        revoke_count: claims.counts.revoke_count,
     });
     let recipients = known
         .recipients
@@ -63,11 +63,11 @@ fn signature(checked: CheckedSignature, known: Option<Explanation>) -> Explained
     }
 }
 
-const fn whitelisted(why: Why) -> &'static str {
+const fn whitelisted(why: WhitelistReason) -> &'static str {
     match why {
-        Why::Empty => "empty",
-        Why::Listed(By::Operator) => "operator",
-        Why::Listed(By::Protocol) => "protocol",
+        WhitelistReason::Empty => "empty",
+        WhitelistReason::Listed(ListAuthor::Operator) => "operator",
+        WhitelistReason::Listed(ListAuthor::Protocol) => "protocol",
     }
 }
 

@@ -1,4 +1,4 @@
-//! What went wrong, as a client is told and as it is counted.
+//! Errors: the response to the client, and the result for the metrics.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -6,28 +6,28 @@ use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW
 use axum::response::{IntoResponse, Response};
 use bruit_engine::Refusal;
 use bruit_engine::accounts::{ChangeError, RegisterError};
-use bruit_engine::trust::Refused;
+use bruit_engine::trust::NurseryRefusal;
 use bruit_engine::whitelist::SenderError;
 use bruit_protocols::http::{PROBLEM_JSON, Problem};
 use bruit_store::SubmitError;
 
 use super::note::Reason;
-use crate::metrics::Answered;
+use crate::metrics::Disposition;
 
-/// Why a request is not done.
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct Fault {
     status: StatusCode,
     detail: String,
-    answered: Answered,
+    answered: Disposition,
     header: Option<(HeaderName, HeaderValue)>,
-    /// The token that does not suffice, for the audit trail.
+    /// The name of the token that lacks the right, for the audit trail.
     token: Option<Box<str>>,
 }
 
 impl Fault {
-    /// A refusal of another kind.
-    pub(crate) fn new(status: StatusCode, answered: Answered, detail: impl std::fmt::Display) -> Self {
+    /// Creates an error with this status.
+    pub(crate) fn new(status: StatusCode, answered: Disposition, detail: impl std::fmt::Display) -> Self {
         Self { status, detail: detail.to_string(), answered, header: None, token: None }
     }
 
@@ -36,128 +36,120 @@ impl Fault {
         self
     }
 
-    /// The same, for a caller whose token has this name.
+    /// Adds the name of the caller's token.
     pub(super) fn for_token(mut self, token: Option<&str>) -> Self {
         self.token = token.map(Into::into);
         self
     }
 
-    /// What went wrong.
+    /// Returns the detail text.
     pub(super) fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// The request follows no rule.
+    /// A malformed request.
     pub(crate) fn malformed(detail: impl std::fmt::Display) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, Answered::Malformed, detail)
+        Self::new(StatusCode::BAD_REQUEST, Disposition::Malformed, detail)
     }
 
-    /// There is nothing at this path.
+    /// An unknown path.
     pub(crate) fn not_found() -> Self {
-        Self::new(
-            StatusCode::NOT_FOUND,
-            Answered::Malformed,
-            "there is nothing here: GET /v1/openapi.json says what is where",
-        )
+        Self::new(StatusCode::NOT_FOUND, Disposition::Malformed, "no such path: see GET /v1/openapi.json")
     }
 
-    /// There is, but not for this method.
+    /// A method that the path does not support.
     pub(crate) fn method() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
-            Answered::Malformed,
-            "this path has other methods: GET /v1/openapi.json says which",
+            Disposition::Malformed,
+            "method not supported by this path: see GET /v1/openapi.json",
         )
     }
 
-    /// A kind of body that is not read.
+    /// An unsupported media type.
     pub(super) fn media(detail: impl std::fmt::Display) -> Self {
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Answered::Malformed, detail)
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Disposition::Malformed, detail)
     }
 
-    /// A body that is longer than is read.
+    /// A body that is too long.
     pub(super) fn too_long(bytes_max: usize) -> Self {
-        let detail = format!("a body has at most {bytes_max} bytes");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, Answered::Malformed, detail)
+        let detail = format!("the body is too long: expected at most {bytes_max} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, Disposition::Malformed, detail)
     }
 
-    /// A body that takes too long.
+    /// A body that arrives too slowly.
     pub(super) fn too_slow() -> Self {
-        Self::new(StatusCode::REQUEST_TIMEOUT, Answered::Malformed, "the body did not come in time")
+        Self::new(StatusCode::REQUEST_TIMEOUT, Disposition::Malformed, "timed out while reading the body")
     }
 
-    /// A name for the server that is not its own.
+    /// A host name that is not this server's.
     pub(super) fn misdirected(detail: impl std::fmt::Display) -> Self {
-        Self::new(StatusCode::MISDIRECTED_REQUEST, Answered::Refused, detail)
+        Self::new(StatusCode::MISDIRECTED_REQUEST, Disposition::Refused, detail)
     }
 
-    /// A token that nobody has.
+    /// An unknown token.
     pub(super) fn unknown_token() -> Self {
-        let fault = Self::new(StatusCode::UNAUTHORIZED, Answered::Unverified, "nobody has this token");
+        let fault = Self::new(StatusCode::UNAUTHORIZED, Disposition::Unverified, "unknown token");
         fault.with(WWW_AUTHENTICATE, "Bearer")
     }
 
-    /// Something that the caller may not do.
+    /// A missing right.
     pub(crate) fn forbidden(detail: impl std::fmt::Display) -> Self {
-        Self::new(StatusCode::FORBIDDEN, Answered::Refused, detail)
+        Self::new(StatusCode::FORBIDDEN, Disposition::Refused, detail)
     }
 
-    /// More than the caller may ask for.
+    /// An exceeded limit.
     pub(crate) fn limited(what: &str) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, Answered::Limited, format!("too many {what}: try again later"))
+        Self::new(StatusCode::TOO_MANY_REQUESTS, Disposition::Limited, format!("too many {what}: try again later"))
             .with(RETRY_AFTER, "10")
     }
 
-    /// Something that cannot be done as things are.
+    /// A conflict with the current state.
     pub(super) fn conflict(detail: impl std::fmt::Display) -> Self {
-        Self::new(StatusCode::CONFLICT, Answered::Refused, detail)
+        Self::new(StatusCode::CONFLICT, Disposition::Refused, detail)
     }
 
-    /// More than the server can do at the moment.
+    /// A temporary lack of resources.
     pub(crate) fn busy(detail: impl std::fmt::Display) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, Answered::Failed, detail).with(RETRY_AFTER, "1")
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, Disposition::Failed, detail).with(RETRY_AFTER, "1")
     }
 
-    /// The server is about to end.
+    /// The server is shutting down.
     pub(super) fn stopping() -> Self {
         Self::busy("the server is stopping")
     }
 
-    /// A mistake of ours.
+    /// An internal error.
     pub(crate) fn broken() -> Self {
-        Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            Answered::Failed,
-            "the server made a mistake; its log may say which",
-        )
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, Disposition::Failed, "internal error; see the server's log")
     }
 
-    /// What the engine does not take.
+    /// Converts a refusal by the engine.
     pub(super) fn of_refusal(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Trust(Refused::Quota { .. }) | Refusal::TextQuota | Refusal::DailyShare { .. } => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, Answered::Refused, refusal).with(RETRY_AFTER, "3600")
+            Refusal::Trust(NurseryRefusal::Quota { .. }) | Refusal::TextQuota | Refusal::DailyShare { .. } => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, Disposition::Refused, refusal).with(RETRY_AFTER, "3600")
             }
             Refusal::BookFull { .. } | Refusal::GoodIsFull => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, Answered::Refused, refusal).with(RETRY_AFTER, "3600")
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, Disposition::Refused, refusal).with(RETRY_AFTER, "3600")
             }
             refusal if refusal.is_temporary() => Self::busy(refusal),
             Refusal::Stranger | Refusal::NotOwn => Self::forbidden(refusal),
-            Refusal::Account(ChangeError::Unknown) => Self::new(StatusCode::NOT_FOUND, Answered::Refused, refusal),
+            Refusal::Account(ChangeError::Unknown) => Self::new(StatusCode::NOT_FOUND, Disposition::Refused, refusal),
             Refusal::Sender(SenderError::NotAPattern | SenderError::TooLong) => Self::malformed(refusal),
             Refusal::Register(RegisterError::Name(_)) | Refusal::OutOfBounds => Self::malformed(refusal),
             refusal => Self::conflict(refusal),
         }
     }
 
-    /// What the store does not take.
+    /// Converts an error of the store.
     pub(super) fn of_submit(error: &SubmitError) -> Self {
         match error {
             SubmitError::Busy | SubmitError::Closed | SubmitError::Write(_) | SubmitError::Poisoned(_) => {
                 Self::busy(error)
             }
             error => {
-                tracing::error!(%error, "an event of ours was not kept");
+                tracing::error!(%error, "failed to write an event");
                 Self::broken()
             }
         }
@@ -185,8 +177,8 @@ impl IntoResponse for Fault {
     }
 }
 
-/// An answer, and what it is counted as.
-pub(super) struct Reply<T>(pub(super) Answered, pub(super) T);
+/// A response, and the result for the metrics.
+pub(super) struct Reply<T>(pub(super) Disposition, pub(super) T);
 
 impl<T: serde::Serialize> IntoResponse for Reply<T> {
     fn into_response(self) -> Response {

@@ -1,4 +1,5 @@
-//! What replicas and the site's own programs ask for: the same as other servers, by who may check.
+//! Federation paths for replicas and the site's own programs. Callers with the right to check receive the same data as
+//! peers.
 
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, Uri};
@@ -11,15 +12,15 @@ use super::caller::{Caller, Right};
 use super::fault::{Fault, Reply};
 use crate::audit::audit;
 use crate::federation::{OfferQuery, Stop};
-use crate::metrics::Answered;
+use crate::metrics::Disposition;
 
-type AskedOffer = Result<Query<OfferQuery>, axum::extract::rejection::QueryRejection>;
+type ReplicaOfferQuery = Result<Query<OfferQuery>, axum::extract::rejection::QueryRejection>;
 
-/// Refuses strangers, whoever may check: what they could fetch is all there is.
+/// Refuses strangers even if anyone may check: the federation paths expose the complete books.
 fn require_replica(caller: &Caller) -> Result<Reader, Fault> {
     caller.require(Right::Check)?;
     if caller.is_stranger() {
-        return Err(Fault::forbidden("this needs a token, or an address in the site's own networks"));
+        return Err(Fault::forbidden("this requires a token, or an address in the site's own networks"));
     }
     Ok(Reader::Replica)
 }
@@ -27,7 +28,7 @@ fn require_replica(caller: &Caller) -> Result<Reader, Fault> {
 pub(super) async fn offer(
     State(http): State<Http>,
     caller: Caller,
-    query: AskedOffer,
+    query: ReplicaOfferQuery,
     Extension(stop): Extension<Stop>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
@@ -56,5 +57,5 @@ pub(super) async fn realm(State(http): State<Http>, caller: Caller) -> Result<Re
 pub(super) async fn peers(State(http): State<Http>, caller: Caller) -> Result<Reply<Peers>, Fault> {
     caller.require(Right::Monitor)?;
     let federation = &http.service.federation;
-    Ok(Reply(Answered::Other, Peers { key: federation.key(), peers: federation.peers() }))
+    Ok(Reply(Disposition::Other, Peers { key: federation.key(), peers: federation.peers() }))
 }

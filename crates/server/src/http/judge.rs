@@ -1,4 +1,4 @@
-//! The answer to a check, from the engine's verdict on a message.
+//! The response to a check, from the engine's verdict on a message.
 
 use bruit_engine::message::{
     Evidence, EvidenceSource, Limit, MessageContext, MessageReason, MessageVerdict, Role, WhitelistedSource,
@@ -11,21 +11,21 @@ use bruit_filters::Fingerprint;
 use bruit_protocols::http::{self, Checked, CheckedSignature, REPLICA_SCHEME};
 use bruit_signatures::Signature;
 
-use super::body::Asked;
+use super::body::RequestSubject;
 use super::note::Note;
 
-/// The verdict on a message, and the answer that says so.
-pub(super) struct Judged {
+/// The verdict on a message and the response to the check.
+pub(super) struct Judgement {
     pub(super) kind: Kind,
     pub(super) checked: Checked,
-    /// What the text that the message resembles is called in the books.
+    /// The fingerprint of the known text that the message resembles.
     pub(super) text: Option<Fingerprint>,
-    /// Whether nothing is known against the message, so that it may teach what good mail says.
+    /// Whether the message may be learned as good mail: there is no evidence against it.
     pub(super) is_learnable: bool,
 }
 
-/// Judges a message, which is bulk from `bulk_threshold` recipients on.
-pub(super) fn check(engine: &Engine, asked: &Asked, bulk_threshold: u32, note: Option<&Note>) -> Judged {
+/// Judges a message. With at least `bulk_threshold` recipients, it is bulk.
+pub(super) fn check(engine: &Engine, asked: &RequestSubject, bulk_threshold: u32, note: Option<&Note>) -> Judgement {
     let signed = &asked.signed;
     let evidence = engine.check_message(signed, &mut CheckScratch::default());
     if let Some(note) = note {
@@ -46,7 +46,7 @@ pub(super) fn check(engine: &Engine, asked: &Asked, bulk_threshold: u32, note: O
         EvidenceSource::Text(text) => text.name,
         EvidenceSource::Signature(..) => None,
     });
-    Judged {
+    Judgement {
         kind: verdict.kind,
         checked: Checked { bulk_threshold: Some(bulk_threshold), ..checked(&signed.signatures, &evidence, &verdict) },
         text,
@@ -54,13 +54,13 @@ pub(super) fn check(engine: &Engine, asked: &Asked, bulk_threshold: u32, note: O
     }
 }
 
-/// Whether mail of a sender is never spam.
+/// Returns true if a sender is whitelisted.
 pub(super) fn is_whitelisted(engine: &Engine, sender: &str) -> bool {
     engine.whitelist().senders.contains(sender.as_bytes())
 }
 
-/// What the whitelists say of where a message comes from.
-pub(super) fn whitelisted_source(engine: &Engine, asked: &Asked) -> WhitelistedSource {
+/// Returns the whitelist entries that match a message's source.
+pub(super) fn whitelisted_source(engine: &Engine, asked: &RequestSubject) -> WhitelistedSource {
     let lists = &engine.whitelist().senders;
     WhitelistedSource {
         sender: asked.sender.as_ref().is_some_and(|sender| is_whitelisted(engine, sender)),
@@ -100,8 +100,8 @@ fn signature_json(signature: Option<&Signature>, evidence: &Evidence, role: Role
         verdict: kind_json(verdict.kind),
         reason: reason_json(verdict.reason).to_owned(),
         confidence: verdict.confidence,
-        report_count: verdict.counts.reports,
-        revoke_count: verdict.counts.revocations,
+        report_count: verdict.counts.report_count,
+        revoke_count: verdict.counts.revoke_count,
         bulk_count: verdict.bulk_count,
         decided: false,
         of_message: overlap.map(|overlap| overlap.of_message),

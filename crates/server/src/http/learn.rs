@@ -1,4 +1,4 @@
-//! Good mail that own users teach.
+//! Good mail taught by own users.
 
 use axum::extract::{Request, State};
 use bruit_engine::event::{By, Event};
@@ -11,9 +11,9 @@ use super::caller::{Caller, Right};
 use super::claims::submit_one;
 use super::fault::Reply;
 use super::router::Answer;
-use crate::metrics::Answered;
+use crate::metrics::Disposition;
 
-/// Learns the text of a message. It is on disk when that is answered.
+/// Learns the text of a message, and responds once it is on disk.
 pub(super) async fn learn(State(http): State<Http>, caller: Caller, request: Request) -> Answer<LearnAnswer> {
     caller.require(Right::Learn)?;
     let reporter = caller.claimant(&http.service.key)?;
@@ -28,9 +28,9 @@ pub(super) async fn learn(State(http): State<Http>, caller: Caller, request: Req
     let learnt = features.len() as u32;
     if learnt == 0 {
         let reason = Some("the message has no text or file of its own to learn".to_owned());
-        return Ok(Reply(Answered::Accepted, LearnAnswer { learnt, reason }));
+        return Ok(Reply(Disposition::Accepted, LearnAnswer { learnt, reason }));
     }
     let by = By { now: http.service.now(), reporter };
     submit_one(&http, Event::Good { by, features }).await?;
-    Ok(Reply(Answered::Accepted, LearnAnswer { learnt, reason: None }))
+    Ok(Reply(Disposition::Accepted, LearnAnswer { learnt, reason: None }))
 }

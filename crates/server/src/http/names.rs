@@ -1,8 +1,8 @@
-//! Names of the server, and pages of other sites.
+//! The server's names, and protection against pages of other sites.
 //!
-//! Whoever comes from the site's own networks is an own user, so every browser there is a way in for strangers' pages. A request
-//! therefore has to name the server by an address or by a name of its own, which a page whose DNS name was pointed at us does not,
-//! and must not come from a page of another site.
+//! Callers from the site's own networks are own users, so a page of a foreign site could abuse any browser there. A
+//! request must therefore address the server by IP address or by one of its own names, which excludes pages that use a
+//! rebound DNS name. It must not come from a page of another site either.
 
 use std::fs;
 use std::net::IpAddr;
@@ -11,16 +11,17 @@ use axum::http::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 
 use super::fault::Fault;
 
-/// The field in which browsers say whether a request comes from a page of the same site.
+/// The browsers' header that states whether a request comes from a page of the same site.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The longest part of a refused name that is repeated to whoever used it.
+/// Maximum length of a refused name in the error message.
 const SHOWN_CHARS_MAX: usize = 80;
 
-/// The file in which the system keeps names of this machine beside its host name.
+/// The file with further names of this machine.
 const HOSTS_FILE: &str = "/etc/hosts";
 
-/// The names of this machine: its host name, the part before the first dot, and what `/etc/hosts` has on the same line.
+/// Returns the names of this machine: its host name, the part before the first dot, and the names on the same line of
+/// `/etc/hosts`.
 pub(crate) fn of_this_machine() -> Vec<String> {
     let Some(name) = nix::sys::utsname::uname().ok().and_then(|names| names.nodename().to_str().map(str::to_owned))
     else {
@@ -41,7 +42,7 @@ fn names_beside(name: &str, hosts: &str) -> Vec<String> {
     names
 }
 
-/// Refuses names that are not the server's. Nobody's DNS can make an address lead here.
+/// Rejects host names that are not the server's. IP addresses are safe, because a DNS name cannot look like one.
 pub(super) fn check_host(headers: &HeaderMap, own: &[String]) -> Result<(), Fault> {
     for value in headers.get_all(HOST) {
         let host = value.to_str().map(host_of).unwrap_or_default();
@@ -56,8 +57,8 @@ pub(super) fn check_host(headers: &HeaderMap, own: &[String]) -> Result<(), Faul
 fn refused_name(host: &str) -> Fault {
     let shown: String = host.chars().take(SHOWN_CHARS_MAX).collect();
     Fault::misdirected(format!(
-        "this server is not known as {shown:?}. If it should be, write hosts = [{shown:?}] in the section [http] of its \
-         configuration and send it SIGHUP; or use its address instead of a name"
+        "{shown:?} is not a name of this server. If it should be, write hosts = [{shown:?}] in the section [http] of its \
+         configuration and send it SIGHUP; or use its IP address instead of a name"
     ))
 }
 
@@ -65,14 +66,14 @@ pub(super) fn is_localhost(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")
 }
 
-/// The host that a request names, without port and brackets, if it names exactly one.
+/// Returns the host that a request names, without port and brackets, if it names exactly one.
 pub(super) fn named_host(headers: &HeaderMap) -> Option<&str> {
     let mut named = headers.get_all(HOST).iter();
     let host = named.next()?.to_str().ok().map(host_of)?;
     named.next().is_none().then_some(host)
 }
 
-/// A host without its port, and an IPv6 address without its brackets.
+/// Strips the port from a host, and the brackets from an IPv6 address.
 fn host_of(text: &str) -> &str {
     if let Some(bracketed) = text.strip_prefix('[') {
         return bracketed.split_once(']').map_or("", |(host, _)| host);
@@ -80,14 +81,14 @@ fn host_of(text: &str) -> &str {
     text.rsplit_once(':').map_or(text, |(host, _)| host)
 }
 
-/// Refuses what a page of another site sends from somebody's browser.
+/// Rejects requests that a browser sends for a page of another site.
 pub(super) fn check_origin(headers: &HeaderMap) -> Result<(), Fault> {
     let is_other_site = headers.get(SEC_FETCH_SITE).is_some_and(|site| site != "same-origin" && site != "none");
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, origin)| origin.eq_ignore_ascii_case(host));
     let is_foreign = headers.get_all(ORIGIN).iter().any(|origin| !origin.to_str().is_ok_and(is_own));
     if is_other_site || is_foreign {
-        return Err(Fault::forbidden("requests of other sites' pages are not answered"));
+        return Err(Fault::forbidden("requests from pages of other sites are refused"));
     }
     Ok(())
 }
@@ -131,7 +132,7 @@ mod tests {
         ] {
             assert!(check_host(&headers(&[(HOST, host)]), &own).is_err(), "{host}");
         }
-        assert!(check_host(&headers(&[]), &own).is_ok(), "browsers always name one");
+        assert!(check_host(&headers(&[]), &own).is_ok(), "browsers always send one");
         assert!(check_host(&headers(&[(HOST, "127.0.0.1"), (HOST, "evil.example")]), &own).is_err());
     }
 

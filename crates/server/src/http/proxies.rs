@@ -1,7 +1,8 @@
-//! The source of a request, which may have come through a proxy.
+//! The source of a request, which may have passed through a proxy.
 //!
-//! A proxy on this machine or in an own network would make the whole Internet own users, so a request that may have come through
-//! one is a stranger's. A proxy that the operator trusts says whom it speaks for, in `X-Forwarded-For` or `Forwarded`.
+//! A proxy on this machine or in an own network could make everyone on the Internet an own user. A request that may
+//! have passed through a proxy is therefore treated as a stranger's, unless the operator trusts the proxy. A trusted
+//! proxy names its client in `X-Forwarded-For` or `Forwarded`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -13,21 +14,21 @@ use super::names::{is_localhost, named_host};
 use crate::config::Settings;
 use crate::sources::Source;
 
-/// The field that most proxies write.
+/// The header that most proxies add.
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Most proxies between a client and us.
+/// Maximum number of proxies between a client and this server.
 const HOPS_MAX: usize = 32;
 
-/// Two ends of a connection.
+/// The two ends of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     pub(super) remote: IpAddr,
-    /// The address of ours that it connected to.
+    /// The local address of the connection.
     pub(super) local: IpAddr,
 }
 
-/// The source of a request.
+/// Returns the source of a request.
 pub(super) fn source(ends: Ends, version: Version, headers: &HeaderMap, settings: &Settings) -> Source {
     let proxies = &settings.http.trusted_proxies;
     let remote = ends.remote.to_canonical();
@@ -38,12 +39,13 @@ pub(super) fn source(ends: Ends, version: Version, headers: &HeaderMap, settings
     }
     match client(headers, proxies) {
         Some(client) => Source::new(client, &settings.own_networks),
-        // It does not say whom it speaks for.
+        // The trusted proxy does not name its client.
         None => Source { address: remote, is_own: false },
     }
 }
 
-/// Whether nobody can have passed a request on: proxies speak HTTP/1.0, add fields, or keep the name that the client used.
+/// Returns true if no proxy can have forwarded a request: proxies speak HTTP/1.0, add headers, or keep the name that
+/// the client used.
 fn is_direct(ends: Ends, version: Version, headers: &HeaderMap) -> bool {
     let is_modern = version >= Version::HTTP_11;
     is_modern
@@ -51,13 +53,13 @@ fn is_direct(ends: Ends, version: Version, headers: &HeaderMap) -> bool {
         && named_host(headers).is_some_and(|host| is_address_of(host, ends.local))
 }
 
-/// Whether nobody can have passed on a request at the Unix socket, where hosts are made up.
+/// Returns true if no proxy can have forwarded a request on the Unix socket, where host names are arbitrary.
 pub(super) fn is_direct_local(version: Version, headers: &HeaderMap) -> bool {
     let ends = Ends { remote: Ipv4Addr::LOCALHOST.into(), local: Ipv4Addr::LOCALHOST.into() };
     is_direct(ends, version, headers)
 }
 
-/// Returns true if a host names the address of ours that was connected to. For loopback, any of its addresses and names will do.
+/// Returns true if a host is the local address of the connection. On loopback, any loopback address or name matches.
 fn is_address_of(host: &str, local: IpAddr) -> bool {
     let local = local.to_canonical();
     match host.parse::<IpAddr>() {
@@ -66,7 +68,7 @@ fn is_address_of(host: &str, local: IpAddr) -> bool {
     }
 }
 
-/// Whether a field is one that proxies add.
+/// Returns true if a header is one that proxies add.
 fn is_of_proxy(name: &HeaderName) -> bool {
     let name = name.as_str();
     let is_usual = matches!(
@@ -86,7 +88,8 @@ fn is_of_proxy(name: &HeaderName) -> bool {
     is_usual || name.starts_with("x-forwarded-")
 }
 
-/// The client that trusted proxies speak for. If both fields are there and disagree, one of them was not written by a proxy.
+/// Returns the client named by trusted proxies. Returns `None` if both headers are present and disagree: a proxy wrote
+/// only one of them.
 fn client(headers: &HeaderMap, proxies: &[IpNet]) -> Option<IpAddr> {
     let by_x = headers.contains_key(&X_FORWARDED_FOR).then(|| nearest(&listed(headers, &X_FORWARDED_FOR)?, proxies));
     let by_standard = headers.contains_key(header::FORWARDED).then(|| nearest(&forwarded(headers)?, proxies));
@@ -97,7 +100,8 @@ fn client(headers: &HeaderMap, proxies: &[IpNet]) -> Option<IpAddr> {
     }
 }
 
-/// From right to left, the first address that is not a trusted proxy's: what stands further left, anybody may have written.
+/// Returns the rightmost address that does not belong to a trusted proxy. The client could have forged the addresses
+/// to its left.
 fn nearest(hops: &[&str], proxies: &[IpNet]) -> Option<IpAddr> {
     let mut client = None;
     for hop in hops.iter().rev().take(HOPS_MAX) {
@@ -110,13 +114,13 @@ fn nearest(hops: &[&str], proxies: &[IpNet]) -> Option<IpAddr> {
     client
 }
 
-/// The elements of all fields of this name, in order.
+/// Returns the elements of all headers of this name, in order.
 fn listed<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<Vec<&'h str>> {
     let fields: Result<Vec<&str>, _> = headers.get_all(name).iter().map(|value| value.to_str()).collect();
     Some(fields.ok()?.into_iter().flat_map(|field| field.split(',')).map(str::trim).collect())
 }
 
-/// The `for` of each element of `Forwarded`, in order; none if it cannot be told where elements begin.
+/// Returns the `for` of each element of `Forwarded`, in order, or `None` if the elements are ambiguous.
 fn forwarded(headers: &HeaderMap) -> Option<Vec<&str>> {
     let is_clear = |value: &HeaderValue| value.to_str().is_ok_and(|text| !is_ambiguous(text));
     if !headers.get_all(header::FORWARDED).iter().all(is_clear) {
@@ -125,7 +129,7 @@ fn forwarded(headers: &HeaderMap) -> Option<Vec<&str>> {
     Some(listed(headers, &header::FORWARDED)?.into_iter().map(for_of).collect())
 }
 
-/// Whether a separator is within quotes, or quotes do not close: a client may have written what looks like an element.
+/// Returns true if a separator is quoted or a quote is not closed: the client may have forged an element.
 fn is_ambiguous(field: &str) -> bool {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for character in field.chars() {
@@ -140,14 +144,14 @@ fn is_ambiguous(field: &str) -> bool {
     is_quoted
 }
 
-/// The `for` of an element; without one, nothing, which is no address.
+/// Returns the `for` of an element, or the empty string, which is not an address.
 fn for_of(element: &str) -> &str {
     let mut pairs = element.split(';').filter_map(|pair| pair.split_once('='));
     let found = pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case("for"));
     found.map_or("", |(_, value)| value.trim())
 }
 
-/// An address with or without quotes, brackets and port.
+/// Parses an address with or without quotes, brackets and port.
 fn address(text: &str) -> Option<IpAddr> {
     let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
     let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));

@@ -1,13 +1,13 @@
-//! How the server is doing.
+//! The server's statistics.
 
 use bruit_engine::{Engine, RingStatus, TableStatus};
 use bruit_protocols::http::{Generation, Recovery, RequestCount, Ring, Stats, Store, Table};
 
-use crate::metrics::{Answered, Language};
+use crate::metrics::{Disposition, Protocol};
 use crate::policy;
 use crate::service::Service;
 
-/// Everything there is to tell.
+/// Returns all statistics.
 pub(super) fn stats(service: &Service) -> Stats {
     let (status, trust) =
         service.store.check(|engine| (Engine::status(engine), policy::shown(engine.trust().policy())));
@@ -27,7 +27,7 @@ pub(super) fn stats(service: &Service) -> Stats {
             durable: store.durable,
             records: store.records,
             journal_bytes: store.journal_bytes,
-            segments: store.segments as u64,
+            segments: store.journal_files as u64,
             snapshots: store.snapshots,
             waiting_events: store.waiting_events as u64,
             failure: store.poisoned.map(|error| error.to_string()),
@@ -63,15 +63,15 @@ fn table(table: &TableStatus) -> Table {
     Table { name: name.to_owned(), bytes, used, capacity }
 }
 
-/// Requests of every kind that there were.
+/// Returns the number of requests of each kind.
 fn requests(service: &Service) -> Vec<RequestCount> {
-    let of = |language: Language| {
-        let counters = service.metrics.of(language);
-        Answered::ALL.into_iter().map(move |answered| RequestCount {
-            protocol: language.name().to_owned(),
+    let of = |protocol: Protocol| {
+        let counters = service.metrics.of(protocol);
+        Disposition::ALL.into_iter().map(move |answered| RequestCount {
+            protocol: protocol.name().to_owned(),
             answered: answered.name().to_owned(),
             count: counters.total(answered),
         })
     };
-    Language::ALL.into_iter().flat_map(of).filter(|count| count.count > 0).collect()
+    Protocol::ALL.into_iter().flat_map(of).filter(|count| count.count > 0).collect()
 }

@@ -1,14 +1,14 @@
-//! The whitelists: senders by address or domain, signatures by their keyed hashes.
+//! The whitelists: senders by address or domain, and signatures by keyed hash.
 
 use bruit_engine::Engine;
 use bruit_engine::signature::fingerprint_of;
-use bruit_engine::whitelist::{By, WhitelistChange};
+use bruit_engine::whitelist::{ListAuthor, WhitelistChange};
 use bruit_protocols::http::{Whitelist, WhitelistEntry};
 
+use super::administration::{PAGE_MAX, next_offset};
 use super::fault::Fault;
-use super::router::{PAGE_MAX, next_offset};
 
-/// What is whitelisted, with the senders from `offset` on.
+/// Returns a page of the whitelist, starting at the sender with index `offset`.
 pub(super) fn page(engine: &Engine, offset: u64) -> Whitelist {
     let whitelist = engine.whitelist();
     let sender_count = whitelist.senders.len() as u64;
@@ -21,7 +21,7 @@ pub(super) fn page(engine: &Engine, offset: u64) -> Whitelist {
     }
 }
 
-/// What the audit trail calls an entry. Of a signature a few digits are enough to find it again.
+/// Describes an entry for the audit trail. A few digits are enough to identify a signature.
 pub(super) fn subject(entry: &WhitelistEntry) -> String {
     match entry {
         WhitelistEntry::Sender(pattern) => format!("sender {pattern}"),
@@ -32,18 +32,18 @@ pub(super) fn subject(entry: &WhitelistEntry) -> String {
     }
 }
 
-/// What puts something on a list.
+/// Returns the change that adds an entry.
 pub(super) fn addition(engine: &Engine, entry: WhitelistEntry) -> Result<WhitelistChange, Fault> {
     Ok(match entry {
         WhitelistEntry::Sender(pattern) => WhitelistChange::AddSender(pattern.into_bytes().into()),
         WhitelistEntry::Signature(named) => {
             let signature = named.signature().map_err(Fault::malformed)?;
-            WhitelistChange::List(fingerprint_of(engine.realm().key(), &signature), By::Operator)
+            WhitelistChange::List(fingerprint_of(engine.realm().key(), &signature), ListAuthor::Operator)
         }
     })
 }
 
-/// What takes something off a list.
+/// Returns the change that removes an entry.
 pub(super) fn removal(engine: &Engine, entry: WhitelistEntry) -> Result<WhitelistChange, Fault> {
     Ok(match entry {
         WhitelistEntry::Sender(pattern) => WhitelistChange::RemoveSender(pattern.into_bytes().into()),

@@ -1,13 +1,13 @@
 //! Prometheus' text format, version 0.0.4.
 //!
-//! Families are collected and then written, so that every one has a help text and a type, once, before its samples.
+//! Families are collected first and written later, so that each family has one help text and type before its samples.
 
 use std::fmt::{self, Write as _};
 
 /// The media type of [`text`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A metric with its samples.
+/// A metric and its samples.
 #[derive(Clone, Debug)]
 pub(super) struct Family {
     name: &'static str,
@@ -23,7 +23,7 @@ struct Sample {
     value: f64,
 }
 
-/// Names and values of labels. Names are ours; values may be anything.
+/// Label names and values. Names are constants; values may contain any characters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Labels(Vec<(&'static str, String)>);
 
@@ -39,28 +39,28 @@ impl Labels {
 }
 
 impl Family {
-    /// A number that only grows while the process runs.
+    /// Creates a counter.
     pub(super) const fn counter(name: &'static str, help: &'static str) -> Self {
         Self { name, help, kind: "counter", samples: Vec::new() }
     }
 
-    /// A number that can go down.
+    /// Creates a gauge.
     pub(super) const fn gauge(name: &'static str, help: &'static str) -> Self {
         Self { name, help, kind: "gauge", samples: Vec::new() }
     }
 
-    /// Observations by size.
+    /// Creates a histogram.
     pub(super) const fn histogram(name: &'static str, help: &'static str) -> Self {
         Self { name, help, kind: "histogram", samples: Vec::new() }
     }
 
-    /// The same with one sample without labels.
+    /// Adds one sample without labels.
     pub(super) fn with(mut self, value: f64) -> Self {
         self.add(Labels::default(), value);
         self
     }
 
-    /// The same with these samples.
+    /// Adds samples.
     pub(super) fn with_all(mut self, samples: impl IntoIterator<Item = (Labels, f64)>) -> Self {
         samples.into_iter().for_each(|(labels, value)| self.add(labels, value));
         self
@@ -101,7 +101,7 @@ impl fmt::Display for Labels {
     }
 }
 
-/// A value as Prometheus spells it.
+/// Formats a value as Prometheus does.
 struct Number(f64);
 
 impl fmt::Display for Number {
@@ -114,7 +114,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// All families that have samples.
+/// Renders all families that have samples.
 pub(super) fn text(families: impl IntoIterator<Item = Family>) -> String {
     let mut out = String::new();
     for family in families.into_iter().filter(|family| !family.samples.is_empty()) {
@@ -124,7 +124,7 @@ pub(super) fn text(families: impl IntoIterator<Item = Family>) -> String {
     out
 }
 
-/// A name for people as the value of a label: without blanks.
+/// Converts a readable name to a label value without blanks.
 pub(super) fn snake_case(name: &str) -> String {
     name.replace(' ', "_")
 }

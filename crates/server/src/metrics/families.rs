@@ -1,4 +1,4 @@
-//! The state of the clearinghouse, as metrics.
+//! Metrics of the clearinghouse's state.
 
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use crate::health::{Health, State};
 use crate::learning::LearningCounts;
 use crate::service::Service;
 
-/// Everything about the clearinghouse as it is now.
+/// Returns all metrics of the clearinghouse's current state.
 pub(super) fn of(service: &Service) -> Vec<Family> {
     let status = service.store.check(|engine| engine.status());
     let mut families = vec![build_info(), health(&service.health), refusals(service)];
@@ -22,9 +22,9 @@ pub(super) fn of(service: &Service) -> Vec<Family> {
         Family::gauge("bruit_memory_budget_bytes", "Memory budget of the books and tables.")
             .with(status.budget_bytes as f64),
         Family::gauge("bruit_uptime_seconds", "Time since the start.").with(service.uptime().as_secs_f64()),
-        Family::gauge("bruit_clock_offset_seconds", "How far the system clock is ahead of the time that events get.")
+        Family::gauge("bruit_clock_offset_seconds", "Seconds that the system clock is ahead of the time of events.")
             .with(service.clock.ahead_seconds()),
-        Family::gauge("bruit_exports_waiting_bytes", "Accepted claims that wait to be written for other servers.")
+        Family::gauge("bruit_exports_waiting_bytes", "Accepted claims not yet written for other servers.")
             .with(service.store.check(|engine| engine.exchange().pending_bytes()) as f64),
     ]);
     families
@@ -34,22 +34,22 @@ fn build_info() -> Family {
     let labels = Labels::one("version", env!("CARGO_PKG_VERSION"))
         .and("os", std::env::consts::OS)
         .and("arch", std::env::consts::ARCH);
-    Family::gauge("bruit_build_info", "The version that runs; always 1.").with_all([(labels, 1.0)])
+    Family::gauge("bruit_build_info", "Version of the server; always 1.").with_all([(labels, 1.0)])
 }
 
-/// Every degraded state there is, and how many conditions of it last.
+/// Returns the number of active conditions for every state.
 fn health(health: &Health) -> Family {
     let sample = |state: &State| {
         let labels = Labels::one("state", state.name()).and("severity", state.severity().name());
         (labels, health.count(*state) as f64)
     };
-    Family::gauge("bruit_health", "Conditions of each degraded state; 0 if all is well.")
+    Family::gauge("bruit_health", "Active conditions by state; 0 if there is no problem.")
         .with_all(State::ALL.iter().map(sample))
 }
 
 fn refusals(service: &Service) -> Family {
     let sample = |(reason, count): (&str, u64)| (Labels::one("reason", reason), count as f64);
-    Family::counter("bruit_refused_events_total", "Reports and other changes of which something was refused.")
+    Family::counter("bruit_refused_events_total", "Reports and other changes that were refused in whole or in part.")
         .with_all(service.refusals.counts().into_iter().map(sample))
 }
 
@@ -57,16 +57,16 @@ fn journal(service: &Service) -> Vec<Family> {
     let store = service.store.status();
     let age = store.snapshot_written.map(|written| age_seconds(written, SystemTime::now()));
     vec![
-        Family::gauge("bruit_journal_sequence", "Number of the last event applied.").with(store.sequence as f64),
+        Family::gauge("bruit_journal_sequence", "Sequence number of the last applied event.")
+            .with(store.sequence as f64),
         Family::counter("bruit_journal_written_bytes_total", "Bytes written to the journal.")
             .with(store.journal_bytes as f64),
         Family::counter("bruit_journal_records_total", "Group commits.").with(store.records as f64),
-        Family::gauge("bruit_journal_segments", "Files of the journal.").with(store.segments as f64),
-        Family::gauge("bruit_journal_waiting_events", "Events that wait for the disk.")
-            .with(store.waiting_events as f64),
-        Family::gauge("bruit_journal_poisoned", "1 if the disk failed under the journal and nothing is accepted.")
+        Family::gauge("bruit_journal_segments", "Files of the journal.").with(store.journal_files as f64),
+        Family::gauge("bruit_journal_waiting_events", "Events waiting for the disk.").with(store.waiting_events as f64),
+        Family::gauge("bruit_journal_poisoned", "1 if writing to the journal failed and nothing is accepted.")
             .with(f64::from(store.poisoned.is_some())),
-        Family::gauge("bruit_snapshots", "Snapshots that are kept.").with(store.snapshots.len() as f64),
+        Family::gauge("bruit_snapshots", "Snapshots on disk.").with(store.snapshots.len() as f64),
         Family::gauge("bruit_snapshot_failed", "1 if the last snapshot could not be written.")
             .with(f64::from(store.snapshot_failure.is_some())),
         Family::gauge("bruit_snapshot_age_seconds", "Time since the newest snapshot was written.")
@@ -74,7 +74,7 @@ fn journal(service: &Service) -> Vec<Family> {
     ]
 }
 
-/// How old something is; 0 if the clock was set back since.
+/// Returns the age in seconds, or 0 if the clock was set back in the meantime.
 fn age_seconds(written: SystemTime, now: SystemTime) -> f64 {
     now.duration_since(written).unwrap_or_default().as_secs_f64()
 }
@@ -90,14 +90,17 @@ fn rings(rings: &[RingStatus]) -> Vec<Family> {
     });
     vec![
         of(
-            Family::gauge("bruit_ring_fill_ratio", "Fullest generation, as a share of what it was planned for."),
+            Family::gauge("bruit_ring_fill_ratio", "Signatures in the fullest generation divided by its capacity."),
             RingStatus::fill,
         ),
-        of(Family::gauge("bruit_ring_error_ratio", "Estimated share of false positives or wrong counts."), |ring| {
+        of(Family::gauge("bruit_ring_error_ratio", "Estimated rate of false positives or wrong counts."), |ring| {
             ring.error_rate
         }),
-        Family::gauge("bruit_ring_signatures", "Signatures of each generation, about; age 0 is the current one.")
-            .with_all(generations),
+        Family::gauge(
+            "bruit_ring_signatures",
+            "Estimated number of signatures by generation; age 0 is the current one.",
+        )
+        .with_all(generations),
     ]
 }
 
@@ -107,8 +110,10 @@ fn tables(tables: &[TableStatus]) -> Vec<Family> {
         family.with_all(tables.iter().map(sample))
     };
     vec![
-        of(Family::gauge("bruit_table_entries", "Entries of a table."), |table| table.used),
-        of(Family::gauge("bruit_table_capacity_entries", "Entries a table has room for."), |table| table.capacity),
+        of(Family::gauge("bruit_table_entries", "Entries in a table."), |table| table.used),
+        of(Family::gauge("bruit_table_capacity_entries", "Maximum number of entries in a table."), |table| {
+            table.capacity
+        }),
     ]
 }
 
@@ -116,9 +121,9 @@ fn learning(counts: &LearningCounts) -> [Family; 2] {
     let messages = [("noted", counts.noted), ("dropped", counts.dropped)];
     let sample = |(became, count): (&str, u64)| (Labels::one("became", became), count as f64);
     [
-        Family::counter("bruit_learning_messages_total", "Checked messages to learn from, and what became of them.")
+        Family::counter("bruit_learning_messages_total", "Checked messages offered for learning, by result.")
             .with_all(messages.map(sample)),
-        Family::counter("bruit_learnt_features_total", "Features of text that were learnt from checks.")
+        Family::counter("bruit_learnt_features_total", "Features of text learned from checks.")
             .with(counts.features as f64),
     ]
 }

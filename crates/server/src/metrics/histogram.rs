@@ -1,20 +1,21 @@
-//! How long requests take.
+//! A histogram of request durations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::exposition::{Family, Labels};
 
-/// Buckets with an upper bound: the first ends at [`FIRST`], every other at twice the one before, the last at 5 s.
+/// Number of buckets with an upper bound. The first bound is [`FIRST`], each further bound is twice the previous one,
+/// and the last is 5 s.
 const BOUNDED: usize = 20;
 
-/// Where the first bucket ends.
+/// Upper bound of the first bucket.
 const FIRST: Duration = Duration::from_micros(10);
 
-/// Counts of times by size. All threads share it without locks.
+/// Counts of durations by size. All threads share it without locks.
 #[derive(Debug)]
 pub(super) struct Histogram {
-    /// Not cumulative; the last is for what exceeds all bounds.
+    /// Number of durations in each bucket, not cumulative. The last bucket has no upper bound.
     buckets: [AtomicU64; BOUNDED + 1],
     sum_nanos: AtomicU64,
 }
@@ -26,7 +27,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts `count` requests that took this long each.
+    /// Counts `count` requests of this duration each.
     pub(super) fn observe(&self, time: Duration, count: u64) {
         if count == 0 {
             return;
@@ -38,7 +39,7 @@ impl Histogram {
         self.sum_nanos.fetch_add(nanos.saturating_mul(count), Ordering::Relaxed);
     }
 
-    /// Adds its buckets, sum and count to a family.
+    /// Adds the buckets, sum and count to a family.
     pub(super) fn write(&self, family: &mut Family, labels: &Labels) {
         let mut count = 0;
         for (place, bucket) in self.buckets.iter().enumerate() {
@@ -48,12 +49,12 @@ impl Histogram {
         }
         let sum = Duration::from_nanos(self.sum_nanos.load(Ordering::Relaxed)).as_secs_f64();
         family.add_part("_sum", labels.clone(), sum);
-        // The sum of the buckets, which may have grown since: a count of its own could contradict them.
+        // Sum up the buckets read above: a separate counter could contradict them, because they may have grown since.
         family.add_part("_count", labels.clone(), count as f64);
     }
 }
 
-/// Where a bucket ends; bounds belong to their buckets.
+/// Returns the upper bound of a bucket.
 fn bound(place: usize) -> Duration {
     FIRST * (1 << place)
 }

@@ -1,11 +1,11 @@
-//! The other servers, as metrics. Each has the label `peer`, its name in the configuration.
+//! Metrics of the peers. The label `peer` is a peer's name in the configuration.
 
 use bruit_federation::peer::PeerState;
 use bruit_protocols::http::PeerStatus;
 
 use super::exposition::{Family, Labels};
 
-/// Everything about the servers of the configuration.
+/// Returns all metrics of the configured peers.
 pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
     let of = |family: Family, value: fn(&PeerStatus) -> f64| {
         family.with_all(peers.iter().map(|peer| (label(peer), value(peer))))
@@ -15,7 +15,7 @@ pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
     };
     vec![
         of(
-            Family::gauge("bruit_peer_up", "1 if the server is heard and its clock agrees: up to date, or behind."),
+            Family::gauge("bruit_peer_up", "1 if the peer is reachable and its clock agrees (up to date or behind)."),
             |peer| f64::from(matches!(&*peer.state, "up_to_date" | "behind")),
         ),
         states(peers),
@@ -26,24 +26,24 @@ pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
         known(
             Family::gauge(
                 "bruit_peer_clock_skew_seconds",
-                "By how much its clock is ahead of ours; negative if behind.",
+                "Seconds that its clock is ahead of ours; negative if behind.",
             ),
             |peer| peer.clock_skew_seconds.map(|skew| skew as f64),
         ),
-        of(Family::gauge("bruit_peer_lag_segments", "Segments that the server has and we lack."), |peer| {
+        of(Family::gauge("bruit_peer_lag_segments", "Segments of the peer that are missing here."), |peer| {
             peer.lag_segments as f64
         }),
-        of(Family::gauge("bruit_peer_lag_seconds", "Time since we last had everything of it."), |peer| {
+        of(Family::gauge("bruit_peer_lag_seconds", "Time since no segment of the peer was missing."), |peer| {
             peer.lag_seconds as f64
         }),
         of(
             Family::counter(
                 "bruit_peer_received_bytes_total",
-                "Bytes of segments received over its link; over a broker, of all servers.",
+                "Bytes of segments received over its link; for a broker, of all servers.",
             ),
             |peer| peer.bytes_in as f64,
         ),
-        of(Family::counter("bruit_peer_sent_bytes_total", "Bytes of segments it was sent."), |peer| {
+        of(Family::counter("bruit_peer_sent_bytes_total", "Bytes of segments sent to it."), |peer| {
             peer.bytes_out as f64
         }),
         of(
@@ -51,16 +51,12 @@ pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
             |peer| peer.signatures_learned as f64,
         ),
         known(
-            Family::gauge("bruit_peer_agreed_timestamp_seconds", "When its digests and ours were last the same."),
+            Family::gauge("bruit_peer_agreed_timestamp_seconds", "Time at which its digests last matched ours."),
             |peer| peer.last_digest_match.map(|time| time as f64),
         ),
-        of(
-            Family::counter(
-                "bruit_peer_refused_bytes_total",
-                "Bytes of its segments that were refused, since the start.",
-            ),
-            |peer| peer.bytes_refused as f64,
-        ),
+        of(Family::counter("bruit_peer_refused_bytes_total", "Bytes of its segments that were refused."), |peer| {
+            peer.bytes_refused as f64
+        }),
         refused(peers),
     ]
 }
@@ -69,12 +65,12 @@ fn label(peer: &PeerStatus) -> Labels {
     Labels::one("peer", &peer.name)
 }
 
-/// One sample for every state of every server, so that no series comes and goes.
+/// Returns one sample for every state of every peer, so that the set of series never changes.
 fn states(peers: &[PeerStatus]) -> Family {
     let samples = peers.iter().flat_map(|peer| {
         PeerState::NAMES.iter().map(|state| (label(peer).and("state", state), f64::from(peer.state == *state)))
     });
-    Family::gauge("bruit_peer_state", "1 for the state the server is in, as `bruit peers` has it, 0 for the others.")
+    Family::gauge("bruit_peer_state", "1 for the peer's current state as in `bruit peers`, 0 for the others.")
         .with_all(samples)
 }
 
@@ -98,6 +94,6 @@ mod tests {
         assert!(text.contains("bruit_peer_state{peer=\"anna\",state=\"behind\"} 1\n"), "{text}");
         assert_eq!(text.matches("bruit_peer_state{").count(), PeerState::NAMES.len());
         assert!(text.contains("bruit_peer_up{peer=\"anna\"} 1\n"));
-        assert!(!text.contains("agreed_timestamp"), "what is not known is left out: {text}");
+        assert!(!text.contains("agreed_timestamp"), "unknown values are omitted: {text}");
     }
 }

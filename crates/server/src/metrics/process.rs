@@ -4,10 +4,10 @@ use std::fs;
 
 use super::exposition::Family;
 
-/// Ticks of a second in `/proc`: `USER_HZ`, which is 100 on every architecture that Linux still supports but Alpha.
+/// Ticks per second in `/proc`: `USER_HZ`, which is 100 on every architecture that Linux supports except Alpha.
 const TICKS: f64 = 100.0;
 
-/// What `/proc` says; what cannot be read is left out.
+/// Returns the values in `/proc`; unreadable ones are omitted.
 pub(super) fn families() -> Vec<Family> {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let (status, stat) = (read("/proc/self/status"), read("/proc/self/stat"));
@@ -37,7 +37,8 @@ pub(super) fn families() -> Vec<Family> {
     families.into_iter().flatten().collect()
 }
 
-/// The fields of `/proc/self/stat` from the third on. The second, the name, may have blanks and parentheses.
+/// Returns the fields of `/proc/self/stat`, starting with the third. The second, the name, may contain blanks and
+/// parentheses.
 fn fields(stat: &str) -> impl Iterator<Item = &str> {
     stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace()
 }
@@ -53,7 +54,7 @@ fn started_seconds(stat: &str, system: &str) -> Option<f64> {
     Some(boot + since_boot / TICKS)
 }
 
-/// A size of `/proc/self/status`, which is in kilobytes.
+/// Returns a size in `/proc/self/status`, which is in kilobytes.
 fn status_bytes(status: &str, name: &str) -> Option<f64> {
     let value = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(value.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? * 1024.0)
@@ -65,7 +66,7 @@ fn open_files_max(limits: &str) -> Option<f64> {
 }
 
 fn open_files() -> Option<f64> {
-    // One of them is the directory that is being read.
+    // Subtract the descriptor of the directory being read.
     Some((fs::read_dir("/proc/self/fd").ok()?.count() as f64 - 1.0).max(0.0))
 }
 

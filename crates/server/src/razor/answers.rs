@@ -1,4 +1,4 @@
-//! What is answered: by the clearinghouse, the rights of who asks, and their limits.
+//! Replies to Razor requests. They depend on the clearinghouse, and on the rights and limits of the caller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bruit_engine::accounts::razor::RazorVerifier;
 use bruit_engine::accounts::{
-    Account, AccountChange, Credential, CredentialError, Protocol, RegisterError, Registration, Secret,
+    self, Account, AccountChange, Credential, CredentialError, RegisterError, Registration, Secret,
 };
 use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
 use bruit_engine::message::{is_claimed, is_good_file};
@@ -21,72 +21,74 @@ use bruit_store::SubmitError;
 use tokio::sync::oneshot;
 
 use crate::config::Settings;
-use crate::log::{self, Described, Line};
-use crate::metrics::{Answered, Language};
+use crate::log::{self, Line, RequestDescription};
+use crate::metrics::{Disposition, Protocol};
 use crate::service::{Limited, Service};
 use crate::sources::Source;
 
-/// Random bytes of a challenge, and of a name or password that the server makes up. They are written as twice as many
-/// hexadecimal digits.
+/// Number of random bytes in a challenge, and in a generated name or password. They are written in hexadecimal.
 const RANDOM_BYTES: usize = 10;
 
-/// How long a wrong password takes, so that a connection is no way to try many.
+/// Delay after a wrong password, which makes a connection useless for guessing.
 const WRONG_PASSWORD_PAUSE: Duration = Duration::from_secs(1);
 
-/// Answers the questions of one connection.
-pub(super) struct Answers {
+/// Responds to the requests of one connection.
+pub(super) struct Responder {
     service: Arc<Service>,
     settings: Arc<Settings>,
     source: Source,
     scratch: CheckScratch,
     fingerprints: Vec<Fingerprint>,
     verdicts: Vec<Verdict>,
-    /// What became of the question in hand: the first in [`Answered::ALL`] that any of its signatures came to.
+    /// The result of the current request. If its signatures have different results, the first in [`Disposition::ALL`]
+    /// counts.
     answered: AtomicUsize,
-    /// The account that logged in, as it was then. One that was changed, removed or made anew since is not this session's.
+    /// The account as it was at login. The session ends if the account has since been changed, removed or registered
+    /// again.
     session: Option<Account>,
 }
 
-/// Who makes a claim, or why there is none.
+/// The reporter of a claim, or the error if it may not claim.
 type Claimant = Result<Reporter, ErrorCode>;
 
-impl Answers {
+impl Responder {
     pub(super) fn new(service: Arc<Service>, settings: Arc<Settings>, source: Source) -> Self {
         let (scratch, fingerprints, verdicts) = Default::default();
         let answered = AtomicUsize::new(usize::MAX);
         Self { service, settings, source, scratch, fingerprints, verdicts, answered, session: None }
     }
 
-    /// The replies to what a conversation asks, made for `user` if one is known.
+    /// Returns the replies to a request, made for `user` if one is known.
     pub(super) async fn find(&mut self, question: Action, user: Option<&[u8]>) -> Vec<Reply> {
         let began = Instant::now();
         let described = log::is_on().then(|| describe(&question, user));
         let replies = if self.admits(Limited::Request) {
             self.answer(question, user).await
         } else {
-            vec![self.refuse(ErrorCode::LIMITED, Answered::Limited); things(&question)]
+            vec![self.refuse(ErrorCode::LIMITED, Disposition::Limited); things(&question)]
         };
         let answered = self.take_answered();
-        self.service.metrics.of(Language::Razor).record(answered, began.elapsed());
+        self.service.metrics.of(Protocol::Razor).record(answered, began.elapsed());
         if let Some(described) = described {
             self.write_line(described, answered, replies.iter().find_map(reason));
         }
         replies
     }
 
-    /// Counts and logs a request that the conversation refused by itself.
+    /// Counts and logs a request that the conversation itself rejected.
     pub(super) fn note_malformed(&self) {
-        self.service.metrics.of(Language::Razor).record(Answered::Malformed, Duration::ZERO);
+        self.service.metrics.of(Protocol::Razor).record(Disposition::Malformed, Duration::ZERO);
         if log::is_on() {
-            self.write_line(Described::new("unreadable", None, 0), Answered::Malformed, None);
+            self.write_line(RequestDescription::new("unreadable", None, 0), Disposition::Malformed, None);
         }
     }
 
-    fn write_line(&self, described: Described, answered: Answered, reason: Option<&str>) {
-        let is_check = described.operation == "check" && !matches!(answered, Answered::Limited | Answered::Refused);
+    fn write_line(&self, described: RequestDescription, answered: Disposition, reason: Option<&str>) {
+        let is_check =
+            described.operation == "check" && !matches!(answered, Disposition::Limited | Disposition::Refused);
         let judged = self.fingerprints.iter().zip(&self.verdicts).filter(|_| is_check && log::is_trace_on());
         Line {
-            protocol: Language::Razor,
+            protocol: Protocol::Razor,
             from: self.source.address,
             described,
             answered,
@@ -116,7 +118,7 @@ impl Answers {
         let reporter = self.reporter(user).unwrap_or_else(|| self.source.reporter(&self.service.key));
         let standing = reporter.standing;
         if !self.settings.razor.rights.check.includes(standing) {
-            return vec![self.refuse(ErrorCode::FORBIDDEN, Answered::Refused); signatures.len()];
+            return vec![self.refuse(ErrorCode::FORBIDDEN, Disposition::Refused); signatures.len()];
         }
         self.fingerprints.clear();
         self.fingerprints.extend(signatures.iter().map(|signature| fingerprint(&self.service, signature)));
@@ -131,7 +133,7 @@ impl Answers {
         self.verdicts.iter().map(|verdict| opinion(verdict, self.settings.razor.confidence)).collect()
     }
 
-    /// Counts one recipient of each part, if who asks may report. Nobody waits for the disk.
+    /// Counts one recipient of each part if the caller may report, without waiting for the disk.
     fn count_recipient(&self, signatures: &[Signature], reporter: Reporter) {
         let may_report = self.settings.razor.rights.report.includes(reporter.standing);
         let parts = signatures.iter().zip(&self.fingerprints).filter(|(one, _)| one.scheme() == Scheme::RazorE4);
@@ -156,7 +158,7 @@ impl Answers {
         });
     }
 
-    /// Counts reports of what is listed in the current generation, and asks for the rest.
+    /// Counts reports of signatures that are listed in the current generation, and requests the other mails.
     async fn report(&self, signatures: &[Signature], user: Option<&[u8]>) -> Vec<Reply> {
         let by = match self.claimant(user, Claim::Report, signatures.len()) {
             Ok(reporter) => By { now: self.service.now(), reporter },
@@ -176,8 +178,8 @@ impl Answers {
         is_listed.into_iter().map(answer).collect()
     }
 
-    /// Reports the parts that make a mail what it is, by all that they are known by, as one claim each. One reply: that all
-    /// are taken, or why not.
+    /// Reports the parts that identify a mail, each with all its signatures as one claim. Returns one reply: all parts
+    /// were accepted, or the error.
     async fn report_bodies(&self, reported: &ReportedParts, user: Option<&[u8]>) -> Reply {
         let is_good = |part: &ReportedPart| {
             part.file.is_some_and(|file| self.service.store.check(|engine| is_good_file(engine, &file.0)))
@@ -207,7 +209,7 @@ impl Answers {
         self.submit(signatures.iter().map(event).collect()).await
     }
 
-    /// Who claims something about so many things, if they may.
+    /// Returns the reporter of a claim about `things` signatures, or the error if the claim is not allowed.
     fn claimant(&self, user: Option<&[u8]>, claim: Claim, things: usize) -> Claimant {
         let refused = |code, answered| {
             self.count(answered);
@@ -216,30 +218,31 @@ impl Answers {
         let rights = &self.settings.razor.rights;
         let right = if claim == Claim::Report { rights.report } else { rights.revoke };
         let Some(reporter) = self.reporter(user) else {
-            return refused(ErrorCode::NOT_AUTHENTICATED, Answered::Unverified);
+            return refused(ErrorCode::NOT_AUTHENTICATED, Disposition::Unverified);
         };
         if !right.includes(reporter.standing) {
-            return refused(ErrorCode::FORBIDDEN, Answered::Refused);
+            return refused(ErrorCode::FORBIDDEN, Disposition::Refused);
         }
         let (service, things) = (&self.service, u32::try_from(things).unwrap_or(u32::MAX));
         if service.admits_claims(&reporter, &self.source, things, &self.settings, service.uptime()) {
             return Ok(reporter);
         }
-        refused(ErrorCode::LIMITED, Answered::Limited)
+        refused(ErrorCode::LIMITED, Disposition::Limited)
     }
 
-    /// Who asks: the account, if it still is the one that logged in, or the network. None if the session is over.
+    /// Returns the reporter: the account, if it is unchanged since login, or else the network. Returns `None` if the
+    /// session is over.
     fn reporter(&self, user: Option<&[u8]>) -> Option<Reporter> {
         let key = &self.service.key;
         let Some(user) = user else { return Some(self.source.reporter(key)) };
         self.service.store.check(|engine| {
-            let account = engine.accounts().get(Protocol::Razor, user)?;
+            let account = engine.accounts().get(accounts::Protocol::Razor, user)?;
             self.session.as_ref().filter(|session| session.enabled && *session == account)?;
             Some(self.source.reporter_as(user, account, key))
         })
     }
 
-    /// Tells the clearinghouse, and waits until it is on disk. A reply for each event.
+    /// Submits events and waits until they are on disk. Returns a reply for each.
     async fn submit(&self, events: Vec<Event>) -> Vec<Reply> {
         let count = events.len();
         let replies: Vec<_> = match self.outcomes(events).await {
@@ -252,33 +255,34 @@ impl Answers {
 
     async fn outcomes(&self, events: Vec<Event>) -> Result<Vec<Outcome>, SubmitError> {
         let (sender, receiver) = oneshot::channel();
-        // A connection that has ended needs no answer.
+        // A closed connection needs no reply.
         self.service.store.submit_with(events, move |result| drop(sender.send(result)));
         let result = receiver.await.unwrap_or(Err(SubmitError::Closed));
         self.service.note(&result);
         result
     }
 
-    /// Makes an account. Those of one network are one voice, until the operator says otherwise.
+    /// Registers an account. All accounts registered from one network form one group, until the operator assigns
+    /// them to others.
     async fn register(&self, user: Option<Vec<u8>>, password: Option<Vec<u8>>) -> Reply {
         let standing = self.source.reporter(&self.service.key).standing;
         if !self.settings.razor.register.includes(standing) {
-            return self.refuse(ErrorCode::FORBIDDEN, Answered::Refused);
+            return self.refuse(ErrorCode::FORBIDDEN, Disposition::Refused);
         }
         if !self.admits(Limited::Costly) {
-            return self.refuse(ErrorCode::LIMITED, Answered::Limited);
+            return self.refuse(ErrorCode::LIMITED, Disposition::Limited);
         }
         let (Some(user), Some(password)) = (user.or_else(random), password.or_else(random)) else {
-            return self.refuse(ErrorCode::UNAVAILABLE, Answered::Failed);
+            return self.refuse(ErrorCode::UNAVAILABLE, Disposition::Failed);
         };
         let is_listed = self.settings.passwords.judge(&password).map_err(CredentialError::from);
         let credential = match is_listed.and_then(|()| Credential::new(&user, &Secret::Razor { password: &password })) {
             Ok(credential) => credential,
-            Err(error) => return self.refuse(not_a_credential(&error), Answered::Refused),
+            Err(error) => return self.refuse(not_a_credential(&error), Disposition::Refused),
         };
-        // Last, so that only what could be an account is taken from what all networks share.
+        // Check this limit last, so that only valid registrations use it up: all networks share it.
         if !self.admits_registration() {
-            return self.refuse(ErrorCode::LIMITED, Answered::Limited);
+            return self.refuse(ErrorCode::LIMITED, Disposition::Limited);
         }
         let group = self.source.network(&self.service.key);
         let name = user.clone().into();
@@ -288,35 +292,35 @@ impl Answers {
             Ok([Outcome::Refused(refusal)]) => {
                 let code = not_registered(*refusal);
                 let is_limited = code == ErrorCode::LIMITED;
-                self.refuse(code, if is_limited { Answered::Limited } else { Answered::Refused })
+                self.refuse(code, if is_limited { Disposition::Limited } else { Disposition::Refused })
             }
             Ok(_) => {
-                self.count(Answered::Accepted);
+                self.count(Disposition::Accepted);
                 Reply::Registered { user, password }
             }
-            Err(_) => self.refuse(ErrorCode::UNAVAILABLE, Answered::Failed),
+            Err(_) => self.refuse(ErrorCode::UNAVAILABLE, Disposition::Failed),
         }
     }
 
-    /// A challenge for whatever name is given: who has an account is nobody's business.
+    /// Returns a challenge for any name, to hide which accounts exist.
     fn challenge(&self) -> Reply {
-        let Some(challenge) = random() else { return self.refuse(ErrorCode::UNAVAILABLE, Answered::Failed) };
-        self.count(Answered::Other);
+        let Some(challenge) = random() else { return self.refuse(ErrorCode::UNAVAILABLE, Disposition::Failed) };
+        self.count(Disposition::Other);
         Reply::Challenge(challenge)
     }
 
     async fn verify(&mut self, user: &[u8], challenge: &[u8], response: &[u8]) -> Reply {
         self.session = self.service.store.check(|engine| verified(engine, user, challenge, response));
         if self.session.is_some() {
-            self.count(Answered::Other);
+            self.count(Disposition::Other);
             return Reply::Done;
         }
-        self.count(Answered::Unverified);
+        self.count(Disposition::Unverified);
         tokio::time::sleep(WRONG_PASSWORD_PAUSE).await;
         Reply::Refused
     }
 
-    /// Whether one more may register, wherever from. The site's own networks always may.
+    /// Returns true if another account may be registered, from any network. Own networks are not limited.
     fn admits_registration(&self) -> bool {
         self.source.is_own || self.service.admits_registration(&self.settings, self.service.uptime())
     }
@@ -325,25 +329,25 @@ impl Answers {
         self.service.admits(&self.source, kind, &self.settings, self.service.uptime())
     }
 
-    fn refuse(&self, code: ErrorCode, answered: Answered) -> Reply {
+    fn refuse(&self, code: ErrorCode, answered: Disposition) -> Reply {
         self.count(answered);
         Reply::Error(code)
     }
 
-    /// Notes what became of one of the things that a question is about.
-    fn count(&self, answered: Answered) {
+    /// Records the result for one item of a request.
+    fn count(&self, answered: Disposition) {
         self.answered.fetch_min(answered as usize, Ordering::Relaxed);
     }
 
-    /// What became of the question that was just answered.
-    fn take_answered(&self) -> Answered {
+    /// Returns and resets the result of the request just answered.
+    fn take_answered(&self) -> Disposition {
         let first = self.answered.swap(usize::MAX, Ordering::Relaxed);
-        Answered::ALL.get(first).copied().unwrap_or(Answered::Other)
+        Disposition::ALL.get(first).copied().unwrap_or(Disposition::Other)
     }
 }
 
-/// What the log says about a question.
-fn describe(question: &Action, user: Option<&[u8]>) -> Described {
+/// Describes a request for the log.
+fn describe(question: &Action, user: Option<&[u8]>) -> RequestDescription {
     let (operation, user) = match question {
         Action::Check(_) => ("check", user),
         Action::Report(_) | Action::ReportBodies(_) => ("report", user),
@@ -358,22 +362,22 @@ fn describe(question: &Action, user: Option<&[u8]>) -> Described {
         Action::Check(_) | Action::Report(_) | Action::Revoke(_) => things(question),
         _ => 0,
     };
-    Described::new(operation, user, signatures)
+    RequestDescription::new(operation, user, signatures)
 }
 
-/// Why something was refused, if the reply says more than what it is counted as.
+/// Returns the reason for a refusal, if the reply has one.
 const fn reason(reply: &Reply) -> Option<&'static str> {
     match reply {
         Reply::Error(ErrorCode::USER_EXISTS) => Some("the name is taken"),
         Reply::Error(ErrorCode::NAME_REFUSED) => Some("the name is not allowed"),
         Reply::Error(ErrorCode::PASSWORD_REFUSED) => Some("the password is too short, too long or too common"),
         Reply::Error(ErrorCode::UNKNOWN_USER) => Some("unknown account"),
-        Reply::Error(ErrorCode::BODY_WANTED) => Some("not listed: the parts of the mail are asked for"),
+        Reply::Error(ErrorCode::BODY_WANTED) => Some("not listed: requested the parts of the mail"),
         _ => None,
     }
 }
 
-/// How many replies a question wants.
+/// Returns the number of replies that a request needs.
 const fn things(question: &Action) -> usize {
     match question {
         Action::Check(signatures) | Action::Revoke(signatures) => signatures.len(),
@@ -383,31 +387,32 @@ const fn things(question: &Action) -> usize {
 }
 
 fn fingerprint(service: &Service, signature: &Signature) -> Fingerprint {
-    fingerprint_of_bytes(&service.key, signature.scheme(), signature.bytes()).expect("Razor's signatures are short")
+    fingerprint_of_bytes(&service.key, signature.scheme(), signature.bytes())
+        .expect("Razor's signatures have a valid length")
 }
 
 fn claim(by: By, claim: Claim, fingerprints: Vec<Fingerprint>) -> Event {
     Event::Claim { by, claim, flag: 0, fingerprints }
 }
 
-/// What clients are told of a verdict, if they take a part for spam from this confidence on.
+/// Returns the reply for a verdict. Clients treat a part as spam if its confidence is at least `recommended`.
 fn opinion(verdict: &Verdict, recommended: u8) -> Reply {
     match (verdict.kind, verdict.reason) {
         (Kind::Spam, _) => Reply::Spam { confidence: verdict.confidence, contested: false },
         (_, Reason::Suspected) => Reply::Spam {
             confidence: verdict.confidence.min(recommended.saturating_sub(1)),
-            contested: verdict.counts.revocations > 0,
+            contested: verdict.counts.revoke_count > 0,
         },
         _ => Reply::NotSpam,
     }
 }
 
-/// Whether it is spam by the current generation, so that its links are, too.
+/// Returns true if the signature is listed in the current generation. Its links are then listed, too.
 const fn is_listed_now(verdict: &Verdict) -> bool {
     matches!(verdict.kind, Kind::Spam) && verdict.generations.contains(0)
 }
 
-/// What a claim came to. One about what is whitelisted changes nothing, and nobody need know.
+/// Returns the reply to a claim. Claims about whitelisted signatures are ignored, but the reply does not reveal it.
 fn taken(outcome: &Outcome) -> Reply {
     match outcome {
         Outcome::Refused(Refusal::Whitelisted) => Reply::Done,
@@ -419,11 +424,11 @@ fn taken(outcome: &Outcome) -> Reply {
     }
 }
 
-fn became(reply: &Reply) -> Answered {
+fn became(reply: &Reply) -> Disposition {
     match reply {
-        Reply::Done => Answered::Accepted,
-        Reply::Error(_) => Answered::Failed,
-        _ => Answered::Refused,
+        Reply::Done => Disposition::Accepted,
+        Reply::Error(_) => Disposition::Failed,
+        _ => Disposition::Refused,
     }
 }
 
@@ -443,9 +448,9 @@ const fn not_registered(refusal: Refusal) -> ErrorCode {
     }
 }
 
-/// The account whose password a response proves. It takes as long if there is no such account.
+/// Returns the account if the response proves its password. Takes equally long if the account does not exist.
 fn verified(engine: &Engine, user: &[u8], challenge: &[u8], response: &[u8]) -> Option<Account> {
-    let account = engine.accounts().get(Protocol::Razor, user).filter(|account| account.enabled);
+    let account = engine.accounts().get(accounts::Protocol::Razor, user).filter(|account| account.enabled);
     let verifier = match account.map(|account| account.credential) {
         Some(Credential::Razor(verifier)) => Some(verifier),
         _ => None,
@@ -455,7 +460,7 @@ fn verified(engine: &Engine, user: &[u8], challenge: &[u8], response: &[u8]) -> 
     account.filter(|_| is_proven && verifier.is_some()).cloned()
 }
 
-/// Hexadecimal digits that nobody can guess; none if the system has no randomness.
+/// Returns random hexadecimal digits, or `None` if the system has no random numbers.
 fn random() -> Option<Vec<u8>> {
     let mut bytes = [0; RANDOM_BYTES];
     getrandom::fill(&mut bytes).ok()?;

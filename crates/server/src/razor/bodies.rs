@@ -1,31 +1,32 @@
-//! Memory for what clients report: whole mails, of which all connections together hold a bounded amount.
+//! Memory for reported mails, limited for all connections together.
 //!
-//! What most requests take is free, as connections are bounded themselves. Beyond that every byte that a connection holds is
-//! charged to one of two pools, so that strangers with accounts of their own making do not take the memory of own users.
+//! Most requests fit into a free allowance of their connection, and the number of connections is limited. Memory beyond
+//! the allowance is charged to one of two pools, so that strangers with self-registered accounts cannot use up the
+//! memory of own users.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes that every connection may hold.
+/// Free allowance of each connection.
 pub(super) const FREE_BYTES: usize = 8 << 10;
 
-/// What all connections of own networks may hold beyond that.
+/// Maximum memory beyond the allowances, for all connections from own networks together.
 const OWN_BYTES_MAX: usize = 32 << 20;
 
-/// What all others may.
+/// Maximum memory beyond the allowances, for all other connections together.
 const STRANGERS_BYTES_MAX: usize = 16 << 20;
 
-/// The pools.
+/// The two pools of memory for reported mails.
 #[derive(Clone, Debug)]
 pub(crate) struct Bodies {
     own: Arc<Semaphore>,
     strangers: Arc<Semaphore>,
 }
 
-/// What one connection holds.
+/// The memory held by one connection.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldMemory {
     pool: Arc<Semaphore>,
     permit: Option<OwnedSemaphorePermit>,
 }
@@ -41,14 +42,15 @@ impl Bodies {
         Self { own: Arc::new(Semaphore::new(own)), strangers: Arc::new(Semaphore::new(strangers)) }
     }
 
-    /// The account of a connection.
-    pub(super) fn held(&self, is_own: bool) -> Held {
-        Held { pool: Arc::clone(if is_own { &self.own } else { &self.strangers }), permit: None }
+    /// Creates the record of a connection.
+    pub(super) fn held(&self, is_own: bool) -> HeldMemory {
+        HeldMemory { pool: Arc::clone(if is_own { &self.own } else { &self.strangers }), permit: None }
     }
 }
 
-impl Held {
-    /// Charges what a connection holds now, more or less than before. False if there is not so much left.
+impl HeldMemory {
+    /// Charges the memory that the connection now holds, in place of the previous charge. Returns false if the pool is
+    /// exhausted.
     pub(super) fn charge(&mut self, bytes: usize) -> bool {
         let wanted = bytes.saturating_sub(FREE_BYTES);
         let charged = self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
@@ -76,7 +78,7 @@ mod tests {
         let (mut one, mut two) = (bodies.held(false), bodies.held(false));
         assert!(one.charge(FREE_BYTES) && one.charge(FREE_BYTES + 30) && one.charge(FREE_BYTES + 40));
         assert!(two.charge(FREE_BYTES + 10) && !two.charge(FREE_BYTES + 11));
-        assert!(bodies.held(true).charge(FREE_BYTES + 100), "own users have a pool of their own");
+        assert!(bodies.held(true).charge(FREE_BYTES + 100), "own users have a separate pool");
         assert!(one.charge(0) && two.charge(FREE_BYTES + 50));
         drop(two);
         assert_eq!(bodies.strangers.available_permits(), 50);

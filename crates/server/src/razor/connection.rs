@@ -1,7 +1,7 @@
-//! One connection: bytes in, actions done, replies out, each in one write.
+//! One Razor connection: reads bytes, performs actions, and sends each reply with one write.
 //!
-//! Whoever says nothing for [`SILENCE_MAX`], or takes longer than [`REQUEST_MAX`] over one request, is disconnected. A connection
-//! that waits holds no buffer.
+//! A client is disconnected if it is silent for [`SILENCE_MAX`] or needs more than [`REQUEST_MAX`] for one request. An
+//! idle connection holds no buffer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,19 +14,19 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::answers::Answers;
-use super::bodies::{Bodies, Held};
+use super::answers::Responder;
+use super::bodies::{Bodies, HeldMemory};
 use crate::connections::{Class, Permit};
 use crate::service::Service;
 use crate::sources::Source;
 
-/// Longest silence; clients wait as long for us.
+/// Maximum silence of a client. Clients apply the same limit to the server.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// Longest time from the first byte of a request to its last.
+/// Time limit from the first to the last byte of a request.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(60);
 
-/// Bytes read at once. Only reports are longer.
+/// Number of bytes read at once. Only reports are longer.
 const READ_BYTES: usize = 4 * 1024;
 
 /// Serves a connection to its end.
@@ -43,16 +43,16 @@ pub(super) async fn serve(
     let servers = settings.razor.servers.clone().unwrap_or_else(|| ServerList::at(local));
     let terms = Arc::clone(&settings.razor.terms);
     let held = bodies.held(source.is_own);
-    let mut connection = Connection { stream, held, stop, request_began: None };
+    let mut connection = RazorConnection { stream, held, stop, request_began: None };
     connection.write(terms.greeting()).await?;
     let mut conversation = Conversation::new(terms, servers);
-    let mut answers = Answers::new(service, settings, source);
+    let mut answers = Responder::new(service, settings, source);
     while connection.read(&mut conversation).await? {
         let mut is_answer = false;
         while let Some(action) = conversation.next_action() {
             match action {
                 Action::Reply(reply) => {
-                    // The conversation refuses by itself what it cannot read.
+                    // The conversation itself rejects malformed requests.
                     if !std::mem::take(&mut is_answer) && reply.starts_with(b"err=") {
                         answers.note_malformed();
                     }
@@ -81,18 +81,18 @@ pub(super) async fn serve(
     Ok(())
 }
 
-struct Connection {
+struct RazorConnection {
     stream: TcpStream,
-    held: Held,
+    held: HeldMemory,
     stop: watch::Receiver<bool>,
-    /// When the first byte came of a request that is not complete.
+    /// The time of the first byte of an incomplete request.
     request_began: Option<Instant>,
 }
 
-impl Connection {
-    /// Waits for bytes. False at the end: the client's, ours, or that of our patience.
+impl RazorConnection {
+    /// Waits for bytes. Returns false at the end of the connection, at a time limit, or when the server stops.
     async fn read(&mut self, conversation: &mut Conversation) -> io::Result<bool> {
-        // What was answered is held no more.
+        // Release the memory of answered requests.
         self.held.charge(conversation.held_bytes());
         let now = Instant::now();
         let began = conversation.is_within_request().then(|| self.request_began.unwrap_or(now));
@@ -100,8 +100,8 @@ impl Connection {
         let deadline = began.map_or(now + SILENCE_MAX, |began| (began + REQUEST_MAX).min(now + SILENCE_MAX));
         let read = tokio::select! {
             read = timeout_at(deadline, receive(&self.stream, conversation)) => read,
-            // What has begun to come in was not answered: the client will try again.
-            () = told(&mut self.stop) => return Ok(false),
+            // An incomplete request was not answered, so the client will retry.
+            () = stop_requested(&mut self.stop) => return Ok(false),
         };
         let Ok(read) = read else { return Ok(false) };
         let bytes = read?;
@@ -111,7 +111,7 @@ impl Connection {
         Ok(bytes > 0)
     }
 
-    /// Waits whether something follows a blob.
+    /// Waits briefly to see whether more bytes follow a blob.
     async fn pause(&mut self, conversation: &mut Conversation) -> io::Result<()> {
         if let Ok(read) = timeout(BLOB_PAUSE, receive(&self.stream, conversation)).await {
             read?;
@@ -120,13 +120,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes a reply in one go. One that the system does not take at once is waited for no longer than a request.
+    /// Sends a reply. If the socket cannot accept all of it at once, the time limit of a request applies.
     async fn write(&mut self, reply: &[u8]) -> io::Result<()> {
         timeout(SILENCE_MAX, self.stream.write_all(reply)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-/// Waits for bytes, and hands them over. Their number; none at the end.
+/// Waits for bytes and passes them on. Returns their number, or 0 at the end.
 async fn receive(stream: &TcpStream, conversation: &mut Conversation) -> io::Result<usize> {
     loop {
         stream.readable().await?;
@@ -137,7 +137,7 @@ async fn receive(stream: &TcpStream, conversation: &mut Conversation) -> io::Res
     }
 }
 
-/// Hands over what has come. Not part of what waits, so that its buffer is not either.
+/// Passes on the available bytes. Synchronous, so that its buffer is not part of the waiting future.
 fn receive_now(stream: &TcpStream, conversation: &mut Conversation) -> io::Result<usize> {
     let mut buffer = [0; READ_BYTES];
     let bytes = stream.try_read(&mut buffer)?;
@@ -145,8 +145,8 @@ fn receive_now(stream: &TcpStream, conversation: &mut Conversation) -> io::Resul
     Ok(bytes)
 }
 
-/// Waits until we are told to stop. If nobody is left who could tell us, we are to.
-async fn told(stop: &mut watch::Receiver<bool>) {
+/// Waits for the stop signal, or until its sender is dropped.
+async fn stop_requested(stop: &mut watch::Receiver<bool>) {
     drop(stop.wait_for(|stop| *stop).await);
 }
 
@@ -167,7 +167,7 @@ mod tests {
 
     const GREETING_BYTES: usize = b"a=cg&ep4=7542-10&sn=C&srl=1\r\n".len();
 
-    /// A connection that is being served, and when it began. Time passes when everybody waits.
+    /// A connection being served, and its start time. The simulated time advances while every task waits.
     struct Served {
         client: TcpStream,
         task: JoinHandle<io::Result<()>>,

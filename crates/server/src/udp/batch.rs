@@ -1,4 +1,4 @@
-//! Signatures of many requests that are looked up together.
+//! The signatures of many requests, looked up together.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use bruit_filters::Fingerprint;
 use super::Request;
 use crate::rights::Who;
 
-/// Signatures to look up in the spam book and in the bulk book.
+/// The signatures to look up in the spam book and in the bulk book.
 #[derive(Default)]
 pub(crate) struct Batch {
     spam: Vec<Fingerprint>,
@@ -19,23 +19,23 @@ pub(crate) struct Batch {
     verdicts: Vec<Verdict>,
     totals: Vec<u32>,
     pub(crate) scratch: CheckScratch,
-    /// Where the signatures of the request in hand begin.
+    /// The positions of the current request's first signatures.
     begun: (usize, usize),
-    /// What the request in hand counts besides.
+    /// The recipients that the current request counts.
     recipients: Option<Recipients>,
 }
 
-/// Recipients that a check counts besides being answered.
+/// Recipients that a check counts in addition to its lookup.
 pub(crate) struct Recipients {
     pub(super) event: Event,
     pub(super) reporter: Reporter,
-    /// A keyed hash of what identifies the check among copies of it.
+    /// A keyed hash that is equal for copies of the check.
     pub(super) request: Fingerprint,
 }
 
 impl Recipients {
-    /// One recipient, if who asks may report, and is no stranger: of those no recipients are counted. `identity` is what copies of
-    /// the request have in common, but for where they come from.
+    /// Returns one recipient if the caller may report and is not a stranger: recipients of strangers are not counted.
+    /// `identity` is the part that copies of the request have in common, apart from their source.
     pub(crate) fn one(
         request: &Request<'_>,
         report: Who,
@@ -53,14 +53,14 @@ impl Recipients {
     }
 }
 
-/// The signatures of one request, by their places in the batch.
+/// The positions of one request's signatures in the batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     spam: Range<usize>,
     bulk: Range<usize>,
 }
 
-/// What was found of the signatures of one request, in the order they were given.
+/// The results for the signatures of one request, in the order they were added.
 #[derive(Clone, Copy)]
 pub(crate) struct Found<'b> {
     pub(crate) verdicts: &'b [Verdict],
@@ -68,17 +68,17 @@ pub(crate) struct Found<'b> {
 }
 
 impl Batch {
-    /// Looks a signature up in the spam book.
+    /// Adds a signature to look up in the spam book.
     pub(crate) fn check(&mut self, fingerprint: Fingerprint) {
         self.spam.push(fingerprint);
     }
 
-    /// Looks a signature up in the bulk book.
+    /// Adds a signature to look up in the bulk book.
     pub(crate) fn count(&mut self, fingerprint: Fingerprint) {
         self.bulk.push(fingerprint);
     }
 
-    /// Counts recipients besides.
+    /// Sets the recipients to count.
     pub(crate) fn count_recipients(&mut self, recipients: Option<Recipients>) {
         self.recipients = recipients;
     }
@@ -97,12 +97,12 @@ impl Batch {
         self.recipients = None;
     }
 
-    /// The places of what was given since [`begin`](Self::begin).
+    /// Returns the positions of the signatures added since [`begin`](Self::begin).
     pub(super) fn places(&self) -> Places {
         Places { spam: self.begun.0..self.spam.len(), bulk: self.begun.1..self.bulk.len() }
     }
 
-    /// Forgets what was given since [`begin`](Self::begin).
+    /// Discards the signatures added since [`begin`](Self::begin).
     pub(super) fn abandon(&mut self) {
         self.spam.truncate(self.begun.0);
         self.bulk.truncate(self.begun.1);
@@ -115,7 +115,7 @@ impl Batch {
         engine.bulk_totals(&self.bulk, &mut self.totals);
     }
 
-    /// The signatures of a request with what is thought of them, for the log.
+    /// Returns the signatures of a request and their verdicts, for the log.
     pub(super) fn judged(&self, places: &Places) -> impl Iterator<Item = (&Fingerprint, &Verdict)> {
         let of = places.spam.clone();
         let fingerprints = self.spam.get(of.clone()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The thread that answers changes, when they are on disk.
+//! The thread that sends the replies to changes once the changes are on disk.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,27 +9,27 @@ use bruit_filters::Fingerprint;
 use bruit_store::SubmitError;
 
 use super::socket::{BATCH, Outbox};
-use super::{Completed, Datagrams, Shared, Submitted, refusal_of};
+use super::{CompletedBatch, Datagrams, Shared, SubmittedChange, refusal_of};
 use crate::log::Line;
-use crate::metrics::{Answered, Tally};
+use crate::metrics::{Disposition, Tally};
 use crate::service::describe;
 
-/// Answers changes. Ends when no worker is left and everything is answered.
+/// Sends the replies to changes. Ends when all workers have ended and every change is answered.
 pub(super) struct Replier<P: Datagrams> {
     shared: Shared,
-    completed: Receiver<Completed<P::Waiting>>,
+    completed: Receiver<CompletedBatch<P::Pending>>,
     outbox: Outbox,
 }
 
 impl<P: Datagrams> Replier<P> {
-    pub(super) fn new(shared: Shared, completed: Receiver<Completed<P::Waiting>>) -> Self {
+    pub(super) fn new(shared: Shared, completed: Receiver<CompletedBatch<P::Pending>>) -> Self {
         Self { shared, completed, outbox: Outbox::new() }
     }
 
     pub(super) fn run(mut self) {
         while let Ok(completed) = self.completed.recv() {
             self.answer(completed);
-            // What came meanwhile goes out with it.
+            // Send the replies that are already available together.
             while self.outbox.len() < BATCH
                 && let Ok(completed) = self.completed.try_recv()
             {
@@ -39,8 +39,8 @@ impl<P: Datagrams> Replier<P> {
         }
     }
 
-    fn answer(&mut self, completed: Completed<P::Waiting>) {
-        let Completed { changes, counts, result, received } = completed;
+    fn answer(&mut self, completed: CompletedBatch<P::Pending>) {
+        let CompletedBatch { changes, counts, result, received } = completed;
         let count = changes.len() + counts.len();
         let mut tally = Tally::default();
         self.shared.service.note(&result);
@@ -50,11 +50,11 @@ impl<P: Datagrams> Replier<P> {
             Err(error) => changes.into_iter().for_each(|change| self.fail(change, &error, &mut tally)),
         }
         self.shared.under_way.fetch_sub(count, Ordering::Relaxed);
-        let metrics = self.shared.service.metrics.of(P::LANGUAGE);
+        let metrics = self.shared.service.metrics.of(P::PROTOCOL);
         metrics.add(&tally, received.elapsed());
     }
 
-    /// Remembers which checks were counted; those that failed may be counted when they come again.
+    /// Remembers which checks were counted. A check whose count failed may be counted when it is repeated.
     fn settle(&self, counts: &[Fingerprint], result: &Result<Vec<Outcome>, SubmitError>) {
         for (at, request) in counts.iter().enumerate() {
             match result.as_ref().ok().and_then(|outcomes| outcomes.get(at)) {
@@ -64,7 +64,7 @@ impl<P: Datagrams> Replier<P> {
         }
     }
 
-    fn answer_all(&mut self, changes: Vec<Submitted<P::Waiting>>, outcomes: Vec<Outcome>, tally: &mut Tally) {
+    fn answer_all(&mut self, changes: Vec<SubmittedChange<P::Pending>>, outcomes: Vec<Outcome>, tally: &mut Tally) {
         let mut outcomes = outcomes.into_iter();
         for change in changes {
             let own: Arc<[Outcome]> = outcomes.by_ref().take(change.events).collect();
@@ -75,16 +75,17 @@ impl<P: Datagrams> Replier<P> {
         }
     }
 
-    /// Says that a change could not be kept, and lets it be tried again.
-    fn fail(&mut self, change: Submitted<P::Waiting>, error: &SubmitError, tally: &mut Tally) {
+    /// Records that a change could not be written, and allows a retry.
+    fn fail(&mut self, change: SubmittedChange<P::Pending>, error: &SubmitError, tally: &mut Tally) {
         self.shared.duplicates.forget(change.request);
         let answered = P::answer_change(&self.shared.service, &change.waiting, Err(error), self.outbox.space());
         self.reply(&change, answered, tally);
         write_line::<P>(change, answered, || Some(describe(error)));
     }
 
-    /// Keeps a reply. Claims are limited, so a few bytes more than a stranger sent are no weapon; many are not given.
-    fn reply(&mut self, change: &Submitted<P::Waiting>, answered: Answered, tally: &mut Tally) {
+    /// Queues a reply. To a stranger, a reply may be a few bytes longer than the request, because the limits on claims
+    /// prevent amplification. Longer replies are dropped.
+    fn reply(&mut self, change: &SubmittedChange<P::Pending>, answered: Disposition, tally: &mut Tally) {
         let written = self.outbox.written();
         let is_allowed = change.bytes_max.is_none_or(|bytes| written <= 2 * bytes);
         if written == 0 || !is_allowed {
@@ -96,15 +97,15 @@ impl<P: Datagrams> Replier<P> {
     }
 }
 
-/// Logs a change that is answered, if that is wanted.
+/// Logs an answered change if requests are logged.
 fn write_line<P: Datagrams>(
-    change: Submitted<P::Waiting>,
-    answered: Answered,
+    change: SubmittedChange<P::Pending>,
+    answered: Disposition,
     reason: impl FnOnce() -> Option<String>,
 ) {
     if let Some(described) = change.described {
         let from = change.peer.address.ip().to_canonical();
-        Line { protocol: P::LANGUAGE, from, described: *described, answered, reason: reason(), judged: Vec::new() }
+        Line { protocol: P::PROTOCOL, from, described: *described, answered, reason: reason(), judged: Vec::new() }
             .write();
     }
 }

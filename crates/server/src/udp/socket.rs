@@ -1,4 +1,4 @@
-//! A socket that takes and sends datagrams by the batch.
+//! A socket that receives and sends datagrams in batches.
 
 use std::array;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,19 +14,20 @@ use nix::sys::socket::{
 };
 use socket2::{Domain, Protocol, Type};
 
-/// Datagrams of a batch.
+/// Maximum number of datagrams in a batch.
 pub(crate) const BATCH: usize = 64;
 
-/// What a datagram may hold. Pyzor's server looks at as much; the others' are far shorter. Longer ones are cut here.
+/// Maximum length of a datagram: the limit of Pyzor's server. Datagrams of the other protocols are far shorter. A
+/// longer datagram is truncated.
 pub(crate) const DATAGRAM_BYTES_MAX: usize = 8_192;
 
-/// Room for a datagram. Not a power of two: else all datagrams would begin in the same set of the processor's cache.
+/// Size of a receive buffer. With a power of two, all datagrams would begin in the same set of the processor's cache.
 const BUFFER_BYTES: usize = DATAGRAM_BYTES_MAX + 64;
 
-/// What the kernel may hold for us while we work on a batch.
+/// Size of the kernel's receive buffer, which holds datagrams while a batch is processed.
 const KERNEL_BUFFER_BYTES: usize = 4 << 20;
 
-/// How long a thread waits for a datagram before it looks whether it should stop.
+/// How long a thread waits for a datagram before it checks the stop signal.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A bound UDP socket.
@@ -35,29 +36,29 @@ pub(super) struct Socket {
     address: SocketAddr,
 }
 
-/// Whom a datagram came from, and at which of our addresses it arrived, if there are several.
+/// The sender of a datagram, and the local address it arrived at, if there are several.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer {
+pub(super) struct DatagramSource {
     storage: SockaddrStorage,
     pub(super) address: SocketAddr,
     local: Option<IpAddr>,
 }
 
-/// The memory of receiving.
+/// The receive buffers.
 pub(super) struct Inbox {
     headers: MultiHeaders<SockaddrStorage>,
     buffers: Box<[[u8; BUFFER_BYTES]; BATCH]>,
-    received: Vec<Received>,
+    received: Vec<ReceivedDatagram>,
 }
 
-struct Received {
-    peer: Peer,
+struct ReceivedDatagram {
+    peer: DatagramSource,
     bytes: usize,
-    /// Which buffer it is in.
+    /// The index of its buffer.
     buffer: usize,
 }
 
-/// Replies that wait to be sent.
+/// Replies waiting to be sent.
 pub(super) struct Outbox {
     headers: MultiHeaders<SockaddrStorage>,
     headers_with_source: MultiHeaders<SockaddrStorage>,
@@ -74,7 +75,7 @@ impl Socket {
             socket.set_only_v6(true)?;
         }
         socket.set_reuse_port(is_shared)?;
-        // The kernel gives what it may: no error if that is less.
+        // The kernel may grant less, which is not an error.
         let _ = socket.set_recv_buffer_size(KERNEL_BUFFER_BYTES);
         let _ = socket.set_send_buffer_size(KERNEL_BUFFER_BYTES);
         socket.bind(&address.into())?;
@@ -99,12 +100,12 @@ impl Inbox {
         let buffers = vec![[0; BUFFER_BYTES]; BATCH].into_boxed_slice();
         Self {
             headers: MultiHeaders::preallocate(BATCH, Some(control_space())),
-            buffers: buffers.try_into().expect("as many as a batch has"),
+            buffers: buffers.try_into().expect("BATCH buffers"),
             received: Vec::with_capacity(BATCH),
         }
     }
 
-    /// Waits for datagrams, for a while, and takes as many as there are.
+    /// Waits a while for datagrams, and receives all that are available.
     pub(super) fn receive(&mut self, socket: &Socket) -> io::Result<()> {
         self.received.clear();
         let mut slices = self.buffers.each_mut().map(|buffer| [IoSliceMut::new(buffer)]);
@@ -120,18 +121,22 @@ impl Inbox {
             } else {
                 None
             };
-            self.received.push(Received { peer: Peer { storage, address, local }, bytes: message.bytes, buffer });
+            self.received.push(ReceivedDatagram {
+                peer: DatagramSource { storage, address, local },
+                bytes: message.bytes,
+                buffer,
+            });
         }
         Ok(())
     }
 
-    /// The datagrams that were taken.
-    pub(super) fn datagrams(&self) -> impl Iterator<Item = (&Peer, &[u8])> {
+    /// Returns the received datagrams.
+    pub(super) fn datagrams(&self) -> impl Iterator<Item = (&DatagramSource, &[u8])> {
         (0..self.received.len()).filter_map(|at| self.datagram(at))
     }
 
-    /// One of them.
-    pub(super) fn datagram(&self, at: usize) -> Option<(&Peer, &[u8])> {
+    /// Returns one received datagram.
+    pub(super) fn datagram(&self, at: usize) -> Option<(&DatagramSource, &[u8])> {
         let received = self.received.get(at)?;
         let buffer = self.buffers.get(received.buffer)?;
         Some((&received.peer, buffer.get(..received.bytes.min(DATAGRAM_BYTES_MAX)).unwrap_or_default()))
@@ -154,24 +159,24 @@ impl Outbox {
         }
     }
 
-    /// Where the next reply is written, behind those before it.
+    /// Returns the buffer that the next reply is appended to.
     pub(super) fn space(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// How many bytes were written since the last reply.
+    /// Returns the number of bytes written since the last reply.
     pub(super) fn written(&self) -> usize {
         self.bytes.len() - self.end()
     }
 
-    /// Takes back what was written since the last reply.
+    /// Discards the bytes written since the last reply.
     pub(super) fn discard(&mut self) {
         let end = self.end();
         self.bytes.truncate(end);
     }
 
-    /// Makes a reply of what was written since the last one.
-    pub(super) fn finish(&mut self, peer: &Peer) {
+    /// Completes a reply from the bytes written since the last one.
+    pub(super) fn finish(&mut self, peer: &DatagramSource) {
         self.ranges.push(self.end()..self.bytes.len());
         self.addresses.push(Some(peer.storage));
         self.locals.push(peer.local);
@@ -185,12 +190,13 @@ impl Outbox {
         self.ranges.last().map_or(0, |range| range.end)
     }
 
-    /// Sends all replies, each from the address its request arrived at. What cannot be sent is lost, as datagrams are.
+    /// Sends all replies, each from the local address at which its request arrived. Replies that cannot be sent are
+    /// lost, as UDP permits.
     pub(super) fn send(&mut self, socket: &Socket) {
         let mut from = 0;
         while let Some(local) = self.locals.get(from) {
             let alike = self.locals.iter().skip(from).take(BATCH).take_while(|other| *other == local).count();
-            // A reply that the system refuses is skipped; those behind it are tried again.
+            // Skip a reply that the system refuses, and retry the replies after it.
             from += self.send_alike(socket, from, alike).unwrap_or(1).max(1);
         }
         self.bytes.clear();
@@ -199,7 +205,7 @@ impl Outbox {
         self.locals.clear();
     }
 
-    /// Sends `count` replies from `from` on, which leave by one address. How many were sent.
+    /// Sends `count` replies that leave from the same local address, starting at `from`. Returns the number sent.
     fn send_alike(&mut self, socket: &Socket, from: usize, count: usize) -> nix::Result<usize> {
         let Self { headers, headers_with_source, ranges, bytes, addresses, locals } = self;
         let slices: [[IoSlice<'_>; 1]; BATCH] = array::from_fn(|at| {
@@ -229,7 +235,7 @@ impl Outbox {
     }
 }
 
-/// Room for the address a datagram arrived at.
+/// Allocates a buffer for a datagram's local address.
 fn control_space() -> Vec<u8> {
     nix::cmsg_space!(in6_pktinfo)
 }

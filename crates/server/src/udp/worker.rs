@@ -1,4 +1,4 @@
-//! The thread that takes datagrams.
+//! The thread that receives datagrams.
 
 use std::io;
 use std::net::IpAddr;
@@ -12,47 +12,49 @@ use bruit_engine::event::Event;
 use bruit_engine::trust::{Reporter, Standing};
 
 use super::batch::Places;
-use super::socket::{BATCH, Inbox, Outbox, Peer};
-use super::{Batch, Change, Completed, Datagrams, Recipients, Request, Shared, Step, Submitted, UNDER_WAY_MAX};
+use super::socket::{BATCH, DatagramSource, Inbox, Outbox};
+use super::{
+    Batch, Change, CompletedBatch, Datagrams, IN_PROGRESS_MAX, Recipients, Request, Shared, Step, SubmittedChange,
+};
 use crate::config::Settings;
-use crate::duplicates::Copy;
-use crate::log::{self, Described, Line, LineLimit};
-use crate::metrics::{Answered, Tally};
+use crate::duplicates::FirstCopy;
+use crate::log::{self, Line, LineLimit, RequestDescription};
+use crate::metrics::{Disposition, Tally};
 use crate::service::{Limited, Service, signatures};
 use crate::sources::Source;
 
-/// Failures to receive that are written in a minute.
+/// Limits log lines about failures to receive.
 static FAILURES: LineLimit = LineLimit::new(6);
 
-/// Why requests are not answered, for the log.
-const TOO_MANY_REQUESTS: &str = "more requests from this network than limits.requests allows";
+/// Reasons for dropped requests, for the log.
+const TOO_MANY_REQUESTS: &str = "this network exceeds limits.requests";
 const TOO_MANY_CLAIMS: &str =
-    "more claims than limits.claims or limits.account_claims allows, or too many wait for the disk";
-const TOO_LONG_REPLIES: &str = "more replies longer than their requests than limits.longer_replies allows";
+    "the reporter exceeds limits.claims or limits.account_claims, or too many claims wait for the disk";
+const TOO_LONG_REPLIES: &str = "this network exceeds limits.longer_replies";
 
-/// Takes datagrams, answers checks, and submits changes.
+/// Receives datagrams, answers checks, and submits changes.
 pub(super) struct Worker<P: Datagrams> {
     protocol: P,
     shared: Shared,
-    completed: Sender<Completed<P::Waiting>>,
+    completed: Sender<CompletedBatch<P::Pending>>,
     stop: Arc<AtomicBool>,
     inbox: Inbox,
     round: Round<P>,
 }
 
-/// What happens to the datagrams of one batch.
+/// The state of one batch.
 struct Round<P: Datagrams> {
     batch: Batch,
     outbox: Outbox,
     tally: Tally,
-    /// Whether requests are logged, and the lines so far: they are written when the engine is no longer locked.
+    /// Whether requests are logged, and their lines. The lines are written after the engine is unlocked.
     is_logged: bool,
     lines: Vec<Line>,
-    /// Checks, by the number of their datagram.
-    checks: Vec<(usize, P::Waiting, Places)>,
-    /// Copies of changes that were answered before.
-    repeats: Vec<(usize, Repeat<P::Waiting>)>,
-    changes: Vec<Submitted<P::Waiting>>,
+    /// Checks, each with the index of its datagram.
+    checks: Vec<(usize, P::Pending, Places)>,
+    /// Copies of changes that were already answered.
+    repeats: Vec<(usize, Repeat<P::Pending>)>,
+    changes: Vec<SubmittedChange<P::Pending>>,
     events: Vec<Event>,
     /// Recipients that checks count.
     recipients: Vec<Recipients>,
@@ -62,7 +64,7 @@ impl<P: Datagrams> Worker<P> {
     pub(super) fn new(
         protocol: P,
         shared: Shared,
-        completed: Sender<Completed<P::Waiting>>,
+        completed: Sender<CompletedBatch<P::Pending>>,
         stop: Arc<AtomicBool>,
     ) -> Self {
         let round = Round {
@@ -85,13 +87,13 @@ impl<P: Datagrams> Worker<P> {
             match self.inbox.receive(&self.shared.socket) {
                 Ok(()) if self.inbox.len() > 0 => self.serve(),
                 Ok(()) => {}
-                // Nobody asked anything, or the network says that somebody has gone.
+                // Either no datagram arrived, or the system returned an ICMP error for an earlier reply.
                 Err(error) if is_harmless(&error) => {}
                 Err(error) => {
                     if let Some(suppressed) = FAILURES.admit() {
-                        tracing::error!(protocol = P::LANGUAGE.name(), %error, suppressed, "failed to receive");
+                        tracing::error!(protocol = P::PROTOCOL.name(), %error, suppressed, "failed to receive");
                     }
-                    // Not a loop that does nothing but fail.
+                    // Avoid a busy loop of failures.
                     std::thread::sleep(Duration::from_millis(100));
                 }
             }
@@ -103,22 +105,22 @@ impl<P: Datagrams> Worker<P> {
         self.round.is_logged = log::is_on();
         self.answer_checks();
         self.round.outbox.send(&self.shared.socket);
-        let metrics = self.shared.service.metrics.of(P::LANGUAGE);
-        // Checks only: reports are counted when they are answered, after the disk.
+        let metrics = self.shared.service.metrics.of(P::PROTOCOL);
+        // Add only checks here: changes are counted when they are answered.
         metrics.add(&std::mem::take(&mut self.round.tally), received.elapsed());
         self.submit(received);
         self.submit_recipients(received);
         self.round.lines.drain(..).for_each(|line| line.write());
     }
 
-    /// Decodes all datagrams, looks up all signatures, and writes all replies that can be.
+    /// Decodes all datagrams, looks up all signatures, and writes the replies that are ready.
     fn answer_checks(&mut self) {
         let Self { protocol, shared, inbox, round, .. } = self;
         let service = &*shared.service;
         let settings = service.settings();
         let (now, uptime) = (service.now(), service.uptime());
         service.store.check(|engine| {
-            let request = |peer: &Peer, packet| Request {
+            let request = |peer: &DatagramSource, packet| Request {
                 packet,
                 from: peer.address,
                 source: Source::new(peer.address.ip(), &settings.own_networks),
@@ -145,18 +147,18 @@ impl<P: Datagrams> Worker<P> {
             }
             round.checks = checks;
         });
-        // Without the lock: an answer to a change may ask the clearinghouse itself.
+        // Answer after the engine is unlocked: the answer to a change may lock it.
         for (at, Repeat { waiting, outcomes, described }) in std::mem::take(&mut round.repeats) {
             let Some((peer, packet)) = inbox.datagram(at) else { continue };
             P::answer_change(service, &waiting, Ok(&outcomes), round.outbox.space());
             let source = Source::new(peer.address.ip(), &settings.own_networks);
             let sent = Sent { bytes: packet.len(), source, service, settings: &settings, uptime };
-            let (answered, reason) = round.reply(peer, &sent, Answered::Duplicate);
+            let (answered, reason) = round.reply(peer, &sent, Disposition::Duplicate);
             round.count(source.address, described, answered, reason);
         }
     }
 
-    /// Hands the changes of the batch to the clearinghouse.
+    /// Submits the changes of the batch to the clearinghouse.
     fn submit(&mut self, received: Instant) {
         let events = std::mem::take(&mut self.round.events);
         let changes = std::mem::take(&mut self.round.changes);
@@ -166,12 +168,12 @@ impl<P: Datagrams> Worker<P> {
         self.shared.under_way.fetch_add(changes.len(), Ordering::Relaxed);
         let completed = self.completed.clone();
         self.shared.service.store.submit_with(events, move |result| {
-            // The replier goes when all workers have gone, so somebody listens.
-            let _ = completed.send(Completed { changes, counts: Vec::new(), result, received });
+            // Cannot fail: the replier outlives all workers.
+            let _ = completed.send(CompletedBatch { changes, counts: Vec::new(), result, received });
         });
     }
 
-    /// Hands the recipients that checks of the batch count to the clearinghouse. The checks are answered already.
+    /// Submits the recipients counted by checks of the batch. The checks are already answered.
     fn submit_recipients(&mut self, received: Instant) {
         let recipients = std::mem::take(&mut self.round.recipients);
         if recipients.is_empty() {
@@ -181,16 +183,16 @@ impl<P: Datagrams> Worker<P> {
         self.shared.under_way.fetch_add(counts.len(), Ordering::Relaxed);
         let completed = self.completed.clone();
         self.shared.service.store.submit_with(events, move |result| {
-            let _ = completed.send(Completed { changes: Vec::new(), counts, result, received });
+            let _ = completed.send(CompletedBatch { changes: Vec::new(), counts, result, received });
         });
     }
 }
 
 impl<P: Datagrams> Round<P> {
-    /// Takes one datagram as far as it goes before signatures are looked up.
-    fn take(&mut self, protocol: &mut P, shared: &Shared, at: usize, peer: &Peer, request: &Request<'_>) {
+    /// Processes one datagram, up to and including the lookup of its signatures.
+    fn take(&mut self, protocol: &mut P, shared: &Shared, at: usize, peer: &DatagramSource, request: &Request<'_>) {
         if !request.service.admits(&request.source, Limited::Request, request.settings, request.uptime) {
-            return self.note(protocol, request, None, Answered::Limited, Some(TOO_MANY_REQUESTS));
+            return self.note(protocol, request, None, Disposition::Limited, Some(TOO_MANY_REQUESTS));
         }
         self.batch.begin();
         match protocol.decode(request, &mut self.batch, self.outbox.space()) {
@@ -214,20 +216,20 @@ impl<P: Datagrams> Round<P> {
         }
     }
 
-    /// Queues a change, unless it is a copy or too much.
+    /// Queues a change, unless it is a copy or exceeds a limit.
     fn change(
         &mut self,
         protocol: &P,
         shared: &Shared,
         at: usize,
-        peer: &Peer,
+        peer: &DatagramSource,
         request: &Request<'_>,
-        change: Change<P::Waiting>,
+        change: Change<P::Pending>,
     ) {
         let Change { waiting, events, reporter, request: identity } = change;
         match shared.duplicates.find(identity, request.uptime) {
-            Some(Copy::UnderWay) => self.note(protocol, request, Some(&waiting), Answered::Duplicate, None),
-            Some(Copy::Answered(outcomes)) => {
+            Some(FirstCopy::InProgress) => self.note(protocol, request, Some(&waiting), Disposition::Duplicate, None),
+            Some(FirstCopy::Answered(outcomes)) => {
                 let described = self.describe(protocol, request, Some(&waiting));
                 self.repeats.push((at, Repeat { waiting, outcomes, described }));
             }
@@ -238,14 +240,14 @@ impl<P: Datagrams> Round<P> {
                 self.events.extend(events);
                 let described = self.describe(protocol, request, Some(&waiting)).map(Box::new);
                 let submitted =
-                    Submitted { waiting, peer: *peer, bytes_max, request: identity, events: count, described };
+                    SubmittedChange { waiting, peer: *peer, bytes_max, request: identity, events: count, described };
                 self.changes.push(submitted);
             }
-            None => self.note(protocol, request, Some(&waiting), Answered::Limited, Some(TOO_MANY_CLAIMS)),
+            None => self.note(protocol, request, Some(&waiting), Disposition::Limited, Some(TOO_MANY_CLAIMS)),
         }
     }
 
-    /// Queues the recipients that a check counts, unless it is a copy or too much.
+    /// Queues the recipients that a check counts, unless it is a copy or exceeds a limit.
     fn count_recipients(&mut self, shared: &Shared, request: &Request<'_>) {
         let Some(recipients) = self.batch.take_recipients() else { return };
         let event = std::slice::from_ref(&recipients.event);
@@ -256,17 +258,22 @@ impl<P: Datagrams> Round<P> {
         }
     }
 
-    /// Whether a change may wait for the disk. Strangers leave half of the room to others.
+    /// Returns true if a change may wait for the disk. Strangers can use only half of the queue.
     fn has_room(&self, shared: &Shared, reporter: &Reporter, events: &[Event], request: &Request<'_>) -> bool {
         let under_way = shared.under_way.load(Ordering::Relaxed) + self.changes.len() + self.recipients.len();
-        let most = if reporter.standing == Standing::Stranger { UNDER_WAY_MAX / 2 } else { UNDER_WAY_MAX };
+        let most = if reporter.standing == Standing::Stranger { IN_PROGRESS_MAX / 2 } else { IN_PROGRESS_MAX };
         let Request { source, settings, uptime, service, .. } = request;
         under_way < most && service.admits_claims(reporter, source, signatures(events), settings, *uptime)
     }
 
-    /// Keeps a reply, unless it would give a stranger more bytes than he sent, too often: addresses can be forged, and then
-    /// somebody else gets them. What the request is counted as, and why, if that is why.
-    fn reply(&mut self, peer: &Peer, sent: &Sent<'_>, answered: Answered) -> (Answered, Option<&'static str>) {
+    /// Queues a reply. A reply longer than the request is dropped if a stranger exceeds the limit on such replies: the
+    /// address may be forged, and a victim would receive them. Returns the result to count, and the reason for a drop.
+    fn reply(
+        &mut self,
+        peer: &DatagramSource,
+        sent: &Sent<'_>,
+        answered: Disposition,
+    ) -> (Disposition, Option<&'static str>) {
         let written = self.outbox.written();
         if written == 0 {
             return (answered, None);
@@ -274,39 +281,50 @@ impl<P: Datagrams> Round<P> {
         if written > sent.bytes && !sent.service.admits(&sent.source, Limited::LongerReply, sent.settings, sent.uptime)
         {
             self.outbox.discard();
-            return (Answered::Limited, Some(TOO_LONG_REPLIES));
+            return (Disposition::Limited, Some(TOO_LONG_REPLIES));
         }
         self.outbox.finish(peer);
         (answered, None)
     }
 
-    /// What the log says about a request, if that is wanted.
-    fn describe(&self, protocol: &P, request: &Request<'_>, waiting: Option<&P::Waiting>) -> Option<Described> {
+    /// Describes a request if requests are logged.
+    fn describe(
+        &self,
+        protocol: &P,
+        request: &Request<'_>,
+        waiting: Option<&P::Pending>,
+    ) -> Option<RequestDescription> {
         self.is_logged.then(|| protocol.describe(request, waiting))
     }
 
-    /// Counts a request that needs nothing more, and logs it if that is wanted.
+    /// Counts a completed request, and logs it if requests are logged.
     fn note(
         &mut self,
         protocol: &P,
         request: &Request<'_>,
-        waiting: Option<&P::Waiting>,
-        answered: Answered,
+        waiting: Option<&P::Pending>,
+        answered: Disposition,
         reason: Option<&str>,
     ) {
         let described = self.describe(protocol, request, waiting);
         self.count(request.source.address, described, answered, reason);
     }
 
-    fn count(&mut self, from: IpAddr, described: Option<Described>, answered: Answered, reason: Option<&str>) {
+    fn count(
+        &mut self,
+        from: IpAddr,
+        described: Option<RequestDescription>,
+        answered: Disposition,
+        reason: Option<&str>,
+    ) {
         self.tally.count(answered);
         if let Some(described) = described {
             let reason = reason.map(ToOwned::to_owned);
-            self.lines.push(Line { protocol: P::LANGUAGE, from, described, answered, reason, judged: Vec::new() });
+            self.lines.push(Line { protocol: P::PROTOCOL, from, described, answered, reason, judged: Vec::new() });
         }
     }
 
-    /// Adds what is thought of its signatures to the last line, if that is wanted.
+    /// Adds the verdicts on the signatures to the last line, if the log includes verdicts.
     fn note_signatures(&mut self, places: &Places) {
         if let Some(line) = self.lines.last_mut().filter(|_| log::is_trace_on()) {
             line.judged = self.batch.judged(places).map(|(fingerprint, verdict)| (*fingerprint, *verdict)).collect();
@@ -314,14 +332,14 @@ impl<P: Datagrams> Round<P> {
     }
 }
 
-/// A copy of a change that was answered before.
+/// A copy of a change that was already answered.
 struct Repeat<W> {
     waiting: W,
     outcomes: Arc<[Outcome]>,
-    described: Option<Described>,
+    described: Option<RequestDescription>,
 }
 
-/// What a reply is measured by.
+/// The request's size and sender, which limit the reply.
 struct Sent<'r> {
     bytes: usize,
     source: Source,

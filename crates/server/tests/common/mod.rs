@@ -1,4 +1,4 @@
-//! A server on free ports with a clearinghouse of its own, and datagrams for it.
+//! A server on free ports with its own clearinghouse, and a UDP client.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use bruit_server::{Config, Server};
 use tempfile::TempDir;
 
-/// How long a reply may take. What should not come is not waited for this long: see [`Asker::gets_nothing`].
+/// Time limit for a reply. [`Asker::gets_nothing`] checks without this wait that nothing arrives.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Every protocol on a free port, and little memory.
@@ -21,7 +21,7 @@ pub(crate) struct Running {
     config: String,
 }
 
-/// A configuration in which every protocol listens on a free port, unless `text` says where.
+/// Returns a configuration in which every protocol listens on a free port, unless `text` sets the port.
 pub(crate) fn config(text: &str) -> Config {
     let mut whole = format!("{BASE}{text}\n");
     for protocol in ["razor", "dcc", "pyzor", "fuzzy", "http"] {
@@ -63,7 +63,7 @@ impl Running {
     }
 }
 
-/// Asks a server by datagrams.
+/// A UDP client.
 pub(crate) struct Asker(UdpSocket);
 
 impl Asker {
@@ -89,7 +89,8 @@ impl Asker {
         self.receive()
     }
 
-    /// Whether `packet` gets no reply: the next datagram to arrive answers `probe`, which is sent behind it.
+    /// Returns true if `packet` gets no reply. Sends `probe` after it, and expects that the next datagram answers
+    /// `probe`.
     pub(crate) fn gets_nothing(&self, packet: &[u8], probe: &[u8], is_answer: impl Fn(&[u8]) -> bool) -> bool {
         self.send(packet);
         self.send(probe);

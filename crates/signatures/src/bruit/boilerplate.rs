@@ -1,9 +1,9 @@
 //! Boilerplate that providers, newsletters and firms add to every message, in the most common languages of mail.
 //!
 //! This is not a list of texts to search for: only the words of the phrases matter. The words of one topic in one
-//! language form a small vocabulary. A line is boilerplate if nearly all of its content words are in one vocabulary.
-//! To hide a pitch in such a line, a sender would have to write most of it with those words. Words that pitches need, such as
-//! those about accounts, passwords, prices and prizes, are in none of the vocabularies.
+//! language form a small vocabulary. A line is boilerplate if nearly all of its content words are in one vocabulary. To
+//! hide a pitch in such a line, a sender would have to write most of the pitch with those words. Words that pitches
+//! need, such as those about accounts, passwords, prices and prizes, are in none of the vocabularies.
 
 use std::ops::Range;
 
@@ -15,15 +15,15 @@ use super::words::{Word, Words};
 const LINE_CUES_MIN: usize = 3;
 const LINE_PERCENT_MIN: usize = 80;
 
-/// Minimum number of different words in a provider's line, if it is not below a rule. All its content words must be
-/// of the topic.
+/// Minimum number of different words in a provider's line that is not below a rule. All its content words must belong
+/// to the topic.
 const PROVIDER_CUES_MIN: usize = 2;
 
 /// The minimums for a paragraph, which may also contain the name and address of a firm.
 const PARAGRAPH_CUES_MIN: usize = 6;
 const PARAGRAPH_PERCENT_MIN: usize = 65;
 
-/// Longer lines and paragraphs are not boilerplate. This bounds the work.
+/// Maximum number of words of boilerplate. The limit bounds the work on long lines and paragraphs.
 const WORDS_MAX: usize = 300;
 const PARAGRAPH_LINES_MAX: usize = 40;
 
@@ -34,14 +34,15 @@ pub(super) type Topics = u64;
 const PROVIDERS: usize = 14;
 const LEAVING: Range<usize> = 28..42;
 
-/// Text about unsubscribing is looked up but not kept if the message has at least this many other content words. With
-/// fewer, it is much of what identifies the message, so it is kept, but it does not count as the sender's own text.
+/// Text about unsubscribing is looked up but not stored if the message has at least this many other content words. With
+/// fewer other words, this text is needed to identify the message, so it is stored, but does not count as the sender's
+/// own.
 const OTHER_WORDS_MIN: usize = 40;
 
-/// The names of providers and devices. A provider's line has at least one.
+/// The names of providers and devices. A provider's line has at least one such name.
 const NAMES: Topics = 1 << 57;
 
-/// The phrases of each topic and language, at most 64 entries. The first [`PROVIDERS`] entries are those of
+/// The phrases of each topic and language, at most 64 entries. The first [`PROVIDERS`] entries are for lines of
 /// providers, the last is [`NAMES`].
 pub(super) const TOPICS: [&str; 58] = [
     // Lines that providers and programs add below a message.
@@ -266,7 +267,7 @@ pub(super) const TOPICS: [&str; 58] = [
     "Anonim Şirketi, A.Ş., Ltd, Limited Şti. Merkez adresi: İstanbul, Ankara, İzmir, Türkiye, cadde, caddesi, sokak, sok, mahallesi, kat. Ticaret sicil numarası, no, Mersis, vergi dairesi. Telefon, tel, faks. Bankacılık Düzenleme ve Denetleme Kurumu, \
      BDDK, SPK. Bu mesaj, e-posta ve ekleri, ekindeki dosyalar, gizli, gizlidir, gizlilik, bilgiler, içerebilir, içermektedir, yalnızca, sadece gönderildiği alıcının, kişi, kurum, kullanımı içindir. Eğer alıcısı değilseniz, yanlışlıkla, hata ile \
      aldıysanız, size ulaştıysa, lütfen göndereni derhal bilgilendirin, haberdar ediniz ve siliniz, mesajı silin, imha. Kopyalanması, dağıtılması, açıklanması, kullanılması yasaktır. Sorumluluk, sorumlu, zarar, virüs, görüşler, yazar. Çevre, yazdırmadan",
-    // The banner that a mail gateway sets above every message from elsewhere.
+    // The banner that a mail gateway places above every external message.
     "Caution, warning, attention, be careful: this email, e-mail, message originated, came, comes, was sent from outside of the, your \
      organization, organisation, company, from an external sender, source. Do not click links, open attachments, reply unless you \
      recognize, recognise, trust, verify the sender, sender's address and know, are expecting, the content is safe",
@@ -336,7 +337,7 @@ fn topic_of_line(words: &[Word], is_below_rule: bool) -> Option<usize> {
     is_boilerplate.then_some(count.topic)
 }
 
-/// The number of words of the most frequent topic.
+/// The most frequent topic, and its number of words.
 #[derive(Clone, Copy, Debug)]
 struct Count {
     topic: usize,
@@ -375,7 +376,7 @@ mod tests {
     use crate::message::Message;
     use crate::reading::Reading;
 
-    /// The words in the lines of a footer that count as the sender's own.
+    /// Returns the words in the lines of a footer that count as the sender's own.
     fn own(footer: &str) -> Vec<String> {
         let text = "Tomorrow the fishermen meet beside the old harbour; ".repeat(20);
         let message = format!("Content-Type: text/plain; charset=utf-8\n\n{text}\n\n{footer}\n");
@@ -487,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_law_wants() {
+    fn legal_statements() {
         for footer in [
             "Wexham Insurance Limited is authorised and regulated by the Financial Conduct Authority, firm reference number 12345.\n\
              Registered in England and Wales, company number 1234567. Registered office: 10 Wexham Road, London.",
@@ -526,12 +527,12 @@ mod tests {
         ] {
             assert!(!own(pitch).is_empty(), "{pitch}");
         }
-        // A line of nothing but such words hides no other line.
+        // A line of boilerplate words does not hide other lines.
         assert_eq!(own("Buy watches\nSent from my iPhone"), ["buy", "watches"]);
     }
 
     #[test]
-    fn paragraphs_without_end_take_no_time_to_speak_of() {
+    fn endless_paragraphs_take_little_time() {
         let text = "unsubscribe click here receive email ".repeat(10_000);
         assert!(!own(&text).is_empty(), "too long");
         own(&"unsubscribe click receive\n".repeat(10_000));

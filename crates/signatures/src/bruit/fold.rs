@@ -1,16 +1,16 @@
-//! Letters as a reader takes them: look-alikes, accents, styles and case folded away.
+//! Folding of letters as perceived by a reader: look-alikes, accents, styles and case are removed.
 //!
-//! The table of look-alikes is decancer's, made from Unicode's own data and wider than it. What stays is ASCII where
-//! something in ASCII looks like it, and the letter itself in scripts where nothing does.
+//! The table of look-alikes is decancer's, which extends Unicode data. If a letter resembles an ASCII character, the
+//! result is that character, otherwise the letter itself.
 
 use decancer::Translation;
 
 use crate::reading::{Reading, TextPart, is_blank, is_invisible, is_line_end, is_thin_blank};
 
-/// Text with more letters than this between two blanks has others that part words.
+/// Maximum average number of letters between two blanks; a text with more uses other characters as blanks.
 const LETTERS_PER_BLANK_MAX: usize = 9;
 
-/// The text of a message in its folded form, and where the parts begin in that.
+/// Returns the folded text of a message, and the positions of its parts in the folded text.
 pub(super) fn folded_parts(reading: &Reading) -> (String, Vec<TextPart>) {
     let mut out = String::with_capacity(reading.text.len());
     let mut parts = Vec::with_capacity(reading.parts.len());
@@ -21,15 +21,15 @@ pub(super) fn folded_parts(reading: &Reading) -> (String, Vec<TextPart>) {
     (out, parts)
 }
 
-/// The folded form of a text.
+/// Returns the folded form of a text.
 pub(super) fn folded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     fold(text, &mut out);
     out
 }
 
-/// Appends the folded form of `text` to `out`: lower case, without marks, controls and characters of no width. Lines
-/// stay lines.
+/// Appends the folded form of `text` to `out`: lower case, without marks, controls and zero-width characters. Line
+/// ends are kept.
 fn fold(text: &str, out: &mut String) {
     let mut rest = text;
     let mut thin_blank: Option<&str> = None;
@@ -47,11 +47,12 @@ fn fold(text: &str, out: &mut String) {
     fold_ascii(rest, out);
 }
 
-/// What thin blanks are in a text: between words if there are hardly any others, or else within words, and nothing.
+/// Returns the replacement of thin blanks in a text: a blank if they separate words, because there are hardly any other
+/// blanks, or else nothing.
 fn fold_thin_blank(text: &str) -> &'static str {
     let is_wide_blank = |char: char| is_blank(char) && !is_thin_blank(char);
     let blanks = text.chars().filter(|&char| is_wide_blank(char)).count();
-    // Scripts that have no blanks between words say nothing here.
+    // Ignores scripts without blanks between words.
     let letters = text.chars().filter(|&char| char < '\u{700}' && char.is_alphabetic()).count();
     if letters > LETTERS_PER_BLANK_MAX * (blanks + 1) { " " } else { "" }
 }
@@ -70,11 +71,11 @@ fn fold_ascii(text: &str, out: &mut String) {
 
 fn fold_char(char: char, out: &mut String) {
     match char {
-        // Typographic marks, of which the words make nothing but which must not become letters.
+        // Typographic marks, which are not part of words but must not become letters.
         '\u{2010}'..='\u{2015}' | '\u{2212}' => out.push('-'),
         '\u{2018}' | '\u{2019}' | '\u{201b}' | '\u{2032}' => out.push('\''),
         char if is_line_end(char) => out.push('\n'),
-        // By custom of those who write so, not by likeness alone.
+        // Used as a letter by convention, more than by resemblance.
         '£' => out.push('l'),
         char if is_invisible(char) => {}
         char if is_blank(char) => out.push(' '),
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_as_a_blank_parts_words() {
+    fn characters_displayed_as_blanks_separate_words() {
         let blanks = [
             "\u{a0}",
             "\u{2000}",
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_width_parts_nothing() {
+    fn zero_width_characters_do_not_separate_words() {
         let text = "genuine watches are for sale and will be sent";
         let within = |char: char| text.replace('e', &format!("{char}e")).replace('t', &format!("{char}t"));
         for char in "\u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{ad}\u{e0041}\u{202c}\u{2006}\u{2009}\u{200a}\u{202f}\u{180e}\u{1160}".chars() {

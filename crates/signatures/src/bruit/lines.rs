@@ -1,7 +1,8 @@
-//! Which lines are what the sender has to say, and which are quoted, or the same in every mail of a list or a firm.
+//! Classification of lines: the sender's own text, quotations, and text repeated in every mail of a list or firm.
 //!
-//! Lines that do not count cause no false matches. But a sender who writes his text like one of them hides in it, so each
-//! rule asks for more than one sign; `docs/near-replicas.md` lists what still works.
+//! Lines other than the sender's own text are not matched, so they cause no false matches. But a sender could hide text
+//! by imitating such lines, so each rule requires more than one sign; `docs/near-replicas.md` lists the remaining
+//! loopholes.
 
 use std::ops::Range;
 
@@ -11,21 +12,21 @@ use super::roles::Role;
 use super::words::{Word, Words};
 use crate::reading::TextPart;
 
-/// What a line is.
+/// A kind of line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// What the sender has to say.
+    /// The sender's own text.
     Body,
-    /// What someone else said before.
+    /// Quoted text of another author.
     Quoted,
-    /// The line that says who said it.
+    /// The line that names the quoted author.
     Attribution,
     /// A signature, list footer or disclaimer.
     Boilerplate,
     /// A greeting, which is personal.
     Greeting,
-    /// Text that is looked up but not kept: a text part below the main one, such as a footer added by a firm or list,
-    /// and text about unsubscribing below a longer text.
+    /// Text that is looked up but not stored: a text part below the main one, such as a footer added by a firm or list,
+    /// or text about unsubscribing below a longer text.
     Appended,
 }
 
@@ -34,41 +35,43 @@ pub enum Kind {
 pub(super) struct Line<'t> {
     pub text: &'t str,
     pub kind: Kind,
-    /// Whether it is made of signs, and parts what is above it from what is below.
+    /// True if the line consists of symbols and separates the text above from the text below.
     pub is_rule: bool,
-    /// Whether many messages have such a line, so that it is not the sender's own text even where it counts.
+    /// True if many messages have such a line. It is then not the sender's own text, even if it makes features.
     pub is_stock: bool,
-    /// Which of the words are its own.
+    /// Range of its words.
     pub words: Range<usize>,
     /// Index of the message part that contains it.
     part: usize,
-    /// Whether that part belongs to a message attached to the message.
+    /// True if that part is inside an attached message.
     pub is_forwarded: bool,
 }
 
-/// A signature may be this many words long, below at least this many; the sponsor above a footer this many.
+/// Maximum number of words of a signature, minimum number of words above it, and maximum number of words of the sponsor
+/// above a footer.
 const SIGNATURE_WORDS_MAX: usize = 120;
 const SIGNED_WORDS_MIN: usize = 8;
 const SPONSOR_WORDS_MAX: usize = 40;
 
-/// A footer ends at this many blank lines, and has at most this many lines and words: rules below each other would else be
-/// looked through once for each.
+/// Number of blank lines that end a footer, and the maximum numbers of lines and words of a footer. The limits prevent
+/// quadratic time for consecutive rules.
 const FOOTER_GAP_LINES: usize = 2;
 const FOOTER_LINES_MAX: usize = 400;
 const FOOTER_WORDS_MAX: usize = 1_000;
 
-/// A footer has this many different signs of a list, and one in so many words.
+/// Minimum number of different signs of a list in a footer, and maximum number of words per sign.
 const LIST_CUES_MIN: usize = 2;
 const LIST_WORDS_PER_CUE: usize = 12;
 
-/// A disclaimer is a paragraph with this many different words of disclaimers, one in so many words.
+/// Minimum number of different cue words in a paragraph that is a disclaimer, and maximum number of words per cue.
 const DISCLAIMER_CUES_MIN: usize = 3;
 const DISCLAIMER_WORDS_PER_CUE: usize = 12;
-/// A disclaimer has no more words than this in a row without such a word. A pitch between two of its sentences does.
+/// Maximum number of consecutive words in a disclaimer without a cue. A pitch between two sentences of a disclaimer has
+/// more words.
 const DISCLAIMER_GAP_MAX: usize = 18;
 const PARAGRAPH_LINES_MAX: usize = 40;
 
-/// A rule has so many signs, and hardly anything else.
+/// Minimum number of symbols in a rule, which has hardly any other characters.
 const RULE_SIGNS_MIN: usize = 8;
 const RULE_OTHERS_MAX: usize = 3;
 
@@ -83,13 +86,13 @@ const DIGEST_TITLE_WORDS_MAX: usize = 16;
 /// Maximum number of words of a greeting.
 const GREETING_WORDS_MAX: usize = 5;
 
-/// Minimum number of the sender's own words in the main part of a message, which is the first such part.
+/// Minimum number of the sender's own words in the main part of a message, which is the first part with that many.
 const MAIN_WORDS_MIN: usize = 20;
 
 /// A part below the main one counts as appended if it has at most this many times the words of the main one.
 const APPENDED_TIMES_MAX: usize = 2;
 
-/// Splits folded text into lines and says what each is. The words of all lines go to `words`.
+/// Splits folded text into lines and classifies them. The words of all lines are appended to `words`.
 pub(super) fn lines<'t>(text: &'t str, parts: &[TextPart], words: &mut Words) -> Vec<Line<'t>> {
     let mut lines = Vec::new();
     let ends = memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]);
@@ -117,7 +120,7 @@ pub(super) fn lines<'t>(text: &'t str, parts: &[TextPart], words: &mut Words) ->
     lines
 }
 
-/// Marks the text parts below the main one that are not much longer than it.
+/// Marks the text parts below the main part, except parts that are much longer than the main part.
 fn mark_appended(lines: &mut [Line<'_>], parts: usize) {
     if parts < 2 {
         return;
@@ -195,7 +198,7 @@ fn mark_digest(lines: &mut [Line<'_>], introductions: &[usize], words: &Words) {
     }
 }
 
-/// Returns how many lines, up to and including this one, are an attribution.
+/// Returns the number of lines of the attribution that ends with this line.
 fn attribution(lines: &[Line<'_>], signs: &[Signs], at: usize) -> usize {
     let Some(sign) = signs.get(at).filter(|sign| sign.ends_attribution || sign.is_mark()) else { return 0 };
     let below = signs.get(at + 1..).unwrap_or_default().iter().take(ATTRIBUTION_GAP_LINES + 1);
@@ -227,17 +230,17 @@ fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
         }
         let rest = total - line.words.end;
         let above = line.words.start;
-        // Below the exact mark that mail programs write, a signature may be longer than the message.
+        // Below the exact signature mark of mail programs, a signature may be longer than the message.
         let rest_max = if line.text == "-- " { above * APPENDED_TIMES_MAX } else { above };
         if is_signature && above >= SIGNED_WORDS_MIN && rest <= rest_max.min(SIGNATURE_WORDS_MAX) {
-            // A long signature is looked up, as it may hide a text.
+            // A long signature is looked up, because it may hide a text.
             let kind = if rest <= above { Kind::Boilerplate } else { Kind::Appended };
             mark_as(kind, lines, at..lines.len());
             continue;
         }
         let block = footer_block(lines, at);
         let own = words_of(lines, block.clone());
-        // The sponsor of a list stands above its footer, between rules of its own.
+        // The sponsor of a list is named above its footer, between separate rules.
         let is_sponsor = || {
             own.len() <= SPONSOR_WORDS_MAX
                 && cues(words, own.clone(), Role::Sponsor) > 0
@@ -249,7 +252,7 @@ fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
     }
 }
 
-/// A line of signs, or nearly.
+/// Returns true if a line consists of symbols, or nearly so.
 fn is_rule(line: &str) -> bool {
     let mut others = 0;
     let mut signs = 0;
@@ -264,11 +267,11 @@ fn is_rule(line: &str) -> bool {
     signs >= RULE_SIGNS_MIN
 }
 
-/// The lines from a rule to the next one, or to a gap of several blank lines.
+/// Returns the lines from a rule to the next one, or to a gap of several blank lines.
 fn footer_block(lines: &[Line<'_>], at: usize) -> Range<usize> {
     let behind = lines.get(at + 1..).unwrap_or_default();
     let behind = behind.get(..FOOTER_LINES_MAX).unwrap_or(behind);
-    // Two rules may stand one below the other.
+    // The footer may begin with two consecutive rules.
     let doubled = behind.iter().take_while(|line| line.is_rule).count();
     let mut end = doubled;
     for (at, line) in behind.iter().enumerate().skip(doubled) {
@@ -307,7 +310,7 @@ fn mark_disclaimers(lines: &mut [Line<'_>], words: &Words) {
     }
 }
 
-/// The lines of a paragraph from its first word of disclaimers to its last, if there are enough of them.
+/// Returns the lines of a paragraph from its first disclaimer cue to its last, if there are enough.
 fn disclaimer(lines: &[Line<'_>], paragraph: Range<usize>, words: &Words) -> Option<Range<usize>> {
     let has_cue = |&at: &usize| cues(words, words_of(lines, at..at + 1), Role::Disclaimer) > 0;
     let first = paragraph.clone().find(has_cue)?;
@@ -318,7 +321,7 @@ fn disclaimer(lines: &[Line<'_>], paragraph: Range<usize>, words: &Words) -> Opt
     (is_dense && longest_gap(words, own) <= DISCLAIMER_GAP_MAX).then_some(first..last + 1)
 }
 
-/// The most words in a row that are not about disclaimers.
+/// Returns the maximum number of consecutive words that are not disclaimer cues.
 fn longest_gap(words: &Words, range: Range<usize>) -> usize {
     let words = words.list().get(range).unwrap_or_default();
     words.split(|word| word.role == Role::Disclaimer).map(<[Word]>::len).max().unwrap_or(0)
@@ -348,7 +351,7 @@ fn mark_seals(lines: &mut [Line<'_>]) {
     }
 }
 
-/// The first line with words, if it is a greeting.
+/// Marks the first line with words if it is a greeting.
 fn mark_greeting(lines: &mut [Line<'_>], words: &Words) {
     let Some(line) = lines.iter_mut().find(|line| !line.words.is_empty()) else { return };
     let first = words.list().get(line.words.start);
@@ -360,7 +363,7 @@ fn mark_greeting(lines: &mut [Line<'_>], words: &Words) {
     }
 }
 
-/// Marks what is left of the body in a range of lines.
+/// Marks the remaining body lines in a range.
 fn mark(lines: &mut [Line<'_>], range: Range<usize>) {
     mark_as(Kind::Boilerplate, lines, range);
 }
@@ -371,7 +374,7 @@ fn mark_as(kind: Kind, lines: &mut [Line<'_>], range: Range<usize>) {
     }
 }
 
-/// The words of a range of lines.
+/// Returns the words of a range of lines.
 fn words_of(lines: &[Line<'_>], range: Range<usize>) -> Range<usize> {
     let lines = lines.get(range).unwrap_or_default();
     match (lines.first(), lines.last()) {
@@ -386,13 +389,13 @@ fn list_signs(words: &Words, range: Range<usize>) -> usize {
     words.list().get(range).unwrap_or_default().iter().filter(is_sign).count()
 }
 
-/// How many different signs of a mailing list there are.
+/// Counts the different signs of a mailing list.
 fn list_cues(words: &Words, range: Range<usize>) -> usize {
     let any = |role: Role| usize::from(cues(words, range.clone(), role) > 0);
     cues(words, range.clone(), Role::List) + any(Role::ListName) + any(Role::ListAddress)
 }
 
-/// How many different words of a role there are.
+/// Counts the different words with a role.
 fn cues(words: &Words, range: Range<usize>, role: Role) -> usize {
     let mut found: Vec<u64> = Vec::new();
     for word in words.list().get(range).unwrap_or_default() {
@@ -408,7 +411,7 @@ mod tests {
     use super::super::fold;
     use super::*;
 
-    /// The kinds of the lines that have words, as letters.
+    /// Returns the kinds of the lines that have words, as letters.
     fn kinds(text: &str) -> String {
         let folded = fold::folded(text);
         let mut words = Words::default();
@@ -440,7 +443,7 @@ mod tests {
         let text = "one two three four five six seven eight nine ten";
         assert_eq!(kinds(&format!("{text}\n-- \nJohn Smith\nSome Firm")), "B--");
         assert_eq!(kinds(&format!("-- \n{text}")), "B", "nothing is signed");
-        assert_eq!(kinds(&format!("what the others say of it all\n-- \n{text}")), "BB", "next to nothing is signed");
+        assert_eq!(kinds(&format!("what the others say of it all\n-- \n{text}")), "BB", "almost nothing is signed");
         assert_eq!(kinds(&format!("what the others say of it all now\n-- \n{text}")), "B+", "more below than above");
         assert_eq!(kinds(&format!("what the others say of it all now\n-- \n{text}\n{text}")), "BBB", "far more below");
     }
@@ -488,7 +491,7 @@ mod tests {
         let unending = format!("-----BEGIN PGP SIGNATURE-----\n{}", "what I say\n".repeat(SEAL_LINES_MAX));
         assert!(!kinds(&unending).contains('-'));
         let pitch = "-----BEGIN PGP SIGNATURE-----\nCheap watches for you\n-----END PGP SIGNATURE-----";
-        assert!(kinds(pitch).contains('B'), "words are no signature");
+        assert!(kinds(pitch).contains('B'), "words alone are not a signature");
     }
 
     #[test]
@@ -497,7 +500,7 @@ mod tests {
         assert_eq!(kinds("Dear reader of our magazine for all who like to read"), "B");
     }
 
-    /// How many lines below a rule are taken for a footer.
+    /// Returns the number of lines below a rule that are classified as a footer.
     fn footer_lines(footer: &str) -> usize {
         let text = ["what the sender has to say\n__________\n", footer].concat();
         let lines = lines(&text, &[], &mut Words::default());

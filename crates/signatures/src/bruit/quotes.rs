@@ -1,15 +1,15 @@
 //! Recognition of quotations and forwards, in the styles of common mail programs and the most common languages of mail.
 //!
 //! A sender could hide a text by making it look quoted, so each rule needs more than one sign. An attribution is
-//! followed by quoted lines, or contains a date or an address. A copied header has an author, a date and a subject.
-//! The mark of a forward is followed by such fields. All text here is folded.
+//! followed by quoted lines, or contains a date or an address. A copied header has an author, a date and a subject. The
+//! mark of a forward is followed by such fields. This module works on folded text.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::fold;
 
-/// Limits of an attribution, in lines and bytes, and of one that contains neither date nor address.
+/// Maximum size of an attribution, in lines and bytes, and of an attribution that contains neither date nor address.
 pub(super) const ATTRIBUTION_LINES_MAX: usize = 3;
 const ATTRIBUTION_BYTES_MAX: usize = 320;
 const BARE_ATTRIBUTION_BYTES_MAX: usize = 120;
@@ -17,7 +17,7 @@ const BARE_ATTRIBUTION_BYTES_MAX: usize = 120;
 /// Minimum number of numbers in a date and time.
 const DATE_NUMBERS_MIN: usize = 3;
 
-/// Maximum number of lines of a copied header, and of other lines between two of its fields.
+/// Maximum number of lines of a copied header, and of other lines between two header fields.
 const HEADER_LINES_MAX: usize = 48;
 const HEADER_OTHERS_MAX: usize = 4;
 
@@ -32,15 +32,15 @@ const MARK_BYTES_MAX: usize = 120;
 pub(super) struct Signs {
     /// The header field that the line begins with.
     field: Option<Field>,
-    /// Whether the line has only the name of that field.
+    /// True if the line has only the name of the field, without a value.
     is_bare_field: bool,
-    /// Whether the line begins with a quote prefix such as `>`.
+    /// True if the line begins with a quote prefix such as `>`.
     pub is_quoted: bool,
-    /// The mark of a forward, if the line is one.
+    /// The mark of a forward, if the line is such a mark.
     mark: Option<Mark>,
-    /// Whether the line is blank.
+    /// True if the line is blank.
     pub is_blank: bool,
-    /// Whether the line ends like an attribution.
+    /// True if the line ends like an attribution.
     pub ends_attribution: bool,
 }
 
@@ -122,7 +122,7 @@ const VERBS: &str = "wrote,writes,said,says,mentioned,schrieb,schrieben,écrit,e
 /// First words of attributions that begin with the date.
 const OPENERS: &str = "on,am,le,el,il,em,op,den,w,dnia,dne,pe,in,în,la,no,a,at,vào,kl,klo";
 
-/// The lists above, folded like the text.
+/// The word lists above, folded in the same way as the text.
 struct Tables {
     fields: HashMap<String, Field>,
     marks: Vec<String>,
@@ -157,13 +157,13 @@ impl Signs {
         }
     }
 
-    /// Whether the line is the mark of a forward.
+    /// Returns true if the line is the mark of a forward.
     pub(super) const fn is_mark(&self) -> bool {
         self.mark.is_some()
     }
 }
 
-/// Whether the line begins with a quote prefix: `>`, initials and `>`, `|` or `:`.
+/// Returns true if the line begins with a quote prefix: `>`, initials and `>`, `|` or `:`.
 fn is_quoted(line: &str) -> bool {
     let mark = line.bytes().take(4).take_while(u8::is_ascii_alphanumeric).count();
     match line.as_bytes() {
@@ -178,7 +178,7 @@ fn without_emphasis(line: &str) -> &str {
     line.trim_matches(|char: char| char.is_whitespace() || matches!(char, '*' | '_'))
 }
 
-/// Returns the field that a line begins with, and whether nothing follows its name.
+/// Returns the field that a line begins with, and true if the line ends after the field name.
 fn field(line: &str) -> Option<(Field, bool)> {
     let line = without_emphasis(line);
     let head = line.get(..line.floor_char_boundary(NAME_BYTES_MAX.min(line.len())))?;
@@ -187,7 +187,7 @@ fn field(line: &str) -> Option<(Field, bool)> {
     Some((field, line.len() == name.len() + 1))
 }
 
-/// Returns the mark of a forward, if the line is one.
+/// Returns the mark of a forward, if the line is such a mark.
 fn mark(line: &str) -> Option<Mark> {
     let is_sign =
         |char: char| matches!(char, '-' | '_' | '=' | '*' | '~' | '#' | '+' | '.' | ' ' | '\t' | '<' | '>' | ':');
@@ -204,8 +204,8 @@ fn mark(line: &str) -> Option<Mark> {
     }
 }
 
-/// Returns the number of lines that introduce a forwarded message, if one begins here: the mark that mail programs
-/// set and the header that they copy. Everything after them is forwarded.
+/// Returns the number of lines that introduce a forwarded message, if the first line begins one: the mark that mail
+/// programs set and the header that they copy. Everything after them is forwarded.
 pub(super) fn original(signs: &[Signs]) -> Option<usize> {
     let first = signs.first()?;
     if first.mark.is_none() && first.field.is_none() {
@@ -221,7 +221,8 @@ pub(super) fn original(signs: &[Signs]) -> Option<usize> {
     is_original.then_some(from + header.length)
 }
 
-/// Whether one of the next few lines is a field: the forwarding program may have written other lines above the fields.
+/// Returns true if one of the next few lines is a field: the forwarding program may have written other lines above the
+/// fields.
 fn has_field_below(signs: &[Signs]) -> bool {
     let has_field = |signs: &Signs| signs.field.is_some_and(|field| field != Field::NUMBER);
     signs.iter().filter(|signs| !signs.is_blank).take(HEADER_OTHERS_MAX * 2).any(has_field)
@@ -275,15 +276,15 @@ impl Header {
         self.fields.count_ones()
     }
 
-    /// Whether the header has an author, a subject, and a date or number. All mail programs copy these, and few other
-    /// texts have them.
+    /// Returns true if the header has an author, a subject, and a date or number. All mail programs copy these fields,
+    /// and few other texts have them.
     const fn is_complete(self) -> bool {
         self.has(Field::FROM) && self.has(Field::SUBJECT) && (self.has(Field::DATE) || self.has(Field::NUMBER))
     }
 }
 
-/// Returns how many of the last of `lines` are an attribution: `On a day, someone wrote:`. It may be wrapped.
-/// `is_followed` states whether a quoted line follows.
+/// Returns the number of lines at the end of `lines` that are an attribution: `On a day, someone wrote:`. The
+/// attribution may be wrapped. `is_followed` is true if a quoted line follows.
 pub(super) fn attribution(lines: &[&str], is_followed: bool) -> Option<usize> {
     let longest = lines.len().min(ATTRIBUTION_LINES_MAX);
     let wrapped = (2..=longest).rev().find(|&count| {
@@ -294,7 +295,7 @@ pub(super) fn attribution(lines: &[&str], is_followed: bool) -> Option<usize> {
     wrapped.or_else(|| lines.last().filter(|line| is_attribution(line, is_followed)).map(|_| 1))
 }
 
-/// Whether a wrapped attribution may begin with this line: it contains a date or an address, and does not end a
+/// Returns true if a wrapped attribution may begin with this line: it contains a date or an address, and does not end a
 /// sentence.
 fn begins_attribution(line: &str) -> bool {
     let line = without_emphasis(line);
@@ -347,9 +348,9 @@ fn has_address(text: &str) -> bool {
         && host.starts_with(char::is_alphanumeric)
 }
 
-/// Returns the number of lines that introduce a quotation, at the start of a text that a mail program marked as
-/// quoted. `above` is the text right above it; if that introduces the quotation, the number is 0. `None` if nothing
-/// introduces it. Neither text is folded.
+/// Returns the number of lines that introduce the quotation at the start of `text`, which a mail program marked as
+/// quoted. `above` is the text directly above; if `above` introduces the quotation, the number is 0. Returns `None` if
+/// the quotation has no introduction. Neither text is folded.
 pub(crate) fn introduction(above: &str, text: &str) -> Option<usize> {
     let last = lines_at_end(above);
     let last: Vec<&str> = last.iter().map(String::as_str).collect();
@@ -370,11 +371,12 @@ pub(crate) fn introduction(above: &str, text: &str) -> Option<usize> {
     original(&signs).map(|length| first + length)
 }
 
-/// Bytes of a quotation that are searched for its introduction, and bytes of the text above it.
+/// Maximum number of bytes that are searched for the introduction of a quotation: in the quotation, and in the text
+/// above it.
 const INTRODUCTION_BYTES_MAX: usize = 2_000;
 const ABOVE_BYTES_MAX: usize = 600;
 
-/// Returns the last lines of a text back to a blank line, folded.
+/// Returns the last lines of a text, after its last blank line, folded.
 fn lines_at_end(text: &str) -> Vec<String> {
     let start = text.ceil_char_boundary(text.len().saturating_sub(ABOVE_BYTES_MAX));
     let end = text.get(start..).unwrap_or_default().trim_end();

@@ -1,10 +1,11 @@
-//! Tests: how mail programs quote and forward, in plain text and HTML, and in the languages most mail is written in.
+//! Tests of quotations and forwards by common mail programs, in plain text and HTML, and in the most common languages
+//! of mail.
 
 use crate::bruit::{Explanation, Features, Kind, Quoted};
 use crate::message::Message;
 use crate::reading::Reading;
 
-/// The kinds of the lines that have words, as letters, each run of them once.
+/// Returns the kinds of the lines that have words, as letters, without consecutive duplicates.
 fn kinds_of(message: &str) -> String {
     let reading = Reading::of(&Message::read(message.as_bytes()));
     let mut kinds: Vec<char> = Explanation::of(&reading).lines.iter().map(|line| letter(line.kind)).collect();
@@ -34,7 +35,7 @@ fn page(html: &str) -> String {
 const OWN: &str = "Thanks, that suits everybody here";
 const OTHER: &str = "Shall we meet on Friday in the large room?";
 
-/// From, date, to and subject, as Outlook names them.
+/// The names of the fields From, Date, To and Subject in Outlook, by language.
 const HEADERS: [[&str; 4]; 30] = [
     ["From", "Sent", "To", "Subject"],
     ["Von", "Gesendet", "An", "Betreff"],
@@ -176,7 +177,7 @@ fn marks_of_replies_and_forwards() {
     assert_eq!(plain(&format!("Begin forwarded message:\n{OTHER}\nFrom: us")), "B", "no header");
 }
 
-/// Attributions as mail programs write them; `|` is where they wrap.
+/// Attributions as written by mail programs; `|` marks a line wrap.
 const ATTRIBUTIONS: [&str; 38] = [
     "On Mon, 2 Nov 2026 at 10:04, Jane Smith <jane@firm.example> wrote:",
     "On Mon, 2 Nov 2026 at 10:04, Jane Smith|<jane@firm.example> wrote:",
@@ -243,7 +244,7 @@ fn attributions_in_html() {
             format!(
                 "<div dir=ltr>{OWN}</div><br><div class=\"gmail_quote\"><div dir=ltr class=\"gmail_attr\">{text}<br></div><blockquote class=\"gmail_quote\" style=\"margin:0\">{OTHER}</blockquote></div>"
             ),
-            // Programs that neither name nor type the block.
+            // Programs that set neither a name nor a type for the block of quoted text.
             format!(
                 "<div>{OWN}</div><div>{text}</div><blockquote style=\"border-left:1px solid #ccc\">{OTHER}</blockquote>"
             ),
@@ -300,14 +301,14 @@ fn one_sign_alone_hides_nothing() {
     let marked = format!("> {OTHER}\n").repeat(5);
     let below = format!("{marked}-----Original Message-----\nFrom: x\nSent: y\nTo: z\nSubject: a\n");
     let reading = Reading::of(&Message::read(format!("\n{below}").as_bytes()));
-    assert_eq!(Explanation::of(&reading).quoted, Quoted::IsDisguise, "nobody is quoted above");
+    assert_eq!(Explanation::of(&reading).quoted, Quoted::IsDisguise, "no author is named above");
     let quoted_below = |own: &str| {
         let reading = Reading::of(&Message::read(format!("\n{own}\n{marked}").as_bytes()));
         Explanation::of(&reading).quoted
     };
     assert_eq!(quoted_below("Wow, see what they sent"), Quoted::IsAllThereIs, "a terse reply");
     let offer = "Cheap watches from the best makers are waiting for you today";
-    assert_eq!(quoted_below(offer), Quoted::IsNotOwn, "an offer above words that nobody said");
+    assert_eq!(quoted_below(offer), Quoted::IsNotOwn, "an offer above words without an author");
     assert_eq!(page(&format!("<p>Our offer:<blockquote type=cite>{OTHER}</blockquote>")), "B");
     assert_eq!(page(&format!("<p>Our offer:<blockquote>{OTHER}</blockquote>")), "B", "set in");
     assert_eq!(
@@ -339,7 +340,7 @@ fn digests_are_their_messages() {
         digest(2, &short)
     );
     assert_eq!(plain(&majordomo.replace("Message: 1\n", "").replace("Message: 2\n", "")), "-AQAQ");
-    assert_eq!(plain(&format!("{preamble}{OWN}\n{}", digest(1, &short))), "BAQ", "one message is no digest");
+    assert_eq!(plain(&format!("{preamble}{OWN}\n{}", digest(1, &short))), "BAQ", "one message is not a digest");
     let offer = format!("The list of our offers\n\n{}", OWN.repeat(10));
     assert_eq!(plain(&format!("{offer}\n\n{}", digest(2, &short))), "BAQAQ");
 }

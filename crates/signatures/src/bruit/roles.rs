@@ -1,7 +1,8 @@
-//! What single words say about the text around them, looked up by hash.
+//! Roles of single words, looked up by hash.
 //!
-//! Function words come from a crate, for the languages most mail is written in. The cues of list footers, disclaimers
-//! and greetings are words that such texts cannot do without; each is kept folded, as [`super::words`] leaves it.
+//! Function words come from a crate, for the most common languages of mail. The cues of list footers, disclaimers and
+//! greetings are words that such texts cannot do without. All words are stored in the folded form produced by
+//! [`super::words`].
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -11,31 +12,31 @@ use super::boilerplate::{TOPICS, Topics};
 use super::fold;
 use super::words::{Words, hash, matching_form};
 
-/// What a word is good for.
+/// The role of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It carries meaning.
+    /// A content word.
     Content,
-    /// It holds sentences together, in any text.
+    /// A function word, which occurs in any text.
     Function,
-    /// It is typical of the footers of mailing lists.
+    /// Typical of mailing list footers.
     List,
-    /// It says who pays for a mailing list.
+    /// Names the sponsor of a mailing list.
     Sponsor,
-    /// It names a mailing list.
+    /// Names a mailing list.
     ListName,
-    /// It is the address of one. Not a word: addresses are personal.
+    /// The address of a mailing list. It is not a feature, because addresses are personal.
     ListAddress,
-    /// It is typical of legal disclaimers.
+    /// Typical of legal disclaimers.
     Disclaimer,
-    /// It begins a greeting.
+    /// Begins a greeting.
     Greeting,
 }
 
-/// The languages whose function words are left out.
+/// Languages whose function words are ignored.
 const LANGUAGES: [&str; 14] = ["en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "no", "ru", "ro", "hu", "tr"];
 
-/// Fragments of addresses and contractions, and words that lists of function words leave out.
+/// Fragments of addresses and contractions, and function words missing from the crate's lists.
 const MORE_FUNCTION_WORDS: &str =
     "also may could would should shall might must upon im ive dont cant wont www com http https html";
 
@@ -65,13 +66,13 @@ const GREETING_WORDS: &str = "dear hello hi hey greetings hallo bonjour cher che
     salve liebe lieber sehr beste geachte hej ola caro prezado";
 
 impl Role {
-    /// Whether words of the role make features.
+    /// Returns true if words with this role make features.
     pub(super) fn counts(self) -> bool {
         !matches!(self, Self::Function | Self::ListAddress)
     }
 }
 
-/// The role of the word with that hash, and the topics of boilerplate whose vocabulary it is in.
+/// Returns the role of the word with this hash, and the boilerplate topics whose vocabulary contains the word.
 pub(super) fn role(word: u64) -> (Role, Topics) {
     static ROLES: LazyLock<Roles> = LazyLock::new(table);
     ROLES.get(&word).copied().unwrap_or((Role::Content, 0))
@@ -108,7 +109,7 @@ fn table() -> Roles {
     roles
 }
 
-/// The hasher for keys that are hashes already.
+/// A hasher for keys that are already hashes.
 #[derive(Default)]
 struct Hashed(u64);
 
@@ -118,7 +119,7 @@ impl Hasher for Hashed {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        // Not reached: keys are u64.
+        // Unreachable, because keys are `u64`.
         for &byte in bytes {
             self.0 = self.0.rotate_left(8) ^ u64::from(byte);
         }

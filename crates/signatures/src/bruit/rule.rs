@@ -1,70 +1,71 @@
-//! The matching rule: whether enough of a report is found in a message.
+//! The matching rule: decides whether enough of a report is found in a message.
 //!
-//! A replica that was altered word by word keeps some of every quarter of the report; one with added text keeps nearly
-//! all of it. Two issues of a newsletter share some quarters entirely and others not at all, so the evidence that one
-//! quarter can contribute is capped. Figures and experiments: `docs/near-replicas.md`.
+//! A replica that was altered word by word keeps part of every quarter of the report; a replica with added text keeps
+//! nearly all of the report. Two issues of a newsletter share some quarters entirely and others not at all, so the
+//! evidence that one quarter can contribute is capped. Figures and experiments: `docs/near-replicas.md`.
 
-/// The quarters of a text.
+/// Number of quarters of a text.
 pub const QUARTERS: usize = 4;
 
-/// A report keeps at most this many features.
+/// Maximum number of stored features of a report.
 pub const STORED_MAX: usize = 48;
 
-/// Minimum number of features kept. A report with fewer is found only by the hash of its whole text.
+/// Minimum number of stored features. A report with fewer features is found only by the hash of its whole text.
 pub const STORED_MIN: usize = 6;
 
-/// Minimum number of features found for any match: 3, plus 31 % of those stored. In hundredths of a feature.
+/// Minimum number of found features for any match: 3, plus 31 % of the stored features, in hundredths of a feature.
 const FLOOR: u64 = 300;
 const FLOOR_SHARE: u64 = 31;
 
 /// Minimum share of the report, in per cent, that is found if the message contains it among other text.
 const MOST_SHARE: u64 = 70;
 
-/// Minimum share of the message, in per cent, that is found in the report if text was left out.
+/// Minimum share of the message, in per cent, that is found in the report if the message omits text of the report.
 const WITHIN_SHARE: u64 = 62;
 
-/// Minimum number of features found if words were altered: 2, plus 34 % of those stored, in hundredths of a feature.
-/// Of each quarter, at most `QUARTER_CAP` per cent of its stored features count.
+/// Minimum number of found features if words were altered: 2, plus 34 % of the stored features, in hundredths of a
+/// feature. At most `QUARTER_CAP` per cent of the stored features of each quarter count.
 const SPREAD: u64 = 200;
 const SPREAD_SHARE: u64 = 34;
 const QUARTER_CAP: u64 = 50;
 
-/// The weight of a feature by its quarter. Messages of one template share its beginning and end, so these count less.
+/// The weight of a feature by its quarter. Messages of one template share the first and the last quarter, so these
+/// count less.
 const QUARTER_WEIGHTS: [u64; QUARTERS] = [4, 6, 6, 4];
 
 /// Minimum sum of the two shares of an [`Overlap`] for a close replica. The shares of a report with few features are
-/// less exact, so the minimum is lower than for a long one.
+/// less exact, so the minimum is lower than for a long report.
 const CLOSE_SUM: u32 = 126;
-/// The same for a long report.
+/// Minimum sum of the two shares for a close replica of a long report.
 const CLOSE_SUM_LONG: u32 = 132;
-/// Minimum of each of the two shares.
+/// Minimum of each of the two shares of a close replica.
 const CLOSE_SHARE: u32 = 48;
-/// Minimum shares of message and report if text was left out.
+/// Minimum shares of message and report for a close replica that omits text of the report.
 const CLOSE_CUT: (u32, u32) = (66, 40);
-/// Minimum shares of report and message if text was added.
+/// Minimum shares of report and message for a close replica with added text.
 const CLOSE_ADDED: (u32, u32) = (78, 35);
-/// Minimum share of a report inside a longer message.
+/// Minimum share of the report for a close replica inside a longer message.
 const CLOSE_CONTAINED: u32 = 85;
-/// Minimum share of the message if words were altered everywhere.
+/// Minimum share of the message for a close replica in which words were altered everywhere.
 const CLOSE_ALTERED: u32 = 25;
-/// The same for a long report.
+/// Minimum share of the message for a close replica of a long report in which words were altered everywhere.
 const CLOSE_ALTERED_LONG: u32 = 10;
-/// Minimum number of kept features of a long report. A shorter report may be a stock sentence.
+/// Minimum number of stored features of a long report. A shorter report may be a stock sentence.
 const CLOSE_STORED: u64 = 32;
 
-/// Minimum shares, in per cent, if words were altered everywhere: of the worst-matching quarter, of the two worst on
-/// average, and of those two relative to the other two. Where a block of text was replaced, some quarters are found
-/// whole and others hardly at all.
+/// Minimum shares, in per cent, if words were altered everywhere: of the worst-matching quarter, of the two worst
+/// quarters on average, and of these two relative to the other two. If a block of text was replaced instead, some
+/// quarters are found completely and others hardly at all.
 const ALTERED_QUARTER: u64 = 25;
 const ALTERED_HALF: u64 = 33;
 const ALTERED_RATIO: u64 = 50;
 
-/// What is kept of a report besides its features.
+/// The stored properties of a report in addition to its features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
-    /// How many features of each quarter are kept.
+    /// Number of stored features in each quarter.
     pub by_quarter: [u8; QUARTERS],
-    /// Number of features of the reported text.
+    /// Number of features of the reported text, stored or not.
     pub features: u32,
 }
 
@@ -76,19 +77,19 @@ pub struct Overlap {
     pub of_report: u8,
     /// Share of the message.
     pub of_message: u8,
-    /// Whether the missing features are spread over all quarters of the report, as if words were altered one by one.
+    /// True if the missing features are spread over all quarters of the report, as if words were altered one by one.
     pub is_even: bool,
 }
 
 impl Stored {
-    /// How many features are kept.
+    /// Returns the number of stored features.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.by_quarter.iter().copied().map(u64::from).sum()
     }
 
-    /// Returns the overlap of this report with a message that has `features` features. `found` is the number of kept
-    /// features found in the message, by quarter. `None` if the message is not a replica.
+    /// Returns the overlap of this report with a message that has `features` features. `found` is the number of stored
+    /// features found in the message, by quarter. Returns `None` if the message is not a replica.
     #[must_use]
     pub fn overlap(&self, found: [u32; QUARTERS], features: u32) -> Option<Overlap> {
         if !self.is_matched_by(found, features) {
@@ -101,9 +102,9 @@ impl Stored {
         Some(Overlap { of_report: per_cent(of_report), of_message: per_cent(of_message), is_even })
     }
 
-    /// Whether all quarters are found to a similar extent.
+    /// Returns true if all quarters are found to a similar extent.
     fn is_even(&self, found: [u32; QUARTERS]) -> bool {
-        // A quarter of which nothing is kept says nothing.
+        // A quarter without stored features provides no evidence.
         if self.by_quarter.contains(&0) {
             return false;
         }
@@ -118,8 +119,8 @@ impl Stored {
             && (lowest + low) * 100 >= (high + highest) * ALTERED_RATIO
     }
 
-    /// Returns the number of features found in each quarter, at most as many as are kept. A feature can be found
-    /// twice if the index cannot distinguish it from another.
+    /// Returns the number of features found in each quarter, limited to the number stored. A feature may be found twice
+    /// if the index cannot distinguish it from another one.
     fn found_of(&self, found: [u32; QUARTERS]) -> impl Iterator<Item = u64> {
         found.into_iter().zip(self.by_quarter).map(|(found, stored)| u64::from(found.min(u32::from(stored))))
     }
@@ -130,9 +131,9 @@ impl Stored {
         quarters.map(|(found, stored)| (found * 100).min(QUARTER_CAP * u64::from(stored))).sum()
     }
 
-    /// Whether a replica with this overlap is close enough to the report to count as the same message.
+    /// Returns true if a replica with this overlap is close enough to the report to count as the same message.
     ///
-    /// A replica is close if most of both texts agrees, if text was added or left out, or if words were altered
+    /// A replica is close if most of both texts agrees, if text was added or omitted, or if words were altered
     /// everywhere. Two messages of one template are further apart, because each has text that the other lacks. A short
     /// report inside a long message is not close.
     #[must_use]
@@ -147,8 +148,8 @@ impl Stored {
             || (overlap.is_even && of_message >= if is_long { CLOSE_ALTERED_LONG } else { CLOSE_ALTERED })
     }
 
-    /// Whether a message with `features` features is a replica of this report. `found` is the number of kept features
-    /// found in the message, by quarter.
+    /// Returns true if a message with `features` features is a replica of this report. `found` is the number of stored
+    /// features found in the message, by quarter.
     #[must_use]
     pub fn is_matched_by(&self, found: [u32; QUARTERS], features: u32) -> bool {
         let stored = self.total();
@@ -172,7 +173,7 @@ fn weighted(quarters: impl IntoIterator<Item = u64>) -> u64 {
 mod tests {
     use super::*;
 
-    /// A report of 200 features, 48 of them kept.
+    /// A report of 200 features, 48 of them stored.
     const REPORT: Stored = Stored { by_quarter: [12; 4], features: 200 };
 
     #[test]

@@ -1,7 +1,7 @@
-//! Words as they are matched: letters only, digits and signs that stand for letters read as such, obstacles between
-//! letters taken out.
+//! The matching form of words: letters only. Digits and symbols that replace letters are converted, and obstacles
+//! between letters are removed.
 //!
-//! Nothing here has to be right about a word, only to give the same for all ways of writing it.
+//! The form need not be correct spelling; it only has to be the same for all ways of writing a word.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -9,28 +9,28 @@ use super::boilerplate::Topics;
 use super::fold;
 use super::roles::{Role, role};
 
-/// Longer words are codes that change from copy to copy.
+/// Maximum length of a word. Longer words are codes that differ from copy to copy.
 const WORD_CHARS_MAX: usize = 20;
 
-/// Fewer single letters in a row than this are no word spelt out.
+/// Minimum number of consecutive single letters that spell out a word.
 const SPELT_LETTERS_MIN: usize = 3;
 
-/// The top-level domains by which a bare host name is told from a missing blank after a full stop.
+/// Top-level domains that distinguish a bare host name from a missing blank after a full stop.
 const HOST_ENDS: [&str; 8] = [".com", ".net", ".org", ".info", ".biz", ".edu", ".gov", ".html"];
 
-/// What the addresses of mailing lists contain.
+/// Substrings of mailing list addresses.
 const LIST_ADDRESSES: [&str; 5] = ["lists.", "list@", "listinfo", "majordomo", "groups."];
 
 /// A word of the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word {
-    /// What it is matched by.
+    /// Hash of the word, for matching.
     pub hash: u64,
-    /// What it says about the text around it.
+    /// The role of the word.
     pub role: Role,
-    /// The topics of boilerplate whose vocabulary it is in.
+    /// Boilerplate topics whose vocabulary contains the word.
     pub topics: Topics,
-    /// Where its letters end in [`Words::letters`]; they begin where those of the word before end.
+    /// End of the word's letters in [`Words::letters`]. They begin at the end of the previous word.
     end: usize,
 }
 
@@ -38,37 +38,37 @@ pub(super) struct Word {
 #[derive(Debug, Default)]
 pub(super) struct Words {
     list: Vec<Word>,
-    /// The letters of all words, unless nobody asks for them.
+    /// The letters of all words, unless they are not needed.
     letters: String,
     forgets_letters: bool,
     has_no_roles: bool,
-    /// The letters of the word at hand.
+    /// The letters of the current word.
     word: String,
     runs: Vec<(usize, usize)>,
 }
 
 impl Words {
-    /// Words that are matched, and not shown to anyone.
+    /// Creates a list for matching, without the letters that are needed for display.
     pub(super) fn without_letters() -> Self {
         Self { forgets_letters: true, ..Self::default() }
     }
 
-    /// Words whose hashes alone matter: those that roles are made from.
+    /// Creates a list for computing the role tables, which only needs hashes.
     pub(super) fn without_roles() -> Self {
         Self { forgets_letters: true, has_no_roles: true, ..Self::default() }
     }
 
-    /// How many there are.
+    /// Returns the number of words.
     pub(super) fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// All words.
+    /// Returns all words.
     pub(super) fn list(&self) -> &[Word] {
         &self.list
     }
 
-    /// The letters of the word at an index.
+    /// Returns the letters of the word at an index.
     pub(super) fn letters(&self, index: usize) -> &str {
         let end = |index: usize| self.list.get(index).map_or(0, |word| word.end);
         self.letters.get(index.checked_sub(1).map_or(0, end)..end(index)).unwrap_or_default()
@@ -106,7 +106,8 @@ impl Words {
         self.add_spelt(&mut spelt);
     }
 
-    /// Adds the word that single letters spell, if there are enough of them. Fewer are dropped, as single letters are.
+    /// Adds the word spelt out in single letters, if there are enough of them. Fewer letters are dropped, like any
+    /// single letter.
     fn add_spelt(&mut self, spelt: &mut Spelt) {
         if spelt.count == 0 {
             return;
@@ -143,7 +144,7 @@ impl Words {
         }
     }
 
-    /// Adds a word of nothing but letters, as most are.
+    /// Adds a word that consists only of letters, like most words.
     fn add_plain_word(&mut self, word: &str) {
         if word.len() <= WORD_CHARS_MAX {
             let mut letters = [0; WORD_CHARS_MAX];
@@ -154,7 +155,8 @@ impl Words {
         }
     }
 
-    /// Adds letters, with digits, signs and joints among them, as one word or, in scripts without blanks, as several.
+    /// Adds letters, interspersed with digits, symbols and joints, as one word or, in scripts without blanks, as
+    /// several.
     fn add_word(&mut self, written: &str) {
         let written = written.trim_end_matches(is_end_sign).trim_start_matches(is_start_sign);
         if !written.contains(char::is_alphabetic) {
@@ -191,7 +193,7 @@ impl Words {
     }
 }
 
-/// Letters written one by one, with a blank between: `v i a g r a`.
+/// Letters written one by one, separated by blanks: `v i a g r a`.
 #[derive(Default)]
 struct Spelt {
     letters: String,
@@ -200,9 +202,9 @@ struct Spelt {
 }
 
 impl Spelt {
-    /// Takes a token of one letter; a mark behind it ends the word.
+    /// Accepts a token of one letter; a punctuation mark after it ends the word.
     fn take(&mut self, token: &str) -> bool {
-        // Most tokens are told apart by their second byte.
+        // The second byte rules out most tokens.
         if token.as_bytes().get(1).is_some_and(u8::is_ascii_alphanumeric) {
             return false;
         }
@@ -225,8 +227,8 @@ impl Spelt {
     }
 }
 
-/// The length of the word that a text begins with, if it is nothing but letters up to a blank, but for a mark before that.
-/// Most words are so, and need no second look.
+/// Returns the length of the word at the start of a text, if it consists of lower-case letters and ends at a blank, or
+/// at a punctuation mark and a blank. This is the fast path for most words.
 fn plain_word(text: &[u8]) -> Option<usize> {
     let length = text.iter().position(|byte| !byte.is_ascii_lowercase()).unwrap_or(text.len());
     let is_blank = |at: usize| text.get(at).is_none_or(|byte| matches!(byte, b' ' | b'\t'));
@@ -234,18 +236,18 @@ fn plain_word(text: &[u8]) -> Option<usize> {
     (length > 1 && (is_blank(length) || is_marked())).then_some(length)
 }
 
-/// The form in which a single word is matched.
+/// Returns the matching form of a single word.
 pub(super) fn matching_form(word: &str) -> String {
     fold::folded(word).chars().filter_map(matching_letter).collect()
 }
 
-/// What a word, in the form it is matched in, is known by.
+/// Returns the hash of a word in its matching form.
 pub(super) fn hash(letters: &str) -> u64 {
-    // Without a key, and fast: what is compared between sites is hashed again under theirs.
+    // The hash is fast and unkeyed; hashes that sites exchange are hashed again with the key of their realm.
     xxh3_64(letters.as_bytes())
 }
 
-/// The letter that a character of a word stands for; joints stand for none.
+/// Returns the letter that a character of a word represents; joints represent none.
 fn matching_letter(char: char) -> Option<char> {
     let letter = match char {
         '0' => 'o',
@@ -264,12 +266,12 @@ fn matching_letter(char: char) -> Option<char> {
     letter.is_alphabetic().then_some(letter)
 }
 
-/// Whether the character can be part of a word.
+/// Returns true if the character can be part of a word.
 fn is_letter(char: char) -> bool {
     char.is_alphanumeric() || matches!(char, '@' | '$' | '!' | '|' | '+' | '(' | '[' | '{' | '#')
 }
 
-/// Signs that are more often marks than letters at the end of a word, and at its start.
+/// Returns true for symbols that are more often punctuation than letters at the start and end of a word.
 fn is_end_sign(char: char) -> bool {
     matches!(char, '!' | '(' | '[' | '{' | '#')
 }
@@ -278,17 +280,17 @@ fn is_start_sign(char: char) -> bool {
     matches!(char, '(' | '[' | '{' | '#')
 }
 
-/// Scripts written without blanks between words.
+/// Returns true for scripts written without blanks between words.
 fn is_unspaced(char: char) -> bool {
     matches!(char, '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Whether what lies between two runs of letters is a joint within a word rather than an end.
+/// Returns true if the text between two runs of letters joins the runs into one word.
 fn is_joint(between: &str) -> bool {
     matches!(between, "-" | "*" | "_" | "^" | "~" | "'" | "`")
 }
 
-/// The runs of characters that can be part of a word.
+/// Returns the runs of characters that can be part of a word.
 fn letter_runs(token: &str) -> impl Iterator<Item = (usize, usize)> {
     let mut chars = token.char_indices().peekable();
     std::iter::from_fn(move || {
@@ -299,19 +301,19 @@ fn letter_runs(token: &str) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Whether the runs are the letters of one word with something between each: `v*i*a*g*r*a`.
+/// Returns true if the runs are the letters of one word with something between each: `v*i*a*g*r*a`.
 fn is_broken_up(runs: &[(usize, usize)]) -> bool {
     let singles = runs.iter().filter(|(start, end)| end - start == 1).count();
     let is_close = runs.windows(2).all(|pair| matches!(pair, [(_, end), (next, _)] if next - end <= 2));
     runs.len() >= SPELT_LETTERS_MIN && 3 * singles >= 2 * runs.len() && is_close
 }
 
-/// Marks around words that never stand for letters there.
+/// Returns true for punctuation that never represents a letter at the start or end of a word.
 fn is_mark(char: char) -> bool {
     matches!(char, '.' | ',' | ';' | ':' | '?' | '"' | ')' | '\'')
 }
 
-/// Whether a token is the address of a page or of a person. Those are personal, and have schemes of their own.
+/// Returns true if a token is a URL or a mail address. Addresses are personal, and URLs have a scheme of their own.
 fn is_address(token: &str) -> bool {
     let token = token.trim_matches(['<', '>', '(', ')', '[', ']', '"', '\'', ',', ';', '.', ':', '!', '?']);
     token.contains("://")

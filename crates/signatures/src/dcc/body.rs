@@ -1,17 +1,17 @@
-//! Body: everything behind the header but white space.
+//! The body checksum: everything after the header, except white space.
 
 use md5::{Digest, Md5};
 use memchr::memmem;
 
 use super::sift::sift;
 
-/// A body with fewer bytes than this, not counting blanks, has no checksum.
+/// Minimum number of bytes, not counting blanks, of a body that has a checksum.
 pub(super) const BODY_BYTES_MIN: usize = 30;
 
-/// How many bytes are hashed at once.
+/// Number of bytes hashed at once.
 const CHUNK_BYTES: usize = 1024;
 
-/// Whether each byte counts: a table, as comparisons would become branches.
+/// True for bytes that are hashed. A table, because comparisons would compile to branches.
 const COUNTS: [bool; 256] = counts();
 
 #[expect(clippy::indexing_slicing, reason = "at compile time, and by bytes into all bytes")]
@@ -25,16 +25,16 @@ const fn counts() -> [bool; 256] {
     counts
 }
 
-/// What mailboxes make of `From` at the start of a line. Their `>` does not count.
+/// The mailbox form of `From` at the start of a line. The `>` is not hashed.
 const QUOTED_FROM: &[u8] = b">From";
 const QUOTED_FROM_LINE: &[u8] = b"\n>From";
 
-/// The checksum of everything in the body but blanks, tabs, line ends and `=`, as far as read.
+/// The running checksum of a body, skipping blanks, tabs, line ends and `=`.
 pub(super) struct Body {
     hash: Md5,
-    /// How many bytes were hashed.
+    /// Number of bytes hashed.
     length: usize,
-    /// Whether what was read ends in a line end.
+    /// True if the bytes read so far end in a line end.
     is_line_start: bool,
     chunk: [u8; CHUNK_BYTES],
 }
@@ -57,7 +57,7 @@ impl Body {
         self.is_line_start = segment.last().map_or(self.is_line_start, |&last| last == b'\n');
     }
 
-    /// The checksum, unless there is too little.
+    /// Returns the checksum, or `None` if the body is too short.
     pub(super) fn finish(self) -> Option<[u8; 16]> {
         (self.length >= BODY_BYTES_MIN).then(|| self.hash.finalize().into())
     }

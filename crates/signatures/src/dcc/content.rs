@@ -1,4 +1,4 @@
-//! The body of a message as a run of segments: structure (boundaries and headers of parts) and decoded content.
+//! Segments of a message body: structure (boundaries and headers of parts) and decoded content.
 
 use std::borrow::Cow;
 
@@ -8,18 +8,18 @@ use super::fields::{is_blank_line, last_values, lines};
 use super::transfer;
 use crate::transfer::Encoding;
 
-/// How many multiparts may lie inside each other. The boundaries of deeper ones are content.
+/// Maximum nesting depth of multiparts. Deeper boundaries are content.
 pub const NESTING_MAX: usize = 20;
 
-/// The header fields that say how to read a part.
+/// The header fields that determine how a part is read.
 pub(super) const FIELDS: [&str; 2] = ["Content-Type", "Content-Transfer-Encoding"];
 
-/// A piece of the body.
+/// A segment of the body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Segment<'a> {
-    /// A boundary, with the header of the part that it opens.
+    /// A boundary, with the header of the part that it begins.
     Structure(&'a [u8]),
-    /// What is between, with its transfer encoding undone.
+    /// Content between boundaries, with its transfer encoding removed.
     Content(Cow<'a, [u8]>),
 }
 
@@ -32,40 +32,40 @@ impl Segment<'_> {
     }
 }
 
-/// The segments of the body of a message, in order.
+/// Iterator over the segments of a message body.
 pub(super) struct Segments<'a> {
-    /// What was not looked at yet.
+    /// The unread rest.
     rest: &'a [u8],
-    /// Of the multiparts around us, outermost first.
+    /// Boundaries of the enclosing multiparts, outermost first.
     boundaries: Vec<Vec<u8>>,
-    /// Of the part we are in.
+    /// Transfer encoding of the current part.
     encoding: Encoding,
 }
 
-/// A boundary line of the multipart that lies in `depth` others.
+/// A boundary line of a multipart that is nested in `depth` others.
 struct Mark {
     depth: usize,
     is_closing: bool,
 }
 
 impl<'a> Segments<'a> {
-    /// Those of the `body` of a message with these values of [`FIELDS`].
+    /// Returns the segments of the `body` of a message with these values of [`FIELDS`].
     pub(super) fn new(fields: [Option<&[u8]>; 2], body: &'a [u8]) -> Self {
         let mut segments = Self { rest: body, boundaries: Vec::new(), encoding: Encoding::default() };
         segments.open(fields, 0);
         segments
     }
 
-    /// Goes on below the header, with these values of [`FIELDS`], of a part that lies in `depth` multiparts.
+    /// Continues after the header of a part nested in `depth` multiparts, with these values of [`FIELDS`].
     fn open(&mut self, [content_type, encoding]: [Option<&[u8]>; 2], depth: usize) {
         self.boundaries.truncate(depth);
         self.boundaries.extend(content_type.filter(|_| depth < NESTING_MAX).and_then(boundary));
-        // What is around parts is never encoded.
+        // Text around parts is never encoded.
         let encoding = encoding.filter(|_| self.boundaries.len() <= depth);
         self.encoding = encoding.map_or_else(Encoding::default, Encoding::named);
     }
 
-    /// How much lies before the next boundary line, and what that is.
+    /// Returns the number of bytes before the next boundary line, and the line.
     fn find_mark(&self, text: &[u8]) -> (usize, Option<Mark>) {
         if self.boundaries.is_empty() {
             return (text.len(), None);
@@ -80,7 +80,7 @@ impl<'a> Segments<'a> {
         (text.len(), None)
     }
 
-    /// What boundary `line` is, if any; inner ones before outer ones.
+    /// Returns the boundary that `line` matches, if any; inner boundaries take precedence.
     fn mark(&self, line: &[u8]) -> Option<Mark> {
         let line = line.trim_ascii_end().strip_prefix(b"--")?;
         self.boundaries.iter().enumerate().rev().find_map(|(depth, boundary)| {
@@ -89,8 +89,8 @@ impl<'a> Segments<'a> {
         })
     }
 
-    /// The length of the boundary line at the start of `text`, with the header behind it up to its blank line. A header may
-    /// lack that and end at the next boundary.
+    /// Returns the length of the boundary line at the start of `text` and of the header after it, up to the blank line.
+    /// Without a blank line, the header ends at the next boundary.
     fn structure_length(&self, text: &[u8], mark: &Mark) -> usize {
         let mut length = 0;
         for (index, line) in lines(text).enumerate() {
@@ -105,7 +105,7 @@ impl<'a> Segments<'a> {
         length
     }
 
-    /// Goes on below a boundary line and its header.
+    /// Continues after a boundary line and its header.
     fn enter(&mut self, structure: &[u8], mark: &Mark) {
         if mark.is_closing {
             self.boundaries.truncate(mark.depth);
@@ -116,7 +116,7 @@ impl<'a> Segments<'a> {
         }
     }
 
-    /// Takes so much of what was not looked at yet.
+    /// Takes `length` bytes of the unread rest.
     fn take(&mut self, length: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at_checked(length).unwrap_or((self.rest, &[]));
         self.rest = rest;
@@ -143,7 +143,7 @@ impl<'a> Iterator for Segments<'a> {
     }
 }
 
-/// The boundary that a `Content-Type` names, if it is a multipart.
+/// Returns the boundary in a `Content-Type`, if it is a multipart.
 fn boundary(content_type: &[u8]) -> Option<Vec<u8>> {
     let content_type = content_type.trim_ascii();
     content_type.get(..MULTIPART.len()).filter(|start| start.eq_ignore_ascii_case(MULTIPART))?;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_has_an_end() {
+    fn nesting_is_bounded() {
         let nested = |depth: usize| {
             let levels: String =
                 (0..depth).map(|i| format!("Content-Type: multipart/x; boundary=b{i}\n\n--b{i}\n")).collect();

@@ -1,11 +1,11 @@
-//! Header fields, and what of them counts.
+//! Header fields and their normalisation.
 
 use memchr::memchr;
 
-/// How much of a field counts.
+/// Number of bytes of a field that are hashed.
 const FIELD_BYTES_MAX: usize = 1024;
 
-/// One field of a header. Its value is as it stands there, folded or not.
+/// A header field. Its value is not unfolded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field<'a> {
     name: &'a [u8],
@@ -18,7 +18,7 @@ impl Field<'_> {
     }
 }
 
-/// The header of `message`, and what follows its first blank line.
+/// Splits `message` into its header and the rest after the first blank line.
 pub(super) fn split_header(message: &[u8]) -> (&[u8], &[u8]) {
     let mut length = 0;
     for line in lines(message) {
@@ -31,7 +31,7 @@ pub(super) fn split_header(message: &[u8]) -> (&[u8], &[u8]) {
     (message, &[])
 }
 
-/// The lines of `text`, with their ends.
+/// Iterates over the lines of `text`, with line ends.
 pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -46,7 +46,7 @@ pub(super) fn is_blank_line(line: &[u8]) -> bool {
     matches!(line, b"\n" | b"\r\n")
 }
 
-/// The fields of `header` in order; lines that are none are left out.
+/// Iterates over the fields of `header` in order, skipping lines that are not fields.
 pub(super) fn fields(header: &[u8]) -> impl Iterator<Item = Field<'_>> {
     let mut rest = header;
     std::iter::from_fn(move || {
@@ -62,7 +62,7 @@ pub(super) fn fields(header: &[u8]) -> impl Iterator<Item = Field<'_>> {
     })
 }
 
-/// Of each name, the value of the last field in `header` that has it.
+/// Returns, for each name, the value of the last field in `header` that has it.
 pub(super) fn last_values<'a, const NAMES: usize>(header: &'a [u8], names: [&str; NAMES]) -> [Option<&'a [u8]>; NAMES] {
     let mut values = [None; NAMES];
     for field in fields(header) {
@@ -73,7 +73,7 @@ pub(super) fn last_values<'a, const NAMES: usize>(header: &'a [u8], names: [&str
     values
 }
 
-/// The length of the line at the start of `text`, with the lines that continue it.
+/// Returns the length of the line at the start of `text`, including its continuation lines.
 fn field_length(text: &[u8]) -> usize {
     let mut end = 0;
     while let Some(newline) = text.get(end..).and_then(|rest| memchr(b'\n', rest)) {
@@ -85,8 +85,8 @@ fn field_length(text: &[u8]) -> usize {
     text.len()
 }
 
-/// What counts of a field or an address: no white space, no quotes, angle brackets or commas, small letters, no dots at
-/// the end.
+/// Normalises a field or an address: removes white space, quotes, angle brackets, commas and trailing dots, and
+/// converts the rest to lower case.
 pub(super) fn normalised(value: &[u8]) -> Vec<u8> {
     let is_dropped = |byte: &u8| matches!(byte, b'\t'..=b'\r' | b' ' | b'<' | b'>' | b'\'' | b'"' | b',');
     let kept = value.iter().filter(|byte| !is_dropped(byte)).take(FIELD_BYTES_MAX);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_count_is_dropped() {
+    fn bytes_that_are_not_hashed_are_dropped() {
         assert_eq!(normalised(b" \"A, B\" <'C'@D.example..>\r\n\t.\n"), b"abc@d.example");
         assert_eq!(normalised(b" ... "), b"");
         assert_eq!(normalised(&[b'x'; FIELD_BYTES_MAX]), [b'x'; FIELD_BYTES_MAX]);

@@ -1,25 +1,25 @@
-//! Fuz1: the letters of a text, without what changes from one copy to the next.
+//! Fuz1: the letters of a text, without the parts that change from copy to copy.
 
 use super::fields::lines;
 use super::links;
 use super::sift::sift;
 
-/// So many letters are enough; the rest of a message does not count.
+/// Maximum number of letters; the rest of a message is ignored.
 const LETTERS_MAX: usize = 4096;
 
-/// With fewer letters there is no checksum.
+/// Minimum number of letters for a checksum.
 const LETTERS_MIN: usize = 30;
 
-/// A line that begins so and has at most so many letters is a greeting or a date, and is left out.
+/// A line that begins like this and has only a few letters is a greeting or a date, and is skipped.
 const GREETINGS: [&[u8]; 4] = [b"dear", b"hello", b"greeting", b"date"];
 const GREETING_LETTERS_MAX: usize = 78;
 
-/// The letters that Fuz1 is the MD5 of, as far as read.
+/// The letters read so far that Fuz1 hashes.
 #[derive(Default)]
 pub(super) struct Letters(Vec<u8>);
 
 impl Letters {
-    /// Adds those of the content of one part.
+    /// Adds the letters of the content of one part.
     pub(super) fn add(&mut self, content: &[u8]) {
         for line in lines(content) {
             if self.0.len() >= LETTERS_MAX {
@@ -29,13 +29,13 @@ impl Letters {
         }
     }
 
-    /// All that count, unless they are too few.
+    /// Returns all letters, or `None` if there are too few.
     pub(super) fn finish(&self) -> Option<&[u8]> {
         let letters = self.0.get(..LETTERS_MAX).unwrap_or(&self.0);
         (letters.len() >= LETTERS_MIN).then_some(letters)
     }
 
-    /// Adds the letters of a line, unless it is a greeting; of links only what [`links`] keeps.
+    /// Adds the letters of a line, unless it is a greeting. Adds only the parts of a link that [`links`] keeps.
     fn add_line(&mut self, line: &[u8]) {
         let start = self.0.len();
         let mut rest = line;
@@ -63,7 +63,7 @@ impl Letters {
         }
     }
 
-    /// Whether more letters could make a difference on a line whose letters begin at `start`.
+    /// Returns true if more letters could change the result on a line whose letters begin at `start`.
     fn needs_more(&self, start: usize) -> bool {
         self.0.len() < LETTERS_MAX || self.0.len() - start <= GREETING_LETTERS_MAX
     }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn greetings_are_left_out_even_at_the_start() {
+    fn greetings_are_skipped_even_at_the_start() {
         let text = "and then a text of enough letters";
         let letters = Some("andthenatextofenoughletters".to_owned() + "xyz");
         for greeting in ["Dear Sir,", " * hello!", "Greetings", "Date: today"] {

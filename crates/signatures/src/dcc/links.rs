@@ -1,4 +1,5 @@
-//! What Fuz1 keeps of a link: its scheme and the last two labels of its host. Paths and names differ from copy to copy.
+//! The parts of a link that Fuz1 keeps: the scheme and the last two labels of the host. Paths and names differ from
+//! copy to copy.
 
 use memchr::memchr_iter;
 
@@ -6,12 +7,12 @@ use super::punycode;
 
 const SCHEMES: [&[u8]; 2] = [b"http", b"https"];
 
-/// How many labels of a host count, from its end.
+/// Number of labels kept from the end of a host.
 const LABELS: usize = 2;
 
-/// What is before the first link of `text`, the letters that count of that, and what follows it.
+/// Splits `text` at its first link: the text before it, the letters kept of the link, and the text after it.
 pub(super) fn cut(text: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
-    // Of all in `http://` the colon is rarest.
+    // Searches for the colon, the rarest character of `http://`.
     let (before, scheme, rest) = memchr_iter(b':', text).find_map(|colon| cut_scheme(text, colon))?;
     let length = rest.iter().position(|&byte| ends_link(byte)).unwrap_or(rest.len());
     let (link, behind) = rest.split_at_checked(length)?;
@@ -19,7 +20,7 @@ pub(super) fn cut(text: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
     Some((before, scheme.to_ascii_lowercase().into_iter().chain(letters).collect(), behind))
 }
 
-/// What is before the scheme that ends at `colon`, its name, and what follows its slashes.
+/// Returns the text before the scheme that ends at `colon`, its name, and the text after its slashes.
 fn cut_scheme(text: &[u8], colon: usize) -> Option<(&[u8], &[u8], &[u8])> {
     let (before, rest) = text.split_at_checked(colon)?;
     let rest = rest.strip_prefix(b"://")?;
@@ -35,7 +36,7 @@ fn ends_link(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>')
 }
 
-/// The last labels of the host of a link without its scheme, in small letters and ASCII.
+/// Returns the last labels of the host of a link without its scheme, in lower case and ASCII.
 fn host_labels(link: &[u8]) -> String {
     let link = resolve_references(&characters(link));
     let authority = link.split(['/', '?', '#', '\\']).next().unwrap_or_default();
@@ -45,12 +46,12 @@ fn host_labels(link: &[u8]) -> String {
     labels.iter().rev().map(|label| punycode::to_ascii(&label.to_lowercase())).collect()
 }
 
-/// UTF-8, or else Latin-1.
+/// Decodes UTF-8, or else Latin-1.
 fn characters(bytes: &[u8]) -> String {
     str::from_utf8(bytes).map_or_else(|_| bytes.iter().copied().map(char::from).collect(), str::to_owned)
 }
 
-/// Puts characters in the place of `&#65;` and `&#x41;`.
+/// Replaces `&#65;` and `&#x41;` with the characters.
 fn resolve_references(text: &str) -> String {
     let mut resolved = String::with_capacity(text.len());
     let mut pieces = text.split("&#");
@@ -67,7 +68,7 @@ fn resolve_references(text: &str) -> String {
     resolved
 }
 
-/// The character that the number at the start of `text` stands for, and what follows it and its semicolon.
+/// Parses the number at the start of `text`. Returns its character and the text after the number and its semicolon.
 fn reference(text: &str) -> Option<(char, &str)> {
     let (digits, radix) = text.strip_prefix(['x', 'X']).map_or((text, 10), |digits| (digits, 16));
     let length = digits.find(|character: char| !character.is_digit(radix)).unwrap_or(digits.len());

@@ -1,8 +1,8 @@
-//! International labels in ASCII, after RFC 3492.
+//! Punycode for international labels (RFC 3492).
 
 use std::cmp::Ordering;
 
-/// The longest label of the domain name system. The time to encode grows with the square, so longer ones are not.
+/// Maximum length of a DNS label. Encoding takes quadratic time, so longer labels are not encoded.
 const LABEL_CHARACTERS_MAX: usize = 63;
 
 /// Section 5.
@@ -14,7 +14,7 @@ const DAMP: u32 = 700;
 const INITIAL_BIAS: u32 = 72;
 const INITIAL_CODE: u32 = 128;
 
-/// `label` as it is looked up; as it is if it is ASCII, and without its other characters if it is too long for a label.
+/// Converts `label` to its DNS form. ASCII is unchanged; a label that is too long loses its other characters.
 pub(super) fn to_ascii(label: &str) -> String {
     let ascii: String = label.chars().filter(char::is_ascii).collect();
     if ascii.len() == label.len() || label.chars().count() > LABEL_CHARACTERS_MAX {
@@ -24,7 +24,8 @@ pub(super) fn to_ascii(label: &str) -> String {
     format!("xn--{ascii}{delimiter}{}", encode(label, ascii.len() as u32))
 }
 
-/// Section 6.3: the places and codes of the characters of `label` that are not ASCII, where `ascii` are.
+/// Section 6.3: encodes positions and code points of the non-ASCII characters of `label`, which has `ascii` ASCII
+/// characters.
 fn encode(label: &str, ascii: u32) -> String {
     let mut encoded = String::new();
     let (mut code, mut delta, mut bias) = (INITIAL_CODE, 0u32, INITIAL_BIAS);
@@ -51,7 +52,7 @@ fn encode(label: &str, ascii: u32) -> String {
     encoded
 }
 
-/// Appends a number whose digits have thresholds.
+/// Appends a variable-length number.
 fn push_number(encoded: &mut String, number: u32, bias: u32) {
     let mut rest = number;
     for place in (BASE..).step_by(BASE as usize) {
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_have_a_longest() {
+    fn labels_are_bounded() {
         let longest = "\u{10ffff}".repeat(LABEL_CHARACTERS_MAX);
         assert!(to_ascii(&longest).starts_with("xn--"));
         assert_eq!(to_ascii(&(longest + "a")), "a");

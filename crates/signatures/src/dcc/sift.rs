@@ -1,9 +1,10 @@
-//! Bytes that count, out of those that do not.
+//! Branch-free filtering of bytes.
 
-/// Copies the bytes of `text` that are `kept` to the start of `room`, which has room for all, and tells how many those are.
+/// Copies the bytes of `text` that are `kept` to the start of `room`, which must be large enough for all, and returns
+/// their number.
 ///
-/// Every byte is written, and the next overwrites one that does not count: in text, blanks come too often and too irregularly
-/// for a branch at each.
+/// Every byte is written, and the next byte overwrites it if it is not kept. In text, blanks are too frequent and too
+/// irregular for a branch per byte.
 pub(super) fn sift(text: &[u8], room: &mut [u8], kept: impl Fn(&u8) -> bool) -> usize {
     let mut length = 0;
     for byte in text {

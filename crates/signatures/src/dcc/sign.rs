@@ -1,4 +1,4 @@
-//! The checksums of a message, in the order of their numbers.
+//! The checksums of a message, in ascending order of kind.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,19 +10,19 @@ use super::content::{self, Segment, Segments};
 use super::fields::{last_values, normalised, split_header};
 use super::fuzzy::Letters;
 
-/// What a checksum is of. The numbers are those on the wire.
+/// The trait that a checksum covers. The values are the numbers in the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// The address of the client that sent the message.
+    /// IP address of the SMTP client that sent the message.
     Ip = 1,
-    /// The sender of the envelope.
+    /// Envelope sender.
     EnvFrom = 2,
-    /// The field `From`.
+    /// The `From` field.
     From = 3,
-    /// The field `Message-ID`.
+    /// The `Message-ID` field.
     MessageId = 5,
-    /// The last field `Received`.
+    /// The last `Received` field.
     Received = 6,
     /// The body.
     Body = 7,
@@ -31,13 +31,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The number on the wire.
+    /// Returns the number in the protocol.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The name in headers, logs and configuration.
+    /// Returns the name used in headers, logs and configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,22 +61,22 @@ impl fmt::Display for Kind {
 /// One checksum of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Checksum {
-    /// What it is of.
+    /// The trait that the checksum covers.
     pub kind: Kind,
     /// The MD5.
     pub sum: [u8; 16],
 }
 
-/// What is known of a message beside its bytes.
+/// Information about a message in addition to its bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Envelope<'a> {
-    /// The address of the client that sent it.
+    /// IP address of the SMTP client that sent the message.
     pub client: Option<IpAddr>,
-    /// The sender its envelope names; empty for notifications of delivery.
+    /// Envelope sender; empty for delivery notifications.
     pub sender: Option<&'a [u8]>,
 }
 
-/// The checksums of `message`, in ascending order of their numbers.
+/// Computes the checksums of `message`, in ascending order of kind.
 ///
 /// ```
 /// use bruit_signatures::dcc::{Envelope, Kind, sign};
@@ -114,7 +114,7 @@ fn md5(bytes: &[u8]) -> [u8; 16] {
     Md5::digest(bytes).into()
 }
 
-/// The checksum of an address: of all sixteen bytes of one of version 6; one of version 4 is mapped into it.
+/// Computes the checksum of an IP address from its sixteen IPv6 bytes; IPv4 addresses are mapped.
 #[must_use]
 pub fn address_sum(address: IpAddr) -> [u8; 16] {
     let address: Ipv6Addr = match address {
@@ -124,13 +124,13 @@ pub fn address_sum(address: IpAddr) -> [u8; 16] {
     md5(&address.octets())
 }
 
-/// The checksum of the value of a header field, or of the sender that an envelope names.
+/// Computes the checksum of a header field value or an envelope sender.
 #[must_use]
 pub fn field_sum(value: &[u8]) -> [u8; 16] {
     md5(&normalised(value))
 }
 
-/// The checksum of a field that a client was told to take beside the usual ones: of its name, in small letters, and value.
+/// Computes the checksum of an additional field configured in a client, from its name in lower case and its value.
 #[must_use]
 pub fn substitute_sum(name: &[u8], value: &[u8]) -> [u8; 16] {
     let hash = Md5::new().chain_update(name.to_ascii_lowercase()).chain_update(normalised(value));
@@ -147,7 +147,7 @@ mod tests {
         checksums.iter().find(|checksum| checksum.kind == kind).map(|checksum| checksum.sum)
     }
 
-    /// A message whose body has `count` bytes that count.
+    /// Returns a message whose body has `count` bytes that are hashed.
     fn of_length(count: usize) -> String {
         format!("\n = {}\r\n", "1".repeat(count))
     }

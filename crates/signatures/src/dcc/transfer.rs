@@ -1,11 +1,11 @@
-//! Transfer encodings undone, forgivingly: mail that breaks the rules is decoded as far as it goes.
+//! Lenient transfer decoding: malformed mail is decoded as far as possible.
 
 use std::borrow::Cow;
 
 use crate::base64;
 use crate::transfer::{Encoding, quoted_printable};
 
-/// The text behind a transfer encoding.
+/// Decodes a transfer encoding.
 pub(super) fn decode(text: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
     match encoding {
         Encoding::None => text.into(),

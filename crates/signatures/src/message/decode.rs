@@ -1,4 +1,4 @@
-//! Transfer encodings and character sets, undone as far as they can be.
+//! Lenient decoding of transfer encodings and character sets.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,13 +8,13 @@ use mail_parser::decoders::charsets::map::charset_decoder;
 
 use crate::transfer::{Encoding, quoted_printable};
 
-/// A text with this many letters of base64 in a row, line ends aside, holds base64.
+/// Minimum length of a run of base64 letters, ignoring line ends, that counts as base64 within a text.
 const BASE64_RUN_MIN: usize = 180;
 
-/// Text has a blank at least this often.
+/// Maximum average number of bytes per blank in text.
 const BASE64_BYTES_PER_BLANK: usize = 100;
 
-/// The content behind the transfer encoding.
+/// Decodes the transfer encoding.
 pub(super) fn transfer(raw: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
     match encoding {
         Encoding::None => Cow::Borrowed(raw),
@@ -23,8 +23,8 @@ pub(super) fn transfer(raw: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
     }
 }
 
-/// Text that holds base64 although it does not say so, or was encoded twice: mailing lists and relays that rewrite messages
-/// leave such. Only the first run is decoded, and only if there is text in it.
+/// Decodes undeclared or doubly encoded base64 in text, as produced by mailing lists and relays that rewrite
+/// messages. Only the first run is decoded, and only if it contains text.
 pub(super) fn without_stray_base64<'m>(text: Cow<'m, str>, charset: Option<&str>) -> Cow<'m, str> {
     let Some(run) = base64_run(text.as_bytes()) else { return text };
     let decoded = base64(text.as_bytes().get(run.clone()).unwrap_or_default());
@@ -37,15 +37,15 @@ pub(super) fn without_stray_base64<'m>(text: Cow<'m, str>, charset: Option<&str>
     Cow::Owned([around(0..run.start), &decoded, around(run.end..text.len())].concat())
 }
 
-/// Whether decoded bytes read like text: no controls, and a blank now and then.
+/// Returns true if decoded bytes look like text: no controls, and enough blanks.
 fn is_text(bytes: &[u8]) -> bool {
     let is_control = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\r' | b'\n');
     let blanks = memchr::memchr_iter(b' ', bytes).count();
     !bytes.iter().any(is_control) && blanks * BASE64_BYTES_PER_BLANK >= bytes.len()
 }
 
-/// Whether a run of letters has the look of base64 rather than of words: capitals, small letters and digits, in lines as
-/// long as the first, but for the last.
+/// Returns true if a run of letters looks like base64 rather than words: upper case, lower case and digits, in lines of
+/// equal length, except the last.
 fn looks_encoded(run: &[u8]) -> bool {
     let has = |is: fn(&u8) -> bool| run.iter().any(is);
     let mut lines = run.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
@@ -56,7 +56,7 @@ fn looks_encoded(run: &[u8]) -> bool {
     has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit) && are_even
 }
 
-/// Where base64 stands among other text. Such a run has no blank, so only the places without one are looked at.
+/// Finds a run of base64 within other text. Such a run has no blanks, so only stretches without blanks are scanned.
 fn base64_run(bytes: &[u8]) -> Option<Range<usize>> {
     let ends = memchr::memchr_iter(b' ', bytes).chain([bytes.len()]);
     let mut start = 0;
@@ -90,8 +90,8 @@ fn base64_run_in(bytes: &[u8], gap: Range<usize>) -> Option<Range<usize>> {
     (letters >= BASE64_RUN_MIN).then_some(start..gap.end)
 }
 
-/// Base64, whatever else is between its letters. It ends at its padding, and at a line that is something else: mailing
-/// lists put their footers there.
+/// Decodes base64, skipping other characters. The encoded text ends at its padding, or at a line that is not base64,
+/// such as the footer of a mailing list.
 fn base64(raw: &[u8]) -> Vec<u8> {
     base64_decode(raw).unwrap_or_else(|| {
         let mut letters: Vec<u8> = Vec::with_capacity(raw.len());
@@ -107,7 +107,7 @@ fn base64(raw: &[u8]) -> Vec<u8> {
                 break;
             }
         }
-        // A single letter left over holds no whole byte.
+        // A single remaining letter does not encode a whole byte.
         letters.truncate(letters.len() - usize::from(letters.len() % 4 == 1));
         base64_decode(&letters).unwrap_or_default()
     })
@@ -117,11 +117,12 @@ fn is_base64_letter(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
 }
 
-/// The text behind the character set. What is UTF-8 although nothing, or a Western set, was named is read as UTF-8.
+/// Decodes the character set. Valid UTF-8 is read as UTF-8 if it is labelled as a Western character set or has no
+/// label.
 pub(super) fn text<'m>(bytes: Cow<'m, [u8]>, charset: Option<&str>) -> Cow<'m, str> {
     let charset =
         if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") { Some("utf-16") } else { charset };
-    // Text in UTF-16 without a mark is full of zero bytes, and valid UTF-8.
+    // UTF-16 text without a byte order mark is full of zero bytes, and valid UTF-8.
     let bytes = if charset.is_none_or(is_western) && memchr::memchr(0, &bytes).is_none() {
         match utf8(bytes) {
             Ok(text) => return text,
@@ -138,7 +139,7 @@ pub(super) fn text<'m>(bytes: Cow<'m, [u8]>, charset: Option<&str>) -> Cow<'m, s
     }
 }
 
-/// The bytes as text, if they are UTF-8.
+/// Returns the bytes as text if they are valid UTF-8.
 fn utf8(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>, Cow<'_, [u8]>> {
     match bytes {
         Cow::Borrowed(bytes) => str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| Cow::Borrowed(bytes)),
@@ -146,7 +147,7 @@ fn utf8(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>, Cow<'_, [u8]>> {
     }
 }
 
-/// Whether the name is often given to text that is UTF-8.
+/// Returns true if UTF-8 text is often mislabelled with this name.
 fn is_western(charset: &str) -> bool {
     const NAMES: [&str; 8] =
         ["us-ascii", "ascii", "utf-8", "utf8", "iso-8859-1", "latin1", "windows-1252", "unknown-8bit"];

@@ -1,4 +1,4 @@
-//! Header fields, and what the ones about content say.
+//! Header fields, and the meaning of the content fields.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,8 @@ use mail_parser::{ContentType, HeaderValue};
 
 use crate::transfer::Encoding;
 
-/// How much of a field is read. Real ones are shorter; a parameter list without end costs nothing.
+/// Maximum number of bytes of a field that are read. Fields in real mail are shorter; the limit bounds endless
+/// parameter lists.
 const FIELD_BYTES_MAX: usize = 32 * 1024;
 
 /// The header of a message or part, as received.
@@ -16,26 +17,26 @@ pub struct Fields<'m> {
     raw: &'m [u8],
 }
 
-/// What a part says it is.
+/// The declared media type of a part, with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaType {
-    /// Such as `text`, in lower case.
+    /// Main type in lower case, such as `text`.
     pub kind: String,
-    /// Such as `plain`, in lower case.
+    /// Subtype in lower case, such as `plain`.
     pub subtype: String,
-    /// The character set, if one is named.
+    /// Character set, if declared.
     pub charset: Option<String>,
-    /// The delimiter of a multipart.
+    /// Delimiter of a multipart.
     pub boundary: Option<String>,
-    /// Whether a reader shows it as a file.
+    /// True if a reader displays the part as a file.
     pub is_attachment: bool,
-    /// The last extension of its file name, such as `pdf`, in lower case. It determines which program opens the file.
+    /// The last extension of the file name, such as `pdf`, in lower case. It determines which program opens the file.
     pub extension: Option<String>,
-    /// Its transfer encoding.
+    /// Transfer encoding.
     pub encoding: Encoding,
 }
 
-/// Splits at the end of the header: an empty line, which belongs to neither side, or a line that is no field.
+/// Splits at the end of the header: an empty line, which belongs to neither side, or a line that is not a field.
 pub(super) fn split(raw: &[u8]) -> (Fields<'_>, &[u8]) {
     let mut at = 0;
     loop {
@@ -50,7 +51,7 @@ pub(super) fn split(raw: &[u8]) -> (Fields<'_>, &[u8]) {
     }
 }
 
-/// Whether the line begins a field or goes on with one.
+/// Returns true if the line begins or continues a field.
 fn is_field_line(line: &[u8]) -> bool {
     match line.first() {
         Some(b' ' | b'\t') => true,
@@ -58,30 +59,30 @@ fn is_field_line(line: &[u8]) -> bool {
     }
 }
 
-/// The length of the field name that the line begins with.
+/// Returns the length of the field name at the start of the line.
 fn name_length(line: &[u8]) -> Option<usize> {
     let end = line.iter().position(|byte| !matches!(byte, b'!'..=b'9' | b';'..=b'~'))?;
     let colon = end + line.get(end..)?.iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
     (end > 0 && line.get(colon) == Some(&b':')).then_some(end)
 }
 
-/// The length of the first line, with its end.
+/// Returns the length of the first line, including its end.
 fn line_length(raw: &[u8]) -> usize {
     memchr::memchr(b'\n', raw).map_or(raw.len(), |end| end + 1)
 }
 
 impl<'m> Fields<'m> {
-    /// The header of a message. A leading `From ` line, as in an mbox, is no field.
+    /// Returns the header of a message. A leading `From ` line, as in an mbox, is not a field.
     pub fn of(message: &'m [u8]) -> Self {
         split(super::without_envelope_line(message)).0
     }
 
-    /// The first field of that name, without the name; folding is left in.
+    /// Returns the value of the first field with this name, not unfolded.
     pub fn get(&self, name: &str) -> Option<&'m [u8]> {
         self.iter().find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
     }
 
-    /// All fields, names and values.
+    /// Iterates over all fields, as names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&'m [u8], &'m [u8])> {
         let mut rest = self.raw;
         std::iter::from_fn(move || {
@@ -103,14 +104,14 @@ impl<'m> Fields<'m> {
         })
     }
 
-    /// What the fields about content say; text without a field, as RFC 2045 has it.
+    /// Returns the type declared by the content fields; the default is text (RFC 2045).
     pub fn media_type(&self) -> MediaType {
         let mut media = MediaType::default();
         let mut has_type = false;
         for (name, value) in self.iter() {
             let value = value.get(..FIELD_BYTES_MAX).unwrap_or(value);
             if name.eq_ignore_ascii_case(b"content-type") {
-                // Of several, readers take the first.
+                // If the field is repeated, readers use the first.
                 if !std::mem::replace(&mut has_type, true) {
                     media.read_type(value);
                 }
@@ -142,12 +143,12 @@ impl Default for MediaType {
 }
 
 impl MediaType {
-    /// Whether it is of that kind, and subtype if one is given.
+    /// Returns true if the type matches, and the subtype if one is given.
     pub fn is(&self, kind: &str, subtype: Option<&str>) -> bool {
         self.kind == kind && subtype.is_none_or(|subtype| self.subtype == subtype)
     }
 
-    /// Whether it is a message of its own that can be read in place.
+    /// Returns true if the part is an attached message that can be parsed in place.
     pub(super) fn is_message(&self) -> bool {
         self.kind == "message"
             && matches!(self.subtype.as_str(), "rfc822" | "global")
@@ -167,7 +168,7 @@ impl MediaType {
     }
 }
 
-/// The value of a field, with a line feed appended: the parser needs one to find the end of the field.
+/// Returns the value of a field, with a line feed appended: the parser needs a line feed to find the end of the field.
 fn line_of(value: &[u8]) -> Vec<u8> {
     [value.trim_ascii_end(), b"\n"].concat()
 }
@@ -180,7 +181,7 @@ fn parsed(line: &[u8]) -> Option<ContentType<'_>> {
     }
 }
 
-/// The extension of the file name in an attribute. Trailing dots and spaces are ignored, as operating systems do.
+/// Returns the extension of the file name in an attribute. Ignores trailing dots and spaces, as operating systems do.
 fn extension(found: &ContentType<'_>, attribute: &str) -> Option<String> {
     let name = found.attribute(attribute)?.trim_end_matches([' ', '.']);
     let (_, extension) = name.rsplit_once('.')?;

@@ -1,26 +1,27 @@
-//! The lines between the parts of a multipart.
+//! Boundary lines of multiparts.
 
-/// What separates the parts of a multipart.
+/// The boundary of a multipart.
 #[derive(Clone)]
 pub(super) struct Boundary {
     delimiter: Vec<u8>,
 }
 
-/// A line with a boundary.
+/// A boundary line.
 pub(super) enum Delimiter {
     Between,
     Last,
 }
 
 impl Boundary {
-    /// The boundary of that name.
+    /// Creates the boundary with this name.
     pub(super) fn new(name: &str) -> Self {
-        // Python compares characters, and has none beyond ASCII in its lines: a line end stands for what no line has.
+        // Python compares characters, and its lines contain only ASCII, so a name that is not ASCII never matches. A
+        // line end takes its place, which never matches either.
         let name = if name.is_ascii() { name } else { "\n" };
         Self { delimiter: [b"--", name.as_bytes()].concat() }
     }
 
-    /// What `line` is to this boundary: it may end in two hyphens, blanks and tabs.
+    /// Classifies `line` relative to this boundary. The line may end in two hyphens, blanks and tabs.
     pub(super) fn find(&self, line: &[u8]) -> Option<Delimiter> {
         let line = without_line_end(line);
         let rest = line.strip_prefix(self.delimiter.as_slice())?;
@@ -33,7 +34,7 @@ impl Boundary {
     }
 }
 
-/// Without one line end at the end.
+/// Strips one line end.
 pub(super) fn without_line_end(bytes: &[u8]) -> &[u8] {
     match bytes {
         [before @ .., b'\r', b'\n'] | [before @ .., b'\r' | b'\n'] => before,

@@ -1,21 +1,21 @@
-//! The field `Content-Type`, read with the tolerance of Python's `email.message`.
+//! The `Content-Type` field, parsed with the tolerance of Python's `email.message`.
 //!
-//! Types are compared without regard to case. A value that has not exactly one slash is plain text. Parameters follow
-//! after semicolons outside of quotes; RFC 2231 may cut them into numbered sections and write characters as `%` and two
-//! digits.
+//! Types are case-insensitive. A value without exactly one slash is plain text. Parameters follow after semicolons
+//! outside of quotes; RFC 2231 allows them to be split into numbered sections and characters to be written as `%` and
+//! two digits.
 
 use std::borrow::Cow;
 
 use super::charset::{self, Errors};
 use super::space::{is_space, strip};
 
-/// A value of the field, or its absence.
+/// The value of the field, if present.
 pub(super) struct ContentType<'a> {
     value: Option<Cow<'a, str>>,
     message_by_default: bool,
 }
 
-/// What a part does with its body.
+/// How the body of a part is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -26,12 +26,12 @@ pub(super) enum Kind {
 }
 
 impl<'a> ContentType<'a> {
-    /// Of a field's value; bytes beyond ASCII are replaced.
+    /// Wraps the value of a field; bytes beyond ASCII are replaced.
     pub(super) fn new(value: Option<&'a [u8]>, message_by_default: bool) -> Self {
         Self { value: value.map(replaced), message_by_default }
     }
 
-    /// See [`Kind`].
+    /// Returns the [`Kind`].
     pub(super) fn kind(&self) -> Kind {
         let (main, sub) = self.types();
         if main.eq_ignore_ascii_case("text") {
@@ -55,15 +55,15 @@ impl<'a> ContentType<'a> {
         self.is_text() && self.types().1.eq_ignore_ascii_case("html")
     }
 
-    /// Whether this is a multipart whose parts are messages unless they say otherwise.
+    /// Returns true for a multipart whose parts are messages by default.
     pub(super) fn is_digest(&self) -> bool {
         self.kind() == Kind::Multipart && self.types().1.eq_ignore_ascii_case("digest")
     }
 
-    /// What separates the parts of a multipart.
+    /// Returns the boundary of a multipart.
     pub(super) fn boundary(&self) -> Option<String> {
         let boundary = match self.parameter("boundary")? {
-            // Python takes the quotes off twice.
+            // Python removes quotes twice.
             Parameter::Plain(value) => unquoted(&value).into_owned(),
             Parameter::Extended { charset, value } => {
                 let bytes = raw_unicode_escape(&value);
@@ -75,7 +75,7 @@ impl<'a> ContentType<'a> {
         Some(boundary.trim_end_matches(is_space).to_owned())
     }
 
-    /// The character set of a text, if it names one.
+    /// Returns the declared character set of a text part.
     pub(super) fn charset(&self) -> Option<String> {
         let charset = match self.parameter("charset")? {
             Parameter::Plain(value) => value,
@@ -88,12 +88,12 @@ impl<'a> ContentType<'a> {
         (charset.is_ascii() && !charset.is_empty()).then_some(charset)
     }
 
-    /// The character set of something else than a text, if it names one.
+    /// Returns the declared character set of another part.
     pub(super) fn raw_charset(&self) -> Option<String> {
         self.parameter("charset").map(|(Parameter::Plain(value) | Parameter::Extended { value, .. })| value)
     }
 
-    /// Main type and subtype.
+    /// Returns main type and subtype.
     fn types(&self) -> (&str, &str) {
         const PLAIN: (&str, &str) = ("text", "plain");
         let Some(value) = &self.value else {
@@ -103,7 +103,7 @@ impl<'a> ContentType<'a> {
         types.split_once('/').filter(|(_, sub)| !sub.contains('/')).unwrap_or(PLAIN)
     }
 
-    /// The value of a parameter. One in sections counts only if there is none in one piece.
+    /// Returns the value of a parameter. A parameter without sections takes precedence over a parameter with sections.
     fn parameter(&self, name: &str) -> Option<Parameter> {
         let mut sections = Sections::default();
         for (index, (found, value)) in parameters(self.value.as_deref()?).enumerate() {
@@ -119,17 +119,17 @@ impl<'a> ContentType<'a> {
     }
 }
 
-/// What a parameter says.
+/// The value of a parameter.
 enum Parameter {
     Plain(String),
-    /// By RFC 2231: with the character set it is written in, if it told one.
+    /// Encoded by RFC 2231, with its character set if stated.
     Extended {
         charset: Option<String>,
         value: String,
     },
 }
 
-/// The sections of the parameter that is looked for. Python tells names by case here.
+/// The sections of a parameter. Python compares their names case-sensitively.
 #[derive(Default)]
 struct Sections<'a> {
     name: Option<&'a str>,
@@ -144,7 +144,7 @@ impl<'a> Sections<'a> {
         }
     }
 
-    /// All in the order of their numbers, decoded.
+    /// Joins the sections in numerical order, decoded.
     fn joined(mut self) -> Option<Parameter> {
         self.name?;
         self.sections.sort();
@@ -163,7 +163,7 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// One section of a parameter: `name*`, `name*1` or `name*1*`. The order of the fields is that of sorting.
+/// One section of a parameter: `name*`, `name*1` or `name*1*`. The field order is the sort order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Section<'a> {
     number: Option<u64>,
@@ -172,7 +172,7 @@ struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// The section of that name and value, if the name is one of a section.
+    /// Creates a section if `name` is the name of a section.
     fn new(name: &str, value: &'a str) -> Option<Self> {
         let (base, suffix) = name.split_once('*')?;
         let is_word = !base.is_empty() && base.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -182,7 +182,7 @@ impl<'a> Section<'a> {
         (is_word && is_number).then(|| Self { number, value: unquoted(value), is_encoded: name.ends_with('*') })
     }
 
-    /// Its value without `%` escapes, each of which is one character up to U+00FF.
+    /// Decodes the `%` escapes of the value. Each escape is one character up to U+00FF.
     fn decoded(&self) -> Cow<'_, str> {
         if !self.is_encoded || !self.value.contains('%') {
             return Cow::Borrowed(&self.value);
@@ -204,7 +204,8 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Names and values between semicolons, the type itself being the first. White space around them is gone, quotes are not.
+/// Splits at semicolons into names and values; the first name is the type itself. Surrounding white space is removed,
+/// but quotes are not.
 fn parameters(value: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = Some(value);
     std::iter::from_fn(move || {
@@ -215,7 +216,7 @@ fn parameters(value: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Cuts at the first semicolon that has an even number of quotes before it; a quote after a backslash does not count.
+/// Splits at the first semicolon with an even number of quotes before it, not counting quotes after a backslash.
 fn split_parameter(value: &str) -> (&str, Option<&str>) {
     let mut is_quoted = false;
     let mut before = 0;
@@ -230,7 +231,7 @@ fn split_parameter(value: &str) -> (&str, Option<&str>) {
     (value, None)
 }
 
-/// `value` without its quotes, or without angle brackets around it.
+/// Strips quotes or angle brackets around `value`.
 fn unquoted(value: &str) -> Cow<'_, str> {
     if let Some(inner) = inside(value, '"', '"') {
         if !inner.contains('\\') {
@@ -241,17 +242,17 @@ fn unquoted(value: &str) -> Cow<'_, str> {
     Cow::Borrowed(inside(value, '<', '>').unwrap_or(value))
 }
 
-/// What lies between `first` and `last`, if they are first and last.
+/// Returns the text between `first` and `last` if it is enclosed in them.
 fn inside(value: &str, first: char, last: char) -> Option<&str> {
     value.strip_prefix(first)?.strip_suffix(last)
 }
 
-/// `value` with backslashes before quotes and backslashes, as it would stand in quotes.
+/// Escapes quotes and backslashes, as within quotes.
 fn quoted(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// One byte for each character up to U+00FF, a written-out escape for any other.
+/// Encodes characters up to U+00FF as one byte, and others as textual escapes.
 fn raw_unicode_escape(value: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(value.len());
     for character in value.chars() {
@@ -264,7 +265,7 @@ fn raw_unicode_escape(value: &str) -> Vec<u8> {
     bytes
 }
 
-/// The value as text, with U+FFFD for every byte beyond ASCII.
+/// Decodes ASCII, replacing every other byte with U+FFFD.
 fn replaced(value: &[u8]) -> Cow<'_, str> {
     let to_character = |&byte: &u8| if byte.is_ascii() { char::from(byte) } else { char::REPLACEMENT_CHARACTER };
     match std::str::from_utf8(value) {

@@ -1,4 +1,4 @@
-//! The digest, from leaves to bytes.
+//! The digest: from leaves to bytes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,29 +10,29 @@ use super::lines::Lines;
 use super::parts::{self, Leaf};
 use super::{html, transfer};
 
-/// Which client to agree with; see the module for what differs.
+/// The client release to reproduce; the module documentation lists the differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// Pyzor 1.0, as Debian 12 ships it.
+    /// Pyzor 1.0, as shipped by Debian 12.
     V1_0,
     /// Pyzor 1.1.
     V1_1,
 }
 
-/// What Pyzor compares: a SHA-1 over at most six lines.
+/// A Pyzor digest: a SHA-1 over at most six lines.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 20]);
 
 impl Digest {
-    /// The digest of a message without a usable line, and so of all of them: the SHA-1 of nothing. To count it would be to
-    /// count unlike messages as one.
+    /// The digest of every message without a usable line: the SHA-1 of the empty string. Counting this digest would
+    /// count unrelated messages as one.
     pub const EMPTY: Self = Self([
         0xda, 0x39, 0xa3, 0xee, 0x5e, 0x6b, 0x4b, 0x0d, 0x32, 0x55, 0xbf, 0xef, 0x95, 0x60, 0x18, 0x90, 0xaf, 0xd8,
         0x07, 0x09,
     ]);
 }
 
-/// Forty lower-case hexadecimal digits, as the client prints and sends them.
+/// Formats the digest as forty lower-case hex digits, as the client does.
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -45,7 +45,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The digest of a message, as `pyzor digest` prints it.
+/// Computes the digest of a message, as printed by `pyzor digest`.
 ///
 /// ```
 /// use bruit_signatures::pyzor::{Digest, Version, digest};
@@ -58,7 +58,7 @@ pub fn digest(message: &[u8], version: Version) -> Digest {
     hash(&lines(message, version))
 }
 
-/// The digests of both versions, first 1.0, then 1.1; for little more than the price of one, as they differ only in NUL.
+/// Computes the digests of both versions, 1.0 and 1.1, at little more than the cost of one: they differ only in NUL.
 pub fn digests(message: &[u8]) -> [Digest; 2] {
     let mut has_nul = memchr::memchr(0, message).is_some();
     let mut lines = Lines::new(Version::V1_0);
@@ -71,7 +71,7 @@ pub fn digests(message: &[u8]) -> [Digest; 2] {
     [older, if has_nul { digest(message, Version::V1_1) } else { older }]
 }
 
-/// The lines that [`digest`] hashes, in that order, as `pyzor predigest` prints them.
+/// Returns the lines that [`digest`] hashes, in order, as printed by `pyzor predigest`.
 pub fn predigest(message: &[u8], version: Version) -> Vec<String> {
     lines(message, version).chosen().map(str::to_owned).collect()
 }
@@ -84,14 +84,14 @@ fn hash(lines: &Lines) -> Digest {
     Digest(hash.finalize().into())
 }
 
-/// All usable lines of a message.
+/// Returns all usable lines of a message.
 fn lines(message: &[u8], version: Version) -> Lines {
     let mut lines = Lines::new(version);
     parts::for_each_leaf(message, &mut |leaf| lines.add(&text(&leaf)));
     lines
 }
 
-/// The text of a leaf. Only that of text is decoded, and only HTML reduced.
+/// Returns the text of a leaf. Only text leaves are decoded, and only HTML is reduced.
 fn text<'a>(leaf: &'a Leaf<'_>) -> Cow<'a, str> {
     let content_type = leaf.header.content_type();
     if !content_type.is_text() {

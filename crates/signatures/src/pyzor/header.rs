@@ -1,22 +1,22 @@
-//! The two header fields that matter, and where a header ends.
+//! The two relevant header fields, and the end of a header.
 
 use super::content_type::ContentType;
 use super::reader::Reader;
 
-/// What of a part's header says how to read its body.
+/// The fields of a part's header that determine how its body is read.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Header<'a> {
     content_type: Option<&'a [u8]>,
     transfer_encoding: Option<&'a [u8]>,
-    /// Whether a part that does not say is a message, as in a digest of them, instead of plain text.
+    /// True if the part is a message by default, as in a digest, rather than plain text.
     message_by_default: bool,
 }
 
 impl<'a> Header<'a> {
-    /// Reads lines as long as they can belong to a header, and the empty line after them.
+    /// Reads header lines, and the empty line after them.
     ///
-    /// A line `From ` is the envelope of an mbox if it is the first. If it is the last, it was the start of the body and
-    /// goes back, though the empty line after it stays lost. Anywhere else it is ignored.
+    /// If a `From ` line is the first line, it is an mbox envelope. If it is the last line, it belongs to the body and
+    /// is put back, but the empty line after it stays lost. Anywhere else, it is ignored.
     pub(super) fn read(reader: &mut Reader<'a>, message_by_default: bool) -> Self {
         let mut header = Self { message_by_default, ..Self::default() };
         let mut field = Field::Ignored;
@@ -48,17 +48,17 @@ impl<'a> Header<'a> {
         header
     }
 
-    /// The content type, whatever it is worth.
+    /// Returns the content type, valid or not.
     pub(super) fn content_type(&self) -> ContentType<'a> {
         ContentType::new(self.content_type.map(without_line_ends), self.message_by_default)
     }
 
-    /// The transfer encoding as it was written.
+    /// Returns the transfer encoding as written.
     pub(super) fn transfer_encoding(&self) -> &'a [u8] {
         self.transfer_encoding.map_or(&[], without_line_ends)
     }
 
-    /// Begins the field of `line`. The first of several fields of one name is the one that counts.
+    /// Begins the field of `line`. If a field is repeated, the first one counts.
     fn start(&mut self, reader: &Reader<'a>, line: &'a [u8], start: usize) -> Field {
         let name_length = line.iter().position(|&byte| byte == b':').unwrap_or(0);
         let (name, value) = line.split_at_checked(name_length).unwrap_or_default();
@@ -75,7 +75,7 @@ impl<'a> Header<'a> {
         field
     }
 
-    /// Sets the value of `field` to all up to `end`.
+    /// Extends the value of `field` up to `end`.
     fn extend(&mut self, field: &Field, reader: &Reader<'a>, end: usize) {
         match *field {
             Field::ContentType { value_start } => self.content_type = Some(reader.between(value_start, end)),
@@ -85,14 +85,14 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The field that a continuation line would continue.
+/// The field that a continuation line belongs to.
 enum Field {
     ContentType { value_start: usize },
     TransferEncoding { value_start: usize },
     Ignored,
 }
 
-/// Whether a header goes on with `line`: an envelope, a continuation, or a name (perhaps none) and a colon.
+/// Returns true if `line` belongs to a header: an envelope, a continuation, or a name (possibly empty) and a colon.
 fn is_header_line(line: &[u8]) -> bool {
     if line.starts_with(b"From ") || line.starts_with(b" ") || line.starts_with(b"\t") {
         return true;
@@ -100,12 +100,12 @@ fn is_header_line(line: &[u8]) -> bool {
     line.iter().find(|&&byte| byte == b':' || !byte.is_ascii_graphic()) == Some(&b':')
 }
 
-/// Whether `line` has nothing but its end.
+/// Returns true if `line` is empty except for its line end.
 pub(super) fn is_blank(line: &[u8]) -> bool {
     line.starts_with(b"\n") || line.starts_with(b"\r")
 }
 
-/// `value` without the ends of lines at its end.
+/// Strips line ends.
 fn without_line_ends(value: &[u8]) -> &[u8] {
     let mut rest = value;
     while let [before @ .., b'\r' | b'\n'] = rest {

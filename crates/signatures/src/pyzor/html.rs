@@ -1,24 +1,24 @@
-//! The text of HTML, as Python's `html.parser` hands it out.
+//! The text of HTML, as extracted by Python's `html.parser`.
 //!
-//! The text between tags, each run of it without white space at its ends and runs joined by a blank. Nothing counts from
-//! inside `script` and `style`. The parser is never told that its input ended, so an unfinished tag, comment or script takes
-//! all after it away, and an unfinished reference the run it ends.
+//! Runs of text between tags are stripped of white space and joined by blanks. The contents of `script` and `style` are
+//! dropped. The client never signals the end of the input to the parser. So an unfinished tag, comment or script hides
+//! everything after it, and an unfinished reference at the end of a run hides the run.
 //!
-//! Every step moves on or gives up for good, so the time is linear in the text.
+//! Every step advances or gives up permanently, so the time is linear in the text.
 
 use memchr::memchr;
 
 use super::references::{is_unfinished, replace};
 use super::space::{is_space, leading, strip};
 
-/// Elements whose content is no text.
+/// Elements whose content is not text.
 const HIDDEN_ELEMENTS: [&str; 2] = ["script", "style"];
-/// The words after `<![` that end at `]]>` ...
+/// Keywords after `<![` of sections that end at `]]>`.
 const SECTIONS: [&str; 5] = ["temp", "cdata", "ignore", "include", "rcdata"];
-/// ... and those of word processors that end at `]>`. Python fails on others.
+/// Keywords after `<![` of word processor sections that end at `]>`. Python fails on any other keyword.
 const CONDITIONS: [&str; 3] = ["if", "else", "endif"];
 
-/// The text of `html`.
+/// Returns the text of `html`.
 pub(super) fn text(html: &str) -> String {
     let mut stripper = Stripper { html, text: String::with_capacity(html.len() / 2) };
     let mut at = 0;
@@ -35,19 +35,19 @@ pub(super) fn text(html: &str) -> String {
     stripper.text
 }
 
-/// HTML and what was found in it. Positions are in bytes of `html`.
+/// HTML and the text found so far. Positions are byte offsets in `html`.
 struct Stripper<'a> {
     html: &'a str,
     text: String,
 }
 
 impl<'a> Stripper<'a> {
-    /// All from `at` on.
+    /// Returns the text that begins at `at`.
     fn rest(&self, at: usize) -> &'a str {
         self.html.get(at..).unwrap_or_default()
     }
 
-    /// All from `at` on, which may be inside a character.
+    /// Returns the bytes that begin at `at`, which may be inside a character.
     fn bytes(&self, at: usize) -> &'a [u8] {
         self.html.as_bytes().get(at..).unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl<'a> Stripper<'a> {
         self.html.as_bytes().get(at).copied()
     }
 
-    /// After the white space at `at`.
+    /// Returns the position after the white space at `at`.
     fn skip_space(&self, at: usize) -> usize {
         match self.byte(at) {
             Some(byte) if byte.is_ascii_graphic() => at,
@@ -64,12 +64,12 @@ impl<'a> Stripper<'a> {
         }
     }
 
-    /// After the first `needle` at or after `at`.
+    /// Returns the position after the first `needle` at or after `at`.
     fn find(&self, needle: u8, at: usize) -> Option<usize> {
         memchr(needle, self.bytes(at)).map(|length| at + length + 1)
     }
 
-    /// Takes what lies between as a run of text, references replaced.
+    /// Adds the text between two positions as a run, with references replaced.
     fn push_text(&mut self, start: usize, end: usize) {
         let run = strip(self.html.get(start..end).unwrap_or_default());
         if memchr(b'&', run.as_bytes()).is_none() {
@@ -79,7 +79,7 @@ impl<'a> Stripper<'a> {
         self.separate();
         let run_start = self.text.len();
         replace(run, &mut self.text);
-        // A reference to a blank is white space like any other.
+        // A reference to a blank counts as white space.
         self.text.truncate(self.text.trim_end_matches(is_space).len().max(run_start));
         let blanks = leading(self.text.get(run_start..).unwrap_or_default());
         self.text.drain(run_start..run_start + blanks);
@@ -88,7 +88,7 @@ impl<'a> Stripper<'a> {
         }
     }
 
-    /// Takes `run` as it is.
+    /// Adds `run` unchanged.
     fn push_raw(&mut self, run: &str) {
         let run = strip(run);
         if !run.is_empty() {
@@ -97,14 +97,14 @@ impl<'a> Stripper<'a> {
         }
     }
 
-    /// Makes room between two runs.
+    /// Separates two runs with a blank.
     fn separate(&mut self) {
         if !self.text.is_empty() {
             self.text.push(' ');
         }
     }
 
-    /// Where the markup that starts at `open` ends; nowhere if it is unfinished.
+    /// Returns the end of the markup that starts at `open`, or `None` if it is unfinished.
     fn markup(&mut self, open: usize) -> Option<usize> {
         match self.bytes(open + 1) {
             [b'a'..=b'z' | b'A'..=b'Z', ..] => self.start_tag(open),
@@ -123,7 +123,7 @@ impl<'a> Stripper<'a> {
         }
     }
 
-    /// Where a section `<![word` ends.
+    /// Returns the end of a marked section, whose keyword begins at `word`.
     fn marked_section(&self, word: usize) -> Option<usize> {
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         let length = self.bytes(word).iter().take_while(|byte| is_name(byte)).count();
@@ -144,7 +144,7 @@ impl<'a> Stripper<'a> {
         }
     }
 
-    /// The first success of `rest` after a `start` at or after `at`.
+    /// Searches for occurrences of `start` at or after `at`. Returns the first result of `rest` that is not `None`.
     fn after_closing(&self, start: &[u8], at: usize, rest: impl Fn(usize) -> Option<usize>) -> Option<usize> {
         let mut at = at;
         loop {
@@ -158,13 +158,13 @@ impl<'a> Stripper<'a> {
         }
     }
 
-    /// After a `>` that may have white space before it.
+    /// Returns the position after a `>`, which may be preceded by white space.
     fn closing_bracket(&self, at: usize) -> Option<usize> {
         let at = self.skip_space(at);
         (self.byte(at) == Some(b'>')).then_some(at + 1)
     }
 
-    /// Where a start tag ends, with its content if that is hidden.
+    /// Returns the end of a start tag, or the end of the element if its content is hidden.
     fn start_tag(&mut self, open: usize) -> Option<usize> {
         let name_end =
             self.end_of(open + 1, |byte| matches!(byte, b'\t' | b'\n' | b'\r' | b'\x0c' | b' ' | b'/' | b'>' | 0));
@@ -200,7 +200,7 @@ impl<'a> Stripper<'a> {
         }
     }
 
-    /// After the end tag of a hidden element.
+    /// Returns the position after the end tag of a hidden element.
     fn after_end_tag(&self, element: &str, at: usize) -> Option<usize> {
         self.after_closing(b"</", at, |at| {
             let name = self.skip_space(at);
@@ -210,7 +210,7 @@ impl<'a> Stripper<'a> {
         })
     }
 
-    /// Where the attribute at `at` ends, with what separates it from the next; nowhere if there is none.
+    /// Returns the end of the attribute at `at`, including the separator after it, or `None` if there is no attribute.
     fn attribute(&self, at: usize) -> Option<usize> {
         let before = self.html.get(..at)?.chars().next_back()?;
         let first = self.rest(at).chars().next()?;
@@ -228,9 +228,9 @@ impl<'a> Stripper<'a> {
         }
     }
 
-    /// Where the value of an attribute ends whose name ends at `at`; nowhere if it has none. A quote that is never closed
-    /// begins a name if there is white space before it, belongs to the value after a second `=`, and otherwise makes all no
-    /// value.
+    /// Returns the end of the value of an attribute whose name ends at `at`, or `None` if the attribute has no value.
+    /// An unclosed quote begins a name after white space, belongs to the value after a second `=`, and otherwise makes
+    /// the value invalid.
     fn value(&self, at: usize) -> Option<usize> {
         let first_equals = self.skip_space(at);
         let after_equals = self.end_of(first_equals, |byte| byte != b'=');
@@ -254,7 +254,7 @@ impl<'a> Stripper<'a> {
         self.end_of_word(at, |byte| byte == b'>')
     }
 
-    /// The first position from `at` on that has white space or a byte which `ends`.
+    /// Returns the first position at or after `at` with white space or a byte matching `ends`.
     fn end_of_word(&self, at: usize, ends: impl Fn(u8) -> bool) -> usize {
         let mut at = at;
         loop {
@@ -266,7 +266,7 @@ impl<'a> Stripper<'a> {
         }
     }
 
-    /// The first position from `at` on whose byte `ends`, or the end.
+    /// Returns the first position at or after `at` whose byte matches `ends`, or the end of the text.
     fn end_of(&self, at: usize, ends: impl Fn(u8) -> bool) -> usize {
         let rest = self.bytes(at);
         at + rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len())
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unfinished_is_lost() {
+    fn unfinished_markup_is_dropped() {
         for html in ["a<b c", "a<!-- b", "a<script>b</b>", "a<b c=\"d>e", "a</b", "a<![if b", "a<![b]>c", "a<", "a<!b"]
         {
             assert_eq!(text(html), "a", "{html}");

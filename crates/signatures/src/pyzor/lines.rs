@@ -1,38 +1,40 @@
-//! From text to the lines that count.
+//! Selection of the lines that are hashed.
 //!
-//! A line loses, in this order, every run of [`RUN_CHARACTERS_MAX`] or more characters without white space, every run with
-//! an `@` inside, the rest of a run from `letters:` on, and its white space. As nothing removed ever joins two runs, one
-//! look at each run does all four. What keeps fewer than [`LINE_CHARACTERS_MIN`] characters is no line.
+//! Four things are removed from each line, in this order: runs of [`RUN_CHARACTERS_MAX`] or more characters without
+//! white space, runs that contain an `@`, `letters:` and the rest of its run, and white space. Since no removal joins
+//! two runs, a single pass over each run performs all four. A line with fewer than [`LINE_CHARACTERS_MIN`] characters
+//! left is dropped.
 
 use std::borrow::Cow;
 
 use super::Version;
 use super::space::{is_line_end, is_space};
 
-/// A run of this many characters looks like something that only one recipient got.
+/// Minimum length of a run that is assumed to be unique to one recipient.
 const RUN_CHARACTERS_MAX: usize = 10;
-/// A shorter line says too little.
+/// Minimum length of a line; shorter lines are not specific enough.
 const LINE_CHARACTERS_MIN: usize = 8;
-/// Up to this many lines all count.
+/// Maximum number of lines at which all are hashed.
 const ATOMIC_LINES_MAX: usize = 4;
-/// Of more lines, those from these percentages on count ...
+/// Start positions, in per cent of all lines, of the pieces that are hashed if a message has more than
+/// [`ATOMIC_LINES_MAX`] lines.
 const PIECE_PERCENTAGES: [usize; 2] = [20, 60];
-/// ... this many from each.
+/// Number of lines in each piece.
 const PIECE_LINES: usize = 3;
 
-/// The usable lines of a message so far, one after the other.
+/// The usable lines of a message so far, concatenated.
 pub(super) struct Lines {
     version: Version,
-    /// All lines without anything between them.
+    /// All lines, without separators.
     text: String,
-    /// Where in `text` each line ends.
+    /// End of each line in `text`.
     ends: Vec<usize>,
-    /// How many characters of `text` belong to the line that has no end yet.
+    /// Number of characters of `text` in the unfinished line.
     characters: usize,
 }
 
 impl Lines {
-    /// No lines yet.
+    /// Creates an empty list.
     pub(super) fn new(version: Version) -> Self {
         Self { version, text: String::new(), ends: Vec::new(), characters: 0 }
     }
@@ -47,7 +49,7 @@ impl Lines {
         self.end_line();
     }
 
-    /// The lines that count. Where two pieces overlap, a line counts twice.
+    /// Returns the selected lines. Where two pieces overlap, a line is repeated.
     pub(super) fn chosen(&self) -> impl Iterator<Item = &str> {
         let count = self.ends.len();
         let pieces = match count {
@@ -60,13 +62,13 @@ impl Lines {
         pieces.into_iter().flatten().filter_map(|index| self.line(index))
     }
 
-    /// One line, counted from 0.
+    /// Returns a line, counted from 0.
     fn line(&self, index: usize) -> Option<&str> {
         let start = index.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
         self.text.get(start..*self.ends.get(index)?)
     }
 
-    /// Cuts `text` at its white space and takes what lies between.
+    /// Splits `text` at white space and adds the runs.
     fn add_runs(&mut self, text: &str) {
         let mut run = Run { start: 0, characters: 0 };
         let mut marks = Marks::new(text);
@@ -92,13 +94,13 @@ impl Lines {
         self.end_run(text, &run, at, &mut marks);
     }
 
-    /// Takes what a run keeps.
+    /// Adds the remainder of a run.
     fn end_run(&mut self, text: &str, run: &Run, end: usize, marks: &mut Marks<'_>) {
         if run.characters == 0 || run.characters >= RUN_CHARACTERS_MAX {
             return;
         }
         let Some(whole) = text.get(run.start..end) else { return };
-        // Most runs are neither address nor link.
+        // Skips the search for most runs, which have no mark of an address or link.
         let kept = if marks.next_after(run.start) < end { kept(whole) } else { whole };
         self.text.push_str(kept);
         self.characters += if kept.len() == whole.len() { run.characters } else { kept.chars().count() };
@@ -115,16 +117,16 @@ impl Lines {
     }
 }
 
-/// Characters without white space between them, as far as seen.
+/// The scanned part of a run of characters without white space.
 struct Run {
     start: usize,
     characters: usize,
 }
 
-/// The characters of a text that make addresses and links.
+/// Positions of the characters that mark addresses and links in a text.
 struct Marks<'a> {
     text: &'a [u8],
-    /// Where the next of them is, from where we last asked.
+    /// Position of the mark that the last query found.
     next: usize,
 }
 
@@ -135,7 +137,8 @@ impl<'a> Marks<'a> {
         marks
     }
 
-    /// Where the first of them from `start` on is, or the end; `start` may only grow.
+    /// Returns the position of the first mark at or after `start`, or the end of the text. `start` must not decrease
+    /// between calls.
     fn next_after(&mut self, start: usize) -> usize {
         if self.next < start {
             self.find(start);
@@ -149,8 +152,8 @@ impl<'a> Marks<'a> {
     }
 }
 
-/// How many bytes from the start on are ASCII and neither white space nor control characters. Eight are looked at in one
-/// step, as this is where the time of a digest goes.
+/// Returns the number of leading bytes that are ASCII and neither white space nor control characters. Examines eight
+/// bytes per step, because a digest spends most of its time in this function.
 fn plain_length(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
@@ -163,14 +166,15 @@ fn plain_length(bytes: &[u8]) -> usize {
     words.len() * 8 + rest.iter().take_while(is_plain).count()
 }
 
-/// Marks the top bit of the lowest byte that is at most a blank or not ASCII, and perhaps of some above it.
+/// Sets the top bit of the lowest byte that is at most a blank or not ASCII, and possibly of some bytes above it.
 fn others(word: u64) -> u64 {
     const EACH: u64 = u64::from_le_bytes([1; 8]);
     const TOP: u64 = EACH << 7;
     (word.wrapping_sub(EACH * b'!' as u64) | word) & TOP
 }
 
-/// What a short run keeps: nothing if it looks like an address, what comes before it if it has a link.
+/// Returns the part of a short run that is hashed: an empty string if the run looks like an address, the part before a
+/// link if the run contains one.
 fn kept(run: &str) -> &str {
     let bytes = run.as_bytes();
     let inside = bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default();
@@ -187,8 +191,8 @@ fn kept(run: &str) -> &str {
     run
 }
 
-/// Whether Python's `[a-z]` without regard to case takes `character`: ASCII letters, and four that Unicode makes equal to
-/// one of them.
+/// Returns true if Python's case-insensitive `[a-z]` matches `character`: ASCII letters, and four characters that
+/// Unicode folds to an ASCII letter.
 fn is_letter(character: char) -> bool {
     character.is_ascii_alphabetic() || matches!(character, '\u{130}' | '\u{131}' | '\u{17f}' | '\u{212a}')
 }
@@ -197,7 +201,7 @@ fn is_letter(character: char) -> bool {
 mod tests {
     use super::*;
 
-    /// The usable lines of a text.
+    /// Returns the usable lines of a text.
     fn lines(text: &str, version: Version) -> Vec<String> {
         let mut lines = Lines::new(version);
         lines.add(text);
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn long_runs_addresses_and_links_go() {
+    fn long_runs_addresses_and_links_are_removed() {
         for (line, kept) in [
             ("twelve words 1234567890 and an end", "twelvewordsandanend"),
             ("keeps 123456789 of nine", "keeps123456789ofnine"),

@@ -1,9 +1,9 @@
-//! A message taken apart: its leaves in order, as Python's `email.feedparser` finds them.
+//! Splits a message into its leaves, in order, as Python's `email.feedparser` does.
 //!
-//! A part is a header and a body. The body of a multipart has parts between its boundaries, that of a message another
-//! message, that of a delivery status one part for each block of lines; every other body makes its part a leaf. A body
-//! ends where a line ends one of the parts around it, so no part ever needs to be looked at twice: the time taken is
-//! linear in the message, times [`NESTING_MAX`] for lines that begin with two hyphens.
+//! A part is a header and a body. The body of a multipart has parts between its boundaries, the body of a message is
+//! another message, and the body of a delivery status is one part per block of lines. Any other body makes its part a
+//! leaf. A body ends at a line that ends one of the enclosing parts, so no part is read twice. The time is linear in
+//! the size of the message; a line that begins with two hyphens may cost up to [`NESTING_MAX`] comparisons.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,14 @@ use super::content_type::Kind;
 use super::header::Header;
 use super::reader::Reader;
 
-/// How deep parts may lie in parts. What lies deeper is not taken apart: its body is one undecoded leaf. Python goes to 980
-/// before it gives up with an error; the deepest of 6,249 real messages has 3.
+/// Maximum nesting depth of parts. A deeper part is not split: its body is one undecoded leaf. Python fails at a depth
+/// of 980; the deepest of 6,249 real messages has a depth of 3.
 pub const NESTING_MAX: usize = 100;
 
 /// A part without parts.
 pub(super) struct Leaf<'a> {
     pub(super) header: Header<'a>,
-    /// The body as transferred.
+    /// Body as transferred.
     pub(super) payload: Cow<'a, [u8]>,
 }
 
@@ -30,16 +30,16 @@ pub(super) fn for_each_leaf(message: &[u8], visit: &mut dyn FnMut(Leaf<'_>)) {
     parser.finish_last();
 }
 
-/// Takes a message apart by recursion, at most [`NESTING_MAX`] deep.
+/// Splits a message recursively, at most [`NESTING_MAX`] levels deep.
 struct Parser<'a, 'v> {
     reader: Reader<'a>,
-    /// The newest leaf, as long as the line end before a boundary may yet be taken from it.
+    /// The latest leaf, not passed on yet because its last line end may belong to a boundary and be removed.
     last: Option<Leaf<'a>>,
     visit: &'v mut dyn FnMut(Leaf<'_>),
 }
 
 impl<'a> Parser<'a, '_> {
-    /// Reads one part up to its end.
+    /// Reads one part.
     fn part(&mut self, depth: usize, message_by_default: bool) {
         self.finish_last();
         let header = Header::read(&mut self.reader, message_by_default);
@@ -63,7 +63,7 @@ impl<'a> Parser<'a, '_> {
         self.last = Some(Leaf { header, payload });
     }
 
-    /// Reads blocks of header lines with blank lines between them, each a part of its own.
+    /// Reads blocks of header lines separated by blank lines; each block is a part.
     fn delivery_status(&mut self, depth: usize) {
         loop {
             self.reader.enter_block();
@@ -76,7 +76,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// Reads parts between boundaries. Without the first boundary there are none, and all before the last is the payload.
+    /// Reads parts between boundaries. Without a first boundary there are no parts, and the whole body is the payload.
     fn multipart(&mut self, depth: usize, header: Header<'a>, boundary: &Boundary) {
         let start = self.reader.mark();
         while let Some(line) = self.reader.peek() {
@@ -91,11 +91,11 @@ impl<'a> Parser<'a, '_> {
         self.last = Some(Leaf { header, payload });
     }
 
-    /// Reads the parts of a multipart from its first boundary on.
+    /// Reads the parts of a multipart, starting with its first boundary.
     fn parts(&mut self, depth: usize, header: &Header<'a>, boundary: &Boundary) {
         let messages_by_default = header.content_type().is_digest();
         while let Some(Delimiter::Between) = self.reader.peek().and_then(|line| boundary.find(line)) {
-            // Boundaries in a row, even a last one, have no parts between them.
+            // Consecutive boundaries, even closing ones, have no parts between them.
             while self.reader.peek().is_some_and(|line| boundary.find(line).is_some()) {
                 self.reader.skip_line();
             }
@@ -108,8 +108,8 @@ impl<'a> Parser<'a, '_> {
         self.reader.skip_to_end();
     }
 
-    /// Takes the line end before a boundary from the leaf before it, as it belongs to the boundary. A multipart that is a
-    /// leaf, because it has no parts, keeps it.
+    /// Removes the line end before a boundary from the preceding leaf, because it belongs to the boundary. A multipart
+    /// without parts is itself a leaf and keeps its last line end.
     fn drop_last_line_end(&mut self) {
         let Some(leaf) = &mut self.last else { return };
         if leaf.header.content_type().kind() == Kind::Multipart {
@@ -122,7 +122,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// Hands the newest leaf on, now that nothing can change it.
+    /// Passes on the latest leaf, which can no longer change.
     fn finish_last(&mut self) {
         if let Some(leaf) = self.last.take() {
             (self.visit)(leaf);
@@ -134,7 +134,7 @@ impl<'a> Parser<'a, '_> {
 mod tests {
     use super::*;
 
-    /// The payloads of all leaves.
+    /// Returns the payloads of all leaves.
     fn payloads(message: &str) -> Vec<String> {
         let mut payloads = Vec::new();
         for_each_leaf(message.as_bytes(), &mut |leaf| {

@@ -1,4 +1,4 @@
-//! A message line by line.
+//! Line reader.
 
 use std::borrow::Cow;
 
@@ -7,25 +7,25 @@ use memchr::memchr2;
 use super::boundary::Boundary;
 use super::header::is_blank;
 
-/// A message line by line, ending early where a part around the current one ends.
+/// Reads a message line by line, stopping where an enclosing part ends.
 pub(super) struct Reader<'a> {
     message: &'a [u8],
     at: usize,
-    /// A line that comes before what is at `at`.
+    /// A line to return before the line at `at`.
     put_back: Option<&'a [u8]>,
-    /// How many of the parts around the current one end at a blank line.
+    /// Number of enclosing parts that end at a blank line.
     blank_line_ends: usize,
-    /// Where the others end.
+    /// Boundaries that end the other enclosing parts.
     boundaries: Vec<Boundary>,
 }
 
 impl<'a> Reader<'a> {
-    /// At the start of `message`.
+    /// Creates a reader at the start of `message`.
     pub(super) fn new(message: &'a [u8]) -> Self {
         Self { message, at: 0, put_back: None, blank_line_ends: 0, boundaries: Vec::new() }
     }
 
-    /// The next line with its end, which is CR, LF or both; none where a part around this one ends.
+    /// Returns the next line with its end (CR, LF or both), or `None` if an enclosing part ends.
     pub(super) fn peek(&self) -> Option<&'a [u8]> {
         if self.put_back.is_some() {
             return self.put_back;
@@ -35,47 +35,47 @@ impl<'a> Reader<'a> {
         (!line.is_empty() && !self.is_end(line)).then_some(line)
     }
 
-    /// Goes on after `line`, which was peeked at.
+    /// Advances past `line`, which was returned by `peek`.
     pub(super) fn advance(&mut self, line: &[u8]) {
         if self.put_back.take().is_none() {
             self.at += line.len();
         }
     }
 
-    /// Where the next line starts.
+    /// Returns the start of the next line.
     pub(super) fn position(&self) -> usize {
         self.at
     }
 
-    /// The bytes from `start` to `end`.
+    /// Returns the bytes from `start` to `end`.
     pub(super) fn between(&self, start: usize, end: usize) -> &'a [u8] {
         self.message.get(start..end).unwrap_or_default()
     }
 
-    /// Makes `line` the next one. No part ever ends at such a line, as none is blank or a boundary.
+    /// Makes `line` the next line. It must be neither blank nor a boundary, so no part ends there.
     pub(super) fn put_back(&mut self, line: &'a [u8]) {
         self.put_back = Some(line);
     }
 
-    /// Where we are, for [`Self::since`].
+    /// Returns the current position, for [`Self::since`].
     pub(super) fn mark(&self) -> Mark<'a> {
         Mark { put_back: self.put_back, at: self.at }
     }
 
-    /// All that was passed since `mark`.
+    /// Returns all bytes read since `mark`.
     pub(super) fn since(&self, mark: &Mark<'a>) -> Cow<'a, [u8]> {
         let rest = self.between(mark.at, self.at);
         mark.put_back.map_or(Cow::Borrowed(rest), |line| Cow::Owned([line, rest].concat()))
     }
 
-    /// Goes on after the next line, if there is one.
+    /// Skips the next line, if there is one.
     pub(super) fn skip_line(&mut self) {
         if let Some(line) = self.peek() {
             self.advance(line);
         }
     }
 
-    /// Goes to the end.
+    /// Skips to the end of the enclosing part.
     pub(super) fn skip_to_end(&mut self) {
         self.put_back = None;
         if self.blank_line_ends == 0 && self.boundaries.is_empty() {
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         self.blank_line_ends += 1;
     }
 
-    /// Ends the newest of them.
+    /// Ends the latest part that ends at a blank line.
     pub(super) fn leave_block(&mut self) {
         self.blank_line_ends -= 1;
     }
@@ -101,12 +101,12 @@ impl<'a> Reader<'a> {
         self.boundaries.push(boundary);
     }
 
-    /// Ends the newest of them.
+    /// Ends the latest part that ends at a boundary.
     pub(super) fn leave_part(&mut self) {
         self.boundaries.pop();
     }
 
-    /// Whether `line` ends a part around the current one.
+    /// Returns true if `line` ends an enclosing part.
     fn is_end(&self, line: &[u8]) -> bool {
         if self.blank_line_ends > 0 && is_blank(line) {
             return true;
@@ -115,13 +115,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A place in a message.
+/// A position in a message.
 pub(super) struct Mark<'a> {
     put_back: Option<&'a [u8]>,
     at: usize,
 }
 
-/// Up to the first line end, and with it.
+/// Returns the first line, including its end.
 fn first_line(rest: &[u8]) -> &[u8] {
     let Some(at) = memchr2(b'\r', b'\n', rest) else { return rest };
     let end = match rest.get(at..at + 2) {

@@ -1,4 +1,4 @@
-//! Character references in HTML (`&amp;`, `&#38;`), as Python's `html.unescape` replaces them.
+//! Character references in HTML (`&amp;`, `&#38;`), as replaced by Python's `html.unescape`.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -7,23 +7,23 @@ use memchr::memchr;
 
 use super::space::is_space;
 
-/// The names HTML gives to characters, longest prefix first if the semicolon is missing.
+/// HTML's named characters. Without the semicolon, the longest matching prefix counts.
 const NAMES: &str = include_str!("../../data/html-references.txt");
-/// No name is longer, and Python looks at no more.
+/// Maximum length of a name that Python reads.
 const NAME_CHARACTERS_MAX: usize = 32;
-/// No name without its semicolon is shorter.
+/// Minimum length of a name without its semicolon.
 const NAME_BYTES_MIN: usize = 2;
-/// How near to the end of its input Python waits for the rest of a reference.
+/// Maximum distance from the end of the input at which Python considers a reference unfinished.
 const UNFINISHED_CHARACTERS_MAX: usize = 34;
 
-/// Whether `text`, which has no more tags, may end in an unfinished reference.
+/// Returns true if `text`, in which no tag follows, may end in an unfinished reference.
 pub(super) fn is_unfinished(text: &str) -> bool {
     let start = text.char_indices().rev().take(UNFINISHED_CHARACTERS_MAX).last().map_or(text.len(), |(at, _)| at);
     let tail = text.get(start..).unwrap_or_default();
     tail.rfind('&').is_some_and(|at| !tail.get(at..).unwrap_or_default().contains(|c| c == ';' || is_space(c)))
 }
 
-/// Appends `text` to `out`, references replaced.
+/// Appends `text` to `out` with references replaced.
 pub(super) fn replace(text: &str, out: &mut String) {
     let mut rest = text;
     while let Some((before, after)) = memchr(b'&', rest.as_bytes()).and_then(|at| rest.split_at_checked(at)) {
@@ -41,7 +41,8 @@ pub(super) fn replace(text: &str, out: &mut String) {
     out.push_str(rest);
 }
 
-/// Appends what a number after `&#` stands for, and gives the length of the number; none if there is no digit.
+/// Appends the character with the number after `&#` and returns the length of the number, or `None` if it has no
+/// digits.
 fn numeric(number: &str, out: &mut String) -> Option<usize> {
     let (prefix, radix) = if number.starts_with(['x', 'X']) { (1, 16) } else { (0, 10) };
     let digits = number.get(prefix..)?;
@@ -56,7 +57,8 @@ fn numeric(number: &str, out: &mut String) -> Option<usize> {
     Some(prefix + length + usize::from(has_semicolon))
 }
 
-/// The character of a number, by the rules for broken pages: controls mean windows-1252, some mean nothing.
+/// Returns the character with this number. As the rules for malformed pages require, control characters are read as
+/// windows-1252; some numbers have no character.
 fn character(value: u32) -> Option<char> {
     match value {
         0 => Some(char::REPLACEMENT_CHARACTER),
@@ -67,15 +69,15 @@ fn character(value: u32) -> Option<char> {
     }
 }
 
-/// A byte as browsers read it.
+/// Decodes a byte of windows-1252, as browsers do.
 fn windows_1252(byte: u8) -> char {
     let bytes = [byte];
     let (text, _) = encoding_rs::WINDOWS_1252.decode_without_bom_handling(&bytes);
     text.chars().next().unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Appends what the name at the start of `reference` stands for, and gives its length; none if there is no name. A name that
-/// is not known stands for itself, one that only begins like a known one for that character and the rest.
+/// Appends the characters for the name at the start of `reference` and returns its length, or `None` if there is no
+/// name. An unknown name is copied. If only a prefix of the name is known, it is replaced and the rest is copied.
 fn named(reference: &str, out: &mut String) -> Option<usize> {
     let is_end = |c: char| matches!(c, '\t' | '\n' | '\x0c' | ' ' | '<' | '&' | '#' | ';');
     let mut characters = reference.char_indices().take(NAME_CHARACTERS_MAX + 1).enumerate();
@@ -96,7 +98,7 @@ fn named(reference: &str, out: &mut String) -> Option<usize> {
     Some(length)
 }
 
-/// All names, some with a semicolon, and what each stands for.
+/// Returns all names, with or without semicolon, and their characters.
 fn names() -> &'static HashMap<&'static str, [Option<char>; 2]> {
     static NAMES_PARSED: OnceLock<HashMap<&str, [Option<char>; 2]>> = OnceLock::new();
     NAMES_PARSED.get_or_init(|| {
@@ -105,7 +107,7 @@ fn names() -> &'static HashMap<&'static str, [Option<char>; 2]> {
     })
 }
 
-/// One or two code points.
+/// Parses one or two code points.
 fn characters(points: &str) -> [Option<char>; 2] {
     let mut characters = points.split(' ').map(|point| u32::from_str_radix(point, 16).ok().and_then(char::from_u32));
     [characters.next().flatten(), characters.next().flatten()]

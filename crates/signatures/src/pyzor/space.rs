@@ -1,22 +1,22 @@
-//! What Python calls white space and the end of a line.
+//! Python's definitions of white space and line ends.
 
-/// Whether Python's `str.isspace`, `str.strip` and the `\s` of its patterns take `character` for white space: Unicode's,
-/// and four separators of ASCII.
+/// Returns true if `character` is white space for Python's `str.isspace`, `str.strip` and `\s`: Unicode white space,
+/// and four ASCII separators.
 pub(super) fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\x1c'..='\x1f')
 }
 
-/// Whether Python's `str.splitlines` ends a line at `character`.
+/// Returns true if Python's `str.splitlines` ends a line at `character`.
 pub(super) fn is_line_end(character: char) -> bool {
     matches!(character, '\n'..='\r' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// `text` without white space at its ends, as `str.strip` leaves it.
+/// Strips white space at both ends, like `str.strip`.
 pub(super) fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// How many bytes the white space at the start of `text` takes; none if it starts otherwise.
+/// Returns the number of bytes of leading white space.
 pub(super) fn leading(text: &str) -> usize {
     text.len() - text.trim_start_matches(is_space).len()
 }

@@ -1,8 +1,9 @@
-//! Transfer encodings, undone as Python's `email` and `binascii` undo them: what is broken never fails.
+//! Transfer encodings, decoded as by Python's `email` and `binascii`: malformed input never fails.
 
 use std::borrow::Cow;
 
-/// `payload` without its transfer encoding. An encoding that is not known, down to a blank after its name, is none.
+/// Removes the transfer encoding of `payload`. An unknown name, even a known one with a trailing blank, counts as no
+/// encoding.
 pub(super) fn decode<'a>(payload: &'a [u8], encoding: &[u8]) -> Cow<'a, [u8]> {
     let is_one_of = |names: &[&str]| names.iter().any(|name| encoding.eq_ignore_ascii_case(name.as_bytes()));
     if is_one_of(&["quoted-printable"]) {
@@ -16,7 +17,8 @@ pub(super) fn decode<'a>(payload: &'a [u8], encoding: &[u8]) -> Cow<'a, [u8]> {
     }
 }
 
-/// Quoted-printable. A broken escape stands for itself; a CR after the equals sign takes all with it up to the next LF.
+/// Decodes quoted-printable. A malformed escape stays; a CR after the equals sign swallows everything up to the next
+/// LF.
 fn quoted_printable(payload: &[u8]) -> Cow<'_, [u8]> {
     let Some(first) = memchr::memchr(b'=', payload) else { return Cow::Borrowed(payload) };
     let mut decoded = Vec::with_capacity(payload.len());
@@ -51,7 +53,7 @@ fn quoted_printable(payload: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(decoded)
 }
 
-/// The value of a hexadecimal digit.
+/// Returns the value of a hex digit.
 fn hex_digit(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',
@@ -59,10 +61,11 @@ fn hex_digit(digit: u8) -> u8 {
     }
 }
 
-/// Base64: without what is not base64, up to the first complete padding. If there is one character too many, not at all.
+/// Decodes base64, skipping other characters, up to the first complete padding. If a single character remains at the
+/// end, the payload is not decoded at all.
 ///
-/// Python tries three times, stricter at first and with more padding at last. Where an earlier attempt succeeds, the last
-/// gives the same, so it is the only one here.
+/// Python makes three attempts: two strict ones, then one with more padding. If an earlier attempt succeeds, the last
+/// attempt has the same result, so only the last is implemented.
 fn base64(payload: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(payload.len() / 4 * 3 + 3);
     let mut group = 0_u32;
@@ -92,7 +95,7 @@ fn base64(payload: &[u8]) -> Vec<u8> {
     payload.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect()
 }
 
-/// The six bits of a base64 character.
+/// Returns the six bits of a base64 character.
 fn base64_value(byte: u8) -> Option<u8> {
     Some(match byte {
         b'A'..=b'Z' => byte - b'A',
@@ -104,7 +107,8 @@ fn base64_value(byte: u8) -> Option<u8> {
     })
 }
 
-/// Uuencode: the lines between `begin` and `end`. None if it has no beginning, an empty line, or a line beyond repair.
+/// Decodes uuencode: the lines between `begin` and `end`. Returns `None` if the `begin` line is missing, or if a line
+/// is empty or irreparable.
 fn uuencode(payload: &[u8]) -> Option<Vec<u8>> {
     let mut lines = lines(payload);
     lines.find(|line| line.strip_prefix(b"begin ").is_some_and(starts_with_mode))?;
@@ -121,7 +125,7 @@ fn uuencode(payload: &[u8]) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// Lines as Python cuts bytes: at CR, LF or both, without an empty one after the last.
+/// Splits lines as Python splits bytes: at CR, LF or both, without an empty last line.
 fn lines(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = payload;
     std::iter::from_fn(move || {
@@ -135,8 +139,8 @@ fn lines(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether the word up to the first blank is an octal number by Python's rules: white space around it, a sign, a prefix,
-/// single underscores.
+/// Returns true if the word up to the first blank is an octal number by Python's rules: optional white space, a sign, a
+/// prefix, single underscores.
 fn starts_with_mode(line: &[u8]) -> bool {
     let word = line.split(|&byte| byte == b' ').next().unwrap_or_default();
     let unsigned = match word.trim_ascii() {
@@ -152,7 +156,7 @@ fn starts_with_mode(line: &[u8]) -> bool {
         .all(|group| !group.is_empty() && group.iter().all(|byte| matches!(byte, b'0'..=b'7')))
 }
 
-/// Decodes one line, or if it is too long, as much of it as its length says.
+/// Decodes one line. If it is too long, decodes as many bytes as its length byte states.
 fn uuencode_line(line: &[u8], decoded: &mut Vec<u8>) -> Option<()> {
     let before = decoded.len();
     if uuencode_attempt(line, decoded).is_some() {
@@ -164,7 +168,7 @@ fn uuencode_line(line: &[u8], decoded: &mut Vec<u8>) -> Option<()> {
     uuencode_attempt(line.get(..needed).unwrap_or(line), decoded)
 }
 
-/// Decodes one line as `binascii.a2b_uu` does: missing characters are zero, others than padding may not follow.
+/// Decodes one line like `binascii.a2b_uu`: missing characters are zero; only padding may follow.
 fn uuencode_attempt(line: &[u8], decoded: &mut Vec<u8>) -> Option<()> {
     let (first, mut rest) = line.split_first()?;
     let mut missing = first.wrapping_sub(b' ') & 0x3f;

@@ -1,4 +1,4 @@
-//! Hosts that everybody links to, so that a link to them says nothing about a message.
+//! Hosts that are so common that a link to them has no significance.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use sha1::{Digest, Sha1};
 
 use super::signature::E8Signature;
 
-/// Large sites, in the form in which engine 8 signs hosts: without the names before the registered one.
+/// Large sites, without subdomains, as engine 8 signs them.
 const HOSTS: &str = "w3.org google.com youtube.com youtu.be goo.gl gstatic.com googleusercontent.com facebook.com fb.com \
     instagram.com whatsapp.com twitter.com x.com t.co linkedin.com lnkd.in pinterest.com tiktok.com reddit.com wikipedia.org \
     apple.com icloud.com microsoft.com office.com live.com outlook.com sharepoint.com windows.com bing.com msn.com yahoo.com \
@@ -15,11 +15,11 @@ const HOSTS: &str = "w3.org google.com youtube.com youtu.be goo.gl gstatic.com g
     mozilla.org wordpress.com blogspot.com medium.com vimeo.com flickr.com zoom.us slack.com mailchimp.com list-manage.com \
     sendgrid.net constantcontact.com hubspot.com salesforce.com bit.ly tinyurl.com bbc.co.uk nytimes.com avast.com avg.com";
 
-/// The leading bytes of an e8 signature, which are those of the host.
+/// The leading bytes of an e8 signature, which depend only on the host.
 type HostHash = [u8; 6];
 
 impl E8Signature {
-    /// Whether it is of a host that everybody links to.
+    /// Returns true if this is the signature of a very common host.
     #[must_use]
     pub fn is_of_common_host(&self) -> bool {
         static COMMON: LazyLock<HashSet<HostHash>> =

@@ -1,7 +1,7 @@
-//! The part of a host's name that someone registered, by the client's table of 2003.
+//! The registered part of a host name, according to the client's table of 2003.
 
-/// Top-level domains, and below them the labels under which names are registered. In a domain with `bare` set, names are
-/// registered directly below it too.
+/// Top-level domains, and the second-level labels under which names are registered. In a domain with `bare` set, names
+/// are also registered directly below it.
 const TABLE: &[Row] = &[
     Row { tld: "ar", bare: true, labels: "com gov int mil net" },
     Row { tld: "au", bare: true, labels: "asn com conf csiro gov id info net org oz telememo" },
@@ -92,7 +92,8 @@ const TABLE: &[Row] = &[
 /// Suffixes of three labels below which names are registered.
 const LONG_SUFFIXES: &[&str] = &["sf.ca.us", "site.voila.fr"];
 
-/// A suffix that stands for everything that ends in it: the table lacks the dot before it.
+/// A suffix that the table lists without its leading dot. It therefore matches every name with this ending, such as
+/// `fooedu.au`.
 const DOTLESS_SUFFIX: &str = "edu.au";
 
 /// One top-level domain of [`TABLE`].
@@ -102,7 +103,7 @@ struct Row {
     labels: &'static str,
 }
 
-/// The registered domain of `host`, or all of it if the table has none.
+/// Returns the registered domain of `host`, or the whole host if the table has no matching entry.
 pub(super) fn registered(host: &str) -> &str {
     if host.ends_with(DOTLESS_SUFFIX) {
         return DOTLESS_SUFFIX;
@@ -119,7 +120,7 @@ pub(super) fn registered(host: &str) -> &str {
     long.or(short).unwrap_or(host)
 }
 
-/// The end of `host` with one label more than `suffix`, unless that label is empty or missing.
+/// Returns the end of `host` with one more label than `suffix`, or `None` if this label is empty or missing.
 fn below<'a>(host: &'a str, suffix: &str) -> Option<&'a str> {
     let rest = host.strip_suffix(suffix)?.strip_suffix('.')?;
     let label = last_label(rest);
@@ -130,7 +131,7 @@ fn last_label(host: &str) -> &str {
     host.rsplit('.').next().unwrap_or(host)
 }
 
-/// The last `count` labels of `host`.
+/// Returns the last `count` labels of `host`.
 fn last_labels(host: &str, count: usize) -> Option<&str> {
     let length: usize = host.rsplit('.').take(count).map(|label| label.len() + 1).sum();
     host.get(host.len().checked_sub(length.checked_sub(1)?)?..)
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_labels_are_nobodys() {
+    fn empty_labels_are_not_registered() {
         for (host, domain) in [
             ("", ""),
             (".", "."),

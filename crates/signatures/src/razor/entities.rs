@@ -1,4 +1,4 @@
-//! The named characters that the client knows: four of markup, the non-breaking space, and the upper half of Latin-1.
+//! Named characters supported by the client: four of markup, the non-breaking space, and the upper half of Latin-1.
 
 /// Names of characters with numbers of their own.
 const SINGLE: &[(&str, u8)] = &[("lt", b'<'), ("gt", b'>'), ("amp", b'&'), ("quot", b'"'), ("nbsp", b' ')];
@@ -12,9 +12,9 @@ const LATIN_1: &str = "\
     iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml yacute thorn \
     yuml";
 
-/// The character whose name `text` begins with, and the length of the name. No name is the beginning of another.
+/// Returns the character whose name begins `text`, and the length of the name. No name is a prefix of another.
 pub(super) fn at_start(text: &[u8]) -> Option<(u8, usize)> {
-    // Most `&` are followed by none of the names: one look at the first letter spares the search.
+    // Most `&` are not followed by a name; checking the first character saves the search.
     text.first().filter(|first| first.is_ascii_alphabetic())?;
     let names = SINGLE.iter().copied().chain(LATIN_1.split(' ').zip(161..=255));
     names.into_iter().find(|(name, _)| text.starts_with(name.as_bytes())).map(|(name, byte)| (byte, name.len()))

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest separator that is accepted.
+/// Maximum length of a separator.
 pub const SEPARATOR_BYTES_MAX: usize = 8;
 
-/// Bytes the client would not take for themselves: it uses the separator as a regular expression.
+/// Bytes that the client would not match literally, because it uses the separator as a regular expression.
 const NOT_PLAIN: &[u8] = b"\\^.$|()[]{}*+?";
 
-/// What decides which sections of a text e4 looks at.
+/// Parameters that determine which sections of a text e4 signs.
 ///
 /// Written as the seed and the separator's bytes in decimal, joined by `-`: `7542-10` is seed 7542 and a line feed.
 ///
@@ -27,29 +27,30 @@ pub struct Ep4 {
     separator: Vec<u8>,
 }
 
-/// Why parameters cannot be used.
+/// Reason why parameters are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Ep4Error {
-    /// No seed, one that is too large, or zero, with which the client refuses to sign.
-    #[error("the seed of ep4 is a number from 1 to 4294967295")]
+    /// The seed is missing, too large, or zero. (The client refuses to sign with seed zero.)
+    #[error("invalid seed of ep4: expected a number from 1 to 4294967295")]
     Seed,
-    /// Something else than bytes in decimal.
-    #[error("the separator of ep4 is byte values joined by hyphens, without leading zeros")]
+    /// The separator is not a list of bytes in decimal.
+    #[error("invalid separator of ep4: expected byte values joined by hyphens, without leading zeros")]
     Separator,
-    /// More bytes than any separator needs.
-    #[error("the separator of ep4 has more than {SEPARATOR_BYTES_MAX} bytes")]
+    /// The separator is too long.
+    #[error("separator of ep4 is longer than {SEPARATOR_BYTES_MAX} bytes")]
     TooLong,
-    /// A lone NUL, which the client takes for no separator, or a byte with a meaning in regular expressions.
-    #[error("the separator of ep4 is a lone NUL or has one of the characters {}", NOT_PLAIN.escape_ascii())]
+    /// The separator contains a metacharacter of regular expressions, or is a lone NUL, which the client treats as
+    /// absent.
+    #[error("invalid separator of ep4: it is a lone NUL or has one of the characters {}", NOT_PLAIN.escape_ascii())]
     NotPlain,
 }
 
 impl Ep4 {
-    /// Parameters that the client takes as they are meant.
+    /// Creates parameters, if the client interprets them as this crate does.
     ///
     /// # Errors
-    /// If it would refuse the seed or the separator, or read it as a regular expression.
+    /// Fails if the client would refuse the seed or the separator, or interpret the separator as a regular expression.
     pub fn new(seed: u32, separator: &[u8]) -> Result<Self, Ep4Error> {
         if seed == 0 {
             return Err(Ep4Error::Seed);
@@ -65,20 +66,20 @@ impl Ep4 {
         }
     }
 
-    /// Where the pseudo-random numbers begin.
+    /// Returns the seed of the pseudo-random numbers.
     #[must_use]
     pub const fn seed(&self) -> u32 {
         self.seed
     }
 
-    /// What cuts a text into lines; at least one byte.
+    /// Returns the line separator, which has at least one byte.
     #[must_use]
     pub fn separator(&self) -> &[u8] {
         &self.separator
     }
 }
 
-/// What the client uses until a server tells it otherwise.
+/// The client's default until a server announces other parameters.
 impl Default for Ep4 {
     fn default() -> Self {
         Self { seed: 7542, separator: b"\n".to_vec() }
@@ -103,7 +104,7 @@ impl fmt::Display for Ep4 {
     }
 }
 
-/// A number in its shortest decimal form.
+/// Parses a number in its shortest decimal form.
 fn decimal<T: FromStr + ToString>(text: &str) -> Option<T> {
     text.parse().ok().filter(|number: &T| number.to_string() == text)
 }
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_would_take_otherwise_is_refused() {
+    fn separators_the_client_would_misread_are_refused() {
         for text in ["0-10", "4294967296-10", "-10", "x-10", "+5-10", "05-10"] {
             assert_eq!(text.parse::<Ep4>(), Err(Ep4Error::Seed), "{text}");
         }
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_separator_has_an_end() {
+    fn separators_are_bounded() {
         let longest = format!("1{}", "-10".repeat(SEPARATOR_BYTES_MAX));
         assert!(longest.parse::<Ep4>().is_ok());
         assert_eq!(format!("{longest}-10").parse::<Ep4>(), Err(Ep4Error::TooLong));

@@ -1,6 +1,6 @@
-//! Engine 4: SHA-1 of two sections of a text, whose places are drawn from the server's seed.
+//! Engine 4: SHA-1 of two sections of a text, at positions drawn from the server's seed.
 //!
-//! All arithmetic is in doubles and in the client's order, as a rounded last bit may move a section by a byte.
+//! All arithmetic uses doubles and the client's order of operations, because rounding can move a section by a byte.
 
 use memchr::memmem;
 use sha1::{Digest, Sha1};
@@ -9,13 +9,14 @@ use super::ep4::Ep4;
 use super::signature::E4Signature;
 use super::text::{head, is_blank, is_false, tail};
 
-/// How many line numbers are drawn; sections go from the second to the third and from the fourth to the fifth.
+/// Number of line numbers drawn. One section extends from the second to the third line number, the other from the
+/// fourth to the fifth.
 const PLACES: u8 = 6;
 
-/// Sections that are not longer than this together are too little: the whole text is signed instead.
+/// Total length up to which the sections are too short; the whole text is signed instead.
 const SECTIONS_BYTES_MIN: usize = 128;
 
-/// The e4 signature of `text`.
+/// Returns the e4 signature of `text`.
 pub(super) fn sign(text: &[u8], ep4: &Ep4) -> E4Signature {
     let lines = Lines::new(text, ep4.separator());
     let mut random = Drand48::new(ep4.seed());
@@ -37,7 +38,7 @@ fn sha1(pieces: &[&[u8]]) -> [u8; 20] {
     hash.finalize().into()
 }
 
-/// Six line numbers of a text of `count` lines, one in each sixth of it.
+/// Draws six line numbers for a text of `count` lines, one in each sixth of the text.
 fn line_numbers(random: &mut Drand48, count: usize) -> [usize; PLACES as usize] {
     let width = 100.0 / f64::from(PLACES);
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0].map(|place| {
@@ -46,17 +47,17 @@ fn line_numbers(random: &mut Drand48, count: usize) -> [usize; PLACES as usize] 
     })
 }
 
-/// Where in a range of lines a section starts and ends: one place in each half.
+/// Draws the start and end of a section within a range of lines: the start in the first half, the end in the second.
 fn percentages(random: &mut Drand48) -> [f64; 2] {
     [0.0, 1.0].map(|half| random.below(50.0) + half * 50.0)
 }
 
-/// So many per cent of `whole`, without the fraction.
+/// Returns `percentage` per cent of `whole`, rounded down.
 fn portion(percentage: f64, whole: usize) -> usize {
     (percentage * whole as f64 / 100.0) as usize
 }
 
-/// A text cut at its separator, without empty lines at the end.
+/// A text split at its separator, without empty lines at the end.
 struct Lines<'a>(Vec<&'a [u8]>);
 
 impl<'a> Lines<'a> {
@@ -73,12 +74,12 @@ impl<'a> Lines<'a> {
         Self(lines)
     }
 
-    /// A line; empty if it is missing.
+    /// Returns the line with this number, or an empty line if it is missing.
     fn line(&self, number: usize) -> &'a [u8] {
         self.0.get(number).copied().unwrap_or_default()
     }
 
-    /// The numbers and lengths of the lines from `start` to `end` that Perl takes for something.
+    /// Returns the numbers and lengths of those lines from `start` to `end` that are true in Perl.
     fn lengths(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, usize)> {
         (start..=end)
             .map(|number| (number, self.line(number)))
@@ -86,7 +87,7 @@ impl<'a> Lines<'a> {
             .map(|(number, line)| (number, line.len()))
     }
 
-    /// What lies between two percentages of the lines from `start` to `end`, whose separators do not count.
+    /// Returns the text between two percentages of the lines from `start` to `end`, not counting separators.
     fn section(&self, start: usize, end: usize, percentages: [f64; 2]) -> Vec<u8> {
         let length = self.lengths(start, end).map(|(_, length)| length).sum();
         let [from, to] = percentages.map(|percentage| portion(percentage, length));
@@ -100,10 +101,10 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Where the section from offset `from` to offset `to` starts and ends.
+    /// Returns the start and end of the section from offset `from` to offset `to`.
     ///
-    /// An offset at the very end of a line is column 0 of that line to the client, which then looks at the next line
-    /// once more: it finds a negative column there, and settles on the start of that line.
+    /// For the client, an offset at the very end of a line is column 0 of that line. It then examines the next line
+    /// too, finds a negative column there, and settles on the start of that line.
     fn places(&self, start: usize, end: usize, from: usize, to: usize) -> [Place; 2] {
         let mut places = [Place::default(), Place::default()];
         let (mut found_from, mut found_to) = (false, false);
@@ -126,7 +127,8 @@ impl<'a> Lines<'a> {
         places
     }
 
-    /// The text from one place to another on a later line. If the end was never found, only the first line counts.
+    /// Returns the text from `from` to `to`, which is on a later line. If the end was not found, returns only text of
+    /// the first line.
     fn between(&self, from: Place, to: Place) -> Vec<u8> {
         let mut text = tail(self.line(from.line), from.column).to_vec();
         for number in from.line + 1..to.line {
@@ -137,21 +139,21 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A byte of a line.
+/// A position in a line.
 #[derive(Clone, Copy, Default)]
 struct Place {
     line: usize,
     column: usize,
 }
 
-/// Perl's `substr`: a negative count leaves that many bytes off the end.
+/// Perl's `substr`: a negative count omits that many bytes at the end.
 fn substring(text: &[u8], start: usize, count: i64) -> &[u8] {
     let text = tail(text, start);
     let length = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     head(text, if count < 0 { text.len().saturating_sub(length) } else { length })
 }
 
-/// The generator of POSIX drand48: 48 bits, linear congruential.
+/// The POSIX drand48 generator: linear congruential, 48 bits.
 pub(super) struct Drand48(u64);
 
 impl Drand48 {
@@ -161,7 +163,7 @@ impl Drand48 {
         Self((u64::from(seed) << 16) + 0x330E)
     }
 
-    /// The next number from 0 to `limit`.
+    /// Returns the next number from 0 to `limit`.
     pub(super) fn below(&mut self, limit: f64) -> f64 {
         self.0 = self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & Self::MASK;
         limit * (self.0 as f64 / (1u64 << 48) as f64)

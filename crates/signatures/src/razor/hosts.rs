@@ -1,10 +1,11 @@
-//! The hosts a text links to, as engine 8 finds them.
+//! Hosts that a text links to, as found by engine 8.
 //!
-//! The rules are odd and kept so: the first link may be anywhere, further ones count only in the last line of the text; a
-//! word that begins with `www` counts only if there is a link besides.
+//! This module reproduces the client's odd rules: the first link may be anywhere, but further links count only in the
+//! last line of the text. A word that begins with `www` counts only if there is also a link.
 //!
-//! The client works on characters, not bytes. Once a reference such as `&#300;` brings in one above 255, Perl judges all
-//! of the text by Unicode: two more characters are white space, and accented capitals have small letters.
+//! The client works on characters, not bytes. Once a reference such as `&#300;` produces a character above 255, Perl
+//! applies Unicode rules to the whole text: two more characters are white space, and accented capitals have lower-case
+//! forms.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,10 +18,10 @@ use super::preprocess::{replace, unescape};
 
 const HTTP: &str = "http://";
 
-/// What the client puts before the text behind the first link, and later mistakes for the text's own.
+/// Text that the client inserts before the text after the first link, and later mistakes for part of the text.
 const HREF: &str = "a href";
 
-/// The hosts of `text`, in the client's order.
+/// Returns the hosts of `text`, in the client's order.
 pub(super) fn hosts(text: &[u8]) -> Vec<String> {
     let text = unescape(text, b'%');
     match resolve_references(&text) {
@@ -39,12 +40,12 @@ fn hosts_of<C: Character>(text: &[C]) -> Vec<String> {
     list.hosts
 }
 
-/// What a text consists of: bytes, each a character of Latin-1, or any characters once there is one that is no byte.
+/// A character of a text: a byte of Latin-1, or any character if the text has a character above 255.
 trait Character: Copy + Into<char> {
-    /// Whether Perl judges such a text by Unicode.
+    /// True if Perl applies Unicode rules to such a text.
     const IS_UNICODE: bool;
 
-    /// Where the first of two characters is.
+    /// Finds the first of two characters.
     fn find(text: &[Self], characters: [u8; 2]) -> Option<usize>;
 
     fn is_space(self) -> bool {
@@ -69,7 +70,7 @@ impl Character for char {
     }
 }
 
-/// Hosts in order, and what is in there already.
+/// Hosts in order, without duplicates.
 struct List {
     hosts: Vec<String>,
     seen: HashSet<String>,
@@ -80,7 +81,8 @@ impl List {
         Self { seen: words.iter().cloned().collect(), hosts: words }
     }
 
-    /// Appends the domain of `host`, if it is new and has a dot. Tells whether there was a host at all.
+    /// Appends the domain of `host`, if it is new and has a dot. Returns true if `host` is true in Perl: neither empty
+    /// nor `0`.
     fn add(&mut self, host: String) -> bool {
         if host.is_empty() || host == "0" {
             return false;
@@ -94,7 +96,8 @@ impl List {
     }
 }
 
-/// Words behind white space that begin with `www`, any character (a blank, too), and something. They are taken as they are.
+/// Returns the words after white space that consist of `www`, any character (even a blank), and at least one more word
+/// character. The client uses them unchanged.
 fn words<C: Character>(text: &[C]) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text;
@@ -112,7 +115,8 @@ fn words<C: Character>(text: &[C]) -> Vec<String> {
     words
 }
 
-/// The length of the word at the start of `text`: `www`, any character but LF, and at least one that ends no word.
+/// Returns the length of the word at the start of `text`: `www`, any character but LF, and at least one more word
+/// character.
 fn word_length<C: Character>(text: &[C]) -> usize {
     let Some([any, rest @ ..]) = strip(text, "www") else { return 0 };
     let ends = |&character: &C| matches!(character.into(), ' ' | '/' | '>' | '<' | '"' | '\r' | '\n');
@@ -120,7 +124,8 @@ fn word_length<C: Character>(text: &[C]) -> usize {
     if (*any).into() == '\n' || length == 0 { 0 } else { "www.".len() + length }
 }
 
-/// What follows the first `href=` with a link, else the first link, and whether it was an `href`.
+/// Returns the text after the first `href=` with a link, or else after the first link; and true if the link was in an
+/// `href`.
 fn first_link<C: Character>(text: &[C]) -> Option<(&[C], bool)> {
     let mut first = None;
     for (before, behind) in colons(text) {
@@ -134,7 +139,7 @@ fn first_link<C: Character>(text: &[C]) -> Option<(&[C], bool)> {
     first
 }
 
-/// What lies before each colon, and from it on. Of all that makes a link it is the rarest, and so the quickest to find.
+/// Splits the text at each colon. Of the characters in a link, the colon is the rarest, and so the fastest to find.
 fn colons<C: Character>(text: &[C]) -> impl Iterator<Item = (&[C], &[C])> {
     let mut searched = 0;
     iter::from_fn(move || {
@@ -144,21 +149,21 @@ fn colons<C: Character>(text: &[C]) -> impl Iterator<Item = (&[C], &[C])> {
     })
 }
 
-/// What is before `http` or `https` at the end of `text`.
+/// Strips `http` or `https` from the end of `text`.
 fn strip_scheme_end<C: Character>(text: &[C]) -> Option<&[C]> {
-    // In Unicode the long s is an s as well.
+    // In Unicode, the long s matches s as well.
     let secure = || strip_end(text, "s").or_else(|| strip_end(text, "\u{17f}"));
     strip_end(text, "http").or_else(|| strip_end(secure()?, "http"))
 }
 
-/// Whether `text` ends in `href`, `=` and perhaps a quote.
+/// Returns true if `text` ends in `href`, `=` and an optional quote.
 fn is_href<C: Character>(text: &[C]) -> bool {
     let text = trim_end(strip_end(text, "\"").unwrap_or(text));
     strip_end(text, "=").is_some_and(|text| strip_end(trim_end(text), "href").is_some())
 }
 
-/// The text behind the next link in the last line. In a text of one line that is the first link once more, because the
-/// client has written the scheme before it again.
+/// Returns the text after the next link in the last line. In a text of one line, the next link is again the first one,
+/// because the client has reinserted the scheme before it.
 fn second_link<C: Character>(behind: &[C]) -> Option<&[C]> {
     let lines = strip_end(behind, "\n").unwrap_or(behind);
     match lines.iter().rposition(|&character| character.into() == '\n') {
@@ -167,14 +172,14 @@ fn second_link<C: Character>(behind: &[C]) -> Option<&[C]> {
     }
 }
 
-/// What follows the first [`HTTP`], in this case only.
+/// Returns the text after the first [`HTTP`], case-sensitively.
 fn after_http<C: Character>(text: &[C]) -> Option<&[C]> {
     let start = |(before, _): (&[C], _)| before.len().checked_sub("http".len()).map(|start| tail(text, start));
     colons(text).filter_map(start).find(|link| starts_with(link, HTTP)).map(|link| tail(link, HTTP.len()))
 }
 
-/// The host of a link that is not the first. It is in an `href` only if the client finds there what it wrote before the
-/// first one.
+/// Returns the host of a later link. The link counts as an `href` only if the client finds the text that it inserted
+/// before the first link.
 fn host_of_later_link<C: Character>(link: &[C]) -> String {
     let in_href = starts_with(link, HREF);
     let link = strip_written_href(link).filter(|_| in_href).unwrap_or(link);
@@ -185,7 +190,7 @@ fn strip_written_href<C: Character>(link: &[C]) -> Option<&[C]> {
     strip(trim_start(tail(link, HREF.len())), "=").map(trim_start)
 }
 
-/// The host at the start of `link`, in small letters; may be empty.
+/// Returns the host at the start of `link`, in lower case; possibly empty.
 fn host<C: Character>(link: &[C], in_href: bool) -> String {
     let ends = |&character: &C| match character.into() {
         '>' | '"' | '/' | '?' | '<' => true,
@@ -199,8 +204,8 @@ fn host<C: Character>(link: &[C], in_href: bool) -> String {
     host.strip_suffix('.').unwrap_or(host).to_owned()
 }
 
-/// `link` up to its first white space, after the first run of other characters that ends in `=`, two at least, is deleted
-/// from it.
+/// Removes the first run of at least two characters that ends in `=` from `link`, and returns the result up to its
+/// first white space.
 fn without_assignment<C: Character>(link: &[C]) -> Vec<C> {
     let mut start = 0;
     let mut kept = link.to_vec();
@@ -226,13 +231,13 @@ fn small_letters<C: Character>(host: &[C]) -> String {
     }
 }
 
-/// A text with its references undone.
+/// A text with its references resolved.
 enum Resolved<'a> {
     Bytes(Cow<'a, [u8]>),
     Unicode(Vec<char>),
 }
 
-/// Puts characters in the place of `&#N;`, where N has two or three digits.
+/// Replaces `&#N;`, where N has two or three digits, with the characters.
 fn resolve_references(text: &[u8]) -> Resolved<'_> {
     let is_large = |place| reference(tail(text, place + 1)).is_some_and(|(character, _)| character > '\u{ff}');
     if !memmem::find_iter(text, b"&#").any(is_large) {
@@ -252,7 +257,7 @@ fn resolve_references(text: &[u8]) -> Resolved<'_> {
     Resolved::Unicode(characters)
 }
 
-/// The character that a reference names whose `&` is before `text`, and what follows it.
+/// Returns the character of a reference whose `&` precedes `text`, and the text after it.
 fn reference(text: &[u8]) -> Option<(char, &[u8])> {
     let text = text.strip_prefix(b"#")?;
     let digits = text.iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();
@@ -261,18 +266,18 @@ fn reference(text: &[u8]) -> Option<(char, &[u8])> {
     Some((char::from_u32(number)?, behind.strip_prefix(b";")?))
 }
 
-/// Whether `text` begins with `prefix`, in this case only.
+/// Returns true if `text` begins with `prefix`, case-sensitively.
 fn starts_with<C: Character>(text: &[C], prefix: &str) -> bool {
     text.iter().take(prefix.len()).map(|&character| character.into()).eq(prefix.chars())
 }
 
-/// What follows `prefix`, in any case, at the start of `text`.
+/// Strips `prefix`, case-insensitively, from the start of `text`.
 fn strip<'a, C: Character>(text: &'a [C], prefix: &str) -> Option<&'a [C]> {
     let (start, behind) = text.split_at_checked(prefix.chars().count())?;
     is_ignoring_case(start, prefix).then_some(behind)
 }
 
-/// What is before `suffix`, in any case, at the end of `text`.
+/// Strips `suffix`, case-insensitively, from the end of `text`.
 fn strip_end<'a, C: Character>(text: &'a [C], suffix: &str) -> Option<&'a [C]> {
     let (before, end) = text.split_at_checked(text.len().checked_sub(suffix.chars().count())?)?;
     is_ignoring_case(end, suffix).then_some(before)
@@ -333,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_around_the_host_goes() {
+    fn everything_around_the_host_is_removed() {
         for link in ["u:p@A.com", "A.com:80", "A.com.", "x=y=A.com b=", "=A.com", "a%2ecom", "&#97;.com?", "a.com b"] {
             assert_hosts(&format!("http://{link}"), &["a.com"]);
         }

@@ -1,20 +1,20 @@
-//! HTML undone the client's way: a guess whether a part is HTML, and a small machine that strips it.
+//! The client's handling of HTML: a heuristic that detects it, and a small state machine that strips tags.
 //!
-//! Both see the whole part, header included, as a C string: it ends at the first NUL.
+//! Both treat the whole part, including its header, as a C string, which ends at the first NUL.
 
 use memchr::{memchr, memchr3};
 
 use super::entities;
 use super::text::{head, is_space, tail};
 
-/// The tags by which a part is taken for HTML. Names end at the first character that is no letter.
+/// Tags that identify a part as HTML. Names end at the first character that is not a letter.
 const TAGS: &[&str] = &[
     "html", "body", "a", "font", "table", "head", "base", "meta", "td", "tr", "style", "img", "object", "br", "b", "i",
     "span", "div", "form", "input", "button", "frame", "iframe", "tbody", "col", "th", "hr", "xml", "script", "pre",
     "param", "applet", "center", "area", "map", "em", "embed", "xmp", "sub", "sup",
 ];
 
-/// Whether `part` has one of the [`TAGS`].
+/// Returns true if `part` has one of the [`TAGS`].
 pub(super) fn is_html(part: &[u8]) -> bool {
     let mut rest = c_string(part);
     while let Some(start) = memchr(b'<', rest) {
@@ -23,7 +23,7 @@ pub(super) fn is_html(part: &[u8]) -> bool {
         if name.is_empty() {
             continue;
         }
-        // If this tag has no end, then neither has any that follows.
+        // If this tag has no end, no later tag has an end either.
         let Some(end) = memchr(b'>', rest) else { return false };
         if TAGS.iter().any(|tag| name.eq_ignore_ascii_case(tag.as_bytes())) {
             return true;
@@ -33,14 +33,14 @@ pub(super) fn is_html(part: &[u8]) -> bool {
     false
 }
 
-/// The letters behind a `<`, one `!` or `/`, and white space.
+/// Returns the letters after a `<`, one `!` or `/`, and white space.
 fn tag_name(text: &[u8]) -> &[u8] {
     let text = text.strip_prefix(b"!").or_else(|| text.strip_prefix(b"/")).unwrap_or(text);
     let text = tail(text, text.iter().take_while(|&&byte| is_space(byte)).count());
     head(text, text.iter().take_while(|byte| byte.is_ascii_alphabetic()).count())
 }
 
-/// `part` without tags and comments, with named characters in their place. Its last byte is lost.
+/// Removes tags and comments from `part` and replaces named characters. Drops the last byte, as the client does.
 pub(super) fn strip(part: &[u8]) -> Vec<u8> {
     let mut stripper = Stripper::default();
     let mut rest = c_string(head(part, part.len().saturating_sub(1)));
@@ -52,26 +52,26 @@ pub(super) fn strip(part: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What C makes of it.
+/// Truncates at the first NUL, as a C string.
 fn c_string(text: &[u8]) -> &[u8] {
     head(text, memchr(0, text).unwrap_or(text.len()))
 }
 
-/// Where in the markup we are.
+/// State of the tag stripper.
 #[derive(Default)]
 struct Stripper {
-    /// What was outside.
+    /// Text outside of markup.
     text: Vec<u8>,
     in_tag: bool,
-    /// In a tag that begins with `<!`.
+    /// True in a tag that begins with `<!`.
     in_declaration: bool,
-    /// What ends the present quotation; a comment is one by `-`.
+    /// The character that ends the current quoted string. A comment counts as a quoted string that ends at `-`.
     quote: Option<u8>,
     last: u8,
 }
 
 impl Stripper {
-    /// How many bytes at the start of `text` leave us where we are.
+    /// Returns the number of leading bytes of `text` that do not change the state.
     fn run_length(&self, text: &[u8]) -> usize {
         let is_mark = |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | b'"' | b'\'' | b'-');
         let place = match self.quote {
@@ -82,7 +82,7 @@ impl Stripper {
         place.unwrap_or(text.len())
     }
 
-    /// Takes such bytes.
+    /// Processes bytes that do not change the state.
     fn take_run(&mut self, run: &[u8]) {
         if self.quote.is_none() && !self.in_tag {
             self.text.extend_from_slice(run);
@@ -90,7 +90,7 @@ impl Stripper {
         self.last = run.last().copied().unwrap_or(self.last);
     }
 
-    /// Takes one byte, and tells how many of the `behind` ones went with it.
+    /// Processes one byte and returns the number of bytes of `behind` consumed with it.
     fn take(&mut self, byte: u8, behind: &[u8]) -> usize {
         let taken = match (self.quote, byte) {
             (Some(quote), _) => self.take_quoted(byte, quote),
@@ -98,7 +98,7 @@ impl Stripper {
             (None, b'>') => self.close_tag(),
             (None, b'-') if self.in_declaration && self.last == b'-' => self.open_quote(byte),
             (None, b'"' | b'\'') if self.in_tag => self.open_quote(byte),
-            // Even in a tag.
+            // An entity is replaced even in a tag.
             (None, b'&') => self.put_entity(behind),
             _ => self.put(byte),
         };
@@ -113,7 +113,7 @@ impl Stripper {
         0
     }
 
-    /// Takes the byte behind the `<` too, whatever it is.
+    /// Also consumes the byte after the `<`, whatever it is.
     fn open_tag(&mut self, behind: &[u8]) -> usize {
         self.in_tag = true;
         if behind.starts_with(b"!") {

@@ -1,4 +1,4 @@
-//! What the command-line tools make of a file before they sign it.
+//! Preprocessing of files by the command-line tools.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use memchr::memchr_iter;
 
 use super::text::{head, is_false, tail};
 
-/// The messages that `razor-check` and its kin find in `file`.
+/// Returns the messages that `razor-check` and related tools find in `file`.
 ///
-/// If its first line begins with `From `, the file is a mailbox: a message begins at every such line and keeps it. If not,
-/// the file is one message, and every line that begins with `From `, or with `>`s and that, gets one `>` more. An
-/// empty file holds no message, and neither does one of a single `0`.
+/// If the first line begins with `From `, the file is a mailbox: a message begins at every such line, which belongs to
+/// the message. Otherwise the file is one message, and a `>` is inserted before every line that begins with any number
+/// of `>` and `From `. An empty file contains no message, and neither does a file that consists of a single `0`.
 ///
 /// ```
 /// use bruit_signatures::razor::command_line_messages;
@@ -29,7 +29,7 @@ pub fn command_line_messages(file: &[u8]) -> Vec<Cow<'_, [u8]>> {
     }
 }
 
-/// Cuts before every line that begins with `From `.
+/// Splits before every line that begins with `From `.
 fn mailbox(file: &[u8]) -> Vec<Cow<'_, [u8]>> {
     let mut messages = Vec::new();
     let mut start = 0;
@@ -42,7 +42,7 @@ fn mailbox(file: &[u8]) -> Vec<Cow<'_, [u8]>> {
     messages
 }
 
-/// Puts a `>` before every line that begins with any number of `>` and `From `.
+/// Inserts a `>` before every line that begins with any number of `>` and `From `.
 fn escape_from_lines(message: &[u8]) -> Cow<'_, [u8]> {
     let mut escaped = Vec::new();
     let mut copied = 0;
@@ -58,7 +58,7 @@ fn escape_from_lines(message: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(escaped)
 }
 
-/// Where lines begin. A file that ends in LF has no line behind it.
+/// Returns the starts of all lines. No line starts after a final LF.
 fn line_starts(file: &[u8]) -> impl Iterator<Item = usize> {
     let length = file.len();
     [0].into_iter().chain(memchr_iter(b'\n', file).map(|newline| newline + 1)).filter(move |&start| start < length)

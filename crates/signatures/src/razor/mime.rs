@@ -1,7 +1,7 @@
 //! The client's split of a message at its MIME boundaries.
 //!
-//! It is no MIME parser: a nested piece has a header only if its first line is a `Content-Type`, a boundary may be any run of
-//! bytes, and what is not understood becomes text.
+//! This is not a MIME parser: a nested piece has a header only if its first line is a `Content-Type`, a boundary may be
+//! any sequence of bytes, and everything that is not recognised becomes text.
 
 use std::iter;
 
@@ -13,35 +13,35 @@ use super::text::{
     starts_with_ignoring_case, tail,
 };
 
-/// How many multiparts may lie inside each other. What is nested deeper stays one part.
+/// Maximum nesting depth of multiparts. A deeper multipart stays one part.
 pub const NESTING_MAX: usize = 50;
 
-/// How many parts a message may have. Further ones are left out.
+/// Maximum number of parts of a message. Further parts are dropped.
 pub const PARTS_MAX: usize = 10_000;
 
-/// The first header line of every part, as the client of Debian 12 writes it. No signature depends on it.
+/// First header line of every part, as written by Debian 12's client. No signature depends on it.
 const AGENT_LINE: &[u8] = b"X-Razor2-Agent: Razor-Agents v2.84\n";
 
-/// What makes a header line name a boundary.
+/// Prefix of a header line that declares a boundary.
 const MULTIPART: &[u8] = b"Content-Type: multipart";
 const BOUNDARY: &[u8] = b"boundary=";
 
-/// A part of a message that has no parts.
+/// A part of a message without parts of its own.
 pub(super) struct Leaf<'a> {
-    /// Header lines, each with its LF.
+    /// Header lines, including LF.
     pub(super) header: Vec<u8>,
-    /// What follows the blank line behind the header.
+    /// Body: everything after the blank line that ends the header.
     pub(super) body: &'a [u8],
 }
 
-/// The leaves of `message` in order.
+/// Returns the leaves of `message` in order.
 pub(super) fn leaves(message: &[u8]) -> Vec<Leaf<'_>> {
     let mut leaves = Vec::new();
     split(message, 0, &mut leaves);
     leaves
 }
 
-/// Appends the leaves of `text`, which lies inside `depth` multiparts.
+/// Appends the leaves of `text`, which is nested in `depth` multiparts.
 fn split<'a>(text: &'a [u8], depth: usize, leaves: &mut Vec<Leaf<'a>>) {
     if leaves.len() >= PARTS_MAX {
         return;
@@ -63,12 +63,12 @@ fn split<'a>(text: &'a [u8], depth: usize, leaves: &mut Vec<Leaf<'a>>) {
     }
 }
 
-/// A leaf from text that has no header of its own. An LF that it begins with is its blank line.
+/// Creates a leaf from text without a header. A leading LF counts as the blank line after the header.
 fn without_header(text: &[u8]) -> Leaf<'_> {
     Leaf { header: AGENT_LINE.to_vec(), body: text.strip_prefix(b"\n").unwrap_or(text) }
 }
 
-/// The lines of a header that a part keeps, after every LF before white space is deleted, together with that white space.
+/// Returns the header lines that a part keeps, after unfolding: each LF before white space is deleted together with it.
 fn kept_lines(header: &[u8]) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut line_start = 0;
@@ -99,7 +99,7 @@ fn is_kept(line: &[u8]) -> bool {
     starts_with_ignoring_case(line, b"Content-") || starts_with_ignoring_case(line, b"X-Razor2")
 }
 
-/// What separates the pieces of a multipart, if the `kept` header lines say that this is one.
+/// Returns the boundary of a multipart, if the `kept` header lines declare one.
 fn boundary(kept: &[u8]) -> Option<Vec<u8>> {
     let mut rest = kept;
     while let Some(start) = find_ignoring_case(rest, MULTIPART) {
@@ -108,14 +108,14 @@ fn boundary(kept: &[u8]) -> Option<Vec<u8>> {
         if let Some(value) = boundary_value(rest, line_length) {
             return Some(unquote(value).to_vec());
         }
-        // A later mention in the same line has the same end of the line behind it, or less.
+        // Skips the rest of the line: a later mention in the same line cannot have a longer value.
         rest = tail(rest, line_length);
     }
     None
 }
 
-/// The value of the last `boundary=` that has one and begins within `line_length`, but not at the very start. A quoted
-/// value may go on beyond the line.
+/// Returns the value of the last `boundary=` that has a value and begins within `line_length`, but not at the very
+/// start. A quoted value may extend beyond the line.
 fn boundary_value(text: &[u8], line_length: usize) -> Option<&[u8]> {
     let line = head(text, line_length);
     let places = line.windows(BOUNDARY.len()).enumerate().skip(1).rev();
@@ -124,20 +124,21 @@ fn boundary_value(text: &[u8], line_length: usize) -> Option<&[u8]> {
         .find_map(|(place, _)| value_at_start(tail(text, place + BOUNDARY.len())))
 }
 
-/// A quoted string that is not empty, with its quotes, or else a run of anything but white space.
+/// Returns a non-empty quoted string, with its quotes, or else a run of anything but white space.
 fn value_at_start(text: &[u8]) -> Option<&[u8]> {
     let quoted = text.strip_prefix(b"\"").and_then(|inside| memchr(b'"', inside)).filter(|&length| length > 0);
     let length = quoted.map_or_else(|| text.iter().take_while(|&&byte| !is_space(byte)).count(), |length| length + 2);
     (length > 0).then(|| head(text, length))
 }
 
-/// Takes the quotes off, unless there is an LF between them.
+/// Strips the quotes, unless there is an LF between them.
 fn unquote(value: &[u8]) -> &[u8] {
     let inside = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
     inside.filter(|inside| !inside.contains(&b'\n')).unwrap_or(value)
 }
 
-/// What lies between the boundary lines of `body`, up to the closing one. Without any boundary all of it is one piece.
+/// Returns the pieces between the boundary lines of `body`, up to the closing line. Without any boundary, the whole
+/// body is one piece.
 fn pieces<'a>(body: &'a [u8], boundary: &[u8]) -> impl Iterator<Item = &'a [u8]> {
     let opening = [b"\n--", boundary].concat();
     let closing = [&opening, &b"--"[..]].concat();
@@ -152,7 +153,8 @@ fn pieces<'a>(body: &'a [u8], boundary: &[u8]) -> impl Iterator<Item = &'a [u8]>
     })
 }
 
-/// What follows the first boundary line of `body`, if there is one; all of it if the boundary does not even occur.
+/// Returns the text after the first boundary line of `body`, if there is one, or the whole body if the boundary does
+/// not occur in it.
 fn behind_preamble<'a>(body: &'a [u8], opening: &Finder<'_>) -> Option<&'a [u8]> {
     let mark = tail(opening.needle(), 1);
     let at_once = body.strip_prefix(mark).and_then(after_line_end);
@@ -165,8 +167,8 @@ fn behind_preamble<'a>(body: &'a [u8], opening: &Finder<'_>) -> Option<&'a [u8]>
     }
 }
 
-/// What is before the first boundary line, and behind it if there is one. The LF before such a line belongs to it, and so
-/// does that at its end: of two in a row, the second is text.
+/// Splits at the first boundary line, if there is one. The LFs before and at the end of a boundary line belong to the
+/// line, so the second of two consecutive boundary lines is text.
 fn cut_at_boundary_line<'a>(text: &'a [u8], opening: &Finder<'_>) -> (&'a [u8], Option<&'a [u8]>) {
     for place in opening.find_iter(text) {
         let behind = after_line_end(tail(text, place + opening.needle().len()));
@@ -181,7 +183,7 @@ fn cut_at_boundary_line<'a>(text: &'a [u8], opening: &Finder<'_>) -> (&'a [u8], 
 mod tests {
     use super::*;
 
-    /// The leaves without their agent line, as text.
+    /// Returns the leaves without their agent line, as text.
     fn leaf_texts(message: &str) -> Vec<String> {
         let text = |leaf: Leaf<'_>| {
             let kept = leaf.header.strip_prefix(AGENT_LINE).unwrap();
@@ -242,7 +244,7 @@ mod tests {
         assert_eq!(leaf_texts(message), ["Content-Type: a\n\nx", "\nContent-y: a\n\nz"]);
     }
 
-    /// A message of `depth` multiparts inside each other.
+    /// Returns a message of `depth` nested multiparts.
     fn nested(depth: usize) -> String {
         let levels: String =
             (0..depth).map(|i| format!("Content-Type: multipart/x; boundary=b{i}!\n\n--b{i}!\n")).collect();
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_has_an_end() {
+    fn nesting_is_bounded() {
         assert_eq!(leaf_texts(&nested(NESTING_MAX)), ["Content-Type: text/plain\n\ninnermost"]);
         let leaves = leaf_texts(&nested(NESTING_MAX + 1));
         assert!(leaves[0].contains("multipart") && leaves[0].ends_with("innermost"), "{leaves:?}");
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_have_an_end() {
+    fn parts_are_bounded() {
         let message = |parts: usize| ["Content-Type: multipart/x; boundary=b\n\n", &"\n--b\nx".repeat(parts)].concat();
         assert_eq!(leaf_texts(&message(PARTS_MAX)).len(), PARTS_MAX);
         assert_eq!(leaf_texts(&message(1_000_000)).len(), PARTS_MAX);

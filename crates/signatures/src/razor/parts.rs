@@ -1,4 +1,4 @@
-//! Parts as the client signs and reports them: leaves of the MIME split, in LF line ends, cut to size.
+//! Parts as the client signs and reports them: leaves of the MIME split, with LF line ends, truncated.
 
 use std::{iter, mem};
 
@@ -7,31 +7,32 @@ use memchr::memchr;
 use super::mime::{self, Leaf};
 use super::text::{head, is_false, tail};
 
-/// How much of a body is looked at.
+/// Number of bytes of a body that are used.
 pub const BODY_BYTES_MAX: usize = 60 * 1024;
 
-/// How much of a part's header is kept.
+/// Number of bytes of a part's header that are kept.
 pub const HEADER_BYTES_MAX: usize = 4 * 1024;
 
-/// One part of a message: header lines (`X-Razor2-…` and `Content-…`), a blank line, and a body, as a report carries it.
+/// One part of a message as reported: header lines (`X-Razor2-…` and `Content-…`), a blank line, and a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part(Vec<u8>);
 
 impl Part {
-    /// The bytes of the part.
+    /// Returns the bytes of the part.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// The parts of `message`, numbered from 0 by the client in this order. Parts without a body are not among them.
+/// Returns the parts of `message`, in the order in which the client numbers them from 0. Parts without a body are
+/// omitted.
 #[must_use]
 pub fn parts(message: &[u8]) -> Vec<Part> {
     mime::leaves(message).iter().filter_map(prepare).collect()
 }
 
-/// Makes a part of a leaf, unless it has no body (or only a zero, which Perl takes for none).
+/// Converts a leaf to a part, unless it has no body (or only a `0`, which is false in Perl).
 fn prepare(leaf: &Leaf<'_>) -> Option<Part> {
     if is_false(leaf.body) {
         return None;
@@ -54,7 +55,7 @@ fn prepare(leaf: &Leaf<'_>) -> Option<Part> {
     Some(Part(part))
 }
 
-/// `text` in the pieces that remain of it without all CR directly before an LF.
+/// Returns the pieces of `text` that remain after removing all CRs directly before an LF.
 fn unify_line_ends(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     iter::from_fn(move || {
@@ -73,10 +74,10 @@ fn unify_line_ends(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Notes the length of a header that is too long, and cuts it.
+/// Truncates a header that is too long. Its original length is recorded in the part.
 ///
-/// The incomplete line at the end goes. If the cut hits the end of a line, the client empties that line instead, and the
-/// part then has one blank line too many: it counts as body.
+/// The incomplete last line is removed. If the cut is at the end of a line, the client empties this line instead. The
+/// part then has an extra blank line, which counts as body.
 fn cut_header(header: &[u8]) -> Vec<u8> {
     let header = [format!("X-Razor2-Origlen-Header: {}\n", header.len()).as_bytes(), header].concat();
     let cut = head(&header, HEADER_BYTES_MAX);
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(split_at_blank_line(&part_of(&longer)).1.unwrap(), [b'x'; BODY_BYTES_MAX]);
     }
 
-    /// The header of a message with one line that is as long as makes the part's header `length` bytes.
+    /// Returns the header of a message with one line, long enough that the part's header has `length` bytes.
     fn header_of(length: usize) -> Vec<u8> {
         let line = "y".repeat(length - "X-Razor2-Agent: Razor-Agents v2.84\nContent-x: \n".len());
         let part = part_of(format!("Content-x: {line}\n\nbody").as_bytes());

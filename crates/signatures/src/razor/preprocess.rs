@@ -1,4 +1,4 @@
-//! From a part to the text that is signed: transfer encodings undone, header and last LFs gone.
+//! Conversion of a part to the text that is signed: decodes transfer encodings, and removes the header and final LFs.
 
 use std::borrow::Cow;
 
@@ -12,32 +12,33 @@ use crate::base64;
 const BASE64: &[u8] = b"Content-Transfer-Encoding: base64";
 const QUOTED_PRINTABLE: &[u8] = b"Content-Transfer-Encoding: quoted-printable";
 
-/// The client decodes base64 in runs of 60 characters, each on its own. So many bytes are in a full one.
+/// Number of bytes in a full base64 run. The client decodes base64 in separate runs of 60 characters.
 const BASE64_RUN_BYTES: usize = 45;
 
-/// Below this length, a text of `Content-…:` lines is taken for a stray header.
+/// Length below which a text of `Content-…:` lines is treated as a stray header.
 const STRAY_HEADER_BYTES: usize = 128;
 
-/// `part` with its transfer encodings undone.
+/// Decodes the transfer encodings of `part`.
 pub(super) fn decode(part: &[u8]) -> Cow<'_, [u8]> {
     let part = decode_base64(part).map_or(Cow::Borrowed(part), Cow::Owned);
     decode_quoted_printable(&part).map_or(part, Cow::Owned)
 }
 
-/// The text of a decoded part, unless the client finds nothing in it to sign.
+/// Returns the text of a decoded part, or `None` if the client would not sign the part.
 pub(super) fn signed_text(part: &[u8]) -> Option<&[u8]> {
     let text = body_text(part);
     (!is_blank(text) && !is_stray_header(text)).then_some(text)
 }
 
-/// The body without the LFs at its end. Undone HTML may have lost its blank line, and is empty then.
+/// Returns the body without final LFs. The text is empty if stripping HTML has removed the blank line.
 pub(super) fn body_text(part: &[u8]) -> &[u8] {
     let body = split_at_blank_line(part).1.unwrap_or_default();
     let newlines = body.iter().rev().take_while(|&&byte| byte == b'\n').count();
     head(body, body.len() - newlines)
 }
 
-/// Whether `text` is short, begins with a `Content…:` line, and has another, or nothing but white space, behind it.
+/// Returns true if `text` is short and begins with a `Content…:` line, followed by another such line or only by white
+/// space.
 fn is_stray_header(text: &[u8]) -> bool {
     let Some(rest) = after_content_name(text).filter(|_| text.len() < STRAY_HEADER_BYTES) else { return false };
     let mut lines = rest.split(|&byte| byte == b'\n').skip(1);
@@ -45,14 +46,14 @@ fn is_stray_header(text: &[u8]) -> bool {
     ends_blank || lines.any(|line| after_content_name(line.strip_prefix(b"\r").unwrap_or(line)).is_some())
 }
 
-/// What follows the name of a `Content…:` line, in this case only.
+/// Returns the text after the name of a `Content…:` line, case-sensitively.
 fn after_content_name(text: &[u8]) -> Option<&[u8]> {
     let rest = text.strip_prefix(b"Content")?;
     let name = rest.iter().take_while(|&&byte| !is_space(byte) && byte != b':').count();
     tail(rest, name).strip_prefix(b":")
 }
 
-/// Undoes base64 if any line of the part, in its body too, says that it is used.
+/// Decodes base64 if any line of the part, even in its body, declares it.
 fn decode_base64(part: &[u8]) -> Option<Vec<u8>> {
     let mut places = base64_names(part);
     let place = places.next()?;
@@ -64,15 +65,15 @@ fn decode_base64(part: &[u8]) -> Option<Vec<u8>> {
     let characters = base64_characters(tail(part, place + BASE64.len()));
     let mut decoded = Vec::new();
     let left_over = base64::decode_into(&characters, &mut decoded);
-    // The client takes a single character left over for the length of another run, and gives as many NULs as it says,
-    // unless the character is a run of its own.
+    // The client mistakes a single remaining character for the length of another run, and outputs that number of NULs,
+    // unless the character forms a separate run.
     if let Some(value) = left_over.filter(|_| decoded.len() % BASE64_RUN_BYTES != 0) {
         decoded.resize(decoded.len() + usize::from(value), 0);
     }
     Some([header, decoded].concat())
 }
 
-/// Where [`BASE64`] occurs in `part`, in any case. Digits have none, so that its end can be searched for.
+/// Finds [`BASE64`] in `part`, case-insensitively. Searches for the digits at the end of the name, which have no case.
 fn base64_names(part: &[u8]) -> impl Iterator<Item = usize> {
     let digits = b"64";
     memmem::find_iter(part, digits)
@@ -80,8 +81,8 @@ fn base64_names(part: &[u8]) -> impl Iterator<Item = usize> {
         .filter(|&place| starts_with_ignoring_case(tail(part, place), BASE64))
 }
 
-/// The base64 in `text`: what is behind its first blank line, up to the first `=`. If there is no blank line, all, where `=`
-/// has a value too, save at the end.
+/// Returns the base64 in `text`: the text after its first blank line, up to the first `=`. Without a blank line,
+/// returns all of the text. There, `=` has a value too, except at the end.
 fn base64_characters(text: &[u8]) -> Cow<'_, [u8]> {
     if let Some(body) = after_base64_header(text) {
         return body.into();
@@ -91,10 +92,10 @@ fn base64_characters(text: &[u8]) -> Cow<'_, [u8]> {
     head(text, length).iter().map(value).collect()
 }
 
-/// What an `=` counts as where the client forgets to remove it: the character with the value that `=` has in uuencode.
+/// The base64 character with the same value as `=` in uuencode. It replaces an `=` that the client forgets to remove.
 const EQUALS_SIGN_EQUIVALENT: u8 = b'd';
 
-/// What follows the first blank line, whose line ends may have one CR each.
+/// Returns the text after the first blank line, whose line ends may have one CR each.
 fn after_base64_header(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text;
     while let Some(newline) = memchr(b'\n', rest) {
@@ -107,8 +108,8 @@ fn after_base64_header(text: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// Undoes quoted-printable if a header line says that it is used: first the soft line ends, then the escapes, so that one
-/// may arise from pieces. White space at the ends of lines stays.
+/// Decodes quoted-printable if a header line declares it: first soft line ends, then escapes, so that joined lines may
+/// form an escape. White space at the ends of lines stays.
 fn decode_quoted_printable(part: &[u8]) -> Option<Vec<u8>> {
     let (header, body) = split_at_blank_line(part);
     if !has_line_ignoring_case(header, QUOTED_PRINTABLE) {
@@ -122,7 +123,7 @@ fn join_soft_lines(body: &[u8]) -> Cow<'_, [u8]> {
     replace(body, b'=', |behind| Some((None, behind.strip_prefix(b"\r").unwrap_or(behind).strip_prefix(b"\n")?)))
 }
 
-/// Replaces `mark` and two hexadecimal digits by the byte they name.
+/// Replaces `mark` and two hex digits with the byte they encode.
 pub(super) fn unescape(text: &[u8], mark: u8) -> Cow<'_, [u8]> {
     replace(text, mark, |behind| {
         let (digits, behind) = behind.split_first_chunk()?;
@@ -130,11 +131,12 @@ pub(super) fn unescape(text: &[u8], mark: u8) -> Cow<'_, [u8]> {
     })
 }
 
-/// Replaces every `mark` where what is behind it has a meaning: by the byte that stands for both, if any.
+/// Replaces every `mark` and the text after it, if `meaning` recognises this text, with the byte that they encode, if
+/// any.
 pub(super) fn replace(text: &[u8], mark: u8, meaning: impl Fn(&[u8]) -> Option<(Option<u8>, &[u8])>) -> Cow<'_, [u8]> {
     let mut replaced = Vec::new();
     let mut rest = text;
-    // What is not copied yet begins at `rest`, and has been searched up to `searched`.
+    // Uncopied text begins at `rest` and has been searched up to `searched`.
     let mut searched = 0;
     while let Some(place) = memchr(mark, tail(rest, searched)).map(|place| searched + place) {
         searched = place + 1;
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn line_feeds_at_the_end_go() {
+    fn final_line_feeds_are_removed() {
         assert_eq!(e8_text(b"a\n\nb\r\n\n\n"), Some(b"b\r".to_vec()));
         assert_eq!(e8_text(b"a\n\n \t\n\x0b\n"), None);
         assert_eq!(e8_text(b"a"), None);

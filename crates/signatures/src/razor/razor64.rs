@@ -1,15 +1,15 @@
-//! razor64: the base64 in which signatures travel.
+//! razor64: the base64 variant of signatures in the Razor protocol.
 //!
-//! The alphabet is that of RFC 4648 §5 (`-` and `_`). The bits of every hexadecimal digit are written least significant
-//! first, zeros fill up the last group of twelve bits, and there is no `=`.
+//! The alphabet is that of RFC 4648 §5 (`-` and `_`). The bits of every hex digit are written least significant bit
+//! first. Zeros pad the last group of twelve bits; `=` is not used.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Bits of a character, and of the group that three hexadecimal digits fill.
+/// Bits per character, and per group of three hex digits.
 const CHARACTER_BITS: usize = 6;
 const GROUP_BITS: usize = 12;
 
-/// The characters for `bytes`.
+/// Encodes `bytes`.
 pub(super) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(encoded_length(bytes.len()));
     let (mut waiting, mut waiting_bits) = (0u32, 0);
@@ -30,7 +30,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes that [`encode`] turns into exactly `text`, if there are such.
+/// Returns the bytes for which [`encode`] returns exactly `text`, if they exist.
 pub(super) fn decode<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
     let mut bytes = [0; BYTES];
     let mut places = bytes.iter_mut();
@@ -40,7 +40,7 @@ pub(super) fn decode<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
         waiting_bits += CHARACTER_BITS;
         if waiting_bits >= 8 {
             waiting_bits -= 8;
-            // Beyond the last place there is filling only, which the comparison below checks.
+            // Characters beyond the last byte are padding, which the comparison below checks.
             if let Some(place) = places.next() {
                 *place = mirror_digits((waiting >> waiting_bits) as u8);
             }
@@ -49,22 +49,22 @@ pub(super) fn decode<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
     (encode(&bytes) == text).then_some(bytes)
 }
 
-/// How many characters stand for `bytes` bytes.
+/// Returns the number of characters that encode `bytes` bytes.
 const fn encoded_length(bytes: usize) -> usize {
     (bytes * 8).div_ceil(GROUP_BITS) * (GROUP_BITS / CHARACTER_BITS)
 }
 
-/// A byte whose two hexadecimal digits have their bits turned round.
+/// Reverses the bits of both hex digits of a byte.
 const fn mirror_digits(byte: u8) -> u8 {
     byte.reverse_bits().rotate_left(4)
 }
 
-/// The character for the six lowest bits.
+/// Returns the character for the six lowest bits.
 fn character(bits: u32) -> char {
     ALPHABET.get((bits & 63) as usize).map_or('A', |&character| char::from(character))
 }
 
-/// What a character stands for.
+/// Returns the value of a character.
 fn value(character: u8) -> Option<u32> {
     ALPHABET.iter().zip(0..).find(|&(&other, _)| other == character).map(|(_, value)| value)
 }

@@ -1,30 +1,30 @@
-//! All signatures of a message, or of a part that a report brought.
+//! All signatures of a message, or of a reported part.
 
 use super::ep4::Ep4;
 use super::parts::parts;
 use super::signature::{E4Signature, E8Signature};
 use super::{ephemeral, html, preprocess, whiplash};
 
-/// What one part is known by.
+/// The signatures of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartSignatures {
-    /// What the text is, under the server's parameters.
+    /// Signature of the text, with the server's parameters.
     pub e4: E4Signature,
-    /// Where it links to, in the client's order; the same signature may occur twice.
+    /// Signatures of link targets, in the client's order; they may repeat.
     pub e8: Vec<E8Signature>,
 }
 
-/// The signatures of one part of a message.
+/// A part of a message and its signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedPart {
-    /// The place of the part among [`parts`], which is the client's number for it.
+    /// Index of the part in [`parts`], which is also the client's number of the part.
     pub index: u32,
-    /// What it is known by.
+    /// Its signatures.
     pub signatures: PartSignatures,
 }
 
-/// The signatures of `message`, in the order in which the client sends them. Parts in which it finds nothing to sign are
-/// not among them.
+/// Computes the signatures of `message`, in the order in which the client sends them. Parts without text that the
+/// client would sign are omitted.
 ///
 /// ```
 /// use bruit_signatures::razor::{Ep4, sign};
@@ -41,15 +41,15 @@ pub fn sign(message: &[u8], ep4: &Ep4) -> Vec<SignedPart> {
     (0..).zip(signatures).filter_map(signed).collect()
 }
 
-/// The signatures of one part as a report carries it: header lines, a blank line, a body. Nothing if the client would
-/// find nothing in it to sign.
+/// Computes the signatures of one part in the form of a report: header lines, a blank line, a body. Returns `None` if
+/// the client would not sign the part.
 ///
-/// The client has cut its parts to size; this takes any length.
+/// The client truncates parts before reporting them; this function accepts any length.
 #[must_use]
 pub fn sign_part(part: &[u8], ep4: &Ep4) -> Option<PartSignatures> {
     let decoded = preprocess::decode(part);
     let text = preprocess::signed_text(&decoded)?;
-    // For e8, HTML stays.
+    // Only e4 uses text without HTML; e8 does not strip HTML.
     let stripped = html::is_html(&decoded).then(|| html::strip(&decoded));
     let ephemeral_text = stripped.as_deref().map_or(text, preprocess::body_text);
     Some(PartSignatures { e4: ephemeral::sign(ephemeral_text, ep4), e8: whiplash::sign(text) })

@@ -1,11 +1,11 @@
-//! What identifies a part: 20 bytes for e4, 8 bytes for e8, and how they are written.
+//! Signatures of a part: 20 bytes for e4, 8 bytes for e8, and their text forms.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::razor64;
 
-/// The e4 signature of a part: a SHA-1 of two sections of its text, or of all of it.
+/// The e4 signature of a part: a SHA-1 of two sections of its text, or of the whole text.
 ///
 /// ```
 /// use bruit_signatures::razor::E4Signature;
@@ -17,21 +17,21 @@ use super::razor64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct E4Signature(pub [u8; 20]);
 
-/// An e8 signature of a part: 48 bits for a domain it links to, 16 bits for its length in hundreds of bytes.
+/// An e8 signature of a part: 48 bits for a domain that it links to, 16 bits for its length in hundreds of bytes.
 ///
-/// It is weak on purpose: all parts of one size class that link to one domain share it.
+/// An e8 signature is weak by design: all parts of similar length that link to the same domain share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct E8Signature(pub [u8; 8]);
 
-/// Why a text is not a signature.
+/// Reason why a text is not a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignatureError {
-    /// It is not the razor64 of 20 bytes.
-    #[error("an e4 signature is 28 characters of razor64, the last of them A")]
+    /// Not the razor64 form of 20 bytes.
+    #[error("invalid e4 signature: expected 28 characters of razor64, the last of them A")]
     NotE4,
-    /// It is not the razor64 of 8 bytes.
-    #[error("an e8 signature is 12 characters of razor64, the last of them A")]
+    /// Not the razor64 form of 8 bytes.
+    #[error("invalid e8 signature: expected 12 characters of razor64, the last of them A")]
     NotE8,
 }
 

@@ -1,9 +1,9 @@
-//! Small questions about bytes, answered as Perl's regular expressions answer them for a byte string.
+//! Byte string helpers with the semantics of Perl's regular expressions.
 
 use memchr::{memchr_iter, memchr2_iter};
 
-/// Cuts at the first blank line: LF, any number of CR, LF. Before it is the header, without its last LF; behind it the
-/// body. Without a blank line all is header.
+/// Splits at the first blank line: LF, any number of CRs, LF. Returns the header, without its last LF, and the body.
+/// Without a blank line, the whole text is the header.
 pub(super) fn split_at_blank_line(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     for newline in memchr_iter(b'\n', text) {
         let rest = tail(text, newline + 1);
@@ -14,51 +14,52 @@ pub(super) fn split_at_blank_line(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     (text, None)
 }
 
-/// What follows any number of CR and an LF, if `text` begins so.
+/// Strips any number of CRs and an LF from the start of `text`.
 pub(super) fn after_line_end(text: &[u8]) -> Option<&[u8]> {
     let returns = text.iter().take_while(|&&byte| byte == b'\r').count();
     tail(text, returns).strip_prefix(b"\n")
 }
 
-/// Whether Perl takes `text` for false: it is empty, or the digit zero.
+/// Returns true if `text` is false in Perl: empty, or the digit zero.
 pub(super) fn is_false(text: &[u8]) -> bool {
     matches!(text, b"" | b"0")
 }
 
-/// What `\s` matches.
+/// Returns true if `\s` matches `byte`.
 pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Whether there is nothing but white space.
+/// Returns true if `text` consists of white space only.
 pub(super) fn is_blank(text: &[u8]) -> bool {
     text.iter().all(|&byte| is_space(byte))
 }
 
-/// Whether `text` begins with `prefix` in any case.
+/// Returns true if `text` begins with `prefix`, case-insensitively.
 pub(super) fn starts_with_ignoring_case(text: &[u8], prefix: &[u8]) -> bool {
     text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// Where `needle` first occurs in any case. Needles are short words: what each place costs is bounded by their length.
+/// Finds the first `needle`, case-insensitively. Needles are short words: the cost per position is bounded by their
+/// length.
 pub(super) fn find_ignoring_case(text: &[u8], needle: &[u8]) -> Option<usize> {
     let &first = needle.first()?;
     memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), text)
         .find(|&place| starts_with_ignoring_case(tail(text, place), needle))
 }
 
-/// Whether a line of `text` begins with `prefix` in any case.
+/// Returns true if a line of `text` begins with `prefix`, case-insensitively.
 pub(super) fn has_line_ignoring_case(text: &[u8], prefix: &[u8]) -> bool {
     let starts = memchr_iter(b'\n', text).map(|newline| newline + 1);
     [0].into_iter().chain(starts).any(|start| starts_with_ignoring_case(tail(text, start), prefix))
 }
 
-/// `text` up to `end`, all of it if there is less.
+/// Returns `text` up to `end`, or all of `text` if it is shorter.
 pub(super) fn head(text: &[u8], end: usize) -> &[u8] {
     text.get(..end).unwrap_or(text)
 }
 
-/// `text` from `start` on, nothing if there is less.
+/// Returns the part of `text` that begins at `start`, or an empty slice if `text` is shorter.
 pub(super) fn tail(text: &[u8], start: usize) -> &[u8] {
     text.get(start..).unwrap_or_default()
 }

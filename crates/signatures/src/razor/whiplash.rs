@@ -5,11 +5,11 @@ use sha1::{Digest, Sha1};
 use super::hosts::hosts;
 use super::signature::E8Signature;
 
-/// Lengths that fall into the same so many bytes count as one.
+/// Granularity of lengths, in bytes.
 const LENGTH_STEP: usize = 100;
 
-/// The e8 signatures of `text`, in the client's order; the same one may occur twice. A host with a character above 255, on
-/// which the client dies, has none.
+/// Returns the e8 signatures of `text`, in the client's order; they may repeat. A host with a character above 255 has
+/// no signature, because the client crashes on such a host.
 pub(super) fn sign(text: &[u8]) -> Vec<E8Signature> {
     let hosts = hosts(text);
     if hosts.is_empty() {
@@ -24,7 +24,7 @@ pub(super) fn sign(text: &[u8]) -> Vec<E8Signature> {
     hosts.iter().filter_map(|host| bytes(host)).map(signature).collect()
 }
 
-/// The bytes of a host, if it has only characters that are bytes.
+/// Returns the bytes of a host if all its characters are at most 255.
 fn bytes(host: &str) -> Option<Vec<u8>> {
     host.chars().map(|character| u8::try_from(character).ok()).collect()
 }

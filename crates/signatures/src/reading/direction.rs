@@ -1,4 +1,4 @@
-//! Conversion of text to the order in which it is displayed, where control characters or markup reverse it.
+//! Conversion of text to display order, if control characters or markup change the order.
 //!
 //! `sehctaw` between two control characters is displayed as `watches`. The Unicode bidirectional algorithm computes the
 //! order of characters on the screen. Letters of right-to-left scripts are then put back in reading order. Text without
@@ -11,7 +11,7 @@ use unicode_bidi::{BidiClass, BidiInfo, bidi_class};
 /// Maximum length of a line in bytes; longer lines are processed in pieces of this length.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// The control characters that begin and end text of a forced direction.
+/// Control characters that begin and end text of a forced direction.
 pub(super) const RIGHT_TO_LEFT: char = '\u{202e}';
 pub(super) const LEFT_TO_RIGHT: char = '\u{202d}';
 pub(super) const END: char = '\u{202c}';
@@ -37,7 +37,8 @@ pub(super) fn as_shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether the text has control characters that embed, isolate or override: U+202A to U+202E and U+2066 to U+2069.
+/// Returns true if the text has control characters that embed, isolate or override: U+202A to U+202E and U+2066 to
+/// U+2069.
 fn has_controls(text: &str) -> bool {
     let bytes = text.as_bytes();
     memchr::memchr_iter(0xe2, bytes)
@@ -68,7 +69,8 @@ fn show(line: &str, out: &mut String) {
     }
 }
 
-/// Reverses each run that begins and ends with characters of one direction and contains none of the other.
+/// Reverses each run that begins and ends with characters of one direction and contains no characters of the other
+/// direction.
 fn turn_runs(chars: &mut [char], is_own: impl Fn(char) -> bool, is_other: impl Fn(char) -> bool) {
     let mut run: Option<(usize, usize)> = None;
     for at in 0..=chars.len() {
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn controls_without_end_take_no_time_to_speak_of() {
+    fn endless_controls_take_little_time() {
         for piece in ["\u{202e}", "\u{202e}a\u{202c}", "\u{2067}(", "\u{2066}a)\u{2069}", "\u{202e}a\u{5d0}([{1"] {
             assert!(as_shown(&piece.repeat(1 << 18)).len() <= piece.len() << 18, "{piece:?}");
         }

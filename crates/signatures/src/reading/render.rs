@@ -1,7 +1,8 @@
-//! The text of an HTML page as a reader sees it: lines where blocks begin, nothing that does not show.
+//! The visible text of an HTML page, with a line per block.
 //!
-//! html5gum finds the tags, by the rules browsers share. Elements are kept on a stack just long enough to know whether
-//! their text shows and whether it is quoted; a page nested deeper than [`STACK_MAX`] shows the rest as its last level.
+//! html5gum tokenizes the page by the rules shared by browsers. A stack of open elements determines whether their text
+//! is visible and whether it is quoted. In a page nested deeper than [`STACK_MAX`], deeper text has the properties of
+//! the last level on the stack.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -14,23 +15,24 @@ use super::visibility::{Look, Sheet, Style};
 use super::{LINK_BYTES_MAX, LINKS_MAX, PageLink, Reading, line_ends};
 use crate::bruit::quotes;
 
-/// Most elements open at once.
+/// Maximum number of open elements.
 const STACK_MAX: usize = 256;
 
-/// Most bytes of an attribute, or of a style sheet, that are looked at.
+/// Maximum number of bytes of an attribute or style sheet that are read.
 const ATTRIBUTE_BYTES_MAX: usize = 1024;
 const SHEET_BYTES_MAX: usize = 256 * 1024;
 
-/// Most comments without an end that are looked into.
+/// Maximum number of unclosed comments that are parsed.
 const UNCLOSED_COMMENTS_MAX: usize = 4;
 
-/// Most blocks that are looked at for quotations; what is in a quotation needs no look of its own.
+/// Maximum number of blocks checked for quotations; blocks within a quotation are not checked.
 const CITATIONS_MAX: usize = 256;
 
-/// Most elements within each other that give their text a direction.
+/// Maximum nesting depth of elements that set a text direction.
 const DIRECTIONS_MAX: usize = 8;
 
-/// Fewer words than this left by hiding: then our reading of the page is wrong, and all of it counts.
+/// Minimum number of visible words. If fewer words would be visible, our interpretation of the page is wrong, and all
+/// text counts as visible.
 const VISIBLE_WORDS_MIN: usize = 3;
 
 /// Renders a page, up to `limit` bytes of text.
@@ -38,37 +40,37 @@ pub(super) fn render(html: &str, limit: usize) -> Reading {
     let mut page = Page::new(limit);
     page.read(html);
     for _ in 0..UNCLOSED_COMMENTS_MAX {
-        // Readers that predate the standard end an unclosed comment at the first `>`, and senders know.
+        // Mail readers that predate the standard end an unclosed comment at the first `>`, and senders exploit this.
         let Some(rest) = page.unclosed.take() else { break };
         page.read(rest.split_once('>').map_or("", |(_, rest)| rest));
     }
     page.finish()
 }
 
-/// An element that is open.
+/// An open element.
 struct Open {
     name: Name,
     look: Look,
-    /// Which of the page's citations it is.
+    /// Index of the element's citation in the page.
     citation: Option<usize>,
-    /// The control that gives its text a direction.
+    /// The control character that sets the direction of the element's text.
     direction: Option<char>,
     family: Family,
 }
 
-/// What an element is to those around it, one bit each. Known of every open element, as up to all of them are asked at every
-/// tag.
+/// Properties of an element that affect other elements, one bit each. Stored for every open element, because each tag
+/// may query all of them.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Family(u8);
 
-/// The name of an element or attribute, lower case, as far as any name that matters goes.
+/// Name of an element or attribute in lower case, truncated to the length of the longest relevant name.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Name {
     letters: [u8; 12],
     length: u8,
 }
 
-/// The attributes that matter, as far as they were read.
+/// The relevant attributes read so far.
 #[derive(Default)]
 struct Attributes {
     style: String,
@@ -90,13 +92,13 @@ struct Page {
     tag: Name,
     attribute: Name,
     attributes: Attributes,
-    /// The text of the blocks that a mail program set off as quotations, in order of their starts.
+    /// Text ranges of the blocks that a mail program marked as quotations, ordered by start.
     citations: Vec<Range<usize>>,
-    /// Byte offsets in the text at which the links begin, in the order of the links.
+    /// Byte offsets in the text at which the links begin, in link order.
     link_places: Vec<usize>,
-    /// The controls of the open elements that give their text a direction.
+    /// Control characters of the open elements that set a text direction.
     directions: Vec<char>,
-    /// What follows the opening of a comment that has no end.
+    /// The text after the start of an unclosed comment.
     unclosed: Option<String>,
     is_unclosed: bool,
 }
@@ -132,7 +134,7 @@ impl Page {
             self.event(event);
             None
         });
-        // The callback yields nothing, so this runs through the page.
+        // The emitter returns no tokens, so a single call processes the whole page.
         let _ = Tokenizer::new_with_emitter(html, emitter).next();
     }
 
@@ -192,7 +194,7 @@ impl Page {
         self.stack.push(Open { name: self.tag, look, citation, direction, family });
     }
 
-    /// Begins a citation if the element at hand is one.
+    /// Begins a citation if the current element is a citation.
     fn begin_citation(&mut self) -> Option<usize> {
         let is_citation = self.attributes.is_citation(self.tag.is("blockquote"));
         (is_citation && self.citations.len() < CITATIONS_MAX).then(|| {
@@ -203,7 +205,8 @@ impl Page {
         })
     }
 
-    /// Writes the control that does what the markup does: from then on the order of characters is forced.
+    /// Writes the control character that is equivalent to the markup. It forces the order of the characters that
+    /// follow.
     fn begin_direction(&mut self, style: &Style, look: Look) -> Option<char> {
         if !style.is_order_forced() || self.directions.len() >= DIRECTIONS_MAX {
             return None;
@@ -246,7 +249,7 @@ impl Page {
         style
     }
 
-    /// Closes what the new element ends without saying so: a cell the cell before it, an item the item before it.
+    /// Closes elements that the new one ends implicitly: a cell ends the previous cell, an item the previous item.
     fn close_implied(&mut self, family: Family) {
         let (ends, within) = match family {
             Family::CELL => (Family::CELL, Family::ROW.or(Family::TABLE)),
@@ -272,7 +275,7 @@ impl Page {
                 self.truncate(at);
                 break;
             }
-            // A cell is not left by the end tag of something outside it.
+            // The end tag of an outer element does not close a cell.
             if !leaves_cells && open.family.is_in(Family::CELL.or(Family::TABLE)) {
                 break;
             }
@@ -299,14 +302,14 @@ impl Page {
     }
 
     fn text(&mut self, value: &[u8]) {
-        // The page was a string; what is cut from it at tags is one, too.
+        // The page was a string, so slices cut at tags are valid UTF-8.
         let text = str::from_utf8(value).unwrap_or_default();
         if self.tag.is("style") && self.is_raw() {
             let room = SHEET_BYTES_MAX.saturating_sub(self.sheet_bytes);
             self.sheet_bytes += text.len().min(room);
             self.sheet.read(prefix(text, room));
             if let Some(page) = self.stack.first_mut() {
-                // Pages need not have a tag for their body.
+                // The body tag is optional.
                 page.look = Look::page().with(&self.sheet.style("body", "", ""));
             }
             return;
@@ -314,14 +317,14 @@ impl Page {
         if ["script", "title", "noframes", "noembed"].iter().any(|name| self.tag.is(name)) && self.is_raw() {
             return;
         }
-        // Each has a limit of its own, so that what is hidden takes no room from what shows.
+        // Visible and hidden text have separate limits, so that hidden text does not use up the limit of visible text.
         let room = |taken: &String| self.limit.saturating_sub(taken.len());
         if self.stack.last().is_none_or(|open| open.look.is_visible()) {
             let text = prefix(text, room(&self.out.text));
             if self.directions.is_empty() {
                 self.push(text);
             } else {
-                // The end of a line in the source is a blank, and ends no direction.
+                // A line end in the source counts as a blank, and does not end a text direction.
                 self.push(&text.replace(['\r', '\n'], " "));
             }
         } else {
@@ -333,7 +336,7 @@ impl Page {
         }
     }
 
-    /// Whether the text belongs to the element just opened, as raw text does.
+    /// Returns true if the text belongs to the element just opened, as raw text does.
     fn is_raw(&self) -> bool {
         self.stack.last().is_some_and(|open| open.name == self.tag)
     }
@@ -345,7 +348,7 @@ impl Page {
     }
 
     fn link(&mut self, value: &[u8]) {
-        // Pictures in the page itself lead nowhere.
+        // Images embedded in the page have no target.
         let is_absolute = memchr::memchr(b':', value).is_some();
         if is_absolute && self.out.links.len() < LINKS_MAX && value.len() <= LINK_BYTES_MAX {
             let target = String::from_utf8_lossy(value).into_owned();
@@ -354,7 +357,7 @@ impl Page {
         }
     }
 
-    /// Begins a line. Directions end at the end of a line, those of elements begin again.
+    /// Begins a line. Text directions end with the line; the directions of open elements are begun again.
     fn line(&mut self) {
         self.push("\n");
         for at in 0..self.directions.len() {
@@ -507,7 +510,7 @@ impl Attributes {
             b"dir" => &mut self.direction,
             _ => return,
         };
-        // The first of several counts.
+        // If an attribute is repeated, the first one counts.
         if field.is_empty() {
             let value = value.get(..ATTRIBUTE_BYTES_MAX).unwrap_or(value);
             field.push_str(&String::from_utf8_lossy(value));
@@ -515,14 +518,14 @@ impl Attributes {
         }
     }
 
-    /// Whether a mail program may have made this element to quote a message. Many set no class or type.
+    /// Returns true if a mail program may have created this element to quote a message. Many set no class or type.
     fn is_citation(&self, is_block_quote: bool) -> bool {
         is_block_quote || self.class.contains("yahoo_quoted")
     }
 }
 
-/// The parts of a text that are quotations: those of the citations that say whom they quote, or are said to. A block without
-/// that is only set in. Who is quoted is not part of the quotation.
+/// Returns the quotations in a text: citations that name their author, or that follow a line that names the author.
+/// Other citations are merely indented blocks. The line that names the author is not part of the quotation.
 fn quotations(text: &str, citations: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut quoted: Vec<Range<usize>> = Vec::new();
     for citation in citations {
@@ -540,7 +543,7 @@ fn quotations(text: &str, citations: &[Range<usize>]) -> Vec<Range<usize>> {
     quoted
 }
 
-/// The text with quotations marked as in plain text.
+/// Returns the text with quote marks added, as in plain text.
 fn with_marks(text: &str, quoted: &[Range<usize>]) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     let mut at = 0;
@@ -557,12 +560,12 @@ fn with_marks(text: &str, quoted: &[Range<usize>]) -> String {
     out
 }
 
-/// The longest start of `text` of at most `length` bytes.
+/// Returns the longest prefix of `text` of at most `length` bytes.
 fn prefix(text: &str, length: usize) -> &str {
     text.get(..text.floor_char_boundary(length.min(text.len()))).unwrap_or_default()
 }
 
-/// Finds the line of each link, from its place in the text.
+/// Determines the line of each link from its offset in the text.
 fn place_links(out: &mut Reading, places: &[usize]) {
     let (mut line, mut from) = (0, 0);
     for (link, &place) in out.links.iter_mut().zip(places) {
@@ -592,7 +595,7 @@ mod tests {
 
     #[test]
     fn text_right_behind_a_style_sheet_shows() {
-        // It was once taken for more of the sheet, up to the next tag.
+        // Regression: the text up to the next tag was treated as part of the style sheet.
         assert_eq!(rendered("<style>b{}</style>one two three<p>four"), "one two three four");
         assert_eq!(rendered("one two three<title>a</title>four<script>b</script>five"), "one two threefourfive");
     }

@@ -1,24 +1,24 @@
-//! Whether a reader sees the text of an element: the few rules of CSS and HTML that senders hide text with.
+//! Visibility of an element's text: the few rules of CSS and HTML that senders use to hide text.
 //!
-//! Not a style engine. Selectors are a name, a class, an id or a name with a class; what needs more is not applied, so
-//! that text is rather kept than dropped.
+//! This is not a style engine. Selectors are a name, a class, an id, or a name with a class. More complex selectors are
+//! ignored, so that text is kept rather than dropped.
 
 use std::collections::HashMap;
 
-/// Most rules kept of all style sheets of a message, and most declarations read of one.
+/// Maximum number of rules kept from all style sheets of a message, and of declarations read from one style.
 const RULES_MAX: usize = 1_000;
 const DECLARATIONS_MAX: usize = 64;
 
-/// Text smaller than this many pixels is not read by anyone.
+/// Minimum font size of readable text, in pixels.
 const FONT_PIXELS_MIN: f32 = 2.5;
 
-/// Colours are told apart when they differ by more than this, summed over red, green and blue.
+/// Minimum difference of distinguishable colours, summed over red, green and blue.
 const COLOUR_DISTANCE_MIN: u32 = 24;
 
 /// Red, green, blue.
 type Rgb = [u8; 3];
 
-/// The colours that pages have by name: those of HTML 4, and what is nearly white.
+/// Colour names used in pages: those of HTML 4, and near-whites.
 const NAMED: [(&str, Rgb); 24] = [
     ("white", [255, 255, 255]),
     ("black", [0, 0, 0]),
@@ -46,22 +46,22 @@ const NAMED: [(&str, Rgb); 24] = [
     ("floralwhite", [255, 250, 240]),
 ];
 
-/// How text is shown where we are.
+/// The appearance of text in the current element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// Nothing within can undo it.
+    /// True if hidden irrevocably: nested elements are hidden too.
     is_gone: bool,
-    /// An element within may be visible, or larger, again.
+    /// True if invisible; a nested element may be visible or larger again.
     is_invisible: bool,
     is_tiny: bool,
     colour: Rgb,
-    /// `None` behind a picture, which may be of any colour.
+    /// Background colour, or `None` for a picture, which may have any colour.
     background: Option<Rgb>,
-    /// Whether text that is forced into a direction goes from right to left.
+    /// True if text with a forced direction runs from right to left.
     pub is_right_to_left: bool,
 }
 
-/// What one rule or attribute changes.
+/// The changes made by one rule or attribute.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Style {
     hides: Option<bool>,
@@ -69,24 +69,24 @@ pub(super) struct Style {
     is_tiny: Option<bool>,
     colour: Option<Rgb>,
     background: Option<Option<Rgb>>,
-    /// Content beyond the box is cut off, and the box has no room.
+    /// True if content outside the box is clipped and the box has no size.
     is_clipped: bool,
     has_no_room: bool,
     is_out_of_flow: bool,
     is_far_away: bool,
-    /// Whether the order of characters is forced, and whether it is from right to left.
+    /// Set if the order of characters is forced; true for right to left.
     is_order_forced: Option<bool>,
     is_right_to_left: Option<bool>,
 }
 
-/// The rules of the style sheets, by selector.
+/// Rules of the style sheets, by selector.
 #[derive(Debug, Default)]
 pub(super) struct Sheet {
     rules: HashMap<Box<str>, Style>,
 }
 
 impl Look {
-    /// Black on white.
+    /// Returns the default look: black on white.
     pub(super) fn page() -> Self {
         Self {
             is_gone: false,
@@ -98,14 +98,14 @@ impl Look {
         }
     }
 
-    /// Whether text can be seen.
+    /// Returns true if text is visible.
     pub(super) fn is_visible(&self) -> bool {
         let is_lost =
             self.background.is_some_and(|background| distance(self.colour, background) <= COLOUR_DISTANCE_MIN);
         !(self.is_gone || self.is_invisible || self.is_tiny || is_lost)
     }
 
-    /// The look of an element within this one.
+    /// Returns the look of an element within this one.
     pub(super) fn with(self, style: &Style) -> Self {
         Self {
             is_gone: self.is_gone || style.is_gone(),
@@ -119,7 +119,7 @@ impl Look {
 }
 
 impl Style {
-    /// Reads declarations, as in a `style` attribute.
+    /// Parses declarations, as in a `style` attribute.
     pub(super) fn read(declarations: &str) -> Self {
         let mut style = Self::default();
         for declaration in declarations.split(';').take(DECLARATIONS_MAX) {
@@ -131,7 +131,7 @@ impl Style {
         style
     }
 
-    /// Adds another, which comes later and wins.
+    /// Adds a later style, which takes precedence.
     pub(super) fn add(&mut self, later: &Self) {
         self.hides = later.hides.or(self.hides);
         self.is_invisible = later.is_invisible.or(self.is_invisible);
@@ -146,39 +146,39 @@ impl Style {
         self.is_right_to_left = later.is_right_to_left.or(self.is_right_to_left);
     }
 
-    /// The `color` attribute of `font`, `text` of `body`.
+    /// Applies the `color` attribute of `font`, or `text` of `body`.
     pub(super) fn set_colour(&mut self, value: &str) {
         self.colour = self.colour.or_else(|| colour(value));
     }
 
-    /// The `bgcolor` attribute.
+    /// Applies the `bgcolor` attribute.
     pub(super) fn set_background(&mut self, value: &str) {
         if let (None, Some(colour)) = (self.background, colour(value)) {
             self.background = Some(Some(colour));
         }
     }
 
-    /// The `background` attribute: a picture.
+    /// Applies the `background` attribute: a picture.
     pub(super) fn set_picture(&mut self) {
         self.background = self.background.or(Some(None));
     }
 
-    /// The `hidden` attribute.
+    /// Applies the `hidden` attribute.
     pub(super) fn hide(&mut self) {
         self.hides = self.hides.or(Some(true));
     }
 
-    /// The element `bdo`.
+    /// Applies the element `bdo`.
     pub(super) fn force_order(&mut self) {
         self.is_order_forced = self.is_order_forced.or(Some(true));
     }
 
-    /// The `dir` attribute.
+    /// Applies the `dir` attribute.
     pub(super) fn set_direction(&mut self, value: &str) {
         self.is_right_to_left = self.is_right_to_left.or_else(|| Some(value == "rtl"));
     }
 
-    /// Whether the order of characters is forced.
+    /// Returns true if the order of characters is forced.
     pub(super) fn is_order_forced(&self) -> bool {
         self.is_order_forced == Some(true)
     }
@@ -251,8 +251,8 @@ impl Style {
 }
 
 impl Sheet {
-    /// Adds the rules of a style sheet. Those within another, such as `@media print { … }`, hold on some readers' devices
-    /// only and are left out.
+    /// Adds the rules of a style sheet. Nested rules, such as `@media print { … }`, only apply on some devices and are
+    /// ignored.
     pub(super) fn read(&mut self, sheet: &str) {
         let sheet = without_comments(&sheet.to_ascii_lowercase());
         let mut rest = sheet.as_str();
@@ -275,7 +275,7 @@ impl Sheet {
         }
     }
 
-    /// What the rules say of an element. Everything is in lower case.
+    /// Returns the style that the rules define for an element. All arguments are lower case.
     pub(super) fn style(&self, name: &str, class: &str, id: &str) -> Style {
         let mut style = Style::default();
         if self.rules.is_empty() {
@@ -301,7 +301,7 @@ impl Sheet {
     }
 }
 
-/// What follows a block, from behind its opening bracket on.
+/// Returns the text after a block, given the text after its opening bracket.
 fn behind_block(block: &str) -> &str {
     let mut depth = 1;
     for (at, byte) in block.bytes().enumerate() {
@@ -337,7 +337,7 @@ fn distance(one: Rgb, other: Rgb) -> u32 {
 }
 
 fn colour(value: &str) -> Option<Rgb> {
-    // Longer than any colour is written.
+    // The limit is longer than any valid colour value.
     if value.is_empty() || value.len() > 48 {
         return None;
     }
@@ -348,7 +348,7 @@ fn colour(value: &str) -> Option<Rgb> {
     (opacity > 12).then_some([red, green, blue])
 }
 
-/// A number and its unit.
+/// Parses a number and its unit.
 fn number(value: &str) -> Option<(f32, &str)> {
     let end =
         value.bytes().take(16).take_while(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+')).count();
@@ -368,7 +368,7 @@ fn pixels(value: &str) -> Option<f32> {
     Some(size * scale)
 }
 
-/// The size in a `font-size`, or in a `font` of several words.
+/// Returns the size in a `font-size`, or in a `font` of several words.
 fn font_pixels(value: &str) -> Option<f32> {
     let has_size = |word: &&str| {
         word.starts_with(|char: char| char.is_ascii_digit() || char == '.')

@@ -1,7 +1,8 @@
-//! Messages made to take long: megabytes of whatever opens, nests or repeats. Each must end, with bounded results.
+//! Messages designed to take long: megabytes of constructs that open, nest or repeat. Each test must finish, with
+//! bounded results.
 //!
-//! Tests may not look at the clock, so what would hang is what fails here. `timings`, which is not run unless asked for,
-//! prints how long each scheme takes at four sizes; a figure that grows fourfold where the size doubles is a fault:
+//! Tests may not read the clock, so a slow scheme appears as a hang. `timings`, which is ignored by default, prints the
+//! time of each scheme at four sizes; a time that grows fourfold when the size doubles is a bug:
 //!
 //! ```sh
 //! cargo test --release -p bruit-signatures --test malformed -- --ignored --nocapture timings
@@ -22,7 +23,7 @@ const BASE64: &str = "Content-Transfer-Encoding: base64\n\n";
 const QUOTED: &str = "Content-Transfer-Encoding: quoted-printable\n\n";
 const MULTIPART: &str = "Content-Type: multipart/mixed; boundary=x\n\n";
 
-/// What stands at the start, and what follows it again and again.
+/// A prefix, and the text that is repeated after the prefix.
 type Pattern = (&'static str, &'static str);
 
 const PAGES: &[Pattern] = &[
@@ -181,7 +182,7 @@ fn message((head, unit): Pattern, bytes: usize) -> Vec<u8> {
     message
 }
 
-/// Multiparts within each other, each with a boundary of its own.
+/// Returns nested multiparts, each with a boundary of its own.
 fn nested_multiparts(bytes: usize) -> Vec<u8> {
     let mut message = Vec::with_capacity(bytes);
     for level in 0.. {
@@ -193,13 +194,13 @@ fn nested_multiparts(bytes: usize) -> Vec<u8> {
     message
 }
 
-/// Tags below as many open elements as there may be.
+/// Returns tags nested in the maximum number of open elements.
 fn deep_page(unit: &str, bytes: usize) -> Vec<u8> {
     let head = [HTML, &"<b>".repeat(254)].concat();
     head.bytes().chain(unit.bytes().cycle().take(bytes)).collect()
 }
 
-/// Words of which no two are alike.
+/// Returns words without duplicates.
 fn different_words(bytes: usize) -> Vec<u8> {
     let mut message = TEXT.as_bytes().to_vec();
     for number in 0u32.. {
@@ -212,7 +213,7 @@ fn different_words(bytes: usize) -> Vec<u8> {
     message
 }
 
-/// Links of which no two are alike, in quoted lines and in others.
+/// Returns links without duplicates, in quoted lines and in others.
 fn different_links(bytes: usize) -> Vec<u8> {
     let mut message = TEXT.as_bytes().to_vec();
     for number in 0.. {
@@ -248,28 +249,28 @@ fn check_all(patterns: &[Pattern]) {
 }
 
 #[test]
-fn pages_end() {
+fn pages_are_bounded() {
     check_all(PAGES);
     check(&deep_page("<p></p>", 8 * MEGABYTE), "deep page, paragraphs");
     check(&deep_page("</i>", 8 * MEGABYTE), "deep page, stray end tags");
 }
 
 #[test]
-fn texts_end() {
+fn texts_are_bounded() {
     check_all(TEXTS);
     check(&different_words(8 * MEGABYTE), "different words");
     check(&different_links(8 * MEGABYTE), "different links");
 }
 
 #[test]
-fn parts_and_headers_end() {
+fn parts_and_headers_are_bounded() {
     check_all(PARTS);
     check(&nested_multiparts(8 * MEGABYTE), "nested multiparts");
     check(&b"Content-Type: message/rfc822\n\n".repeat(200_000), "nested messages");
 }
 
 #[test]
-fn one_line_of_fifty_megabytes_ends() {
+fn a_line_of_fifty_megabytes_is_processed() {
     check(&message((TEXT, "x"), 50 * MEGABYTE), "one line");
 }
 

@@ -1,4 +1,4 @@
-//! Messages that break the rules: no scheme panics, none takes long, and none changes its mind unnoticed.
+//! Malformed messages: no scheme panics or is slow, and no result changes unnoticed.
 
 mod hostile;
 mod pieces;
@@ -13,14 +13,14 @@ use bruit_signatures::pyzor::{Version, predigest};
 use bruit_signatures::reading::Reading;
 use bruit_signatures::{Context, Wanted, sign};
 
-/// Set, this writes the expected signatures anew.
+/// Environment variable that makes the test rewrite the expected signatures.
 const UPDATE: &str = "BRUIT_UPDATE";
 
 fn testdata(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/malformed").join(name)
 }
 
-/// The messages by name.
+/// Returns the messages with their names.
 fn messages() -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(testdata("")).unwrap().map(|entry| entry.unwrap());
     let mut messages: Vec<_> = entries
@@ -32,7 +32,7 @@ fn messages() -> Vec<(String, Vec<u8>)> {
     messages
 }
 
-/// All that is computed of a message, a line each.
+/// Formats everything computed from a message, one item per line.
 fn lines(name: &str, message: &[u8]) -> String {
     let mut out = String::new();
     let signed = sign(message, &Wanted::ALL, &Context::default());
@@ -45,7 +45,7 @@ fn lines(name: &str, message: &[u8]) -> String {
     out
 }
 
-/// The features, too many to list: how many, and one number that all of them make.
+/// Summarises the features, which are too many to list: their number, and one hash of all features.
 fn shown(features: &Features) -> String {
     let sum = features.all().fold(0u64, |sum, feature| sum.rotate_left(1) ^ feature);
     let whole = features.whole.map_or_else(|| "-".to_owned(), |whole| format!("{whole:016x}"));
@@ -61,9 +61,13 @@ fn signatures_are_those_on_record() {
     }
     let expected = fs::read_to_string(path).unwrap();
     for (found, expected) in found.lines().zip(expected.lines()) {
-        assert_eq!(found, expected, "if this was meant, see testdata/malformed/README.md");
+        assert_eq!(found, expected, "if this change is intended, see testdata/malformed/README.md");
     }
-    assert_eq!(found.lines().count(), expected.lines().count(), "if this was meant, see testdata/malformed/README.md");
+    assert_eq!(
+        found.lines().count(),
+        expected.lines().count(),
+        "if this change is intended, see testdata/malformed/README.md"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Headers and bodies put together at random from the pieces that parsers and decoders stumble over.
+//! Headers and bodies assembled at random from fragments that are difficult for parsers and decoders.
 
 use bruit_signatures::message::Message;
 use bruit_signatures::{Context, Wanted, sign};

@@ -1,8 +1,8 @@
-"""Digests of many messages in one process, by the code that `pyzor digest` runs.
+"""Computes the digests of many messages in one process, with the code that `pyzor digest` runs.
 
-Messages come on standard input, each after its length in four bytes, big-endian. For each one line goes to standard output:
-the digest and its lines in hexadecimal, with blanks between, or `!` and what was raised.
-An argument names the folder to load pyzor from, if it is not the installed one.
+Reads messages from standard input, each preceded by its length in four bytes, big-endian. Writes one line per message
+to standard output: the digest and its lines in hexadecimal, separated by blanks, or `!` and the exception.
+An optional argument names the folder to load pyzor from, instead of the installed one.
 """
 
 import email
@@ -16,7 +16,7 @@ import pyzor.digest
 
 
 class Digester(pyzor.digest.DataDigester):
-    """Keeps the lines it hashes."""
+    """Stores the lines that it hashes."""
 
     __slots__ = ["kept"]
 

@@ -1,4 +1,4 @@
-//! Messages from seeds: every structure mail has, whole and broken.
+//! Generates messages from seeds, with every structure that occurs in mail, intact and broken.
 
 use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom as _;
@@ -6,10 +6,10 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 
 use crate::pieces::{CHARSETS, ENCODINGS, ESCAPES, HEADERS, HTML, REFERENCES, SOUP, SPACES, TYPES, WORDS};
 
-/// How deep multiparts are put into each other.
+/// Maximum nesting depth of multiparts.
 const DEPTH_MAX: usize = 3;
 
-/// The message of a seed.
+/// Generates the message for a seed.
 pub(crate) fn message(seed: u64) -> Vec<u8> {
     let mut generator = Generator { rng: ChaCha8Rng::seed_from_u64(seed) };
     let mut message = Vec::new();
@@ -38,7 +38,7 @@ impl Generator {
         self.rng.random_range(0..end)
     }
 
-    /// True in this many of a hundred cases.
+    /// Returns true with this probability in per cent.
     fn is(&mut self, percentage: usize) -> bool {
         self.below(100) < percentage
     }
@@ -47,7 +47,7 @@ impl Generator {
         choices.choose(&mut self.rng).unwrap()
     }
 
-    /// Pieces of messages in any order.
+    /// Returns fragments of messages in any order.
     fn soup(&mut self) -> Vec<u8> {
         let mut soup = String::new();
         for _ in 0..self.below(80) {
@@ -63,7 +63,7 @@ impl Generator {
         }
     }
 
-    /// Headers about content, an empty line, and a body.
+    /// Writes content header fields, an empty line, and a body.
     fn entity(&mut self, depth: usize, out: &mut Vec<u8>) {
         match self.below(100) {
             0..30 if depth < DEPTH_MAX => self.multipart(depth, out),
@@ -175,7 +175,7 @@ impl Generator {
         out.extend(body);
     }
 
-    /// Words with white space of all kinds between them, mostly in lines.
+    /// Returns words separated by white space of all kinds, mostly in lines.
     fn words(&mut self, count: usize) -> String {
         let mut text = String::new();
         for _ in 0..self.below(count * 4) {
@@ -189,7 +189,7 @@ impl Generator {
         let mut html = String::new();
         for _ in 0..self.below(50) {
             html += match self.below(10) {
-                // What is broken takes all after it away, so mostly what is whole.
+                // A broken construct hides everything after it, so most are intact.
                 0..3 => self.one_of(&HTML[..10]),
                 3 => self.one_of(HTML),
                 4 => self.one_of(REFERENCES),
@@ -205,7 +205,7 @@ impl Generator {
         html
     }
 
-    /// The text in that character set, or bytes that could be.
+    /// Returns the text in this character set, or bytes that resemble the character set.
     fn in_charset(&mut self, text: &str, charset: &str) -> Vec<u8> {
         let encoding = encoding_rs::Encoding::for_label(charset.trim_matches('"').as_bytes());
         match encoding {
@@ -219,7 +219,7 @@ impl Generator {
         }
     }
 
-    /// The text with escape sequences in it, known and not.
+    /// Returns the text with escape sequences inserted, known and unknown.
     fn with_escapes(&mut self, text: &str) -> Vec<u8> {
         let mut out = String::new();
         for character in text.chars().filter(char::is_ascii) {
@@ -231,7 +231,7 @@ impl Generator {
         out.into_bytes()
     }
 
-    /// The text with some bytes of any kind in it, mostly above ASCII.
+    /// Returns the text with some random bytes inserted, mostly above ASCII.
     fn random_bytes(&mut self, text: &str) -> Vec<u8> {
         let mut bytes = Vec::new();
         for byte in text.bytes() {
@@ -299,7 +299,7 @@ impl Generator {
         out
     }
 
-    /// With a few bytes changed, lost or doubled.
+    /// Returns `bytes` with a few bytes changed, lost or doubled.
     fn damaged(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
         for _ in 0..=self.below(4) {
             if bytes.is_empty() {
@@ -329,7 +329,7 @@ impl Generator {
     }
 }
 
-/// One byte a character: headers have any of them, raw.
+/// Encodes each character as one byte: headers may contain any raw bytes.
 fn latin_1(text: &str) -> impl Iterator<Item = u8> {
     text.chars().map(|character| character as u8)
 }

@@ -1,7 +1,7 @@
-//! Our digests against those of the original client's own code, which must be installed.
+//! Our digests compared with the digests of the original client's code, which must be installed.
 //!
-//! Messages are generated from fixed seeds; if the variable `BRUIT_CORPUS` names a folder, all files beneath it are taken as
-//! well.
+//! Messages are generated from fixed seeds. If the environment variable `BRUIT_CORPUS` names a folder, all files in it
+//! are compared too.
 
 mod generator;
 mod pieces;
@@ -15,15 +15,15 @@ use bruit_signatures::pyzor::{Digest, Version, digest, predigest};
 
 use self::reference::Answer;
 
-/// How many messages are generated.
+/// Number of generated messages.
 const MESSAGES: u64 = 5000;
-/// What the original may end with, and so have no answer; `bruit_signatures::pyzor` says when.
+/// Exceptions of the original client on messages without a digest; see `bruit_signatures::pyzor`.
 const RAISED: [&str; 4] = ["AttributeError", "TypeError", "UnicodeError", "ValueError"];
-/// How few of a hundred messages may do so.
+/// Maximum percentage of messages on which the original client raises an exception.
 const RAISED_PERCENTAGE_MAX: usize = 2;
-/// How many of a hundred generated messages have a usable line at least; the others test little.
+/// Minimum percentage of generated messages with a usable line. Messages without such lines test little.
 const USABLE_PERCENTAGE_MIN: usize = 60;
-/// How many go through the command itself, which starts Python for each.
+/// Number of messages passed to the `pyzor` command, which starts Python for each message.
 const MESSAGES_BY_COMMAND: u64 = 24;
 
 #[test]
@@ -51,7 +51,7 @@ fn messages_of_the_corpus_have_the_same_digests() {
     assert_same(&messages, Version::V1_1);
 }
 
-/// What the driver does is what the command does.
+/// The driver and the `pyzor` command compute the same digests.
 #[test]
 fn the_command_prints_the_same_digests() {
     let home = tempfile::tempdir().unwrap();
@@ -69,12 +69,12 @@ fn the_command_prints_the_same_digests() {
     panic!("too few of the messages have an answer");
 }
 
-/// Generated messages, each named by its seed.
+/// Generates messages, named by their seeds.
 fn generated(count: u64) -> Vec<(String, Vec<u8>)> {
     (0..count).map(|seed| (format!("seed {seed}"), generator::message(seed))).collect()
 }
 
-/// Compares all, and shows the first few that differ.
+/// Compares all messages and prints the first few that differ.
 fn assert_same(messages: &[(String, Vec<u8>)], version: Version) {
     let folder = (version == Version::V1_1).then(reference::version_1_1);
     let bytes: Vec<Vec<u8>> = messages.iter().map(|(_, message)| message.clone()).collect();
@@ -99,13 +99,13 @@ fn assert_same(messages: &[(String, Vec<u8>)], version: Version) {
     assert!(raised * 100 <= messages.len() * RAISED_PERCENTAGE_MAX, "{raised} of {} have no answer", messages.len());
 }
 
-/// A difference for people to look at.
+/// Formats a difference.
 fn difference(name: &str, message: &[u8], version: Version, expected: &[String]) -> String {
     let ours = predigest(message, version);
     format!("{name}, {version:?}\nours:   {ours:?}\ntheirs: {expected:?}\n{}", message.escape_ascii())
 }
 
-/// All files beneath `folder`, in order.
+/// Finds all files in `folder`, sorted.
 fn find_files(folder: &Path, files: &mut Vec<PathBuf>) {
     let mut entries: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();

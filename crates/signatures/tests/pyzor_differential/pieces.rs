@@ -1,6 +1,6 @@
-//! What generated messages are made of.
+//! Fragments of generated messages.
 
-/// Whole lines before the fields that matter.
+/// Complete lines before the relevant header fields.
 pub(crate) const HEADERS: &[&str] = &[
     "Subject: a subject of some words\n",
     "To: someone@example.org\n",
@@ -13,7 +13,7 @@ pub(crate) const HEADERS: &[&str] = &[
     "X-Odd\u{e4}: eight bits\n",
 ];
 
-/// What lines are made of.
+/// Fragments of lines.
 pub(crate) const WORDS: &[&str] = &[
     "the",
     "quick",
@@ -64,13 +64,13 @@ pub(crate) const WORDS: &[&str] = &[
     "a\0b",
 ];
 
-/// What separates words; some only look like white space.
+/// Separators of words; some of them only look like white space.
 pub(crate) const SPACES: &[&str] = &[
     " ", " ", " ", " ", " ", " ", "  ", "\t", "\u{a0}", "\u{3000}", "\u{2003}", "\x1f", "\u{2028}", "\u{85}", "\x0b",
     "\x0c", "\x1c", "\u{1680}", "\u{200b}", "\u{feff}",
 ];
 
-/// Tags, the whole and harmless ones first.
+/// Tags; intact and harmless ones come first.
 pub(crate) const HTML: &[&str] = &[
     "<p>",
     "</p>",
@@ -293,7 +293,7 @@ pub(crate) const CHARSETS: &[&str] = &[
     "ujis",
 ];
 
-/// Content types, the usual ones first.
+/// Content types, common ones first.
 pub(crate) const TYPES: &[&str] = &[
     "text/plain",
     "text/plain",
@@ -343,7 +343,7 @@ pub(crate) const ENCODINGS: &[&str] = &[
     "",
 ];
 
-/// What a message without any plan is made of.
+/// Fragments of unstructured messages.
 pub(crate) const SOUP: &[&str] = &[
     "Content-Type: ",
     "content-type:",
@@ -405,7 +405,7 @@ pub(crate) const SOUP: &[&str] = &[
     "a@b",
 ];
 
-/// Of character sets in seven bits.
+/// Escape sequences of seven-bit character sets.
 pub(crate) const ESCAPES: &[&str] = &[
     "\x1b$)C",
     "\x0e",

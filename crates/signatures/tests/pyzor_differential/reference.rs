@@ -1,4 +1,4 @@
-//! The original client: finding it, and asking it.
+//! The original client: how to find and run it.
 
 use std::env;
 use std::fs::{self, File};
@@ -6,25 +6,25 @@ use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the original says of a message.
+/// The original's result for a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Digest {
         digest: String,
         lines: Vec<String>,
     },
-    /// It ended with this exception.
+    /// The original failed with this exception.
     Raised(String),
 }
 
-/// The installed client.
+/// Path of the installed client.
 pub(crate) fn program() -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&path).map(|folder| folder.join("pyzor")).find(|program| program.is_file());
     found.expect("pyzor is not installed; `cargo xtask test` installs it, or: apt-get install pyzor")
 }
 
-/// Where `cargo xtask test` puts the code of Pyzor 1.1.
+/// Path where `cargo xtask test` puts the code of Pyzor 1.1.
 pub(crate) fn version_1_1() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("python/pyzor-1.1.2");
     let is_there = folder.join("pyzor/digest.py").is_file();
@@ -32,7 +32,8 @@ pub(crate) fn version_1_1() -> PathBuf {
     folder
 }
 
-/// The answers for `messages`, by the installed client's code or that in `folder`, with the interpreter of the client.
+/// Returns the results for `messages`, computed by the installed client's code or the code in `folder`, with the
+/// client's interpreter.
 pub(crate) fn ask(messages: &[Vec<u8>], folder: Option<&Path>) -> Vec<Answer> {
     let mut input = tempfile::tempfile().unwrap();
     for message in messages {
@@ -47,7 +48,7 @@ pub(crate) fn ask(messages: &[Vec<u8>], folder: Option<&Path>) -> Vec<Answer> {
     answers
 }
 
-/// What `pyzor digest` prints for `message`.
+/// Returns the output of `pyzor digest` for `message`.
 pub(crate) fn ask_program(message: &[u8], home: &Path) -> String {
     let mut input = tempfile::tempfile().unwrap();
     input.write_all(message).unwrap();
@@ -55,13 +56,13 @@ pub(crate) fn ask_program(message: &[u8], home: &Path) -> String {
     output(Command::new(program()).arg("--homedir").arg(home).arg("digest"), input).trim_end().to_owned()
 }
 
-/// What the client's first line says it is run by.
+/// Returns the interpreter named in the client's first line.
 fn interpreter() -> String {
     let script = fs::read_to_string(program()).unwrap();
     script.lines().next().and_then(|line| line.strip_prefix("#!")).expect("pyzor is a script").trim().to_owned()
 }
 
-/// What a command prints, without anything from the environment that changes Python.
+/// Returns the output of a command, run without environment variables that affect Python.
 fn output(command: &mut Command, input: File) -> String {
     let command = command.stdin(input).stderr(Stdio::inherit()).env_remove("PYTHONPATH").env_remove("PYTHONHOME");
     let output = command.output().unwrap();
@@ -69,7 +70,7 @@ fn output(command: &mut Command, input: File) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// One line of the driver.
+/// Parses one line of the driver's output.
 fn parse(line: &str) -> Answer {
     let mut words = line.split(' ');
     match words.next().unwrap() {
@@ -78,7 +79,7 @@ fn parse(line: &str) -> Answer {
     }
 }
 
-/// UTF-8 from hexadecimal.
+/// Decodes UTF-8 from hex digits.
 fn text(digits: &str) -> String {
     let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
     String::from_utf8((0..digits.len()).step_by(2).map(byte).collect()).unwrap()

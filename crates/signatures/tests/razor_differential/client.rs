@@ -5,7 +5,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the client computes for each of `files`: its block of lines as `client.pl` describes them, without the name.
+/// Returns the client's results for each of `files`: the block of lines described in `client.pl`, without the name of
+/// the file.
 pub(crate) fn blocks(files: &[PathBuf], ep4s: &[&str]) -> Vec<String> {
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/razor_differential/client.pl");
     let mut command = Command::new("perl");
@@ -13,7 +14,7 @@ pub(crate) fn blocks(files: &[PathBuf], ep4s: &[&str]) -> Vec<String> {
     let mut process = command.spawn().expect("perl is missing: install the Debian package razor");
     let names: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
     let mut input = process.stdin.take().expect("it is piped");
-    // From a thread, as the client writes while it reads.
+    // Writes in a separate thread, because the client writes its results while it reads.
     let writer = std::thread::spawn(move || input.write_all(names.as_bytes()));
     let output = process.wait_with_output().expect("perl ends");
     let complaints = String::from_utf8_lossy(&output.stderr);
@@ -32,8 +33,8 @@ pub(crate) fn blocks(files: &[PathBuf], ep4s: &[&str]) -> Vec<String> {
     blocks
 }
 
-/// What `razor-check -H` prints for `file`. `home` gets a configuration in which every server is a closed port of this
-/// machine; the command asks none of them.
+/// Returns the output of `razor-check -H` for `file`. `home` receives a configuration in which every server is a closed
+/// local port; the command contacts none of them.
 pub(crate) fn command_output(home: &Path, file: &Path) -> String {
     write_home(home);
     let mut command = Command::new("razor-check");

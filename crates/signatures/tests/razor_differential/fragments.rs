@@ -1,4 +1,4 @@
-//! What generated messages are made of.
+//! Fragments of generated messages.
 
 pub(crate) const WORDS: &[&str] = &[
     "the",

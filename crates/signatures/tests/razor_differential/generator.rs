@@ -1,11 +1,11 @@
-//! Messages made to go wrong: every rule of the client has fragments here that touch it.
+//! Messages designed to cause errors: every rule of the client has fragments that trigger it.
 
 use crate::fragments::{BOUNDARIES, HEADERS, LABELS, LINE_ENDS, LINKS, MARKUP, TLDS, WORDS};
 use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// A message for each number, the same at all times.
+/// Generates a message from a seed, deterministically.
 pub(crate) fn message(seed: u64) -> Vec<u8> {
     let mut generator = Generator { random: ChaCha8Rng::seed_from_u64(seed) };
     match seed % 8 {
@@ -36,7 +36,7 @@ impl Generator {
         self.random.random_range(0..=max)
     }
 
-    /// Up to `max` of `choices` in a row. Characters above 127 become Latin-1 bytes or UTF-8.
+    /// Returns up to `max` of `choices`, concatenated. Characters above 127 become Latin-1 bytes or UTF-8.
     fn run(&mut self, choices: &[&'static str], max: usize) -> Vec<u8> {
         (0..self.up_to(max))
             .map(|_| self.one_of(choices))
@@ -70,7 +70,7 @@ impl Generator {
         lines.iter().flat_map(|line| [line, line_end]).collect::<String>().into_bytes()
     }
 
-    /// What ends a header, mostly a blank line.
+    /// Returns the end of a header, usually a blank line.
     fn blank_line(&mut self) -> &'static [u8] {
         self.one_of(&["\n", "\n", "\n", "\n", "\r\n", "\r\r\n", "", "\n\n"]).as_bytes()
     }
@@ -107,7 +107,7 @@ impl Generator {
         (0..self.up_to(max)).map(|_| self.random.random()).collect()
     }
 
-    /// Lines that differ, so that the places of sections show.
+    /// Returns distinct lines, so that the positions of sections matter.
     fn sentences(&mut self, max: usize) -> Vec<u8> {
         let line_end = self.one_of(&["\n", "\n", "\r\n", "\n\n", "\r"]);
         (0..self.up_to(max))
@@ -123,7 +123,7 @@ impl Generator {
         [&self.headers(6)[..], self.blank_line(), &self.body(), self.end()].concat()
     }
 
-    /// Fragments of everything in any order.
+    /// Returns fragments of all kinds in any order.
     fn soup(&mut self) -> Vec<u8> {
         let mut text = if self.chance(0.8) { self.headers(5) } else { Vec::new() };
         for _ in 0..self.up_to(60) {
@@ -140,7 +140,7 @@ impl Generator {
         text
     }
 
-    /// A body in a transfer encoding, mostly right.
+    /// Returns a body in a transfer encoding, usually valid.
     fn encoded(&mut self, encoding: &str) -> Vec<u8> {
         let mut header = self.headers(3);
         header.extend_from_slice(format!("Content-Transfer-Encoding: {encoding}\n").as_bytes());
@@ -190,7 +190,7 @@ impl Generator {
         [self.headers(3), self.multipart(depth)].concat()
     }
 
-    /// A header that names a boundary, and a body that keeps to it, more or less.
+    /// Returns a header that declares a boundary, and a body that mostly uses it.
     fn multipart(&mut self, depth: usize) -> Vec<u8> {
         let boundary = [self.one_of(BOUNDARIES), self.one_of(&["", "1", "22"])].concat();
         let name = self.one_of(&[
@@ -231,7 +231,7 @@ impl Generator {
         }
     }
 
-    /// Links to hosts of every shape, on one line or many.
+    /// Returns links to hosts of every form, on one line or many.
     fn links(&mut self) -> Vec<u8> {
         let mut body = self.words(10);
         for _ in 0..self.up_to(12) {
@@ -255,7 +255,7 @@ impl Generator {
         [&self.headers(3)[..], b"\n", &body, self.end()].concat()
     }
 
-    /// Bodies and headers about the sizes where they are cut.
+    /// Returns bodies and headers near the sizes where they are truncated.
     fn large(&mut self) -> Vec<u8> {
         let mut header = self.headers(3);
         if self.chance(0.5) {

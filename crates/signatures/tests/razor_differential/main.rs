@@ -1,6 +1,6 @@
-//! Parts and signatures against those of the unmodified Razor client, message by message.
+//! Parts and signatures compared with those of the unmodified Razor client, message by message.
 //!
-//! When `BRUIT_CORPUS` names a folder, every file beneath it is compared too.
+//! If the environment variable `BRUIT_CORPUS` names a folder, every file in it is compared too.
 
 mod client;
 mod fragments;
@@ -15,10 +15,10 @@ use bruit_signatures::razor::{command_line_messages, parts, sign};
 use sha1::{Digest as _, Sha1};
 use tempfile::TempDir;
 
-/// How many messages are generated: enough for every fragment to meet many others.
+/// Number of generated messages: enough to combine every fragment with many others.
 const GENERATED: u64 = 4_000;
 
-/// How many messages go through the command itself, which starts a Perl each time.
+/// Number of messages passed to the `razor-check` command, which starts Perl for each message.
 const COMMANDS: u64 = 16;
 
 const EP4S: [&str; 2] = ["7542-10", "2718281828-10"];
@@ -28,7 +28,7 @@ fn generated_messages_are_signed_as_the_client_signs_them() {
     let folder = tempfile::tempdir().unwrap();
     let files: Vec<_> = (0..GENERATED).map(|seed| write_message(&folder, seed)).collect();
     let died = compare(&files, &EP4S);
-    assert!(died < files.len() / 20, "the client died on {died} messages, too many to learn from the rest");
+    assert!(died < files.len() / 20, "the client crashed on {died} messages, too many for a useful comparison");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Compares all `files`, and tells on how many the client died. Fails with the first differences.
+/// Compares all `files`. Returns the number of files on which the client crashed. Fails with the first differences.
 fn compare(files: &[PathBuf], ep4s: &[&str]) -> usize {
     let blocks = client::blocks(files, ep4s);
     let differences: Vec<_> =
@@ -88,14 +88,16 @@ fn compare(files: &[PathBuf], ep4s: &[&str]) -> usize {
     blocks.iter().filter(|block| has_died(block)).count()
 }
 
-/// How our signatures of `file` differ from the client's. Where it died there are only parts to compare.
+/// Returns the difference between our signatures of `file` and the client's. If the client crashed, only parts are
+/// compared.
 fn difference(file: &Path, theirs: &str, ep4s: &[&str]) -> Option<String> {
     let block = block(&fs::read(file).unwrap(), ep4s);
     let (ours, theirs) = if has_died(theirs) { (parts_of(&block), parts_of(theirs)) } else { (&block[..], theirs) };
     (ours != theirs).then(|| format!("{}:\n{}", file.display(), first_difference(ours, theirs)))
 }
 
-/// Whether the client died on a message. It may only of one cause, which the module's documentation tells.
+/// Returns true if the client crashed on a message. Only the crash described in the module's documentation is
+/// permitted.
 fn has_died(block: &str) -> bool {
     let reason = block.split_once("died ").map(|(_, reason)| reason);
     assert!(reason.is_none_or(|reason| reason.starts_with("Wide character")), "{reason:?}");
@@ -112,7 +114,7 @@ fn first_difference(ours: &str, theirs: &str) -> String {
     format!("  ours: {}\n  theirs: {}\n", ours.unwrap_or("nothing"), theirs.unwrap_or("nothing"))
 }
 
-/// What `client.pl` prints, from our own.
+/// Formats our results like the output of `client.pl`.
 fn block(message: &[u8], ep4s: &[&str]) -> String {
     let mut text = String::new();
     for (index, part) in parts(message).iter().enumerate() {
@@ -131,7 +133,7 @@ fn block(message: &[u8], ep4s: &[&str]) -> String {
     text
 }
 
-/// What `razor-check -H` prints, from our own.
+/// Formats our results like the output of `razor-check -H`.
 fn lines_of_command(file: &[u8]) -> String {
     let mut text = String::new();
     for (mail, message) in command_line_messages(file).iter().enumerate() {

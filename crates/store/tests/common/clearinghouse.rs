@@ -9,7 +9,7 @@ use bruit_engine::event::{By, Event, TextChange};
 use bruit_engine::realm::Realm;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Policy, Reporter, Standing};
-use bruit_engine::whitelist::{By as ListedBy, WhitelistChange};
+use bruit_engine::whitelist::{ListAuthor, WhitelistChange};
 use bruit_engine::{BEHIND_LINES, Engine};
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::bruit::Features;
@@ -32,7 +32,7 @@ pub(crate) fn open(directory: &Path, options: &Options) -> Clearinghouse {
     try_open(directory, options).unwrap()
 }
 
-/// The bytes of the state that opening a directory would give.
+/// Returns the encoded state that opening a directory would recover.
 pub(crate) fn state(directory: &Path) -> Vec<u8> {
     let (_, mut engine, _) = Clearinghouse::peek(directory, &mut |_| {}).unwrap().unwrap();
     let mut bytes = Vec::new();
@@ -41,12 +41,12 @@ pub(crate) fn state(directory: &Path) -> Vec<u8> {
     bytes
 }
 
-/// The fingerprint of a signature with a number for a name.
+/// Returns the fingerprint of the signature with this number.
 pub(crate) fn fingerprint(signature: u64) -> Fingerprint {
     FingerprintKey::narrow(KEY).fingerprint(&signature.to_le_bytes())
 }
 
-/// A reporter in a group of its own.
+/// Returns a reporter in a group of its own.
 pub(crate) const fn by(standing: Standing, id: u64) -> By {
     By { now: Time(FOUNDED.0 + 60), reporter: Reporter { id, standing, group: id } }
 }
@@ -59,7 +59,7 @@ pub(crate) fn bulk(targets: u32, signature: u64) -> Event {
     Event::Bulk { by: by(Standing::Own, 1), targets, fingerprints: vec![fingerprint(signature)] }
 }
 
-/// Recipients that were counted for a signature.
+/// Returns the recipients counted for a signature.
 pub(crate) fn recipients(engine: &Engine, signature: u64) -> u32 {
     engine.bulk().total(&fingerprint(signature))
 }
@@ -70,10 +70,11 @@ pub(crate) fn features() -> Features {
 
 pub(crate) const DIGEST: [u8; 64] = [0xD1; 64];
 
-/// Events of every kind, with every change. What they leave behind:
+/// Returns events of every kind, with every change. Their final state:
 ///
-/// signature 1 is spam, 2 revoked, 3 whitelisted and was not before, 4 no longer is, 5 has seven recipients; the text of
-/// [`features`] is known as signature 1; [`DIGEST`] has weight 3 on list 2, and another text is deleted; three accounts.
+/// signature 1 is spam, 2 revoked, 3 newly whitelisted, 4 no longer whitelisted, 5 has seven recipients; the text of
+/// [`features`] is known as signature 1; [`DIGEST`] has weight 3 on list 2, and another text is deleted; three
+/// accounts.
 pub(crate) fn events_of_every_kind() -> Vec<Event> {
     let replicas = founding().engine().unwrap();
     let own = by(Standing::Own, 1);
@@ -130,8 +131,8 @@ fn account_changes() -> Vec<AccountChange> {
 
 fn whitelist_changes() -> Vec<WhitelistChange> {
     vec![
-        WhitelistChange::List(fingerprint(3), ListedBy::Operator),
-        WhitelistChange::List(fingerprint(4), ListedBy::Operator),
+        WhitelistChange::List(fingerprint(3), ListAuthor::Operator),
+        WhitelistChange::List(fingerprint(4), ListAuthor::Operator),
         WhitelistChange::Unlist(fingerprint(4)),
         WhitelistChange::AddSender(b"@example.org".as_slice().into()),
         WhitelistChange::AddSender(b"@example.net".as_slice().into()),

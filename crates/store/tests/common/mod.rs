@@ -1,4 +1,4 @@
-//! A tiny exact machine, a disk that fails when told, and directories to break.
+//! A tiny exact machine, a disk that fails on demand, and helpers to damage directories.
 #![allow(dead_code, reason = "every test program uses some of it")]
 
 pub(crate) mod clearinghouse;
@@ -20,25 +20,25 @@ pub(crate) const REALM: [u8; 16] = *b"the tests' realm";
 /// A number this machine refuses.
 pub(crate) const REFUSED: u64 = u64::MAX;
 
-/// How often each number was told, and the order in which it was.
+/// A machine that records how often and in which order numbers were submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ledger {
     pub(crate) counts: BTreeMap<u64, u64>,
-    /// A hash of the sequence of all numbers: equal only if all came once, in the same order.
+    /// A hash of the sequence of all numbers: equal only for the same numbers in the same order.
     pub(crate) order: u64,
     pub(crate) realm: [u8; 16],
     pub(crate) snapshot: Vec<u8>,
 }
 
-/// A number, and bytes that take up room.
+/// An event: a number, and padding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct NumberEvent {
     pub(crate) number: u64,
     pub(crate) padding: usize,
 }
 
-pub(crate) const fn told(number: u64) -> Told {
-    Told { number, padding: 0 }
+pub(crate) const fn told(number: u64) -> NumberEvent {
+    NumberEvent { number, padding: 0 }
 }
 
 impl Ledger {
@@ -50,32 +50,32 @@ impl Ledger {
         self.counts.keys().copied().collect()
     }
 
-    /// The same without what a snapshot under way keeps.
+    /// Returns a copy without the state of a running snapshot.
     pub(crate) fn settled(&self) -> Self {
         Self { snapshot: Vec::new(), ..self.clone() }
     }
 }
 
 impl Machine for Ledger {
-    type Event = Told;
-    /// How often the number has been told; 0 if it was refused.
+    type Event = NumberEvent;
+    /// How often the number has been submitted; 0 if it was refused.
     type Outcome = u64;
 
-    fn encode(event: &Told, out: &mut Vec<u8>) {
+    fn encode(event: &NumberEvent, out: &mut Vec<u8>) {
         out.extend(event.number.to_le_bytes());
         out.resize(out.len() + event.padding, 0xEE);
     }
 
-    fn decode(bytes: &[u8]) -> Result<Told, Malformed> {
+    fn decode(bytes: &[u8]) -> Result<NumberEvent, Malformed> {
         let mut reader = Reader::new(bytes);
-        Ok(Told { number: reader.u64("number")?, padding: reader.left() })
+        Ok(NumberEvent { number: reader.u64("number")?, padding: reader.left() })
     }
 
-    fn admit(&self, event: &Told) -> Result<(), u64> {
+    fn admit(&self, event: &NumberEvent) -> Result<(), u64> {
         if event.number == REFUSED { Err(0) } else { Ok(()) }
     }
 
-    fn apply(&mut self, event: &Told) -> u64 {
+    fn apply(&mut self, event: &NumberEvent) -> u64 {
         self.order = self.order.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(event.number + 1);
         let count = self.counts.entry(event.number).or_default();
         *count += 1;
@@ -90,7 +90,7 @@ impl Machine for Ledger {
             self.counts.iter().flat_map(|(number, count)| [number, count]).flat_map(|n| n.to_le_bytes()).collect();
     }
 
-    /// In small pieces, so that events come in between.
+    /// Copies in small pieces, so that events are applied in between.
     fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
         let piece = bytes.min(100).min(self.snapshot.len());
         out.extend(self.snapshot.drain(..piece));
@@ -116,7 +116,7 @@ impl Machine for Ledger {
     }
 }
 
-/// Small files, and no snapshots but those asked for.
+/// Returns options with small journal files, and snapshots only on request.
 pub(crate) fn options() -> Options {
     Options { snapshot_on_close: false, ..Options::default() }
 }
@@ -133,8 +133,8 @@ pub(crate) fn numbers(directory: &Path) -> Vec<u64> {
     open(directory).check(Ledger::numbers)
 }
 
-/// Submits each number by itself, so that each has a record.
-pub(crate) fn tell(store: &Store<Ledger>, numbers: impl IntoIterator<Item = u64>) {
+/// Submits each number separately, so that each has its own record.
+pub(crate) fn submit_numbers(store: &Store<Ledger>, numbers: impl IntoIterator<Item = u64>) {
     for number in numbers {
         store.submit(vec![told(number)]).unwrap();
     }
@@ -156,7 +156,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for path in files(from, "") {
         match fs::copy(&path, to.join(name(&path))) {
-            // A store in use removes what it needs no longer.
+            // A store in use removes obsolete files.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => drop(other.unwrap()),
         }
@@ -169,9 +169,9 @@ pub(crate) fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Where the records of a segment begin, and where the last one ends.
-pub(crate) fn boundaries(segment: &Path) -> Vec<usize> {
-    let bytes = fs::read(segment).unwrap();
+/// Returns the offsets of the records in a journal file, and the end of the last one.
+pub(crate) fn boundaries(journal_file: &Path) -> Vec<usize> {
+    let bytes = fs::read(journal_file).unwrap();
     let mut places = vec![bruit_store::HEADER_BYTES];
     while let Some(length) = bytes.get(places.last().unwrap() + 4..).and_then(|rest| rest.first_chunk()) {
         places.push(places.last().unwrap() + u32::from_le_bytes(*length) as usize + bruit_store::RECORD_OVERHEAD_BYTES);
@@ -179,7 +179,7 @@ pub(crate) fn boundaries(segment: &Path) -> Vec<usize> {
     places
 }
 
-/// Waits until something is so, and then long enough that one step more would be seen.
+/// Waits until a condition holds, and then a little longer, to notice one step too many.
 pub(crate) fn wait_for(is_so: impl Fn() -> bool) {
     while !is_so() {
         std::thread::yield_now();
@@ -187,10 +187,10 @@ pub(crate) fn wait_for(is_so: impl Fn() -> bool) {
     (0..10_000).for_each(|_| std::thread::yield_now());
 }
 
-/// The disk of the system, until told to fail.
+/// The system's disk, with failures on demand.
 #[derive(Debug, Default)]
 pub(crate) struct FaultyDisk {
-    /// So many bytes can still be written, if limited.
+    /// Bytes that can still be written, if limited.
     pub(crate) room: Limit,
     pub(crate) sync_fails: AtomicBool,
     pub(crate) truncate_fails: AtomicBool,
@@ -212,7 +212,7 @@ impl Limit {
         self.0.store(bytes, Ordering::SeqCst);
     }
 
-    /// As much of `wanted` as there is room for.
+    /// Takes `wanted` bytes from the limit, or as many as are left.
     fn take(&self, wanted: u64) -> u64 {
         let room = self.0.load(Ordering::SeqCst);
         if room != u64::MAX {
@@ -222,7 +222,7 @@ impl Limit {
     }
 }
 
-/// Options over a disk that can fail.
+/// Returns options with a disk that can fail.
 pub(crate) fn faulty() -> (Arc<FaultyDisk>, Options) {
     let disk = Arc::new(FaultyDisk::default());
     let shared = SharedDisk(Arc::clone(&disk));
@@ -284,7 +284,7 @@ impl DiskFile for FaultyFile {
     }
 }
 
-/// The disk of the system, which tells of every file before it makes it.
+/// The system's disk, which calls a function before it creates a file.
 pub(crate) struct WatchedDisk(pub(crate) Box<dyn Fn(&Path) + Send + Sync>);
 
 impl fmt::Debug for WatchedDisk {

@@ -1,11 +1,11 @@
-//! Every table at its bound, and who goes.
+//! Every table at its bound, and the order of eviction.
 
 use super::*;
 
-/// How many entries the smallest table has.
+/// Number of entries in the smallest table.
 const ENTRIES: u64 = ENTRIES_MIN as u64;
 
-/// Shares so large that they do not matter.
+/// Returns a policy whose shares are too large to matter.
 fn unshared() -> Policy {
     Policy { group_share: 1.0, own_share: 1.0, ..Policy::default() }
 }
@@ -20,7 +20,7 @@ fn votes_are_bounded_and_lighter_ones_give_way() {
     let mut site = Site::new(Policy { votes_max: 3, ..Policy::default() });
     site.train(account(50), 1_000);
     [1, 2, 3, 4].into_iter().for_each(|id| _ = site.report(account(id), 1));
-    assert_eq!(votes(&site, 1), [1, 2, 3], "equals do not give way");
+    assert_eq!(votes(&site, 1), [1, 2, 3], "votes of equal weight are not replaced");
     site.report(account(50), 1);
     assert_eq!(votes(&site, 1), [2, 3, 50]);
     [10, 11, 12].into_iter().for_each(|id| _ = site.report(pinned(id), 1));
@@ -53,7 +53,7 @@ fn an_entry_pushed_out_of_a_share_passes_to_others_who_voted_on_it() {
 }
 
 #[test]
-fn an_entry_is_charged_to_the_first_of_the_best_class() {
+fn an_entry_is_charged_to_the_first_group_of_the_highest_class() {
     let mut site = Site::new(Policy { group_share: 0.02, ..Policy::default() });
     site.report(stranger(1), 1);
     let charged = |site: &Site| [1, 2, 3, 4].map(|id| site.trust.nursery.groups.charged(id));
@@ -80,21 +80,25 @@ fn a_full_table_evicts_the_oldest_of_the_lowest_tier_and_never_a_better_one() {
     assert_eq!(site.trust.fill(), (ENTRIES, ENTRIES));
     let claim = |site: &mut Site, reporter, number| site.claim(reporter, number, Claim::Report).err();
     assert_eq!(claim(&mut site, stranger(9), 101), None);
-    assert_eq!([1, 2].map(|number| site.known(number)), [false, true], "the oldest stranger's");
+    assert_eq!([1, 2].map(|number| site.known(number)), [false, true], "the oldest entry of a stranger is evicted");
     assert_eq!(claim(&mut site, account(9), 102), None);
     assert_eq!(claim(&mut site, account(9), 103), None);
-    assert_eq!(claim(&mut site, stranger(9), 104), Some(Refused::Full), "no stranger's is left");
+    assert_eq!(claim(&mut site, stranger(9), 104), Some(NurseryRefusal::Full), "no entry of a stranger is left");
     assert_eq!(claim(&mut site, account(9), 105), None);
-    assert!(!site.known(3) && site.known(4), "newcomers evict newcomers");
+    assert!(!site.known(3) && site.known(4), "accounts without weight evict each other");
     let before = site.bytes();
-    assert_eq!(claim(&mut site, stranger(9), 106), Some(Refused::Full));
+    assert_eq!(claim(&mut site, stranger(9), 106), Some(NurseryRefusal::Full));
     assert_eq!(site.bytes(), before, "nothing has changed");
     (200..200 + ENTRIES).for_each(|number| assert_eq!(claim(&mut site, own(8), number), None));
-    assert_eq!(claim(&mut site, account(50), 300), Some(Refused::Full), "only anchors evict what anchors voted on");
+    assert_eq!(
+        claim(&mut site, account(50), 300),
+        Some(NurseryRefusal::Full),
+        "only anchors evict what anchors voted on"
+    );
 }
 
 #[test]
-fn when_votes_run_out_the_least_entry_with_votes_goes() {
+fn when_votes_run_out_the_lowest_entry_with_votes_is_evicted() {
     let mut site = Site::new(Policy { votes_max: 64, ..unshared() });
     let pool = u64::from(ENTRIES_MIN * nursery::VOTES_PER_ENTRY);
     site.report(stranger(1), 1);
@@ -102,24 +106,24 @@ fn when_votes_run_out_the_least_entry_with_votes_goes() {
     for number in 3..3 + pool / 64 {
         (0..64).for_each(|id| _ = site.report(pinned(100 + id), number));
     }
-    assert_eq!([1, 2].map(|number| site.known(number)), [true, false], "a stranger's has no votes to give");
+    assert_eq!([1, 2].map(|number| site.known(number)), [true, false], "an entry of a stranger has no votes to free");
     assert_eq!(site.report(account(2), 50), Change::Nothing);
-    assert_eq!(votes(&site, 50), [0; 0], "newcomers take no anchor's place");
+    assert_eq!(votes(&site, 50), [0; 0], "accounts without weight do not evict votes of anchors");
     site.report(own(3), 51);
     assert_eq!(votes(&site, 51), [3]);
     assert!(!site.known(3));
 }
 
 #[test]
-fn a_group_that_used_up_its_day_may_come_again_tomorrow() {
+fn a_group_over_its_quota_may_claim_again_the_next_day() {
     let mut site = Site::new(Policy { group_inserts_daily: 3, ..unshared() });
     (1..=3).for_each(|number| _ = site.report(account(1), number));
-    let refused = Refused::Quota { again: Time(1_001 * Time::DAY) };
+    let refused = NurseryRefusal::Quota { again: Time(1_001 * Time::DAY) };
     assert_eq!(site.trust.admit(site.now, &account(1), &item(4)), Err(refused));
     assert_eq!(site.claim(account(1), 4, Claim::Revoke), Err(refused));
     let colleague = Reporter { id: 2, standing: Standing::Account, group: 1 };
     assert_eq!(site.claim(colleague, 4, Claim::Report), Err(refused));
-    assert_eq!(site.claim(account(1), 3, Claim::Report), Ok(Change::Nothing), "known signatures are no matter");
+    assert_eq!(site.claim(account(1), 3, Claim::Report), Ok(Change::Nothing), "known signatures do not count");
     assert_eq!(site.trust.admit(site.now, &account(1), &item(3)), Ok(()));
     assert_eq!(site.claim(account(5), 5, Claim::Report), Ok(Change::Nothing));
     site.now = Time(1_001 * Time::DAY);
@@ -127,7 +131,7 @@ fn a_group_that_used_up_its_day_may_come_again_tomorrow() {
 }
 
 #[test]
-fn quotas_and_shares_go_by_standing() {
+fn quotas_and_shares_depend_on_standing() {
     let policy = Policy { stranger_inserts_daily: 1, group_inserts_daily: 2, own_inserts_daily: 3, ..unshared() };
     // Own reporters and traps are limited by their shares of the books instead.
     for (reporter, most) in [(stranger(1), 1), (account(1), 2), (pinned(1), 2), (own(1), 5), (trap(1), 5)] {
@@ -138,7 +142,7 @@ fn quotas_and_shares_go_by_standing() {
 }
 
 #[test]
-fn a_full_table_of_reporters_forgets_those_that_weigh_nothing_first_and_anchors_never() {
+fn a_full_table_of_reporters_evicts_records_without_weight_first() {
     let mut site = Site::new(unshared());
     let settle = |site: &mut Site, reporter| {
         let number = 10_000 + site.now.0;
@@ -150,11 +154,11 @@ fn a_full_table_of_reporters_forgets_those_that_weigh_nothing_first_and_anchors_
     (0..ENTRIES - 2).for_each(|id| settle(&mut site, account(100 + id)));
     assert!(site.trust.reporter(site.now, 2).is_some());
     settle(&mut site, account(300));
-    assert!(site.trust.reporter(site.now, 2).is_none(), "the longest unsettled");
+    assert!(site.trust.reporter(site.now, 2).is_none(), "the longest unsettled is evicted");
     (0..ENTRIES).for_each(|id| settle(&mut site, pinned(400 + id)));
-    assert!(site.trust.reporter(site.now, 1).is_none(), "an anchor goes for an anchor");
+    assert!(site.trust.reporter(site.now, 1).is_none(), "an anchor is evicted for another anchor");
     settle(&mut site, account(500));
-    assert!(site.trust.reporter(site.now, 500).is_none(), "but never for an account");
+    assert!(site.trust.reporter(site.now, 500).is_none(), "an anchor is never evicted for an account");
 }
 
 #[test]

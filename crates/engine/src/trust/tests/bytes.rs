@@ -1,4 +1,4 @@
-//! The state as bytes.
+//! Encoding of the state.
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -6,12 +6,12 @@ use rand::{RngExt as _, SeedableRng as _};
 use super::*;
 use crate::codec::{Malformed, Reader};
 
-/// Room for about what happens in two weeks: the table is full at times.
+/// Memory for about two weeks of claims: the table is sometimes full.
 const MEMORY: u64 = 48 << 10;
 
-/// A site in which much has happened to few signatures.
+/// Returns a site with many claims about few signatures.
 fn busy(seed: u64, claims: u32) -> Site {
-    // Trust comes fast, as there is little time.
+    // Trust is earned fast, because there is little time.
     let policy = Policy { votes_max: 8, group_share: 0.1, credit_early: 5.0, debit_refuted: 1.0, ..Policy::default() };
     let mut site = Site::with_memory(policy, MEMORY);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -19,7 +19,7 @@ fn busy(seed: u64, claims: u32) -> Site {
     site
 }
 
-/// Few anchors, or the table would soon hold nothing but what they voted on.
+/// Makes a random claim. Anchors are few, or the table would soon hold only entries that they voted on.
 fn claim_at_random(site: &mut Site, random: &mut ChaCha8Rng) {
     let id = random.random_range(0..60);
     let standing = match id {
@@ -42,7 +42,7 @@ fn decode(site: &Site, bytes: &[u8]) -> Result<Trust, Malformed> {
 }
 
 #[test]
-fn what_was_encoded_goes_on_as_if_nothing_had_happened() {
+fn a_decoded_state_behaves_like_the_original() {
     for seed in 0..20 {
         let mut site = busy(seed, if seed % 2 == 0 { 300 } else { 1_000 });
         let trust = decode(&site, &site.bytes()).unwrap();
@@ -61,18 +61,18 @@ fn what_was_encoded_goes_on_as_if_nothing_had_happened() {
 }
 
 #[test]
-fn the_busy_site_has_everything_that_is_encoded() {
+fn the_busy_site_covers_every_part_of_the_encoding() {
     let site = busy(1, 1_000);
     let nursery = &site.trust.nursery;
     assert!((0..4).all(|tier| nursery.tier(tier).count() > 1));
     let by_age = nursery.by_age().filter(|&slot| nursery.tier_of(slot) == 3).collect::<Vec<_>>();
-    assert_ne!(nursery.tier(3).collect::<Vec<_>>(), by_age, "orders that differ");
+    assert_ne!(nursery.tier(3).collect::<Vec<_>>(), by_age, "the orders differ");
     assert!((0..3).all(|tier| site.trust.reporters.tier_len(tier) > 0) && nursery.groups.idle_len() > 0);
-    let spent = (0..20).map(|seed| busy(seed, 300)).filter(|site| {
+    let overruled = (0..20).map(|seed| busy(seed, 300)).filter(|site| {
         let nursery = &site.trust.nursery;
-        nursery.by_age().any(|slot| nursery.votes(nursery.get(slot)).any(|vote| vote.spent))
+        nursery.by_age().any(|slot| nursery.votes(nursery.get(slot)).any(|vote| vote.overruled))
     });
-    assert!(spent.count() > 5, "votes that were overruled");
+    assert!(overruled.count() > 5, "there are overruled votes");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn equal_claims_give_equal_bytes() {
 }
 
 #[test]
-fn bytes_cut_anywhere_are_refused() {
+fn truncated_bytes_are_refused() {
     let site = busy(1, 300);
     let bytes = site.bytes();
     for length in 0..bytes.len() {
@@ -90,7 +90,7 @@ fn bytes_cut_anywhere_are_refused() {
 }
 
 #[test]
-fn damaged_bytes_are_refused_or_say_what_they_say() {
+fn damaged_bytes_are_refused_or_decode_to_a_valid_state() {
     let site = busy(2, 200);
     let bytes = site.bytes();
     let mut random = ChaCha8Rng::seed_from_u64(3);
@@ -108,7 +108,7 @@ fn damaged_bytes_are_refused_or_say_what_they_say() {
 }
 
 #[test]
-fn more_than_fits_is_refused() {
+fn states_that_do_not_fit_are_refused() {
     let mut site = Site::with_memory(Policy { group_share: 1.0, own_share: 1.0, ..Policy::default() }, 1 << 20);
     let (_, room) = Trust::new(Policy::default(), MEMORY).fill();
     (0..=room).for_each(|number| _ = site.report(account(1), number));

@@ -1,4 +1,4 @@
-//! What claims do to the books.
+//! Effects of claims on the books.
 
 use super::*;
 
@@ -11,59 +11,56 @@ fn one_own_report_lists_at_once_and_strangers_never_do() {
         assert_eq!(site.report(stranger(id), 1), Change::Nothing);
         assert_eq!(site.report(account(id + 100), 1), Change::Nothing);
     }
-    assert_eq!(site.report(own(1000), 1), Change::List(By::Own));
-    assert_eq!(site.report(own(1001), 1), Change::Nothing, "it is listed");
+    assert_eq!(site.report(own(1000), 1), Change::List);
+    assert_eq!(site.report(own(1001), 1), Change::Nothing, "it is listed already");
     assert_eq!(site.trust.assess(&item(1)).unwrap().promoted, Some(site.now));
 }
 
 #[test]
-fn a_site_may_ask_for_more_own_reporters_who_must_differ() {
+fn a_site_may_require_several_different_own_reporters() {
     let mut site = Site::new(Policy { own_reports_needed: 2, ..Policy::default() });
     let users = [7, 8].map(|id| Reporter { id, standing: Standing::Own, group: 7 });
     assert_eq!(site.report(users[0], 1), Change::Nothing);
     assert_eq!(site.report(users[0], 1), Change::Nothing);
-    assert_eq!(site.report(users[1], 1), Change::List(By::Own));
+    assert_eq!(site.report(users[1], 1), Change::List);
 }
 
 #[test]
-fn an_own_revoke_that_stands_prevents_own_listing() {
+fn a_standing_own_revocation_prevents_listing_by_own_reports() {
     let mut site = Site::new(Policy::default());
-    assert_eq!(site.revoke(own(1), 1), Change::Nothing, "there is nothing to take off");
+    assert_eq!(site.revoke(own(1), 1), Change::Nothing, "it is not listed");
     assert_eq!(site.report(own(2), 1), Change::Nothing);
-    assert_eq!(site.report(own(1), 1), Change::List(By::Own), "its newer claim replaces the older");
+    assert_eq!(site.report(own(1), 1), Change::List, "the newer claim replaces the older one");
 }
 
 #[test]
 fn three_anchors_list_by_evidence_and_accounts_help_once_trusted() {
     let mut site = Site::new(Policy::default());
-    assert_eq!(
-        [1, 2, 3].map(|id| site.report(pinned(id), 1)),
-        [Change::Nothing, Change::Nothing, Change::List(By::Evidence)]
-    );
+    assert_eq!([1, 2, 3].map(|id| site.report(pinned(id), 1)), [Change::Nothing, Change::Nothing, Change::List]);
     site.train(account(50), 1_000);
     site.train(account(51), 2_000);
     assert_eq!(site.view(50).weight, 2.5);
     site.report(account(50), 2);
     site.report(account(51), 2);
     assert_eq!(site.evidence(2).level, Level::Suspect);
-    assert_eq!(site.report(pinned(1), 2), Change::List(By::Evidence));
+    assert_eq!(site.report(pinned(1), 2), Change::List);
 }
 
 #[test]
-fn an_own_revoke_takes_off_at_once_even_what_a_trap_reported() {
+fn an_own_revocation_takes_effect_at_once_even_against_a_trap() {
     let mut site = Site::new(Policy::default());
     [trap(1), pinned(2), pinned(3), pinned(10), pinned(11)]
         .into_iter()
         .for_each(|reporter| _ = site.report(reporter, 1));
-    assert_eq!(site.revoke(pinned(4), 1), Change::Nothing, "a trap reported, and 7.5 are left");
+    assert_eq!(site.revoke(pinned(4), 1), Change::Nothing, "a trap reported it, and a score of 7.5 is left");
     assert_eq!(site.revoke(account(5), 1), Change::Nothing);
     assert_eq!(site.revoke(own(6), 1), Change::Revoke);
-    assert_eq!(site.revoke(own(7), 1), Change::Nothing, "it is off");
+    assert_eq!(site.revoke(own(7), 1), Change::Nothing, "it is no longer listed");
     assert_eq!(site.trust.assess(&item(1)).unwrap().promoted, None);
 }
 
 #[test]
-fn what_was_settled_and_forgotten_is_undone_by_anchors_only() {
+fn only_anchors_revoke_listings_without_stored_evidence() {
     for (reporter, change) in [
         (stranger(1), Change::Nothing),
         (account(1), Change::Nothing),
@@ -77,11 +74,11 @@ fn what_was_settled_and_forgotten_is_undone_by_anchors_only() {
     let mut site = Site::new(Policy::default());
     site.books.insert(item(1), LISTED);
     site.report(trap(1), 1);
-    assert_eq!(site.revoke(pinned(2), 1), Change::Nothing, "a trap reported lately");
+    assert_eq!(site.revoke(pinned(2), 1), Change::Nothing, "a trap reported it recently");
 }
 
 #[test]
-fn what_own_reporters_hold_a_peer_cannot_take_off() {
+fn a_peer_cannot_revoke_a_listing_held_by_own_reporters() {
     let mut site = Site::new(Policy::default());
     site.report(own(1), 1);
     assert_eq!(site.revoke(pinned(2), 1), Change::Nothing);
@@ -89,58 +86,54 @@ fn what_own_reporters_hold_a_peer_cannot_take_off() {
 }
 
 #[test]
-fn evidence_that_revokes_take_below_block_is_revoked() {
+fn a_listing_whose_evidence_drops_below_block_is_revoked() {
     let mut site = Site::new(Policy::default());
     (0..3).for_each(|n| site.train(account(50 + n), 1_000 * (n + 1)));
     [account(50), account(51), pinned(1)].into_iter().for_each(|reporter| _ = site.report(reporter, 1));
     assert!(site.books[&item(1)].listed);
-    assert_eq!(site.revoke(account(99), 1), Change::Nothing, "it weighs nothing");
-    assert_eq!(site.revoke(account(52), 1), Change::Revoke, "7.5 less 2 is below 6");
+    assert_eq!(site.revoke(account(99), 1), Change::Nothing, "the account has no weight");
+    assert_eq!(site.revoke(account(52), 1), Change::Revoke, "a score of 7.5 less 2 is below 6");
     [account(50), account(51), pinned(1), pinned(2)].into_iter().for_each(|reporter| _ = site.report(reporter, 2));
-    assert_eq!(site.revoke(account(52), 2), Change::Nothing, "two anchors are beyond its doubt");
+    assert_eq!(site.revoke(account(52), 2), Change::Nothing, "two anchors are beyond doubt");
 }
 
 #[test]
-fn own_reporters_list_again_only_with_one_more_than_otherwise_and_more_than_revoke() {
+fn own_reporters_list_again_only_with_a_majority_and_one_more_than_usual() {
     let mut site = Site::new(Policy::default());
     site.report(own(1), 1);
     site.report(own(2), 1);
     assert_eq!(site.revoke(own(3), 1), Change::Revoke);
     assert_eq!(site.report(own(4), 1), Change::Nothing, "reports before the revocation no longer count");
-    assert_eq!(site.report(own(4), 1), Change::Nothing, "nor do repeats");
-    assert_eq!(site.report(own(1), 1), Change::List(By::Own), "two, against one");
+    assert_eq!(site.report(own(4), 1), Change::Nothing, "repeated reports do not count either");
+    assert_eq!(site.report(own(1), 1), Change::List, "two against one");
 
     [own(5), own(6)].into_iter().for_each(|reporter| _ = site.revoke(reporter, 1));
     assert_eq!(site.revoke(own(7), 1), Change::Nothing);
     let changes = [10, 11, 12, 13].map(|id| site.report(own(id), 1));
-    assert_eq!(
-        changes,
-        [Change::Nothing, Change::Nothing, Change::Nothing, Change::List(By::Own)],
-        "four against three"
-    );
+    assert_eq!(changes, [Change::Nothing, Change::Nothing, Change::Nothing, Change::List], "four against three");
 }
 
 #[test]
-fn an_own_reporter_takes_its_revoke_back_by_reporting_if_no_other_stands() {
+fn an_own_reporter_can_take_back_the_only_revocation() {
     let mut site = Site::new(Policy::default());
     for _ in 0..2 {
-        assert_eq!(site.report(own(1), 1), Change::List(By::Own));
+        assert_eq!(site.report(own(1), 1), Change::List);
         assert_eq!(site.revoke(own(1), 1), Change::Revoke);
     }
-    assert_eq!(site.revoke(own(2), 1), Change::Nothing, "it is off");
-    assert_eq!(site.report(own(1), 1), Change::Nothing, "the other still revokes");
-    assert_eq!(site.report(own(2), 1), Change::List(By::Own));
+    assert_eq!(site.revoke(own(2), 1), Change::Nothing, "it is no longer listed");
+    assert_eq!(site.report(own(1), 1), Change::Nothing, "the other's revocation still stands");
+    assert_eq!(site.report(own(2), 1), Change::List);
 
     site.report(pinned(3), 2);
-    assert_eq!(site.revoke(own(1), 2), Change::Nothing, "nobody listed it");
+    assert_eq!(site.revoke(own(1), 2), Change::Nothing, "it was not listed");
     site.books.insert(item(2), Listing { listed: true, revoked: true });
     site.revoke(pinned(4), 2);
-    assert_eq!(site.report(own(1), 2), Change::Nothing, "a peer revokes too");
+    assert_eq!(site.report(own(1), 2), Change::Nothing, "a peer has revoked it too");
 
     let mut strict = Site::new(Policy { own_reports_needed: 2, ..Policy::default() });
     [1, 2].into_iter().for_each(|id| _ = strict.report(own(id), 1));
     assert_eq!(strict.revoke(own(1), 1), Change::Revoke);
-    assert_eq!(strict.report(own(1), 1), Change::Nothing, "one of two: the other's report was before the revocation");
+    assert_eq!(strict.report(own(1), 1), Change::Nothing, "only one of two: the other report precedes the revocation");
 }
 
 #[test]
@@ -151,24 +144,24 @@ fn evidence_lists_again_only_with_the_margin_and_two_more_anchors() {
     // The revoke weighs 5, so 15 are needed: six anchors.
     let changes = (11..17).map(|id| site.report(pinned(id), 1)).collect::<Vec<_>>();
     assert_eq!(changes[..5], [Change::Nothing; 5]);
-    assert_eq!(changes[5], Change::List(By::Evidence));
-    assert_eq!(site.evidence(1).ham, 0.0, "the revoke is overruled");
+    assert_eq!(changes[5], Change::List);
+    assert_eq!(site.evidence(1).ham, 0.0, "the revocation is overruled");
 }
 
 #[test]
-fn un_revoking_what_the_table_forgot_takes_two_anchors_and_ten() {
+fn listing_a_revoked_unknown_signature_needs_a_score_of_ten() {
     let revoked = Listing { listed: true, revoked: true };
     let mut site = Site::new(Policy::default());
     site.books.insert(item(1), revoked);
-    assert_eq!([1, 2, 3].map(|id| site.report(pinned(id), 1)), [Change::Nothing; 3], "7.5");
-    assert_eq!(site.report(pinned(4), 1), Change::List(By::Evidence), "10");
+    assert_eq!([1, 2, 3].map(|id| site.report(pinned(id), 1)), [Change::Nothing; 3], "a score of 7.5");
+    assert_eq!(site.report(pinned(4), 1), Change::List, "a score of 10");
     site.books.insert(item(2), revoked);
     assert_eq!(site.report(own(1), 2), Change::Nothing);
-    assert_eq!(site.report(own(2), 2), Change::List(By::Own));
+    assert_eq!(site.report(own(2), 2), Change::List);
 }
 
 #[test]
-fn repeats_are_counted_and_weigh_nothing() {
+fn repeated_claims_are_counted_without_weight() {
     let mut site = Site::new(Policy::default());
     (0..5).for_each(|_| _ = site.report(pinned(1), 1));
     (0..3).for_each(|_| _ = site.revoke(stranger(2), 1));
@@ -178,7 +171,7 @@ fn repeats_are_counted_and_weigh_nothing() {
 }
 
 #[test]
-fn a_newer_claim_replaces_the_older() {
+fn a_newer_claim_replaces_the_older_one() {
     let mut site = Site::new(Policy::default());
     site.report(pinned(1), 1);
     site.revoke(pinned(1), 1);

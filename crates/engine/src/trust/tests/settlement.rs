@@ -1,4 +1,4 @@
-//! Who is credited and debited, and when.
+//! Credits and debits of reporters, and when they are made.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn only_anchors_of_other_groups_confirm() {
 }
 
 #[test]
-fn anchors_refute_reports_and_confirm_revokes() {
+fn anchors_refute_reports_and_confirm_revocations() {
     let mut site = Site::roomy(Policy::default());
     site.report(account(1), 1);
     site.revoke(account(2), 1);
@@ -56,12 +56,12 @@ fn anchors_are_debited_and_traps_are_not() {
     [pinned(2), pinned(3)].into_iter().for_each(|reporter| _ = site.revoke(reporter, 2));
     site.wait(DUE);
     assert_eq!(credits(&site, 1), Some((0, 1, 0)));
-    assert_eq!(credits(&site, 2), Some((0, 1, 1)), "refuted by the trap; one against one says nothing");
+    assert_eq!(credits(&site, 2), Some((0, 1, 1)), "refuted by the trap; one against one is a tie");
     assert_eq!(credits(&site, 4), None);
 }
 
 #[test]
-fn an_anchor_that_is_often_wrong_becomes_none() {
+fn an_anchor_that_is_often_wrong_loses_its_weight() {
     let mut site = Site::roomy(Policy::default());
     for number in 0..5 {
         site.report(pinned(1), number);
@@ -74,7 +74,7 @@ fn an_anchor_that_is_often_wrong_becomes_none() {
 }
 
 #[test]
-fn nobody_earns_more_than_five_a_day() {
+fn daily_credit_is_limited() {
     let earned = |claims: u64| {
         let mut site = Site::roomy(Policy { debit_unconfirmed: 0.0, ..Policy::default() });
         for number in 0..claims {
@@ -83,7 +83,7 @@ fn nobody_earns_more_than_five_a_day() {
             site.report(account(1), number);
         }
         site.wait(DUE);
-        // Beta(1 + x, 1) has its lower bound where the policy's weight says.
+        // The lower bound of Beta(1 + x, 1).
         site.view(1).precision
     };
     let beta = |good: f64| precision::precision(precision::millionths(good), 0, (1.0, 1.0));
@@ -93,7 +93,7 @@ fn nobody_earns_more_than_five_a_day() {
 }
 
 #[test]
-fn fifty_echoes_a_day_earn_nothing_however_long() {
+fn echoes_never_earn_trust() {
     let mut site = Site::roomy(Policy::default());
     for day in 0..40 {
         for number in (0..50).map(|number| day * 50 + number) {
@@ -105,22 +105,22 @@ fn fifty_echoes_a_day_earn_nothing_however_long() {
         assert!(!site.trust.weighs(site.now, &account(1)), "day {day}");
     }
     site.wait(DUE);
-    assert_eq!(credits(&site, 1), None, "nothing it said was ever judged");
+    assert_eq!(credits(&site, 1), None, "no claim of the account was settled");
 }
 
 #[test]
-fn echoed_revokes_earn_nothing_and_wrong_echoes_cost() {
+fn echoed_revocations_earn_nothing_and_wrong_echoes_are_debited() {
     let mut site = Site::roomy(Policy::default());
     [pinned(2), pinned(3)].into_iter().for_each(|reporter| _ = site.revoke(reporter, 1));
     site.revoke(account(1), 1);
     [1, 2, 3].into_iter().for_each(|id| _ = site.report(trap(90 + id), 2));
     site.revoke(account(1), 2);
     site.wait(DUE);
-    assert_eq!(credits(&site, 1), Some((0, 1, 0)), "the echo says nothing of it, the revoke that traps refute does");
+    assert_eq!(credits(&site, 1), Some((0, 1, 0)), "the echo has no effect, but the revocation refuted by traps has");
 }
 
 #[test]
-fn what_was_listed_before_the_table_knew_it_is_an_echo_too() {
+fn reports_of_a_signature_listed_earlier_are_echoes_too() {
     let mut site = Site::roomy(Policy::default());
     site.books.insert(item(1), Listing { listed: true, revoked: false });
     site.report(account(1), 1);
@@ -146,7 +146,7 @@ fn a_mistake_costs_ten_and_half_of_it_is_forgotten_in_a_week() {
 }
 
 #[test]
-fn settling_does_no_more_than_it_is_asked_and_says_how_much() {
+fn settling_is_bounded_and_returns_its_number() {
     let mut site = Site::roomy(Policy::default());
     (0..10).for_each(|number| _ = site.report(account(1), number));
     site.now.0 += DUE;
@@ -154,7 +154,7 @@ fn settling_does_no_more_than_it_is_asked_and_says_how_much() {
 }
 
 #[test]
-fn entries_go_when_their_life_is_over() {
+fn entries_are_removed_at_the_end_of_their_lifetime() {
     let mut site = Site::roomy(Policy::default());
     site.report(account(1), 1);
     site.wait(14 * Time::DAY - 1);

@@ -1,4 +1,4 @@
-//! Files as a crash, a bad disk or a stranger leaves them.
+//! Files left by a crash, a bad disk, or an attacker.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use super::super::format::{FRONT_BYTES, LINES_AT, SLOT_BYTES};
 use super::*;
 
-/// A replica with a commit behind it and another to come: its bytes before and after that.
+/// Returns a replica after one commit, its bytes before and after a second one, and the contents of both.
 fn two_commits() -> (TempDir, PathBuf, [Vec<u8>; 2], Vec<Fingerprint>, [Received; 2]) {
     let (folder, path, mut file) = founded();
     let listed = signatures(0, 400);
@@ -21,13 +21,13 @@ fn two_commits() -> (TempDir, PathBuf, [Vec<u8>; 2], Vec<Fingerprint>, [Received
 }
 
 #[test]
-fn wherever_a_write_is_torn_everything_that_counts_as_taken_is_found() {
+fn a_write_torn_anywhere_loses_no_applied_entry() {
     let (_folder, path, [before, after], listed, segments) = two_commits();
     let slot = (0..SLOT_BYTES).find(|&at| before[at] != after[at]).map_or(SLOT_BYTES, |_| 0);
     let changed: Vec<usize> = (slot..slot + SLOT_BYTES).filter(|&at| before[at] != after[at]).collect();
     assert!(!changed.is_empty());
     for &cut in &changed {
-        // Lines come first, so the torn slot stands above all lines of the second commit.
+        // Lines are written first, so the torn slot comes with all lines of the second commit.
         let mut torn = after.clone();
         torn[cut..slot + SLOT_BYTES].copy_from_slice(&before[cut..slot + SLOT_BYTES]);
         fs::write(&path, &torn).unwrap();
@@ -60,8 +60,8 @@ fn a_lane_that_was_not_live_is_clear_when_a_generation_begins_in_it() {
     let (_folder, path, mut file) = founded();
     file.commit().unwrap();
     drop(file);
-    // What a crash may leave: bits of the generation that was about to begin, in the file and in no slot. It is the same lane in
-    // both rings.
+    // A crash may leave bits of the generation that was about to begin in the file, but in no slot. Both rings use the
+    // same lane for it.
     assert_eq!(current(Book::Listed) % 8, current(Book::Bulk) % 8);
     let mut bytes = fs::read(&path).unwrap();
     bytes[LINES_AT as usize..].chunks_mut(64).for_each(|line| {
@@ -99,7 +99,7 @@ fn a_damaged_header_is_refused_wherever_it_is_damaged() {
 }
 
 #[test]
-fn damaged_chains_are_refused_by_who_follows_and_do_not_matter_to_who_checks() {
+fn damaged_chains_are_refused_by_writers_and_ignored_by_readers() {
     let (_folder, path, [mut bytes, _], listed, _) = two_commits();
     // The first commit is in the first slot.
     bytes[FRONT_BYTES + 3] ^= 1;

@@ -8,19 +8,19 @@ use crate::heads::Heads;
 use crate::rejected::Rejected;
 use crate::transport::{Offer, Source, TransportError};
 
-/// What servers have written, and what was asked for.
+/// The logs of servers, and the recorded requests.
 #[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Served>>);
+struct Shared(Arc<Mutex<SourceState>>);
 
 #[derive(Default)]
-struct Served {
+struct SourceState {
     heads: Vec<u8>,
     logs: std::collections::BTreeMap<Chain, Vec<u8>>,
     fetched: Vec<(Chain, u64)>,
 }
 
 impl Shared {
-    /// Offers all that these have, signed at a time.
+    /// Offers everything that these writers have, signed at a time.
     fn offer_all(&self, writers: &[&Writer], time: Time) {
         let mut served = self.0.lock().unwrap();
         let heads = |writer: &&Writer| {
@@ -65,7 +65,7 @@ fn heard(path: &Path) -> Option<Time> {
 }
 
 #[tokio::test]
-async fn a_round_that_takes_nothing_says_why_unless_nothing_is_new() {
+async fn a_round_without_accepted_segments_has_a_reason_unless_nothing_is_new() {
     let (_folder, _path, shared, mut follower) = follower(vec![Writer::new(1).key.public()]);
     assert_eq!(round(&mut follower).await.nothing_taken(), Some(NothingTaken::Empty));
     let (mut believed, mut other) = (Writer::new(1), Writer::new(2));
@@ -74,11 +74,11 @@ async fn a_round_that_takes_nothing_says_why_unless_nothing_is_new() {
     let others = Some(NothingTaken::OtherKeys { offered: 1 });
     assert_eq!(round(&mut follower).await.nothing_taken(), others);
     shared.offer_all(&[&believed, &other], NOW);
-    assert_eq!(round(&mut follower).await.nothing_taken(), None, "it has said nothing yet");
+    assert_eq!(round(&mut follower).await.nothing_taken(), None, "the server has no heads yet");
     believed.list(Book::Listed, current(Book::Listed), &signatures(0, 10));
     shared.offer_all(&[&believed, &other], NOW);
     for _ in 0..2 {
-        assert_eq!(round(&mut follower).await.nothing_taken(), None, "taken, and then up to date");
+        assert_eq!(round(&mut follower).await.nothing_taken(), None, "applied, and then up to date");
     }
 
     believed.list(Book::Listed, current(Book::Listed), &signatures(10, 10));
@@ -114,7 +114,7 @@ async fn listed_and_bulk_signatures_of_every_origin_come_once() {
     assert_eq!(round(&mut follower).await.signatures, 50);
     assert_eq!(shared.fetched(), [(chain, offset)]);
     assert_eq!(hits(&path, &signatures(3_000, 50)), 50);
-    assert_eq!(heard(&path), Some(NOW), "nobody is heard in the future");
+    assert_eq!(heard(&path), Some(NOW), "heads from the future are ignored");
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn a_replica_that_was_opened_again_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn only_those_are_believed_who_are_named_and_nobody_who_did_not_sign() {
+async fn only_named_servers_are_trusted_and_forgeries_refused() {
     let (one, mut other, mut liar) = (Writer::new(1), Writer::new(2), Writer::new(3));
     let (_folder, path, shared, mut follower) = follower(vec![other.key.public(), liar.key.public()]);
     let mut one = one;
@@ -149,7 +149,7 @@ async fn only_those_are_believed_who_are_named_and_nobody_who_did_not_sign() {
 }
 
 #[tokio::test]
-async fn what_is_told_of_and_not_there_leaves_the_replica_old() {
+async fn a_replica_is_stale_while_named_segments_are_missing() {
     let (_folder, path, shared, mut follower) = follower(Vec::new());
     let mut one = Writer::new(1);
     one.list(Book::Listed, current(Book::Listed), &signatures(0, 100));
@@ -163,11 +163,11 @@ async fn what_is_told_of_and_not_there_leaves_the_replica_old() {
     assert_eq!(heard(&path), Some(NOW));
     shared.0.lock().unwrap().heads.clear();
     assert_eq!(round(&mut follower).await.segments, 0);
-    assert_eq!(heard(&path), Some(NOW), "silence is no news");
+    assert_eq!(heard(&path), Some(NOW), "repeated heads are not news");
 }
 
 #[tokio::test]
-async fn a_chain_that_its_origin_wrote_twice_is_taken_again() {
+async fn a_forked_chain_is_fetched_again() {
     let (_folder, path, shared, mut follower) = follower(Vec::new());
     let (mut one, mut again) = (Writer::new(1), Writer::new(1));
     one.list(Book::Listed, current(Book::Listed), &signatures(0, 100));
@@ -181,7 +181,7 @@ async fn a_chain_that_its_origin_wrote_twice_is_taken_again() {
 }
 
 #[tokio::test]
-async fn too_many_chains_leave_the_replica_old() {
+async fn a_replica_is_stale_if_there_are_too_many_chains() {
     let (_folder, path, shared, mut follower) = follower(Vec::new());
     let mut writers: Vec<Writer> =
         (0..=CHAINS_MAX as u64).map(|n| Writer { incarnation: n, ..Writer::new(1) }).collect();
@@ -192,5 +192,5 @@ async fn too_many_chains_leave_the_replica_old() {
     let failed = follower.round(Duration::ZERO, || NOW, |_| {}).await;
     assert!(matches!(failed, Err(FollowError::Replica(ReplicaError::TooManyChains))));
     assert_eq!(heard(&path), None);
-    assert_eq!(Replica::open(&path).unwrap().origins().unwrap().len(), CHAINS_MAX, "the others are kept");
+    assert_eq!(Replica::open(&path).unwrap().origins().unwrap().len(), CHAINS_MAX, "other signatures are kept");
 }

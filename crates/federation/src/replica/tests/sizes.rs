@@ -1,9 +1,9 @@
-//! How large replicas are, and how often they are wrong.
+//! The sizes of replicas and their false positive rates.
 
 use super::super::format::LINES_AT;
 use super::*;
 
-/// What ten million listed signatures may take.
+/// Maximum size of a replica for ten million listed signatures.
 const TEN_MILLION_BYTES_MAX: u64 = 40_000_000;
 
 fn file_bytes(capacity: u64) -> Result<u64, ReplicaError> {
@@ -67,7 +67,7 @@ fn a_replica_is_overfull_above_ten_times_the_planned_rate_and_not_when_it_is_ful
 }
 
 #[test]
-fn there_is_room_for_so_many_chains_and_no_more() {
+fn the_number_of_chains_is_bounded() {
     let (_folder, path, mut file) = founded();
     let mut writer = Writer::new(1);
     for incarnation in 0..CHAINS_MAX as u64 {
@@ -76,7 +76,7 @@ fn there_is_room_for_so_many_chains_and_no_more() {
         assert!(file.has_room(&segment.chain));
         file.take(&segment).unwrap();
     }
-    assert!(file.has_room(&writer.chain(Book::Bulk, current(Book::Bulk))), "known ones go on");
+    assert!(file.has_room(&writer.chain(Book::Bulk, current(Book::Bulk))), "known chains still advance");
     assert!(!file.has_room(&writer.chain(Book::Listed, current(Book::Listed))));
     file.commit().unwrap();
     assert_eq!(Replica::open(&path).unwrap().origins().unwrap().len(), CHAINS_MAX);

@@ -1,4 +1,4 @@
-//! What comes back: its header, and its body within bounds of size and time.
+//! A response: its header, and its body with limits of size and time.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use tokio::time::timeout;
 use super::super::TransportError;
 use super::connection::{Connector, Sender, unreachable};
 
-/// How long a body may pause.
+/// Maximum pause within a body.
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(20);
 
-/// How long all of a body may take.
+/// Timeout of a whole body.
 pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The longest body that is read though nobody wants it, to use the connection again.
+/// Maximum length of an unneeded body that is read to reuse the connection.
 const UNWANTED_BYTES_MAX: usize = 4 << 10;
 
-/// An answer that begins to come.
+/// A response whose header has arrived.
 pub(super) struct Answer<'c> {
     connector: &'c Connector,
     sender: Sender,
     response: Response<Incoming>,
 }
 
-/// What to do with a body that is longer than wanted.
+/// The treatment of a body that is longer than the limit.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Beyond {
-    /// It is not what was asked for.
+pub(super) enum Overlong {
+    /// The response is invalid.
     Refuse,
-    /// The rest is not wanted now.
+    /// The rest is not read.
     Leave,
 }
 
@@ -49,44 +49,44 @@ impl<'c> Answer<'c> {
         self.response.headers().get(name)
     }
 
-    /// Refuses a part of something that is not the part that was asked for.
+    /// Returns an error if a partial response does not begin at the requested offset.
     pub(super) fn ensure_range_begins_at(&self, offset: u64) -> Result<(), TransportError> {
         let text = self.header(CONTENT_RANGE).and_then(|range| range.to_str().ok()).unwrap_or_default();
         let begin = text.strip_prefix("bytes ").and_then(|range| range.split_once('-')).map(|(begin, _)| begin);
         if begin.and_then(|begin| begin.parse().ok()) == Some(offset) {
             return Ok(());
         }
-        Err(TransportError::Malformed(format!("bytes from {offset} on were asked for, and {text:?} came")))
+        Err(TransportError::Malformed(format!("expected bytes from {offset} on, received range {text:?}")))
     }
 
-    /// The body without its first `skip` bytes, at most `bytes_max` of it.
-    pub(super) async fn read(self, skip: u64, bytes_max: usize, beyond: Beyond) -> Result<Vec<u8>, TransportError> {
+    /// Reads at most `bytes_max` bytes of the body, after its first `skip` bytes.
+    pub(super) async fn read(self, skip: u64, bytes_max: usize, beyond: Overlong) -> Result<Vec<u8>, TransportError> {
         let Self { connector, sender, response } = self;
-        let mut reading = Reading { skip, bytes_max, read: Vec::new() };
+        let mut reading = BodyReader { skip, bytes_max, read: Vec::new() };
         let whole = timeout(BODY_TIMEOUT, reading.take(response.into_body()));
         if whole.await.map_err(unreachable)?? {
             connector.keep(sender);
-        } else if beyond == Beyond::Refuse {
+        } else if beyond == Overlong::Refuse {
             return Err(TransportError::TooLarge { max: bytes_max });
         }
         Ok(reading.read)
     }
 
-    /// Makes the connection ready for the next request, if that is little work.
-    pub(super) async fn pass_over(self) -> Result<(), TransportError> {
-        self.read(0, UNWANTED_BYTES_MAX, Beyond::Leave).await.map(|_| ())
+    /// Drains a short body, so that the connection can be reused.
+    pub(super) async fn drain(self) -> Result<(), TransportError> {
+        self.read(0, UNWANTED_BYTES_MAX, Overlong::Leave).await.map(|_| ())
     }
 }
 
-/// A body that is being read.
-struct Reading {
+/// The state of reading a body.
+struct BodyReader {
     skip: u64,
     bytes_max: usize,
     read: Vec<u8>,
 }
 
-impl Reading {
-    /// Reads to the end, or until there is more than wanted: whether it was the end.
+impl BodyReader {
+    /// Reads to the end or to the limit. Returns true at the end.
     async fn take(&mut self, mut body: Incoming) -> Result<bool, TransportError> {
         loop {
             let Some(frame) = timeout(PAUSE_MAX, body.frame()).await.map_err(unreachable)? else { return Ok(true) };
@@ -97,7 +97,7 @@ impl Reading {
         }
     }
 
-    /// Adds what is wanted of some bytes: whether that was all of them.
+    /// Adds bytes up to the limit. Returns true if all bytes fit.
     fn add(&mut self, bytes: &Bytes) -> bool {
         let skipped = usize::try_from(self.skip).unwrap_or(usize::MAX).min(bytes.len());
         self.skip -= skipped as u64;
@@ -113,8 +113,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_is_read_up_to_its_bound_and_not_a_byte_beyond() {
-        let mut reading = Reading { skip: 3, bytes_max: 4, read: Vec::new() };
+    fn a_body_is_read_up_to_its_limit() {
+        let mut reading = BodyReader { skip: 3, bytes_max: 4, read: Vec::new() };
         assert!(reading.add(&Bytes::from_static(b"ab")));
         assert!(reading.add(&Bytes::from_static(b"cde")));
         assert_eq!(reading.read, b"de");

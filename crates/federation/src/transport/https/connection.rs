@@ -1,4 +1,4 @@
-//! Connections to one host: made when they are needed, kept while they last, and bounded in time.
+//! Connections to one host: opened on demand, reused while they last, with timeouts.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,22 +19,22 @@ use tokio_rustls::TlsConnector;
 use super::super::{TransportError, tls};
 use super::answer::Answer;
 
-/// How long it may take to be connected, with TLS.
+/// Timeout of connecting, including TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an answer may take to begin, beyond what it was told to wait.
+/// Timeout until a response begins, in addition to the time that the host was asked to wait.
 pub(super) const HEADER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The longest header of an answer, and its most fields.
+/// Maximum length of a response's header.
 const HEADER_BYTES_MAX: usize = 16 << 10;
 const FIELDS_MAX: usize = 64;
 
-/// Connections that are kept: one that waits for an offer, and some that fetch.
+/// Maximum number of idle connections: one that waits for an offer, and some that fetch.
 const IDLE_MAX: usize = 4;
 
 pub(super) type Sender = SendRequest<Empty<Bytes>>;
 
-/// Makes and keeps connections to one host.
+/// A pool of connections to one host.
 pub(super) struct Connector {
     host: String,
     port: u16,
@@ -43,7 +43,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// Connections to a host, with TLS if there is a configuration for it. None if the host cannot be one.
+    /// Creates a pool for a host, with TLS if `config` is given. Returns `None` if the host name is invalid.
     pub(super) fn new(host: &str, port: u16, config: Option<ClientConfig>) -> Option<Self> {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         if host.is_empty() {
@@ -56,14 +56,14 @@ impl Connector {
         Some(Self { host, port, tls, idle: Mutex::default() })
     }
 
-    /// Sends a request, and returns what begins to come back. `wait` is what the host was told to wait.
+    /// Sends a request, and returns the response when it begins. `wait` is the time that the host was asked to wait.
     pub(super) async fn ask(
         &self,
         request: impl Fn() -> Result<Request<Empty<Bytes>>, TransportError>,
         wait: Duration,
     ) -> Result<Answer<'_>, TransportError> {
         let begun = timeout(HEADER_TIMEOUT + wait, async {
-            // One that was kept may have ended meanwhile; then the next is tried, and a new one at last.
+            // An idle connection may have been closed; then the next one is tried, and finally a new one.
             while let Some(mut sender) = self.kept() {
                 if sender.ready().await.is_ok()
                     && let Ok(response) = sender.send_request(request()?).await
@@ -78,7 +78,7 @@ impl Connector {
         begun.await.map_err(unreachable)?
     }
 
-    /// Keeps a connection whose last answer was read to its end.
+    /// Returns a connection to the pool after its response was read to the end.
     pub(super) fn keep(&self, sender: Sender) {
         let mut idle = self.idle();
         idle.retain(|sender| !sender.is_closed());
@@ -98,7 +98,7 @@ impl Connector {
     async fn connect(&self) -> Result<Sender, TransportError> {
         timeout(CONNECT_TIMEOUT, async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(unreachable)?;
-            // Requests are short, and whoever sends one waits for the answer.
+            // Requests are short, and the sender waits for the response.
             let _ = stream.set_nodelay(true);
             match &self.tls {
                 None => handshake(stream).await,
@@ -117,7 +117,8 @@ async fn handshake<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S
     let mut builder = http1::Builder::new();
     builder.max_headers(FIELDS_MAX).max_header_size(HEADER_BYTES_MAX);
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(unreachable)?;
-    // It ends with the connection, or when the sender is dropped; what went wrong is told to whoever waits for an answer.
+    // The task ends with the connection, or when the sender is dropped; errors reach the caller that waits for a
+    // response.
     tokio::spawn(connection);
     Ok(sender)
 }

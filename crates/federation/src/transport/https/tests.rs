@@ -1,4 +1,4 @@
-//! Hosts of all kinds, over loopback: what they are asked, and what is made of their answers.
+//! Hosts of all kinds over loopback: the requests they get, and the handling of their responses.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -13,14 +13,14 @@ use super::*;
 
 const CHAIN: Chain = Chain { origin: Origin { key: [7; 32], incarnation: 1 }, book: Book::Listed, generation: 9 };
 
-/// A host that gives prepared answers, and remembers the requests. An empty answer ends the connection.
+/// A host with prepared responses that records the requests. An empty response closes the connection.
 struct Host {
     address: SocketAddr,
-    heard: Arc<Mutex<Heard>>,
+    heard: Arc<Mutex<Requests>>,
 }
 
 #[derive(Default)]
-struct Heard {
+struct Requests {
     requests: Vec<String>,
     connections: usize,
 }
@@ -29,7 +29,7 @@ impl Host {
     async fn start(answers: Vec<Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let heard = Arc::new(Mutex::new(Heard::default()));
+        let heard = Arc::new(Mutex::new(Requests::default()));
         let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
         let host = Self { address, heard: Arc::clone(&heard) };
         tokio::spawn(async move {
@@ -54,7 +54,7 @@ impl Host {
     }
 }
 
-async fn answer(mut stream: TcpStream, heard: Arc<Mutex<Heard>>, answers: Arc<Mutex<VecDeque<Vec<u8>>>>) {
+async fn answer(mut stream: TcpStream, heard: Arc<Mutex<Requests>>, answers: Arc<Mutex<VecDeque<Vec<u8>>>>) {
     let mut request = Vec::new();
     while let Ok(byte) = stream.read_u8().await {
         request.push(byte);
@@ -95,19 +95,19 @@ async fn a_server_is_told_what_was_seen_and_how_long_to_wait() {
     let request = &host.requests()[1];
     assert!(request.starts_with("GET /files/offer?seen=01&wait=2 HTTP/1.1\r\n"), "{request}");
     assert!(request.contains("if-none-match: \"01\"\r\n") && request.contains("authorization: Bearer secret\r\n"));
-    assert_eq!(host.connections(), 1, "connections are kept");
+    assert_eq!(host.connections(), 1, "connections are reused");
 }
 
 #[tokio::test]
-async fn what_is_not_modified_is_the_same_again() {
+async fn an_unmodified_offer_is_returned_again() {
     let same = reply("304 Not Modified", "etag: \"5-abc\"\r\n", b"");
     let host = Host::start(vec![reply("200 OK", "etag: \"5-abc\"\r\n", b"heads"), same.clone(), same]).await;
     let source = host.source();
     let first = source.offer(&[], Duration::ZERO).await.unwrap();
-    assert_eq!(first.tag, Sha256::digest(b"heads").to_vec(), "static hosts have names of their own");
+    assert_eq!(first.tag, Sha256::digest(b"heads").to_vec(), "static hosts have tags of their own");
     assert_eq!(source.offer(&first.tag, Duration::ZERO).await.unwrap(), first);
     let other = source.offer(b"other", Duration::ZERO).await;
-    assert!(matches!(other, Err(TransportError::Malformed(_))), "nobody asked whether it was modified");
+    assert!(matches!(other, Err(TransportError::Malformed(_))), "the request was not conditional");
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_host_that_does_not_wait_is_asked_again() {
     let host = Host::start(vec![old(), old(), old(), reply("200 OK", "", b"new")]).await;
     let source = host.source();
     let first = source.offer(&[], Duration::ZERO).await.unwrap();
-    // Time passes by itself from here on, whenever there is nothing else to do.
+    // From now on, time advances automatically whenever all tasks are idle.
     tokio::time::pause();
     let begin = Instant::now();
     let second = source.offer(&first.tag, 3 * POLL).await.unwrap();
@@ -157,13 +157,13 @@ async fn a_host_without_ranges_sends_everything_and_the_beginning_is_passed_over
 }
 
 #[tokio::test]
-async fn nothing_behind_the_offset_is_nothing_new() {
+async fn an_empty_range_is_an_empty_log() {
     let host = Host::start(vec![reply("416 Range Not Satisfiable", "content-range: bytes */6\r\n", b"no")]).await;
     assert_eq!(host.source().fetch(&CHAIN, 6).await.unwrap(), b"");
 }
 
 #[tokio::test]
-async fn answers_that_are_none_say_what_they_are() {
+async fn error_statuses_become_errors() {
     let answers = ["404 Not Found", "410 Gone", "403 Forbidden", "503 Service Unavailable", "302 Found"];
     let host = Host::start(answers.map(|status| reply(status, "location: http://x/\r\n", b"why")).to_vec()).await;
     let source = host.source();
@@ -173,11 +173,11 @@ async fn answers_that_are_none_say_what_they_are() {
         let error = source.fetch(&CHAIN, 0).await.unwrap_err();
         assert!(matches!(&error, TransportError::Refused(why) if why.contains(status)), "{error}");
     }
-    assert!(matches!(source.fetch(&CHAIN, 0).await, Err(TransportError::Malformed(_))), "nobody is followed");
+    assert!(matches!(source.fetch(&CHAIN, 0).await, Err(TransportError::Malformed(_))), "redirects are not followed");
 }
 
 #[tokio::test]
-async fn another_part_than_was_asked_for_is_refused() {
+async fn a_range_other_than_the_requested_one_is_refused() {
     let part = |fields: &str| reply("206 Partial Content", fields, b"def");
     let answers = ["content-range: bytes 2-4/6\r\n", "", "content-range: bytes */6\r\n"].map(part).to_vec();
     let host = Host::start(answers).await;
@@ -233,7 +233,7 @@ async fn a_kept_connection_that_has_ended_is_replaced() {
 }
 
 #[tokio::test]
-async fn nobody_there_and_another_key_are_told_apart() {
+async fn an_absent_server_and_a_wrong_key_are_distinguished() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(tls::server_config(&[1; 32]).unwrap()));

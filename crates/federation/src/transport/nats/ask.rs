@@ -1,7 +1,7 @@
-//! Nodes ask each other for what the stream does not have: it expired, or the broker lost it.
+//! Questions between nodes, for data missing from the stream: it expired, or the broker lost it.
 //!
-//! A question goes to every node of the realm; those that have an answer give it, and the first one is taken. Answers are signed
-//! segments like everything else.
+//! A question goes to every node of the realm; those that have the data answer, and the first answer is used. Answers
+//! are signed segments like everything else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +15,19 @@ use super::log::OFFSET_HEADER;
 use super::subjects::{Subjects, parse_question, question};
 use crate::transport::TransportError;
 
-/// How long answers are waited for.
+/// Time to wait for answers.
 pub(super) const ASK_TIMEOUT: Duration = Duration::from_secs(2);
-/// The most bytes of a log in one answer. Every node that has it sends as much, and a broker's messages end at 1 MiB.
+/// Maximum number of bytes of a log in one answer. Every node that has the log sends this much, and a NATS message has
+/// at most 1 MiB.
 pub const ANSWER_BYTES_MAX: usize = 256 << 10;
-/// The most bytes of a question.
+/// Maximum number of bytes of a question.
 const QUESTION_BYTES_MAX: usize = 256;
 
-/// Reads the log of a chain from an offset on, up to a number of bytes; nothing if this node does not have that.
+/// A function that reads the log of a chain starting at an offset, up to a number of bytes. It returns `None` if this
+/// node does not have it.
 pub type ReadLog = Arc<dyn Fn(&Chain, u64, usize) -> Option<Vec<u8>> + Send + Sync>;
 
-/// Asks all nodes for the log of a chain from `offset` on.
+/// Asks all nodes for the log of a chain starting at `offset`.
 pub(super) async fn ask(
     client: &Client,
     subjects: &Subjects,
@@ -38,7 +40,7 @@ pub(super) async fn ask(
     client.publish_with_reply(subjects.ask(), inbox, question.into()).await.map_err(TransportError::unreachable)?;
     let deadline = Instant::now() + ASK_TIMEOUT;
     while let Ok(Some(answer)) = tokio::time::timeout_at(deadline, answers.next()).await {
-        // A status is the broker's own answer: nobody listens.
+        // A status comes from the broker itself: there are no subscribers.
         if answer.status.is_some() {
             break;
         }
@@ -56,7 +58,7 @@ fn is_good(answer: &Message, offset: u64) -> bool {
         && answer.payload.len() <= ANSWER_BYTES_MAX
 }
 
-/// Answers the others' questions, one at a time, for as long as there is a client.
+/// Answers questions of other nodes, one at a time, as long as the client exists.
 pub(super) async fn answer_all(client: Client, subjects: Subjects, read_log: ReadLog) {
     let Ok(mut questions) = client.subscribe(subjects.ask()).await else { return };
     while let Some(question) = questions.next().await {
@@ -75,7 +77,7 @@ async fn answer(client: &Client, message: Message, read_log: &ReadLog) {
     }
     let mut headers = HeaderMap::new();
     headers.insert(OFFSET_HEADER, offset.to_string());
-    // Whoever asked will ask again if this is lost.
+    // If the answer is lost, the asking node asks again.
     let _ = client.publish_with_headers(inbox, headers, log.into()).await;
 }
 

@@ -1,4 +1,4 @@
-//! The task that keeps the streams in being and learns new heads.
+//! The task that maintains the streams and receives new heads.
 
 use std::sync::Arc;
 
@@ -10,34 +10,34 @@ use futures_util::StreamExt as _;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::heads::Heads;
+use super::heads::HeadsTable;
 use super::streams::Streams;
 use super::subjects::Subjects;
 use super::{REFRESH_INTERVAL, RETRY_PAUSE};
 
-/// The most heads of one server that are read at once: those of more incarnations than are kept.
+/// Maximum number of heads of one server that are read at once: more than the incarnations that are kept.
 const READ_MAX: usize = 64;
 
-/// Subscribed to heads, it looks at those that the broker keeps after each connection, and from time to time.
-pub(super) struct Follower {
+/// The task's state. It subscribes to heads, and reads the stored ones after each connection and from time to time.
+pub(super) struct HeadsFollower {
     pub(super) client: Client,
     pub(super) context: Context,
     pub(super) subjects: Subjects,
     pub(super) streams: Streams,
-    pub(super) heads: Arc<Heads>,
+    pub(super) heads: Arc<HeadsTable>,
     /// Changes with each connection, and when other origins are followed.
     pub(super) connects: watch::Receiver<u64>,
 }
 
-impl Follower {
-    /// For as long as there is a client.
+impl HeadsFollower {
+    /// Runs as long as the client exists.
     pub(super) async fn run(mut self) {
         let Ok(mut news) = self.client.subscribe(self.subjects.all_heads()).await else { return };
         let mut was_well = None;
         loop {
             self.connects.mark_unchanged();
             let mut pause = RETRY_PAUSE;
-            // Without a connection there is nothing to ask, and its loss was told already.
+            // Without a connection there is nothing to read, and its loss was already logged.
             if self.client.connection_state() == State::Connected {
                 let outcome = self.refresh().await;
                 self.log_change(was_well, &outcome);
@@ -50,7 +50,7 @@ impl Follower {
         }
     }
 
-    /// Takes heads as they come, until it is time to refresh; whether there will be more.
+    /// Receives heads until the next refresh is due. Returns false if the subscription ended.
     async fn listen(&mut self, news: &mut Subscriber, until: Instant) -> bool {
         loop {
             tokio::select! {
@@ -64,7 +64,8 @@ impl Follower {
         }
     }
 
-    /// Makes sure of the streams, and reads the last heads of every origin from their leader: other replicas may be behind.
+    /// Ensures that the streams exist, and reads the last heads of every origin from the leader: other replicas may be
+    /// behind.
     async fn refresh(&self) -> Result<(), async_nats::Error> {
         self.streams.ensure(&self.context).await?;
         let stream = self.context.get_stream_no_info(self.subjects.heads_stream()).await?;
@@ -74,7 +75,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Reads one after the other what is at `subject`: the last heads of each incarnation.
+    /// Reads all messages at `subject`: the last heads of each incarnation.
     async fn read(&self, stream: &Stream<()>, subject: &str) -> Result<(), async_nats::Error> {
         let mut sequence = 1;
         for _ in 0..READ_MAX {
@@ -90,13 +91,14 @@ impl Follower {
         Ok(())
     }
 
-    /// One line when the broker begins to refuse and one when it no longer does, however often it is asked in between.
+    /// Logs one line when the broker begins to refuse and one when it works again, regardless of the number of attempts
+    /// in between.
     fn log_change(&self, was_well: Option<bool>, outcome: &Result<(), async_nats::Error>) {
         let stream = self.subjects.segments_stream();
         match outcome {
-            Ok(()) if was_well != Some(true) => tracing::info!(stream, "the broker keeps segments and heads"),
+            Ok(()) if was_well != Some(true) => tracing::info!(stream, "broker streams ready"),
             Err(error) if was_well != Some(false) => {
-                tracing::warn!(stream, error = error.as_ref(), "the broker does not keep segments and heads");
+                tracing::warn!(stream, error = error.as_ref(), "broker streams unavailable");
             }
             _ => {}
         }

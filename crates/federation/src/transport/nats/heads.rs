@@ -1,7 +1,7 @@
-//! The latest heads of every origin of interest, as far as the broker told.
+//! The latest heads of every followed origin, as received from the broker.
 //!
-//! They are verified here already: anyone whom the broker lets may publish heads, and those of strangers and forgers must neither
-//! take room nor take the place of others.
+//! This module verifies them: every client with permission can publish heads, and forged heads or those of unknown
+//! servers must neither take up space nor replace others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,33 +15,33 @@ use crate::heads::{HEADS_BYTES_MAX, Heads as Signed, UnverifiedHeads};
 use crate::keys::PublicKey;
 use crate::transport::{OFFER_BYTES_MAX, Offer};
 
-/// The most incarnations of a server whose heads are kept: the latest.
+/// Maximum number of incarnations of a server whose heads are kept: the latest ones.
 pub const INCARNATIONS_MAX: usize = 4;
-/// The most servers whose heads are followed, so that an offer has room for them all.
+/// Maximum number of followed servers, so that all their heads fit into an offer.
 pub const SERVERS_MAX: usize = OFFER_BYTES_MAX / HEADS_BYTES_MAX / INCARNATIONS_MAX;
 
-/// A table that many may wait on.
+/// A table of heads. Tasks can wait for its changes.
 #[derive(Debug)]
-pub(super) struct Heads {
+pub(super) struct HeadsTable {
     realm: RealmId,
     epochs: Epochs,
-    known: watch::Sender<Known>,
+    known: watch::Sender<HeadsState>,
 }
 
-/// What is known, and how often that changed.
+/// The heads, and the number of changes.
 #[derive(Debug, Default)]
-struct Known {
+struct HeadsState {
     changes: u64,
     servers: BTreeMap<[u8; 32], PublicKey>,
     heads: BTreeMap<Origin, (Signed, Vec<u8>)>,
 }
 
-impl Heads {
+impl HeadsTable {
     pub(super) fn new(realm: RealmId, epochs: Epochs) -> Self {
         Self { realm, epochs, known: watch::Sender::default() }
     }
 
-    /// Follows the servers with these keys from now on, the first [`SERVERS_MAX`] of them, and forgets all others.
+    /// Sets the followed servers, the first [`SERVERS_MAX`] of these keys, and removes all others.
     pub(super) fn follow(&self, keys: impl IntoIterator<Item = [u8; 32]>) {
         let named = |key: [u8; 32]| Some((key, PublicKey::from_bytes(&key).ok()?));
         let servers: BTreeMap<_, _> = keys.into_iter().filter_map(named).take(SERVERS_MAX).collect();
@@ -53,17 +53,17 @@ impl Heads {
         });
     }
 
-    /// The keys of those servers.
+    /// Returns the keys of the followed servers.
     pub(super) fn servers(&self) -> Vec<[u8; 32]> {
         self.known.borrow().servers.keys().copied().collect()
     }
 
-    /// Takes heads, if they are signed by a server of interest and not older than those that it said before.
+    /// Stores heads, if they are signed by a followed server and not older than its stored ones.
     pub(super) fn put(&self, heads: &[u8]) {
         self.known.send_if_modified(|known| known.put(heads, self.realm, &self.epochs).is_some());
     }
 
-    /// Waits up to `wait` for an offer other than `seen`, and gives what there is then.
+    /// Waits up to `wait` for an offer whose tag differs from `seen`, and returns the present offer.
     pub(super) async fn offer(&self, seen: &[u8], wait: Duration) -> Offer {
         let mut receiver = self.known.subscribe();
         let news = receiver.wait_for(|known| known.tag() != seen);
@@ -74,7 +74,7 @@ impl Heads {
     }
 }
 
-impl Known {
+impl HeadsState {
     fn put(&mut self, bytes: &[u8], realm: RealmId, epochs: &Epochs) -> Option<()> {
         let heads = UnverifiedHeads::decode(bytes).ok()?;
         let origin = heads.origin();
@@ -92,7 +92,7 @@ impl Known {
         Some(())
     }
 
-    /// Keeps the latest incarnations only.
+    /// Removes all but the latest incarnations.
     fn forget_incarnations(&mut self, key: [u8; 32]) {
         let all = Origin { key, incarnation: 0 }..=Origin { key, incarnation: u64::MAX };
         while self.heads.range(all.clone()).count() > INCARNATIONS_MAX {
@@ -101,7 +101,8 @@ impl Known {
         }
     }
 
-    /// Nothing for an offer of nothing, so that the first heads are news to whoever has seen none.
+    /// Returns the offer's tag. It is empty for an empty offer, so that the first heads are new to a caller without a
+    /// tag.
     fn tag(&self) -> Vec<u8> {
         match self.changes {
             0 => Vec::new(),
@@ -136,7 +137,7 @@ mod tests {
         *key(number).public().as_bytes()
     }
 
-    /// The longest heads that there are.
+    /// Returns heads of the maximum length.
     fn signed(number: u8, incarnation: u64, time: u64) -> Vec<u8> {
         let origin = Origin { key: public(number), incarnation };
         let frontier = Frontier { sequence: 1, hash: [7; 32], offset: 200, entries: 1, digest: 5 };
@@ -145,13 +146,13 @@ mod tests {
         Signed::new(REALM, origin, Time(time), chains).sign(&key(number))
     }
 
-    fn following(count: u8) -> Heads {
-        let heads = Heads::new(REALM, Epochs::new(EPOCH, EPOCH));
+    fn following(count: u8) -> HeadsTable {
+        let heads = HeadsTable::new(REALM, Epochs::new(EPOCH, EPOCH));
         heads.follow((0..count).map(public));
         heads
     }
 
-    async fn offered(heads: &Heads) -> Vec<u8> {
+    async fn offered(heads: &HeadsTable) -> Vec<u8> {
         heads.offer(b"", Duration::ZERO).await.heads
     }
 
@@ -185,7 +186,7 @@ mod tests {
             heads.put(&now);
             assert_eq!(offered(&heads).await, now, "at {time}");
             heads.put(&before);
-            assert_eq!(offered(&heads).await, now, "what came before does not come back");
+            assert_eq!(offered(&heads).await, now, "removed heads are not restored");
             before = now;
         }
     }

@@ -1,7 +1,7 @@
-//! The log of a chain, put together from the stream's messages.
+//! The log of a chain, assembled from the stream's messages.
 //!
-//! A message is a piece of the log and says where it begins. Messages of a chain come in order, but pieces may be missing (the
-//! broker lost them), and may be there twice (they were published again). What is given out is contiguous, or nothing.
+//! A message is a piece of the log with its offset. Messages of a chain arrive in order, but pieces may be missing (the
+//! broker lost them) or duplicated (they were published again). The returned bytes are always contiguous.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,14 +13,14 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::transport::FETCH_BYTES_MAX;
 
-/// The header that says where in its chain's log a message begins.
+/// The header with a message's offset in its chain's log.
 pub(super) const OFFSET_HEADER: &str = "Bruit-Offset";
-/// The most messages that one fetch reads, so that it ends in time where segments are small.
+/// Maximum number of messages that one fetch reads, so that it ends in time even if segments are small.
 pub(super) const FETCH_MESSAGES_MAX: usize = 256;
-/// The most chains whose place in the stream is remembered.
+/// Maximum number of chains whose position in the stream is cached.
 const PLACES_MAX: usize = 4096;
 
-/// A message of the stream, and where it is in the log.
+/// A message of the stream, and its offset in the log.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     sequence: u64,
@@ -29,7 +29,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// A message that does not say where it belongs is at the beginning and empty: nothing is ever taken from it.
+    /// Creates a piece. A message without an offset counts as empty, so that none of its bytes are used.
     pub(super) fn new(message: &StreamMessage) -> Self {
         let begin = message.headers.get(OFFSET_HEADER).and_then(|value| value.as_str().parse::<u64>().ok());
         let length = u64::try_from(message.payload.len()).unwrap_or(u64::MAX);
@@ -38,7 +38,7 @@ impl Piece {
         Self { sequence: message.sequence, begin: begin.unwrap_or(0), bytes }
     }
 
-    /// Where the next piece begins.
+    /// Returns the offset of the next piece.
     pub(super) fn end(&self) -> u64 {
         self.begin.saturating_add(u64::try_from(self.bytes.len()).unwrap_or(u64::MAX))
     }
@@ -48,14 +48,14 @@ impl Piece {
     }
 }
 
-/// A log from some offset on, as far as it is put together.
+/// A log under assembly, starting at some offset.
 struct Assembly {
     end: u64,
     bytes: Vec<u8>,
 }
 
 impl Assembly {
-    /// Takes what `piece` has to add; whether the next one may have more.
+    /// Appends the new bytes of `piece`. Returns true if the next piece may have more.
     fn take(&mut self, piece: &Piece) -> bool {
         if piece.end() <= self.end {
             return true;
@@ -70,25 +70,26 @@ impl Assembly {
     }
 }
 
-/// Where the stream's messages are read from: any of its replicas.
+/// A reader of the stream's messages, from any of its replicas.
 pub(super) struct Messages<'a> {
     pub(super) stream: &'a Stream<()>,
     pub(super) subject: String,
 }
 
 impl Messages<'_> {
-    /// The first piece that is not before `sequence`.
+    /// Returns the first piece at `sequence` or later.
     async fn next(&self, sequence: u64) -> Result<Option<Piece>, DirectGetError> {
         found(self.stream.direct_get_next_for_subject(&self.subject, Some(sequence)).await)
     }
 
-    /// The last piece.
+    /// Returns the last piece.
     pub(super) async fn last(&self) -> Result<Option<Piece>, DirectGetError> {
         found(self.stream.direct_get_last_for_subject(&self.subject).await)
     }
 
-    /// The log from `offset` on: what is contiguous and comes before `deadline`, and nothing if the stream does not have that.
-    /// `place` is a sequence at which it may be. With it comes the place of what follows.
+    /// Reads the log, starting at `offset`: the contiguous part that arrives before `deadline`, or nothing if the
+    /// stream does not have that offset. `place` is a sequence in the stream at which it may be. Also returns the
+    /// position of the next part.
     pub(super) async fn read(
         &self,
         offset: u64,
@@ -107,7 +108,7 @@ impl Messages<'_> {
             }
             piece = match self.next(next).await {
                 Ok(piece) => piece,
-                // What there is already is of use.
+                // Returns the part read so far.
                 Err(_) if !log.bytes.is_empty() => break,
                 Err(error) => return Err(error),
             };
@@ -115,7 +116,7 @@ impl Messages<'_> {
         Ok((log.bytes, next))
     }
 
-    /// The piece that has `offset`.
+    /// Finds the piece that contains `offset`.
     async fn find(&self, offset: u64, place: Option<u64>) -> Result<Option<Piece>, DirectGetError> {
         if let Some(place) = place
             && let Some(piece) = self.next(place).await?
@@ -126,8 +127,8 @@ impl Messages<'_> {
         self.search(offset).await
     }
 
-    /// Halves the stream until it has the first piece that ends past `offset`. Pieces that were published twice may hide it
-    /// from this search; it is asked for elsewhere then.
+    /// Searches the stream by bisection for the first piece that ends after `offset`. Duplicated pieces may hide that
+    /// piece from the search; then it is requested elsewhere.
     async fn search(&self, offset: u64) -> Result<Option<Piece>, DirectGetError> {
         let Some(mut best) = self.last().await?.filter(|last| last.end() > offset) else { return Ok(None) };
         let (mut low, mut high) = (1, best.sequence);
@@ -151,7 +152,7 @@ fn found(answer: Result<StreamMessage, DirectGetError>) -> Result<Option<Piece>,
     }
 }
 
-/// Where in the stream the next fetch of each chain will probably begin. Memory only: a place is found again by a search.
+/// The probable position in the stream of each chain's next fetch. Only a cache: a search finds a position again.
 #[derive(Debug, Default)]
 pub(super) struct Places(Mutex<HashMap<Chain, Place>>);
 
@@ -162,13 +163,13 @@ struct Place {
 }
 
 impl Places {
-    /// The sequence of `offset`, if that is where the last fetch ended.
+    /// Returns the sequence of `offset`, if the last fetch ended there.
     pub(super) fn get(&self, chain: &Chain, offset: u64) -> Option<u64> {
         let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         places.get(chain).filter(|place| place.offset == offset).map(|place| place.sequence)
     }
 
-    /// Remembers one place per chain. All are forgotten when there are too many: that costs each chain one search.
+    /// Stores one position per chain. When there are too many, all are removed, which costs each chain one search.
     pub(super) fn put(&self, chain: &Chain, offset: u64, sequence: u64) {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if places.len() >= PLACES_MAX && !places.contains_key(chain) {
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_past_a_gap_is_given_out() {
+    fn nothing_after_a_gap_is_returned() {
         assert_eq!(assembled(0, &[piece(0, b"abc"), piece(4, b"e")]), b"abc");
         assert_eq!(assembled(0, &[piece(1, b"bc")]), b"");
         assert_eq!(assembled(9, &[piece(u64::MAX - 1, b"z")]), b"");

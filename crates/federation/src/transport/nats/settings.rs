@@ -1,4 +1,4 @@
-//! How a node reaches the broker, and what it asks of it.
+//! The settings of the connection to the broker, and of its streams.
 
 use std::fs;
 use std::io;
@@ -7,110 +7,112 @@ use std::time::Duration;
 
 use async_nats::ConnectOptions;
 
-/// The most bytes of a file with a secret.
+/// Maximum length of a secret file.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
-/// The longest pause between two attempts to connect.
+/// Maximum pause between two attempts to connect.
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How much longer the pause is after each attempt.
+/// Increase of the pause after each attempt.
 const RECONNECT_PAUSE_STEP: Duration = Duration::from_millis(50);
-/// A connection that is not made by then is tried again, or elsewhere.
+/// Timeout of an attempt to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a connection is asked whether it is still there; two without an answer end it.
+/// Interval between pings; two without a reply end the connection.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
-/// The most replicas that JetStream keeps of a stream.
+/// Maximum number of replicas that JetStream keeps of a stream.
 pub const REPLICAS_MAX: u8 = 5;
 
-/// The broker, and what it is asked to keep.
+/// The broker's addresses and credentials, and the limits of its streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NatsSettings {
-    /// Where the broker's servers are, such as `nats://127.0.0.1:4222` or `tls://…`; at least one, and the nearest first.
+    /// Addresses of the broker's servers, such as `nats://127.0.0.1:4222` or `tls://…`; at least one, and the nearest
+    /// first.
     pub urls: Vec<String>,
-    /// Who we are to the broker.
+    /// The credentials of this node.
     pub login: Login,
-    /// A file of certificates that the broker's must be signed by; those of the system without it.
+    /// A file with the root certificates for the broker. Without one, the system's root certificates are used.
     pub tls_roots: Option<PathBuf>,
-    /// The JetStream domain of the servers that keep the streams, for nodes behind a leaf node; without it, that of the server
-    /// that the node is connected to.
+    /// The JetStream domain of the servers that keep the streams, for nodes behind a leaf node; by default, that of the
+    /// connected server.
     pub domain: Option<String>,
-    /// How many of the broker's servers keep each message: 1 to [`REPLICAS_MAX`], odd numbers are of use.
+    /// Number of the broker's servers that keep each message: 1 to [`REPLICAS_MAX`], preferably odd.
     pub replicas: u8,
-    /// How long the broker keeps a segment. Nodes that were away for longer ask the others.
+    /// Time for which the broker keeps a segment. Nodes that were away for longer ask other nodes.
     pub max_age: Duration,
-    /// How many bytes of segments, and of snapshots as many again, the broker keeps. The oldest segments go first.
+    /// Maximum number of bytes of segments, and also of snapshots, that the broker keeps. The oldest segments are
+    /// removed first.
     pub max_bytes: u64,
 }
 
-/// Who a node is to the broker.
+/// The credentials of a node for the broker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Login {
-    /// Anyone: for brokers on loopback.
+    /// No credentials, for brokers on loopback.
     #[default]
     Anonymous,
-    /// A file as `nsc` makes it: a JWT and the seed of its key.
+    /// A credentials file as written by `nsc`: a JWT and the seed of its key.
     Credentials(PathBuf),
     /// A file with the seed of an NKey.
     Nkey(PathBuf),
     /// A name, and a file whose first line is the password.
     Password {
-        /// The name.
+        /// User name.
         user: String,
-        /// The file.
+        /// File with the password.
         file: PathBuf,
     },
 }
 
-/// Why a node cannot even try to reach the broker.
+/// The reason why a node cannot start connecting to the broker.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NatsError {
-    /// No address, or one that is none.
-    #[error("the broker's address makes no sense")]
+    /// An address is missing or malformed.
+    #[error("malformed broker address")]
     Address(#[source] io::Error),
-    /// Replicas are 1 to 5, sizes and ages more than nothing.
+    /// A setting is out of range: replicas must be 1 to 5, sizes and ages positive.
     #[error("{0}")]
     Settings(&'static str),
-    /// A secret cannot be read.
+    /// A secret file cannot be read.
     #[error("failed to read {path}")]
     Secret {
-        /// Of which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The client refuses what it was told.
+    /// The client library refuses the settings.
     #[error("failed to prepare the connection to the broker")]
     Connect(#[source] async_nats::ConnectError),
 }
 
 impl NatsSettings {
-    /// Refuses what the broker would.
+    /// Checks the settings that the broker would refuse.
     ///
     /// # Errors
-    /// [`NatsError::Settings`] says what is wrong, [`NatsError::Address`] that an address is none.
+    /// [`NatsError::Settings`] or [`NatsError::Address`].
     pub fn check(&self) -> Result<(), NatsError> {
         self.addresses()?;
         let wrong = if self.replicas == 0 || self.replicas > REPLICAS_MAX {
-            "the broker keeps 1 to 5 replicas"
+            "the number of replicas must be 1 to 5"
         } else if !self.domain.as_deref().is_none_or(is_word) {
-            "a domain is letters, digits, - and _"
+            "a domain may contain only letters, digits, - and _"
         } else if self.max_age.is_zero() {
-            "the broker must keep segments for some time"
+            "the maximum age of segments must not be zero"
         } else if self.max_bytes == 0 || i64::try_from(self.max_bytes).is_err() {
-            "the broker must keep some bytes of segments"
+            "the maximum size of the stream must be at least 1 byte"
         } else {
             return Ok(());
         };
         Err(NatsError::Settings(wrong))
     }
 
-    /// What the log calls the broker: its addresses, without the names and passwords that may be in them.
+    /// Returns the broker's name in the log: its addresses without user names and passwords.
     #[must_use]
     pub fn name(&self) -> String {
         self.urls.iter().map(|url| without_login(url)).collect::<Vec<_>>().join(", ")
     }
 
-    /// The addresses, parsed.
+    /// Parses the addresses.
     pub(super) fn addresses(&self) -> Result<Vec<async_nats::ServerAddr>, NatsError> {
         if self.urls.is_empty() {
             return Err(NatsError::Settings("the broker needs an address"));
@@ -118,7 +120,7 @@ impl NatsSettings {
         self.urls.iter().map(|url| url.parse().map_err(NatsError::Address)).collect()
     }
 
-    /// What the client is told. Files with secrets are read here, once.
+    /// Returns the options of the client. Reads the secret files, once.
     pub(super) fn options(&self) -> Result<ConnectOptions, NatsError> {
         let options = self.login.options()?;
         let options = match &self.tls_roots {
@@ -127,7 +129,7 @@ impl NatsSettings {
         };
         Ok(options
             .name("bruit")
-            // A node neither asks itself nor learns its own heads back.
+            // A node neither asks itself nor receives its own heads.
             .no_echo()
             .retain_servers_order()
             .retry_on_initial_connect()
@@ -151,19 +153,19 @@ impl Login {
     }
 }
 
-/// A URL without name and password.
+/// Returns a URL without user name and password.
 fn without_login(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
     format!("{scheme}://{host}")
 }
 
-/// Whether a word can be a part of a subject.
+/// Returns true if the text can be a token of a subject.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
 }
 
-/// How long to wait before the next attempt.
+/// Returns the pause before the next attempt.
 fn pause(attempts: usize) -> Duration {
     let steps = u32::try_from(attempts).unwrap_or(u32::MAX);
     RECONNECT_PAUSE_STEP.saturating_mul(steps).min(RECONNECT_PAUSE_MAX)
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_at_the_bounds_are_taken_and_those_past_them_refused() {
+    fn settings_at_the_bounds_are_accepted_and_those_beyond_refused() {
         assert!(settings().check().is_ok());
         assert!(NatsSettings { replicas: REPLICAS_MAX, max_bytes: i64::MAX as u64, ..settings() }.check().is_ok());
         assert!(NatsSettings { domain: Some("hub-1".to_owned()), ..settings() }.check().is_ok());
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_are_none_are_refused() {
+    fn malformed_addresses_are_refused() {
         assert!(settings().addresses().is_ok());
         assert!(NatsSettings { urls: Vec::new(), ..settings() }.addresses().is_err());
         assert!(NatsSettings { urls: vec!["nats://[".to_owned()], ..settings() }.addresses().is_err());

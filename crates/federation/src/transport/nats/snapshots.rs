@@ -1,4 +1,4 @@
-//! Whole logs as objects in the broker's store, for those who begin from nothing.
+//! Complete logs as objects in the broker's store, for new nodes.
 
 use std::time::Duration;
 
@@ -10,30 +10,31 @@ use super::NatsBroker;
 use super::subjects::object;
 use crate::transport::TransportError;
 
-/// An object whose next bytes do not come by then is given up.
+/// Timeout between two parts of an object.
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// How much of an object is read at once.
+/// Number of bytes of an object read at once.
 const READ_BYTES: usize = 128 << 10;
 
 impl NatsBroker {
-    /// Puts the whole log of a chain into the broker's object store, in place of an older one.
+    /// Stores the complete log of a chain in the broker's object store, replacing an older one.
     ///
     /// # Errors
-    /// If the broker cannot be reached, has no room, or `log` cannot be read.
+    /// If the broker cannot be reached, is full, or `log` cannot be read.
     pub async fn put_snapshot(&self, chain: &Chain, log: impl AsyncRead + Send + Unpin) -> Result<(), TransportError> {
         self.connected()?;
         let bucket = self.streams.bucket(&self.context).await.map_err(TransportError::unreachable)?;
         let name = object(chain);
-        // Whatever comes in small reads is joined: the store makes a message of each.
+        // Joins small reads, because the store makes one message of each.
         let mut log = tokio::io::BufReader::with_capacity(READ_BYTES, log);
         bucket.put(name.as_str(), &mut log).await.map(drop).map_err(TransportError::unreachable)
     }
 
-    /// Writes the log that [`put_snapshot`](Self::put_snapshot) left of a chain to `into`, and gives its length.
+    /// Writes the log that [`put_snapshot`](Self::put_snapshot) stored to `into`, and returns its length.
     ///
     /// # Errors
-    /// [`TransportError::Missing`] if there is none, [`TransportError::TooLarge`] before anything is written if it has more than
-    /// `bytes_max`, and others if it cannot be read. What was written up to then may be wrong.
+    /// [`TransportError::Missing`] if there is none; [`TransportError::TooLarge`] before anything is written if the log
+    /// has more than `bytes_max` bytes; and others if the log cannot be read. Bytes written before such an error may be
+    /// wrong.
     pub async fn get_snapshot(
         &self,
         chain: &Chain,
@@ -54,7 +55,7 @@ impl NatsBroker {
     }
 }
 
-/// Copies exactly `size` bytes. The store compares its digest with the last of them.
+/// Copies exactly `size` bytes. The store verifies the digest when the last byte is read.
 async fn copy(mut object: Object, size: u64, mut into: impl AsyncWrite + Send + Unpin) -> Result<u64, TransportError> {
     let mut buffer = vec![0; READ_BYTES];
     let mut copied = 0;
@@ -62,7 +63,7 @@ async fn copy(mut object: Object, size: u64, mut into: impl AsyncWrite + Send + 
         let read = tokio::time::timeout(STALL_TIMEOUT, object.read(&mut buffer)).await;
         let length = read.map_err(TransportError::unreachable)?.map_err(TransportError::unreachable)?;
         let bytes = buffer.get(..length).filter(|bytes| !bytes.is_empty());
-        let bytes = bytes.ok_or_else(|| TransportError::Malformed("a snapshot ends too early".to_owned()))?;
+        let bytes = bytes.ok_or_else(|| TransportError::Malformed("the snapshot is truncated".to_owned()))?;
         into.write_all(bytes).await.map_err(TransportError::unreachable)?;
         copied = copied.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
     }

@@ -1,4 +1,4 @@
-//! The two streams and the bucket of a realm: made if they are not there, changed if they are others.
+//! The two streams and the bucket of a realm: created if missing, updated if their configuration differs.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use async_nats::jetstream::{Context, ErrorCode, object_store};
 use super::settings::NatsSettings;
 use super::subjects::Subjects;
 
-/// How long the broker remembers the names of messages. It saves room where an acknowledgement was lost; nothing rests on it.
+/// Time for which the broker remembers message ids. It only avoids duplicates after a lost acknowledgement.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(10);
-/// The most bytes of all heads that are kept: one message per origin.
+/// Maximum number of bytes of all stored heads: one message per origin.
 const HEADS_STREAM_BYTES_MAX: i64 = 16 << 20;
 
-/// What the broker is asked to keep of a realm.
+/// The desired configuration of a realm's streams.
 #[derive(Clone, Debug)]
 pub(super) struct Streams {
     segments: Config,
@@ -33,7 +33,7 @@ impl Streams {
             max_age: settings.max_age,
             max_bytes,
             num_replicas,
-            // Not longer than messages live: the broker refuses that.
+            // The broker refuses a window longer than the messages' maximum age.
             duplicate_window: DUPLICATE_WINDOW.min(settings.max_age),
             ..Config::default()
         };
@@ -55,13 +55,13 @@ impl Streams {
         Self { segments, heads, snapshots }
     }
 
-    /// Makes or changes both streams, so that the broker keeps what it should.
+    /// Creates or updates both streams as needed.
     pub(super) async fn ensure(&self, context: &Context) -> Result<(), CreateStreamError> {
         ensure(context, &self.segments).await?;
         ensure(context, &self.heads).await
     }
 
-    /// The bucket, made if it is not there.
+    /// Returns the bucket, created if it does not exist.
     pub(super) async fn bucket(
         &self,
         context: &Context,
@@ -73,7 +73,8 @@ impl Streams {
     }
 }
 
-/// Looks first: a node that may not change streams need not, where an operator made them.
+/// Reads the configuration before changing it: where an operator created the streams, a node needs no permission to
+/// change them.
 async fn ensure(context: &Context, wanted: &Config) -> Result<(), CreateStreamError> {
     match context.get_stream(&wanted.name).await {
         Ok(stream) if is_as_wanted(&stream.cached_info().config, wanted) => Ok(()),
@@ -87,7 +88,7 @@ fn is_absent(error: &GetStreamErrorKind) -> bool {
     matches!(error, GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }
 
-/// Compares what we set. The rest is the broker's, or its operator's.
+/// Compares the fields that we set. The others belong to the broker or its operator.
 fn is_as_wanted(is: &Config, wanted: &Config) -> bool {
     is.subjects == wanted.subjects
         && is.num_replicas == wanted.num_replicas

@@ -1,12 +1,12 @@
-//! What things are called on the broker: subjects, streams and objects of one realm.
+//! Names on the broker: subjects, streams and objects of one realm.
 //!
-//! Subjects name the origin by its public key, so that the broker's own permissions can say who publishes where.
+//! Subjects contain the origin's public key, so that the broker's permissions can control who publishes where.
 
 use bruit_engine::exchange::{Book, Chain, Origin};
 use bruit_engine::realm::RealmId;
 use bruit_signatures::hex;
 
-/// What all subjects begin with. The number is the version of everything below.
+/// The prefix of all subjects. The number is the version of everything below.
 const PREFIX: &str = "bruit.1";
 
 /// The names of one realm.
@@ -20,7 +20,7 @@ impl Subjects {
         Self { realm: realm.to_string() }
     }
 
-    /// Where segments of a chain are.
+    /// Returns the subject of a chain's segments.
     pub(super) fn chain(&self, chain: &Chain) -> String {
         let Chain { origin, book, generation } = chain;
         let Origin { key, incarnation } = origin;
@@ -28,59 +28,59 @@ impl Subjects {
         format!("{PREFIX}.{}.{}.{incarnation}.{name}.{generation}", self.realm, digits(key))
     }
 
-    /// Where segments of all chains are.
+    /// Returns the pattern for the segments of all chains.
     pub(super) fn chains(&self) -> String {
         format!("{PREFIX}.{}.*.*.*.*", self.realm)
     }
 
-    /// Where the heads of an origin are.
+    /// Returns the subject of an origin's heads.
     pub(super) fn heads(&self, origin: &Origin) -> String {
         format!("{PREFIX}.{}.{}.{}.heads", self.realm, digits(&origin.key), origin.incarnation)
     }
 
-    /// Where the heads of all incarnations of a server are.
+    /// Returns the pattern for the heads of all incarnations of a server.
     pub(super) fn heads_of(&self, key: &[u8; 32]) -> String {
         format!("{PREFIX}.{}.{}.*.heads", self.realm, digits(key))
     }
 
-    /// Where all heads are.
+    /// Returns the pattern for all heads.
     pub(super) fn all_heads(&self) -> String {
         format!("{PREFIX}.{}.*.*.heads", self.realm)
     }
 
-    /// Where nodes ask each other for what the stream does not have.
+    /// Returns the subject of questions between nodes.
     pub(super) fn ask(&self) -> String {
         format!("{PREFIX}.{}.ask", self.realm)
     }
 
-    /// The stream of segments.
+    /// Returns the name of the stream of segments.
     pub(super) fn segments_stream(&self) -> String {
         format!("bruit-{}", self.realm)
     }
 
-    /// The stream of heads: another one, because of heads only the last is kept.
+    /// Returns the name of the stream of heads, a separate one because it keeps only the last message of each subject.
     pub(super) fn heads_stream(&self) -> String {
         format!("bruit-{}-heads", self.realm)
     }
 
-    /// The bucket of snapshots.
+    /// Returns the name of the bucket of snapshots.
     pub(super) fn bucket(&self) -> String {
         format!("bruit-{}", self.realm)
     }
 }
 
-/// The name of a chain among snapshots.
+/// Returns the name of a chain's snapshot.
 pub(super) fn object(chain: &Chain) -> String {
     let Chain { origin, book, generation } = chain;
     format!("{}/{}/{}/{generation}", digits(&origin.key), origin.incarnation, book.name())
 }
 
-/// What is asked for, as text: `<key>/<incarnation>/<book>/<generation>/<offset>`.
+/// Formats a question: `<key>/<incarnation>/<book>/<generation>/<offset>`.
 pub(super) fn question(chain: &Chain, offset: u64) -> String {
     format!("{}/{offset}", object(chain))
 }
 
-/// What a question asks for.
+/// Parses a question.
 pub(super) fn parse_question(text: &str) -> Option<(Chain, u64)> {
     let mut words = text.split('/');
     let key = hex::read(words.next()?)?;

@@ -1,8 +1,9 @@
 //! Update, count and merge of one-line counts.
 //!
-//! A line is two registers of four words, a row to a word. Each word is shifted so that the key's cell comes to its
-//! bottom; after the minimum over all eight, `max(cell, minimum + 1) - cell` is shifted back up and added. The one
-//! entry whose tag fits gets its arrival in the same store, so that a hot line is not read back before it is written.
+//! A line is two registers of four words, with one row per word. Each word is shifted so that the key's cell is in the
+//! lowest bits. After the minimum over all eight, `max(cell, minimum + 1) - cell` is shifted back and added. If an
+//! entry has the key's tag, the same store updates its count, so that a hot line is not read again while a store to it
+//! is pending.
 
 use std::arch::x86_64::*;
 use std::hint::select_unpredictable;
@@ -23,7 +24,8 @@ pub(crate) fn insert(lines: &mut [Line], spill: &mut Spill, keys: &[Fingerprint]
         let line = &mut lines[place as usize];
         let cells = Cells::read(load(line), key.low());
         let below_top = cells.least() ^ CELL_TOP as u32;
-        // Computed for all, used for heavy keys: a branch on that would be mispredicted on real traffic.
+        // Computed for all keys but needed only for keys with counts above 15: a branch would be mispredicted on real
+        // traffic.
         let arrivals = entry_arrivals(line.0[LAST_ROW], key.low());
         store(line, cells.raised(select_unpredictable(below_top == 0, arrivals, 0)));
         if arrivals | u64::from(below_top) == 0 {
@@ -53,7 +55,7 @@ pub(crate) fn merge(lines: &mut [Line], spill: &mut Spill, others: &[Line], othe
     merge_portable(lines, spill, others, other_spill);
 }
 
-/// For each choice of left-out rows, a line with 15 in them.
+/// For each pair of skipped rows, a line with 15 in all cells of these rows.
 static LEFT_OUT: [Line; LEFT_OUT_PAIRS.len()] = {
     let mut lines = [Line([0; ROWS]); LEFT_OUT_PAIRS.len()];
     let mut i = 0;
@@ -68,11 +70,11 @@ static LEFT_OUT: [Line; LEFT_OUT_PAIRS.len()] = {
 /// A key's cells in a line.
 struct Cells {
     line: Halves,
-    /// By how much each word is shifted to bring the cell to its bottom.
+    /// Shift of each word that moves the cell to the lowest bits.
     shifts: Halves,
-    /// The cells; 15 for a row that has been given up.
+    /// Values of the cells; 15 in skipped and dropped rows.
     values: Halves,
-    /// The least of them in every lane.
+    /// The minimum of the cells, in every lane.
     least: __m256i,
 }
 
@@ -86,8 +88,8 @@ impl Cells {
         let second = _mm256_and_si256(_mm256_srlv_epi64(fields, _mm256_setr_epi64x(12, 8, 4, 0)), sixty);
         // Row 7 has no cell 15.
         let second = _mm256_min_epi32(second, _mm256_setr_epi64x(60, 60, 60, 56));
-        // A row that reads 15 never is the least and never rises. The key's left-out rows do, and row 7 once it is given
-        // up, for its control nibble is 15 then.
+        // A row that reads 15 is never the minimum and never raised. The key's skipped rows read 15, and so does a
+        // dropped row 7, because its control nibble is then 15.
         let (left_out, left_out_or_given_up) = {
             let skipped = load(&LEFT_OUT[left_out_index(low)]);
             (skipped.0, _mm256_blend_epi32::<0xc0>(skipped.1, _mm256_srli_epi64::<60>(line.1)))
@@ -108,8 +110,8 @@ impl Cells {
         _mm_cvtsi128_si32(_mm256_castsi256_si128(self.least)) as u32
     }
 
-    /// The line after one more arrival: the least cells one higher, except above 15, and `entries` added to the last
-    /// word.
+    /// Returns the line after one more insertion: the lowest cells are incremented, up to 15, and `entries` is added to
+    /// the last word.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn raised(&self, entries: u64) -> Halves {

@@ -1,9 +1,10 @@
 //! Check and insert of the one-line layout.
 //!
-//! Positions are bytes of one register: those of the first half of the line in bytes 0.., those of the second from byte
-//! `HIGH_FROM` on. A check spreads them to 32-bit lanes, picks the word of each by a permutation of the line and
-//! tests its bit. An insert makes the mask of the line in registers, from shifts whose count is out of range in all
-//! words but one, because k separate stores to a line would wait for each other.
+//! Positions are bytes of one register: the positions in the first half of the line begin at byte 0, those in the
+//! second half at byte `HIGH_FROM`. A check spreads them to 32-bit lanes, selects the word of each by a permutation of
+//! the line and tests its bit. An insert computes the mask of the line in registers, because k separate stores to a
+//! line would wait for each other. It shifts a one into place in all words at once; the shift count is out of range in
+//! all words but one.
 
 use std::arch::x86_64::*;
 
@@ -14,7 +15,7 @@ use crate::kernels::by_line;
 use crate::kernels::membership::Shape;
 use crate::lines::Line;
 
-/// Calls `$function::<K>` with k as a constant: the loops over positions then unroll.
+/// Calls `$function::<K>` with k as a constant, so that loops over positions are unrolled.
 macro_rules! with_constant_k {
     ($k:expr, $function:ident($($argument:expr),*)) => {
         with_constant_k!(@ $k, $function($($argument),*), 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
@@ -32,6 +33,12 @@ pub(crate) fn contains(shape: Shape, lines: &[Line], keys: &[Fingerprint], found
     with_constant_k!(shape.k, contains_k(shape, lines, keys, found));
 }
 
+/// Returns true if the filter contains `key`.
+#[target_feature(enable = "avx2")]
+pub(crate) fn contains_one(shape: Shape, lines: &[Line], key: &Fingerprint) -> bool {
+    with_constant_k!(shape.k, contains_one_k(shape, lines, key))
+}
+
 #[target_feature(enable = "avx2")]
 pub(crate) fn insert(shape: Shape, lines: &mut [Line], keys: &[Fingerprint]) {
     with_constant_k!(shape.k, insert_k(shape, lines, keys));
@@ -44,6 +51,14 @@ fn contains_k<const K: u32>(shape: Shape, lines: &[Line], keys: &[Fingerprint], 
         found[i] = pattern.all_set(load(&lines[place as usize]), pattern.positions(shape.lead(key)));
     };
     by_line(lines, keys, |lines, key| shape.locate(lines, key), work);
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn contains_one_k<const K: u32>(shape: Shape, lines: &[Line], key: &Fingerprint) -> bool {
+    let pattern = Pattern::<K>::new();
+    let line = load(&lines[shape.locate(lines, key) as usize]);
+    pattern.all_set(line, pattern.positions(shape.lead(key)))
 }
 
 #[target_feature(enable = "avx2")]
@@ -60,36 +75,35 @@ fn insert_k<const K: u32>(shape: Shape, lines: &mut [Line], keys: &[Fingerprint]
 
 /// The constants of a loop for one k.
 struct Pattern<const K: u32> {
-    /// For each rotation, the byte that each position is compared with.
+    /// For each rotation, the byte to compare each position with.
     partners: [__m128i; 4],
     displacements: __m128i,
-    /// A one in the 32-bit lane of every position that exists, first half and second half.
+    /// A one in the 32-bit lane of every position in use, for the first and the second half.
     active: Halves,
 }
 
 impl<const K: u32> Pattern<K> {
     const LOW: usize = split(K).0;
     const HIGH: usize = split(K).1;
-    /// Rotations that bring every pair of a half together.
+    /// Number of rotations that compare every pair of a half.
     const ROTATIONS: usize = Self::LOW / 2;
-    /// Up to here one mixed word, and so one register of 32-bit lanes, holds all positions.
+    /// True if one mixed word, and so one register of 32-bit lanes, holds all positions.
     const ONE_WORD: bool = K <= 8;
-    /// The byte from which on the positions of the second half lie.
+    /// First byte of the positions of the second half.
     const HIGH_FROM: usize = if Self::ONE_WORD { 4 } else { 8 };
+
+    /// For each rotation, the byte to compare each position with. Precomputed, because computing these bytes costs more
+    /// than a single check.
+    const PARTNERS: [[u8; 16]; 4] = [Self::partners(1), Self::partners(2), Self::partners(3), Self::partners(4)];
+    const DISPLACEMENTS: [u8; 16] = Self::displacements();
 
     #[inline]
     #[target_feature(enable = "avx2")]
     fn new() -> Self {
-        let mut displacements = [0u8; 16];
-        for (half, count) in [(0, Self::LOW), (Self::HIGH_FROM, Self::HIGH)] {
-            // A position alone in its half is its own partner, and stays.
-            if count > 1 {
-                displacements[half..half + count].copy_from_slice(&DISPLACEMENTS[..count]);
-            }
-        }
+        let [first, second, third, fourth] = const { Self::PARTNERS };
         Self {
-            partners: std::array::from_fn(|rotation| bytes(Self::partners(rotation + 1))),
-            displacements: bytes(displacements),
+            partners: [bytes(first), bytes(second), bytes(third), bytes(fourth)],
+            displacements: bytes(const { Self::DISPLACEMENTS }),
             active: if Self::ONE_WORD {
                 let both = Self::lanes([Self::LOW, Self::HIGH], 4);
                 (both, both)
@@ -99,18 +113,37 @@ impl<const K: u32> Pattern<K> {
         }
     }
 
-    /// Which byte each position is compared with at one rotation.
-    fn partners(rotation: usize) -> [u8; 16] {
+    /// Returns the byte to compare each position with at one rotation.
+    const fn partners(rotation: usize) -> [u8; 16] {
         let mut partners = [0x80; 16];
-        for (half, count) in [(0, Self::LOW), (Self::HIGH_FROM, Self::HIGH)] {
-            for i in 0..count {
-                partners[half + i] = (half + (i + rotation) % count) as u8;
+        let mut i = 0;
+        while i < Self::LOW {
+            partners[i] = ((i + rotation) % Self::LOW) as u8;
+            if i < Self::HIGH {
+                partners[Self::HIGH_FROM + i] = (Self::HIGH_FROM + (i + rotation) % Self::HIGH) as u8;
             }
+            i += 1;
         }
         partners
     }
 
-    /// A one in the first `counts[0]` of `width` lanes and the first `counts[1]` lanes after those.
+    /// Returns the displacement of each position. A position alone in its half is its own partner and is not moved.
+    const fn displacements() -> [u8; 16] {
+        let mut displacements = [0; 16];
+        let mut i = 0;
+        while i < Self::LOW {
+            if Self::LOW > 1 {
+                displacements[i] = DISPLACEMENTS[i];
+            }
+            if i < Self::HIGH && Self::HIGH > 1 {
+                displacements[Self::HIGH_FROM + i] = DISPLACEMENTS[i];
+            }
+            i += 1;
+        }
+        displacements
+    }
+
+    /// Returns a one in the first `counts[0]` lanes, and in the first `counts[1]` lanes after the first `width`.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn lanes(counts: [usize; 2], width: usize) -> __m256i {
@@ -148,7 +181,7 @@ impl<const K: u32> Pattern<K> {
         Self::bits_set(low_words, low, self.active.0) & Self::bits_set(high_words, high, self.active.1)
     }
 
-    /// Whether each active lane's word has the bit of its position.
+    /// Returns true if every active lane has the bit of its position set in its word.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn bits_set(words: __m256i, positions: __m256i, active: __m256i) -> bool {
@@ -156,7 +189,7 @@ impl<const K: u32> Pattern<K> {
         _mm256_testc_si256(words, bits) != 0
     }
 
-    /// The positions as a mask over the line.
+    /// Returns the positions as a mask over the line.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn mask(&self, positions: __m128i) -> Halves {
@@ -165,7 +198,8 @@ impl<const K: u32> Pattern<K> {
         (Self::half_mask(low, 0, Self::LOW), Self::half_mask(high, Self::HIGH_FROM % 8, Self::HIGH))
     }
 
-    /// Eight positions as they look from each word of a half: below 64 in the word that a position lies in.
+    /// Returns eight positions relative to the start of each word of a half. The result is below 64 only in the word
+    /// that contains the position.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn by_word(positions: __m128i) -> __m256i {
@@ -175,14 +209,15 @@ impl<const K: u32> Pattern<K> {
         _mm256_xor_si256(_mm256_broadcastq_epi64(positions), _mm256_setr_epi64x(a, b, c, d))
     }
 
-    /// The mask of `count` positions of one half, the first of which is byte `first` of each word.
+    /// Returns the mask of `count` positions of one half. The first position is byte `first` of each word.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn half_mask(by_word: __m256i, first: usize, count: usize) -> __m256i {
         let one = _mm256_set1_epi64x(1);
         let mut mask = _mm256_setzero_si256();
         for i in first as i64..(first + count) as i64 {
-            // Byte i of each word to its bottom, zero above. Registers are shuffled in halves of two words.
+            // Moves byte i of each word to its lowest byte, with zeros above. Shuffles work on register halves of two
+            // words.
             let byte = 0x8080_8080_8080_8000_u64 as i64 | i;
             let shift = _mm256_shuffle_epi8(by_word, _mm256_setr_epi64x(byte, byte + 8, byte, byte + 8));
             // A shift by 64 or more gives 0.

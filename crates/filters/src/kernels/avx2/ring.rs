@@ -21,7 +21,7 @@ pub(crate) fn check(shape: Shape, lines: &[Line], keys: &[Fingerprint], mut foun
     pipelined(lines, keys, is_cached(lines), locate, |lines, places| fetch(lines, places), work);
 }
 
-/// Sets the bits of every key in one lane; returns how many were not set before.
+/// Sets the bits of every key in one lane. Returns the number of bits that were not set before.
 #[target_feature(enable = "avx2,popcnt")]
 pub(crate) fn insert(shape: Shape, lines: &mut [Line], lane: usize, keys: &[Fingerprint]) -> u64 {
     let (cached, mut fresh) = (is_cached(lines), 0);
@@ -31,7 +31,7 @@ pub(crate) fn insert(shape: Shape, lines: &mut [Line], lane: usize, keys: &[Fing
     fresh
 }
 
-/// All ones in every word that has all bits of `mask`.
+/// Sets all bits of every word that has all bits of `mask`, and clears the other words.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn words_with(line: Halves, mask: u64) -> Halves {
@@ -40,7 +40,7 @@ fn words_with(line: Halves, mask: u64) -> Halves {
     (with(line.0), with(line.1))
 }
 
-/// One bit for each word.
+/// Returns one bit for each word.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn lanes(words: __m256i) -> u8 {

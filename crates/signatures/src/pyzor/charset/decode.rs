@@ -1,33 +1,33 @@
-//! Bytes to text, by name.
+//! Decoding by character set name.
 
 use std::borrow::Cow;
 
 use super::names::{self, Codec};
 use super::{escapes, tables, two_byte, unicode};
 
-/// What becomes of bytes that stand for nothing.
+/// The handling of undecodable bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Errors {
-    /// They are dropped.
+    /// Drop undecodable bytes.
     Ignore,
-    /// U+FFFD takes their place.
+    /// Replace undecodable bytes with U+FFFD.
     Replace,
-    /// There is no text.
+    /// Fail at undecodable bytes.
     Refuse,
 }
 
-/// Decodes by the character set of that name; one that is not known is ASCII.
+/// Decodes with the named character set, or as ASCII if the name is unknown.
 pub(in super::super) fn decode<'a>(bytes: Cow<'a, [u8]>, name: &str, errors: Errors) -> Cow<'a, str> {
     let codec = names::find(name).unwrap_or(Codec::Ascii);
     decode_by(bytes, codec, errors).unwrap_or_default()
 }
 
-/// Decodes by the character set of that name; none if it is not known, or errors are refused and there are some.
+/// Decodes with the named character set. Returns `None` if the name is unknown, or at an error with [`Errors::Refuse`].
 pub(in super::super) fn try_decode<'a>(bytes: Cow<'a, [u8]>, name: &str, errors: Errors) -> Option<Cow<'a, str>> {
     decode_by(bytes, names::find(name)?, errors)
 }
 
-/// A payload that is not text, as Python shows it: ASCII as it is, anything else by the character set it names.
+/// Decodes a non-text payload as Python does: ASCII unchanged, other bytes with the declared character set.
 pub(in super::super) fn undecoded(payload: &[u8], name: impl FnOnce() -> Option<String>) -> Cow<'_, str> {
     match ascii(Cow::Borrowed(payload)) {
         Ok(text) => text,
@@ -35,7 +35,7 @@ pub(in super::super) fn undecoded(payload: &[u8], name: impl FnOnce() -> Option<
     }
 }
 
-/// Decodes by a character set that is known.
+/// Decodes with a known character set.
 fn decode_by(bytes: Cow<'_, [u8]>, codec: Codec, errors: Errors) -> Option<Cow<'_, str>> {
     if !codec.holds_ascii() {
         return unlike_ascii(&bytes, codec, errors).map(Cow::Owned);
@@ -61,7 +61,7 @@ fn decode_by(bytes: Cow<'_, [u8]>, codec: Codec, errors: Errors) -> Option<Cow<'
     text.finish().map(Cow::Owned)
 }
 
-/// Decodes by a character set in which ASCII does not always stand for itself.
+/// Decodes with a character set that is not a superset of ASCII.
 fn unlike_ascii(bytes: &[u8], codec: Codec, errors: Errors) -> Option<String> {
     let mut text = Text::new(bytes.len(), errors);
     match codec {
@@ -75,7 +75,7 @@ fn unlike_ascii(bytes: &[u8], codec: Codec, errors: Errors) -> Option<String> {
     text.finish()
 }
 
-/// Bytes as text if all are ASCII, and otherwise as they were.
+/// Returns the bytes as text if all are ASCII, and unchanged otherwise.
 fn ascii(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>, Cow<'_, [u8]>> {
     if !bytes.is_ascii() {
         return Err(bytes);
@@ -86,7 +86,7 @@ fn ascii(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>, Cow<'_, [u8]>> {
     }
 }
 
-/// Text as it is decoded.
+/// Decoded text.
 pub(super) struct Text {
     pub(super) text: String,
     errors: Errors,
@@ -98,7 +98,7 @@ impl Text {
         Self { text: String::with_capacity(capacity), errors, is_refused: false }
     }
 
-    /// Takes one character, or none for an error.
+    /// Appends a character; `None` is an error.
     pub(super) fn push(&mut self, character: Option<char>) {
         match (character, self.errors) {
             (Some(character), _) => self.text.push(character),

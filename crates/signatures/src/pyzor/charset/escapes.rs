@@ -1,16 +1,16 @@
-//! Character sets in seven bits, which change their meaning at escape sequences.
+//! Seven-bit character sets with escape sequences.
 
 use super::decode::Text;
 use super::tables::Pairs;
 use super::two_byte::{TwoByte, supplement};
 
-/// No escape sequence is longer.
+/// Maximum length of an escape sequence.
 const ESCAPE_BYTES_MAX: usize = 16;
 const ESCAPE: u8 = 0x1b;
 const SHIFT_OUT: u8 = 0x0e;
 const SHIFT_IN: u8 = 0x0f;
 
-/// One of the sets of ISO 2022.
+/// A variant of ISO 2022.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Iso2022 {
     Japanese,
@@ -20,7 +20,7 @@ pub(super) enum Iso2022 {
     Korean,
 }
 
-/// What a byte stands for until the next escape sequence.
+/// The meaning of bytes until the next escape sequence.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     Ascii,
@@ -64,7 +64,7 @@ pub(super) fn hz(bytes: &[u8], text: &mut Text) {
     }
 }
 
-/// The character of a pair of seven-bit bytes.
+/// Returns the character encoded by a pair of seven-bit bytes.
 fn pair(pairs: &Pairs, rest: &[u8]) -> Option<char> {
     match rest {
         [first @ ..0x80, second @ ..0x80, ..] => pairs.get(first | 0x80, second | 0x80),
@@ -72,7 +72,7 @@ fn pair(pairs: &Pairs, rest: &[u8]) -> Option<char> {
     }
 }
 
-/// One of the sets of ISO 2022.
+/// Decodes a variant of ISO 2022.
 pub(super) fn iso_2022(bytes: &[u8], set: Iso2022, text: &mut Text) {
     let mut state = State { set, meanings: [Meaning::Ascii; 2], is_shifted: false, is_passing: false };
     let mut rest = bytes;
@@ -82,18 +82,18 @@ pub(super) fn iso_2022(bytes: &[u8], set: Iso2022, text: &mut Text) {
     }
 }
 
-/// Where in a text of ISO 2022 we are.
+/// State of an ISO 2022 decoder.
 struct State {
     set: Iso2022,
-    /// Unshifted, and shifted.
+    /// Meanings of unshifted and of shifted bytes.
     meanings: [Meaning; 2],
     is_shifted: bool,
-    /// Whether an escape sequence of some other kind goes on, which is text.
+    /// True within an escape sequence of another kind, which is treated as text.
     is_passing: bool,
 }
 
 impl State {
-    /// Takes what is next, and says how many bytes that were.
+    /// Decodes the next item and returns its length in bytes.
     fn step(&mut self, byte: u8, rest: &[u8], text: &mut Text) -> usize {
         if self.is_passing {
             self.is_passing = !ends_escape(byte);
@@ -123,7 +123,7 @@ impl State {
         }
     }
 
-    /// Takes one character.
+    /// Decodes one character.
     fn character(&mut self, byte: u8, rest: &[u8], text: &mut Text) -> usize {
         if byte == b'\n' {
             self.is_shifted = false;
@@ -141,7 +141,7 @@ impl State {
         2
     }
 
-    /// Takes an escape sequence.
+    /// Processes an escape sequence.
     fn escape(&mut self, rest: &[u8], text: &mut Text) -> usize {
         let length = match escape_length(rest, self.set) {
             Ok(length) => length,
@@ -157,7 +157,7 @@ impl State {
             (Iso2022::Japanese | Iso2022::Japanese1, b"(J") => *unshifted = Meaning::JisRoman,
             (Iso2022::Japanese | Iso2022::Japanese1, b")J") => *shifted = Meaning::JisRoman,
             (Iso2022::Japanese | Iso2022::Japanese1, b"$@" | b"$B" | b"$(@" | b"$(B") => *unshifted = Meaning::JisX0208,
-            // JIS X 0208 after the announcement of its revision, whatever that says.
+            // JIS X 0208, after an escape sequence that announces any revision of it.
             (Iso2022::Japanese | Iso2022::Japanese1, [_, _, ESCAPE, b'$', b'B']) => *unshifted = Meaning::JisX0208,
             (Iso2022::Japanese1, b"$D" | b"$(D") => *unshifted = Meaning::JisX0212,
             (Iso2022::Korean, b"$C" | b"$(C") => *unshifted = Meaning::KsX1001,
@@ -170,14 +170,14 @@ impl State {
     }
 }
 
-/// Takes a character of one byte.
+/// Appends a single-byte character.
 fn alone(character: char, text: &mut Text) -> usize {
     text.push(Some(character));
     1
 }
 
-/// How long the escape sequence at the start of `rest` is, or, if it does not end, the error. Only in Japanese may `&@`
-/// come inside.
+/// Returns the length of the escape sequence at the start of `rest`, or the length of the error if the sequence is
+/// unfinished. Only Japanese sequences may contain `&@`.
 fn escape_length(rest: &[u8], set: Iso2022) -> Result<usize, usize> {
     let mut at = 1;
     while at < ESCAPE_BYTES_MAX {
@@ -191,7 +191,7 @@ fn escape_length(rest: &[u8], set: Iso2022) -> Result<usize, usize> {
     Err(1)
 }
 
-/// Whether an escape sequence ends with `byte`.
+/// Returns true if `byte` ends an escape sequence.
 fn ends_escape(byte: u8) -> bool {
     byte.is_ascii_uppercase() || byte == b'@'
 }

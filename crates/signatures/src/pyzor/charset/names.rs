@@ -1,4 +1,4 @@
-//! What Python calls character sets.
+//! Python's names of character sets.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -11,12 +11,12 @@ use super::unicode::Order;
 /// Each codec, with its aliases.
 const NAMES: &str = include_str!("../../../data/charset-names.txt");
 
-/// How bytes become characters.
+/// A way to decode bytes.
 #[derive(Clone, Copy)]
 pub(super) enum Codec {
     Ascii,
     Utf8,
-    /// With a byte order mark that is none of the text.
+    /// With a byte order mark, which is not part of the text.
     Utf8Signed,
     Utf7,
     Utf16(Order),
@@ -29,21 +29,21 @@ pub(super) enum Codec {
 }
 
 impl Codec {
-    /// Whether bytes of ASCII are characters of ASCII wherever they stand.
+    /// Returns true if ASCII bytes always encode ASCII characters.
     pub(super) fn holds_ascii(self) -> bool {
         !matches!(self, Self::Utf7 | Self::Utf16(_) | Self::Utf32(_) | Self::Hz | Self::Iso2022(_))
     }
 }
 
-/// The character set of that name, if Python and we know it.
+/// Returns the character set with this name, if both Python and this crate support it.
 pub(super) fn find(name: &str) -> Option<Codec> {
     let name = normalised(name);
     let aliased = || by_name().get(name.replace('.', "_").as_str()).filter(|named| named.is_alias);
     by_name().get(name.as_str()).or_else(aliased).map(|named| named.codec)
 }
 
-/// As Python looks names up: lower case, with one underscore for all between letters, digits and full stops. NUL is left
-/// out.
+/// Normalises a name as Python does: lower case, with one underscore for anything between letters, digits and full
+/// stops. NUL is dropped.
 fn normalised(name: &str) -> String {
     let mut normalised = String::with_capacity(name.len());
     let mut is_separated = false;
@@ -75,14 +75,14 @@ fn by_name() -> &'static HashMap<&'static str, Named> {
     })
 }
 
-/// All names of one line.
+/// Returns all names in one line.
 fn line_names(line: &'static str) -> impl Iterator<Item = (&'static str, Named)> {
     let codec = line.split(' ').next().and_then(codec);
     let names = line.split(' ').enumerate();
     names.filter_map(move |(index, name)| Some((name, Named { codec: codec?, is_alias: index > 0 })))
 }
 
-/// What is behind a name of Python's own.
+/// Returns the codec with one of Python's canonical names.
 fn codec(name: &'static str) -> Option<Codec> {
     Some(match name {
         "ascii" => Codec::Ascii,

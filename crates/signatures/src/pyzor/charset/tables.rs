@@ -1,19 +1,19 @@
-//! Character sets of one byte to a character, and the tables of those with two.
+//! Single-byte character sets, and the tables of two-byte sets.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use super::decode::Text;
 
-/// The upper halves of the single-byte sets.
+/// Upper halves of the single-byte sets.
 const SINGLE_BYTE: &str = include_str!("../../../data/single-byte-charsets.txt");
-/// How Python's two-byte sets differ from those of `encoding_rs`.
+/// Differences between Python's two-byte sets and those of `encoding_rs`.
 const TWO_BYTE: &str = include_str!("../../../data/two-byte-charsets.txt");
 
-/// What the bytes from 0x80 on stand for.
+/// The characters of bytes 0x80 and above.
 pub(super) type SingleByte = [Option<char>; 128];
 
-/// Decodes by a table.
+/// Decodes with a table.
 pub(super) fn single_byte(bytes: &[u8], table: &SingleByte, text: &mut Text) {
     for &byte in bytes {
         text.push(match byte.checked_sub(0x80) {
@@ -23,7 +23,7 @@ pub(super) fn single_byte(bytes: &[u8], table: &SingleByte, text: &mut Text) {
     }
 }
 
-/// All single-byte sets by name.
+/// Returns all single-byte sets by name.
 pub(super) fn single_byte_tables() -> &'static HashMap<&'static str, SingleByte> {
     static TABLES: OnceLock<HashMap<&str, SingleByte>> = OnceLock::new();
     TABLES.get_or_init(|| {
@@ -32,7 +32,7 @@ pub(super) fn single_byte_tables() -> &'static HashMap<&'static str, SingleByte>
     })
 }
 
-/// Eight rows of sixteen code points; what is no number is not assigned.
+/// Parses eight rows of sixteen code points. An entry that is not a number is unassigned.
 fn upper_half(rows: &[&str]) -> SingleByte {
     let mut table = [None; 128];
     let points = rows.iter().flat_map(|row| row.split(' '));
@@ -42,19 +42,19 @@ fn upper_half(rows: &[&str]) -> SingleByte {
     table
 }
 
-/// What pairs of bytes stand for, in rows by the first byte, from 0x80 on.
+/// Characters encoded by pairs of bytes, with a row for each first byte, starting at 0x80.
 pub(super) struct Pairs {
     characters: Vec<Option<char>>,
 }
 
 impl Pairs {
-    /// The pairs that `read` knows.
+    /// Builds the table from the pairs that `read` decodes.
     fn new(read: impl Fn(u8, u8) -> Option<char>) -> Self {
         let pairs = (0x80..=0xff).flat_map(|first| (0..=0xff).map(move |second| (first, second)));
         Self { characters: pairs.map(|(first, second)| read(first, second)).collect() }
     }
 
-    /// What a pair stands for.
+    /// Returns the character encoded by a pair.
     pub(super) fn get(&self, first: u8, second: u8) -> Option<char> {
         self.characters.get(index(first, second)?).copied().flatten()
     }
@@ -70,7 +70,7 @@ fn index(first: u8, second: u8) -> Option<usize> {
     Some(usize::from(first.checked_sub(0x80)?) << 8 | usize::from(second))
 }
 
-/// The pairs of the set of that name, corrected.
+/// Returns the pairs of a named set, with corrections.
 pub(super) fn pairs(name: &str) -> Pairs {
     let mut lines = TWO_BYTE.lines().skip_while(|line| line.split(' ').next() != Some(name));
     let base = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
@@ -86,14 +86,14 @@ pub(super) fn pairs(name: &str) -> Pairs {
     pairs
 }
 
-/// The pairs of JIS X 0212, which EUC writes after a third byte.
+/// Returns the pairs of JIS X 0212, which EUC writes after a prefix byte.
 pub(super) fn jis_x_0212() -> Pairs {
     Pairs::new(|first, second| {
         (first > 0xa0 && second > 0xa0).then(|| character(encoding_rs::EUC_JP, &[0x8f, first, second])).flatten()
     })
 }
 
-/// The character that all of `bytes` stand for.
+/// Returns the single character encoded by all of `bytes`.
 fn character(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> Option<char> {
     let first = bytes.get(..1)?;
     if encoding.decode_without_bom_handling_and_without_replacement(first).is_some() {
@@ -102,7 +102,7 @@ fn character(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> Option<c
     encoding.decode_without_bom_handling_and_without_replacement(bytes)?.chars().next()
 }
 
-/// Forgets the pairs of a range such as `a140-a1fe`.
+/// Removes the pairs of a range such as `a140-a1fe`.
 fn remove(pairs: &mut Pairs, range: &str) {
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     for pair in hex(first).unwrap_or(1)..=hex(last).unwrap_or(0) {
@@ -132,7 +132,7 @@ mod tests {
         assert!(single_byte_tables().values().all(|table| table.iter().flatten().count() > 64));
     }
 
-    /// Counted in Python.
+    /// The expected numbers were counted in Python.
     #[test]
     fn two_byte_sets_have_as_many_pairs_as_in_python() {
         for (name, count) in [("gb2312", 7445), ("gbk", 21791), ("gb18030", 23940), ("big5", 13710), ("cp950", 13752)] {

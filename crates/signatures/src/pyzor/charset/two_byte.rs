@@ -1,14 +1,14 @@
-//! Character sets of one or two bytes to a character, and a few with three or four.
+//! Character sets with one or two bytes per character, and a few with three or four.
 //!
-//! All go on with the next byte after one that begins nothing, even if that was to be the second of a pair. Where the text
-//! ends inside a character, all that is left is one error.
+//! After a byte that does not begin a character, decoding resumes at the next byte, even if that byte would be the
+//! second of a pair. If the text ends inside a character, the remaining bytes count as one error.
 
 use std::sync::OnceLock;
 
 use super::decode::Text;
 use super::tables::{Pairs, jis_x_0212, pairs};
 
-/// A set. The order is that of [`NAMES`].
+/// A character set, in the order of [`NAMES`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TwoByte {
     Gb2312,
@@ -24,7 +24,7 @@ pub(super) enum TwoByte {
     EucJp,
 }
 
-/// What Python calls them.
+/// Python's names of the sets.
 const NAMES: [(&str, TwoByte); 11] = [
     ("gb2312", TwoByte::Gb2312),
     ("gbk", TwoByte::Gbk),
@@ -40,12 +40,12 @@ const NAMES: [(&str, TwoByte); 11] = [
 ];
 
 impl TwoByte {
-    /// The set of that name.
+    /// Returns the set with this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|&(_, set)| set)
     }
 
-    /// Its pairs, made when they are first needed.
+    /// Returns the pairs of the set, built on first use.
     pub(super) fn pairs(self) -> &'static Pairs {
         static PAIRS: [OnceLock<Pairs>; NAMES.len()] = [const { OnceLock::new() }; NAMES.len()];
         static NONE: OnceLock<Pairs> = OnceLock::new();
@@ -54,13 +54,13 @@ impl TwoByte {
     }
 }
 
-/// JIS X 0212, made when it is first needed.
+/// Returns JIS X 0212, built on first use.
 pub(super) fn supplement() -> &'static Pairs {
     static PAIRS: OnceLock<Pairs> = OnceLock::new();
     PAIRS.get_or_init(jis_x_0212)
 }
 
-/// Decodes by a set.
+/// Decodes with a set.
 pub(super) fn decode(bytes: &[u8], set: TwoByte, text: &mut Text) {
     let pairs = set.pairs();
     let mut rest = bytes;
@@ -72,7 +72,7 @@ pub(super) fn decode(bytes: &[u8], set: TwoByte, text: &mut Text) {
     }
 }
 
-/// What follows the character of the four pairs that stand for two.
+/// Returns the second character, for the four pairs that encode two characters.
 fn accent(rest: &[u8], set: TwoByte) -> Option<char> {
     match (set, rest) {
         (TwoByte::Big5Hkscs, [0x88, 0x62 | 0xa3, ..]) => Some('\u{304}'),
@@ -81,7 +81,7 @@ fn accent(rest: &[u8], set: TwoByte) -> Option<char> {
     }
 }
 
-/// The first character beyond ASCII, if it is one, and how many bytes it or the error takes.
+/// Decodes the first character, which is not ASCII. Returns its length, or the length of the error.
 fn step(rest: &[u8], set: TwoByte, pairs: &Pairs) -> (usize, Option<char>) {
     if let Some(character) = alone(rest, set) {
         return (1, Some(character));
@@ -97,7 +97,7 @@ fn step(rest: &[u8], set: TwoByte, pairs: &Pairs) -> (usize, Option<char>) {
     }
 }
 
-/// A character of one byte.
+/// Decodes a single-byte character.
 fn alone(rest: &[u8], set: TwoByte) -> Option<char> {
     let byte = *rest.first()?;
     let katakana = || char::from_u32(0xff61 + u32::from(byte) - 0xa1);
@@ -110,12 +110,12 @@ fn alone(rest: &[u8], set: TwoByte) -> Option<char> {
     }
 }
 
-/// A character of `length` bytes, or an error of one.
+/// Returns a character of `length` bytes, or an error of one byte.
 fn found(length: usize, character: Option<char>) -> (usize, Option<char>) {
     (character.map_or(1, |_| length), character)
 }
 
-/// Four bytes of GB 18030.
+/// Decodes four bytes of GB 18030.
 fn four_bytes(rest: &[u8]) -> (usize, Option<char>) {
     let Some(bytes) = rest.get(..4) else { return (rest.len(), None) };
     let decoded = encoding_rs::GB18030.decode_without_bom_handling_and_without_replacement(bytes);

@@ -1,17 +1,17 @@
-//! Unicode's own encodings.
+//! Unicode encodings.
 
 use super::decode::Text;
 
-/// Which byte comes first.
+/// Byte order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Big,
     Little,
-    /// As a mark at the start says, which is none of the text; little without one.
+    /// Determined by a byte order mark, which is not part of the text; little-endian without one.
     Marked,
 }
 
-/// UTF-8. Bytes that begin a character but do not end it are one error.
+/// Decodes UTF-8. An incomplete character counts as one error.
 pub(super) fn utf_8(bytes: &[u8], text: &mut Text) {
     for chunk in bytes.utf8_chunks() {
         text.text.push_str(chunk.valid());
@@ -21,7 +21,7 @@ pub(super) fn utf_8(bytes: &[u8], text: &mut Text) {
     }
 }
 
-/// UTF-16.
+/// Decodes UTF-16.
 pub(super) fn utf_16(bytes: &[u8], order: Order, text: &mut Text) {
     let (order, mut rest) = match (order, bytes) {
         (Order::Marked, [0xfe, 0xff, rest @ ..]) => (Order::Big, rest),
@@ -57,7 +57,7 @@ pub(super) fn utf_16(bytes: &[u8], order: Order, text: &mut Text) {
     }
 }
 
-/// UTF-32.
+/// Decodes UTF-32.
 pub(super) fn utf_32(bytes: &[u8], order: Order, text: &mut Text) {
     let (order, rest) = match (order, bytes) {
         (Order::Marked, [0, 0, 0xfe, 0xff, rest @ ..]) => (Order::Big, rest),
@@ -76,7 +76,8 @@ pub(super) fn utf_32(bytes: &[u8], order: Order, text: &mut Text) {
     }
 }
 
-/// UTF-7: ASCII, with UTF-16 in base64 between `+` and the first byte that is not base64, which is dropped if it is `-`.
+/// Decodes UTF-7: ASCII, with sections of UTF-16 in base64. A section begins at `+` and ends at the first byte that is
+/// not base64, which is dropped if it is `-`.
 pub(super) fn utf_7(bytes: &[u8], text: &mut Text) {
     let mut shifted: Option<Shifted> = None;
     let mut rest = bytes;
@@ -92,7 +93,7 @@ pub(super) fn utf_7(bytes: &[u8], text: &mut Text) {
             match byte {
                 _ if !is_whole => text.push(None),
                 b'-' => {}
-                // What ends the shift is read again, as it may be a character or an error of its own.
+                // The byte that ends the section is decoded again, because it may be a character or a separate error.
                 _ => direct(*byte, text),
             }
             continue;
@@ -115,12 +116,12 @@ pub(super) fn utf_7(bytes: &[u8], text: &mut Text) {
     }
 }
 
-/// Takes a byte outside of base64. A `+` cannot come here, being base64 itself.
+/// Decodes a byte outside of base64. The byte is never `+`, because `+` is base64.
 fn direct(byte: u8, text: &mut Text) {
     text.push(byte.is_ascii().then(|| char::from(byte)));
 }
 
-/// Where a stretch of base64 is.
+/// Position in a base64 section.
 #[derive(Default)]
 struct Shifted {
     bits: u32,
@@ -129,7 +130,7 @@ struct Shifted {
 }
 
 impl Shifted {
-    /// Takes six bits, and with them perhaps a character. Half a pair is dropped without an error.
+    /// Adds six bits, which may complete a character. Half a surrogate pair is dropped without an error.
     fn add(&mut self, value: u8, text: &mut Text) {
         self.bits = self.bits << 6 | u32::from(value);
         self.bit_count += 6;
@@ -149,13 +150,13 @@ impl Shifted {
         }
     }
 
-    /// Whether nothing but zero bits of padding is left.
+    /// Returns true if only zero bits of padding remain.
     fn is_whole(&self) -> bool {
         self.bit_count < 6 && self.bits == 0
     }
 }
 
-/// The six bits of a base64 character.
+/// Returns the six bits of a base64 character.
 fn base64_value(byte: u8) -> Option<u8> {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     ALPHABET.iter().position(|&known| known == byte).and_then(|at| u8::try_from(at).ok())

@@ -1,0 +1,112 @@
+//! The owner table at a load of 0.95: bytes per owner, lookups in units of one random line read, and inserts.
+
+use std::io;
+
+use bruit_filters::Fingerprint;
+use bruit_filters::owners::{Feature, Owner, OwnerTable, Part, Votes};
+use bruit_filters::sizing::{OWNER_LOAD, false_votes};
+
+use crate::keys::{keys, mixed};
+use crate::membership::figure;
+use crate::memory::Buffer;
+use crate::report::{Figure, Report, Target};
+use crate::timing::{compare, time};
+
+/// Size of the larger table: larger than the last-level cache, and small enough that live owners of 48 features can
+/// fill it.
+const TABLE_BYTES: usize = 144 << 20;
+/// Size of the table for owners of 32 features.
+const SMALL_TABLE_BYTES: usize = 96 << 20;
+/// Number of features per owner in the larger table.
+const FEATURES: usize = 48;
+/// Number of lookups per timed round.
+const OPERATIONS: usize = 600_000;
+/// Number of features of a message, which are looked up together. This is the mean of ham in the near-replica study.
+const MESSAGE_FEATURES: usize = 300;
+
+pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
+    space(report, SMALL_TABLE_BYTES, 32, 138.0)?;
+    let (table, stored) = space(report, TABLE_BYTES, FEATURES, 200.0)?;
+    look_ups(report, &table, stored)?;
+    inserts(report, table, stored)
+}
+
+/// Fills a table to its capacity. Returns the table and the number of features.
+fn space(report: &mut Report, bytes: usize, features: usize, target: f64) -> io::Result<(OwnerTable, u64)> {
+    let mut table = OwnerTable::with_bytes(bytes);
+    let all = texts(0, table.capacity() as usize, features);
+    let mut stored = 0;
+    let ns = time(|| all.chunks(features).for_each(|owner| stored += table.add(owner, features).stored_total() as u64));
+    let per_feature = table.bytes() as f64 / stored as f64;
+    let note = format!(
+        "{per_feature:.3} per feature at load {:.3}, {} lost, {} of {} not taken; filled at {:.0} ns and {:.3} moves each",
+        table.load(),
+        table.evictions(),
+        all.len() as u64 - stored,
+        all.len(),
+        ns / stored as f64,
+        table.kicks() as f64 / stored as f64,
+    );
+    let name = format!("owner table, bytes per owner of {features} features");
+    report.add(Figure::new(name, per_feature * features as f64, Target::AtMost(target), note))?;
+    Ok((table, stored))
+}
+
+/// Generates texts with `length` features each.
+fn texts(start: u64, count: usize, length: usize) -> Vec<Feature> {
+    let placed = keys(start, count).into_iter().enumerate();
+    placed.map(|(i, fingerprint)| Feature { fingerprint, part: Part::of(i % length, length) }).collect()
+}
+
+fn look_ups(report: &mut Report, table: &OwnerTable, stored: u64) -> io::Result<()> {
+    let buffer = Buffer::new(table.bytes() as usize);
+    let owners = stored / FEATURES as u64;
+    let present =
+        (0..(OPERATIONS / FEATURES) as u64).flat_map(|i| keys(mixed(i) % owners * FEATURES as u64, FEATURES)).collect();
+    for (which, asked) in [("absent", keys(1 << 60, OPERATIONS)), ("stored", present)] {
+        let pair = compare(OPERATIONS, || buffer.read_lines(&asked), || vote(table, &asked));
+        let name = format!("batched look-ups of {which} features / random line reads, of one line each");
+        report.add(figure(&name, pair, Target::None))?;
+        if which == "absent" {
+            let rate = vote(table, &asked) as f64 / OPERATIONS as f64;
+            let note = format!("predicted {:.4}", false_votes(OWNER_LOAD));
+            report.add(Figure::new("false votes of an absent feature", rate, Target::None, note))?;
+        }
+    }
+    Ok(())
+}
+
+/// Looks up `asked`, one message's features at a time. Returns the total number of votes.
+fn vote(table: &OwnerTable, asked: &[Fingerprint]) -> u64 {
+    let mut votes = Votes::new();
+    let messages = asked.chunks(MESSAGE_FEATURES);
+    messages
+        .map(|message| {
+            table.votes(message, &mut votes);
+            votes.iter().map(|(_, votes)| u64::from(votes.iter().sum::<u32>())).sum::<u64>()
+        })
+        .sum()
+}
+
+/// Measures inserts into a full table whose oldest tenth has expired, as in production, and then into an overfull
+/// table.
+fn inserts(report: &mut Report, mut table: OwnerTable, stored: u64) -> io::Result<()> {
+    let live = table.live();
+    let expired = (live.end.number() - live.start.number()) / 10;
+    table.expire_before(Owner::from_number(live.start.number() + expired));
+    let new = texts(1 << 61, stored as usize / 10, FEATURES);
+    report.add(insert(&mut table, &new, "inserts over expired features, ns each"))?;
+    let beyond = texts(1 << 62, stored as usize / 5, FEATURES);
+    let (fill, measured) = beyond.split_at(beyond.len() / 2);
+    insert(&mut table, fill, "");
+    report.add(insert(&mut table, measured, "inserts into an over-full table, ns each"))
+}
+
+fn insert(table: &mut OwnerTable, features: &[Feature], name: &str) -> Figure {
+    let (kicks, evictions) = (table.kicks(), table.evictions());
+    let ns = time(|| features.chunks(FEATURES).for_each(|owner| _ = table.add(owner, FEATURES)));
+    let each = |total: u64| total as f64 / features.len() as f64;
+    let (moves, lost) = (each(table.kicks() - kicks), each(table.evictions() - evictions));
+    let note = format!("{moves:.3} moves and {lost:.3} lost each, load {:.3} after", table.load());
+    Figure::new(name, ns / features.len() as f64, Target::None, note)
+}

@@ -1,0 +1,63 @@
+//! Measurements of a running `bruit serve`: the cost of a request, compared with an echo server and with servers that
+//! Bruit can replace.
+//!
+//! The cost is the processor time of the server's process, so it hardly varies on a busy machine. The server and the
+//! load generator each have a processor. The load generator expects an answer to every request, and decodes it.
+
+pub(crate) mod cluster;
+mod datagrams;
+pub(crate) mod echo;
+mod footprint;
+mod load;
+mod peers;
+mod process;
+mod razor;
+mod requests;
+mod rounds;
+mod speed;
+mod subject;
+
+use std::{fs, io};
+
+use crate::report::{Figure, Report, Target};
+use footprint::Known;
+use peers::Baseline;
+use process::Processors;
+use rounds::{Rounds, WINDOW};
+use subject::Subject;
+
+/// State of the server whose speed is measured.
+const KNOWN: Known = Known { pyzor: 500_000, dcc: 200_000, texts: 30_000 };
+/// A memory budget that accepts all reports of the benchmark in one day: a site may add a fifth of a generation per
+/// day.
+const MEMORY: &str = "4GiB";
+
+pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let processors = Processors::divide()?;
+    let rounds = Rounds::with_window(WINDOW);
+    let (of_speed, of_footprint) = (folder.path().join("speed"), folder.path().join("footprint"));
+    fs::create_dir_all(&of_speed)?;
+    fs::create_dir_all(&of_footprint)?;
+    let subject = Subject::start(&processors, &of_speed, MEMORY, "")?;
+    KNOWN.report_to(&subject, &rounds, |_, _| Ok(()))?;
+    let note = format!("{} bytes of disk; {KNOWN:?}; {} lost", subject.disk_bytes()?, rounds.lost.get());
+    let resident = subject.server.resident_bytes()? as f64 / (1 << 20) as f64;
+    report.add(Figure::new(format!("resident memory of a server of {MEMORY}, MiB"), resident, Target::None, note))?;
+    let compare = |report: &mut _, cases: Vec<_>| speed::figures(report, &rounds, &processors, &subject, &cases);
+    compare(report, speed::checks(KNOWN))?;
+    razor::figures(report, &subject)?;
+    peers::figures(report, &processors, folder.path(), &Baseline { subject: &subject, known: KNOWN, rounds: &rounds })?;
+    // Claims are measured last, because new texts displace old ones.
+    compare(report, speed::claims())?;
+    drop(subject);
+    footprint::figures(report, &rounds, &processors, &of_footprint)?;
+    for (name, count) in [
+        ("requests to the server without an answer", &rounds.lost),
+        ("checks of signatures that were reported and are not known", &rounds.forgotten),
+    ] {
+        let note = format!("of {} requests", rounds.requests.get());
+        report.add(Figure::new(name, count.get() as f64, Target::AtMost(0.0), note))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Memory and disk use of servers with many signatures.
+
+use std::io;
+use std::path::Path;
+
+use super::process::Processors;
+use super::requests::dcc::{SUMS, Sums};
+use super::requests::{Kind, SignatureRange, fuzzy, pyzor};
+use super::rounds::Rounds;
+use super::subject::Subject;
+use crate::report::{Figure, Report, Target};
+
+/// Number of signatures of each kind.
+const SIGNATURES: u64 = 1_000_000;
+/// A memory budget large enough for [`SIGNATURES`] texts with shingles, which get a twentieth of the budget.
+const MEMORY: &str = "4GiB";
+/// Number of digests in one Pyzor report.
+const DIGESTS: u64 = 100;
+/// Number of requests created at a time.
+const AT_ONCE: u64 = 20_000;
+const MIB: f64 = (1 << 20) as f64;
+
+/// The known signatures of a server: signatures with numbers below these limits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) pyzor: u64,
+    /// Number of known messages, with three DCC checksums each.
+    pub(crate) dcc: u64,
+    pub(crate) texts: u64,
+}
+
+impl Known {
+    /// Reports all known signatures to `subject`. After each kind of signature, calls `then` with its name and number
+    /// of signatures.
+    pub(crate) fn report_to(
+        self,
+        subject: &Subject,
+        rounds: &Rounds,
+        mut then: impl FnMut(&str, u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let fill = |protocol: &str, kind: &dyn Kind, requests: u64| fill(subject, rounds, protocol, kind, requests);
+        fill("pyzor", &pyzor::Report { digests: DIGESTS }, self.pyzor / DIGESTS)?;
+        then("Pyzor digest", self.pyzor)?;
+        fill("dcc", &Sums { is_report: true, is_signed: false }, self.dcc)?;
+        then("DCC sum", self.dcc * SUMS as u64)?;
+        fill("fuzzy", &fuzzy::Write, self.texts)?;
+        then("text with 32 shingles", self.texts)
+    }
+}
+
+fn fill(subject: &Subject, rounds: &Rounds, protocol: &str, kind: &dyn Kind, requests: u64) -> io::Result<()> {
+    let address = subject.address(protocol)?;
+    for first in (0..requests).step_by(AT_ONCE as usize) {
+        let count = AT_ONCE.min(requests - first) as usize;
+        rounds.saturate(address, &rounds.requests(kind, count, SignatureRange::From(first)))?;
+    }
+    Ok(())
+}
+
+/// Measures memory and disk of a server with [`SIGNATURES`] of each kind.
+pub(crate) fn figures(report: &mut Report, rounds: &Rounds, processors: &Processors, folder: &Path) -> io::Result<()> {
+    let subject = Subject::start(processors, folder, MEMORY, "")?;
+    let size = || Ok::<_, io::Error>((subject.server.resident_bytes()?, subject.disk_bytes()?));
+    let start = size()?;
+    let mut before = start;
+    let known = Known { pyzor: SIGNATURES, dcc: SIGNATURES.div_ceil(SUMS as u64), texts: SIGNATURES };
+    known.report_to(&subject, rounds, |kind, signatures| {
+        let after = size()?;
+        let more = after.0.saturating_sub(before.0) as f64 / MIB;
+        let note = format!("{more:.0} MiB more in use of a budget of {MEMORY}; {} lost so far", rounds.lost.get());
+        let disk = after.1.saturating_sub(before.1) as f64 / signatures as f64;
+        report.add(Figure::new(format!("bytes of disk per {kind}, {signatures} of them"), disk, Target::None, note))?;
+        before = after;
+        Ok(())
+    })?;
+    let end = size()?;
+    let note = format!(
+        "{:.0} before; {:.0} MiB of disk, {:.0} before",
+        start.0 as f64 / MIB,
+        end.1 as f64 / MIB,
+        start.1 as f64 / MIB
+    );
+    let name = format!("resident memory with {SIGNATURES} of each kind, MiB, budget {MEMORY}");
+    report.add(Figure::new(name, end.0 as f64 / MIB, Target::None, note))
+}

@@ -1,0 +1,63 @@
+//! Ratios of thread CPU time. Reference and subject alternate in one run, so that a busy machine affects both.
+
+use std::hint::black_box;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Number of rounds; the median is used.
+pub(crate) const ROUNDS: usize = 15;
+
+/// Returns the CPU nanoseconds of `work` on this thread, excluding time used by other processes.
+pub(crate) fn time<T>(work: impl FnOnce() -> T) -> f64 {
+    measure(ClockId::ThreadCPUTime, work)
+}
+
+/// Returns the CPU nanoseconds of `work` on all threads of the process.
+pub(crate) fn process_time<T>(work: impl FnOnce() -> T) -> f64 {
+    measure(ClockId::ProcessCPUTime, work)
+}
+
+fn measure<T>(clock: ClockId, work: impl FnOnce() -> T) -> f64 {
+    let now = || {
+        let time = clock_gettime(clock);
+        time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+    };
+    let start = now();
+    black_box(work());
+    now() - start
+}
+
+/// A reference and a subject, timed alternately.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair {
+    /// Median over the rounds of reference time ÷ subject time: the subject's speed relative to the reference.
+    pub(crate) ratio: f64,
+    /// Median nanoseconds per operation of the reference.
+    pub(crate) reference_ns: f64,
+    /// Median nanoseconds per operation of the subject.
+    pub(crate) subject_ns: f64,
+}
+
+/// Times `operations` operations of reference and subject, alternately.
+pub(crate) fn compare<R, S>(
+    operations: usize,
+    mut reference: impl FnMut() -> R,
+    mut subject: impl FnMut() -> S,
+) -> Pair {
+    black_box(reference());
+    black_box(subject());
+    let times: Vec<(f64, f64)> = (0..ROUNDS).map(|_| (time(&mut reference), time(&mut subject))).collect();
+    let per_operation = |ns: f64| ns / operations as f64;
+    Pair {
+        ratio: median(times.iter().map(|(reference, subject)| reference / subject)),
+        reference_ns: per_operation(median(times.iter().map(|pair| pair.0))),
+        subject_ns: per_operation(median(times.iter().map(|pair| pair.1))),
+    }
+}
+
+/// Returns the median.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

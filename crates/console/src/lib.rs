@@ -1,0 +1,18 @@
+//! The shared command-line code of both programs: arguments, input files, mailboxes, progress bars and exit codes.
+//!
+//! This crate contains no server access, and no verbs except `man` and `completions`. [`Failure`] is an error with its
+//! exit code.
+
+pub mod completions;
+pub mod date;
+pub mod failure;
+pub mod files;
+pub mod keys;
+pub mod mailbox;
+pub mod man;
+pub mod program;
+pub mod progress;
+pub mod quantity;
+pub mod terminal;
+
+pub use failure::Failure;

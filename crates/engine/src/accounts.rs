@@ -1,0 +1,45 @@
+//! Accounts: who may make claims, and how a claim is authenticated.
+//!
+//! One bounded table, [`Accounts`], holds the protocol, credential, independence group and standing of every account.
+//! [`razor`], [`pyzor`], [`dcc`] and [`fuzzy`] authenticate messages of the four protocols from bytes alone, without
+//! sockets or a clock. [`Credential::new`] checks a password once and refuses weak ones. Only the [`Credential`] is
+//! stored and journalled; it is sufficient for verification.
+//!
+//! For Razor, Pyzor and rspamd the stored form is not the original secret. It still has to be kept secret: anyone with
+//! the table can authenticate as any account in it, because the protocols offer no protection against this. Guessed
+//! passwords can also be tested against it.
+//!
+//! ```
+//! use bruit_engine::time::Time;
+//! use bruit_engine::accounts::{Accounts, Credential, Protocol, Secret};
+//! use bruit_engine::trust::Standing;
+//!
+//! let mut accounts = Accounts::new();
+//! let credential = Credential::new(b"alice@example.org", &Secret::Razor { password: b"tin whistle 7" })?;
+//! accounts.register(b"alice@example.org", credential, 1, Standing::Account, Time(1_800_000_000))?;
+//!
+//! let account = accounts.get(Protocol::Razor, b"alice@example.org").expect("just registered");
+//! let Credential::Razor(verifier) = &account.credential else { unreachable!() };
+//! assert!(!verifier.verify(b"406d3e65e5946eebcd82", b"oUsPU6zmreeHtaW3nBRkR6VNIAgA"));
+//!
+//! let weak = Credential::new(b"bob", &Secret::Razor { password: b"Password1" });
+//! assert!(weak.unwrap_err().to_string().contains("choose another"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod change;
+mod credential;
+pub mod dcc;
+mod digits;
+pub mod fuzzy;
+mod name;
+pub mod pyzor;
+pub mod razor;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use change::{AccountChange, AccountUpdate};
+pub use credential::{Credential, CredentialError, Secret};
+pub use name::{NAME_BYTES_MAX, NameError, Protocol};
+pub use table::{ACCOUNTS_MAX, Account, Accounts, ChangeError, RegisterError, Registration, name_id};

@@ -1,0 +1,569 @@
+//! The state machine: events in, outcomes out, and checks that change nothing.
+
+mod apply;
+mod check;
+mod exchange;
+mod explain;
+pub(crate) mod resize;
+mod room;
+mod snapshot;
+mod status;
+
+use self::apply::admit_own;
+use self::room::DailyShares;
+pub use check::{CheckScratch, FoundText};
+pub use exchange::ExchangeRefusal;
+pub use explain::{CountedClaims, CountedRecipients, Explanation};
+pub use resize::{ResizePreview, StructurePreview};
+pub use snapshot::RestoreError;
+pub use status::{NEARLY_FULL, RingStatus, Status, TableStatus};
+
+use bruit_filters::OutOfMemory;
+use bruit_filters::ring::{CountsRing, MembershipRing, StagedRing};
+
+use crate::accounts::{Accounts, ChangeError, RegisterError};
+use crate::budget::{Capacities, Plan};
+use crate::bulk::{BulkBook, BulkTotals};
+use crate::event::{Event, TextChange};
+use crate::exchange::{Book, Exchange};
+use crate::generations::{EndedGeneration, LIVE_GENERATIONS};
+use crate::memory::NotEnoughMemory;
+use crate::realm::Realm;
+use crate::replicas::Replicas;
+use crate::shingles::Shingles;
+use crate::spam::SpamBook;
+use crate::time::Time;
+use crate::trust::{NurseryRefusal, Policy, Trust};
+use crate::whitelist::{SenderError, Whitelist};
+
+/// Lines of each ring cleared by a tick, at one tick a second. A ring of 1 GiB is cleared within 70 minutes.
+pub const TICK_LINES: u32 = 4_096;
+/// Lines of each ring cleared by a tick when the rings are several epochs behind, for example after a long stop.
+/// Clearing these 512 KiB takes well under a millisecond. During a snapshot it takes a few milliseconds, because the
+/// lines are copied first.
+pub const BEHIND_LINES: u32 = 8_192;
+
+/// Maximum number of epochs that a book may lag behind the clock and still accept claims. A claim in the first second
+/// of an epoch arrives before the tick that starts the epoch. With a larger lag, the claim would be put in an older
+/// generation and expire too early.
+const BEHIND_EPOCHS_MAX: u64 = 1;
+
+/// Maximum number of nursery entries settled by a tick.
+pub const SETTLED_PER_TICK: usize = 256;
+
+/// Number of spam epochs in a generation of good mail. Features learnt from a revocation must outlive the reported
+/// text; otherwise the revoked message would be spam again.
+const GOOD_EPOCHS: u64 = LIVE_GENERATIONS;
+
+/// A clearinghouse: the whole state of a server.
+#[derive(Debug)]
+pub struct Engine {
+    realm: Realm,
+    plan: Plan,
+    /// Planned capacity of a generation of each book.
+    capacities: Capacities,
+    /// Maximum number of signatures in a generation of each book.
+    limits: Capacities,
+    /// Time at which the clearinghouse was founded; not part of the state.
+    founded: Time,
+    now: Time,
+    pub(crate) spam: SpamBook,
+    pub(crate) bulk: BulkBook,
+    pub(crate) trust: Trust,
+    pub(crate) replicas: Replicas,
+    pub(crate) shingles: Shingles,
+    pub(crate) accounts: Accounts,
+    pub(crate) whitelist: Whitelist,
+    pub(crate) shares: DailyShares,
+    pub(crate) exchange: Exchange,
+    /// The snapshot being written, if any.
+    running: Option<snapshot::RunningSnapshot>,
+}
+
+/// The result of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// A tick.
+    Ticked {
+        /// Whether the books are in the current epochs. If not, tick again soon.
+        arrived: bool,
+        /// Generations that ended, except empty ones.
+        ended: Vec<EndedGeneration>,
+    },
+    /// Claims were accepted.
+    Claimed {
+        /// Number of signatures listed by the event.
+        listed: u32,
+        /// Number of signatures revoked by the event.
+        revoked: u32,
+        /// Number of signatures ignored because they are whitelisted.
+        ignored: u32,
+        /// Number of signatures whose claim was refused.
+        refused: u32,
+        /// Reason for the last refusal.
+        reason: Option<Refusal>,
+    },
+    /// Recipients were counted.
+    Counted {
+        /// Totals before and after the event, for each signature.
+        totals: Vec<BulkTotals>,
+        /// Number of signatures whose recipients were not counted because the book is full or a limit is reached.
+        refused: u32,
+        /// Reason for the last refusal.
+        reason: Option<Refusal>,
+    },
+    /// A segment of another server was applied.
+    Taken {
+        /// Number of entries in the segment.
+        entries: u32,
+        /// Number of entries that changed nothing because of a quota, the whitelist or a full structure.
+        refused: u32,
+    },
+    /// The event was applied.
+    Done,
+    /// The event was refused; nothing changed.
+    Refused(Refusal),
+}
+
+/// Reason for refusing an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The nursery refused the claim.
+    #[error(transparent)]
+    Trust(#[from] NurseryRefusal),
+    /// The group's daily share of new signatures in a book is used up.
+    #[error("today's share of new {} is used up: try again tomorrow", book.contents())]
+    DailyShare {
+        /// Book whose share is used up.
+        book: Book,
+        /// Start of the next day.
+        again: Time,
+    },
+    /// The current generation of a book contains the maximum number of signatures for its error rate.
+    #[error("the current generation is full: no new {} are accepted until the next one begins", book.contents())]
+    BookFull {
+        /// Book that is full.
+        book: Book,
+        /// Start of the next generation.
+        again: Time,
+    },
+    /// The reporter is a stranger. Strangers may check signatures, but may not submit recipients or texts.
+    #[error("anonymous reporters may check signatures, but not submit recipients or texts")]
+    Stranger,
+    /// The group's daily share of texts is used up.
+    #[error("the group's share of texts for today is used up: try again tomorrow")]
+    TextQuota,
+    /// The reporter may not change the effect of other reporters' claims: mark mail as good, assign a text to a
+    /// fingerprint, or delete a text.
+    #[error("only the site's own users may declare mail good or change a known text")]
+    NotOwn,
+    /// Every signature is whitelisted.
+    #[error("every signature is whitelisted")]
+    Whitelisted,
+    /// The current generation of good mail is full.
+    #[error("the filter of good mail is full until the next generation begins")]
+    GoodIsFull,
+    /// The event names no signature.
+    #[error("the event contains no signature")]
+    Nothing,
+    /// The event has more signatures, features or bytes than allowed, or an invalid policy.
+    #[error("the event is too large or contains a value out of range")]
+    OutOfBounds,
+    /// The time is past the year 9999.
+    #[error("the clock is past the year 9999: correct it")]
+    NoTime,
+    /// The books are still clearing old generations, for example after a long stop. Send ticks until they reach the
+    /// current epoch.
+    #[error("the books are still catching up with the clock: try again soon")]
+    CatchingUp,
+    /// The account cannot be registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The account cannot be changed.
+    #[error(transparent)]
+    Account(#[from] ChangeError),
+    /// The accounts fill their part of the memory budget.
+    #[error("the accounts fill their part of the memory budget")]
+    AccountsFull,
+    /// The whitelist fills its part of the memory budget.
+    #[error("the whitelist fills its part of the memory budget")]
+    WhitelistFull,
+    /// The sender pattern cannot be listed.
+    #[error(transparent)]
+    Sender(#[from] SenderError),
+    /// The entry to remove is not on the list.
+    #[error("the entry is not on the list")]
+    NotListed,
+    /// The stored claims do not fit the new policy.
+    #[error("the stored claims do not fit the new policy")]
+    PolicyUnfit,
+    /// The buffer of entries waiting for export is full.
+    #[error("the buffer of entries for other servers is full: try again soon")]
+    ExportsWait,
+    /// The exchange with other servers refused the event.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeRefusal),
+    /// A structure is larger than the smaller budget allows.
+    #[error(
+        "the {what} do not fit in a memory budget of {to} bytes (now {from}): stored data cannot be made smaller; keep \
+         the budget, or found a new clearinghouse and let other servers of its realm fill it"
+    )]
+    DoesNotShrink {
+        /// Structure that does not fit.
+        what: &'static str,
+        /// Current budget in bytes.
+        from: u64,
+        /// Requested budget in bytes.
+        to: u64,
+    },
+    /// Structures cannot grow while a snapshot is being written.
+    #[error("a snapshot is being written: try again soon")]
+    SnapshotRuns,
+}
+
+impl Refusal {
+    /// Returns true if the same request may succeed later without any other change.
+    #[must_use]
+    pub const fn is_temporary(&self) -> bool {
+        matches!(
+            self,
+            Self::Trust(_)
+                | Self::DailyShare { .. }
+                | Self::BookFull { .. }
+                | Self::TextQuota
+                | Self::GoodIsFull
+                | Self::CatchingUp
+                | Self::NoTime
+                | Self::ExportsWait
+        )
+    }
+
+    /// Returns the name of the refusal in metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Trust(NurseryRefusal::Quota { .. }) => "nursery_share",
+            Self::Trust(_) => "nursery_full",
+            Self::DailyShare { .. } | Self::TextQuota => "daily_share",
+            Self::BookFull { .. } | Self::GoodIsFull => "book_full",
+            Self::Stranger | Self::NotOwn => "not_allowed",
+            Self::Whitelisted => "whitelisted",
+            Self::CatchingUp | Self::NoTime => "clock",
+            Self::ExportsWait => "exports_wait",
+            Self::AccountsFull | Self::WhitelistFull => "table_full",
+            _ => "other",
+        }
+    }
+}
+
+impl Outcome {
+    /// Returns the reason for a refusal, if any part of the event was refused.
+    #[must_use]
+    pub const fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(*refusal),
+            Self::Claimed { reason, .. } | Self::Counted { reason, .. } => *reason,
+            _ => None,
+        }
+    }
+}
+
+impl From<Result<(), Refusal>> for Outcome {
+    fn from(result: Result<(), Refusal>) -> Self {
+        result.map_or_else(Self::Refused, |()| Self::Done)
+    }
+}
+
+impl Engine {
+    /// Creates an empty clearinghouse at `now`, with books of the planned sizes.
+    ///
+    /// # Panics
+    /// If the memory cannot be allocated.
+    #[must_use]
+    pub fn new(realm: Realm, plan: Plan, policy: Policy, now: Time) -> Self {
+        Self::try_new(realm, plan, policy, now).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Like [`new`](Self::new), but fails if the memory cannot be allocated.
+    ///
+    /// # Errors
+    /// [`NotEnoughMemory`].
+    pub fn try_new(realm: Realm, plan: Plan, policy: Policy, now: Time) -> Result<Self, NotEnoughMemory> {
+        let capacities = (Capacities::per_generation(&plan.sizes), Capacities::limits(&plan.sizes));
+        Self::with_capacities(realm, plan, capacities, policy, now)
+    }
+
+    /// Creates an empty clearinghouse of the same realm and plan. Much faster than [`new`](Self::new), which has to
+    /// compute the capacities of the books.
+    ///
+    /// # Panics
+    /// If the memory cannot be allocated.
+    #[must_use]
+    pub fn empty_like(&self, policy: Policy, now: Time) -> Self {
+        let capacities = (self.capacities, self.limits);
+        let made = Self::with_capacities(self.realm.clone(), self.plan, capacities, policy, now);
+        made.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn with_capacities(
+        realm: Realm,
+        plan: Plan,
+        (capacities, limits): (Capacities, Capacities),
+        policy: Policy,
+        now: Time,
+    ) -> Result<Self, NotEnoughMemory> {
+        let memory = |what| move |OutOfMemory { bytes }| NotEnoughMemory { what, bytes, budget_bytes: plan.bytes };
+        let (sizes, key_id) = (plan.sizes, realm.key().id());
+        let lines = |lines: u64| usize::try_from(lines).expect("books fit the address space");
+        let spam_epoch = now.epoch(realm.spam_epoch_seconds());
+        let spam = SpamBook::new(
+            StagedRing::try_new(lines(sizes.spam_lines), key_id, spam_epoch).map_err(memory("spam book"))?,
+            MembershipRing::try_new(lines(sizes.revoked_lines), 64, key_id, spam_epoch)
+                .map_err(memory("revocations"))?,
+            CountsRing::try_new(lines(sizes.claim_lines), key_id, spam_epoch).map_err(memory("counts of claims"))?,
+        );
+        let bulk_epoch = now.epoch(realm.bulk_epoch_seconds());
+        let counts = CountsRing::try_new(lines(sizes.bulk_lines), key_id, bulk_epoch).map_err(memory("bulk book"))?;
+        let bulk = BulkBook::new(counts);
+        let replicas = Replicas::within(realm.key().clone(), plan.replica_bytes, plan.good_bytes, spam_epoch)
+            .map_err(memory("index of texts"))?;
+        let shingles = Shingles::within(realm.key().clone(), plan.shingle_bytes, LIVE_GENERATIONS, spam_epoch)
+            .map_err(memory("index of shingles"))?;
+        let trust = Trust::try_new(policy, plan.trust_bytes).map_err(memory("records of reporters and claims"))?;
+        Ok(Self {
+            shingles,
+            capacities,
+            accounts: Accounts::new(),
+            whitelist: Whitelist::new(realm.key()),
+            trust,
+            shares: DailyShares::default(),
+            limits,
+            exchange: Exchange::default(),
+            running: None,
+            realm,
+            plan,
+            founded: now,
+            now,
+            spam,
+            bulk,
+            replicas,
+        })
+    }
+
+    /// Returns the realm.
+    #[must_use]
+    pub const fn realm(&self) -> &Realm {
+        &self.realm
+    }
+
+    /// Returns the time at which this clearinghouse was founded. It accepted no claims before that time. After
+    /// [`restore`](Self::restore) the time is unknown and 0 is returned.
+    #[must_use]
+    pub const fn founded(&self) -> Time {
+        self.founded
+    }
+
+    /// Sets the time at which the clearinghouse was founded. Snapshots do not contain it.
+    #[must_use]
+    pub const fn with_founded(mut self, founded: Time) -> Self {
+        self.founded = founded;
+        self
+    }
+
+    /// Returns the division of the memory budget.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Returns the spam book.
+    #[must_use]
+    pub const fn spam(&self) -> &SpamBook {
+        &self.spam
+    }
+
+    /// Returns the bulk book.
+    #[must_use]
+    pub const fn bulk(&self) -> &BulkBook {
+        &self.bulk
+    }
+
+    /// Returns the records of reporters and unsettled claims.
+    #[must_use]
+    pub const fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    /// Returns the texts of reports.
+    #[must_use]
+    pub const fn replicas(&self) -> &Replicas {
+        &self.replicas
+    }
+
+    /// Returns the texts with shingles.
+    #[must_use]
+    pub const fn shingles(&self) -> &Shingles {
+        &self.shingles
+    }
+
+    /// Returns the accounts.
+    #[must_use]
+    pub const fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// Returns the whitelists.
+    #[must_use]
+    pub const fn whitelist(&self) -> &Whitelist {
+        &self.whitelist
+    }
+
+    /// Returns the state of the exchange with other servers.
+    #[must_use]
+    pub const fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+
+    /// Returns the latest time of any applied event.
+    #[must_use]
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Checks an event before it is written to the journal. An event refused here would change nothing.
+    ///
+    /// # Errors
+    /// The [`Refusal`] that applying the event would return.
+    pub fn admit(&self, event: &Event) -> Result<(), Refusal> {
+        if !event.is_within_bounds() {
+            return Err(Refusal::OutOfBounds);
+        }
+        // The server decides whether to believe a jump of the clock. The engine follows any time that it can represent.
+        if event.time() > Time::MAX {
+            return Err(Refusal::NoTime);
+        }
+        if event.may_export() && !self.exchange.has_room() {
+            return Err(Refusal::ExportsWait);
+        }
+        match event {
+            Event::Tick { .. } | Event::Policy { .. } => Ok(()),
+            Event::Resize { budget_bytes, .. } => self.admit_resize(*budget_bytes),
+            Event::Origin { change, .. } => Ok(self.admit_origin(change)?),
+            Event::Sealed { .. } => Ok(self.admit_sealed()?),
+            Event::Received { segment, .. } => Ok(self.admit_segment(segment)?),
+            Event::Repair { chain, .. } => Ok(self.admit_repair(chain)?),
+            Event::Account { change, .. } => self.admit_account(change),
+            Event::Whitelist { change, .. } => self.admit_whitelist(change),
+            Event::Claim { by, claim, fingerprints, .. } => self.admit_claim(by, *claim, fingerprints),
+            Event::Bulk { by, targets, fingerprints } => self.admit_bulk(by, *targets, fingerprints),
+            Event::Text { by, fingerprint, text } => self.admit_text(by, fingerprint, text),
+            Event::Shingles { by, change: TextChange::Write { .. }, digest, .. } => self.admit_shingles(by, digest),
+            Event::Shingles { by, change: TextChange::Delete, .. } => admit_own(by),
+            Event::Good { by, .. } | Event::GoodFeatures { by, .. } => {
+                admit_own(by)?;
+                self.replicas.ensure_room_for_good().map_err(|_| Refusal::GoodIsFull)
+            }
+        }
+    }
+
+    /// Prefetches the memory that an event will change. For events in a batch, cache misses are most of the cost.
+    pub fn prefetch(&self, event: &Event) {
+        match event {
+            Event::Claim { fingerprints, .. } => fingerprints.iter().for_each(|fingerprint| {
+                self.spam.listed.prefetch(fingerprint);
+                self.spam.revoked.prefetch(fingerprint);
+            }),
+            Event::Bulk { fingerprints, .. } => {
+                fingerprints.iter().for_each(|fingerprint| self.bulk.counts.prefetch(fingerprint));
+            }
+            _ => {}
+        }
+    }
+
+    /// Applies an event. The outcome and the new state depend only on the event and the state before.
+    pub fn apply(&mut self, event: &Event) -> Outcome {
+        if let Err(refusal) = self.admit(event) {
+            return Outcome::Refused(refusal);
+        }
+        let outcome = self.apply_admitted(event);
+        if outcome == Outcome::Done {
+            self.export_text(event);
+        }
+        outcome
+    }
+
+    fn apply_admitted(&mut self, event: &Event) -> Outcome {
+        match event {
+            Event::Tick { now, lines } => self.tick(*now, *lines as usize),
+            Event::Claim { by, claim, flag, fingerprints } => {
+                self.advance_time(by.now);
+                self.claim(by, *claim, *flag, fingerprints)
+            }
+            Event::Bulk { by, targets, fingerprints } => {
+                self.advance_time(by.now);
+                self.count(by, *targets, fingerprints)
+            }
+            Event::Text { by, fingerprint, text } => {
+                self.advance_time(by.now);
+                self.charge(Book::Texts, by, 1);
+                self.replicas.report_text(text, *fingerprint);
+                Outcome::Done
+            }
+            Event::Good { by, features } => {
+                self.advance_time(by.now);
+                self.replicas.learn_good_features(features).map_err(|_| Refusal::GoodIsFull).into()
+            }
+            Event::GoodFeatures { by, features } => {
+                self.advance_time(by.now);
+                self.replicas.make_good(features).map_err(|_| Refusal::GoodIsFull).into()
+            }
+            Event::Shingles { by, change, digest, shingles } => {
+                self.advance_time(by.now);
+                self.charge(Book::Texts, by, 1);
+                self.change_text(*change, digest, shingles.as_deref());
+                Outcome::Done
+            }
+            Event::Account { now, change } => {
+                self.advance_time(*now);
+                self.change_account(change).into()
+            }
+            Event::Whitelist { now, change } => {
+                self.advance_time(*now);
+                self.change_whitelist(change).into()
+            }
+            Event::Policy { now, policy } => {
+                self.advance_time(*now);
+                self.change_policy(policy).into()
+            }
+            Event::Origin { now, change } => {
+                self.advance_time(*now);
+                self.change_origin(change);
+                Outcome::Done
+            }
+            Event::Sealed { now, chain, sequence, taken, bytes, hash } => {
+                self.advance_time(*now);
+                self.seal(*chain, *sequence, *taken, *bytes, *hash)
+            }
+            Event::Received { now, segment } => {
+                self.advance_time(*now);
+                self.receive(segment)
+            }
+            Event::Repair { now, chain } => {
+                self.advance_time(*now);
+                self.repair(chain);
+                Outcome::Done
+            }
+            Event::Resize { now, budget_bytes } => {
+                self.advance_time(*now);
+                self.resize(*budget_bytes).into()
+            }
+        }
+    }
+
+    /// Advances the time, which never decreases even if the clock is set back.
+    fn advance_time(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+}

@@ -1,0 +1,60 @@
+//! Deltas: changes from a base to a target, in a size close to the information content of the change.
+//!
+//! Base + delta is exactly the target. Applying a delta to any other base fails and changes nothing. No input causes a
+//! panic, an endless loop, or the use of more memory than the filter already has. A delta never contains a key.
+//! `docs/design/filter-files.md` specifies the bytes.
+//!
+//! There are three encodings, and the encoder uses the smallest:
+//!
+//! - **Gaps.** In a membership filter, only zeros of the base can change. The encoder counts the unchanged zeros
+//!   between two changed ones and writes these gaps as Golomb codes, within 1 % of the entropy of the change. For
+//!   counts: the gaps between the cells that change, and their differences.
+//! - **Fingerprints.** k changed positions describe a single key. If few keys are new, the leading bits of their
+//!   fingerprints, sorted and Golomb-coded, are shorter than any list of positions: down to three quarters of the
+//!   entropy of the changed positions.
+//! - **Whole.** The target itself, if too much has changed.
+//!
+//! Deltas of files with a [history](crate::file::History) are steps of one origin: they contain the origin and the
+//! revision they build on, and [`advance`] applies each exactly once. Deltas of classical counts use a fourth encoding,
+//! **growth**: the increase of each cell, which can be added to the origin's filter or to any merged filter that
+//! includes the base.
+//!
+//! The encoder chooses between gaps and whole for each block of 32 KiB, so comparing two files, or applying a delta to
+//! a file, needs only the memory of a few blocks.
+//!
+//! ```
+//! use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
+//! use bruit_filters::{FingerprintKey, delta};
+//!
+//! let key = FingerprintKey::new([1; 16]);
+//! let mut base = OneLineFilter::new(2000, 6, 40, key.id());
+//! base.insert(&key.fingerprint(b"known before"));
+//! let mut target = base.clone();
+//! let news = [key.fingerprint(b"new"), key.fingerprint(b"newer")];
+//! target.insert_batch(&news);
+//!
+//! let bytes = delta::encode(&base, &target, 0, Some(&news))?;
+//! assert!(bytes.len() < 120, "two fingerprints and a header");
+//! delta::apply(&mut base, 0, &bytes)?;
+//! assert_eq!(base, target);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub(crate) mod bits;
+pub(crate) mod block;
+mod cells;
+mod error;
+mod fingerprints;
+mod growth;
+mod header;
+mod memory;
+mod spill;
+mod stream;
+mod transform;
+mod zeros;
+
+pub use error::{ApplyError, DiffError};
+pub use growth::advance;
+pub use header::{DELTA_HEADER_BYTES, DeltaHeader, Encoding, read_header, verify};
+pub use memory::{apply, encode};
+pub use stream::{apply_between, diff};

@@ -1,0 +1,35 @@
+//! Ageing filters: rings of generations in order of time. A plain Bloom filter cannot forget keys; a ring can.
+//!
+//! Eight generations share the same lines, one lane each. A check of all eight therefore reads the two lines of a key
+//! once instead of eight times. Keys are inserted into the current generation. The lane of the oldest generation is
+//! cleared, in steps of any size, and reused in the next epoch. With the first step the oldest generation disappears
+//! from all answers. A key is therefore found for at least seven epochs and at most eight.
+//!
+//! ```text
+//! lane     0    1    2    3    4    5    6    7        epoch 13 is current
+//! epoch    8    9   10   11   12   13    6    7        lane 6 will be cleared, and then hold epoch 14
+//! ```
+//!
+//! | type | a check returns |
+//! |---|---|
+//! | [`MembershipRing`] | the set of generations that contain the key |
+//! | [`StagedRing`] | the same, with fewer bits at low rates: 40 per key instead of 92 at one in a million |
+//! | [`CountsRing`] | the sum of the key's counts over the live generations |
+//!
+//! The lines of a membership ring can be stored in a file and checked there: [`RingShape`].
+//!
+//! No ring reads a clock: an epoch ends when [`advance`](MembershipRing::advance) is called.
+
+mod counts;
+mod lanes;
+pub(crate) mod membership;
+mod records;
+mod shape;
+mod snapshot;
+mod staged;
+
+pub use counts::{CountsRing, Needs};
+pub use lanes::{GENERATIONS, Generations, NotLive};
+pub use membership::MembershipRing;
+pub use shape::{RING_EPOCH_MAX, RING_LINE_BYTES, RingShape};
+pub use staged::{StagedRing, StagedScratch};

@@ -1,0 +1,26 @@
+//! DCC, as spoken by `dccproc`, `dccifd` and `cdcc`.
+//!
+//! A frame is one datagram: a header of 24 bytes, a body that depends on the operation, and a signature of 16 bytes.
+//! All numbers are big-endian except the transaction numbers, which a server only copies. A [`Request`] borrows from
+//! its frame and does not allocate. A [`Reply`] is appended to the caller's buffer. A callback signs it, because this
+//! module has no access to passwords. [`whitelist`] parses the file of checksums with fixed counts.
+//!
+//! Malformed requests get no reply: [`Request::decode`] returns `None`. Versions 6 to 12 are supported. A NOP of an
+//! older or newer version is also answered, because clients negotiate the version in this way. Greylisting is not
+//! supported.
+
+mod counts;
+mod frame;
+mod items;
+mod reply;
+mod request;
+pub mod whitelist;
+
+pub use counts::{Count, TARGETS_MAX, Targets, Totals};
+pub use frame::{ANONYMOUS, CLIENT_IDS, Header, Numbers, SERVER_IDS, SIGNATURE_BYTES};
+pub use items::{ITEM_BYTES, ITEMS_MAX, Item, Items, Kind, Sum};
+pub use reply::{BRAND_BYTES_MAX, Brand, ERROR_BYTES_MAX, Reply, TEXT_BYTES_MAX};
+pub use request::{Admin, AdminOperation, Ask, FRAME_BYTES_MAX, Request, VERSIONS};
+
+/// The newest version, spoken by all current clients.
+pub const VERSION_MAX: u8 = 12;

@@ -1,0 +1,123 @@
+//! Data for other servers and replicas: offers, logs, and the realm.
+//!
+//! Two listeners serve the same paths. The plain listener is part of the HTTP API; it serves the public books to
+//! everyone who may check, from own networks or with a token. The TLS listener is for other servers. It identifies a
+//! client by its key, and the client's relation in the configuration decides what it may read. A client without a known
+//! key may read nothing.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `answers` | requests and responses, common to both listeners |
+//! | `counted_body` | response bodies whose memory is counted until they are sent |
+//! | `links` | the opposite direction: the tasks that fetch segments, and the exporter |
+//! | `listener` | TLS connections and the identity of their clients |
+//! | `local_site` | this server as its links see it, and the origins it accepts |
+//! | `peers` | the state of every peer, and its conditions |
+//! | `export_task` | writes the logs for other servers, and handles a failing folder |
+
+mod answers;
+mod counted_body;
+mod export_task;
+mod links;
+mod listener;
+mod local_site;
+mod peers;
+
+pub(crate) use answers::{OfferQuery, Stop};
+pub use links::FederationError;
+pub(crate) use links::Links;
+pub(crate) use listener::Listener;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use bruit_federation::keys::PublicKey;
+use bruit_federation::stock::Stock;
+use bruit_protocols::http::PeerStatus;
+use tokio::sync::Semaphore;
+
+/// Maximum number of requests waiting for an offer; further ones are answered without waiting.
+pub(crate) const WAITING_MAX: usize = 256;
+
+/// Maximum number of response bytes in memory.
+pub(crate) const ANSWERS_BYTES_MAX: usize = 64 << 20;
+
+/// The identity of this server.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    /// The public key of this server.
+    pub(crate) key: PublicKey,
+    /// The path of this server's realm file.
+    pub(crate) founding: PathBuf,
+}
+
+/// The data for other servers, and the state of the exchange with them.
+pub(crate) struct Federation {
+    stock: RwLock<Option<Arc<dyn Stock>>>,
+    identity: OnceLock<Identity>,
+    peers: Mutex<Vec<PeerStatus>>,
+    /// Number of log bytes sent to each server.
+    sent: Mutex<BTreeMap<[u8; 32], u64>>,
+    /// One permit for each waiting request.
+    waiting: Semaphore,
+    /// One permit for each byte of a response that is not sent yet.
+    answers: Arc<Semaphore>,
+}
+
+impl Default for Federation {
+    fn default() -> Self {
+        Self {
+            stock: RwLock::default(),
+            identity: OnceLock::new(),
+            peers: Mutex::default(),
+            sent: Mutex::default(),
+            waiting: Semaphore::new(WAITING_MAX),
+            answers: Arc::new(Semaphore::new(ANSWERS_BYTES_MAX)),
+        }
+    }
+}
+
+impl Federation {
+    /// Sets the stock of segments to serve.
+    pub(crate) fn share(&self, stock: Arc<dyn Stock>) {
+        *self.stock.write().unwrap_or_else(PoisonError::into_inner) = Some(stock);
+    }
+
+    /// Sets this server's identity, once.
+    pub(crate) fn identify(&self, identity: Identity) {
+        let _ = self.identity.set(identity);
+    }
+
+    /// Returns this server's public key in text form.
+    pub(crate) fn key(&self) -> String {
+        self.identity.get().map(|identity| identity.key.to_string()).unwrap_or_default()
+    }
+
+    /// Stores the state of the peers.
+    pub(crate) fn set_peer_status(&self, peers: Vec<PeerStatus>) {
+        *self.peers.lock().unwrap_or_else(PoisonError::into_inner) = peers;
+    }
+
+    /// Returns the state of the peers.
+    pub(crate) fn peers(&self) -> Vec<PeerStatus> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts bytes sent to a server. Only configured servers are served, so the map stays small.
+    pub(crate) fn count_sent(&self, key: [u8; 32], bytes: u64) {
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default() += bytes;
+    }
+
+    /// Returns the number of bytes sent to a server.
+    pub(crate) fn sent_to(&self, key: &[u8; 32]) -> u64 {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied().unwrap_or(0)
+    }
+
+    /// Reads the realm file.
+    fn founding(&self) -> io::Result<Vec<u8>> {
+        let identity = self.identity.get().ok_or(io::ErrorKind::NotFound)?;
+        std::fs::read(&identity.founding)
+    }
+}

@@ -1,0 +1,112 @@
+//! Bruit's own protocol: JSON over HTTP, for `bruit check` and related commands, other programs, and administrators.
+//!
+//! ```text
+//!   tcp ─► connection ─► router ─► caller: host, origin, token, limits ─► body ─► judge, claims, … ─► JSON
+//! ```
+//!
+//! | module | contents |
+//! |---|---|
+//! | `connection` | time and length limits of connections |
+//! | `router` | the paths, and the handlers of checks and claims |
+//! | `caller` | the caller and its rights |
+//! | `names`, `proxies` | the server's names, and the proxies in front of it |
+//! | `body` | bodies within limits, and the messages in them |
+//! | `judge`, `explain` | verdicts and their explanations |
+//! | `claims`, `count`, `learn` | reports and revocations; recipients; good mail |
+//! | `administration` | the administrative paths and their handlers |
+//! | `stats`, `accounts`, `whitelist` | statistics, accounts and the whitelist: responses and changes |
+//! | `federation` | paths for replicas, and information about peers |
+//! | `note` | the log lines of requests |
+//! | `fault` | errors, as `application/problem+json` |
+//!
+//! `openapi.json` describes the API for programs; a test compares it with the types.
+
+mod accounts;
+mod administration;
+mod body;
+mod caller;
+mod claims;
+mod connection;
+mod count;
+mod explain;
+mod fault;
+mod federation;
+mod judge;
+mod learn;
+mod names;
+mod note;
+mod proxies;
+mod router;
+mod stats;
+mod whitelist;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use connection::{serve, serve_secure, serve_stream, serve_user};
+pub(crate) use fault::Fault;
+pub(crate) use names::of_this_machine as names_of_this_machine;
+pub(crate) use note::Note;
+
+use std::sync::Arc;
+
+use axum::Router;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use crate::duplicates::Duplicates;
+use crate::service::Service;
+
+/// Maximum number of body bytes in memory, not including those of strangers.
+const BODIES_BYTES_MAX: usize = 96 << 20;
+
+/// Maximum number of body bytes of strangers in memory.
+const STRANGERS_BODIES_BYTES_MAX: usize = 32 << 20;
+
+/// Returns the router, for [`serve`].
+pub(crate) fn router(service: &Arc<Service>) -> Router {
+    router::router(Http::new(Arc::clone(service)))
+}
+
+/// State shared by the handlers.
+#[derive(Clone)]
+pub(crate) struct Http {
+    service: Arc<Service>,
+    /// One permit for each body byte in memory.
+    bodies: Arc<Semaphore>,
+    strangers_bodies: Arc<Semaphore>,
+    /// Recipient counts with idempotency keys, remembered so that a repeated request does not count again.
+    counts: Arc<Duplicates>,
+    /// One permit for each computing thread. More threads than processors would only compete with each other.
+    workers: Arc<Semaphore>,
+}
+
+impl Http {
+    pub(crate) fn new(service: Arc<Service>) -> Self {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let permits = |count| Arc::new(Semaphore::new(count));
+        Self {
+            service,
+            bodies: permits(BODIES_BYTES_MAX),
+            strangers_bodies: permits(STRANGERS_BODIES_BYTES_MAX),
+            counts: Arc::new(Duplicates::remembering(count::REMEMBERED)),
+            workers: permits(workers),
+        }
+    }
+
+    /// Runs blocking work, such as computing or waiting for the engine's lock, away from the threads that serve
+    /// connections.
+    async fn compute<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Service) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let permit = Arc::clone(&self.workers).acquire_owned().await.map_err(|_| Fault::stopping())?;
+        let service = Arc::clone(&self.service);
+        let work = move || {
+            // Held until the work is done, even if the caller has disconnected.
+            let _permit = permit;
+            work(&service)
+        };
+        spawn_blocking(work).await.map_err(|_| Fault::broken())?
+    }
+}

@@ -1,0 +1,197 @@
+//! The administrative paths and their handlers. Changes and refusals go to the audit trail.
+
+use axum::Router;
+use axum::extract::{Query, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bruit_engine::accounts::AccountChange;
+use bruit_engine::event::Event;
+use bruit_engine::whitelist::WhitelistChange;
+use bruit_protocols::http::{
+    AccountName, AccountPage, AccountPatch, ClockAccepted, Done, Explained, NewAccount, Stats, Whitelist,
+    WhitelistEntry,
+};
+use serde::Deserialize;
+
+use super::body::{Purpose, read_json, read_subject};
+use super::caller::{Caller, Right};
+use super::fault::{Fault, Reply};
+use super::note::Reason;
+use super::router::{Answer, source};
+use super::{Http, accounts, claims, explain, federation, stats, whitelist};
+use crate::audit::{Actor, audit, audit_refusal};
+use crate::clock::Accepted;
+use crate::metrics::{self, Disposition};
+
+/// Maximum number of entries on a page of a list.
+pub(super) const PAGE_MAX: usize = 1_000;
+
+/// Returns the router of the administrative paths. Refusals here go to the audit trail.
+pub(super) fn routes(http: Http) -> Router<Http> {
+    Router::new()
+        .route("/v1/explain", post(explain_message))
+        .route("/v1/stats", get(get_stats))
+        .route("/v1/accounts", get(list_accounts).post(add_account).patch(update_account).delete(remove_account))
+        .route("/v1/whitelist", get(list_whitelist).post(add_to_whitelist).delete(remove_from_whitelist))
+        .route("/v1/peers", get(federation::peers))
+        .route("/v1/clock/accept", post(accept_clock))
+        .route("/v1/federation/realm", get(federation::realm))
+        .route("/metrics", get(get_metrics))
+        .route_layer(from_fn_with_state(http, audit_refusals))
+}
+
+/// Returns the offset of the next page, if there is one.
+pub(super) const fn next_offset(offset: u64, total: u64) -> Option<u64> {
+    let next = offset.saturating_add(PAGE_MAX as u64);
+    if next < total { Some(next) } else { None }
+}
+
+/// Records refused administrative requests in the audit trail.
+async fn audit_refusals(State(http): State<Http>, request: Request, next: Next) -> Response {
+    let from = source(&request, &http);
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let response = next.run(request).await;
+    let is_refused =
+        matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::MISDIRECTED_REQUEST);
+    if let Some(Reason { text, token }) = response.extensions().get().filter(|_| is_refused) {
+        audit_refusal(&Actor { from, name: token.as_deref() }, &format!("{method} {path}"), text);
+    }
+    response
+}
+
+/// Records a change and its result in the audit trail.
+fn audited<T>(caller: &Caller, action: &str, subject: &str, answer: Answer<T>) -> Answer<T> {
+    audit(&caller.who(), action, subject, answer.as_ref().err().map(Fault::detail));
+    answer
+}
+
+async fn explain_message(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Explained> {
+    caller.require(Right::Monitor)?;
+    let held = read_subject(&http, &caller, request).await?;
+    let explained = http.compute(move |service| {
+        let asked = held.asked(Purpose::Check, &caller.settings)?;
+        Ok(service.store.check(|engine| explain::explain(engine, &asked, caller.settings.http.bulk_threshold)))
+    });
+    Ok(Reply(Disposition::Other, explained.await?))
+}
+
+async fn get_stats(State(http): State<Http>, caller: Caller) -> Answer<Stats> {
+    caller.require(Right::Monitor)?;
+    Ok(Reply(Disposition::Other, http.compute(|service| Ok(stats::stats(service))).await?))
+}
+
+/// The position in a list.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Page {
+    #[serde(default)]
+    offset: u64,
+}
+
+type PageResult = Result<Query<Page>, axum::extract::rejection::QueryRejection>;
+
+fn offset(page: PageResult) -> Result<u64, Fault> {
+    page.map(|Query(page)| page.offset).map_err(Fault::malformed)
+}
+
+/// The position in the list of accounts, or the requested account.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AccountQuery {
+    #[serde(default)]
+    offset: u64,
+    protocol: Option<String>,
+    name: Option<String>,
+}
+
+type AccountsResult = Result<Query<AccountQuery>, axum::extract::rejection::QueryRejection>;
+
+async fn list_accounts(State(http): State<Http>, caller: Caller, asked: AccountsResult) -> Answer<AccountPage> {
+    caller.require(Right::Administer)?;
+    let Query(AccountQuery { offset, protocol, name }) = asked.map_err(Fault::malformed)?;
+    let page = http.compute(move |service| match (protocol, name) {
+        (None, None) => Ok(accounts::page(service, offset)),
+        (Some(protocol), Some(name)) => accounts::one(service, &AccountName { protocol, name }),
+        _ => Err(Fault::malformed("give both protocol and name, or neither")),
+    });
+    Ok(Reply(Disposition::Other, page.await?))
+}
+
+async fn add_account(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let new: NewAccount = read_json(&http, request).await?;
+    let subject = format!("{} {}", new.protocol, new.name);
+    let change = http.compute(move |service| {
+        let passwords = &service.settings().passwords;
+        service.store.check(|engine| accounts::registration(engine, passwords, new))
+    });
+    audited(&caller, "account.add", &subject, change_account(&http, change.await?).await)
+}
+
+async fn update_account(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let patch: AccountPatch = read_json(&http, request).await?;
+    let subject = format!("{} {}", patch.protocol, patch.name);
+    let change = http.compute(move |service| {
+        let passwords = &service.settings().passwords;
+        service.store.check(|engine| accounts::update(engine, passwords, patch))
+    });
+    audited(&caller, "account.change", &subject, change_account(&http, change.await?).await)
+}
+
+async fn remove_account(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let named: AccountName = read_json(&http, request).await?;
+    let subject = format!("{} {}", named.protocol, named.name);
+    audited(&caller, "account.remove", &subject, change_account(&http, accounts::removal(named)?).await)
+}
+
+async fn change_account(http: &Http, change: AccountChange) -> Answer<Done> {
+    let changed = claims::submit_one(http, Event::Account { now: http.service.now(), change }).await?;
+    Ok(Reply(Disposition::Accepted, Done { changed }))
+}
+
+async fn list_whitelist(State(http): State<Http>, caller: Caller, page: PageResult) -> Answer<Whitelist> {
+    caller.require(Right::Administer)?;
+    let offset = offset(page)?;
+    let page = http.compute(move |service| Ok(service.store.check(|engine| whitelist::page(engine, offset))));
+    Ok(Reply(Disposition::Other, page.await?))
+}
+
+async fn add_to_whitelist(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let entry: WhitelistEntry = read_json(&http, request).await?;
+    let subject = whitelist::subject(&entry);
+    let change = http.compute(move |service| service.store.check(|engine| whitelist::addition(engine, entry)));
+    audited(&caller, "whitelist.add", &subject, change_whitelist(&http, change.await?).await)
+}
+
+async fn remove_from_whitelist(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let entry: WhitelistEntry = read_json(&http, request).await?;
+    let subject = whitelist::subject(&entry);
+    let change = http.compute(move |service| service.store.check(|engine| whitelist::removal(engine, entry)));
+    audited(&caller, "whitelist.remove", &subject, change_whitelist(&http, change.await?).await)
+}
+
+async fn change_whitelist(http: &Http, change: WhitelistChange) -> Answer<Done> {
+    let changed = claims::submit_one(http, Event::Whitelist { now: http.service.now(), change }).await?;
+    Ok(Reply(Disposition::Accepted, Done { changed }))
+}
+
+async fn accept_clock(State(http): State<Http>, caller: Caller) -> Answer<ClockAccepted> {
+    caller.require(Right::Administer)?;
+    let service = &http.service;
+    let Accepted { before, now, system } = service.clock.accept(&service.settings().clock);
+    audit(&caller.who(), "clock.accept", &format!("from {before} to {now}, system clock {system}"), None);
+    Ok(Reply(Disposition::Accepted, ClockAccepted { before: before.0, now: now.0, system: system.0 }))
+}
+
+async fn get_metrics(State(http): State<Http>, caller: Caller) -> Result<impl IntoResponse, Fault> {
+    caller.require(Right::Monitor)?;
+    let text = http.compute(|service| Ok(metrics::render(service))).await?;
+    Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
+}

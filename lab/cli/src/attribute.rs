@@ -1,0 +1,95 @@
+//! `bruit-lab attribute`: finds out who carried an excerpt, and when.
+//!
+//! Recording and searching are in [`bruit_forensics::attribution`]; this module handles captures, mailboxes,
+//! files and output.
+
+mod build;
+mod info;
+mod print;
+mod query;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use bruit_forensics::attribution::{KIND, PAGE_BYTES_MAX, Page};
+use bruit_forensics::pages::{Pages, Span};
+use indicatif::ProgressBar;
+
+use crate::pages::{self, Outcome, Read};
+use bruit_console::Failure;
+
+const AFTER_HELP: &str = "\
+Payloads are cut into blocks, and digests of each block are recorded: with its offset, and with its offset and \
+the pair (source, destination) that carried it. Anyone who has an excerpt of at least 95 bytes can then find \
+the pairs that carried it, the page of time, and the probability that the match is chance. Content is not \
+recorded. Each page contains its key, so anyone who has the pages can test guesses, and the pages also list \
+who communicated with whom: protect them accordingly.
+
+Packets are recorded one by one; streams are not reassembled. If an excerpt was sent in several packets, the \
+parts that lie within one packet are found. Payloads shorter than a block are not recorded, and an excerpt \
+must contain two whole blocks. An excerpt shorter than three blocks less one byte (95 bytes by default, see \
+--block-bytes) may contain fewer: a match is still valid, but without one the answer is 'too short to tell'. A \
+pair is named if it carried each of these blocks at its position; at least one named pair did so in one \
+payload, but not necessarily every one.
+
+With --mail, every part is decoded, line ends of text become LF, and a pair is the sender's address and a \
+recipient's address.
+
+Exit codes:
+  0  done; the excerpt was carried (query)
+  1  not found, or no more matches than expected by chance
+  2  error; unreadable pages are skipped and the others searched
+  3  not found, but the excerpt is too short to tell
+
+Examples:
+  bruit-lab attribute build monday.pcap -o pages
+  tcpdump -i eth0 -w - | bruit-lab attribute build - -o pages
+  bruit-lab attribute build --follow /var/captures -o pages --disk 20GiB
+  bruit-lab attribute query pages --excerpt worm-part.bin
+  bruit-lab attribute query monday tuesday --excerpt worm-part.bin
+  bruit-lab attribute query pages --hex '4d5a 9000 …' --from 2023-11-14 --to '2023-11-14 12:00'
+  bruit-lab attribute build --mail Maildir -o mail-pages --page-minutes 1440
+  bruit-lab attribute query mail-pages --text 'please confirm the password of your mailbox within 24 hours'";
+
+/// Arguments of `bruit-lab attribute`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct AttributeArgs {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Record the payloads of captures or mailboxes
+    #[command(after_help = "Example:\n  bruit-lab attribute build monday.pcap -o pages")]
+    Build(build::AttributeBuildArgs),
+    /// Find the pairs that carried an excerpt
+    #[command(after_help = "Example:\n  bruit-lab attribute query pages --excerpt worm-part.bin")]
+    Query(query::AttributeQueryArgs),
+    /// Show the contents of a directory of pages
+    #[command(after_help = "Example:\n  bruit-lab attribute info pages")]
+    Info(info::AttributeInfoArgs),
+}
+
+pub(crate) fn run(arguments: &AttributeArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    let outcome = match &arguments.verb {
+        Verb::Build(arguments) => build::run(arguments, output),
+        Verb::Query(arguments) => query::run(arguments, output),
+        Verb::Info(arguments) => info::run(arguments, output),
+    };
+    let flushed = output.flush().map_err(Failure::from);
+    outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::as_usage_error)
+}
+
+/// Calls `work` with every page of a directory that overlaps `window`.
+fn for_each_page(
+    pages: &Pages,
+    window: Span,
+    mut work: impl FnMut(&Page, &ProgressBar) -> Result<Outcome, Failure>,
+) -> Result<Read, Failure> {
+    pages::for_each(pages, window, PAGE_BYTES_MAX, |name, content, bar| match Page::from_bytes(name.span, content) {
+        Ok(page) => work(&page, bar),
+        Err(error) => Ok(Outcome::Fault(format!("{name}: {error}"))),
+    })
+}

@@ -1,0 +1,335 @@
+//! Follows directories: reads files as they appear there, until Ctrl-C.
+//!
+//! Directories are polled once a second. Polling needs no system service, works on every file system, and is
+//! fast enough for rotated captures and for mail. Files that exist at the start are new, unless a list says
+//! that they were read before. In a Maildir, `new` and `cur` are polled; in other directories,
+//! subdirectories are ignored. An unreadable directory is reported and retried.
+//!
+//! A file that changes after it was read is read again from its beginning: rotation reuses names, and a
+//! duplicate is better than a loss.
+
+mod taken;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+pub(crate) use taken::RecordedFiles;
+use taken::Stamp;
+
+use crate::stop;
+use bruit_console::Failure;
+use bruit_console::terminal::complain;
+
+/// Polling interval.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Number of consecutive polls in which a file must be unchanged before rotation counts it as complete. A
+/// later file alone proves nothing, as two programs may write to one directory.
+const QUIET_LOOKS: u32 = 3;
+
+/// Rule that decides when a file is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Complete {
+    /// As soon as it exists: mail is moved into its directory atomically.
+    AtOnce,
+    /// Once a later file exists, as `tcpdump -G` and `-C` leave them, and the file is unchanged for a while; the
+    /// last file is complete at the end.
+    ByRotation,
+}
+
+/// Result of one poll in [`for_each`].
+#[derive(Debug)]
+pub(crate) enum News<'n> {
+    /// A new, complete file.
+    File(&'n Path),
+    /// No more files for now. Sent once a second.
+    Idle,
+}
+
+/// Calls `work` with every file that appears in `folders`, oldest first, until Ctrl-C, and then with the
+/// remaining ones.
+pub(crate) fn for_each(
+    folders: &[PathBuf],
+    complete: Complete,
+    mut work: impl FnMut(News<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    for_each_since(RecordedFiles::default(), folders, complete, |news, _| work(news)).map(drop)
+}
+
+/// Does the same for files not in a list. Returns the updated list, which `work` also receives.
+pub(crate) fn for_each_since(
+    taken: RecordedFiles,
+    folders: &[PathBuf],
+    complete: Complete,
+    mut work: impl FnMut(News<'_>, &RecordedFiles) -> Result<(), Failure>,
+) -> Result<RecordedFiles, Failure> {
+    stop::watch()?;
+    let mut follower = Follower::new(folders, taken)?;
+    let mut is_asked = false;
+    while !is_asked {
+        for file in follower.look(complete) {
+            if stop::is_over() {
+                break;
+            }
+            work(News::File(&file.path), &follower.taken)?;
+            follower.taken.insert(file.stamp);
+        }
+        work(News::Idle, &follower.taken)?;
+        is_asked = stop::wait(INTERVAL);
+    }
+    for file in follower.look(Complete::AtOnce).into_iter().take_while(|_| !stop::is_late()) {
+        work(News::File(&file.path), &follower.taken)?;
+        follower.taken.insert(file.stamp);
+    }
+    if stop::is_late() {
+        complain("there was no time for all files: the next run finds those that are left");
+    }
+    Ok(follower.taken)
+}
+
+/// Directories, and the files in them that have been returned.
+#[derive(Debug)]
+struct Follower {
+    folders: Vec<PathBuf>,
+    taken: RecordedFiles,
+    /// Number of consecutive polls in which a file was unchanged.
+    looks: BTreeMap<Stamp, u32>,
+    /// Last error reported about the directories.
+    told: Option<String>,
+}
+
+/// A file in a directory.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Found {
+    modified: SystemTime,
+    path: PathBuf,
+    stamp: Stamp,
+}
+
+impl Follower {
+    fn new(folders: &[PathBuf], taken: RecordedFiles) -> Result<Self, Failure> {
+        if let Some(other) = folders.iter().find(|folder| !folder.is_dir()) {
+            return Err(Failure::BadInput(format!("{}: only directories can be followed", other.display())));
+        }
+        let folders = folders.iter().flat_map(|folder| parts(folder)).collect();
+        Ok(Self { folders, taken, looks: BTreeMap::new(), told: None })
+    }
+
+    /// Returns complete files that have not been returned before, oldest first.
+    fn look(&mut self, complete: Complete) -> Vec<Found> {
+        let mut there = BTreeMap::new();
+        let mut ready = Vec::new();
+        let mut fault = None;
+        for folder in &self.folders {
+            let mut found = files(folder).unwrap_or_else(|error| {
+                fault = Some(format!("{}: {error}", folder.display()));
+                Vec::new()
+            });
+            there.extend(found.iter().map(|file| (file.stamp, self.looks.get(&file.stamp).unwrap_or(&0) + 1)));
+            if complete == Complete::ByRotation {
+                found.pop();
+                found.retain(|file| there.get(&file.stamp).is_some_and(|looks| *looks >= QUIET_LOOKS));
+            }
+            ready.extend(found);
+        }
+        if fault.is_none() {
+            self.taken.retain(|stamp| there.contains_key(stamp));
+        }
+        self.looks = there;
+        self.tell(fault);
+        ready.sort();
+        // A message that is moved during the poll is found in both places.
+        let mut given = BTreeSet::new();
+        ready.retain(|file| !self.taken.contains(&file.stamp) && given.insert(file.stamp));
+        ready
+    }
+
+    /// Reports an unreadable directory, once.
+    fn tell(&mut self, fault: Option<String>) {
+        if let Some(line) = fault.as_ref().filter(|line| self.told.as_ref() != Some(line)) {
+            complain(line);
+        }
+        self.told = fault;
+    }
+}
+
+/// Returns the directories with the files: two for a Maildir.
+fn parts(folder: &Path) -> Vec<PathBuf> {
+    // Messages move from new to cur, so this order misses none.
+    let parts = ["new", "cur"].map(|name| folder.join(name));
+    if parts.iter().all(|part| part.is_dir()) { parts.to_vec() } else { vec![folder.to_owned()] }
+}
+
+/// Returns the files of a directory, oldest first. Hidden files are skipped, as they may be incomplete.
+fn files(folder: &Path) -> io::Result<Vec<Found>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        match fs::metadata(entry.path()) {
+            Ok(metadata) if metadata.is_file() && !is_hidden => {
+                files.push(Found { modified: metadata.modified()?, path: entry.path(), stamp: Stamp::of(&metadata) });
+            }
+            Ok(_) => {}
+            // The file was moved during the poll.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Creates a folder with files, each a second newer than the one before.
+    fn folder(names: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        names.iter().zip(0..).for_each(|(name, second)| add(folder.path(), name, second));
+        folder
+    }
+
+    fn add(folder: &Path, name: &str, second: u64) {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let file = fs::File::create(path).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + second)).unwrap();
+    }
+
+    fn follower(folder: &tempfile::TempDir) -> Follower {
+        Follower::new(&[folder.path().to_owned()], RecordedFiles::default()).unwrap()
+    }
+
+    fn look(follower: &mut Follower, complete: Complete) -> Vec<String> {
+        let found = follower.look(complete);
+        let take = |file: Found| {
+            follower.taken.insert(file.stamp);
+            file.path.file_name().unwrap().to_string_lossy().into_owned()
+        };
+        found.into_iter().map(take).collect()
+    }
+
+    /// Returns the complete files after the quiet time.
+    fn look_for_long(follower: &mut Follower) -> Vec<String> {
+        (0..QUIET_LOOKS).flat_map(|_| look(follower, Complete::ByRotation)).collect()
+    }
+
+    #[test]
+    fn files_are_given_once_and_oldest_first() {
+        let folder = folder(&["b", "a", ".hidden", "inner/c"]);
+        let mut follower = follower(&folder);
+        assert_eq!(look(&mut follower, Complete::AtOnce), ["b", "a"]);
+        add(folder.path(), "0", 10);
+        assert_eq!(look(&mut follower, Complete::AtOnce), ["0"]);
+        assert!(look(&mut follower, Complete::AtOnce).is_empty());
+    }
+
+    #[test]
+    fn a_capture_is_complete_when_the_next_one_begins() {
+        let folder = folder(&["1", "2"]);
+        let mut follower = follower(&folder);
+        assert_eq!(look_for_long(&mut follower), ["1"]);
+        assert!(look_for_long(&mut follower).is_empty());
+        add(folder.path(), "3", 10);
+        assert_eq!(look_for_long(&mut follower), ["2"]);
+        assert_eq!(look(&mut follower, Complete::AtOnce), ["3"], "at the end, the last one");
+    }
+
+    #[test]
+    fn a_capture_that_is_still_written_to_is_waited_for() {
+        let folder = folder(&["1", "2"]);
+        let mut follower = follower(&folder);
+        for second in 0..10 {
+            // Two programs write to both files.
+            add(folder.path(), "1", 100 + second);
+            add(folder.path(), "2", 101 + second);
+            assert!(look(&mut follower, Complete::ByRotation).is_empty());
+        }
+        assert_eq!(look_for_long(&mut follower), ["1"]);
+    }
+
+    #[test]
+    fn a_name_that_is_used_again_is_taken_again() {
+        let folder = folder(&["0", "1", "2"]);
+        let mut follower = follower(&folder);
+        assert_eq!(look_for_long(&mut follower), ["0", "1"]);
+        // Simulates the wrap-around of `tcpdump -C 100 -W 3`.
+        add(folder.path(), "0", 10);
+        assert_eq!(look_for_long(&mut follower), ["2"]);
+        add(folder.path(), "1", 11);
+        assert_eq!(look_for_long(&mut follower), ["0"]);
+        assert_eq!(look(&mut follower, Complete::AtOnce), ["1"]);
+    }
+
+    #[test]
+    fn what_grows_after_it_was_taken_is_taken_again() {
+        let folder = folder(&["1", "2"]);
+        let mut follower = follower(&folder);
+        assert_eq!(look_for_long(&mut follower), ["1"]);
+        fs::write(folder.path().join("1"), "more").unwrap();
+        add(folder.path(), "3", 4_000_000_000);
+        assert_eq!(look_for_long(&mut follower), ["2", "1"]);
+    }
+
+    #[test]
+    fn mail_that_is_read_is_not_new_again() {
+        let folder = folder(&["new/1.a", "cur/0.b:2,S", "tmp/2.c"]);
+        let mut follower = follower(&folder);
+        // Simulates a move between two polls.
+        fs::hard_link(folder.path().join("new/1.a"), folder.path().join("cur/1.a:2,")).unwrap();
+        assert_eq!(look(&mut follower, Complete::AtOnce), ["1.a:2,", "0.b:2,S"]);
+        fs::rename(folder.path().join("new/1.a"), folder.path().join("cur/1.a:2,")).unwrap();
+        fs::rename(folder.path().join("cur/0.b:2,S"), folder.path().join("cur/0.b:2,RS")).unwrap();
+        assert!(look(&mut follower, Complete::AtOnce).is_empty());
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten() {
+        let folder = folder(&["1", "2"]);
+        let mut follower = follower(&folder);
+        look(&mut follower, Complete::AtOnce);
+        fs::remove_file(folder.path().join("1")).unwrap();
+        look(&mut follower, Complete::AtOnce);
+        assert_eq!(follower.taken.len(), 1);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_read_is_looked_at_again_and_nothing_is_forgotten() {
+        let outer = folder(&["inner/1"]);
+        let (inner, away) = (outer.path().join("inner"), outer.path().join("away"));
+        let mut follower = Follower::new(std::slice::from_ref(&inner), RecordedFiles::default()).unwrap();
+        assert_eq!(look(&mut follower, Complete::AtOnce), ["1"]);
+        fs::rename(&inner, &away).unwrap();
+        assert!(look(&mut follower, Complete::AtOnce).is_empty());
+        assert!(follower.told.as_ref().is_some_and(|line| line.contains("inner: ")));
+        fs::rename(&away, &inner).unwrap();
+        add(&inner, "2", 5);
+        assert_eq!(look(&mut follower, Complete::AtOnce), ["2"]);
+        assert_eq!(follower.told, None);
+    }
+
+    #[test]
+    fn what_a_list_has_is_not_taken_again() {
+        let folder = folder(&["1", "2"]);
+        let list = folder.path().join(".list");
+        let mut first = follower(&folder);
+        look(&mut first, Complete::AtOnce);
+        first.taken.save(&list).unwrap();
+        add(folder.path(), "3", 9);
+        let taken = RecordedFiles::load(&list).unwrap();
+        let mut second = Follower::new(&[folder.path().to_owned()], taken).unwrap();
+        assert_eq!(look(&mut second, Complete::AtOnce), ["3"]);
+    }
+
+    #[test]
+    fn only_directories_can_be_followed() {
+        let folder = folder(&["1"]);
+        let refused = Follower::new(&[folder.path().join("1")], RecordedFiles::default()).unwrap_err();
+        assert!(refused.line().unwrap().ends_with("1: only directories can be followed"));
+    }
+}

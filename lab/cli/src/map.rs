@@ -1,0 +1,77 @@
+//! `bruit-lab map`: builds and queries map files, which store a value for each key of a list.
+//!
+//! The file format is in [`bruit_structures::map`]. This module handles arguments, output and file
+//! replacement. A command that fails leaves its files unchanged.
+
+mod build;
+mod change;
+mod get;
+mod info;
+mod lines;
+mod storage;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use bruit_console::Failure;
+
+const AFTER_HELP: &str = "\
+A map returns values for the keys it was built with, and false positives at the given rate for others. It does \
+not contain the keys themselves. To change the set of keys, build another map.
+
+A map file contains the secret key that its keys are hashed with. Anyone who has the file can query it and \
+test which keys it was built with: keep it secret if that matters.
+
+A line is a key, a tab and a whole number, or a key alone.
+
+Exit codes:
+  0  done
+  1  no key has a value (get, set)
+  2  error
+
+Examples:
+  printf 'cheap pills\\t3\\nfree money\\t7\\n' > flags
+  bruit-lab map build flags -o flags.map --false-positive-rate 1e-6
+  bruit-lab map get flags.map 'free money'
+  bruit-lab map build blocked.txt -o blocked.map && bruit-lab map get blocked.map - < suspects.txt";
+
+/// Arguments of `bruit-lab map`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct MapArgs {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Build a map from keys and values, with a new random key
+    #[command(after_help = "Example:\n  bruit-lab map build flags -o flags.map")]
+    Build(build::MapBuildArgs),
+    /// Print the keys that are in the map, with their values
+    #[command(after_help = "Example:\n  bruit-lab map get flags.map 'free money'")]
+    Get(get::MapGetArgs),
+    /// Change the value of a key in a map created with --mutable
+    ///
+    /// A map contains no keys, so it cannot verify that a key is one of its own. A key that it was not built
+    /// with, such as a mistyped one, is rejected except at the false-positive rate that 'bruit-lab map info'
+    /// prints. In that case the value of another key changes, or none, without an error.
+    #[command(after_help = "Example:\n  bruit-lab map set flags.map 'free money' 3")]
+    Set(change::MapSetArgs),
+    /// Show the kind, size and error rate of a map
+    #[command(after_help = "Example:\n  bruit-lab map info flags.map")]
+    Info(info::MapInfoArgs),
+}
+
+pub(crate) fn run(arguments: &MapArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    let done = |()| ExitCode::SUCCESS;
+    let outcome = match &arguments.verb {
+        Verb::Build(arguments) => build::run(arguments, output).map(done),
+        Verb::Get(arguments) => get::run(arguments, output),
+        Verb::Set(arguments) => change::run(arguments, output),
+        Verb::Info(arguments) => info::run(arguments, output).map(done),
+    };
+    let flushed = output.flush().map_err(Failure::from);
+    // Exit code 1 means "no key has a value", so every error is 2.
+    outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::as_usage_error)
+}

@@ -1,0 +1,47 @@
+//! Ctrl-C: the first stops after the current rounds, the second exits at once.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::{self, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use bruit_console::Failure;
+use bruit_console::quantity::grouped;
+use bruit_console::terminal::complain;
+
+/// Conventional exit code after Ctrl-C: 128 plus the signal number.
+const EXIT_CODE: u8 = 130;
+
+static STOP: AtomicBool = AtomicBool::new(false);
+static IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Installs the handler. The flag is true from the first Ctrl-C on.
+pub(super) fn watch() -> Result<&'static AtomicBool, Failure> {
+    let stop_or_leave = || {
+        if IGNORED.load(Ordering::Relaxed) {
+            return;
+        }
+        if STOP.swap(true, Ordering::Relaxed) {
+            process::exit(EXIT_CODE.into());
+        }
+        if io::stderr().is_terminal() {
+            // Replaces the progress bar.
+            let _ = write!(io::stderr().lock(), "\r\x1b[2K");
+            complain("finishing the current rounds; press Ctrl-C again to exit at once");
+        }
+    };
+    ctrlc::set_handler(stop_or_leave).context("failed to watch for Ctrl-C").map_err(Failure::Other)?;
+    Ok(&STOP)
+}
+
+/// Ignores Ctrl-C from now on: the remaining work is short, and half of it would be useless.
+pub(super) fn ignore() {
+    IGNORED.store(true, Ordering::Relaxed);
+}
+
+/// Prints the number of completed rounds to standard error, as `main` prints errors.
+pub(super) fn report(done: u64, asked: u64, files: &str) -> ExitCode {
+    let printed = if done == 0 { "" } else { "; the results are from these" };
+    complain(&format!("interrupted after {} of {} rounds{printed}{files}", grouped(done), grouped(asked)));
+    ExitCode::from(EXIT_CODE)
+}

@@ -1,0 +1,48 @@
+//! Payload attribution: senders, recipients and times of an excerpt, without storing the traffic.
+//!
+//! A [`Recorder`] accepts payloads with their (source, destination) pairs and times, and writes a page for each span of
+//! time ([`pages`](crate::pages)); unfinished pages are [`Draft`]s. A [`Page`] has two filters and a list:
+//!
+//! | part | contents | question that it answers |
+//! |---|---|---|
+//! | offset digests, hierarchical | content ‖ offset of every block | Was the excerpt carried, and where in a payload?
+//!|
+//! | payload digests, of single blocks | content ‖ offset ‖ pair | Did this pair carry the excerpt? |
+//! | the pairs | source, destination, first and last time | Which pairs can be queried? |
+//!
+//! Payload digests omit doubled blocks, so that each digest has twice the bits. Only the offset digests show that the
+//! blocks of an excerpt were adjacent in some payload. A pair that carried all blocks, but in different payloads, is
+//! therefore named in addition to the pair that carried them together. The computed rates do not include such errors.
+//!
+//! The size of a page follows from the disk limit per hour. When a page is written, it is folded to the size that its
+//! contents need. If there is more traffic than planned, all of it is still recorded, but false-positive rates rise.
+//! Answers are computed from the actual fill of the filters, so they reflect the higher rates.
+//!
+//! Packets are recorded one by one; streams are not reassembled. If an excerpt was split across packets, only the parts
+//! within single packets are found, and the answer states these parts. Excerpts shorter than two blocks are not found.
+
+mod bytes;
+mod draft;
+mod filler;
+mod host;
+pub mod mail;
+mod page;
+mod pair_search;
+mod pairs;
+mod query;
+mod recorder;
+mod settings;
+
+pub use bytes::{PAGE_BYTES_MAX, PageBytesError};
+pub use draft::Draft;
+pub use host::{Host, NAME_BYTES_MAX, Pair};
+pub use page::{Counts, Page};
+pub use pairs::{ListedPair, PAIRS_MAX};
+pub use query::{
+    Answer, Attribution, BLOCKS_MIN, BY_CHANCE_MAX, DIGESTS_ASKED_MAX, Finding, Part, Question, bytes_to_tell, query,
+};
+pub use recorder::{RecordError, Recorder, Summary};
+pub use settings::{PAGE_SHARE_BYTES_MIN, Settings, SettingsError};
+
+/// Kind of the pages, as in their directory's marker.
+pub const KIND: &str = "attribution";

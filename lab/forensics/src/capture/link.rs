@@ -1,0 +1,34 @@
+//! Link layers.
+
+/// Link layer of a frame, according to the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Ethernet, with or without VLAN tags.
+    Ethernet,
+    /// An IP packet without a link header.
+    Ip,
+    /// BSD loopback: a four-byte address family in the byte order of the capturing host.
+    Loopback,
+    /// Linux "cooked": 16 bytes, with the protocol in the last two.
+    LinuxCooked,
+    /// Second version of Linux "cooked": 20 bytes, with the protocol in the first two.
+    LinuxCookedV2,
+    /// Any other link layer, by its number.
+    Other(u16),
+}
+
+impl Link {
+    /// Converts a number from the list of tcpdump.org.
+    #[must_use]
+    pub const fn from_number(number: u16) -> Self {
+        match number {
+            0 | 108 => Self::Loopback,
+            1 => Self::Ethernet,
+            // Some systems once wrote their own DLT_RAW, 12 or 14, instead of the official 101.
+            12 | 14 | 101 | 228 | 229 => Self::Ip,
+            113 => Self::LinuxCooked,
+            276 => Self::LinuxCookedV2,
+            number => Self::Other(number),
+        }
+    }
+}

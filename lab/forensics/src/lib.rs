@@ -1,0 +1,23 @@
+//! Tools for analysing captures and mailboxes.
+//!
+//! | question | module |
+//! |---|---|
+//! | What is in a capture? | [`capture`], [`packet`] |
+//! | Who carried an excerpt, and when? | [`attribution`] |
+//! | How many packets does each flow have? | [`flows`] |
+//! | Where did a packet come from, and where was a message seen? | [`traceback`] |
+//! | How are results stored per span of time? | [`pages`] |
+//! | Are the answers correct? (Synthetic traffic with known contents) | [`generate`] |
+//!
+//! The functions of this crate receive bytes and times and return answers. They do not read a clock or draw random
+//! numbers.
+
+pub mod attribution;
+pub mod capture;
+pub mod flows;
+pub mod generate;
+mod mail;
+pub mod packet;
+pub mod pages;
+mod random;
+pub mod traceback;

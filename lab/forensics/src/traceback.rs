@@ -1,0 +1,63 @@
+//! The path of a packet through routers, and the servers that saw a message.
+//!
+//! SPIE, the Source Path Isolation Engine (Snoeren et al., "Hash-based IP traceback", SIGCOMM 2001): every router adds
+//! a digest of every packet to a Bloom filter, and keeps the filters as pages for a while. With one packet at hand, an
+//! analyst can find out which routers saw it, starting at the router next to the victim. Content is not stored, and
+//! only someone who has a packet can search for it.
+//!
+//! 1. [`Invariant`] is the part that stays the same from hop to hop: some header fields of a packet and the first 8
+//!    bytes after the header, or the parts of a message that relays do not change.
+//! 2. [`Recorder`] runs at a router: it collects fingerprints of invariants, and writes them to a page when a span of
+//!    time ends or the page is full. Each page has its own key, derived from the recorder's secret, so false positives
+//!    at different routers and times are independent. The page includes its key, so it can be queried on its own.
+//! 3. [`Topology`] lists the links between routers and their page directories.
+//! 4. [`trace`] walks the topology, breadth first, from a router to the neighbours that saw the packet; [`find`]
+//!    queries all routers. Each [`Hop`] has the probability of being a false positive. "No page for that time" is
+//!    distinct from "not seen": a [`Path`] is open if its packet may have come from a router that has no answer.
+//!
+//! A packet cannot be followed across changes of its invariant. A packet that is fragmented on the way is found whole
+//! before that point and as fragments after it; address translation and IPsec turn it into another packet. Paths of
+//! such packets are never closed: a [`Doubt`] marks packets that show such a change, and the topology marks routers
+//! that [rewrite](Router::rewrites) packets. IP in IP and GRE have no effect, because the invariant is that of the
+//! innermost packet.
+
+mod doubt;
+mod invariant;
+mod mail;
+mod page;
+mod query;
+mod recorder;
+mod topology;
+
+pub use doubt::{Doubt, DoubtTally, quoted};
+pub use invariant::{INVARIANT_BYTES_MAX, Invariant, PAYLOAD_BYTES};
+pub use mail::{CLOCKS_SECONDS, QUEUE_SECONDS, received_at, window_of};
+pub use page::{NAME_BYTES_MAX, PAGE_BYTES_MAX, TracePage, TracePageError, ensure_name, read_pages};
+pub use query::{
+    Answer, Hop, Path, Question, Sighting, Trace, TraceError, false_positive, false_positives_expected, find, trace,
+};
+pub use recorder::{ITEMS_MAX, PageShape, RecordError, Recorder, Tally};
+pub use topology::{LINKS_MAX, ROUTERS_MAX, Router, TOPOLOGY_BYTES_MAX, Topology, TopologyError};
+
+/// Kind of traffic recorded in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Packets.
+    Packets,
+    /// Mail messages.
+    Messages,
+}
+
+impl Subject {
+    /// All subjects.
+    pub const ALL: [Self; 2] = [Self::Packets, Self::Messages];
+
+    /// Returns the kind of the [pages](crate::pages).
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Packets => "trace-packets",
+            Self::Messages => "trace-messages",
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The search for an excerpt: at every alignment to the blocks and at every offset, for the longest runs.
+//!
+//! Blocks of the base level are checked in order, each at all offsets in one batch. A run of blocks found at
+//! consecutive offsets is then compared with the doubled blocks within it, and split if one is missing.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use super::{BlockShape, Digester, Label};
+use bruit_filters::Fingerprint;
+use bruit_filters::bloom::MembershipFilter;
+
+/// Maximum length of an excerpt. A longer excerpt cannot be part of a payload.
+pub const EXCERPT_BYTES_MAX: usize = super::PAYLOAD_BYTES_MAX;
+
+/// Maximum number of runs that a search returns; if there are more, the longest are kept. With 32-byte blocks, this is
+/// the number of places for a whole excerpt in the longest payload.
+pub const RUNS_MAX: usize = 1 << 16;
+
+/// An excerpt cannot be searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SearchError {
+    /// The excerpt has fewer whole blocks than requested.
+    #[error("an excerpt of {bytes} bytes has fewer than {blocks_min} whole blocks of {block_bytes} bytes")]
+    TooShort {
+        /// Length of the excerpt.
+        bytes: usize,
+        /// Requested number of blocks.
+        blocks_min: usize,
+        /// Size of a block.
+        block_bytes: u32,
+    },
+    /// The excerpt is longer than any payload.
+    #[error("an excerpt has at most {EXCERPT_BYTES_MAX} bytes, not {0}")]
+    TooLong(usize),
+}
+
+/// Consecutive blocks of an excerpt that were found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Byte of the excerpt at which its blocks begin.
+    pub alignment: usize,
+    /// Index of the first block found, at this alignment.
+    pub first: usize,
+    /// Offset of the first block in the payload, in blocks; 0 if digests contain no offsets.
+    pub offset: usize,
+    /// Number of blocks found.
+    pub blocks: usize,
+    /// Number of digests found: the digests of the blocks, and of the doubled blocks within the run.
+    pub digests: usize,
+}
+
+impl Run {
+    /// Returns the range of bytes of the excerpt that was found.
+    #[must_use]
+    pub const fn bytes(&self, shape: BlockShape) -> Range<usize> {
+        let block_bytes = shape.block_bytes() as usize;
+        let start = self.alignment + self.first * block_bytes;
+        start..start + self.blocks * block_bytes
+    }
+
+    /// Returns true if the run covers all blocks of an excerpt of this length at its alignment.
+    #[must_use]
+    pub const fn is_whole(&self, shape: BlockShape, excerpt_bytes: usize) -> bool {
+        self.first == 0 && self.blocks == shape.blocks_in(excerpt_bytes.saturating_sub(self.alignment))
+    }
+
+    /// Returns the probability of finding this run at its place by chance, if none of its digests was recorded and each
+    /// is a false positive with probability `rate`.
+    #[must_use]
+    pub fn by_chance(&self, rate: f64) -> f64 {
+        rate.powf(self.digests as f64)
+    }
+}
+
+pub(super) fn search<F: MembershipFilter<Key = Fingerprint>>(
+    digester: &Digester,
+    filter: &F,
+    excerpt: &[u8],
+    label: Label,
+    longest_blocks: usize,
+    blocks_min: usize,
+) -> Result<Vec<Run>, SearchError> {
+    let shape = label.shape(digester.shape());
+    let block_bytes = shape.block_bytes();
+    if excerpt.len() > EXCERPT_BYTES_MAX {
+        return Err(SearchError::TooLong(excerpt.len()));
+    }
+    let blocks_min = blocks_min.max(1);
+    if shape.blocks_in(excerpt.len()) < blocks_min {
+        return Err(SearchError::TooShort { bytes: excerpt.len(), blocks_min, block_bytes });
+    }
+    let mut runs = Runs { blocks_min, runs: Vec::new() };
+    for alignment in 0..block_bytes as usize {
+        let contents = digester.contents(excerpt, alignment, shape.levels());
+        let mut aligned = Aligned { filter, label, shape, alignment, contents, runs: &mut runs };
+        match label {
+            Label::Content => aligned.search_contents(),
+            Label::Offset | Label::Payload(_) => aligned.search_offsets(longest_blocks),
+        }
+    }
+    Ok(runs.into_sorted())
+}
+
+/// An excerpt at one alignment.
+struct Aligned<'s, F> {
+    filter: &'s F,
+    label: Label,
+    shape: BlockShape,
+    alignment: usize,
+    /// For each level, the content hashes of blocks that begin at each base block.
+    contents: Vec<Vec<u64>>,
+    runs: &'s mut Runs,
+}
+
+impl<F: MembershipFilter<Key = Fingerprint>> Aligned<'_, F> {
+    /// Finds runs of blocks that were seen at any place.
+    fn search_contents(&mut self) {
+        let digests: Vec<_> = self.contents[0].iter().map(|&hash| self.label.digest(hash, 0, 0)).collect();
+        let mut found = vec![false; digests.len()];
+        self.filter.contains_batch(&digests, &mut found);
+        let mut first = 0;
+        for run in found.chunk_by(|one, next| one == next) {
+            if run[0] {
+                self.runs.push(self.run(first, 0, run.len()));
+            }
+            first += run.len();
+        }
+    }
+
+    /// Finds runs of blocks that were seen at consecutive offsets.
+    fn search_offsets(&mut self, offsets: usize) {
+        let blocks = self.contents[0].len();
+        let (mut digests, mut found) = (Vec::with_capacity(offsets), vec![false; offsets]);
+        // For each offset, the length of the run that ends there with the current block.
+        let mut lengths = vec![0; offsets];
+        for block in 0..blocks {
+            let hash = self.contents[0][block];
+            digests.clear();
+            digests.extend((0..offsets).map(|offset| self.label.digest(hash, 0, offset)));
+            self.filter.contains_batch(&digests, &mut found);
+            let mut before = 0;
+            for offset in 0..offsets {
+                let length = lengths[offset];
+                lengths[offset] = if found[offset] { before + 1 } else { 0 };
+                if !found[offset] {
+                    self.end_run(block - before, offset - before, before);
+                }
+                before = length;
+            }
+            // Runs that reached the last offset end there.
+            self.end_run(block - before, offsets - before, before);
+        }
+        for (offset, &length) in lengths.iter().enumerate() {
+            self.end_run(blocks - length, offset + 1 - length, length);
+        }
+    }
+
+    /// Records a run of base blocks, split if a doubled block within it is missing.
+    fn end_run(&mut self, first: usize, offset: usize, blocks: usize) {
+        if blocks < self.runs.blocks_min {
+            return;
+        }
+        let mut missing = self.missing_within(first, offset, blocks);
+        // Among doubled blocks with the same end, the shortest comes first; splitting at it also splits the longer
+        // ones.
+        missing.sort_by_key(|doubled| (doubled.end, Reverse(doubled.start)));
+        let mut start = offset;
+        for doubled in missing {
+            if doubled.start >= start {
+                self.runs.push(self.run(first + start - offset, start, doubled.end - 1 - start));
+                start = doubled.start + 1;
+            }
+        }
+        self.runs.push(self.run(first + start - offset, start, offset + blocks - start));
+    }
+
+    /// Returns the doubled blocks within a run that were never recorded, in base blocks of the payload.
+    fn missing_within(&self, first: usize, offset: usize, blocks: usize) -> Vec<Range<usize>> {
+        let mut missing = Vec::new();
+        for level in 1..self.shape.levels() {
+            for doubled in self.shape.doubled_at(level, offset, blocks) {
+                let start = doubled << level;
+                let hash = self.contents[level as usize][first + start - offset];
+                if !self.filter.contains(&self.label.digest(hash, level, doubled)) {
+                    missing.push(start..start + (1 << level));
+                }
+            }
+        }
+        missing
+    }
+
+    fn run(&self, first: usize, offset: usize, blocks: usize) -> Run {
+        Run { alignment: self.alignment, first, offset, blocks, digests: self.shape.digests_at(offset, blocks) }
+    }
+}
+
+/// The longest runs so far.
+struct Runs {
+    blocks_min: usize,
+    runs: Vec<Run>,
+}
+
+impl Runs {
+    fn push(&mut self, run: Run) {
+        if run.blocks >= self.blocks_min {
+            self.runs.push(run);
+        }
+        if self.runs.len() >= 2 * RUNS_MAX {
+            self.keep_longest();
+        }
+    }
+
+    fn keep_longest(&mut self) {
+        self.runs.sort_by_key(|run| Reverse(run.blocks));
+        self.runs.truncate(RUNS_MAX);
+    }
+
+    fn into_sorted(mut self) -> Vec<Run> {
+        self.keep_longest();
+        self.runs
+    }
+}

@@ -1,0 +1,27 @@
+//! Bloomier filters (Chazelle, Kilian, Rubinfeld and Tal, 2004), as described by the survey.
+//!
+//! Hashing maps a key to k cells and a mask: its [`Neighbourhood`]. The value of a key is the mask XOR its k cells. To
+//! set its value, each key gets one of its cells as its own cell to adjust. The keys need an order in which no later
+//! key's own cell is among the k cells of an earlier key. The order is found backwards. A cell that only one key has, a
+//! *singleton*, becomes this key's own. The key goes last and is removed, which leaves new singletons. With three hash
+//! functions and a table of 1.23 cells per key, this almost always succeeds; otherwise the next seed is tried.
+//!
+//! - [`BloomierFilter`] is immutable: its cells contain the values.
+//! - [`MutableBloomierFilter`] stores in the cells *which* of the k cells is the key's own. A second table stores the
+//!   value at the index of this cell. Values can be changed, but not the set of keys.
+//!
+//! Both store check bits above the value, which must be zero. For a key that is not in the set, each check bit is zero
+//! with probability 1/2. This requires the mask: without it, the check bits of a key whose cells are all empty would
+//! always be zero.
+
+mod immutable;
+mod mutable;
+mod neighbourhood;
+mod peel;
+mod table;
+
+pub use immutable::BloomierFilter;
+pub use mutable::MutableBloomierFilter;
+pub(crate) use mutable::table_words;
+pub(crate) use neighbourhood::CELLS_PER_KEY;
+pub use neighbourhood::{HASHES_MAX, KeyedNeighbourhoods, Neighbourhood, Neighbourhoods, SEEDS_MAX};

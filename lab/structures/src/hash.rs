@@ -1,0 +1,23 @@
+//! Hash families for study: the mapping from keys to cells in the paper, and alternatives to it.
+//!
+//! | family | key | purpose |
+//! |---|---|---|
+//! | [`UniversalHash`] | `u64` | the paper's equation (2); linear, with a small modulus, so only for reproduction |
+//! | [`PolynomialHash`] | `u64` | t-wise independent functions, the question of the paper's footnote 3 |
+//! | [`DigestChunks`] | [`DigestBytes`] | the constructions of §3, with the unreachable cells that the paper warns of |
+//! | [`RemappedDigest`] | [`DigestBytes`] | the remedy of §3: ℓ_i mapped onto ⌊m/k⌋ cells each |
+//! | [`IndexedDigest`] | `Vec<u8>` | MD5(x‖i) of the survey's slides |
+//!
+//! The filters of the product use [`bruit_filters::hash::FingerprintHash`].
+
+mod digest;
+mod indexed;
+mod polynomial;
+mod remapped;
+mod universal;
+
+pub use digest::{Digest, DigestBytes, DigestChunks, DigestChunksError};
+pub use indexed::{IndexedDigest, IndexedDigestError};
+pub use polynomial::PolynomialHash;
+pub use remapped::RemappedDigest;
+pub use universal::{Prime, UniversalHash, UniversalHashError};

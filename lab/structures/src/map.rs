@@ -1,0 +1,32 @@
+//! Common parts of the maps of this crate: the bits of an answer, the keys and values to build from, and the files.
+//!
+//! A map returns the value of each key of a fixed set, in little more than the bits of the values, because it does not
+//! store the keys. For any other key it returns nothing or, once in 2^`check bits`, some value: a false positive. There
+//! are three maps:
+//!
+//! | map | bits per key | use |
+//! |---|---|---|
+//! | [`RibbonMap`] | 1.005 (value + check) | publishing: snapshots, and tables that never change |
+//! | [`MutableBloomierFilter`] | 1.23 (value + check + 2) | values that change for a fixed set of keys |
+//! | [`BloomierFilter`] | 1.23 (value + check) | study: the survey's construction, step by step |
+//!
+//! [`encode`] and [`decode`] convert the first two maps to and from bytes; `docs/design/map-files.md` specifies the
+//! format.
+
+mod bits;
+mod codec;
+mod entries;
+mod error;
+mod header;
+
+pub use bits::{CHECK_BITS_MAX, MapBits, VALUE_BITS_MAX};
+pub use codec::{MapFile, StoredMap, decode, encode, read_header};
+pub(crate) use entries::distinct;
+pub use entries::{Entry, KEYS_MAX};
+pub use error::BuildError;
+pub use header::{LAYER_BYTES, MAP_HEADER_BYTES, MAP_MAGIC, MAP_VERSION, MapHeader, MapKind};
+
+#[cfg(doc)]
+use crate::bloomier::{BloomierFilter, MutableBloomierFilter};
+#[cfg(doc)]
+use crate::ribbon::RibbonMap;
