@@ -19,12 +19,12 @@ use bruit_console::quantity::counted;
 use bruit_console::terminal::printable;
 
 const AFTER_HELP: &str = "\
-The secret is the first line of --secret-file, or of standard input. It is never an argument, as every user of \
-the machine can see those. For pyzor it is the part after the comma in the output of 'pyzor genkey'.
+The secret is the first line of --secret-file, or of standard input. It is never an argument, because every \
+user of the machine can see arguments. For pyzor it is the part after the comma in the output of 'pyzor genkey'.
 
-A changed account keeps its weight; sessions logged in with it end. An account that is removed and added again \
-loses its weight. Accounts in the server's configuration return to their configured state at the next reload. \
-Fuzzy key pairs can be added and changed only in the configuration.
+A changed account keeps its weight, but sessions logged in with it are closed. An account that is removed and \
+added again loses its weight. Accounts in the server's configuration return to their configured state at the next \
+reload. Fuzzy key pairs can be added and changed only in the configuration.
 
 Exit codes:
   0  done

@@ -40,22 +40,22 @@ Exit codes:
   response
   2  error: the server refused, a file could not be read, or an argument is invalid
   3  bulk: not known as spam, but sent to many recipients (at least one message, none of them spam, no error)
-A server that cannot be reached in time is reported on standard error and never delays mail. --on-error \
-changes the exit code for a server that does not answer or refuses. The bulk threshold is --bulk-threshold or \
-the server's.
+If the server cannot be reached in time, this is reported on standard error; mail is never delayed. --on-error \
+sets the exit code for a server that does not answer or that refuses the request. Without --bulk-threshold, the \
+server's threshold applies.
 
 Data sent to the server: signatures, features of the text (from which the text cannot be reconstructed), the \
 numbers of words, files and links, and, unless --no-sender is given, the sender's address and the mailing \
 list's name. Default schemes: exact, attachment, pyzor, razor, dcc, bruit. Messages larger than 64 MiB are \
 skipped.
 
-With --count, the server counts recipients of the message before it answers, if the caller is allowed to \
-report. If not, it answers anyway, and the reason goes to standard error. Mail from whitelisted senders and \
-lists is not counted and never bulk.
+With --count, the server first counts the recipients of the message, provided that the caller is allowed to \
+report. Otherwise, the server only checks the message, and the reason is printed on standard error. Mail from \
+whitelisted senders and lists is not counted and is never bulk.
 
-With --local, a message without a hit in the replica is unknown and nothing is sent. Hits go to the server; so \
-does every message if the replica is stale or unusable. A replica does not contain near replicas of known \
-texts, whitelisted senders, or counts below 16 recipients. See 'bruit replica'.
+With --local, a message without a hit in the replica is unknown, and nothing is sent. A message with a hit is \
+checked with the server, and so is every message if the replica is stale or unusable. A replica does not contain \
+near replicas of known texts, whitelisted senders, or counts below 16 recipients. See 'bruit replica'.
 
 The From field can be forged. If you whitelist senders, use --sender to pass the one that your mail system has \
 verified.
@@ -65,7 +65,7 @@ Examples:
   bruit check --json Maildir | jq -r 'select(.verdict == \"spam\") | .file'
   bruit check < message && echo spam       use the exit code, as with razor-check
   bruit check --local /var/lib/bruit/replica message.eml
-  bruit check --count 5 --bulk-threshold 20 message.eml    count 5 recipients; bulk from 20 in total
+  bruit check --count 5 --bulk-threshold 20 message.eml    count 5 recipients; bulk at 20 or more
   :0 fw                                    procmail: mark every message, then sort by the mark
   | bruit check --header
   :0:
@@ -168,7 +168,7 @@ pub(crate) fn run(arguments: &CheckArgs, output: &mut impl Write) -> Result<Exit
     });
     let was_all_read =
         match was_all_read.and_then(|was_all_read| output.flush().map(|()| was_all_read).map_err(Failure::from)) {
-            // A closed output does not change the verdict: exit code 0 would file good mail as spam.
+            // If the output was closed, keep the exit code of the verdict: 0, as for other verbs, would mean spam.
             Err(Failure::ReaderLeft) => true,
             result => result?,
         };
@@ -215,7 +215,7 @@ const fn usual_code(error: &ClientError) -> u8 {
     if error.is_passing() { NOT_SPAM } else { ERROR }
 }
 
-/// The client, and the options that every check shares.
+/// A client, and the options that apply to every check.
 struct Checker {
     client: Client,
     signer: Signer,

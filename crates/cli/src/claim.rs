@@ -26,7 +26,7 @@ Data sent to the server: signatures, features of the text (from which the text c
 the numbers of words, files and links. Default schemes: exact, attachment, pyzor, razor_e4, bruit. A report \
 claims only the main content of the message: its own text, or its files if there is hardly any text. Logos, \
 footers and quotations also occur in good mail and are not claimed. A revocation covers the whole message. \
-With --scheme, exactly these schemes are claimed. Messages larger than 64 MiB are skipped.
+With --scheme, exactly the signatures of these schemes are claimed. Messages larger than 64 MiB are skipped.
 
 Examples:
   bruit report spam.eml              report one message
@@ -109,10 +109,10 @@ fn fault(answer: &Answer) -> Option<String> {
             Some(format!("{} refused: {reason}", counted(claimed.refused.into(), "signature")))
         }
         Ok(claimed) if claimed.accepted == 0 && claimed.ignored > 0 => {
-            Some("no claim was made: all of its signatures are whitelisted".to_owned())
+            Some("no claim was made: all signatures of the message are whitelisted".to_owned())
         }
         Ok(claimed) if claimed.accepted == 0 => {
-            let reason = claimed.reason.as_deref().unwrap_or("it has no signature");
+            let reason = claimed.reason.as_deref().unwrap_or("the message has no signature");
             Some(format!("no claim was made: {reason}"))
         }
         Ok(_) => None,
@@ -139,7 +139,7 @@ fn print(
 fn line(claim: Claim, claimed: &Claimed) -> String {
     let (verb, effect) = match claim {
         Claim::Report => ("reported", format!("{} listed", claimed.listed)),
-        Claim::Revoke => ("revoked", format!("{} taken off", claimed.revoked)),
+        Claim::Revoke => ("revoked", format!("{} delisted", claimed.revoked)),
     };
     let ignored = match claimed.ignored {
         0 => String::new(),
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_that_had_no_effect_is_told() {
+    fn a_claim_without_effect_is_reported() {
         let fault = |accepted, ignored, refused| {
             let reason = Some("too many".to_owned());
             fault(&Ok(Claimed { accepted, ignored, refused, reason, ..Claimed::default() }))
@@ -167,12 +167,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_was_taken() {
+    fn a_line_contains_the_numbers_of_signatures() {
         let claimed = Claimed { accepted: 5, listed: 4, revoked: 1, ignored: 2, ..Claimed::default() };
         assert_eq!(line(Claim::Report, &claimed), "reported: 5 signatures accepted, 4 listed, 2 whitelisted");
         let claimed = Claimed { ignored: 0, accepted: 1, ..claimed };
-        assert_eq!(line(Claim::Revoke, &claimed), "revoked: 1 signature accepted, 1 taken off");
+        assert_eq!(line(Claim::Revoke, &claimed), "revoked: 1 signature accepted, 1 delisted");
         let claimed = Claimed { reason: Some("no room".to_owned()), ..claimed };
-        assert_eq!(line(Claim::Revoke, &claimed), "revoked: 1 signature accepted, 1 taken off; no room");
+        assert_eq!(line(Claim::Revoke, &claimed), "revoked: 1 signature accepted, 1 delisted; no room");
     }
 }

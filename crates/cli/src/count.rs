@@ -42,7 +42,7 @@ pub(crate) struct CountArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_recipients)]
     recipients: u32,
 
-    /// Unique name of this count: repeating it within a day does not count the message again
+    /// Name that identifies this count; a retry with the same name within a day is not counted again
     #[arg(long, value_name = "NAME")]
     idempotency_key: Option<String>,
 

@@ -15,8 +15,8 @@ use bruit_console::quantity::{counted, grouped};
 use bruit_console::terminal::{coloured_verdict, complain, printable};
 
 const AFTER_HELP: &str = "\
-Requires administrator access, as the output has more detail than an answer. Data sent to the server: the same \
-as for 'bruit check'. Generations are numbered by age; 0 is the current one.
+Requires administrator access, because the output has more detail than the answer to a check. Data sent to the \
+server: the same as for 'bruit check'. Generations are numbered by age; 0 is the current one.
 
 Exit codes:
   0  every message was explained
@@ -110,7 +110,7 @@ fn print_signature(signature: &ExplainedSignature, output: &mut impl Write) -> i
     lines.extend(signature.whitelisted.as_deref().map(|by| format!("whitelisted by: {}", printable(by))));
     lines.extend(generations("listed", &signature.listed));
     lines.extend(generations("revoked", &signature.revoked));
-    lines.extend(signature.reinstated.then(|| "listed in spite of its revocation".to_owned()));
+    lines.extend(signature.reinstated.then(|| "listed despite its revocation".to_owned()));
     lines.extend(signature.claims.iter().map(|claims| {
         let flag = if claims.flag == 0 { String::new() } else { format!(", flag {}", claims.flag) };
         let (reports, revokes) = (u64::from(claims.report_count), u64::from(claims.revoke_count));

@@ -18,10 +18,10 @@ use std::process::ExitCode;
 use bruit_console::Failure;
 
 const AFTER_HELP: &str = "\
-A filter file contains the secret key that its keys are hashed with; copies share it. Anyone who has the file \
-can test which keys are in it, so keep it secret. Deltas contain no key.
+A filter file contains a secret key, with which all entries are hashed; copies of the file have the same key. \
+Anyone who has the file can test which entries it contains, so keep it secret. Deltas contain no secret key.
 
-Keys are lines of bytes, without the line ending. Files are replaced atomically: an interrupted command leaves \
+Each line of input is a key, without its line ending. Files are replaced atomically: an interrupted command leaves \
 the old file, and possibly a hidden temporary file .bruit-* beside it that can be removed.
 
 A counting filter records the origins of its counts. Merging or applying the same counts twice is refused. See \
@@ -65,7 +65,7 @@ enum Verb {
     /// Remove keys from a filter with intuitive counts
     #[command(after_help = "Example:\n  bruit filter remove counts keys.txt")]
     Remove(remove::FilterRemoveArgs),
-    /// Print the keys that are in the filter, like grep
+    /// Print the input keys that are in the filter, like grep
     #[command(after_help = "Example:\n  bruit filter contains known < suspects.txt")]
     Contains(ask::FilterContainsArgs),
     /// Print each key with its count

@@ -41,7 +41,7 @@ enum Verb {
     /// Generate a key and print its public half
     #[command(after_help = "Example:\n  bruit keys new node.key")]
     New(NewArgs),
-    /// Copy the realm of a server to a file, to found another server in it
+    /// Copy the realm of a server to a file, to create another server in the same realm
     #[command(after_help = "Example:\n  bruit keys realm realm.bruit --server http://127.0.0.1:8625")]
     Realm(RealmArgs),
 }
@@ -58,7 +58,7 @@ struct ShowArgs {
 
 #[derive(Debug, clap::Args)]
 struct NewArgs {
-    /// File to create; for a server, node.key in its data directory before its first start
+    /// File to create. A new server uses this key if the file is node.key in its data directory
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -69,7 +69,7 @@ struct RealmArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Address of a running server to ask instead of reading a data directory; requires administrator access
+    /// Address of a running server to copy the realm from, instead of a data directory; requires administrator access
     #[arg(long, value_name = "URL")]
     server: Option<String>,
 
@@ -114,7 +114,7 @@ fn realm(arguments: &RealmArgs, output: &mut impl Write) -> Result<(), Failure> 
     };
     write_secret(&arguments.file, &bytes)?;
     let file = arguments.file.display();
-    writeln!(output, "{file} contains the secret key of the realm. To found another server in it:")?;
+    writeln!(output, "{file} contains the secret key of the realm. To create another server in this realm:")?;
     Ok(writeln!(output, "  bruit serve --realm {file}")?)
 }
 

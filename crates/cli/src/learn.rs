@@ -13,13 +13,13 @@ use bruit_console::quantity::counted;
 use bruit_console::terminal::{complain, printable};
 
 const AFTER_HELP: &str = "\
-Use it for mail that is certainly good: mail sent by authenticated users, or an archive of newsletters and \
+Use this command for mail that is certainly good: mail sent by authenticated users, or an archive of newsletters and \
 order confirmations. Text that occurs in two different good messages no longer makes a message spam. To \
 correct a single message that was reported by mistake, use 'bruit revoke'. The server accepts this only from \
 its own users.
 
 Exit codes:
-  0  every message was learnt and is on the server's disk
+  0  every message was learned and is on the server's disk
   2  error: a message was refused or failed
 
 Data sent to the server: features of the text, from which the text cannot be reconstructed, and signatures of \

@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &PeersArgs, output: &mut impl Write) -> Result<(), 
 fn print(peers: &Peers, now: u64, output: &mut impl Write) -> io::Result<()> {
     writeln!(output, "key of this server: {}", printable(&peers.key))?;
     if peers.peers.is_empty() {
-        return writeln!(output, "\nno other servers: [[peers]] in the configuration names them");
+        return writeln!(output, "\nno other servers: add [[peers]] to the configuration");
     }
     let head = ["relation", "by", "state", "behind", "for", "clock", "in", "out", "learned", "equal"];
     let [relation, by, state, behind, duration, clock, bytes_in, bytes_out, learned, equal] = head;
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_tells_how_far_behind_a_peer_is() {
+    fn a_row_contains_the_lag_of_a_peer() {
         let text = shown(peer());
         let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(row[..9], ["example.org", "peer", "https", "up", "to", "date", "1,234", "3s", "-25h"]);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn troubles_stand_below_and_nothing_of_them_acts_on_a_terminal() {
+    fn problems_are_printed_below_and_cannot_control_a_terminal() {
         let refused = vec![RefusedSegments { reason: "signature".into(), count: 2 }];
         let reason = Some("\x1b[2J".into());
         let text = shown(PeerStatus { refused, bytes_refused: 3 << 20, state: "refused".into(), reason, ..peer() });
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_below_the_table() {
+    fn problems_are_printed_below_the_table() {
         let said = |state: &str| {
             let peer = PeerStatus { state: state.into(), since: 86_400, reason: Some("no route".into()), ..peer() };
             shown(peer).lines().last().unwrap().to_owned()
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_told_in_the_unit_that_fits() {
+    fn spans_have_a_suitable_unit() {
         let spans = [0, 119, 120, 7_199, 7_200, 172_799, 172_800].map(shown_span);
         assert_eq!(spans, ["0s", "119s", "2m", "119m", "2h", "47h", "2d"]);
     }

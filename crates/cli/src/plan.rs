@@ -157,12 +157,12 @@ impl Plan {
     fn print_notes(&self, output: &mut impl Write) -> Result<(), Failure> {
         writeln!(output)?;
         writeln!(output, "A classical check reads k places in memory, a one-line check one line of 64 bytes.")?;
-        writeln!(output, "Compression is against {} signatures of 160 bits.", grouped(self.signatures))?;
+        writeln!(output, "Compression is relative to {} signatures of 160 bits.", grouped(self.signatures))?;
         if let Some(usual) = &self.usual_counting {
             writeln!(
                 output,
-                "At its usual 32 bits per signature the one-line counting filter takes {} and takes an\n\
-                 unknown signature for seen at {}.",
+                "At its default of 32 bits per signature, the one-line counting filter uses {} and has\n\
+                 a false-positive rate of {}.",
                 human_bytes(usual.bytes),
                 scientific(usual.false_positive_rate)
             )?;
@@ -312,22 +312,25 @@ impl Bulk {
         let threshold = grouped(self.threshold.into());
         writeln!(output)?;
         writeln!(output, "Bulk counts, threshold {threshold}")?;
-        writeln!(output, "  An unknown signature reads {threshold} or more, each signature reported once:")?;
+        writeln!(
+            output,
+            "  Rate of unknown signatures with a count of {threshold} or more, if every signature was reported once:"
+        )?;
         writeln!(output, "    classical, equation (4)           {}", scientific_of_ln(self.ln_equation_4))?;
         writeln!(output, "    one-line, upper bound             {}", scientific(self.one_line))?;
         if self.threshold >= 1 << CELL_BITS {
             let bits = u32::BITS - self.threshold.leading_zeros();
-            writeln!(
-                output,
-                "    Cells of {CELL_BITS} bits end at 15: classically such counts need {bits} bits per cell."
-            )?;
+            writeln!(output, "    Cells of {CELL_BITS} bits count to 15: classical counts need {bits} bits per cell.")?;
         }
-        writeln!(output, "  A known signature reads more than its count, classical, whatever the counts:")?;
+        writeln!(
+            output,
+            "  Rate of known signatures whose count is too high, in the classical layout, for any counts:"
+        )?;
         writeln!(output, "    intuitive                         {}", scientific(self.intuitive))?;
         writeln!(output, "    refined, estimate                 {}", scientific(rate))?;
         writeln!(
             output,
-            "      between {} (reports of a signature in a run) and {} (well shuffled, equal counts)",
+            "      between {} (all reports of a signature in succession) and {} (shuffled reports, equal counts)",
             scientific(low),
             scientific(high)
         )?;

@@ -49,8 +49,8 @@ pub(crate) struct Server {
 /// Options that select the messages.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Input {
-    /// Messages, mboxes, Maildirs or folders, also compressed with gzip; without FILE, or for -, one message
-    /// from standard input
+    /// Messages, mboxes, Maildirs or folders; files may be compressed with gzip. Without FILE, or with -, one
+    /// message is read from standard input
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
@@ -60,8 +60,8 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Rejects several files, and folders. With one idempotency key, the second of two messages with the same text
-    /// would not be counted.
+    /// Returns an error if the input is a folder or several files. With one idempotency key, the second of two messages
+    /// with the same text would not be counted.
     pub(crate) fn ensure_one_message(&self) -> Result<(), Failure> {
         if self.files.len() > 1 || self.files.iter().any(|file| file.is_dir()) {
             return Err(Failure::BadInput("--idempotency-key allows only one message".to_owned()));

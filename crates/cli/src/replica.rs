@@ -62,7 +62,7 @@ pub(crate) struct ReplicaArgs {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// Realm of a new replica, a copy of the server's realm.bruit, instead of asking the server for it
+    /// Realm file for a new replica: a copy of the server's realm.bruit [default: fetch the realm from the server]
     #[arg(long, value_name = "FILE")]
     realm: Option<PathBuf>,
 
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &ReplicaArgs, output: &mut impl Write) -> Result<Ex
 async fn until_stopped(arguments: &ReplicaArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let watch = |kind| signal(kind).context("failed to watch for signals").map_err(Failure::Other);
     let (mut terminate, mut interrupt) = (watch(SignalKind::terminate())?, watch(SignalKind::interrupt())?);
-    // Writes are not awaited, so a signal cannot interrupt one.
+    // A write has no await point, so a signal cannot interrupt it.
     tokio::select! {
         done = follow(arguments, output) => done,
         _ = terminate.recv() => Ok(ExitCode::SUCCESS),

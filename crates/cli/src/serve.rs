@@ -22,7 +22,8 @@ const SYSTEM_DIRECTORY: &str = "/var/lib/bruit";
 const AFTER_HELP: &str = "\
 Without a configuration, the server listens on loopback only, and everyone on the machine may check, report \
 and revoke as one of the site's own users. Administration requires the token in admin.token in the data \
-directory; bruit finds it by itself. bruit.toml in the repository lists every setting with its default.
+directory; bruit finds it automatically on the same machine. bruit.toml in the repository lists every setting \
+with its default.
 
 Signals: SIGTERM and SIGINT stop the server once all requests in progress are answered and on disk. SIGHUP \
 reloads the configuration, except data, realm, memory, durability, threads, listen, federation, nats and log.
@@ -39,7 +40,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     place: DataDirectory,
 
-    /// Found the clearinghouse in the realm of this file, written by 'bruit keys realm' [default: a new realm]
+    /// Realm file for a new clearinghouse, written by 'bruit keys realm' [default: create a new realm]
     ///
     /// An existing clearinghouse must already belong to this realm. Overrides `realm` in the configuration.
     #[arg(long, value_name = "FILE")]

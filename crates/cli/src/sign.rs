@@ -39,7 +39,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SignArgs {
-    /// Messages, mboxes, Maildirs or folders, also compressed with gzip; standard input without FILE, or for -
+    /// Messages, mboxes, Maildirs or folders; files may be compressed with gzip. Without FILE, or with -,
+    /// standard input is read
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 

@@ -58,7 +58,7 @@ fn print(stats: &Stats, output: &mut impl Write) -> io::Result<()> {
     print_store(&stats.store, &stats.recovery, output)
 }
 
-/// Formats a condition: `severe: book_full (listed signatures) for 00:01:02: …`.
+/// Prints a condition: `severe: book_full (listed signatures) since 2024-10-09 17:05:00: …`.
 fn print_condition(condition: &Condition, output: &mut impl Write) -> io::Result<()> {
     let [severity, state, subject, text] =
         [&condition.severity, &condition.state, &condition.subject, &condition.text].map(|text| printable(text));
@@ -122,7 +122,7 @@ fn print_store(store: &Store, recovery: &Recovery, output: &mut impl Write) -> i
     let replayed = grouped(recovery.replayed_events);
     let snapshot =
         recovery.snapshot.map_or_else(|| "no snapshot".to_owned(), |at| format!("the snapshot at {}", grouped(at)));
-    writeln!(output, "started from {snapshot} and {replayed} events behind it")?;
+    writeln!(output, "started from {snapshot} and {replayed} later events")?;
     for (what, failure) in [("the disk", &store.failure), ("the last snapshot", &store.snapshot_failure)] {
         if let Some(failure) = failure {
             writeln!(output, "{what} failed: {}", printable(failure))?;

@@ -15,13 +15,13 @@ use bruit_console::Failure;
 
 const AFTER_HELP: &str = "\
 verify, inspect and resize --dry-run change nothing and take no lock, so they work while a server is running. \
-repair, resize and accept-clock refuse to run then; accept-clock --server asks the server instead. A server \
-also resizes when it starts with another memory budget in its configuration.
+repair, resize and accept-clock refuse to run while a server is running; accept-clock --server sends a request \
+to the server instead. A server also resizes at its start, if the memory budget in its configuration has changed.
 
-A copy of the directory made while the server runs is a backup, provided that copying takes less time than two \
-snapshots; check the copy with verify.
+A copy of the directory is a backup, even if the server is running. The copy must be finished before the server \
+has written two more snapshots; check it with verify.
 
-realm.bruit contains the secret key of the realm; without it the journal and snapshots are useless. No command \
+realm.bruit contains the secret key of the realm; without this key, the journal and snapshots are useless. No command \
 prints the key.
 
 Exit codes:

@@ -16,11 +16,10 @@ use bruit_console::terminal::printable;
 
 const AFTER_HELP: &str = "\
 A sender is an address (alice@example.org), a domain (example.org) or all domains below one (.example.org). A \
-mailing list is the identifier in its List-Id field (announce.example.org) or all lists below a domain \
-(.example.org). Mail from a whitelisted sender is never spam; mail from a whitelisted mailing list is never \
-bulk and not counted. Addresses can be forged, so checks should name senders that your mail system has \
-verified. Write signatures as 'bruit sign' prints them. The server stores only keyed hashes of signatures and \
-cannot list them.
+mailing list is the identifier in the List-Id field (announce.example.org); .example.org means all lists below \
+that domain. Mail from a whitelisted sender is never spam; mail from a whitelisted mailing list is never bulk and \
+is not counted. Addresses can be forged, so checks should name senders that your mail system has verified. Write \
+signatures as 'bruit sign' prints them. The server stores only keyed hashes of signatures and cannot list them.
 
 Exit codes:
   0  done

@@ -28,7 +28,7 @@ const SURELY_LIVE: u64 = 4;
 const MEMORY_BYTES: u64 = 8 << 20;
 /// Maximum wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time within which a report must reach all nodes. It is much shorter than a generation lives.
+/// Time within which a report must reach all nodes, much shorter than the lifetime of a generation.
 const SOON: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -141,7 +141,7 @@ fn assert_everywhere(nodes: &[Server], told: &[(u64, u64)]) {
     });
 }
 
-/// Asserts that every node is up to date with every other, and that their clocks agree: all use the same clock.
+/// Asserts that every node is up to date with every other, and that their clocks agree, because all use the same clock.
 fn assert_up_to_date(nodes: &[Server]) {
     let is_right = |peer: &PeerStatus| {
         peer.state == "up_to_date"

@@ -31,7 +31,7 @@ fn promtool_accepts_the_metrics_of_a_server_in_use() {
     let folder = Folder::new();
     let mut server = Server::start(&folder, PEER);
     use_every_protocol(&server);
-    // Stopping writes a snapshot, whose age is then known.
+    // Stop the server, which writes a snapshot, so that the metric of its age exists.
     server.terminate();
     let server = server.restart();
     use_every_protocol(&server);

@@ -59,7 +59,7 @@ fn a_wrong_clock_is_named_and_segments_that_are_not_live_here_are_missed_all_the
         subjects(&named) == [""] && named[0].text.contains("our own clock is probably wrong")
     });
 
-    // The nodes announce segments of a generation that has not begun here, and of one that has. Both are missing here.
+    // The nodes announce segments that this server lacks: of a generation that has begun here, and of one that has not.
     let current = now().epoch(realm.spam_epoch_seconds());
     let missing = [(Book::Listed, current, 5), (Book::Listed, current + 3, 7)];
     actors.until(&server, [60 * DAY, 60 * DAY, 0], &missing, "carla is behind", || {
@@ -93,8 +93,8 @@ impl Actors {
         Self { runtime, broker, realm: id }
     }
 
-    /// Makes all nodes sign heads every half second, until `is_so`. `skews` are the differences of their clocks from
-    /// ours. The last node has `chains`.
+    /// Makes all nodes sign heads every half second, until `is_so` returns true. `skews` are the differences of their
+    /// clocks from ours. Only the last node announces `chains`.
     fn until(
         &self,
         server: &Server,

@@ -31,7 +31,7 @@ fn the_commands_it_suggests_work() {
     }
 }
 
-/// Regression test: `inspect` reported the keys and the logs of every server as "not ours".
+/// Regression test: `inspect` listed the keys and the logs of every server as files of other programs.
 #[test]
 fn inspect_knows_every_file_that_a_server_keeps() {
     let folder = Folder::new();
@@ -45,7 +45,7 @@ fn inspect_knows_every_file_that_a_server_keeps() {
         assert!(data.join(file).exists(), "{file}");
     }
     let told = printed(&["store", "inspect", data.to_str().unwrap()]);
-    assert!(!told.contains("not ours"), "{told}");
+    assert!(!told.contains("other files"), "{told}");
     fs::write(data.join("notes.txt"), "").unwrap();
     let told = json(&["store", "inspect", "--json", data.to_str().unwrap()]);
     assert_eq!(told["others"], serde_json::json!(["notes.txt"]));
@@ -73,7 +73,8 @@ fn a_budget_larger_than_the_memory_is_refused_in_one_line_and_nothing_is_founded
     assert!(!data.join(FOUNDING_FILE).exists(), "a smaller budget can be chosen");
 }
 
-/// Regression test: the change of the budget was journaled first, and the store could never be opened again.
+/// Regression test: the new budget was journaled before its memory was allocated. The store could then not be opened
+/// again.
 #[test]
 fn a_budget_that_grows_beyond_the_memory_is_refused_and_the_store_stays_as_it_was() {
     let folder = Folder::new();

@@ -67,7 +67,7 @@ fn with_peers_it_starts_without_its_shelf_and_keeps_everything_for_them() {
     report(&server, 1);
     let waiting = waiting_bytes(&server);
     assert!(waiting > 0);
-    // Sleep longer than a server without peers waits before it drops the queue.
+    // Sleep long enough for a server without peers to drop the queue.
     thread::sleep(Duration::from_secs(11));
     assert_eq!(waiting_bytes(&server), waiting);
     fs::remove_file(folder.path("data/shelf")).unwrap();

@@ -17,7 +17,7 @@ use socket2::{Domain, Socket, Type};
 
 /// Duration of the malformed traffic.
 const DURATION: Duration = Duration::from_secs(30);
-/// Time after which the server has allocated everything that it keeps. After that, the test monitors the memory.
+/// Time after which the server has allocated all permanent memory. The test monitors the memory from then on.
 const WARM_UP: Duration = Duration::from_secs(5);
 /// Maximum growth of memory after the warm-up.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
@@ -27,8 +27,8 @@ const SEED: u64 = 6;
 const DATAGRAM_BYTES_MAX: usize = 65_507;
 /// Maximum number of bytes sent on a connection.
 const SPEECH_BYTES_MAX: usize = 200_000;
-/// Limit on connections. At each of two ports, strangers try to hold [`IDLE_CONNECTIONS`], together more than the
-/// limit, so that new connections displace old ones.
+/// Limit on connections. Strangers try to hold [`IDLE_CONNECTIONS`] at each of two ports. Their sum exceeds the limit,
+/// so that new connections displace old ones.
 const LIMITS: &str = "[limits]\nconnections = 200\n";
 const IDLE_CONNECTIONS: usize = 150;
 /// Maximum time to wait for a connection.

@@ -66,7 +66,7 @@ fn a_sound_store_is_called_that_and_told_about() {
     assert_eq!(json(&["store", "verify", "--json", &directory])["sound"], true);
     let told = printed(&["store", "inspect", &directory]);
     assert!(told.contains(&founding().realm.id().to_string()) && told.contains("20 of up to 15 bytes"), "{told}");
-    assert!(!told.contains("not ours"), "{told}");
+    assert!(!told.contains("other files"), "{told}");
     let told = json(&["store", "inspect", "--json", &directory]);
     assert_eq!((&told["last_event"], &told["segments"][1]["first_event"]), (&20.into(), &5.into()));
     assert_eq!(told["events_by_size"], serde_json::json!([{ "bytes_max": 15, "events": 20 }]));

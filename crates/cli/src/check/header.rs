@@ -1,7 +1,7 @@
 //! `--header`: copies the message from standard input to standard output, with the verdict in a header field.
 //!
-//! No other byte is lost or changed. The field is written at the top of the header. Existing fields of the same name
-//! are removed, because a sender may have forged them. If a message cannot be checked, the field says so.
+//! The field is written at the top of the header. Existing fields of the same name are removed, because a sender may
+//! have forged them. All other bytes are copied unchanged. If a message cannot be checked, the field says so.
 
 use std::io::{self, Read, Write};
 
@@ -27,7 +27,7 @@ pub(super) fn run(question: Result<Checker, Failure>, output: &mut impl Write) -
     let value = match question {
         _ if message.len() > MESSAGE_BYTES_MAX => "unchecked; reason=too_long".to_owned(),
         Ok(question) => value(&question.ask(&message)),
-        // Invalid arguments must not lose the message.
+        // The message must not be lost, even if the arguments are invalid.
         Err(failure) => {
             complain(&failure.line().unwrap_or_default());
             "unchecked; reason=arguments".to_owned()

@@ -64,7 +64,7 @@ impl Local {
 
     /// Looks a message up. Returns `None` if the replica cannot answer.
     pub(super) fn note(&self, subject: &Subject) -> Option<Note> {
-        // A message without signatures has nothing to look up, because only the server finds near replicas.
+        // Without signatures, there is nothing to look up here: only the server can find near replicas.
         let signatures = self.fingerprints(&subject.signatures).filter(|signatures| !signatures.is_empty())?;
         match self.replica.look_up(&signatures) {
             Ok(found) => {

@@ -180,7 +180,7 @@ fn counts_wanted(arguments: &FilterCreateArgs) -> Result<Option<CountingOptions>
     let is_classical = cell_bits.is_some() || extension == Extension::Intuitive;
     let layout = layout_or(arguments, if is_classical { Layout::Classical } else { Layout::OneLine });
     if layout == Layout::OneLine && is_classical {
-        let text = "one-line counts are refined, in cells of 4 bits with records above 15; use --layout classical";
+        let text = "one-line counts are refined, and their cells have 4 bits; use --layout classical for other counts";
         return Err(Failure::BadInput(text.into()));
     }
     Ok(Some(CountingOptions { layout, extension, cell_bits: cell_bits.unwrap_or(CELL_BITS_DEFAULT) }))

@@ -1,4 +1,4 @@
-//! `bruit filter merge`, `diff` and `apply`. At most one of the files is held in memory.
+//! `bruit filter merge`, `diff` and `apply`. They hold at most one of the files in memory.
 
 use std::io::Seek as _;
 use std::path::{Path, PathBuf};
@@ -39,8 +39,8 @@ pub(super) fn merge(arguments: &FilterMergeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Percentage of wrong counts after merging the filters of 2 to 100 servers, from `docs/paper/beyond.md`: one-line
-/// layout, Zipf counts. With one server, it is 0.02.
+/// Percentage of additions to keys with a wrong count, after merging the filters of 2 to 100 servers. From
+/// `docs/paper/beyond.md`: one-line layout, Zipf counts. With one server, the percentage is 0.02.
 const WRONG_PERCENT: [(usize, &str); 4] = [(2, "0.23"), (4, "0.47"), (10, "1.2"), (100, "6.4")];
 
 /// Returns a warning that merged one-line counts are not exact.
@@ -48,9 +48,9 @@ fn bounds_warning(output: &Path, merged: usize) -> String {
     let row = WRONG_PERCENT.iter().find(|(servers, _)| *servers >= merged).or(WRONG_PERCENT.last());
     let &(servers, percent) = row.expect("the table has rows");
     format!(
-        "warning: {}: merged one-line counts are upper bounds, as a key that passes 15 only in the sum has no record. \
-         Additions of keys counted too high, in a simulation: with one server 0.02 %, with {servers} servers: {percent} % \
-         (docs/paper/beyond.md)",
+        "warning: {}: merged one-line counts are upper bounds: a key whose count exceeds 15 only after the merge \
+         has no record. In a simulation, the share of additions to keys counted too high was 0.02 % with one server, \
+         and with {servers} servers: {percent} % (docs/paper/beyond.md)",
         output.display()
     )
 }

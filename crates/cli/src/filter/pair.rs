@@ -1,4 +1,4 @@
-//! The pair of the paper: a spam filter, and a second filter with the revoked keys.
+//! Pairs of filters, as in the paper: a spam filter, and a second filter with the revoked keys.
 
 use std::path::{Path, PathBuf};
 

@@ -15,10 +15,10 @@ use bruit_console::Failure;
 use bruit_console::files::{ChangeLock, bad_file};
 use bruit_console::keys::KeyFiles;
 
-const MEMBERSHIP: &str = "keys cannot be removed from a membership filter: a bit of one key may be another's; \
+const MEMBERSHIP: &str = "keys cannot be removed from a membership filter: keys may share bits; \
                           use a pair (--pair) and revoke, or --counting intuitive";
-const REFINED: &str = "keys cannot be removed from refined counts: an addition raises only the lowest cells of its key \
-                       and records nowhere which, so lowering any could make other keys count too low; \
+const REFINED: &str = "keys cannot be removed from refined counts: an addition raises only the lowest cells of its \
+                       key, and it is not recorded which, so a removal could make other keys count too low; \
                        create the filter with --counting intuitive";
 
 /// Arguments of `bruit filter remove`.

@@ -1,6 +1,6 @@
 //! Finds the administrator's token of a server on this machine.
 //!
-//! The token is sent only over loopback, and only if every process listening at that port belongs to the owner of the
+//! The token is sent only over loopback, and only if every process listening on that port belongs to the owner of the
 //! token file or to root. Otherwise any user could listen there while the server is stopped, and steal the token.
 
 use std::fs;
@@ -48,7 +48,7 @@ fn loopback(url: &str) -> Option<(Vec<IpAddr>, u16)> {
     address.is_loopback().then(|| (vec![address], port))
 }
 
-/// Returns the users listening at a port, on any of these addresses or on all addresses.
+/// Returns the IDs of the users that listen on a port, at one of these addresses or at all addresses.
 fn listeners(addresses: &[IpAddr], port: u16) -> Vec<u32> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
     tables.iter().flat_map(|table| users(table, addresses, port)).collect()

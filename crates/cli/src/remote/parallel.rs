@@ -133,7 +133,7 @@ impl<'scope, 'env, A: Send + 'env, F: Fn(&[u8]) -> A + Sync> Pipeline<'scope, 'e
         Self { scope, ask, jobs, work, threads: 0, threads_max, waiting: VecDeque::new() }
     }
 
-    /// Queues a message once fewer are in flight.
+    /// Waits until fewer messages are in flight than the limits allow, then queues a message.
     fn ask(&mut self, message: &Message<'_>, print: &mut Print<'_, A>) -> Result<(), Failure> {
         while self.is_full(message.bytes.len()) {
             self.print_first(print)?;
@@ -159,7 +159,7 @@ impl<'scope, 'env, A: Send + 'env, F: Fn(&[u8]) -> A + Sync> Pipeline<'scope, 'e
         let (work, ask) = (Arc::clone(&self.work), self.ask);
         self.scope.spawn(move || {
             while let Some(job) = next(&work) {
-                // The receiver is gone if printing failed.
+                // Ignore errors: the receiver is dropped if printing fails.
                 let _ = job.answer.send(ask(&job.message));
             }
         });

@@ -76,7 +76,7 @@ fn print(shown: &Value, output: &mut impl Write) -> Result<(), Failure> {
     writeln!(output, "false hits  {:.2} % of unknown signatures, {planned:.0} % planned{overfull}", 100.0 * rate)?;
     let age = shown["age_seconds"].as_u64().map_or_else(|| "never".to_owned(), |age| format!("{} s ago", grouped(age)));
     let stale = if shown["is_stale"] == true { "stale" } else { "fresh" };
-    writeln!(output, "heard       {age}: {stale}, as the bound is {} s", grouped(number("stale_after_seconds")))?;
+    writeln!(output, "updated     {age}: {stale} (maximum age {} s)", grouped(number("stale_after_seconds")))?;
     for origin in shown["origins"].as_array().into_iter().flatten() {
         let [incarnation, entries] = ["incarnation", "entries"].map(|name| origin[name].as_u64().unwrap_or_default());
         let key = origin["key"].as_str().unwrap_or_default();

@@ -78,9 +78,9 @@ impl Explained {
             writeln!(output, "    {at:>3}  {}", part.shown())?;
         }
         if self.is_cut {
-            writeln!(output, "    and more, which are not read")?;
+            writeln!(output, "    further parts are ignored")?;
         }
-        if self.is_text_cut { writeln!(output, "    and more text than is read") } else { Ok(()) }
+        if self.is_text_cut { writeln!(output, "    further text is ignored") } else { Ok(()) }
     }
 
     pub(super) fn json(&self) -> Value {
@@ -130,7 +130,10 @@ impl ExplainedPart {
 
 /// Prints a mark, the kind of each line, its words and, in brackets, the dropped words.
 fn print_lines(explanation: &Explanation, output: &mut impl Write) -> io::Result<()> {
-    writeln!(output, "  words as they are compared, one spelling for look-alikes ('+' counts, brackets are dropped)")?;
+    writeln!(
+        output,
+        "  words, with look-alike letters replaced ('+': compared, '-': not compared, in brackets: dropped)"
+    )?;
     for line in &explanation.lines {
         let mark = if explanation.counts(line) { '+' } else { '-' };
         let dropped = if line.dropped.is_empty() { String::new() } else { format!("({})", line.dropped.join(" ")) };

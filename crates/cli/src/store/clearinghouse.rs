@@ -1,4 +1,4 @@
-//! The part of `bruit store inspect` about the clearinghouse: its parameters and contents.
+//! The section of `bruit store inspect` about the clearinghouse: its parameters and contents.
 //!
 //! It prints the realm's name, never its key.
 
@@ -22,7 +22,7 @@ pub(super) fn rows((founding, engine, recovery): &Contents) -> Vec<Row> {
     let mut rows = vec![
         ("founded", date(founding.founded)),
         ("budget", budget(founding, status.budget_bytes)),
-        ("memory set aside", human_bytes(status.bytes)),
+        ("memory allocated", human_bytes(status.bytes)),
         ("epochs", format!("spam {}, bulk {}", length(realm.spam_epoch_seconds()), length(realm.bulk_epoch_seconds()))),
         ("recovery", recovery.to_string().replace('\n', "; ")),
         ("latest time", date(engine.now())),

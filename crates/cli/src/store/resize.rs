@@ -94,8 +94,11 @@ fn print_text(arguments: &StoreResizeArgs, resized: &ResizePreview, output: &mut
     for structure in structures {
         writeln!(output, "{}", line(structure))?;
     }
-    writeln!(output, "No data changes: listings, revocations, counts, texts, accounts, whitelists.")?;
-    writeln!(output, "Generations that are not empty stay as full as they are; later ones use the new room.")?;
+    writeln!(output, "All data is kept: listings, revocations, counts, texts, accounts and whitelists.")?;
+    writeln!(
+        output,
+        "Generations that are not empty stay as full as they are; only later generations use the new capacity."
+    )?;
     Ok(())
 }
 

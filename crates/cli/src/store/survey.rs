@@ -168,7 +168,8 @@ fn survey_rows(survey: &Survey) -> Vec<clearinghouse::Row> {
     survey.snapshots.iter().for_each(|snapshot| row("snapshot", snapshot_text(snapshot)));
     survey.journal_files.iter().for_each(|segment| row("segment", journal_file_text(segment)));
     survey.faults().iter().for_each(|fault| row("fault", fault.to_string()));
-    for (label, names) in [("unfinished", &survey.temporary), ("cut off", &survey.cut), ("not ours", &survey.others)] {
+    for (label, names) in [("unfinished", &survey.temporary), ("cut off", &survey.cut), ("other files", &survey.others)]
+    {
         names.iter().for_each(|name| row(label, name.clone()));
     }
     rows

@@ -1,5 +1,5 @@
-//! Several nodes under load: each receives reports, and in the end every acknowledged report is counted once on every
-//! node.
+//! Several nodes under load. Each node receives reports, and in the end every acknowledged report must be counted once
+//! on every node.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,8 +22,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(20);
 /// Pause between two reports.
 const PACE: Duration = Duration::from_millis(15);
-/// Key of the realm. Filters may count too high, but with this key they do not for the number of signatures reported
-/// here.
+/// Key of the realm. In general, filters may count too high; with this key and these signatures, they do not.
 const REALM_KEY: [u8; 16] = [7; 16];
 const MEMORY_BYTES: u64 = 64 << 20;
 /// Number of acknowledged reports between two faults.

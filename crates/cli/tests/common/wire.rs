@@ -1,7 +1,7 @@
 //! Requests encoded by hand, byte for byte as other clients send them. They are for tests that need thousands of
 //! requests or cannot run a client.
 //!
-//! This module shares no code with our own codecs: an error could otherwise cancel out on both sides.
+//! This module shares no code with our own codecs. Otherwise, the same error on both sides could go unnoticed.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};

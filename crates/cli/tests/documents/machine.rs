@@ -108,7 +108,7 @@ fn ensure_built(file: &Path, target: &[&str]) {
     assert!(cargo.status().unwrap().success(), "failed to build {target:?}");
 }
 
-/// Converts the page to a script.
+/// Converts the page to a shell script.
 fn script(items: &[Item]) -> String {
     let mut script = PRELUDE.to_owned();
     for (number, item) in items.iter().enumerate() {

@@ -1,10 +1,11 @@
-# A machine of its own for the commands of one page: files may be added and replaced, and are gone afterwards; what the host has is
-# read-only. The network is a loopback device, and the user is root. Run by `unshare`, in new namespaces, with these variables:
+# Prepares an isolated machine for the commands of one page. Files may be added and replaced, and are deleted
+# afterwards; the host's files are read-only. The network is a loopback device, and the user is root. `unshare` runs
+# this script in new namespaces, with these variables:
 #
 #   REPOSITORY            the sources
 #   PROGRAM, LABORATORY   `bruit` and `bruit-lab`, built from them
 #   EXAMPLES              a folder with the built examples of the workspace
-#   RESULTS               a folder with `page.sh`, for what its commands print
+#   RESULTS               a folder with `page.sh`, which receives the output of its commands
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
 
@@ -19,7 +20,7 @@ mount --bind "$PROGRAM" /mnt/program
 mount --bind "$LABORATORY" /mnt/laboratory
 mount --bind /usr/bin /mnt/usr/bin
 mount --bind /usr/share /mnt/usr/share
-# What only its owner may read is not needed.
+# Errors are ignored: files that only their owner may read are not needed.
 cp -rL /etc/. /mnt/etc/ 2>/dev/null || true
 mount -o remount,bind,ro /
 for folder in repository examples program laboratory usr/bin usr/share; do mount -o remount,bind,ro "/mnt/$folder"; done
@@ -28,7 +29,7 @@ for folder in /home /root /var /srv /run /tmp /dev/shm /usr/local/share; do
     mount -t tmpfs tmpfs "$folder"
 done
 mkdir -p /var/lib /var/log /var/tmp /var/cache /home/you/bruit
-# Folders full of links can be written to by everyone, unlike an overlay, whose files belong to root.
+# Replace these folders with writable folders of links; in an overlay, the files would belong to the real root.
 PATH=$PATH:/mnt/usr/bin
 for folder in /usr/share /usr/bin; do
     mount -t tmpfs tmpfs "$folder"
@@ -43,8 +44,8 @@ ip link set lo up
 ip address add 192.0.2.10/32 dev lo
 echo '127.0.0.1 localhost HOST OTHER bruit.example.org' > /etc/hosts
 
-# Programs that run until they are stopped would keep the page waiting. A server goes to the background and replaces an
-# earlier one; a program that follows a folder or a server is interrupted after a moment.
+# Programs that run until they are stopped would block the page. So a server runs in the background and replaces an
+# earlier server, and a program that follows a folder or a server is interrupted after two seconds.
 cat > /mnt/bin/bruit <<'BRUIT'
 #!/bin/bash
 words=" $* "
@@ -59,7 +60,7 @@ esac
 if read -r before < /mnt/server.pid; then
     kill "$before" && while kill -0 "$before"; do sleep 0.02; done
 fi 2> /dev/null
-# The greeting of an earlier server is none of this one.
+# Remove the output of an earlier server.
 : > /mnt/greeting
 /mnt/program "$@" >> /mnt/greeting 2>> /mnt/results/server.log < /dev/null &
 echo $! > /mnt/server.pid

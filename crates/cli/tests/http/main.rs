@@ -57,7 +57,7 @@ fn what_is_reported_is_spam_until_it_is_revoked() {
     assert_eq!(expect(&server, "check", SPAM, 0), "spam, confidence 80: the site's own users reported it\n");
     expect(&server, "check", OTHER, 1);
     let revoked = expect(&server, "revoke", SPAM, 0);
-    assert_eq!(revoked, "revoked: 4 signatures accepted, 4 taken off\n");
+    assert_eq!(revoked, "revoked: 4 signatures accepted, 4 delisted\n");
     assert_eq!(expect(&server, "check", SPAM, 1), "ham: it was revoked\n");
 }
 
@@ -233,7 +233,7 @@ fn signatures_on_the_whitelist_are_not_claimed() {
     assert_eq!(expect(&server, "report", SPAM, 0), "reported: 3 signatures accepted, 3 listed, 1 whitelisted\n");
     let output = run(&server, "report --scheme exact", SPAM);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("all of its signatures are whitelisted"), "{output:?}");
+    assert!(text(&output.stderr).contains("all signatures of the message are whitelisted"), "{output:?}");
 }
 
 /// After a report of a phish with the bank's logo and footer, the bank's own mail with both is still not spam. The
@@ -251,7 +251,7 @@ fn the_bank_whose_logo_was_copied_is_no_spam() {
     // The footer makes up the other half.
     assert!((40..70).contains(&checked["coverage"].as_u64().unwrap()), "{checked}");
     expect(&server, "check", &genuine, 1);
-    // A deliberate report of the logo and the footer alone is not enough for a listing either.
+    // Even an explicit report of only the logo and the footer does not make the bank's mail spam.
     expect(&server, "report --scheme attachment,razor_e4", &phish, 0);
     let explained = json_of(&server, "explain --json", &genuine);
     assert_eq!((&explained["verdict"], &explained["reason"]), (&json!("unknown"), &json!("suspected")), "{explained}");

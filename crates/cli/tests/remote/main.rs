@@ -1,4 +1,4 @@
-//! The verbs that connect to a server, against a server that misbehaves on purpose.
+//! Tests of the verbs that connect to a server, with a server that misbehaves on purpose.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -368,7 +368,7 @@ fn claims_tell_what_was_taken() {
     let reported = run("report", server.url(), MESSAGE.as_bytes());
     assert_eq!(told(&reported), (0, "reported: 3 signatures accepted, 2 listed; enough for today\n", ""));
     let revoked = run("revoke", server.url(), MESSAGE.as_bytes());
-    assert_eq!(told(&revoked), (0, "revoked: 3 signatures accepted, 1 taken off; enough for today\n", ""));
+    assert_eq!(told(&revoked), (0, "revoked: 3 signatures accepted, 1 delisted; enough for today\n", ""));
     let paths: Vec<String> = server.requests().iter().map(|request| request.path().to_owned()).collect();
     assert_eq!(paths, ["/v1/report", "/v1/revoke"]);
     let server = StandIn::always(claimed(2, 1));
