@@ -54,7 +54,7 @@ impl Client {
     /// request, from the name lookup to the last byte of the response.
     ///
     /// # Errors
-    /// [`ClientError::Address`] and [`ClientError::Token`]. No connection is made yet.
+    /// [`ClientError::Address`] or [`ClientError::Token`] if `url` or `token` is invalid. No connection is made yet.
     pub fn new(url: &str, token: Option<&str>, timeout: Duration) -> Result<Self, ClientError> {
         let server = url.trim_end_matches('/').to_owned();
         if !is_address(&server) {
@@ -92,7 +92,7 @@ impl Client {
         Ok(Self { reporter: Some(value), ..self })
     }
 
-    /// Sets the idempotency key for counts. A server does not count the same request again if it has seen the key.
+    /// Sets the idempotency key for counts. A server does not count a request again if it has already seen the key.
     ///
     /// # Errors
     /// [`ClientError::IdempotencyKey`] if the key is invalid.
@@ -326,7 +326,7 @@ impl Client {
         }
     }
 
-    /// Converts an I/O error. ureq reports a truncated body as an I/O error that contains its own error.
+    /// Converts an I/O error. For a truncated body, ureq returns an I/O error that wraps an error of ureq.
     fn io_failure(&self, error: &io::Error) -> ClientError {
         let server = self.server.clone();
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());

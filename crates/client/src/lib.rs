@@ -1,4 +1,4 @@
-//! An HTTP client of the clearinghouse that delays mail no longer than its timeout.
+//! An HTTP client for a clearinghouse. No request takes longer than the client's timeout.
 //!
 //! **Data sent.** A request contains what a [`Signer`] computes from a message: signatures, and features of its text.
 //! The text cannot be reconstructed from the features. Checks and counts also contain the sender's address and the

@@ -1,4 +1,4 @@
-//! The choice of signatures to send for a message, by purpose.
+//! Choice of the signatures to send for a message, depending on the purpose.
 
 use bruit_protocols::http::Subject;
 use bruit_signatures::razor::Ep4;
@@ -13,14 +13,14 @@ pub struct Signer {
     pub schemes: Schemes,
     /// The parameters of Razor's signatures, if the server announces parameters other than the default.
     pub ep4: Ep4,
-    /// Whether to send the address in the `From` field and the mailing list in the `List-Id` field.
+    /// True to send the address in the `From` field and the mailing list in the `List-Id` field.
     pub names_sender: bool,
-    /// Whether to send an outline of the message, so that the server judges the message as a whole. Without an outline,
+    /// True to send an outline of the message, so that the server judges the message as a whole. Without an outline,
     /// the server judges exactly the signatures of these schemes.
     pub outlines: bool,
 }
 
-/// The purpose for which a message is signed.
+/// The purpose for which signatures of a message are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A check or an explanation.

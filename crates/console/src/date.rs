@@ -41,7 +41,7 @@ fn numbers(text: &str, between: char) -> Option<Vec<u64>> {
     text.split(between).map(|number| number.parse().ok()).collect()
 }
 
-/// Returns the inverse of [`date`] for four-digit years.
+/// Converts year, month and day to days since 1970. Returns `None` for an invalid date.
 fn days_since_1970(numbers: &[u64]) -> Option<u64> {
     let &[year @ 1970..=9999, month @ 1..=12, day @ 1..=31] = numbers else { return None };
     let (year_of_march, month_of_march) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };

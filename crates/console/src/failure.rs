@@ -2,7 +2,7 @@
 //!
 //! | code | meaning |
 //! |---|---|
-//! | 0 | done; also if the output was closed early |
+//! | 0 | success, or the output was closed early |
 //! | 1 | unexpected error, or an error of the operating system |
 //! | 2 | error in the input, or a server that refuses or does not answer |
 //! | 130 | interrupted |
@@ -24,7 +24,7 @@ pub fn bad_input(error: impl Display) -> Failure {
     Failure::BadInput(error.to_string())
 }
 
-/// Reason for a verb to stop.
+/// An error that ends a verb.
 #[derive(Debug)]
 pub enum Failure {
     /// The input is invalid. The text states how to correct it.

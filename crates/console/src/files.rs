@@ -118,7 +118,7 @@ pub struct ChangeLock {
 }
 
 impl ChangeLock {
-    /// Waits for the lock on `path`. If the file does not exist, nothing is locked.
+    /// Waits for the lock on `path`, and takes it. If the file does not exist, nothing is locked.
     pub fn take(path: &Path) -> Result<Self, Failure> {
         // Other kinds of files are rejected later, and opening a pipe would block.
         while fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {

@@ -24,7 +24,7 @@ const BUFFER_BYTES: usize = 128 * 1024;
 /// Options that select the keys.
 #[derive(Debug, clap::Args)]
 pub struct KeyFiles {
-    /// Files of keys, one per line; standard input without KEYS, or for -
+    /// Files of keys, one per line. Without KEYS, or with -, standard input is read
     #[arg(value_name = "KEYS")]
     files: Vec<PathBuf>,
 }
@@ -212,8 +212,7 @@ impl Reader<'_> {
     }
 }
 
-/// Reads a line with its ending. If the line is too long, stops reading once that is detected. Returns false at the end
-/// of the input.
+/// Reads a line with its ending, and stops early if the line is too long. Returns false at the end of the input.
 fn next_line(source: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     source.take(LINE_BYTES_MAX as u64 + 2).read_until(b'\n', line)?;

@@ -60,8 +60,8 @@ pub struct Message<'m> {
 pub enum StandardInput {
     /// A message or an mbox, interpreted like a file.
     Mailbox,
-    /// One message, as delivered by a mail system, even if it begins with `From `. Otherwise a sender could split a
-    /// message by including such lines.
+    /// One message, as delivered by a mail system, even if it begins with `From `. If it were read as an mbox, a
+    /// sender could split it by including such lines.
     Message,
 }
 

@@ -82,7 +82,7 @@ fn moved_verb(error: &clap::Error, moved: &[MovedVerb]) -> Option<Failure> {
 
 fn report(failure: &Failure) -> ExitCode {
     if let Some(line) = failure.line() {
-        // Print one line, even if a file name or a server's answer contains line breaks.
+        // Always print one line: a file name or a server's answer may contain line breaks.
         complain(&line.replace('\n', " "));
     }
     failure.exit_code()
