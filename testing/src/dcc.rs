@@ -80,7 +80,7 @@ fn put_admin(out: &mut Vec<u8>, admin: &Admin<'_>) {
     out.extend_from_slice(admin.rest);
 }
 
-/// Returns the number of recipients of a report, in its encoding.
+/// Encodes the number of recipients of a report.
 const fn word(targets: Targets) -> u32 {
     let spam = if targets.is_spam && !targets.is_second { SPAM_BIT } else { 0 };
     let second = if targets.is_second { SECOND_BIT } else { 0 };

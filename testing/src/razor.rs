@@ -11,7 +11,7 @@ const BLOCK_BYTES: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyError {
-    /// The reply is longer than clients read.
+    /// The reply is longer than clients accept.
     #[error("reply is longer than {REPLY_BYTES_MAX} bytes")]
     TooLong,
     /// A line is not an answer.

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: runs the benchmarks. They are in `bruit-bench`, so that no other crate depends on the crates
-//! that they compare with ours.
+//! `cargo xtask bench`: runs the benchmarks. They are in `bruit-bench`, so that only that crate
+//! depends on the published crates that are compared with ours.
 
 use anyhow::Result;
 

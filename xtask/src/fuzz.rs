@@ -237,7 +237,7 @@ fn reproducer(log: &str) -> Option<&str> {
     log.lines().find_map(|line| line.split_once("Test unit written to ")).map(|(_, path)| path.trim())
 }
 
-/// Describes a failure to find coverage counters in the log.
+/// Describes the failure of a target that ran without coverage counters.
 fn not_steered(target: &str, log: &Path) -> String {
     format!("fuzz target {target} ran without coverage guidance: libFuzzer found no counters (log: {})", log.display())
 }

@@ -21,7 +21,7 @@ const PERMISSIVE: &[&str] = &[
     "BSD-3-Clause",
     "BSL-1.0",
     "CC0-1.0",
-    // A data licence, which the root certificates of the client have.
+    // The licence of the client's root certificates, for data.
     "CDLA-Permissive-2.0",
     "ISC",
     "MIT",

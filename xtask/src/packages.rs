@@ -110,7 +110,7 @@ const TOOLS: &[Tool] = &[
 /// Python modules that stages load, each from its own folder in the target directory.
 const MODULES: &[Module] = &[Module { name: "pyzor", version: "1.1.2", stage: Stage::Nextest }];
 
-/// The prefix of a non-interactive apt-get call that does not start daemons, neither with systemd nor with init.
+/// Prefix of an apt-get command that asks no questions and starts no daemons, under systemd or init.
 const APT_GET: &[&str] = &["env", "DEBIAN_FRONTEND=noninteractive", "SYSTEMD_OFFLINE=1", "RUNLEVEL=1", "apt-get"];
 
 /// Folders in which Debian installs daemons. They are not always on the path of users other than root.

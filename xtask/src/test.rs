@@ -14,7 +14,7 @@ use crate::{fuzz, layers, licences, packages};
 const QUICK: &[Stage] = &[Stage::Fmt, Stage::Clippy, Stage::Layers, Stage::Nextest];
 
 /// The test programs of `--quick`: unit tests, and the property tests of the crates that have a program for them.
-/// The other programs are not even built and linked, because the choice is between programs, not single tests.
+/// Choosing whole programs, instead of single tests, avoids building and linking the others.
 const QUICK_PROGRAMS: &[&str] = &["--lib", "--bins", "--test", "properties", "--test", "model"];
 
 /// The arguments of `cargo xtask test`.

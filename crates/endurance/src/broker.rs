@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// Timeout until a broker must be ready.
+/// Time within which a broker must be ready.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running broker; dropping it ends the process.

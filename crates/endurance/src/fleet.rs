@@ -62,7 +62,7 @@ pub struct Report {
     pub comparisons: u64,
     /// Answers that were compared.
     pub compared: u64,
-    /// Maximum number of listings that one comparison found as revoked, which is an error of the filters.
+    /// Maximum number of listings in one comparison that a node reported as revoked, because of filter errors.
     pub filter_errors: u64,
     /// For each fault by name: how often it was injected, and the maximum time in seconds until it appeared and until
     /// it disappeared.
@@ -137,7 +137,7 @@ impl<'a> Fleet<'a> {
         Ok(Self { options, nodes, realm, wires, broker })
     }
 
-    /// Injects one fault after the other until the time is over, each at least once.
+    /// Injects one fault after another until the time is over, and each kind at least once.
     fn endure(
         &mut self,
         nodes: &[Node],
@@ -199,7 +199,7 @@ impl<'a> Fleet<'a> {
                 node.lose_disk()?;
             }
             Fault::BrokerKill | Fault::BrokerLoss => {
-                let broker = self.broker.as_mut().context("there is a broker")?;
+                let broker = self.broker.as_mut().context("no broker")?;
                 broker.kill();
                 if fault == Fault::BrokerLoss {
                     broker.lose_disk();
@@ -235,14 +235,14 @@ impl<'a> Fleet<'a> {
             Fault::Partition => self.wires[index].iter().for_each(|wire| wire.cut(false)),
             Fault::DiskFull => fs::remove_file(node.data().join("filler"))?,
             Fault::BrokerKill | Fault::BrokerLoss => {
-                self.broker.as_mut().context("there is a broker")?.launch()?;
+                self.broker.as_mut().context("no broker")?.launch()?;
             }
             Fault::ReportLoop | Fault::RevokeLoop => {}
         }
         Ok(())
     }
 
-    /// Starts a stopped node with twice the memory, then restarts all others one after the other.
+    /// Restarts a node with twice the memory, and then all others, one after another.
     fn grow(&self, index: usize, nodes: &[Node], traffic: &Traffic) -> Result<()> {
         let order = std::iter::once(index).chain((0..nodes.len()).filter(|other| *other != index));
         for (index, node) in order.filter_map(|index| Some((index, nodes.get(index)?))) {
@@ -263,7 +263,7 @@ impl<'a> Fleet<'a> {
         if shows(node, &["clock_jump"])? {
             node.accept_clock()?;
             wait(SHOW_TIMEOUT, || Ok(!shows(node, &["clock_jump", "catching_up"])?))
-                .context("an accepted clock is still doubted")?;
+                .context("the node still reports a clock jump after the clock was accepted")?;
         }
         traffic.is_quiet[index].store(false, Ordering::Relaxed);
         Ok(())
@@ -408,7 +408,7 @@ fn wiring(network: Network, keys: &[String], broker: Option<&Broker>) -> Result<
                 )?;
                 wires[index].push(wire);
             }
-            (Network::Nats, None) => bail!("a NATS network has a broker"),
+            (Network::Nats, None) => bail!("a NATS network needs a broker"),
         }
         for other in (0..count).filter(|other| *other != index) {
             write!(

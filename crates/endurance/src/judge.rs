@@ -17,15 +17,15 @@ pub(crate) struct Findings {
     pub(crate) compared: u64,
     /// Violations that may still resolve: claims have not reached all nodes yet.
     pub(crate) late: Vec<String>,
-    /// Listings found as revoked: errors of a filter, allowed up to a limit.
+    /// Listings that a node reported as revoked: errors of a filter, allowed up to a limit.
     pub(crate) missed: Vec<String>,
     /// Violations that can never resolve: something was counted twice.
     pub(crate) wrong: Vec<String>,
 }
 
 impl Findings {
-    /// Returns the allowed number of listings found as revoked: ten times the planned rate of one in 10,000, which no
-    /// book may exceed.
+    /// Returns the allowed number of listings reported as revoked: ten times the planned rate. No book may exceed that
+    /// rate, one in 10,000.
     pub(crate) const fn missed_max(&self) -> usize {
         self.compared as usize / 1_000 + 2
     }
@@ -48,7 +48,7 @@ fn compare_listings(index: usize, node: &Node, model: &Model, epoch: u64, findin
         let found = node.check(&numbers)?;
         for (listing, found) in some.iter().zip(found) {
             let age = before - listing.answered;
-            let text = || format!("node {index} calls {listing:?} {found:?}, {age:.1} s after it");
+            let text = || format!("node {index} answers {found:?} for {listing:?}, {age:.1} s after the report");
             findings.compared += 1;
             match (listing.expected(index, before, epoch), found) {
                 (Expected::Present, CheckResult::Revoked) => findings.missed.push(text()),
@@ -70,11 +70,11 @@ fn compare_counts(index: usize, node: &Node, model: &Model, epoch: u64, findings
         if total > most {
             findings
                 .wrong
-                .push(format!("node {index} counts {total} recipients of message {number}, at most {most} are"));
+                .push(format!("node {index} counts {total} recipients of message {number}, expected at most {most}"));
         } else if total < least {
             findings
                 .late
-                .push(format!("node {index} counts {total} recipients of message {number}, at least {least} are"));
+                .push(format!("node {index} counts {total} recipients of message {number}, expected at least {least}"));
         }
     }
     Ok(())

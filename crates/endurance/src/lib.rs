@@ -1,5 +1,5 @@
-//! A year in an hour: real `bruit serve` processes in a realm with epochs of a few seconds, traffic, faults, and a
-//! plain model of everything that was acknowledged.
+//! Simulates a year in an hour: runs real `bruit serve` processes in a realm with epochs of a few seconds, injects
+//! faults, and compares the answers with a plain model of everything that was acknowledged.
 //!
 //! ```text
 //!   traffic ──► nodes (bruit serve) ◄── faults: kills, clocks, full disks, partitions, floods, lost disks, growth
@@ -79,7 +79,7 @@ pub struct Options {
     pub bulk_epoch: u64,
     /// The seed of traffic and faults.
     pub seed: u64,
-    /// Whether to inject every kind of fault; otherwise only kills, a wrong clock and a stopped node.
+    /// True to inject every kind of fault; false for only kills, a wrong clock and a stopped node.
     pub all_faults: bool,
 }
 

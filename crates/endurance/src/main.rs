@@ -94,7 +94,7 @@ fn table(report: &Report) -> String {
     let mut text = format!(
         "network {}, seed {}: {} s, {} bulk and {} spam generations ended; {} requests acknowledged, {} refused; \
          {} comparisons of {} answers: nothing lost, nothing counted twice, nothing early or late; at most {} listings at a time \
-         taken for revoked, as filters err\n\n\
+         reported as revoked, because of filter errors\n\n\
          | fault | times | shown within | gone within |\n|---|---|---|---|\n",
         report.network,
         report.seed,

@@ -60,7 +60,7 @@ fn epochs(sent: f64, answered: f64, seconds: u64) -> (u64, u64) {
     (epoch(sent - SLACK), epoch(answered + SLACK))
 }
 
-/// Returns the expected answer about a signature of these epochs at `now`.
+/// Returns the expected answer at `now` about a signature that was reported in these epochs.
 fn expected((first, last): (u64, u64), now: f64, seconds: u64) -> Expected {
     let epoch = |time: f64| (time / seconds as f64) as u64;
     if epoch(now + SLACK) <= first + WINDOW_EPOCHS {

@@ -18,9 +18,9 @@ use bruit_client::{Client, ClientError};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Timeout until a server must print `ready`, or exit.
+/// Time within which a server must print `ready` or exit.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Timeout of a request, for killed nodes, which do not answer.
+/// Timeout of a request. A killed node does not answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of a DCC request.
 const DATAGRAM_TIMEOUT: Duration = Duration::from_secs(2);
@@ -95,7 +95,7 @@ impl Node {
 
     /// Starts the server, and waits until it is ready.
     pub(crate) fn start(&self, realm: &Path) -> Result<()> {
-        let memory = *self.memory_mib.lock().expect("nobody panics with it");
+        let memory = *self.memory_mib.lock().expect("no holder of the lock panics");
         let config = self.folder.join("bruit.toml");
         fs::write(&config, format!("memory = \"{memory}MiB\"\n{}", self.config))?;
         let log = File::options().create(true).append(true).open(self.folder.join("log"))?;
@@ -105,13 +105,13 @@ impl Node {
         command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn()?;
         let is_ready = wait_for_ready(&mut process);
-        *self.process.lock().expect("nobody panics with it") = Some(process);
+        *self.process.lock().expect("no holder of the lock panics") = Some(process);
         if is_ready { Ok(()) } else { bail!("{} did not start: {}", self.folder.display(), self.log_tail()) }
     }
 
     /// Kills the server.
     pub(crate) fn kill(&self) {
-        if let Some(mut process) = self.process.lock().expect("nobody panics with it").take() {
+        if let Some(mut process) = self.process.lock().expect("no holder of the lock panics").take() {
             let _ = process.kill();
             let _ = process.wait();
         }
@@ -119,7 +119,9 @@ impl Node {
 
     /// Asks the server to stop, and waits until it has stopped.
     pub(crate) fn stop(&self) -> Result<()> {
-        let Some(mut process) = self.process.lock().expect("nobody panics with it").take() else { return Ok(()) };
+        let Some(mut process) = self.process.lock().expect("no holder of the lock panics").take() else {
+            return Ok(());
+        };
         kill(Pid::from_raw(i32::try_from(process.id())?), Signal::SIGTERM)?;
         let deadline = Instant::now() + PATIENCE;
         while process.try_wait()?.is_none() {
@@ -133,7 +135,7 @@ impl Node {
 
     /// Returns true if the server's process is running.
     pub(crate) fn is_running(&self) -> bool {
-        let mut process = self.process.lock().expect("nobody panics with it");
+        let mut process = self.process.lock().expect("no holder of the lock panics");
         process.as_mut().is_some_and(|process| process.try_wait().is_ok_and(|ended| ended.is_none()))
     }
 
@@ -147,12 +149,12 @@ impl Node {
 
     /// Returns the memory budget that the next start of the server uses.
     pub(crate) fn memory_mib(&self) -> u64 {
-        *self.memory_mib.lock().expect("nobody panics with it")
+        *self.memory_mib.lock().expect("no holder of the lock panics")
     }
 
     /// Doubles the memory budget that the next start of the server uses.
     pub(crate) fn double_memory(&self) {
-        *self.memory_mib.lock().expect("nobody panics with it") *= 2;
+        *self.memory_mib.lock().expect("no holder of the lock panics") *= 2;
     }
 
     /// Removes the server's data, except its key.
@@ -281,7 +283,8 @@ fn answer(refused: Result<u32, ClientError>) -> Answer {
     }
 }
 
-/// Returns true if the server refused rather than failed: a full book is also status 503, but names what is full.
+/// Returns true if the server refused the request rather than failed. A full book also has status 503, but its detail
+/// says that there is no room.
 fn is_refusal(problem: &Problem) -> bool {
     problem.status < 500 || problem.detail.contains("there is no room")
 }
